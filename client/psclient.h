@@ -1,0 +1,347 @@
+/* psclient.h: the library that training workers link. Variables live in a cluster of psd shards; a worker declares
+ * them, pulls values, computes gradients, pushes them, and ticks its clock.
+ *
+ *     ps_cluster *cluster;                 // who is where: TF_CONFIG, a list, or PSD_SHARDS
+ *     ps_client *client;
+ *     ps_var *w;
+ *     ps_cluster_from_env(&cluster, &error);
+ *     ps_client_open(cluster, NULL, &client, &error);
+ *     ps_client_declare(client, &(struct ps_var_spec){.name = "w", .rank = 2, .dims = {64, 10}, ...}, &w, &error);
+ *     for (step ...) {
+ *         ps_client_pull(client, 1, &w, &weights, NULL, &error);
+ *         ... gradient of the loss at weights ...
+ *         ps_client_push(client, 1, &w, &gradient, NULL, &error);
+ *         ps_client_tick(client, &error);
+ *     }
+ *     ps_client_close(client);
+ *
+ * Rules that hold everywhere:
+ *
+ * - Every function that can fail returns enum ps_err and fills *error (may be NULL): the code, a sentence, and the
+ * peer.
+ * - Time-outs are in milliseconds, -1 means the client's default (options.timeout_ms), 0 means "do not wait".
+ *   Every call returns by its deadline. A passed deadline ends the wait, not the operation.
+ * - Tensors are float32, row-major, contiguous, in host memory, at least 4-byte aligned (64 is best).
+ * - A buffer given to a started operation stays borrowed until the operation is done or cancelled: a gradient until it
+ *   is acknowledged, a pull's destination until it is filled. While a pull is not done, what its destination holds is
+ *   not defined.
+ * - Handles are opaque. ps_var belongs to its client and lives as long. ps_op is freed by ps_op_free().
+ * - Threads: the calling thread drives the network while it waits; without options.progress_thread, only one thread may
+ *   use a client and everything that came from it at a time. With it, a hidden thread drives the network all the time
+ *   and any thread may call any function (still: one thread at a time per ps_op). Different clients are independent.
+ */
+#ifndef PSCLIENT_H
+#define PSCLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ps_err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PS_RANK_MAX 8
+#define PS_NAME_MAX 255 /* bytes of UTF-8 */
+
+/* The library's version, "0.1.0". Any thread. */
+PS_API const char *ps_version(void);
+
+/* ---- Cluster: who is where ------------------------------------------------------------------------------------- */
+
+typedef struct ps_cluster ps_cluster;
+
+/* What this process is, as TF_CONFIG's task.type says. */
+enum ps_role { PS_ROLE_CHIEF, PS_ROLE_WORKER, PS_ROLE_PS, PS_ROLE_EVALUATOR };
+
+/* Parse TF_CONFIG text:
+ *   {"cluster": {"chief": ["host:port"], "worker": [...], "ps": [...], "evaluator": [...]},
+ *    "task": {"type": "worker", "index": 0}}
+ * ps addresses are "host:port", "[v6]:port" or "unix:/path". Workers are numbered as one list: the chief first, then
+ * workers; when there is no chief, worker 0 is chief. PS_ERR_CONFIG with the place: "TF_CONFIG: cluster.worker[1]:
+ * ...". *out is freed with ps_cluster_free(). */
+PS_API enum ps_err ps_cluster_from_json(const char *json, ps_cluster **out, struct ps_error *error) PS_MUST_USE;
+
+/* From the environment: TF_CONFIG when set, else PSD_SHARDS ("host:port,host:port") with PSD_WORKERS (count, default 1)
+ * and PSD_TASK (this worker's index, default 0). PS_ERR_CONFIG when none is set. PSD_CLUSTER, when set, is the
+ * cluster's name in both cases. */
+PS_API enum ps_err ps_cluster_from_env(ps_cluster **out, struct ps_error *error) PS_MUST_USE;
+
+/* From a list of shard addresses: "host:port,unix:/path,..."; workers >= 1, task < workers. */
+PS_API enum ps_err ps_cluster_from_list(const char *shards, uint32_t workers, uint32_t task, ps_cluster **out,
+                                        struct ps_error *error) PS_MUST_USE;
+
+PS_API void ps_cluster_free(ps_cluster *cluster); /* accepts NULL */
+
+PS_API enum ps_role ps_cluster_role(const ps_cluster *cluster);
+PS_API uint32_t ps_cluster_task(const ps_cluster *cluster);    /* index among chief and workers; 0 for other roles */
+PS_API uint32_t ps_cluster_index(const ps_cluster *cluster);   /* index within its own job, as TF_CONFIG's task.index */
+PS_API uint32_t ps_cluster_workers(const ps_cluster *cluster); /* chief and workers */
+PS_API uint32_t ps_cluster_shards(const ps_cluster *cluster);
+PS_API int ps_cluster_is_chief(const ps_cluster *cluster);
+/* Address of shard i < ps_cluster_shards(), NULL past it; owned by the cluster. */
+PS_API const char *ps_cluster_shard_address(const ps_cluster *cluster, uint32_t shard);
+/* The cluster's name, "psd" unless set; shards of another name refuse this client. PS_ERR_INVALID: not UTF-8, too long.
+ */
+PS_API const char *ps_cluster_name(const ps_cluster *cluster);
+PS_API enum ps_err ps_cluster_set_name(ps_cluster *cluster, const char *name, struct ps_error *error) PS_MUST_USE;
+
+/* ---- Client ---------------------------------------------------------------------------------------------------- */
+
+typedef struct ps_client ps_client;
+typedef struct ps_var ps_var;
+typedef struct ps_op ps_op;
+
+/* When a pull may be answered and when an update happens; the same for all workers of a job. */
+enum ps_mode {
+    PS_ASYNC = 0, /* at once; on arrival */
+    PS_SSP = 1,   /* when the slowest live clock is at least mine - bound (Ho et al., NIPS 2013); on arrival */
+    PS_SYNC =
+        2 /* when the clock's update is done; once per block and clock, the mean of its first `quorum` gradients */
+};
+
+enum ps_lapse {
+    PS_LAPSE_SHRINK = 0, /* a lost worker is no longer waited for */
+    PS_LAPSE_FAIL = 1    /* what waits for a lost worker ends with PS_ERR_STEP_FAILED */
+};
+
+/* How a push counts by its age, the updates that its block took since the gradient's weights were pulled. */
+enum ps_age { PS_AGE_NONE = 0, PS_AGE_INVERSE = 1, PS_AGE_EXPONENTIAL = 2, PS_AGE_CUTOFF = 3 };
+
+struct ps_client_options {
+    const char *job;        /* name of the job, default "train"; jobs on one cluster do not see each other */
+    enum ps_mode mode;      /* default PS_ASYNC */
+    uint32_t bound;         /* ssp; clocks */
+    uint32_t quorum;        /* sync: k of the job's workers, 0: all */
+    enum ps_lapse lapse;    /* default PS_LAPSE_SHRINK */
+    enum ps_age age;        /* default PS_AGE_NONE */
+    double age_parameter;   /* exponential: base in (0, 1); cutoff: largest age that counts */
+    int timeout_ms;         /* default for time-outs of -1; 0 here: 60,000 */
+    uint32_t lease_ms;      /* how long this worker may be silent on an open connection; 0: 300,000 */
+    int progress_thread;    /* nonzero: drive the network from a hidden thread */
+    uint32_t spin_us;       /* poll this long before sleeping while waiting, microseconds; 0: sleep at once */
+    int observer;           /* nonzero: look only (psctl); no worker index is taken */
+    int any_cluster;        /* nonzero, observers only: accept shards of any cluster name and count */
+    const char *congestion; /* TCP congestion control ("reno"); NULL: "reno" to loopback addresses, else the system's */
+    uint64_t copy_max;      /* bytes that PS_PUSH_COPY may hold in all; 0: 256 MiB */
+    /* Called, from whatever thread drives the network, when something happens that no call reports: a lost or regained
+     * connection, another worker's lapse, a draining shard, a rollback. The error is valid during the call, which must
+     * not call into the client. NULL: ignored. */
+    void (*on_event)(void *arg, const struct ps_error *event);
+    void *on_event_arg;
+};
+
+/* Connect to every shard of the cluster and take this worker's index. Waits up to options.timeout_ms, retrying
+ * addresses that do not answer yet and an index whose former holder is still live. options NULL: all defaults. cluster
+ * is copied and may be freed. Errors: UNREACHABLE and TIMEOUT (which shard), TASK_TAKEN (held by whom), CLUSTER,
+ * MISMATCH (another worker of the job opened it with other options: prints both), VERSION, PROTOCOL (the port speaks
+ * something else). */
+PS_API enum ps_err ps_client_open(const ps_cluster *cluster, const struct ps_client_options *options, ps_client **out,
+                                  struct ps_error *error) PS_MUST_USE;
+
+/* Say goodbye (this worker's clock no longer holds others back), wait for what is unacknowledged up to the default
+ * time-out, close, and free with all its variables. Operations must be done or are cancelled. Accepts NULL. */
+PS_API void ps_client_close(ps_client *client);
+
+/* The same without waiting and without goodbye, as a crash would: for tests and for error paths. */
+PS_API void ps_client_abandon(ps_client *client);
+
+/* After PS_ERR_LEASE_LAPSED or PS_ERR_FENCED: join again as a new incarnation, at the slowest live clock. Started
+ * operations have ended with that error. Declared variables stay valid. */
+PS_API enum ps_err ps_client_rejoin(ps_client *client, int timeout_ms, struct ps_error *error) PS_MUST_USE;
+
+PS_API uint64_t ps_client_clock(const ps_client *client);         /* steps this worker has ticked */
+PS_API uint64_t ps_client_slowest_clock(const ps_client *client); /* as last heard from the shards */
+PS_API uint32_t ps_client_shards(const ps_client *client);
+
+/* Counts since open. */
+struct ps_client_stats {
+    uint64_t bytes_pushed, bytes_pulled; /* payload */
+    uint64_t pushes, pulls;              /* operations done */
+    uint64_t resent;                     /* sequenced messages sent again after a reconnect */
+    uint64_t reconnects;
+    uint64_t dropped_stale, dropped_late, refused; /* blocks */
+    uint64_t waited_us;                            /* in blocking calls */
+};
+PS_API void ps_client_stats(const ps_client *client, struct ps_client_stats *out);
+
+/* ---- Variables ------------------------------------------------------------------------------------------------- */
+
+enum ps_init_kind {
+    PS_INIT_ZEROS = 0,
+    PS_INIT_ONES = 1,
+    PS_INIT_CONSTANT = 2,         /* a */
+    PS_INIT_UNIFORM = 3,          /* low a, high b */
+    PS_INIT_NORMAL = 4,           /* mean a, standard deviation b */
+    PS_INIT_TRUNCATED_NORMAL = 5, /* the same, within two deviations */
+    PS_INIT_GLOROT_UNIFORM = 6,
+    PS_INIT_GLOROT_NORMAL = 7,
+    PS_INIT_HE_UNIFORM = 8,
+    PS_INIT_HE_NORMAL = 9,
+    PS_INIT_LECUN_UNIFORM = 10,
+    PS_INIT_LECUN_NORMAL = 11
+};
+
+struct ps_init {
+    enum ps_init_kind kind;
+    double a, b;
+    uint64_t seed; /* the variable's values depend on seed and element index alone */
+};
+
+enum ps_optimizer_kind { PS_SGD = 0, PS_MOMENTUM = 1, PS_NESTEROV = 2, PS_ADAGRAD = 3, PS_ADAM = 4 };
+
+struct ps_optimizer {
+    enum ps_optimizer_kind kind;
+    double learning_rate;
+    double momentum;            /* momentum, Nesterov */
+    double beta1, beta2;        /* Adam */
+    double epsilon;             /* Adagrad, Adam */
+    double initial_accumulator; /* Adagrad */
+};
+
+/* "sgd", "momentum", "nesterov", "adagrad", "adam" with the large frameworks' defaults. PS_ERR_INVALID lists the names.
+ */
+PS_API enum ps_err ps_optimizer_by_name(const char *name, struct ps_optimizer *out, struct ps_error *error) PS_MUST_USE;
+
+struct ps_var_spec {
+    const char *name; /* 1 to PS_NAME_MAX bytes of UTF-8 */
+    uint32_t rank;    /* 0 (a scalar) to PS_RANK_MAX */
+    uint64_t dims[PS_RANK_MAX];
+    struct ps_init init;
+    struct ps_optimizer optimizer;
+    int allow_nonfinite; /* nonzero: gradients with NaN or Inf are applied instead of refused */
+};
+
+/* Declare a variable on every shard that holds a block of it, and wait until its blocks have their first values.
+ * Declaring the same again, by any worker, is fine; a different declaration is PS_ERR_MISMATCH and prints both.
+ * PS_ERR_FULL when the shards have no room. */
+PS_API enum ps_err ps_client_declare(ps_client *client, const struct ps_var_spec *spec, ps_var **out,
+                                     struct ps_error *error) PS_MUST_USE;
+
+PS_API const char *ps_var_name(const ps_var *var);
+PS_API uint64_t ps_var_elements(const ps_var *var);
+PS_API uint64_t ps_var_blocks(const ps_var *var);
+/* Lowest and highest version among the variable's blocks, as last pulled or answered. Either may be NULL. */
+PS_API void ps_var_versions(const ps_var *var, uint64_t *lowest, uint64_t *highest);
+
+/* ---- Blocking calls: start, wait with the default time-out, free --------------------------------------------------
+ */
+
+struct ps_pull_options {
+    uint64_t newer_than; /* transfer only blocks whose version is greater; destination keeps the others as they are */
+    int only_changed;    /* nonzero: the same with the version of each block's last pull through this client */
+    int now;             /* nonzero: do not wait for the mode's condition */
+    int timeout_ms;      /* of the blocking form; 0: default */
+};
+
+/* Pull n variables at this worker's clock: out[i] is [ps_var_elements(vars[i])] f32. In sync all blocks are those of
+ * the clock; elsewhere each block carries its version (ps_var_versions()). options may be NULL. */
+PS_API enum ps_err ps_client_pull(ps_client *client, size_t n, ps_var *const vars[], float *const out[],
+                                  const struct ps_pull_options *options, struct ps_error *error) PS_MUST_USE;
+
+enum ps_push_flag {
+    PS_PUSH_COPY = 1 /* copy the gradients at start: the buffers are free when the start returns */
+};
+
+struct ps_push_options {
+    unsigned flags; /* of enum ps_push_flag */
+    int timeout_ms; /* of the blocking form; 0: default */
+};
+
+/* Push gradients, grads[i] is [ps_var_elements(vars[i])] f32, and wait until they are applied and committed. Results
+ * are per block; the first that is not applied is the call's error: NONFINITE (the push changed nothing on that shard),
+ * STALE, LATE (dropped by the age policy or the quorum). */
+PS_API enum ps_err ps_client_push(ps_client *client, size_t n, ps_var *const vars[], const float *const grads[],
+                                  const struct ps_push_options *options, struct ps_error *error) PS_MUST_USE;
+
+/* Push, and get the values after the update in the same round trip: out[i] may be the gradient's own buffer only with
+ * PS_PUSH_COPY. After a reconnect the value may be newer than this push's own. */
+PS_API enum ps_err ps_client_push_pull(ps_client *client, size_t n, ps_var *const vars[], const float *const grads[],
+                                       float *const out[], const struct ps_push_options *options,
+                                       struct ps_error *error) PS_MUST_USE;
+
+/* This worker finished a step: its clock rises by one on every shard. */
+PS_API enum ps_err ps_client_tick(ps_client *client, struct ps_error *error) PS_MUST_USE;
+
+/* Wait until every worker of the job that is not lost or finished has come to the barrier of this name. On TIMEOUT and
+ * STEP_FAILED the error names who did not come. */
+PS_API enum ps_err ps_client_barrier(ps_client *client, const char *name, int timeout_ms,
+                                     struct ps_error *error) PS_MUST_USE;
+
+/* ---- Started operations -------------------------------------------------------------------------------------------
+ */
+
+/* Each start returns at once; *op is freed with ps_op_free(). Many may be in flight; pushes and ticks take effect on
+ * each shard in the order of their starts. */
+PS_API enum ps_err ps_client_pull_start(ps_client *client, size_t n, ps_var *const vars[], float *const out[],
+                                        const struct ps_pull_options *options, ps_op **op,
+                                        struct ps_error *error) PS_MUST_USE;
+PS_API enum ps_err ps_client_push_start(ps_client *client, size_t n, ps_var *const vars[], const float *const grads[],
+                                        const struct ps_push_options *options, ps_op **op,
+                                        struct ps_error *error) PS_MUST_USE;
+PS_API enum ps_err ps_client_push_pull_start(ps_client *client, size_t n, ps_var *const vars[],
+                                             const float *const grads[], float *const out[],
+                                             const struct ps_push_options *options, ps_op **op,
+                                             struct ps_error *error) PS_MUST_USE;
+PS_API enum ps_err ps_client_tick_start(ps_client *client, ps_op **op, struct ps_error *error) PS_MUST_USE;
+PS_API enum ps_err ps_client_barrier_start(ps_client *client, const char *name, ps_op **op,
+                                           struct ps_error *error) PS_MUST_USE;
+PS_API enum ps_err ps_client_declare_start(ps_client *client, const struct ps_var_spec *spec, ps_var **out, ps_op **op,
+                                           struct ps_error *error) PS_MUST_USE;
+
+/* Done or not, after letting the network move without waiting. Returns 1 when done. */
+PS_API int ps_op_test(ps_op *op);
+
+/* Wait until it is done: its result. PS_ERR_TIMEOUT when the deadline passes first, with who was waited for; the
+ * operation goes on and its buffers stay borrowed. */
+PS_API enum ps_err ps_op_wait(ps_op *op, int timeout_ms, struct ps_error *error) PS_MUST_USE;
+
+/* Wait until one of n is done: *index is the lowest of those that are. PS_ERR_TIMEOUT as above. NULL entries are passed
+ * over; PS_ERR_INVALID when all are. */
+PS_API enum ps_err ps_op_wait_any(size_t n, ps_op *const ops[], int timeout_ms, size_t *index,
+                                  struct ps_error *error) PS_MUST_USE;
+
+/* Wait until all of n are done: the first error among them in order, or PS_ERR_TIMEOUT. */
+PS_API enum ps_err ps_op_wait_all(size_t n, ps_op *const ops[], int timeout_ms, struct ps_error *error) PS_MUST_USE;
+
+/* Give up: the operation is done with PS_ERR_CANCELLED (pulls, barriers, unsent pushes) or PS_ERR_UNKNOWN_OUTCOME
+ * (pushes that were sent and not answered), its buffers are free when this returns. Nothing happens to one that is
+ * done. */
+PS_API void ps_op_cancel(ps_op *op);
+
+/* The result of one that is done; PS_ERR_INVALID for one that is not. */
+PS_API enum ps_err ps_op_result(const ps_op *op, struct ps_error *error);
+
+/* Blocks that a pull transferred (those not newer are left out); 0 for others. */
+PS_API uint64_t ps_op_blocks_transferred(const ps_op *op);
+
+/* Free; cancels one that is not done. Accepts NULL. */
+PS_API void ps_op_free(ps_op *op);
+
+/* ---- Questions to the shards (psctl) --------------------------------------------------------------------------------
+ */
+
+enum ps_query {
+    PS_QUERY_STATUS = 0,
+    PS_QUERY_VARIABLES = 1,
+    PS_QUERY_STATS = 2,
+    PS_QUERY_WORKERS = 3,
+    PS_QUERY_BLOCKED = 4
+};
+
+/* Ask one shard. *json: a JSON object, freed with ps_free(); PROTOCOL.md's Report names its members. job NULL: all. */
+PS_API enum ps_err ps_client_query(ps_client *client, uint32_t shard, enum ps_query query, const char *job,
+                                   int timeout_ms, char **json, struct ps_error *error) PS_MUST_USE;
+
+/* One round trip to one shard, in microseconds. */
+PS_API enum ps_err ps_client_ping(ps_client *client, uint32_t shard, int timeout_ms, double *microseconds,
+                                  struct ps_error *error) PS_MUST_USE;
+
+PS_API void ps_free(void *memory);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

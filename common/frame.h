@@ -1,0 +1,148 @@
+/* Frames: the unit of the wire. Pure: turns a byte stream into frames at any split point, and a header into bytes.
+ *
+ * A frame is   header (32 bytes) | metadata | pad to 8 | payload | pad to 8   with all numbers little-endian, so that
+ * every frame, every metadata and every payload starts at a multiple of 8 bytes in the stream. PROTOCOL.md specifies
+ * it.
+ *
+ * Reading, without copying large payloads:
+ *
+ *     for (;;) {
+ *         frame_want(r, &at, &len);         // where the next bytes should go, or at == NULL: "anywhere, you choose"
+ *         n = read(..., at or scratch, ...)
+ *         while (n > 0) {
+ *             what = frame_feed(r, data, n, &used);   // data == at means the bytes are already in place
+ *             FRAME_META:    header and metadata are whole: r->head, r->meta. Say where the payload goes with
+ *                            frame_direct() (scatter into your buffers), frame_discard(), or nothing (the reader lends
+ *                            a 64-byte-aligned buffer of its own, or the scratch bytes themselves when all are there).
+ *             FRAME_PAYLOAD: the frame is whole: r->payload (NULL when directed or discarded). Valid until next call.
+ *             FRAME_MORE:    all bytes were used.
+ *             FRAME_BAD:     r->error says why; close the connection. The reader stays bad.
+ *             data += used; n -= used;
+ *         }
+ *     }
+ *
+ *                    32 bytes             meta_len + pad            payload_len + pad
+ *     ┌─► FRAME_HEAD ─────────► FRAME_BODY ─────────► FRAME_TAIL ─────────────────────┐
+ *     │       │ bad magic, version, type, lengths                                     │
+ *     │       └────────────────► FRAME_BROKEN (final)                                 │
+ *     └───────────────────────────────────────────────────────────────────────────────┘
+ *
+ * The scratch buffer that frame_feed() gets must start at an address that is congruent to r->offset modulo 8, so that
+ * payloads found inside it are aligned for float (frame_offset() says how much to shift). */
+#ifndef COMMON_FRAME_H
+#define COMMON_FRAME_H
+
+#include "base.h"
+#include "ps_err.h"
+
+#define FRAME_MAGIC       0x31445350u /* "PSD1" */
+#define FRAME_VERSION     1
+#define FRAME_HEAD_SIZE   32
+#define FRAME_ALIGN       8
+#define FRAME_META_MAX    (256 * KIB) /* bytes of metadata in one frame */
+#define FRAME_PAYLOAD_MAX (4 * MIB)   /* bytes of payload in one frame */
+#define FRAME_DIRECT_MIN  (16 * KIB)  /* a payload that lacks at least this many bytes is read in place */
+
+enum msg_type {
+    MSG_NONE = 0,
+    MSG_HELLO = 1,
+    MSG_WELCOME = 2,
+    MSG_DECLARE = 3,
+    MSG_DECLARED = 4,
+    MSG_PULL = 5,
+    MSG_DATA = 6,
+    MSG_PUSH = 7,
+    MSG_ACK = 8,
+    MSG_TICK = 9,
+    MSG_BARRIER = 10,
+    MSG_SKIP = 11,
+    MSG_CANCEL = 12,
+    MSG_QUERY = 13,
+    MSG_REPORT = 14,
+    MSG_PING = 15,
+    MSG_PONG = 16,
+    MSG_ERROR = 17,
+    MSG_EVENT = 18,
+    MSG_GOODBYE = 19,
+    MSG_TYPE_MAX
+};
+
+struct frame_head {
+    uint16_t version;
+    uint16_t type;        /* enum msg_type */
+    uint32_t meta_len;    /* bytes, at most FRAME_META_MAX */
+    uint64_t payload_len; /* bytes, at most FRAME_PAYLOAD_MAX, multiple of 4 */
+    uint64_t request;     /* chosen by who asks, repeated in the answer; 0: no answer belongs to it */
+};
+
+/* out: FRAME_HEAD_SIZE bytes. */
+void frame_head_encode(const struct frame_head *head, void *out);
+
+/* in: FRAME_HEAD_SIZE bytes. PS_ERR_PROTOCOL (magic, type, lengths) or PS_ERR_VERSION; *e says what was found. The
+ * numbers of magic are compared first so that a port that speaks HTTP is named as such. */
+enum ps_err frame_head_decode(const void *in, struct frame_head *head, struct ps_error *e) PS_MUST_USE;
+
+/* Bytes after metadata or payload of this length up to the next multiple of FRAME_ALIGN. */
+static inline size_t
+frame_pad(uint64_t len)
+{
+    return (size_t)(-len & (FRAME_ALIGN - 1));
+}
+
+enum frame_state { FRAME_HEAD, FRAME_BODY, FRAME_TAIL, FRAME_BROKEN };
+
+enum frame_event { FRAME_MORE, FRAME_META, FRAME_PAYLOAD, FRAME_BAD };
+
+/* A place for payload bytes. */
+struct frame_part {
+    void *data;
+    size_t len;
+};
+
+struct frame_reader {
+    struct frame_head head;
+    const uint8_t *meta;    /* head.meta_len bytes, from FRAME_META until the next frame_feed() after FRAME_PAYLOAD */
+    const uint8_t *payload; /* head.payload_len bytes at FRAME_PAYLOAD, at least 4-byte aligned */
+    struct ps_error error;
+
+    /* private */
+    enum frame_state state;
+    uint64_t offset; /* bytes of the stream consumed so far */
+    uint8_t head_bytes[FRAME_HEAD_SIZE];
+    size_t got; /* bytes of the current state's piece */
+    uint8_t *meta_own;
+    size_t meta_own_size;
+    uint8_t *payload_own; /* aligned buffer, kept for the next large payload while `keep` */
+    size_t payload_own_size;
+    const struct frame_part *parts; /* directed payload: borrowed from the owner until FRAME_PAYLOAD */
+    size_t parts_len, part_at, part_got;
+    bool directed, discarding, announced;
+};
+
+void frame_reader_init(struct frame_reader *r);
+void frame_reader_finish(struct frame_reader *r); /* accepts zeroed and finished readers */
+
+/* Where the next bytes of the stream should be read to: a place in the payload's final buffer when at least
+ * FRAME_DIRECT_MIN bytes of payload are missing there, else *at = NULL and the caller reads into scratch. */
+void frame_want(struct frame_reader *r, void **at, size_t *len);
+
+/* How far into an 8-byte-aligned scratch buffer the next read must start (0 to 7). */
+size_t frame_offset(const struct frame_reader *r);
+
+/* Take n bytes of the stream, n >= 1. *used says how many were consumed before the event; call again with the rest. */
+enum frame_event frame_feed(struct frame_reader *r, const void *data, size_t n, size_t *used);
+
+/* After FRAME_META: the payload goes into these parts, in order; their lengths must sum to head.payload_len. The array
+ * and the memory stay valid until FRAME_PAYLOAD, frame_discard() or the reader's end. */
+void frame_direct(struct frame_reader *r, const struct frame_part *parts, size_t n);
+
+/* After FRAME_META, at any time before FRAME_PAYLOAD: drop the rest of the payload; the parts are free at once. */
+void frame_discard(struct frame_reader *r);
+
+/* Bytes of heap memory that the reader holds now, for the caller's accounting. */
+size_t frame_reader_bytes(const struct frame_reader *r);
+
+/* Give back buffers that are not in use (an idle connection costs only its struct). */
+void frame_reader_trim(struct frame_reader *r);
+
+#endif

@@ -1,0 +1,55 @@
+/* Texts of the error list. */
+#include "ps_err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base.h"
+
+const char *
+ps_strerror(enum ps_err err)
+{
+    switch ((int)err) {
+    case PS_OK:
+        return "success";
+#define CASE(name, number, text)                                                                                       \
+    case number:                                                                                                       \
+        return text;
+        PS_ERR_LIST(CASE)
+#undef CASE
+    default:
+        return "unknown error code";
+    }
+}
+
+const char *
+ps_err_name(enum ps_err err)
+{
+    switch ((int)err) {
+    case PS_OK:
+        return "OK";
+#define CASE(name, number, text)                                                                                       \
+    case number:                                                                                                       \
+        return #name;
+        PS_ERR_LIST(CASE)
+#undef CASE
+    default:
+        return "UNKNOWN";
+    }
+}
+
+enum ps_err
+ps_fail(struct ps_error *e, enum ps_err code, const char *format, ...)
+{
+    va_list args;
+
+    ps_assert(code != PS_OK);
+    if (e == NULL)
+        return code;
+    e->code = code;
+    e->peer[0] = '\0';
+    va_start(args, format);
+    vsnprintf(e->text, sizeof e->text, format, args);
+    va_end(args);
+    return code;
+}

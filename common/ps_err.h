@@ -1,0 +1,88 @@
+/* The one list of error codes and their sentences, shared by psd, libpsclient and the wire.
+ *
+ * Codes travel in frames, so their numbers are part of the protocol: add at the end, never renumber.
+ * Every function that can fail returns enum ps_err; PS_OK is 0. */
+#ifndef PS_ERR_H
+#define PS_ERR_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* clang-format off */
+#define PS_ERR_LIST(X)                                                                                    \
+    X(INVALID,          1, "an argument is not valid")                                                    \
+    X(NOMEM,            2, "out of memory in this process")                                               \
+    X(TIMEOUT,          3, "the deadline passed")                                                         \
+    X(CANCELLED,        4, "the operation was cancelled")                                                 \
+    X(UNREACHABLE,      5, "the peer cannot be reached")                                                  \
+    X(CLOSED,           6, "the connection was closed")                                                   \
+    X(PROTOCOL,         7, "the peer broke the protocol")                                                 \
+    X(VERSION,          8, "the peer speaks a protocol version that is not known here")                   \
+    X(CLUSTER,          9, "the peer belongs to another cluster or is another shard of it")               \
+    X(NOT_FOUND,       10, "no such variable, block or job")                                              \
+    X(MISMATCH,        11, "declared before with a different definition")                                 \
+    X(SHAPE,           12, "the payload does not match the declared shape")                               \
+    X(NONFINITE,       13, "the gradient holds NaN or Inf")                                               \
+    X(STALE,           14, "the push was dropped: its age passed the cutoff")                             \
+    X(LATE,            15, "the push was dropped: its step already had its gradients")                    \
+    X(SEQUENCE,        16, "a sequence number was skipped")                                               \
+    X(CLOCK,           17, "a clock may not go back")                                                     \
+    X(TASK_TAKEN,      18, "another live process holds this worker index")                                \
+    X(FENCED,          19, "this worker incarnation was replaced or evicted")                             \
+    X(LEASE_LAPSED,    20, "the worker's lease lapsed; it must rejoin")                                   \
+    X(STEP_FAILED,     21, "a worker that the step needs was lost")                                       \
+    X(LIMIT,           22, "a documented limit was exceeded")                                             \
+    X(FULL,            23, "the shard's memory is full")                                                  \
+    X(IO,              24, "the operating system reported an input/output error")                         \
+    X(DRAINING,        25, "the shard is shutting down")                                                  \
+    X(ROLLED_BACK,     26, "the shard restarted older than what it had acknowledged")                     \
+    X(UNKNOWN_OUTCOME, 27, "given up while unanswered: the push may or may not have been applied")        \
+    X(CONFIG,          28, "the configuration is not valid")                                              \
+    X(DATA,            29, "a data file is not valid")                                                    \
+    X(UNSUPPORTED,     30, "not supported by this build or machine")                                      \
+    X(BUSY,            31, "in use by another process")                                                   \
+    X(INTERNAL,        32, "an internal error; please report it")
+/* clang-format on */
+
+enum ps_err {
+    PS_OK = 0,
+#define PS_ERR_ENUM(name, number, text) PS_ERR_##name = number,
+    PS_ERR_LIST(PS_ERR_ENUM)
+#undef PS_ERR_ENUM
+        PS_ERR_COUNT /* one past the last code */
+};
+
+#if defined(__GNUC__)
+#define PS_MUST_USE                          __attribute__((warn_unused_result))
+#define PS_API                               __attribute__((visibility("default")))
+#define PS_PRINTF(format_index, first_index) __attribute__((format(printf, format_index, first_index)))
+#else
+#define PS_MUST_USE
+#define PS_API
+#define PS_PRINTF(format_index, first_index)
+#endif
+
+/* The sentence for a code; never NULL, static, "unknown error code" for a number not in the list. Any thread. */
+PS_API const char *ps_strerror(enum ps_err err);
+
+/* The code's name as written in documents and logs ("NONFINITE"); never NULL, static. Any thread. */
+PS_API const char *ps_err_name(enum ps_err err);
+
+/* What went wrong, in full. Plain data, owned by whoever declared it; text is always terminated. */
+#define PS_ERROR_TEXT_MAX 512
+#define PS_ERROR_PEER_MAX 128
+struct ps_error {
+    enum ps_err code;
+    char text[PS_ERROR_TEXT_MAX]; /* one sentence that says what happened, with names and numbers */
+    char peer[PS_ERROR_PEER_MAX]; /* "shard 1 at 127.0.0.1:4000", "worker 2", or "" */
+};
+
+/* Fill *e (may be NULL) and return code, so that a failure reads `return ps_fail(e, PS_ERR_SHAPE, "...")`. */
+PS_API enum ps_err ps_fail(struct ps_error *e, enum ps_err code, const char *format, ...) PS_PRINTF(3, 4);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

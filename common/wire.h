@@ -1,0 +1,90 @@
+/* Messages: metadata bytes to validated protobuf-c structs and back. Pure.
+ *
+ * Everything that can be said about a message without knowing the receiver's state is checked here, once: enums in
+ * range, lengths within limits, parallel arrays of equal length, names of valid UTF-8, numbers finite. Past
+ * wire_decode() the receiver checks only what needs its own state (is the id known, does the payload fit). */
+#ifndef COMMON_WIRE_H
+#define COMMON_WIRE_H
+
+#include "arena.h"
+#include "base.h"
+#include "frame.h"
+#include "proto/psd.pb-c.h"
+#include "ps_err.h"
+
+#define WIRE_NAME_MAX       255          /* bytes of UTF-8 in a variable, job or barrier name */
+#define WIRE_CLUSTER_MAX    255          /* bytes of UTF-8 in a cluster name */
+#define WIRE_AGENT_MAX      255          /* bytes */
+#define WIRE_RANK_MAX       8            /* dimensions of a variable */
+#define WIRE_ELEMENTS_MAX   (1ull << 48) /* elements of one variable */
+#define WIRE_BLOCKS_MAX     16384        /* blocks in one pull or push */
+#define WIRE_WORKERS_MAX    65536        /* workers in one job */
+#define WIRE_SHARDS_MAX     4096         /* shards in one cluster */
+#define WIRE_LEASE_MS_MAX   (24u * 3600u * 1000u)
+#define WIRE_ERROR_TEXT_MAX 2048 /* bytes of a sentence */
+
+struct wire_msg {
+    enum msg_type type;
+    uint64_t request;
+    uint64_t payload_len;
+    union {
+        ProtobufCMessage *base;
+        Psd__Hello *hello;
+        Psd__Welcome *welcome;
+        Psd__Declare *declare;
+        Psd__Declared *declared;
+        Psd__Pull *pull;
+        Psd__Data *data;
+        Psd__Push *push;
+        Psd__Ack *ack;
+        Psd__Tick *tick;
+        Psd__Barrier *barrier;
+        Psd__Skip *skip;
+        Psd__Cancel *cancel;
+        Psd__Query *query;
+        Psd__Report *report;
+        Psd__Ping *ping; /* also PONG */
+        Psd__Error *error;
+        Psd__Event *event;
+        Psd__Goodbye *goodbye;
+    } u;
+};
+
+/* Unpack and validate. msg lives in the arena. Errors: PS_ERR_PROTOCOL (garbage, a payload where there may be none),
+ * PS_ERR_LIMIT, PS_ERR_INVALID (a value out of its range; *e names the field), PS_ERR_NOMEM. */
+enum ps_err wire_decode(const struct frame_head *head, const void *meta, struct arena *arena, struct wire_msg *msg,
+                        struct ps_error *e) PS_MUST_USE;
+
+/* Bytes of header, metadata and pad that wire_encode() writes. */
+size_t wire_size(const ProtobufCMessage *message);
+
+/* Write header, metadata and pad to out (wire_size() bytes). The caller sends payload_len bytes and
+ * frame_pad(payload_len) zero bytes after it. */
+void wire_encode(enum msg_type type, uint64_t request, const ProtobufCMessage *message, uint64_t payload_len,
+                 uint8_t *out);
+
+/* The same into a new heap buffer; *len bytes. NULL when out of memory. */
+uint8_t *wire_encode_new(enum msg_type type, uint64_t request, const ProtobufCMessage *message, uint64_t payload_len,
+                         size_t *len);
+
+/* "push"; "message 77" for a number that is not known. */
+const char *wire_type_name(enum msg_type type);
+
+/* True when the n bytes are valid UTF-8 without control characters. */
+bool wire_text_ok(const char *text, size_t n);
+
+/* Elements of a shape: the product of dims (1 for rank 0). PS_ERR_INVALID when a dimension is 0, PS_ERR_LIMIT past
+ * WIRE_RANK_MAX or WIRE_ELEMENTS_MAX. */
+enum ps_err wire_elements(const uint64_t *dims, size_t rank, uint64_t *elements) PS_MUST_USE;
+
+/* "name float32[3,4] glorot_uniform(seed 7) adam(lr 0.001, ...)": both halves of a MISMATCH sentence. */
+void wire_describe(const Psd__Declare *d, char *out, size_t size);
+
+/* True when two declarations mean the same variable (all fields equal, name apart). */
+bool wire_declare_equal(const Psd__Declare *a, const Psd__Declare *b);
+
+/* True when two jobs are the same; wire_job_describe() prints one for the sentence when they are not. */
+bool wire_job_equal(const Psd__Job *a, const Psd__Job *b);
+void wire_job_describe(const Psd__Job *j, char *out, size_t size);
+
+#endif

@@ -1,0 +1,164 @@
+/* The shard: the whole server as a function over values. Pure: no sockets, disk, clock, randomness or threads; time and
+ * seeds come in with events, blocks through store.h, answers go out as actions. psd, unit tests and the simulator run
+ * this same code.
+ *
+ * One turn of the loop:
+ *
+ *     for each event:  while (shard_step(shard, &event) == SHARD_TURN_FULL) end_turn();
+ *     end_turn():      err = shard_commit(shard);      // one write transaction; PS_OK when there was nothing to write
+ *                      while (shard_next_action(shard, &action)) perform(&action);
+ *
+ * Actions of a turn are handed out only after its commit. When the commit fails, nothing of the turn happened: its
+ * actions are gone, the core has reloaded what it keeps from the store, and a CLOSE comes out for every connection that
+ * took part (the workers resend when they are back).
+ *
+ * A connection:
+ *                    HELLO worker            goodbye, bad message, closed, replaced
+ *     CONN_NEW ─────────────────────► CONN_WORKER ──────────────────────────────► gone
+ *        │           HELLO observer
+ *        └──────────────────────────► CONN_OBSERVER ────────────────────────────► gone
+ *
+ * A session (one worker index of one job; kept in the store):
+ *
+ *                new hello                 connection lost: grace passes; open but silent: lease passes
+ *     (none) ──────────────► SESSION_LIVE ─────────────────────────────────────────► SESSION_LAPSED
+ *                             ▲   │  ▲ resume, same incarnation                           │
+ *                             └───┼──┘                                                    │ new hello (other
+ * incarnation), │ goodbye(finished)                                     │ clock = slowest live └────────────►
+ * SESSION_FINISHED ──────────► SESSION_LIVE ◄┘
+ *
+ * Rooms: catalog (jobs, variables, blocks), session (workers, sequences, leases), clock (who is slowest, parked pulls),
+ * gather (gradients of a sync step), barrier, report (answers to psctl), actions (what goes out). shard.c dispatches.
+ */
+#ifndef SERVER_SHARD_H
+#define SERVER_SHARD_H
+
+#include "common/base.h"
+#include "common/frame.h"
+#include "common/ps_err.h"
+#include "store.h"
+
+#define SHARD_JOBS_MAX       1024       /* jobs on one cluster */
+#define SHARD_VARIABLES_MAX  (1u << 20) /* variables of all jobs */
+#define SHARD_SESSIONS_MAX   (1u << 17) /* sessions kept, live or not */
+#define SHARD_PARKED_MAX     4096       /* parked pulls of one connection */
+#define SHARD_UNRESOLVED_MAX 65536      /* sequenced messages of one session received and not yet answered */
+#define SHARD_ODD_MAX        32         /* outcomes other than OK that a session remembers until they are acked */
+#define SHARD_BARRIERS_MAX   4096       /* open barriers */
+#define SHARD_WORK_BYTES     (4 * MIB)  /* blocks initialized per SHARD_WORK event */
+
+struct shard;
+
+struct shard_config {
+    const char *cluster;
+    uint32_t shard, shards;
+    uint64_t boot;                /* random id used when the store is empty */
+    uint32_t grace_ms;            /* between a worker's lost connection and its lapse; default 5,000 */
+    uint64_t gather_bytes_max;    /* heap set aside for gradients that wait in sync, all variables; default 1 GiB */
+    uint32_t connections_max;     /* default 4096 */
+    uint64_t in_flight_bytes_max; /* told to clients; enforced by the glue */
+    const char *version;          /* of psd, for reports */
+    const char *live_dir;         /* for reports */
+    uint64_t pid;                 /* for reports */
+    uint64_t stream_min_bytes;    /* non-temporal stores when the shard holds more data than this; default 64 MiB */
+};
+
+/* Create over a store and load what it holds. Borrows the store until shard_free(). Copies strings. PS_ERR_CLUSTER when
+ * the store belongs to another cluster or shard, PS_ERR_VERSION when its format is not known, PS_ERR_NOMEM, PS_ERR_IO.
+ */
+enum ps_err shard_new(const struct shard_config *config, struct store *store, uint64_t now_ms, struct shard **out,
+                      struct ps_error *e) PS_MUST_USE;
+void shard_free(struct shard *s); /* accepts NULL; aborts an open turn */
+
+enum shard_event_kind {
+    SHARD_OPENED, /* conn: a new connection; ids are the glue's and never used again */
+    SHARD_FRAME,  /* conn, head, meta, payload: one whole frame */
+    SHARD_BROKEN, /* conn, error: its bytes were no frame. Answered with ERROR and CLOSE */
+    SHARD_CLOSED, /* conn: the connection is gone */
+    SHARD_TIME,   /* time passed; due when shard_next_time() says so */
+    SHARD_WORK,   /* go on with background work (initializing); wanted while shard_busy() */
+    SHARD_DRAIN   /* stop: refuse new work, finish what is in flight; SHARD_STOPPED comes out when nothing is left */
+};
+
+struct shard_event {
+    enum shard_event_kind kind;
+    uint64_t now_ms; /* monotonic */
+    uint64_t conn;
+    const struct frame_head *head;
+    const void *meta;    /* borrowed during the step */
+    const void *payload; /* borrowed during the step; 4-byte aligned; NULL when there is none */
+    const struct ps_error *error;
+    const char *peer; /* SHARD_OPENED: address, for reports and messages */
+    /* Glue's own figures for reports, read on SHARD_FRAME of a query. */
+    uint64_t in_flight_bytes;
+};
+
+enum shard_result {
+    SHARD_TAKEN,    /* the event was dealt with */
+    SHARD_TURN_FULL /* nothing happened: end the turn, then give the same event again */
+};
+enum shard_result shard_step(struct shard *s, const struct shard_event *event);
+
+/* End the turn. See above for what a failure means. */
+enum ps_err shard_commit(struct shard *s);
+
+/* True when the turn wrote something that shard_commit() must commit. */
+bool shard_dirty(const struct shard *s);
+
+/* When SHARD_TIME is wanted next (ms, monotonic); UINT64_MAX: never. */
+uint64_t shard_next_time(const struct shard *s);
+
+/* True while SHARD_WORK is wanted. */
+bool shard_busy(const struct shard *s);
+
+/* ---- Actions ---- */
+
+/* An answer with blocks: meta and spans are made when it is first in line to be sent, from the newest commit. */
+struct shard_data;
+
+enum shard_action_kind {
+    SHARD_SEND,   /* conn, bytes, len: a whole frame without payload; bytes are now the receiver's (free()) */
+    SHARD_DATA,   /* conn, data: now the receiver's: shard_data_open() ... shard_data_free() */
+    SHARD_CLOSE,  /* conn: close after what was queued is sent */
+    SHARD_LOG,    /* level, text */
+    SHARD_STOPPED /* drained */
+};
+
+enum shard_log_level {
+    SHARD_LOG_ERROR = 3,
+    SHARD_LOG_WARNING = 4,
+    SHARD_LOG_INFO = 6,
+    SHARD_LOG_DEBUG = 7
+}; /* syslog's */
+
+struct shard_action {
+    enum shard_action_kind kind;
+    uint64_t conn;
+    uint8_t *bytes;
+    size_t len;
+    struct shard_data *data;
+    enum shard_log_level level;
+    char *text; /* heap, the receiver's: "worker lapsed job=train task=2" */
+};
+
+/* False when there is none. */
+bool shard_next_action(struct shard *s, struct shard_action *out);
+
+/* Frame bytes and payload spans of an answer with blocks. head: header, metadata and pad (heap, freed by
+ * shard_data_free()); parts: into the snapshot. */
+struct shard_reply {
+    const uint8_t *head;
+    size_t head_len;
+    const struct span *parts;
+    size_t parts_len;
+    size_t payload_len;
+};
+
+/* Build the reply from a snapshot of the newest commit, which must be held until the parts were sent or copied. Counts
+ * the pull in the statistics. PS_ERR_NOMEM, PS_ERR_IO: close the connection. */
+enum ps_err shard_data_open(struct shard *s, struct shard_data *data, struct store_snapshot *snap,
+                            struct shard_reply *out) PS_MUST_USE;
+size_t shard_data_bytes(const struct shard_data *data); /* heap that it holds, for accounting */
+void shard_data_free(struct shard_data *data);
+
+#endif

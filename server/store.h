@@ -1,0 +1,95 @@
+/* Where a shard keeps what must outlive the process: blocks, and rows of metadata. An interface with two sides: LMDB
+ * (store_lmdb.c, the live environment) and memory (store_mem.c, for tests and the simulator). One conformance suite
+ * tests both.
+ *
+ * One writer: begin ... commit or abort, one at a time, from the thread that owns the store. What get() returned stays
+ * readable until commit or abort, even after reserve() gave the key a new place: an optimizer reads the old block and
+ * writes the new one. A second reserve() of a key in the same transaction returns the same place, its bytes as they
+ * were left, so a second update works in place.
+ *
+ * Readers: a snapshot is the state of one commit, shared by reference count; what it returns stays until its last
+ * unref(). Keep snapshots short: everything freed after the oldest one began stays (architecture.md, "Readers pin
+ * pages").
+ *
+ * Nothing here blocks but for page faults. */
+#ifndef SERVER_STORE_H
+#define SERVER_STORE_H
+
+#include "common/base.h"
+#include "common/ps_err.h"
+
+/* A block's key. Blocks of different save generations lie in different subtrees, so that a save can read the old while
+ * updates write the new. */
+struct store_key {
+    uint32_t var;   /* at most STORE_VAR_MAX */
+    uint32_t block; /* number within the variable */
+    uint8_t generation;
+};
+#define STORE_VAR_MAX ((1u << 24) - 1)
+
+/* Tables of metadata rows, keyed by up to STORE_ROW_KEY_MAX bytes, iterated in byte order of the key. */
+enum store_table {
+    STORE_SHARD,    /* identity, boot, format: one row per fact */
+    STORE_JOBS,     /* by job name */
+    STORE_VARS,     /* by variable id, big-endian u32 */
+    STORE_SESSIONS, /* by job id and task, big-endian u32 each */
+    STORE_TABLES
+};
+#define STORE_ROW_KEY_MAX 64
+#define STORE_ROW_MAX     (64 * KIB) /* bytes of one metadata row */
+
+struct store;
+struct store_snapshot;
+
+struct store_usage {
+    uint64_t used_bytes; /* pages in use, free ones inside the file not counted */
+    uint64_t file_bytes; /* what the file takes of memory */
+    uint64_t max_bytes;  /* the most that it may take */
+};
+
+/* Return false to stop. key and value are valid during the call. */
+typedef bool (*store_visit_block)(void *arg, const struct store_key *key, struct span value);
+typedef bool (*store_visit_row)(void *arg, struct span key, struct span value);
+
+struct store_ops {
+    /* Start the write transaction with room for room_bytes of new values; PS_ERR_FULL when there is none (nothing is
+     * begun then), PS_ERR_IO. */
+    enum ps_err (*begin)(struct store *s, uint64_t room_bytes);
+    enum ps_err (*commit)(struct store *s); /* on error it is aborted */
+    void (*abort)(struct store *s);
+
+    /* Within the write transaction. get: PS_ERR_NOT_FOUND. reserve: size is layout_value_size() of some class and the
+     * same for a key's whole life; the place is not zeroed. erase: PS_ERR_NOT_FOUND. */
+    enum ps_err (*get)(struct store *s, const struct store_key *key, struct span *value);
+    enum ps_err (*reserve)(struct store *s, const struct store_key *key, size_t size, void **place);
+    enum ps_err (*erase)(struct store *s, const struct store_key *key);
+
+    /* Metadata rows, within the write transaction. put copies. row_erase: PS_ERR_NOT_FOUND. */
+    enum ps_err (*row_put)(struct store *s, enum store_table t, struct span key, struct span value);
+    enum ps_err (*row_erase)(struct store *s, enum store_table t, struct span key);
+
+    /* The last committed state. Several refs between two commits share one snapshot. PS_ERR_LIMIT when too many
+     * different ones are held. */
+    enum ps_err (*snapshot_ref)(struct store *s, struct store_snapshot **out);
+    void (*snapshot_unref)(struct store *s, struct store_snapshot *snap);
+    enum ps_err (*snapshot_get)(struct store *s, struct store_snapshot *snap, const struct store_key *key,
+                                struct span *value);
+
+    /* Read all of the last committed state, for loading. In order of (generation, var, block) and of row key. */
+    enum ps_err (*each_block)(struct store *s, store_visit_block visit, void *arg);
+    enum ps_err (*each_row)(struct store *s, enum store_table t, store_visit_row visit, void *arg);
+
+    void (*usage)(struct store *s, struct store_usage *out);
+    void (*close)(
+        struct store *s); /* frees it; no transaction or snapshot may be open. NULL is accepted by store_close */
+};
+
+/* Every store begins with this. */
+struct store {
+    const struct store_ops *ops;
+};
+
+/* The most room that one begin() may ask for. One turn of the loop writes at most this. */
+#define STORE_ROOM_MAX (16 * MIB)
+
+#endif
