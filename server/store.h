@@ -35,7 +35,7 @@ enum store_table {
     STORE_SESSIONS, /* by job id and task, big-endian u32 each */
     STORE_TABLES
 };
-#define STORE_ROW_KEY_MAX 64
+#define STORE_ROW_KEY_MAX 256 /* bytes, at least 1 */
 #define STORE_ROW_MAX     (64 * KIB) /* bytes of one metadata row */
 
 struct store;
