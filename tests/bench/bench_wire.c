@@ -1,0 +1,416 @@
+/* psd beside the bare socket pump: the same bytes, the same two processes, the same optimizer, in turns.
+ *
+ *     bench_wire [--psd PATH] [--rounds N] [--seconds S] [--congestion NAME] [--unix] [--json FILE]
+ *
+ * For every size it pushes, pulls and push-and-pulls with several operations in flight through psd and through the pump
+ * (pump.h), one after the other, `rounds` times, and prints medians, spreads and the ratio psd / pump. Then round trips
+ * of one block, blocking and spinning at both ends. Rates are payload bytes per second, one direction counted for
+ * push-and-pull. Nothing is asserted: it reports. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "client/psclient.h"
+#include "common/base.h"
+#include "pump.h"
+
+#define ROUNDS_MAX 101
+#define BLOCKS_MAX 1024
+#define WINDOW_MAX 64
+
+struct scenario {
+    const char *name;
+    size_t size; /* bytes of one variable */
+    uint32_t blocks, batch, window;
+};
+
+/* 4,032 bytes are what the smallest block holds of SGD weights: one page with its headers. */
+static const struct scenario scenarios[] = {
+    {"1 MiB", 1 << 20, 16, 1, 4},
+    {"256 KiB", 1 << 18, 64, 1, 8},
+    {"4032 B", 4032, 1024, 64, 8},
+    {"64 B", 64, 100, 100, 16},
+};
+
+static const char *const kind_names[PUMP_KINDS] = {"push", "pull", "push-and-pull"};
+
+static struct {
+    const char *psd;
+    int rounds;
+    double seconds;
+    const char *congestion;
+    bool is_unix;
+    const char *json;
+} options = {.psd = NULL, .rounds = 7, .seconds = 0.25, .congestion = "reno"};
+
+struct psd {
+    pid_t pid;
+    char address[256];
+    char dir[64];
+    ps_client *client;
+    ps_var *vars[ARRAY_LEN(scenarios)][BLOCKS_MAX];
+    const uint8_t *grad;
+    uint8_t *out[WINDOW_MAX];
+};
+
+static _Noreturn void
+die(const char *what, const struct ps_error *e)
+{
+    fprintf(stderr, "bench_wire: %s: %s\n", what, e != NULL ? e->text : strerror(errno));
+    exit(1);
+}
+
+static uint8_t *
+floats(size_t size)
+{
+    float *p = aligned_alloc(64, round_up(size, 64));
+
+    if (p == NULL)
+        die("memory", NULL);
+    for (size_t i = 0; i < round_up(size, 64) / sizeof *p; i++)
+        p[i] = (float)(i % 1000) * 1e-3f - 0.5f;
+    return (uint8_t *)p;
+}
+
+/* ---- psd ---- */
+
+static void
+psd_exec(const struct psd *p, int ready, bool spin)
+{
+    char fd[16], unix_path[96];
+    const char *argv[32] = {options.psd, "--cluster",  "bench", "--live-dir", p->dir, "--log-level",
+                            "warning",   "--ready-fd", fd};
+    int n = 9;
+
+    snprintf(fd, sizeof fd, "%d", ready);
+    snprintf(unix_path, sizeof unix_path, "%s.sock", p->dir);
+    argv[n++] = "--listen";
+    argv[n++] = "127.0.0.1:0";
+    if (options.is_unix) {
+        argv[n++] = "--unix";
+        argv[n++] = unix_path;
+    }
+    argv[n++] = "--tcp-congestion";
+    argv[n++] = options.congestion;
+    argv[n++] = "--spin-us";
+    argv[n++] = spin ? "1000000" : "0";
+    execv(options.psd, (char *const *)(uintptr_t)argv);
+    perror(options.psd);
+    _exit(127);
+}
+
+/* The first line of what the server says when it is ready that is of the wanted transport. */
+static void
+psd_ready(struct psd *p, int fd)
+{
+    FILE *f = fdopen(fd, "r");
+    char line[256];
+
+    p->address[0] = '\0';
+    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        if ((strncmp(line, "unix:", 5) == 0) == options.is_unix && line[0] != '\0')
+            snprintf(p->address, sizeof p->address, "%s", line);
+    }
+    if (f != NULL)
+        fclose(f);
+    if (p->address[0] == '\0')
+        die("psd did not become ready", NULL);
+}
+
+static void
+psd_declare(struct psd *p, size_t which)
+{
+    const struct scenario *s = &scenarios[which];
+    struct ps_error e;
+
+    for (uint32_t i = 0; i < s->blocks; i++) {
+        char name[64];
+        struct ps_var_spec spec = {.name = name, .rank = 1, .dims = {s->size / sizeof(float)}};
+
+        snprintf(name, sizeof name, "%s/%u", s->name, i);
+        spec.optimizer = (struct ps_optimizer){.kind = PS_SGD, .learning_rate = 1e-6};
+        if (ps_client_declare(p->client, &spec, &p->vars[which][i], &e) != PS_OK)
+            die("declare", &e);
+    }
+}
+
+static void
+psd_start(struct psd *p, bool spin)
+{
+    struct ps_client_options o = {.job = "bench", .congestion = options.congestion, .spin_us = spin ? 1000000 : 0};
+    struct ps_error e;
+    ps_cluster *cluster;
+    int fd[2];
+
+    snprintf(p->dir, sizeof p->dir, "/dev/shm/psd-bench-%d-%d", (int)getpid(), spin);
+    if (pipe2(fd, 0) < 0 || (p->pid = fork()) < 0)
+        die("fork", NULL);
+    if (p->pid == 0) {
+        close(fd[0]);
+        psd_exec(p, fd[1], spin);
+    }
+    close(fd[1]);
+    psd_ready(p, fd[0]);
+    if (ps_cluster_from_list(p->address, 1, 0, &cluster, &e) != PS_OK ||
+        ps_cluster_set_name(cluster, "bench", &e) != PS_OK || ps_client_open(cluster, &o, &p->client, &e) != PS_OK)
+        die("open", &e);
+    ps_cluster_free(cluster);
+    for (size_t i = 0; i < ARRAY_LEN(scenarios); i++)
+        psd_declare(p, i);
+}
+
+/* The live directory is flat. */
+static void
+remove_dir(const char *path)
+{
+    DIR *d = opendir(path);
+    struct dirent *entry;
+
+    while (d != NULL && (entry = readdir(d)) != NULL)
+        if (entry->d_name[0] != '.' || strlen(entry->d_name) > 2)
+            (void)unlinkat(dirfd(d), entry->d_name, 0);
+    if (d != NULL)
+        closedir(d);
+    if (rmdir(path) < 0)
+        fprintf(stderr, "bench_wire: could not remove %s: %s\n", path, strerror(errno));
+}
+
+static void
+psd_stop(struct psd *p)
+{
+    ps_client_close(p->client);
+    kill(p->pid, SIGTERM);
+    waitpid(p->pid, NULL, 0);
+    remove_dir(p->dir);
+}
+
+static ps_op *
+psd_begin(struct psd *p, enum pump_kind kind, size_t which, uint64_t i)
+{
+    const struct scenario *s = &scenarios[which];
+    ps_var *vars[BLOCKS_MAX];
+    const float *grads[BLOCKS_MAX];
+    float *outs[BLOCKS_MAX];
+    struct ps_error e;
+    ps_op *op;
+    enum ps_err err;
+
+    for (uint32_t j = 0; j < s->batch; j++) {
+        vars[j] = p->vars[which][(i * s->batch + j) % s->blocks];
+        grads[j] = (const float *)(const void *)(p->grad + j * s->size);
+        outs[j] = (float *)(void *)(p->out[i % s->window] + j * s->size);
+    }
+    if (kind == PUMP_PUSH)
+        err = ps_client_push_start(p->client, s->batch, vars, grads, NULL, &op, &e);
+    else if (kind == PUMP_PULL)
+        err = ps_client_pull_start(p->client, s->batch, vars, outs, NULL, &op, &e);
+    else
+        err = ps_client_push_pull_start(p->client, s->batch, vars, grads, outs, NULL, &op, &e);
+    if (err != PS_OK)
+        die(kind_names[kind], &e);
+    return op;
+}
+
+/* Keep `window` operations in flight for `seconds`. Returns seconds per operation. */
+static double
+psd_run(struct psd *p, enum pump_kind kind, size_t which, uint32_t window, double seconds)
+{
+    ps_op *ops[WINDOW_MAX] = {0};
+    struct ps_error e;
+    uint64_t begun = 0, ended = 0;
+    double start = bench_now();
+
+    while (ended < begun || bench_now() - start < seconds) {
+        while (begun - ended < window && (begun == 0 || bench_now() - start < seconds)) {
+            ops[begun % window] = psd_begin(p, kind, which, begun);
+            begun++;
+        }
+        if (ps_op_wait(ops[ended % window], 60000, &e) != PS_OK)
+            die(kind_names[kind], &e);
+        ps_op_free(ops[ended++ % window]);
+    }
+    return (bench_now() - start) / (double)ended;
+}
+
+/* ---- Figures ---- */
+
+struct series {
+    double value[ROUNDS_MAX];
+    int n;
+};
+
+static int
+compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double
+quantile(struct series *s, double q)
+{
+    qsort(s->value, (size_t)s->n, sizeof s->value[0], compare);
+    return s->value[(int)((s->n - 1) * q + 0.5)];
+}
+
+static json_t *results;
+
+static void
+report(const char *what, const char *size, const char *unit, double to_unit, bool rate, struct series *psd,
+       struct series *pump)
+{
+    double a = quantile(psd, 0.5), b = quantile(pump, 0.5);
+    double ratio = rate ? b / a : a / b;
+    double x = rate ? to_unit / a : a * to_unit, y = rate ? to_unit / b : b * to_unit;
+
+    printf("%-14s %-8s psd %9.3f %-5s (%4.1f %%)   pump %9.3f %-5s (%4.1f %%)   ratio %.2f\n", what, size, x, unit,
+           100 * (quantile(psd, 0.75) - quantile(psd, 0.25)) / a, y, unit,
+           100 * (quantile(pump, 0.75) - quantile(pump, 0.25)) / b, ratio);
+    fflush(stdout);
+    json_array_append_new(results, json_pack("{s:s,s:s,s:s,s:f,s:f,s:f}", "what", what, "size", size, "unit", unit,
+                                             "psd", x, "pump", y, "ratio", ratio));
+}
+
+static void
+rates(struct psd *psd, struct pump *pump)
+{
+    for (size_t i = 0; i < ARRAY_LEN(scenarios); i++)
+        for (int kind = 0; kind < PUMP_KINDS; kind++) {
+            const struct scenario *s = &scenarios[i];
+            struct pump_load load = {(enum pump_kind)kind, s->size, s->blocks, s->batch, s->window, psd->grad};
+            struct series a = {.n = 0}, b = {.n = 0};
+
+            for (int r = -1; r < options.rounds; r++) {
+                double x = psd_run(psd, (enum pump_kind)kind, i, s->window, r < 0 ? 0.1 : options.seconds);
+                double y = pump_run(pump, &load, r < 0 ? 0.1 : options.seconds);
+                if (r < 0)
+                    continue; /* warm-up */
+                a.value[a.n++] = x;
+                b.value[b.n++] = y;
+            }
+            report(kind_names[kind], s->name, "GB/s", (double)(s->size * s->batch) * 1e-9, true, &a, &b);
+            if (s->size < 1024)
+                report(kind_names[kind], s->name, "M/s", (double)s->batch * 1e-6, true, &a, &b);
+        }
+}
+
+static void
+round_trips(const char *how, struct psd *psd, struct pump *pump)
+{
+    const size_t which = 2; /* one page */
+    const struct scenario *s = &scenarios[which];
+    struct pump_load load = {PUMP_PUSH_PULL, s->size, 1, 1, 1, psd->grad};
+    struct series a = {.n = 0}, b = {.n = 0};
+
+    for (int r = -1; r < options.rounds; r++) {
+        /* One variable at a time: the first of the scenario, through a batch of one. */
+        struct ps_error e;
+        const float *grad = (const float *)(const void *)psd->grad;
+        float *out = (float *)(void *)psd->out[0];
+        uint64_t n = 0;
+        double start = bench_now(), x, y;
+
+        do {
+            if (ps_client_push_pull(psd->client, 1, &psd->vars[which][0], &grad, &out, NULL, &e) != PS_OK)
+                die("round trip", &e);
+            n++;
+        } while (bench_now() - start < options.seconds);
+        x = (bench_now() - start) / (double)n;
+        y = pump_run(pump, &load, options.seconds);
+        if (r < 0)
+            continue;
+        a.value[a.n++] = x;
+        b.value[b.n++] = y;
+    }
+    report(how, s->name, "us", 1e6, false, &a, &b);
+}
+
+static void
+parse(int argc, char **argv)
+{
+    static const struct option known[] = {
+        {"psd", required_argument, NULL, 'p'},     {"rounds", required_argument, NULL, 'r'},
+        {"seconds", required_argument, NULL, 's'}, {"congestion", required_argument, NULL, 'c'},
+        {"unix", no_argument, NULL, 'u'},          {"json", required_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+    };
+    int c;
+
+    options.psd = getenv("PSD_BIN");
+    while ((c = getopt_long(argc, argv, "", known, NULL)) != -1)
+        switch (c) {
+        case 'p':
+            options.psd = optarg;
+            break;
+        case 'r':
+            options.rounds = MIN(MAX(atoi(optarg), 1), ROUNDS_MAX);
+            break;
+        case 's':
+            options.seconds = atof(optarg);
+            break;
+        case 'c':
+            options.congestion = optarg;
+            break;
+        case 'u':
+            options.is_unix = true;
+            break;
+        case 'j':
+            options.json = optarg;
+            break;
+        default:
+            fprintf(stderr, "usage: bench_wire [--psd PATH] [--rounds N (7)] [--seconds S (0.25)] [--congestion NAME "
+                            "(reno)] [--unix] [--json FILE]\n");
+            exit(c == 'h' ? 0 : 2);
+        }
+    if (options.psd == NULL) {
+        fprintf(stderr, "bench_wire: say where psd is: --psd PATH or PSD_BIN\n");
+        exit(2);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    static struct psd psd, spinning;
+    struct pump pump, pump_spinning;
+    struct pump_options po;
+    uint8_t *grad;
+
+    parse(argc, argv);
+    signal(SIGPIPE, SIG_IGN);
+    results = json_array();
+    psd.grad = spinning.grad = grad = floats(1 << 20);
+    for (size_t i = 0; i < WINDOW_MAX; i++)
+        psd.out[i] = spinning.out[i] = floats(1 << 20);
+    po = (struct pump_options){
+        .congestion = options.congestion, .is_unix = options.is_unix, .bytes_max = 1 << 20, .model_bytes = 16 << 20};
+    printf("transport %s, congestion control %s, %d rounds of %.2f s, medians (spread: middle half)\n",
+           options.is_unix ? "Unix socket" : "TCP loopback", options.is_unix ? "-" : options.congestion, options.rounds,
+           options.seconds);
+    pump_start(&pump, &po);
+    psd_start(&psd, false);
+    rates(&psd, &pump);
+    round_trips("round trip", &psd, &pump);
+    psd_stop(&psd);
+    pump_stop(&pump);
+    po.spin = true;
+    pump_start(&pump_spinning, &po);
+    psd_start(&spinning, true);
+    round_trips("spinning", &spinning, &pump_spinning);
+    psd_stop(&spinning);
+    pump_stop(&pump_spinning);
+    if (options.json != NULL && json_dump_file(results, options.json, JSON_INDENT(2)) < 0)
+        die(options.json, NULL);
+    return 0;
+}

@@ -1,0 +1,355 @@
+/* See pump.h. Happy path: client fills its window with requests, both poll loops move bytes, the server applies SGD
+ * when a message is whole and queues the reply. Any failure ends the program: a benchmark has nothing to save. */
+#include "pump.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base.h"
+#include "common/optimizer.h"
+
+#define BATCH_MAX  16384
+#define WINDOW_MAX 4096
+
+struct pump_head {
+    uint32_t kind, count;
+    uint64_t size; /* bytes of one block */
+    uint64_t body; /* bytes that follow */
+    uint64_t pad;
+};
+static_assert(sizeof(struct pump_head) == 32, "as long as a frame's header");
+
+/* A message on its way out. */
+struct out {
+    struct pump_head head;
+    const uint32_t *index; /* may be NULL */
+    const uint8_t *body;   /* may be NULL */
+    size_t body_len;
+};
+
+/* One end of the stream. */
+struct end {
+    int fd;
+    bool spin;
+    struct out ring[WINDOW_MAX];
+    size_t first, count; /* of the ring */
+    size_t sent;         /* bytes of ring[first] */
+    struct pump_head head;
+    size_t got; /* bytes of the incoming message, header included */
+    uint8_t *body;
+};
+
+struct server {
+    struct end end;
+    uint8_t *model;
+    uint8_t *gather; /* replies of many small blocks */
+    size_t model_bytes, gather_size, gather_at;
+};
+
+static _Noreturn void
+die(const char *what)
+{
+    fprintf(stderr, "bench: pump: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+double
+bench_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static uint8_t *
+big_alloc(size_t size)
+{
+    void *p = aligned_alloc(64, round_up(size, 64));
+
+    if (p == NULL)
+        die("memory");
+    memset(p, 0, round_up(size, 64));
+    return p;
+}
+
+static void
+end_push(struct end *e, const struct out *o)
+{
+    ps_assert(e->count < WINDOW_MAX);
+    e->ring[(e->first + e->count++) % WINDOW_MAX] = *o;
+}
+
+/* The unsent pieces of one message, as iovecs. */
+static int
+out_pieces(const struct out *o, size_t skip, struct iovec *v)
+{
+    struct iovec all[3] = {
+        {(void *)&o->head, sizeof o->head},
+        {(void *)(uintptr_t)o->index, o->index != NULL ? o->head.count * sizeof(uint32_t) : 0},
+        {(void *)(uintptr_t)o->body, o->body_len},
+    };
+    int n = 0;
+
+    for (size_t i = 0; i < 3; i++) {
+        size_t cut = MIN(skip, all[i].iov_len);
+        skip -= cut;
+        if (all[i].iov_len > cut)
+            v[n++] = (struct iovec){(uint8_t *)all[i].iov_base + cut, all[i].iov_len - cut};
+    }
+    return n;
+}
+
+static size_t
+out_len(const struct out *o)
+{
+    return sizeof o->head + (o->index != NULL ? o->head.count * sizeof(uint32_t) : 0) + o->body_len;
+}
+
+/* Write as much as the kernel takes. */
+static void
+end_write(struct end *e)
+{
+    while (e->count > 0) {
+        struct iovec v[192];
+        int n = 0;
+        ssize_t done;
+
+        for (size_t i = 0; i < e->count && n + 3 <= (int)ARRAY_LEN(v); i++)
+            n += out_pieces(&e->ring[(e->first + i) % WINDOW_MAX], i == 0 ? e->sent : 0, v + n);
+        if ((done = writev(e->fd, v, n)) < 0) {
+            if (errno == EAGAIN)
+                return;
+            die("write");
+        }
+        e->sent += (size_t)done;
+        while (e->count > 0 && e->sent >= out_len(&e->ring[e->first])) {
+            e->sent -= out_len(&e->ring[e->first]);
+            e->first = (e->first + 1) % WINDOW_MAX;
+            e->count--;
+        }
+    }
+}
+
+/* Read on; true when a message is whole (head, body). */
+static bool
+end_read(struct end *e)
+{
+    for (;;) {
+        ssize_t n;
+        struct iovec v[2];
+        size_t have = e->got, need = sizeof e->head;
+
+        if (have < need) {
+            v[0] = (struct iovec){(uint8_t *)&e->head + have, need - have};
+        } else {
+            have -= need;
+            need = e->head.body;
+            if (have == need) {
+                e->got = 0;
+                return true;
+            }
+            v[0] = (struct iovec){e->body + have, need - have};
+        }
+        n = readv(e->fd, v, 1);
+        if (n == 0)
+            exit(0);
+        if (n < 0) {
+            if (errno == EAGAIN)
+                return false;
+            die("read");
+        }
+        e->got += (size_t)n;
+    }
+}
+
+static void
+end_wait(struct end *e)
+{
+    struct pollfd p = {.fd = e->fd, .events = (short)(POLLIN | (e->count > 0 ? POLLOUT : 0))};
+
+    if (!e->spin && poll(&p, 1, -1) < 0 && errno != EINTR)
+        die("poll");
+}
+
+/* Apply what came and queue the answer. */
+static void
+serve(struct server *s)
+{
+    static const struct optimizer sgd = {.kind = OPT_SGD, .learning_rate = 1e-6};
+    const struct pump_head *h = &s->end.head;
+    const uint32_t *index = (const uint32_t *)(const void *)s->end.body;
+    const uint8_t *grad = s->end.body + h->count * sizeof *index;
+    struct out reply = {.head = {.kind = h->kind, .count = h->count, .size = h->size}};
+
+    for (uint32_t i = 0; h->kind != PUMP_PULL && i < h->count; i++) {
+        struct optimizer_arrays at = {.weights = (float *)(void *)(s->model + index[i] * h->size)};
+        (void)optimizer_apply(&sgd, 1, 1.0f, h->size / sizeof(float), (const float *)(const void *)(grad + i * h->size),
+                              &at, &at, false);
+    }
+    if (h->kind != PUMP_PUSH) {
+        reply.body_len = reply.head.body = h->count * h->size;
+        if (h->count == 1) {
+            reply.body = s->model + index[0] * h->size;
+        } else {
+            if (s->gather_at + reply.body_len > s->gather_size)
+                s->gather_at = 0;
+            for (uint32_t i = 0; i < h->count; i++)
+                memcpy(s->gather + s->gather_at + i * h->size, s->model + index[i] * h->size, h->size);
+            reply.body = s->gather + s->gather_at;
+            s->gather_at += reply.body_len;
+        }
+    }
+    end_push(&s->end, &reply);
+}
+
+static _Noreturn void
+server_main(int fd, const struct pump_options *o)
+{
+    static struct server s;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    s.end.fd = fd;
+    s.end.spin = o->spin;
+    s.end.body = big_alloc(o->bytes_max + BATCH_MAX * sizeof(uint32_t));
+    s.model_bytes = o->model_bytes;
+    s.model = big_alloc(o->model_bytes);
+    s.gather_size = 64 * o->bytes_max;
+    s.gather = big_alloc(s.gather_size);
+    for (;;) {
+        end_wait(&s.end);
+        while (end_read(&s.end)) {
+            serve(&s);
+            end_write(&s.end);
+        }
+        end_write(&s.end);
+    }
+}
+
+static void
+tune(int fd, const struct pump_options *o)
+{
+    int one = 1;
+
+    if (!o->is_unix && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) < 0)
+        die("TCP_NODELAY");
+    if (!o->is_unix && o->congestion != NULL &&
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, o->congestion, (socklen_t)strlen(o->congestion)) < 0)
+        die("TCP_CONGESTION");
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+        die("fcntl");
+}
+
+/* Two connected loopback TCP sockets. */
+static void
+tcp_pair(int fd[2], const struct pump_options *o)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (listener < 0 || bind(listener, (struct sockaddr *)&at, sizeof at) < 0 || listen(listener, 1) < 0 ||
+        getsockname(listener, (struct sockaddr *)&at, &len) < 0)
+        die("listen");
+    fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd[0] < 0 ||
+        (o->congestion != NULL &&
+         setsockopt(fd[0], IPPROTO_TCP, TCP_CONGESTION, o->congestion, (socklen_t)strlen(o->congestion)) < 0) ||
+        connect(fd[0], (struct sockaddr *)&at, sizeof at) < 0)
+        die("connect");
+    if ((fd[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) < 0)
+        die("accept");
+    close(listener);
+}
+
+void
+pump_start(struct pump *p, const struct pump_options *options)
+{
+    int fd[2];
+
+    p->options = *options;
+    if (!options->is_unix)
+        tcp_pair(fd, options);
+    else if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) < 0)
+        die("socketpair");
+    tune(fd[0], options);
+    tune(fd[1], options);
+    fflush(NULL);
+    if ((p->server = fork()) < 0)
+        die("fork");
+    if (p->server == 0) {
+        close(fd[0]);
+        server_main(fd[1], options);
+    }
+    close(fd[1]);
+    p->fd = fd[0];
+    p->in = big_alloc(options->bytes_max);
+}
+
+void
+pump_stop(struct pump *p)
+{
+    close(p->fd);
+    kill(p->server, SIGKILL);
+    waitpid(p->server, NULL, 0);
+    free(p->in);
+}
+
+/* Queue the i-th message of the load; its blocks follow those of the one before. */
+static void
+request(struct end *e, const struct pump_load *l, const uint32_t *index, uint64_t i)
+{
+    uint32_t first = (uint32_t)(i * l->batch % l->blocks);
+    size_t bytes = l->kind == PUMP_PULL ? 0 : l->batch * l->size;
+
+    end_push(
+        e, &(struct out){
+               .head = {.kind = l->kind, .count = l->batch, .size = l->size, .body = l->batch * sizeof *index + bytes},
+               .index = index + first,
+               .body = bytes > 0 ? l->payload : NULL,
+               .body_len = bytes,
+           });
+}
+
+double
+pump_run(struct pump *p, const struct pump_load *l, double seconds)
+{
+    static struct end e;
+    /* Indices go round, so that any run of `batch` of them from a first below `blocks` is there. */
+    uint32_t *index = malloc((l->blocks + l->batch) * sizeof *index);
+    uint64_t asked = 0, answered = 0;
+    double start = bench_now();
+
+    ps_assert(index != NULL && l->batch <= BATCH_MAX && l->batch * l->size <= p->options.bytes_max &&
+              l->blocks * l->size <= p->options.model_bytes && l->window <= WINDOW_MAX);
+    for (uint32_t i = 0; i < l->blocks + l->batch; i++)
+        index[i] = i % l->blocks;
+    e = (struct end){.fd = p->fd, .spin = p->options.spin, .body = p->in};
+    while (answered < asked || bench_now() - start < seconds) {
+        while (asked - answered < l->window && (asked % 16 != 0 || bench_now() - start < seconds))
+            request(&e, l, index, asked++);
+        end_write(&e);
+        end_wait(&e);
+        while (end_read(&e)) {
+            answered++;
+            if (asked - answered < l->window / 2)
+                break;
+        }
+    }
+    free(index);
+    return (bench_now() - start) / (double)answered;
+}
