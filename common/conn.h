@@ -18,6 +18,7 @@
 
 #include <uv.h>
 
+#include "address.h"
 #include "base.h"
 #include "frame.h"
 #include "ps_err.h"
@@ -122,16 +123,6 @@ conn_reader(struct conn *c)
 {
     return &c->reader;
 }
-
-/* "host:port", "[v6]:port", "unix:/path": an address as psd and TF_CONFIG write it. */
-#define ADDRESS_MAX 512
-struct address {
-    bool is_unix;
-    char host[256]; /* or the path's start; see path */
-    char path[108]; /* unix */
-    uint16_t port;
-};
-enum ps_err address_parse(const char *text, struct address *out, struct ps_error *e) PS_MUST_USE;
 
 /* Translate a libuv status (negative errno) to our code. The one place that does. */
 enum ps_err conn_uv_error(int status);

@@ -1,0 +1,95 @@
+#include "common/address.h"
+
+#include <string.h>
+
+#include "check_main.h"
+
+struct good {
+    const char *text, *host, *path;
+    uint16_t port;
+};
+
+static const struct good good[] = {
+    {"127.0.0.1:4000", "127.0.0.1", "", 4000},   {"node-7.example.org:65535", "node-7.example.org", "", 65535},
+    {"localhost:0", "localhost", "", 0},         {"[::1]:22", "::1", "", 22},
+    {"[fe80::1%eth0]:9", "fe80::1%eth0", "", 9}, {"unix:/run/psd.sock", "", "/run/psd.sock", 0},
+    {"unix:relative", "", "relative", 0},
+};
+
+START_TEST(three_forms_are_taken_apart)
+{
+    const struct good *g = &good[_i];
+    struct address a;
+
+    ck_assert_int_eq(address_parse(g->text, &a, NULL), PS_OK);
+    ck_assert_str_eq(a.host, g->host);
+    ck_assert_str_eq(a.path, g->path);
+    ck_assert_uint_eq(a.port, g->port);
+    ck_assert(a.is_unix == (g->path[0] != '\0'));
+}
+END_TEST
+
+/* Text, and what the sentence must say. */
+static const char *const bad[][2] = {
+    {"", "expected host:port"},
+    {"localhost", "expected host:port"},
+    {":80", "names no host"},
+    {"[]:80", "names no host"},
+    {"host:", "port"},
+    {"host:http", "port"},
+    {"host:65536", "0 to 65535"},
+    {"host:000080", "0 to 65535"},
+    {"host:-1", "0 to 65535"},
+    {"host:80 ", "0 to 65535"},
+    {"::1:80", "[v6]:port"},
+    {"[::1]80", "[v6]:port"},
+    {"[::1", "[v6]:port"},
+    {"ho st:80", "not valid"},
+    {"ho\x01st:80", "not valid"},
+    {"a,b:80", "not valid"},
+    {"unix:", "names no path"},
+};
+
+START_TEST(a_bad_address_is_refused_with_the_reason)
+{
+    struct ps_error e = {0};
+    struct address a;
+
+    ck_assert_int_eq(address_parse(bad[_i][0], &a, &e), PS_ERR_INVALID);
+    ck_assert_msg(strstr(e.text, bad[_i][1]) != NULL, "'%s' does not say '%s'", e.text, bad[_i][1]);
+    ck_assert_msg(strstr(e.text, bad[_i][0]) != NULL, "'%s' does not quote '%s'", e.text, bad[_i][0]);
+}
+END_TEST
+
+START_TEST(lengths_are_bounded)
+{
+    char text[2000];
+    struct address a;
+
+    snprintf(text, sizeof text, "unix:/%0106d", 1);
+    ck_assert_int_eq(address_parse(text, &a, NULL), PS_OK);
+    snprintf(text, sizeof text, "unix:/%0107d", 1);
+    ck_assert_int_eq(address_parse(text, &a, NULL), PS_ERR_INVALID);
+    snprintf(text, sizeof text, "%0255d:1", 1);
+    ck_assert_int_eq(address_parse(text, &a, NULL), PS_OK);
+    snprintf(text, sizeof text, "%0256d:1", 1);
+    ck_assert_int_eq(address_parse(text, &a, NULL), PS_ERR_INVALID);
+    snprintf(text, sizeof text, "%01500d:1", 1);
+    ck_assert_int_eq(address_parse(text, &a, NULL), PS_ERR_INVALID);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *s = suite_create("address");
+    TCase *t = tcase_create("address");
+
+    tcase_add_loop_test(t, three_forms_are_taken_apart, 0, ARRAY_LEN(good));
+    tcase_add_loop_test(t, a_bad_address_is_refused_with_the_reason, 0, ARRAY_LEN(bad));
+    tcase_add_test(t, lengths_are_bounded);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+CHECK_MAIN(make_suite)
