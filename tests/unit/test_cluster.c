@@ -1,0 +1,225 @@
+#include <string.h>
+
+#include "check_main.h"
+#include "common/base.h"
+#include "psclient.h"
+
+/* The environment of the machine that runs the test must not matter. */
+static void
+clear_environment(void)
+{
+    unsetenv("TF_CONFIG");
+    unsetenv("PSD_SHARDS");
+    unsetenv("PSD_WORKERS");
+    unsetenv("PSD_TASK");
+    unsetenv("PSD_CLUSTER");
+}
+
+static ps_cluster *
+cluster_of(const char *jobs, const char *type, int index)
+{
+    struct ps_error e = {0};
+    ps_cluster *c = NULL;
+    char text[1024];
+
+    snprintf(text, sizeof text, "{\"cluster\": {%s}, \"task\": {\"type\": \"%s\", \"index\": %d}}", jobs, type, index);
+    ck_assert_msg(ps_cluster_from_json(text, &c, &e) == PS_OK, "%s", e.text);
+    return c;
+}
+
+START_TEST(the_chief_is_the_first_of_the_workers)
+{
+    static const char jobs[] = "\"chief\": [\"c:1\"], \"worker\": [\"w:1\", \"w:2\"], \"ps\": [\"p:1\", \"p:2\"]";
+    ps_cluster *c = cluster_of(jobs, "worker", 1);
+
+    ck_assert_int_eq(ps_cluster_role(c), PS_ROLE_WORKER);
+    ck_assert_uint_eq(ps_cluster_task(c), 2);
+    ck_assert_uint_eq(ps_cluster_index(c), 1);
+    ck_assert_uint_eq(ps_cluster_workers(c), 3);
+    ck_assert_uint_eq(ps_cluster_shards(c), 2);
+    ck_assert(!ps_cluster_is_chief(c));
+    ck_assert_str_eq(ps_cluster_shard_address(c, 1), "p:2");
+    ck_assert_ptr_null(ps_cluster_shard_address(c, 2));
+    ps_cluster_free(c);
+    c = cluster_of(jobs, "chief", 0);
+    ck_assert_int_eq(ps_cluster_role(c), PS_ROLE_CHIEF);
+    ck_assert_uint_eq(ps_cluster_task(c), 0);
+    ck_assert(ps_cluster_is_chief(c));
+    ps_cluster_free(c);
+    c = cluster_of(jobs, "worker", 0);
+    ck_assert_uint_eq(ps_cluster_task(c), 1);
+    ck_assert(!ps_cluster_is_chief(c));
+    ps_cluster_free(c);
+}
+END_TEST
+
+START_TEST(worker_0_is_chief_when_there_is_none)
+{
+    static const char jobs[] = "\"worker\": [\"w:1\", \"w:2\"], \"ps\": [\"p:1\"]";
+    ps_cluster *c = cluster_of(jobs, "worker", 0);
+
+    ck_assert_int_eq(ps_cluster_role(c), PS_ROLE_WORKER);
+    ck_assert(ps_cluster_is_chief(c));
+    ps_cluster_free(c);
+    c = cluster_of(jobs, "worker", 1);
+    ck_assert(!ps_cluster_is_chief(c));
+    ps_cluster_free(c);
+    c = cluster_of(jobs, "ps", 0);
+    ck_assert_int_eq(ps_cluster_role(c), PS_ROLE_PS);
+    ck_assert_uint_eq(ps_cluster_task(c), 0);
+    ck_assert(!ps_cluster_is_chief(c));
+    ps_cluster_free(c);
+}
+END_TEST
+
+START_TEST(a_cluster_without_shards_is_refused)
+{
+    ps_cluster *c;
+    struct ps_error e;
+
+    ck_assert_int_eq(ps_cluster_from_json("{\"cluster\": {\"worker\": [\"w:1\"]},"
+                                          " \"task\": {\"type\": \"worker\", \"index\": 0}}",
+                                          &c, &e),
+                     PS_ERR_CONFIG);
+    ck_assert_ptr_null(c);
+    ck_assert(strstr(e.text, "TF_CONFIG: cluster.ps: missing") != NULL);
+    ck_assert_int_eq(ps_cluster_from_json(NULL, &c, NULL), PS_ERR_CONFIG);
+    ps_cluster_free(NULL);
+}
+END_TEST
+
+START_TEST(a_list_makes_a_worker)
+{
+    ps_cluster *c;
+    struct ps_error e;
+
+    ck_assert_int_eq(ps_cluster_from_list("h:1,unix:/s", 4, 3, &c, NULL), PS_OK);
+    ck_assert_uint_eq(ps_cluster_workers(c), 4);
+    ck_assert_uint_eq(ps_cluster_task(c), 3);
+    ck_assert_uint_eq(ps_cluster_index(c), 3);
+    ck_assert_uint_eq(ps_cluster_shards(c), 2);
+    ck_assert_str_eq(ps_cluster_shard_address(c, 1), "unix:/s");
+    ck_assert_str_eq(ps_cluster_name(c), "psd");
+    ck_assert(!ps_cluster_is_chief(c));
+    ps_cluster_free(c);
+    ck_assert_int_eq(ps_cluster_from_list("h:1", 2, 2, &c, &e), PS_ERR_CONFIG);
+    ck_assert(strstr(e.text, "task 2 is out of range") != NULL);
+    ck_assert_int_eq(ps_cluster_from_list("h:1", 0, 0, &c, NULL), PS_ERR_CONFIG);
+    ck_assert_int_eq(ps_cluster_from_list("", 1, 0, &c, NULL), PS_ERR_CONFIG);
+    ck_assert_int_eq(ps_cluster_from_list(NULL, 1, 0, &c, NULL), PS_ERR_CONFIG);
+    ck_assert_int_eq(ps_cluster_from_list("h:1,h:1", 1, 0, &c, &e), PS_ERR_CONFIG);
+    ck_assert(strstr(e.text, "shards[1]") != NULL);
+    ck_assert_ptr_null(c);
+}
+END_TEST
+
+START_TEST(the_environment_prefers_tf_config)
+{
+    ps_cluster *c;
+
+    clear_environment();
+    setenv("PSD_SHARDS", "a:1,b:1,c:1", 1);
+    ck_assert_int_eq(ps_cluster_from_env(&c, NULL), PS_OK);
+    ck_assert_uint_eq(ps_cluster_shards(c), 3);
+    ck_assert_uint_eq(ps_cluster_workers(c), 1);
+    ps_cluster_free(c);
+    setenv("PSD_WORKERS", "3", 1);
+    setenv("PSD_TASK", "2", 1);
+    setenv("PSD_CLUSTER", "lab", 1);
+    ck_assert_int_eq(ps_cluster_from_env(&c, NULL), PS_OK);
+    ck_assert_uint_eq(ps_cluster_workers(c), 3);
+    ck_assert_uint_eq(ps_cluster_task(c), 2);
+    ck_assert_str_eq(ps_cluster_name(c), "lab");
+    ps_cluster_free(c);
+    setenv("TF_CONFIG",
+           "{\"cluster\": {\"worker\": [\"w:1\"], \"ps\": [\"p:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}",
+           1);
+    ck_assert_int_eq(ps_cluster_from_env(&c, NULL), PS_OK);
+    ck_assert_uint_eq(ps_cluster_shards(c), 1);
+    ck_assert_str_eq(ps_cluster_name(c), "lab");
+    ps_cluster_free(c);
+    setenv("TF_CONFIG", "", 1);
+    ck_assert_int_eq(ps_cluster_from_env(&c, NULL), PS_OK);
+    ck_assert_uint_eq(ps_cluster_shards(c), 3);
+    ps_cluster_free(c);
+}
+END_TEST
+
+/* Variable, value, what the sentence must say. */
+static const char *const bad[][3] = {
+    {"PSD_SHARDS", "a:1,b", "PSD_SHARDS[1]: 'b'"},
+    {"PSD_WORKERS", "two", "PSD_WORKERS: expected a whole number"},
+    {"PSD_WORKERS", "-1", "PSD_WORKERS: expected a whole number"},
+    {"PSD_WORKERS", "0", "PSD_WORKERS: expected at least 1"},
+    {"PSD_WORKERS", "99999999999999999999999", "PSD_WORKERS: expected a whole number"},
+    {"PSD_TASK", "1x", "PSD_TASK: expected a whole number"},
+    {"PSD_TASK", "1", "PSD_TASK: 1 is out of range; PSD_WORKERS is 1"},
+    {"PSD_CLUSTER", "a\nb", "PSD_CLUSTER: a cluster's name must be UTF-8"},
+    {"PSD_CLUSTER", "\xff", "PSD_CLUSTER: a cluster's name must be UTF-8"},
+    {"TF_CONFIG", "{", "TF_CONFIG:1:1: not valid JSON"},
+};
+
+START_TEST(an_error_names_the_variable)
+{
+    struct ps_error e = {0};
+    ps_cluster *c;
+
+    clear_environment();
+    setenv("PSD_SHARDS", "a:1", 1);
+    setenv(bad[_i][0], bad[_i][1], 1);
+    ck_assert_int_eq(ps_cluster_from_env(&c, &e), PS_ERR_CONFIG);
+    ck_assert_msg(strstr(e.text, bad[_i][2]) != NULL, "'%s' does not say '%s'", e.text, bad[_i][2]);
+    ck_assert_ptr_null(c);
+}
+END_TEST
+
+START_TEST(an_empty_environment_says_what_is_missing)
+{
+    struct ps_error e = {0};
+    ps_cluster *c;
+
+    clear_environment();
+    ck_assert_int_eq(ps_cluster_from_env(&c, &e), PS_ERR_CONFIG);
+    ck_assert(strstr(e.text, "TF_CONFIG") != NULL && strstr(e.text, "PSD_SHARDS") != NULL);
+}
+END_TEST
+
+START_TEST(a_name_is_checked)
+{
+    char name[300];
+    ps_cluster *c;
+
+    ck_assert_int_eq(ps_cluster_from_list("a:1", 1, 0, &c, NULL), PS_OK);
+    ck_assert_int_eq(ps_cluster_set_name(c, "größe", NULL), PS_OK);
+    ck_assert_str_eq(ps_cluster_name(c), "größe");
+    ck_assert_int_eq(ps_cluster_set_name(c, "", NULL), PS_ERR_INVALID);
+    ck_assert_int_eq(ps_cluster_set_name(c, NULL, NULL), PS_ERR_INVALID);
+    memset(name, 'n', sizeof name);
+    name[256] = '\0';
+    ck_assert_int_eq(ps_cluster_set_name(c, name, NULL), PS_ERR_INVALID);
+    name[255] = '\0';
+    ck_assert_int_eq(ps_cluster_set_name(c, name, NULL), PS_OK);
+    ck_assert_str_eq(ps_cluster_name(c), name);
+    ps_cluster_free(c);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *s = suite_create("cluster");
+    TCase *t = tcase_create("cluster");
+
+    tcase_add_test(t, the_chief_is_the_first_of_the_workers);
+    tcase_add_test(t, worker_0_is_chief_when_there_is_none);
+    tcase_add_test(t, a_cluster_without_shards_is_refused);
+    tcase_add_test(t, a_list_makes_a_worker);
+    tcase_add_test(t, the_environment_prefers_tf_config);
+    tcase_add_loop_test(t, an_error_names_the_variable, 0, ARRAY_LEN(bad));
+    tcase_add_test(t, an_empty_environment_says_what_is_missing);
+    tcase_add_test(t, a_name_is_checked);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+CHECK_MAIN(make_suite)
