@@ -272,16 +272,24 @@ version_unlink(struct version *v)
     *at = v->older;
 }
 
-static void
-sweep_retired(struct store_mem *m)
+/* A tombstone stays while it hides something older. */
+static bool
+version_needed(const struct store_mem *m, const struct version *v)
+{
+    return version_seen(m, v) || (v->erased && v->older != NULL);
+}
+
+static bool
+sweep_once(struct store_mem *m)
 {
     struct version **at = &m->retired;
+    bool swept = false;
 
     while (*at != NULL) {
         struct version *v = *at;
         struct cell *c = v->cell;
 
-        if (version_seen(m, v)) {
+        if (version_needed(m, v)) {
             at = &v->next;
             continue;
         }
@@ -289,7 +297,16 @@ sweep_retired(struct store_mem *m)
         version_unlink(v);
         version_free(m, v);
         cell_tidy(m, c);
+        swept = true;
     }
+    return swept;
+}
+
+static void
+sweep_retired(struct store_mem *m)
+{
+    while (sweep_once(m))
+        ; /* what went may have freed a tombstone */
 }
 
 static void
@@ -347,7 +364,6 @@ mem_abort(struct store *s)
     m->touched_len = 0;
 }
 
-/* A tombstone is needed only while a snapshot may look behind it; without any it goes with what it erased. */
 static void
 commit_cell(struct store_mem *m, struct cell *c)
 {
