@@ -1,14 +1,20 @@
 /* Messages: metadata bytes to validated protobuf-c structs and back. Pure.
  *
  * Everything that can be said about a message without knowing the receiver's state is checked here, once: enums in
- * range, lengths within limits, parallel arrays of equal length, names of valid UTF-8, numbers finite. Past
- * wire_decode() the receiver checks only what needs its own state (is the id known, does the payload fit). */
+ * range, lengths within limits, parallel arrays of equal length, names of valid UTF-8, numbers finite, definitions that
+ * make sense. Past wire_decode() the receiver checks only what needs its own state (is the id known, does the payload
+ * fit), and finds no NULL: a message inside a message that was not sent is filled in with its defaults.
+ *
+ * wire.c packs and unpacks, wire_check.c says what is valid, wire_describe.c compares and prints definitions. */
 #ifndef COMMON_WIRE_H
 #define COMMON_WIRE_H
 
+#include "age.h"
 #include "arena.h"
 #include "base.h"
 #include "frame.h"
+#include "initializer.h"
+#include "optimizer.h"
 #include "proto/psd.pb-c.h"
 #include "ps_err.h"
 
@@ -17,9 +23,10 @@
 #define WIRE_AGENT_MAX      255          /* bytes */
 #define WIRE_RANK_MAX       8            /* dimensions of a variable */
 #define WIRE_ELEMENTS_MAX   (1ull << 48) /* elements of one variable */
-#define WIRE_BLOCKS_MAX     16384        /* blocks in one pull or push */
+#define WIRE_BLOCKS_MAX     8192         /* blocks in one pull or push: its metadata always fits FRAME_META_MAX */
 #define WIRE_WORKERS_MAX    65536        /* workers in one job */
 #define WIRE_SHARDS_MAX     4096         /* shards in one cluster */
+#define WIRE_BUCKETS_MAX    64           /* of a histogram */
 #define WIRE_LEASE_MS_MAX   (24u * 3600u * 1000u)
 #define WIRE_ERROR_TEXT_MAX 2048 /* bytes of a sentence */
 
@@ -50,16 +57,17 @@ struct wire_msg {
     } u;
 };
 
-/* Unpack and validate. msg lives in the arena. Errors: PS_ERR_PROTOCOL (garbage, a payload where there may be none),
- * PS_ERR_LIMIT, PS_ERR_INVALID (a value out of its range; *e names the field), PS_ERR_NOMEM. */
-enum ps_err wire_decode(const struct frame_head *head, const void *meta, struct arena *arena, struct wire_msg *msg,
-                        struct ps_error *e) PS_MUST_USE;
-
+/* Unpack and validate. msg lives in the arena until its reset; meta is no longer needed. Errors: PS_ERR_PROTOCOL
+ * (garbage, a payload where there may be none, a type that is not known), PS_ERR_LIMIT, PS_ERR_INVALID (a value out of
+ * its range), PS_ERR_NOMEM. *e names the field.
+ *
+ * Made good instead of refused: bytes that are no UTF-8 and control characters in sentences and reports become '?';
+ * codes that this build does not know become PS_ERR_INTERNAL. */
 /* Bytes of header, metadata and pad that wire_encode() writes. */
 size_t wire_size(const ProtobufCMessage *message);
 
-/* Write header, metadata and pad to out (wire_size() bytes). The caller sends payload_len bytes and
- * frame_pad(payload_len) zero bytes after it. */
+/* Write header, metadata (at most FRAME_META_MAX) and pad to out (wire_size() bytes). The caller sends payload_len
+ * bytes and frame_pad(payload_len) zero bytes after it. */
 void wire_encode(enum msg_type type, uint64_t request, const ProtobufCMessage *message, uint64_t payload_len,
                  uint8_t *out);
 
@@ -73,17 +81,27 @@ const char *wire_type_name(enum msg_type type);
 /* True when the n bytes are valid UTF-8 without control characters. */
 bool wire_text_ok(const char *text, size_t n);
 
+/* Put '?' for every byte of a terminated text that wire_text_ok() would refuse. */
+void wire_text_clean(char *text);
+
 /* Elements of a shape: the product of dims (1 for rank 0). PS_ERR_INVALID when a dimension is 0, PS_ERR_LIMIT past
  * WIRE_RANK_MAX or WIRE_ELEMENTS_MAX. */
 enum ps_err wire_elements(const uint64_t *dims, size_t rank, uint64_t *elements) PS_MUST_USE;
 
-/* "name float32[3,4] glorot_uniform(seed 7) adam(lr 0.001, ...)": both halves of a MISMATCH sentence. */
+/* Definitions as the core works with them. Parameters that the kind does not use come out as 0. */
+struct age_policy wire_age(const Psd__AgePolicy *a);
+struct initializer wire_initializer(const Psd__Initializer *i);
+struct optimizer wire_optimizer(const Psd__Optimizer *o);
+
+/* "name float32[3,4] glorot_uniform(seed 7) adam(learning rate 0.001, ...)": both halves of a MISMATCH sentence.
+ * Numbers are printed with as many digits as tell them apart. Terminated; cut off when size is too small. */
 void wire_describe(const Psd__Declare *d, char *out, size_t size);
 
-/* True when two declarations mean the same variable (all fields equal, name apart). */
+/* True when two declarations mean the same variable (name apart; parameters that the kinds do not use apart). */
 bool wire_declare_equal(const Psd__Declare *a, const Psd__Declare *b);
 
-/* True when two jobs are the same; wire_job_describe() prints one for the sentence when they are not. */
+/* True when two jobs are the same (options that the mode does not use apart); wire_job_describe() prints one for the
+ * sentence when they are not: "train sync(3 of 4), lapse shrink, age exponential(0.9)". */
 bool wire_job_equal(const Psd__Job *a, const Psd__Job *b);
 void wire_job_describe(const Psd__Job *j, char *out, size_t size);
 
