@@ -431,11 +431,11 @@ START_TEST(crash_leaves_the_last_commit)
     OK(store->ops->begin(store, 2 * MIB));
     put(&key1, 2, 2);
     OK(store->ops->row_put(store, STORE_JOBS, text("a"), text("b")));
-    store = maker->crash(store);
+    store = maker->crash(store, true);
     ck_assert_int_eq(committed(&key1), 1);
     ck_assert_str_eq(rows_of(STORE_JOBS, 0), "");
     put_alone(&key1, 2, 3);
-    store = maker->crash(store);
+    store = maker->crash(store, false);
     ck_assert_int_eq(committed(&key1), 3);
 }
 END_TEST
@@ -636,7 +636,7 @@ START_TEST(random_changes_agree_with_a_model)
                     store->ops->snapshot_unref(store, snap[j]);
                 snap[j] = NULL;
             }
-            store = maker->crash(store);
+            store = maker->crash(store, false);
             check_rows(&now);
         }
     }

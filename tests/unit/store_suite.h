@@ -10,7 +10,8 @@
 
 struct store_maker {
     struct store *(*make)(void);
-    struct store *(*crash)(struct store *s); /* what kill -9 and a restart leave; an open transaction may be there */
+    /* What kill -9 and a restart leave; writing: a transaction is open. */
+    struct store *(*crash)(struct store *s, bool writing);
     void (*unmake)(struct store *s);
 };
 

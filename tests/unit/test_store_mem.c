@@ -15,8 +15,9 @@ make(void)
 }
 
 static struct store *
-crash(struct store *s)
+crash(struct store *s, bool writing)
 {
+    (void)writing;
     store_mem_crash(s);
     return s;
 }

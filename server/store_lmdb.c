@@ -1,0 +1,929 @@
+/* The live environment: see store_lmdb.h, and architecture.md's "Things LMDB makes you know" for the measurements.
+ *
+ * An update, happily:
+ *
+ *     begin    the file has room past LMDB's last page for the worst case (fallocate), then mdb_txn_begin
+ *     get      the old value, in the map
+ *     reserve  mdb_put(MDB_RESERVE): LMDB frees the old pages for later transactions and lends new ones in the map
+ *     commit   the meta page flips; kill -9 leaves either the old one or the new one
+ *
+ * What LMDB 0.9.24 does, and this file counts on:
+ *   - A put over a value whose overflow pages are clean takes new pages; over pages that are dirty in this transaction
+ *     it answers with the same place. Pages freed by transaction N are used again from N + 2 on, or when the last
+ *     reader older than that has gone: so what get() lent lasts until the end, and what a snapshot lent lasts as long.
+ *   - Pages come from the free list first, lowest number first, and only then from past the last page. The map is
+ * larger than the most that we allow, so MDB_MAP_FULL cannot happen in the middle of a transaction; room is our own
+ * count.
+ *
+ * Room. Writing to a page of a sparse file that the filesystem cannot provide is SIGBUS, so a write never goes where
+ * nothing was allocated. A transaction runs in one of two ways:
+ *
+ *     growing     the file is allocated as far past LMDB's last page as the transaction may reach
+ *     recycling   the filesystem or the limit is exhausted: the transaction must fit in pages that LMDB has free and
+ * may use; new blocks are refused, updates go on
+ *
+ * New blocks are refused where they would leave less than an eighth or KEPT_MIN free: updates need pages to move to,
+ * and what two turns freed is not free yet. */
+#include "store_lmdb.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <lmdb.h>
+
+#include "common/layout.h"
+
+#define PAGE            LAYOUT_PAGE
+#define LIMIT_MIN       (64 * MIB) /* of max_bytes: a few turns and their free pages */
+#define READERS_DEFAULT 4096
+#define MAP_SPARE       (256 * MIB) /* address space past the limit, never allocated */
+#define ALLOCATE_STEP   (8 * MIB)   /* the file grows by at least this, when it can */
+#define KEPT_MIN        (40 * MIB)  /* free for updates: two turns of 16 MiB and what is torn between sizes */
+#define SLACK_PAGES     512         /* of a transaction: tree pages, LMDB's free list */
+#define RESERVE_PAGES   2           /* of a reserve: its leaf, and a share of branches */
+#define ROW_PAGES       6           /* of a row: its leaf, branches, a split */
+/* Free-list records that LMDB surely reads before it gives up: 60 for each page of what it looks for, at least 17. */
+#define RECORDS_MAX   1000
+#define RUN_PAGES_MIN 17  /* the free list's own records take up to about 12 pages in a row */
+#define RUNS_SPARE    3   /* runs lost to pieces of other sizes: at most one per size */
+#define RUNS_ENOUGH   256 /* stop counting here */
+#define LOCK_FILE     "psd.lock"
+
+static const char *const table_names[STORE_TABLES] = {
+    [STORE_SHARD] = "shard", [STORE_JOBS] = "jobs", [STORE_VARS] = "vars", [STORE_SESSIONS] = "sessions"};
+
+/* A read transaction of one commit, or (refs 0) one in the pool, reset and ready to renew. */
+struct store_snapshot {
+    struct store_snapshot *next; /* among the open ones, or in the pool */
+    MDB_txn *txn;
+    uint64_t commit;
+    unsigned refs;
+};
+
+struct store_lmdb {
+    struct store base;
+    MDB_env *env;
+    MDB_dbi blocks, tables[STORE_TABLES];
+    int lock_fd, data_fd;
+    char *data_path;
+    uint64_t limit_pages;     /* of the file */
+    uint64_t allocated_pages; /* all pages below this are backed by the filesystem */
+
+    MDB_txn *txn;            /* the writer's, or NULL */
+    bool wrote, recycling;   /* in this transaction */
+    bool new_refused;        /* new blocks are, in this transaction */
+    uint64_t spent_pages;    /* by this transaction, at worst */
+    uint64_t promised_pages; /* that it may spend without asking again */
+
+    uint64_t run_pages; /* of the largest value seen, at least RUN_PAGES_MIN */
+    uint64_t runs_free; /* runs of that length that recycling may still count on */
+
+    uint64_t commit;
+    struct store_snapshot *open; /* newest first; its first may be of the newest commit */
+    struct store_snapshot *pool;
+};
+
+static struct store_lmdb *
+lmdb(struct store *s)
+{
+    return CONTAINER_OF(s, struct store_lmdb, base);
+}
+
+/* The one place that translates LMDB's codes. */
+static enum ps_err
+lmdb_error(int rc)
+{
+    switch (rc) {
+    case MDB_SUCCESS:
+        return PS_OK;
+    case MDB_NOTFOUND:
+        return PS_ERR_NOT_FOUND;
+    case MDB_MAP_FULL:
+    case ENOSPC:
+    case EDQUOT:
+        return PS_ERR_FULL;
+    case MDB_READERS_FULL:
+        return PS_ERR_LIMIT;
+    case MDB_INVALID:
+    case MDB_VERSION_MISMATCH:
+        return PS_ERR_VERSION;
+    case ENOMEM:
+        return PS_ERR_NOMEM;
+    default:
+        return PS_ERR_IO;
+    }
+}
+
+static uint64_t
+pages_of(uint64_t bytes)
+{
+    return (bytes + PAGE - 1) / PAGE;
+}
+
+static uint64_t
+value_pages(uint64_t size)
+{
+    return pages_of(size + LAYOUT_PAGE_HEAD);
+}
+
+static MDB_val
+block_val(const struct store_key *key, size_t *packed)
+{
+    ps_assert(key->var <= STORE_VAR_MAX);
+    *packed = (size_t)key->generation << 56 | (size_t)key->var << 32 | key->block;
+    return (MDB_val){sizeof *packed, packed};
+}
+
+static MDB_val
+row_val(struct span key)
+{
+    ps_assert(key.len >= 1 && key.len <= STORE_ROW_KEY_MAX);
+    return (MDB_val){key.len, (void *)key.data};
+}
+
+/* ---- Snapshots ---- */
+
+static enum ps_err
+snapshot_start(struct store_lmdb *s, struct store_snapshot **out)
+{
+    struct store_snapshot *snap = s->pool;
+    enum ps_err err;
+
+    if (snap != NULL) {
+        s->pool = snap->next;
+        err = lmdb_error(mdb_txn_renew(snap->txn));
+    } else {
+        snap = calloc(1, sizeof *snap);
+        if (snap == NULL)
+            return PS_ERR_NOMEM;
+        err = lmdb_error(mdb_txn_begin(s->env, NULL, MDB_RDONLY, &snap->txn));
+    }
+    if (err != PS_OK) {
+        mdb_txn_abort(snap->txn);
+        free(snap);
+        return err;
+    }
+    snap->commit = s->commit;
+    snap->refs = 0;
+    snap->next = s->open;
+    s->open = snap;
+    *out = snap;
+    return PS_OK;
+}
+
+static enum ps_err
+lmdb_snapshot_ref(struct store *base, struct store_snapshot **out)
+{
+    struct store_lmdb *s = lmdb(base);
+    struct store_snapshot *snap = s->open;
+    enum ps_err err;
+
+    if (snap == NULL || snap->commit != s->commit)
+        if ((err = snapshot_start(s, &snap)) != PS_OK)
+            return err;
+    snap->refs++;
+    *out = snap;
+    return PS_OK;
+}
+
+static void
+lmdb_snapshot_unref(struct store *base, struct store_snapshot *snap)
+{
+    struct store_lmdb *s = lmdb(base);
+    struct store_snapshot **at = &s->open;
+
+    ps_assert(snap->refs > 0);
+    if (--snap->refs > 0)
+        return;
+    while (*at != snap)
+        at = &(*at)->next;
+    *at = snap->next;
+    mdb_txn_reset(snap->txn);
+    snap->next = s->pool;
+    s->pool = snap;
+}
+
+static enum ps_err
+lmdb_snapshot_get(struct store *base, struct store_snapshot *snap, const struct store_key *key, struct span *value)
+{
+    struct store_lmdb *s = lmdb(base);
+    size_t packed;
+    MDB_val k = block_val(key, &packed), v;
+    enum ps_err err;
+
+    ps_assert(snap->refs > 0);
+    err = lmdb_error(mdb_get(snap->txn, s->blocks, &k, &v));
+    if (err == PS_OK)
+        *value = (struct span){v.mv_data, v.mv_size};
+    return err;
+}
+
+/* ---- Room ---- */
+
+static uint64_t
+last_page(struct store_lmdb *s)
+{
+    MDB_envinfo info;
+
+    mdb_env_info(s->env, &info);
+    return info.me_last_pgno;
+}
+
+static uint64_t
+filesystem_free_pages(const struct store_lmdb *s)
+{
+    struct statfs fs;
+
+    return fstatfs(s->data_fd, &fs) == 0 ? (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize / PAGE : 0;
+}
+
+/* Back all pages below `pages` with memory of the filesystem. Asks for its free space first: on tmpfs an fallocate that
+ * fails has allocated and given back most of it by then. */
+static bool
+allocate_exactly(struct store_lmdb *s, uint64_t pages)
+{
+    uint64_t more = pages - s->allocated_pages;
+    int rc;
+
+    if (more > filesystem_free_pages(s))
+        return false;
+    do
+        rc = fallocate(s->data_fd, FALLOC_FL_KEEP_SIZE, (off_t)(s->allocated_pages * PAGE), (off_t)(more * PAGE));
+    while (rc < 0 && errno == EINTR);
+    if (rc < 0 && errno != EOPNOTSUPP) /* a filesystem that cannot allocate ahead cannot promise anything */
+        return false;
+    s->allocated_pages = pages;
+    return true;
+}
+
+static bool
+allocate_to(struct store_lmdb *s, uint64_t pages)
+{
+    uint64_t ahead = MIN(MAX(pages, s->allocated_pages + ALLOCATE_STEP / PAGE), s->limit_pages);
+
+    if (pages <= s->allocated_pages)
+        return true;
+    if (pages > s->limit_pages)
+        return false;
+    return (ahead > pages && allocate_exactly(s, ahead)) || allocate_exactly(s, pages);
+}
+
+static size_t
+size_at(const void *data, size_t i)
+{
+    size_t value; /* LMDB aligns what lies in a leaf to 2 bytes only */
+
+    memcpy(&value, (const char *)data + i * sizeof value, sizeof value);
+    return value;
+}
+
+/* Runs of run_pages in one record of the free list: a count, then page numbers in descending order. */
+static uint64_t
+record_runs(const void *record, uint64_t run_pages)
+{
+    uint64_t runs = 0, length = 0;
+    size_t last = 0;
+
+    for (size_t i = 1, n = size_at(record, 0); i <= n; i++) {
+        size_t page = size_at(record, i);
+
+        length = length > 0 && page + 1 == last ? length + 1 : 1;
+        last = page;
+        if (length == run_pages) {
+            runs++;
+            length = 0;
+        }
+    }
+    return runs;
+}
+
+static size_t
+oldest_reader(const struct store_lmdb *s, size_t oldest)
+{
+    for (const struct store_snapshot *snap = s->open; snap != NULL; snap = snap->next)
+        oldest = MIN(oldest, mdb_txn_id(snap->txn));
+    return oldest;
+}
+
+/* How many runs the next transaction may take from the free list: a lower bound, since runs that lie across records
+ * count for nothing here. Records freed by the oldest reader's transaction or later are not free yet. */
+static uint64_t
+count_free_runs(struct store_lmdb *s)
+{
+    struct store_snapshot *snap;
+    MDB_cursor *cursor;
+    MDB_val key, value;
+    uint64_t runs = 0;
+    size_t oldest;
+    int records = 0;
+
+    if (lmdb_snapshot_ref(&s->base, &snap) != PS_OK)
+        return 0;
+    oldest = oldest_reader(s, mdb_txn_id(snap->txn));
+    if (mdb_cursor_open(snap->txn, 0, &cursor) == 0) {
+        while (runs < RUNS_ENOUGH && records++ < RECORDS_MAX && mdb_cursor_get(cursor, &key, &value, MDB_NEXT) == 0) {
+            if (size_at(key.mv_data, 0) >= oldest)
+                break;
+            runs += record_runs(value.mv_data, s->run_pages);
+        }
+        mdb_cursor_close(cursor);
+    }
+    lmdb_snapshot_unref(&s->base, snap);
+    return runs;
+}
+
+static bool
+recycle(struct store_lmdb *s, uint64_t pages)
+{
+    uint64_t runs = (pages + s->run_pages - 1) / s->run_pages + RUNS_SPARE;
+
+    if (s->runs_free < runs)
+        s->runs_free = count_free_runs(s);
+    return s->runs_free >= runs;
+}
+
+static uint64_t
+dbi_pages(MDB_txn *txn, MDB_dbi dbi)
+{
+    MDB_stat stat;
+
+    if (mdb_stat(txn, dbi, &stat) != MDB_SUCCESS)
+        return 0;
+    return stat.ms_branch_pages + stat.ms_leaf_pages + stat.ms_overflow_pages;
+}
+
+/* LMDB counts the pages of each tree, so this takes no walk: 0 is the free list's tree, 1 the tree of trees. */
+static uint64_t
+used_pages(struct store_lmdb *s)
+{
+    struct store_snapshot *snap;
+    uint64_t pages = 2; /* meta */
+
+    if (lmdb_snapshot_ref(&s->base, &snap) != PS_OK)
+        return last_page(s) + 1;
+    pages += dbi_pages(snap->txn, 0) + dbi_pages(snap->txn, 1) + dbi_pages(snap->txn, s->blocks);
+    for (int t = 0; t < STORE_TABLES; t++)
+        pages += dbi_pages(snap->txn, s->tables[t]);
+    lmdb_snapshot_unref(&s->base, snap);
+    return pages;
+}
+
+/* Would a new block take what updates need? The end is the limit's or the filesystem's, whichever comes first. */
+static bool
+crowded(struct store_lmdb *s, uint64_t need)
+{
+    uint64_t most = MIN(s->limit_pages, s->allocated_pages + filesystem_free_pages(s));
+    uint64_t kept = MAX(most / 8, KEPT_MIN / PAGE);
+
+    if (last_page(s) + need + SLACK_PAGES + kept <= most)
+        return false;
+    return used_pages(s) + need + kept > most;
+}
+
+/* May the transaction spend this much in all? */
+static bool
+room_for(struct store_lmdb *s, uint64_t pages)
+{
+    if (s->recycling)
+        return recycle(s, pages);
+    return allocate_to(s, last_page(s) + 1 + pages);
+}
+
+/* Count what an operation may take at worst. False, and nothing is counted, when there is no room for it. */
+static bool
+spend(struct store_lmdb *s, uint64_t pages)
+{
+    if (s->spent_pages + pages > s->promised_pages) {
+        if (!room_for(s, s->spent_pages + pages + SLACK_PAGES))
+            return false;
+        s->promised_pages = s->spent_pages + pages;
+    }
+    s->spent_pages += pages;
+    return true;
+}
+
+static void
+spend_end(struct store_lmdb *s)
+{
+    uint64_t runs = (s->spent_pages + SLACK_PAGES) / s->run_pages + RUNS_SPARE;
+
+    if (s->recycling)
+        s->runs_free -= MIN(runs, s->runs_free);
+    s->txn = NULL;
+}
+
+/* ---- The write transaction ---- */
+
+static enum ps_err
+lmdb_begin(struct store *base, uint64_t room_bytes)
+{
+    struct store_lmdb *s = lmdb(base);
+    uint64_t need = pages_of(room_bytes), end = last_page(s) + 1 + need + SLACK_PAGES;
+    enum ps_err err;
+
+    ps_assert(s->txn == NULL && room_bytes <= STORE_ROOM_MAX);
+    s->recycling = !allocate_to(s, end);
+    if (!s->recycling) /* if it can be had: should others take the rest, updates have something to move to */
+        (void)allocate_to(s, end + MIN(KEPT_MIN / PAGE, 2 * last_page(s)));
+    if (s->recycling && !recycle(s, need + SLACK_PAGES))
+        return PS_ERR_FULL;
+    s->new_refused = crowded(s, need);
+    s->spent_pages = 0;
+    s->promised_pages = need;
+    s->wrote = false;
+    if ((err = lmdb_error(mdb_txn_begin(s->env, NULL, 0, &s->txn))) != PS_OK)
+        s->txn = NULL;
+    return err;
+}
+
+static enum ps_err
+lmdb_commit(struct store *base)
+{
+    struct store_lmdb *s = lmdb(base);
+    enum ps_err err;
+
+    ps_assert(s->txn != NULL);
+    err = lmdb_error(mdb_txn_commit(s->txn));
+    spend_end(s);
+    if (err == PS_OK && s->wrote)
+        s->commit++;
+    return err;
+}
+
+static void
+lmdb_abort(struct store *base)
+{
+    struct store_lmdb *s = lmdb(base);
+
+    ps_assert(s->txn != NULL);
+    mdb_txn_abort(s->txn);
+    spend_end(s);
+}
+
+static void
+saw_value(struct store_lmdb *s, size_t size)
+{
+    uint64_t pages = value_pages(size);
+
+    if (pages > s->run_pages) {
+        s->run_pages = pages;
+        s->runs_free = 0; /* was counted for shorter ones */
+    }
+}
+
+static enum ps_err
+lmdb_get(struct store *base, const struct store_key *key, struct span *value)
+{
+    struct store_lmdb *s = lmdb(base);
+    size_t packed;
+    MDB_val k = block_val(key, &packed), v;
+    enum ps_err err;
+
+    ps_assert(s->txn != NULL);
+    err = lmdb_error(mdb_get(s->txn, s->blocks, &k, &v));
+    if (err == PS_OK)
+        *value = (struct span){v.mv_data, v.mv_size};
+    return err;
+}
+
+static enum ps_err
+lmdb_reserve(struct store *base, const struct store_key *key, size_t size, void **place)
+{
+    struct store_lmdb *s = lmdb(base);
+    size_t packed;
+    MDB_val k = block_val(key, &packed), v = {size, NULL};
+    MDB_val old;
+    enum ps_err err;
+
+    ps_assert(s->txn != NULL);
+    if (s->new_refused && mdb_get(s->txn, s->blocks, &k, &old) == MDB_NOTFOUND)
+        return PS_ERR_FULL;
+    saw_value(s, size);
+    if (!spend(s, value_pages(size) + RESERVE_PAGES))
+        return PS_ERR_FULL;
+    s->wrote = true;
+    if ((err = lmdb_error(mdb_put(s->txn, s->blocks, &k, &v, MDB_RESERVE))) != PS_OK)
+        return err;
+    /* The weights after the 48-byte head lie on a 64-byte boundary; all that vectorizes counts on it. */
+    ps_assert((uintptr_t)v.mv_data % LAYOUT_ALIGN == LAYOUT_PAGE_HEAD);
+    *place = v.mv_data;
+    return PS_OK;
+}
+
+static enum ps_err
+lmdb_erase(struct store *base, const struct store_key *key)
+{
+    struct store_lmdb *s = lmdb(base);
+    size_t packed;
+    MDB_val k = block_val(key, &packed);
+
+    ps_assert(s->txn != NULL);
+    if (!spend(s, ROW_PAGES))
+        return PS_ERR_FULL;
+    s->wrote = true;
+    return lmdb_error(mdb_del(s->txn, s->blocks, &k, NULL));
+}
+
+static enum ps_err
+lmdb_row_put(struct store *base, enum store_table t, struct span key, struct span value)
+{
+    struct store_lmdb *s = lmdb(base);
+    MDB_val k = row_val(key), v = {value.len, (void *)value.data};
+
+    ps_assert(s->txn != NULL && value.len <= STORE_ROW_MAX);
+    if (!spend(s, value_pages(value.len) + ROW_PAGES))
+        return PS_ERR_FULL;
+    s->wrote = true;
+    return lmdb_error(mdb_put(s->txn, s->tables[t], &k, &v, 0));
+}
+
+static enum ps_err
+lmdb_row_erase(struct store *base, enum store_table t, struct span key)
+{
+    struct store_lmdb *s = lmdb(base);
+    MDB_val k = row_val(key);
+
+    ps_assert(s->txn != NULL);
+    if (!spend(s, ROW_PAGES))
+        return PS_ERR_FULL;
+    s->wrote = true;
+    return lmdb_error(mdb_del(s->txn, s->tables[t], &k, NULL));
+}
+
+/* ---- Loading and figures ---- */
+
+struct walk {
+    struct store_lmdb *store;
+    store_visit_block visit_block;
+    store_visit_row visit_row;
+    void *arg;
+};
+
+static bool
+walk_visit(const struct walk *w, const MDB_val *k, const MDB_val *v)
+{
+    struct span value = {v->mv_data, v->mv_size};
+    struct store_key key;
+    size_t packed;
+
+    if (w->visit_row != NULL)
+        return w->visit_row(w->arg, (struct span){k->mv_data, k->mv_size}, value);
+    memcpy(&packed, k->mv_data, sizeof packed);
+    key = (struct store_key){
+        .generation = (uint8_t)(packed >> 56),
+        .var = (uint32_t)(packed >> 32) & STORE_VAR_MAX,
+        .block = (uint32_t)packed,
+    };
+    saw_value(w->store, value.len);
+    return w->visit_block(w->arg, &key, value);
+}
+
+static enum ps_err
+walk(const struct walk *w, MDB_dbi dbi)
+{
+    struct store_lmdb *s = w->store;
+    struct store_snapshot *snap;
+    MDB_cursor *cursor = NULL;
+    MDB_val key, value;
+    enum ps_err err;
+    int rc;
+
+    if ((err = lmdb_snapshot_ref(&s->base, &snap)) != PS_OK)
+        return err;
+    rc = mdb_cursor_open(snap->txn, dbi, &cursor);
+    while (rc == MDB_SUCCESS && (rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) == MDB_SUCCESS)
+        if (!walk_visit(w, &key, &value))
+            break;
+    if (cursor != NULL)
+        mdb_cursor_close(cursor);
+    lmdb_snapshot_unref(&s->base, snap);
+    return rc == MDB_NOTFOUND ? PS_OK : lmdb_error(rc);
+}
+
+static enum ps_err
+lmdb_each_block(struct store *base, store_visit_block visit, void *arg)
+{
+    struct walk w = {.store = lmdb(base), .visit_block = visit, .arg = arg};
+
+    return walk(&w, w.store->blocks);
+}
+
+static enum ps_err
+lmdb_each_row(struct store *base, enum store_table t, store_visit_row visit, void *arg)
+{
+    struct walk w = {.store = lmdb(base), .visit_row = visit, .arg = arg};
+
+    return walk(&w, w.store->tables[t]);
+}
+
+static uint64_t
+file_bytes(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+static void
+lmdb_usage(struct store *base, struct store_usage *out)
+{
+    struct store_lmdb *s = lmdb(base);
+
+    *out = (struct store_usage){
+        .used_bytes = used_pages(s) * PAGE,
+        .file_bytes = file_bytes(s->data_fd),
+        .max_bytes = s->limit_pages * PAGE,
+    };
+}
+
+/* ---- Opening and closing ---- */
+
+static void
+free_all(struct store_lmdb *s)
+{
+    while (s->pool != NULL) {
+        struct store_snapshot *snap = s->pool;
+
+        s->pool = snap->next;
+        mdb_txn_abort(snap->txn);
+        free(snap);
+    }
+    if (s->env != NULL)
+        mdb_env_close(s->env);
+    if (s->lock_fd >= 0)
+        close(s->lock_fd); /* drops the flock */
+    free(s->data_path);
+    free(s);
+}
+
+static void
+lmdb_close(struct store *base)
+{
+    struct store_lmdb *s = lmdb(base);
+
+    ps_assert(s->txn == NULL && s->open == NULL);
+    free_all(s);
+}
+
+static const struct store_ops lmdb_ops = {
+    .begin = lmdb_begin,
+    .commit = lmdb_commit,
+    .abort = lmdb_abort,
+    .get = lmdb_get,
+    .reserve = lmdb_reserve,
+    .erase = lmdb_erase,
+    .row_put = lmdb_row_put,
+    .row_erase = lmdb_row_erase,
+    .snapshot_ref = lmdb_snapshot_ref,
+    .snapshot_unref = lmdb_snapshot_unref,
+    .snapshot_get = lmdb_snapshot_get,
+    .each_block = lmdb_each_block,
+    .each_row = lmdb_each_row,
+    .usage = lmdb_usage,
+    .close = lmdb_close,
+};
+
+static void
+name_filesystem(const struct statfs *fs, struct store_lmdb_report *report)
+{
+    static const struct {
+        unsigned long magic;
+        const char *name;
+    } known[] = {{TMPFS_MAGIC, "tmpfs"},
+                 {RAMFS_MAGIC, "ramfs"},
+                 {EXT4_SUPER_MAGIC, "ext4"},
+                 {XFS_SUPER_MAGIC, "xfs"},
+                 {NFS_SUPER_MAGIC, "nfs"},
+                 {BTRFS_SUPER_MAGIC, "btrfs"},
+                 {OVERLAYFS_SUPER_MAGIC, "overlay"}};
+    unsigned long magic = (unsigned long)fs->f_type;
+
+    report->on_disk = magic != TMPFS_MAGIC && magic != RAMFS_MAGIC;
+    snprintf(report->fs_name, sizeof report->fs_name, "0x%lx", magic);
+    for (size_t i = 0; i < ARRAY_LEN(known); i++)
+        if (known[i].magic == magic)
+            snprintf(report->fs_name, sizeof report->fs_name, "%s", known[i].name);
+}
+
+static enum ps_err
+make_dir(const char *dir, struct ps_error *e)
+{
+    if (mkdir(dir, 0700) == 0 || errno == EEXIST)
+        return PS_OK;
+    if (errno == ENOENT)
+        return ps_fail(e, PS_ERR_IO, "cannot create the live directory %s: its parent does not exist", dir);
+    return ps_fail(e, PS_ERR_IO, "cannot create the live directory %s: %s", dir, strerror(errno));
+}
+
+/* Take the lock, and write who holds it for the one who comes second. */
+static enum ps_err
+lock_dir(struct store_lmdb *s, const char *dir, struct ps_error *e)
+{
+    char path[PATH_MAX], holder[16] = "";
+    ssize_t n;
+
+    snprintf(path, sizeof path, "%s/" LOCK_FILE, dir);
+    s->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (s->lock_fd < 0)
+        return ps_fail(e, errno == ENOSPC ? PS_ERR_FULL : PS_ERR_IO, "cannot write in the live directory %s: %s", dir,
+                       strerror(errno));
+    if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK)
+            return ps_fail(e, PS_ERR_IO, "cannot lock %s: %s", path, strerror(errno));
+        n = pread(s->lock_fd, holder, sizeof holder - 1, 0);
+        holder[strcspn(holder, "\n")] = '\0';
+        return ps_fail(e, PS_ERR_BUSY, "another psd (process %s) has the live directory %s", n > 0 ? holder : "unknown",
+                       dir);
+    }
+    n = snprintf(holder, sizeof holder, "%ld\n", (long)getpid());
+    if (ftruncate(s->lock_fd, 0) < 0 || pwrite(s->lock_fd, holder, (size_t)n, 0) != n)
+        return ps_fail(e, errno == ENOSPC ? PS_ERR_FULL : PS_ERR_IO, "cannot write in the live directory %s: %s", dir,
+                       strerror(errno));
+    return PS_OK;
+}
+
+static uint64_t
+existing_bytes(const char *path, struct store_lmdb_report *report)
+{
+    struct stat st;
+
+    if (stat(path, &st) < 0)
+        return 0;
+    report->existed = st.st_size > 0;
+    return (uint64_t)st.st_blocks * 512;
+}
+
+static enum ps_err
+choose_limit(struct store_lmdb *s, const struct store_lmdb_options *o, struct store_lmdb_report *report,
+             struct ps_error *e)
+{
+    uint64_t there = existing_bytes(s->data_path, report), limit = o->max_bytes;
+    struct statfs fs;
+
+    if (statfs(o->dir, &fs) < 0)
+        return ps_fail(e, PS_ERR_IO, "cannot look at the live directory %s: %s", o->dir, strerror(errno));
+    name_filesystem(&fs, report);
+    report->free_bytes = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
+    if (limit == 0)
+        limit = (report->free_bytes + there) / 5 * 4;
+    if (o->max_bytes != 0 && o->max_bytes < LIMIT_MIN)
+        return ps_fail(e, PS_ERR_FULL,
+                       "%" PRIu64 " MiB of memory for the live directory are too few: at least %" PRIu64
+                       " MiB are needed",
+                       (uint64_t)(o->max_bytes / MIB), (uint64_t)(LIMIT_MIN / MIB));
+    if (limit < LIMIT_MIN || report->free_bytes + there < LIMIT_MIN)
+        return ps_fail(e, PS_ERR_FULL,
+                       "the live directory %s is too small: %" PRIu64 " MiB are free on its %s, at least %" PRIu64
+                       " MiB are needed",
+                       o->dir, (uint64_t)(report->free_bytes / MIB), report->fs_name,
+                       (uint64_t)(o->max_bytes != 0 ? LIMIT_MIN : LIMIT_MIN / 4 * 5) / MIB);
+    s->limit_pages = limit / PAGE;
+    return PS_OK;
+}
+
+/* The reader table is mapped as well, and sparse when LMDB makes it. Closed before LMDB opens it: closing a file drops
+ * the POSIX locks that the process has on it. */
+static enum ps_err
+allocate_readers(const char *dir, uint32_t readers, struct ps_error *e)
+{
+    char path[PATH_MAX];
+    off_t size = (off_t)round_up((readers + 8) * (uint64_t)64, PAGE);
+    enum ps_err err = PS_OK;
+    int fd;
+
+    snprintf(path, sizeof path, "%s/lock.mdb", dir);
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return ps_fail(e, PS_ERR_IO, "cannot write in the live directory %s: %s", dir, strerror(errno));
+    if (fallocate(fd, 0, 0, size) < 0 && errno != EOPNOTSUPP)
+        err = ps_fail(e, errno == ENOSPC ? PS_ERR_FULL : PS_ERR_IO, "cannot allocate %s: %s", path, strerror(errno));
+    close(fd);
+    return err;
+}
+
+static enum ps_err
+open_env(struct store_lmdb *s, const struct store_lmdb_options *o, struct ps_error *e)
+{
+    uint32_t readers = o->readers_max != 0 ? o->readers_max : READERS_DEFAULT;
+    MDB_stat stat;
+    enum ps_err err;
+    int rc;
+
+    if ((err = allocate_readers(o->dir, readers, e)) != PS_OK)
+        return err;
+    if ((rc = mdb_env_create(&s->env)) != 0)
+        return ps_fail(e, lmdb_error(rc), "cannot set up LMDB: %s", mdb_strerror(rc));
+    mdb_env_set_mapsize(s->env, s->limit_pages * PAGE + MAP_SPARE);
+    mdb_env_set_maxdbs(s->env, STORE_TABLES + 1);
+    mdb_env_set_maxreaders(s->env, readers);
+    rc = mdb_env_open(s->env, o->dir, MDB_WRITEMAP | MDB_NOSYNC | MDB_NOTLS, 0600);
+    if (rc == MDB_INVALID || rc == MDB_VERSION_MISMATCH)
+        return ps_fail(e, PS_ERR_VERSION, "%s is not an LMDB environment that this psd can read: %s", s->data_path,
+                       mdb_strerror(rc));
+    if (rc != 0)
+        return ps_fail(e, lmdb_error(rc), "cannot open %s: %s", s->data_path, mdb_strerror(rc));
+    mdb_env_stat(s->env, &stat);
+    if (stat.ms_psize != PAGE)
+        return ps_fail(e, PS_ERR_UNSUPPORTED, "%s has pages of %u bytes; psd's blocks are made for %d", s->data_path,
+                       stat.ms_psize, PAGE);
+    mdb_reader_check(s->env, NULL);
+    mdb_env_get_fd(s->env, &s->data_fd);
+    return PS_OK;
+}
+
+/* How far the file is backed without a hole. We only ever allocate at its end, so what it has is its beginning; asking
+ * for that again costs nothing. (On tmpfs SEEK_HOLE alone would leave out what was allocated and never written.) */
+static uint64_t
+allocated_at_open(int fd)
+{
+    uint64_t has = file_bytes(fd) / PAGE;
+    off_t hole = lseek(fd, 0, SEEK_HOLE);
+
+    if (has > 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)(has * PAGE)) == 0)
+        return has;
+    return hole > 0 ? (uint64_t)hole / PAGE : 0;
+}
+
+static enum ps_err
+open_tables(struct store_lmdb *s, struct ps_error *e)
+{
+    MDB_txn *txn = NULL;
+    int rc;
+
+    s->allocated_pages = allocated_at_open(s->data_fd);
+    s->limit_pages = MAX(s->limit_pages, last_page(s) + 1); /* a smaller limit than before: no growth */
+    if (!allocate_to(s, last_page(s) + 1))
+        return ps_fail(e, PS_ERR_IO, "cannot allocate %s: %s", s->data_path, strerror(errno));
+    (void)allocate_to(s, MIN(last_page(s) + 1 + SLACK_PAGES, s->limit_pages));
+    rc = mdb_txn_begin(s->env, NULL, 0, &txn);
+    if (rc == 0)
+        rc = mdb_dbi_open(txn, "blocks", MDB_CREATE | MDB_INTEGERKEY, &s->blocks);
+    for (int t = 0; t < STORE_TABLES && rc == 0; t++)
+        rc = mdb_dbi_open(txn, table_names[t], MDB_CREATE, &s->tables[t]);
+    if (rc == 0) {
+        rc = mdb_txn_commit(txn);
+        txn = NULL;
+    }
+    mdb_txn_abort(txn);
+    if (rc != 0)
+        return ps_fail(e, lmdb_error(rc), "cannot prepare %s: %s", s->data_path, mdb_strerror(rc));
+    return PS_OK;
+}
+
+enum ps_err
+store_lmdb_open(const struct store_lmdb_options *o, struct store **out, struct store_lmdb_report *report,
+                struct ps_error *e)
+{
+    struct store_lmdb *s = calloc(1, sizeof *s);
+    enum ps_err err;
+
+    *report = (struct store_lmdb_report){0};
+    if (s == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "out of memory");
+    s->base.ops = &lmdb_ops;
+    s->lock_fd = s->data_fd = -1;
+    s->run_pages = RUN_PAGES_MIN;
+    err = ps_fail(e, PS_ERR_NOMEM, "out of memory");
+    if (asprintf(&s->data_path, "%s/data.mdb", o->dir) < 0) {
+        s->data_path = NULL;
+        goto fail;
+    }
+    if ((err = make_dir(o->dir, e)) != PS_OK || (err = lock_dir(s, o->dir, e)) != PS_OK ||
+        (err = choose_limit(s, o, report, e)) != PS_OK || (err = open_env(s, o, e)) != PS_OK ||
+        (err = open_tables(s, e)) != PS_OK)
+        goto fail;
+    *out = &s->base;
+    return PS_OK;
+fail:
+    free_all(s);
+    return err;
+}
+
+bool
+store_lmdb_still_there(struct store *base)
+{
+    struct store_lmdb *s = lmdb(base);
+    struct stat ours, named;
+
+    return fstat(s->data_fd, &ours) == 0 && stat(s->data_path, &named) == 0 && ours.st_dev == named.st_dev &&
+           ours.st_ino == named.st_ino;
+}
+
+enum ps_err
+store_lmdb_sync(struct store *base)
+{
+    struct store_lmdb *s = lmdb(base);
+    int rc = mdb_env_sync(s->env, 1);
+
+    return rc != 0 || fsync(s->data_fd) < 0 ? PS_ERR_IO : PS_OK;
+}

@@ -1,0 +1,608 @@
+#include "server/store_lmdb.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check_main.h"
+#include "common/layout.h"
+#include "store_suite.h"
+
+#define OK(call) ck_assert_int_eq((call), PS_OK)
+
+static char base_dir[64]; /* of this test: everything is made in it, and goes with it */
+static char live_dir[128];
+
+/* ---- Directories and stores ---- */
+
+static void
+dirs_setup(void)
+{
+    snprintf(base_dir, sizeof base_dir, "%s/psd-test-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    ck_assert_ptr_nonnull(mkdtemp(base_dir));
+    snprintf(live_dir, sizeof live_dir, "%s/live", base_dir);
+}
+
+static int
+remove_one(const char *path, const struct stat *st, int flag, struct FTW *where)
+{
+    (void)st;
+    (void)flag;
+    (void)where;
+    return remove(path);
+}
+
+static void
+dirs_teardown(void)
+{
+    nftw(base_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static enum ps_err
+try_open(uint64_t max_bytes, struct store **out, struct store_lmdb_report *report, struct ps_error *e)
+{
+    struct store_lmdb_options o = {.dir = live_dir, .max_bytes = max_bytes};
+
+    return store_lmdb_open(&o, out, report, e);
+}
+
+static struct store *
+open_store(uint64_t max_bytes)
+{
+    struct store_lmdb_report report;
+    struct ps_error e = {0};
+    struct store *s = NULL;
+    enum ps_err err = try_open(max_bytes, &s, &report, &e);
+
+    ck_assert_msg(err == PS_OK, "%s", e.text);
+    return s;
+}
+
+static void
+close_store(struct store *s)
+{
+    s->ops->close(s);
+}
+
+static struct store *
+suite_make(void)
+{
+    dirs_setup();
+    return open_store(STORE_SUITE_BYTES);
+}
+
+/* Within one process: a transaction that is open goes, the rest is mapped anew. The real kill -9 is tested below. */
+static struct store *
+suite_crash(struct store *s, bool writing)
+{
+    if (writing)
+        s->ops->abort(s);
+    close_store(s);
+    return open_store(STORE_SUITE_BYTES);
+}
+
+static void
+suite_unmake(struct store *s)
+{
+    close_store(s);
+    dirs_teardown();
+}
+
+static enum ps_err
+update(struct store *s, uint32_t var, uint32_t block, int size_class, uint64_t version)
+{
+    struct store_key key = {.var = var, .block = block};
+    size_t size = layout_value_size(size_class);
+    enum ps_err err = s->ops->begin(s, size);
+    void *place;
+
+    if (err != PS_OK)
+        return err;
+    if ((err = s->ops->reserve(s, &key, size, &place)) != PS_OK) {
+        s->ops->abort(s);
+        return err;
+    }
+    store_suite_fill(place, size, &key, version);
+    return s->ops->commit(s);
+}
+
+static void
+check_block(struct store *s, uint32_t var, uint32_t block, uint64_t version)
+{
+    struct store_key key = {.var = var, .block = block};
+    struct store_snapshot *snap;
+    struct span v;
+
+    OK(s->ops->snapshot_ref(s, &snap));
+    OK(s->ops->snapshot_get(s, snap, &key, &v));
+    ck_assert_uint_eq(store_suite_version(v.data), version);
+    ck_assert(store_suite_holds(v.data, v.len, &key, version));
+    s->ops->snapshot_unref(s, snap);
+}
+
+/* ---- Opening ---- */
+
+START_TEST(blocks_are_there_after_a_restart)
+{
+    struct store *s = open_store(STORE_SUITE_BYTES);
+    struct store_lmdb_report report;
+    struct ps_error e;
+
+    for (uint32_t i = 0; i < 30; i++)
+        OK(update(s, i % 3, i, (int)(i % 3), i));
+    close_store(s);
+    OK(try_open(STORE_SUITE_BYTES, &s, &report, &e));
+    ck_assert(report.existed);
+    for (uint32_t i = 0; i < 30; i++)
+        check_block(s, i % 3, i, i);
+    close_store(s);
+}
+END_TEST
+
+START_TEST(second_opener_is_told_who_has_it)
+{
+    struct store *s = open_store(STORE_SUITE_BYTES), *other;
+    struct store_lmdb_report report;
+    struct ps_error e;
+    char pid[32];
+
+    ck_assert_int_eq(try_open(STORE_SUITE_BYTES, &other, &report, &e), PS_ERR_BUSY);
+    snprintf(pid, sizeof pid, "process %ld", (long)getpid());
+    ck_assert_ptr_nonnull(strstr(e.text, pid));
+    ck_assert_ptr_nonnull(strstr(e.text, live_dir));
+    OK(update(s, 1, 1, 0, 1)); /* the first one goes on */
+    close_store(s);
+    s = open_store(STORE_SUITE_BYTES);
+    close_store(s);
+}
+END_TEST
+
+static void
+expect_refusal(uint64_t max_bytes, enum ps_err want, const char *says)
+{
+    struct store *s = NULL;
+    struct store_lmdb_report report;
+    struct ps_error e = {0};
+
+    ck_assert_int_eq(try_open(max_bytes, &s, &report, &e), want);
+    ck_assert_msg(strstr(e.text, says) != NULL, "\"%s\" does not say \"%s\"", e.text, says);
+    ck_assert_ptr_null(s);
+}
+
+START_TEST(missing_parent_is_named)
+{
+    snprintf(live_dir, sizeof live_dir, "%s/no/live", base_dir);
+    expect_refusal(0, PS_ERR_IO, "its parent does not exist");
+}
+END_TEST
+
+START_TEST(unwritable_directory_is_refused)
+{
+    ck_assert_int_eq(mkdir(live_dir, 0500), 0);
+    ck_assert_int_eq(chmod(base_dir, 0755), 0);
+    if (geteuid() == 0)
+        ck_assert_int_eq(seteuid(65534), 0);
+    expect_refusal(0, PS_ERR_IO, "cannot write in the live directory");
+    if (getuid() == 0)
+        ck_assert_int_eq(seteuid(0), 0);
+}
+END_TEST
+
+START_TEST(file_in_place_of_the_directory_is_refused)
+{
+    close(open(live_dir, O_CREAT | O_WRONLY, 0600));
+    expect_refusal(0, PS_ERR_IO, live_dir);
+}
+END_TEST
+
+START_TEST(too_small_a_limit_is_refused)
+{
+    expect_refusal(10 * MIB, PS_ERR_FULL, "at least 64 MiB");
+}
+END_TEST
+
+START_TEST(foreign_file_is_refused)
+{
+    char path[PATH_MAX], junk[8192];
+    int fd;
+
+    ck_assert_int_eq(mkdir(live_dir, 0700), 0);
+    snprintf(path, sizeof path, "%s/data.mdb", live_dir);
+    memset(junk, 'x', sizeof junk);
+    fd = open(path, O_CREAT | O_WRONLY, 0600);
+    ck_assert_int_eq(write(fd, junk, sizeof junk), sizeof junk);
+    close(fd);
+    expect_refusal(STORE_SUITE_BYTES, PS_ERR_VERSION, "not an LMDB environment");
+}
+END_TEST
+
+START_TEST(smaller_limit_than_before_still_serves_and_updates)
+{
+    struct store *s = open_store(256 * MIB);
+
+    for (uint32_t i = 0; i < 100; i++)
+        OK(update(s, 1, i, 2, 1));
+    for (uint32_t i = 0; i < 20; i++)
+        OK(update(s, 1, i, 2, 2));
+    close_store(s);
+    s = open_store(64 * MIB);
+    ck_assert_int_eq(update(s, 2, 0, 2, 1), PS_ERR_FULL);
+    for (uint32_t i = 0; i < 100; i++)
+        check_block(s, 1, i, i < 20 ? 2 : 1);
+    close_store(s);
+}
+END_TEST
+
+START_TEST(unlinked_directory_is_noticed)
+{
+    struct store *s = open_store(STORE_SUITE_BYTES);
+    char path[PATH_MAX];
+
+    ck_assert(store_lmdb_still_there(s));
+    OK(store_lmdb_sync(s));
+    snprintf(path, sizeof path, "%s/data.mdb", live_dir);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert(!store_lmdb_still_there(s));
+    close(open(path, O_CREAT | O_WRONLY, 0600)); /* another file of that name is not ours */
+    ck_assert(!store_lmdb_still_there(s));
+    OK(update(s, 1, 1, 0, 1));
+    close_store(s);
+}
+END_TEST
+
+START_TEST(too_many_different_snapshots_are_refused)
+{
+    enum { MOST = 512 };
+    struct store_lmdb_options o = {.dir = live_dir, .max_bytes = STORE_SUITE_BYTES, .readers_max = 16};
+    struct store_snapshot *snap[MOST];
+    struct store_lmdb_report report;
+    struct store *s;
+    struct ps_error e;
+    enum ps_err err = PS_OK;
+    int n = 0;
+
+    OK(store_lmdb_open(&o, &s, &report, &e));
+    while (n < MOST) {
+        OK(update(s, 1, 0, 0, (uint64_t)n));
+        if ((err = s->ops->snapshot_ref(s, &snap[n])) != PS_OK)
+            break;
+        n++;
+    }
+    ck_assert_int_eq(err, PS_ERR_LIMIT);
+    ck_assert_int_ge(n, 16);
+    while (n > 0)
+        s->ops->snapshot_unref(s, snap[--n]);
+    OK(s->ops->snapshot_ref(s, &snap[0])); /* and goes on */
+    s->ops->snapshot_unref(s, snap[0]);
+    close_store(s);
+}
+END_TEST
+
+/* ---- Growth and room ---- */
+
+/* Bytes of the file that LMDB ever wrote to: what is allocated ahead of its last page is a hole in this sense. */
+static uint64_t
+written_bytes(void)
+{
+    char path[PATH_MAX];
+    off_t hole;
+    int fd;
+
+    snprintf(path, sizeof path, "%s/data.mdb", live_dir);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    hole = lseek(fd, 0, SEEK_HOLE);
+    close(fd);
+    return (uint64_t)hole;
+}
+
+START_TEST(file_stays_within_115_percent_of_its_data)
+{
+    enum { LARGE = 128, MIDDLE = 512, SMALL = 4096, UPDATES = 20000 };
+    static const uint32_t counts[LAYOUT_CLASSES] = {SMALL, MIDDLE, LARGE};
+    struct test_rng r = {test_seed()};
+    struct store *s = open_store(1024 * MIB);
+    struct store_usage usage;
+    uint64_t data = 0;
+
+    for (int c = 0; c < LAYOUT_CLASSES; c++)
+        for (uint32_t i = 0; i < counts[c]; i++) {
+            OK(update(s, (uint32_t)c, i, c, 0));
+            data += layout_value_size(c) + LAYOUT_PAGE_HEAD;
+        }
+    for (uint64_t n = 0; n < UPDATES; n++) {
+        int c = test_below(&r, 8) == 0 ? 2 : (int)test_below(&r, 2);
+
+        OK(update(s, (uint32_t)c, (uint32_t)test_below(&r, counts[c]), c, n));
+    }
+    s->ops->usage(s, &usage);
+    fprintf(stderr, "# data %.1f MiB, written %.1f MiB, allocated %.1f MiB, used %.1f MiB\n", (double)data / MIB,
+            (double)written_bytes() / MIB, (double)usage.file_bytes / MIB, (double)usage.used_bytes / MIB);
+    ck_assert_uint_le(written_bytes(), data / 100 * 115);
+    ck_assert_uint_le(usage.file_bytes, data / 100 * 115 + 64 * MIB);
+    close_store(s);
+}
+END_TEST
+
+/* New blocks until refused; then updates, each of another block and two at a time. */
+static uint32_t
+fill_then_update(struct store *s, uint32_t from, int updates)
+{
+    uint32_t n = from;
+    enum ps_err err;
+
+    while ((err = update(s, 7, n, 2, 0)) == PS_OK)
+        n++;
+    ck_assert_int_eq(err, PS_ERR_FULL);
+    ck_assert_uint_gt(n, 10);
+    for (int i = 0; i < updates; i++) {
+        OK(update(s, 7, (uint32_t)i % n, 2, (uint64_t)i));
+        ck_assert_int_eq(update(s, 8, 0, 2, 1), PS_ERR_FULL);
+    }
+    for (int i = 0; i < updates; i++)
+        if (i + (int)n >= updates)
+            check_block(s, 7, (uint32_t)i % n, (uint64_t)i);
+    return n;
+}
+
+START_TEST(updates_go_on_when_the_limit_refuses_new_blocks)
+{
+    struct store *s = open_store(STORE_SUITE_BYTES);
+
+    fill_then_update(s, 0, 1000);
+    close_store(s);
+    s = open_store(STORE_SUITE_BYTES);
+    OK(update(s, 7, 0, 2, 5));
+    check_block(s, 7, 0, 5);
+    close_store(s);
+}
+END_TEST
+
+/* A tmpfs of our own on live_dir, in a mount namespace that ends with this process. */
+static bool
+mount_small_tmpfs(uint64_t bytes)
+{
+    char options[64];
+
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return false;
+    ck_assert_int_eq(mkdir(live_dir, 0700), 0);
+    snprintf(options, sizeof options, "size=%" PRIu64, bytes);
+    return mount("tmpfs", live_dir, "tmpfs", 0, options) == 0;
+}
+
+/* Take all that is left of the filesystem. */
+static void
+hog_fill(const char *path)
+{
+    static char zeros[65536];
+    int fd = open(path, O_CREAT | O_WRONLY, 0600);
+
+    ck_assert_int_ge(fd, 0);
+    while (write(fd, zeros, sizeof zeros) > 0)
+        ;
+    ck_assert_int_eq(errno, ENOSPC);
+    close(fd);
+}
+
+START_TEST(full_tmpfs_is_an_error_and_updates_go_on)
+{
+    char hog[PATH_MAX];
+    struct store *s;
+    uint32_t n;
+
+    if (getenv("CK_FORK") != NULL || !mount_small_tmpfs(160 * MIB)) {
+        fprintf(stderr, "# skipped: cannot mount a tmpfs here\n");
+        return;
+    }
+    snprintf(hog, sizeof hog, "%s/hog", live_dir);
+    s = open_store(1024 * MIB); /* more than there is: the filesystem's end comes first */
+    n = fill_then_update(s, 0, 500);
+    hog_fill(hog);
+    n = fill_then_update(s, n, 500);
+    close_store(s);
+    s = open_store(1024 * MIB); /* kept even when there is no room for a page */
+    OK(update(s, 7, 1, 2, 77));
+    check_block(s, 7, 1, 77);
+    ck_assert_int_eq(unlink(hog), 0);
+    close_store(s);
+    umount(live_dir);
+}
+END_TEST
+
+START_TEST(room_that_comes_back_is_used)
+{
+    char hog[PATH_MAX];
+    struct store *s;
+    uint32_t n, more;
+
+    if (getenv("CK_FORK") != NULL || !mount_small_tmpfs(160 * MIB)) {
+        fprintf(stderr, "# skipped: cannot mount a tmpfs here\n");
+        return;
+    }
+    snprintf(hog, sizeof hog, "%s/hog", live_dir);
+    s = open_store(1024 * MIB);
+    for (uint32_t i = 0; i < 20; i++)
+        OK(update(s, 7, i, 2, 0));
+    hog_fill(hog);
+    n = fill_then_update(s, 20, 100);
+    ck_assert_int_eq(unlink(hog), 0);
+    for (more = n; update(s, 7, more, 2, 0) == PS_OK; more++)
+        ;
+    ck_assert_uint_gt(more, n + 40);
+    close_store(s);
+    umount(live_dir);
+}
+END_TEST
+
+START_TEST(too_small_a_tmpfs_is_refused)
+{
+    if (getenv("CK_FORK") != NULL || !mount_small_tmpfs(8 * MIB)) {
+        fprintf(stderr, "# skipped: cannot mount a tmpfs here\n");
+        return;
+    }
+    expect_refusal(0, PS_ERR_FULL, "MiB are free on its tmpfs");
+    umount(live_dir);
+}
+END_TEST
+
+/* ---- kill -9 ---- */
+
+#define KILL_ROUNDS   50
+#define KILL_BLOCKS   40
+#define KILL_PER_TURN 5
+
+/* Which blocks turn number `version` updates: known to writer and checker alike. */
+static uint32_t
+kill_block(uint64_t version, int i)
+{
+    struct test_rng r = {version * 1000003 + (uint64_t)i};
+
+    return (uint32_t)test_below(&r, KILL_BLOCKS);
+}
+
+static int
+kill_class(uint32_t block)
+{
+    return (int)(block % LAYOUT_CLASSES);
+}
+
+static void
+kill_turn(struct store *s, uint64_t version)
+{
+    char row[24];
+    int n = snprintf(row, sizeof row, "%" PRIu64, version);
+
+    OK(s->ops->begin(s, 6 * MIB));
+    for (int i = 0; i < KILL_PER_TURN; i++) {
+        struct store_key key = {.var = 1, .block = kill_block(version, i)};
+        size_t size = layout_value_size(kill_class(key.block));
+        void *place;
+
+        OK(s->ops->reserve(s, &key, size, &place));
+        store_suite_fill(place, size, &key, version);
+    }
+    OK(s->ops->row_put(s, STORE_SHARD, (struct span){"last", 4}, (struct span){row, (size_t)n}));
+    OK(s->ops->commit(s));
+}
+
+/* Commit turns for ever, saying the number of each after its commit. */
+static void
+kill_writer(int fd, uint64_t version)
+{
+    struct store *s = open_store(512 * MIB);
+
+    for (;;) {
+        version++;
+        kill_turn(s, version);
+        if (write(fd, &version, sizeof version) != sizeof version)
+            _exit(1);
+    }
+}
+
+static bool
+read_last(void *arg, struct span key, struct span value)
+{
+    char text[24] = "";
+
+    (void)key;
+    memcpy(text, value.data, MIN(value.len, sizeof text - 1));
+    *(uint64_t *)arg = strtoull(text, NULL, 10);
+    return true;
+}
+
+/* The state must be exactly that after turn `last`, whichever that is; at least what was acknowledged. */
+static uint64_t
+kill_check(uint64_t acked)
+{
+    struct store *s = open_store(512 * MIB);
+    uint64_t last = 0, want[KILL_BLOCKS] = {0};
+
+    OK(s->ops->each_row(s, STORE_SHARD, read_last, &last));
+    ck_assert_uint_ge(last, acked);
+    ck_assert_uint_le(last, acked + 1);
+    for (uint64_t version = 1; version <= last; version++)
+        for (int i = 0; i < KILL_PER_TURN; i++)
+            want[kill_block(version, i)] = version;
+    for (uint32_t b = 0; b < KILL_BLOCKS; b++)
+        if (want[b] > 0)
+            check_block(s, 1, b, want[b]);
+    close_store(s);
+    return last;
+}
+
+static uint64_t
+kill_round(struct test_rng *r, uint64_t version)
+{
+    uint64_t acked = version, wait_us = 500 + test_below(r, 25000);
+    int pipes[2];
+    pid_t child;
+
+    ck_assert_int_eq(pipe2(pipes, O_CLOEXEC), 0);
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        close(pipes[0]);
+        kill_writer(pipes[1], version);
+    }
+    close(pipes[1]);
+    ck_assert_int_eq(read(pipes[0], &acked, sizeof acked), sizeof acked); /* it is up */
+    usleep((useconds_t)wait_us);
+    kill(child, SIGKILL);
+    while (read(pipes[0], &acked, sizeof acked) == sizeof acked)
+        ;
+    close(pipes[0]);
+    waitpid(child, NULL, 0);
+    return kill_check(acked);
+}
+
+START_TEST(kill_9_tears_nothing_and_keeps_what_was_acknowledged)
+{
+    struct test_rng r = {test_seed()};
+    uint64_t version = 0;
+
+    for (int round = 0; round < KILL_ROUNDS; round++)
+        version = kill_round(&r, version);
+    fprintf(stderr, "# %" PRIu64 " commits over %d kills\n", version, KILL_ROUNDS);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    static const struct store_maker maker = {suite_make, suite_crash, suite_unmake};
+    Suite *suite = suite_create("store_lmdb");
+    TCase *tc = tcase_create("store_lmdb");
+
+    suite_add_tcase(suite, store_suite_case(&maker));
+    tcase_set_timeout(tc, 120);
+    tcase_add_checked_fixture(tc, dirs_setup, dirs_teardown);
+    tcase_add_test(tc, blocks_are_there_after_a_restart);
+    tcase_add_test(tc, second_opener_is_told_who_has_it);
+    tcase_add_test(tc, missing_parent_is_named);
+    tcase_add_test(tc, unwritable_directory_is_refused);
+    tcase_add_test(tc, file_in_place_of_the_directory_is_refused);
+    tcase_add_test(tc, too_small_a_limit_is_refused);
+    tcase_add_test(tc, foreign_file_is_refused);
+    tcase_add_test(tc, smaller_limit_than_before_still_serves_and_updates);
+    tcase_add_test(tc, unlinked_directory_is_noticed);
+    tcase_add_test(tc, too_many_different_snapshots_are_refused);
+    tcase_add_test(tc, file_stays_within_115_percent_of_its_data);
+    tcase_add_test(tc, updates_go_on_when_the_limit_refuses_new_blocks);
+    tcase_add_test(tc, full_tmpfs_is_an_error_and_updates_go_on);
+    tcase_add_test(tc, room_that_comes_back_is_used);
+    tcase_add_test(tc, too_small_a_tmpfs_is_refused);
+    tcase_add_test(tc, kill_9_tears_nothing_and_keeps_what_was_acknowledged);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
