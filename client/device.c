@@ -1,0 +1,225 @@
+/* Devices by name, and the way from the public calls to the device's own. What is the same for all is done here: sizes
+ * are checked and calls without rows end. */
+#include "client/device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base.h"
+
+struct device_kind {
+    const char *name;
+    enum ps_err (*open)(const struct ps_device_options *options, ps_device **out, struct ps_error *e);
+    const char *absent; /* why open is NULL */
+};
+
+static const struct device_kind kinds[] = {
+    {"cpu", device_cpu_open, NULL},
+    {"cuda", NULL, "this build of libpsclient has no CUDA device; use \"cpu\""},
+};
+
+static bool
+sizes_fit(size_t a, size_t b, size_t c)
+{
+    return a <= PS_DEVICE_SIZE_MAX && b <= PS_DEVICE_SIZE_MAX && c <= PS_DEVICE_SIZE_MAX;
+}
+
+static enum ps_err
+unknown_device(const char *name, struct ps_error *e)
+{
+    char names[128] = "";
+
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", kinds[i].name);
+    }
+    return ps_fail(e, PS_ERR_INVALID, "there is no device \"%.64s\"; devices are: %s", name, names);
+}
+
+enum ps_err
+ps_device_open(const char *name, const struct ps_device_options *options, ps_device **out, struct ps_error *error)
+{
+    struct ps_device_options filled = {0};
+    enum ps_err err;
+
+    if (options != NULL)
+        filled = *options;
+    if (filled.threads < 0 || filled.workers < 0)
+        return ps_fail(error, PS_ERR_INVALID, "device %s: threads (%d) and workers (%d) may not be negative", name,
+                       filled.threads, filled.workers);
+    if (filled.workers == 0)
+        filled.workers = 1;
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        if (strcmp(kinds[i].name, name) != 0)
+            continue;
+        if (kinds[i].open == NULL)
+            return ps_fail(error, PS_ERR_UNSUPPORTED, "device %s: %s", name, kinds[i].absent);
+        if ((err = kinds[i].open(&filled, out, error)) == PS_OK)
+            (*out)->name = kinds[i].name;
+        return err;
+    }
+    return unknown_device(name, error);
+}
+
+void
+ps_device_close(ps_device *device)
+{
+    if (device != NULL)
+        device->ops->close(device);
+}
+
+const char *
+ps_device_name(const ps_device *device)
+{
+    return device->name;
+}
+
+const char *
+ps_device_describe(const ps_device *device)
+{
+    return device->description;
+}
+
+int
+ps_device_threads(const ps_device *device)
+{
+    return device->threads;
+}
+
+int
+ps_device_is_host(const ps_device *device)
+{
+    return device->ops->is_host;
+}
+
+enum ps_err
+ps_device_alloc(ps_device *device, size_t size, void **out, struct ps_error *error)
+{
+    void *memory = device->ops->alloc(device, size);
+
+    if (memory == NULL)
+        return ps_fail(error, PS_ERR_NOMEM, "device %s: no %zu bytes of memory", device->name, size);
+    *out = memory;
+    return PS_OK;
+}
+
+void
+ps_device_free(ps_device *device, void *memory)
+{
+    if (memory != NULL)
+        device->ops->free(device, memory);
+}
+
+void
+ps_device_upload(ps_device *device, void *to, const void *from_host, size_t size)
+{
+    if (size > 0)
+        device->ops->upload(device, to, from_host, size);
+}
+
+void
+ps_device_copy(ps_device *device, void *to, const void *from, size_t size)
+{
+    if (size > 0)
+        device->ops->copy(device, to, from, size);
+}
+
+enum ps_err
+ps_device_download(ps_device *device, void *to_host, const void *from, size_t size, struct ps_error *error)
+{
+    if (size == 0)
+        return device->ops->finish(device, error);
+    return device->ops->download(device, to_host, from, size, error);
+}
+
+enum ps_err
+ps_device_finish(ps_device *device, struct ps_error *error)
+{
+    return device->ops->finish(device, error);
+}
+
+void
+ps_dense_forward(ps_device *device, size_t rows, size_t in, size_t out, const float *x, const float *w, const float *b,
+                 float *y)
+{
+    ps_assert(sizes_fit(rows, in, out) && in > 0 && out > 0);
+    if (rows > 0)
+        device->ops->dense_forward(device, rows, in, out, x, w, b, y);
+}
+
+void
+ps_dense_backward(ps_device *device, size_t rows, size_t in, size_t out, const float *x, const float *w,
+                  const float *dy, float *dx, float *dw, float *db)
+{
+    ps_assert(sizes_fit(rows, in, out) && in > 0 && out > 0);
+    if (rows > 0) {
+        device->ops->dense_backward(device, rows, in, out, x, w, dy, dx, dw, db);
+        return;
+    }
+    /* A worker whose slice of the last batch is empty still has a gradient to push. */
+    device->ops->zero(device, dw, in * out * sizeof *dw);
+    if (db != NULL)
+        device->ops->zero(device, db, out * sizeof *db);
+}
+
+void
+ps_relu_forward(ps_device *device, size_t n, const float *x, float *y)
+{
+    if (n > 0)
+        device->ops->relu_forward(device, n, x, y);
+}
+
+void
+ps_relu_backward(ps_device *device, size_t n, const float *y, const float *dy, float *dx)
+{
+    if (n > 0)
+        device->ops->relu_backward(device, n, y, dy, dx);
+}
+
+void
+ps_tanh_forward(ps_device *device, size_t n, const float *x, float *y)
+{
+    if (n > 0)
+        device->ops->tanh_forward(device, n, x, y);
+}
+
+void
+ps_tanh_backward(ps_device *device, size_t n, const float *y, const float *dy, float *dx)
+{
+    if (n > 0)
+        device->ops->tanh_backward(device, n, y, dy, dx);
+}
+
+void
+ps_softmax(ps_device *device, size_t rows, size_t classes, const float *x, float *p)
+{
+    ps_assert(sizes_fit(rows, classes, 0) && classes > 0);
+    if (rows > 0)
+        device->ops->softmax(device, rows, classes, x, p);
+}
+
+void
+ps_softmax_cross_entropy(ps_device *device, size_t rows, size_t classes, const float *x, const uint32_t *labels,
+                         float scale, float *loss, float *dx)
+{
+    ps_assert(sizes_fit(rows, classes, 0) && classes > 0);
+    if (rows > 0)
+        device->ops->softmax_cross_entropy(device, rows, classes, x, labels, scale, loss, dx);
+}
+
+void
+ps_argmax(ps_device *device, size_t rows, size_t classes, const float *x, uint32_t *best)
+{
+    ps_assert(sizes_fit(rows, classes, 0) && classes > 0);
+    if (rows > 0)
+        device->ops->argmax(device, rows, classes, x, best);
+}
+
+enum ps_err
+ps_count_equal(ps_device *device, size_t n, const uint32_t *a, const uint32_t *b, size_t *count, struct ps_error *error)
+{
+    *count = 0;
+    if (n == 0)
+        return device->ops->finish(device, error);
+    return device->ops->count_equal(device, n, a, b, count, error);
+}

@@ -1,0 +1,122 @@
+/* ps_device.h: where a worker computes. A device has memory and the operations that a small neural network needs,
+ * forward and backward; the same calls work on every kind of device.
+ *
+ *     ps_device *device;
+ *     void *w, *x, *y;
+ *     ps_device_open("cpu", NULL, &device, &error);
+ *     ps_device_alloc(device, 64 * 10 * sizeof(float), &w, &error); ...
+ *     ps_device_upload(device, x, images, 32 * 64 * sizeof(float));
+ *     ps_dense_forward(device, 32, 64, 10, x, w, NULL, y);
+ *     ps_device_download(device, result, y, 32 * 10 * sizeof(float), &error);
+ *     ps_device_close(device);
+ *
+ * ps_mlp.h builds a whole network from these.
+ *
+ * Rules that hold everywhere:
+ *
+ * - Tensors are float32, row-major, contiguous; every pointer given to an operation is device memory, at least 4-byte
+ *   aligned (64 is best; ps_device_alloc() gives 64). Where ps_device_is_host() says so, device memory and host memory
+ *   are the same thing and any buffer will do: pulled weights are computed with where they landed.
+ * - Operations run in the order of their calls, and may still be running when a call returns. Memory is read and
+ *   written until ps_device_finish() or ps_device_download() has returned. That is also where a failure of the device
+ *   is reported; operations themselves return nothing.
+ * - Operations allocate nothing and keep nothing: the same inputs, shapes and number of threads give the same bits on
+ *   one instruction set, whatever was computed before, in whichever process.
+ * - Sizes are in elements. Rows may be 0: nothing is computed, gradients are 0. No size may exceed PS_DEVICE_SIZE_MAX;
+ *   a larger one stops the program with an assertion, as a null pointer would.
+ * - Threads: one thread at a time per device. */
+#ifndef PS_DEVICE_H
+#define PS_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ps_err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PS_DEVICE_SIZE_MAX 2147483647 /* rows, columns: what a BLAS takes */
+
+typedef struct ps_device ps_device;
+
+struct ps_device_options {
+    int threads; /* that compute; 0: OPENBLAS_NUM_THREADS when set, else this process's cores / workers */
+    int workers; /* worker processes that share this machine; 0: 1 */
+};
+
+/* Open a device by name: "cpu" (OpenBLAS). options may be NULL. Free it with ps_device_close(). Errors: UNSUPPORTED
+ * (the name is known, but not in this build or on this machine), INVALID (not known: lists the names), NOMEM.
+ * The number of threads belongs to the process, not the device: the last open decides for all. */
+PS_API enum ps_err ps_device_open(const char *name, const struct ps_device_options *options, ps_device **out,
+                                  struct ps_error *error) PS_MUST_USE;
+
+/* Waits for what runs. Memory of the device is freed before, by its owner. Accepts NULL. */
+PS_API void ps_device_close(ps_device *device);
+
+PS_API const char *ps_device_name(const ps_device *device);     /* "cpu" */
+PS_API const char *ps_device_describe(const ps_device *device); /* "OpenBLAS 0.3.21 SkylakeX, 2 threads" */
+PS_API int ps_device_threads(const ps_device *device);
+PS_API int ps_device_is_host(const ps_device *device); /* nonzero: device memory is host memory */
+
+/* ---- Memory ---------------------------------------------------------------------------------------------------- */
+
+/* size in bytes; *out is zeroed, 64-byte aligned, freed with ps_device_free(). NOMEM says how much was asked. */
+PS_API enum ps_err ps_device_alloc(ps_device *device, size_t size, void **out, struct ps_error *error) PS_MUST_USE;
+PS_API void ps_device_free(ps_device *device, void *memory); /* accepts NULL */
+
+/* Host to device; device to device; device to host. Sizes in bytes; the areas do not overlap. An upload has read its
+ * source when it returns; a download is complete when it returns. */
+PS_API void ps_device_upload(ps_device *device, void *to, const void *from_host, size_t size);
+PS_API void ps_device_copy(ps_device *device, void *to, const void *from, size_t size);
+PS_API enum ps_err ps_device_download(ps_device *device, void *to_host, const void *from, size_t size,
+                                      struct ps_error *error) PS_MUST_USE;
+
+/* Wait until all operations are done; the first failure among them. */
+PS_API enum ps_err ps_device_finish(ps_device *device, struct ps_error *error) PS_MUST_USE;
+
+/* ---- Dense layer: y = x w + b ---------------------------------------------------------------------------------- */
+
+/* x: [rows, in], w: [in, out], b: [out] or NULL, y: [rows, out]. */
+PS_API void ps_dense_forward(ps_device *device, size_t rows, size_t in, size_t out, const float *x, const float *w,
+                             const float *b, float *y);
+
+/* From dy: [rows, out], the gradient with respect to y:
+ *   dw: [in, out] = xᵀ dy    db: [out] = column sums of dy, may be NULL    dx: [rows, in] = dy wᵀ, may be NULL */
+PS_API void ps_dense_backward(ps_device *device, size_t rows, size_t in, size_t out, const float *x, const float *w,
+                              const float *dy, float *dx, float *dw, float *db);
+
+/* ---- Activations: element by element; y may be x, dx may be dy ------------------------------------------------- */
+
+/* y = max(x, 0), NaN stays NaN. Backward needs the output only: dx = dy where y > 0, else 0. All [n]. */
+PS_API void ps_relu_forward(ps_device *device, size_t n, const float *x, float *y);
+PS_API void ps_relu_backward(ps_device *device, size_t n, const float *y, const float *dy, float *dx);
+
+/* y = tanh(x); dx = dy (1 - y²). All [n]. */
+PS_API void ps_tanh_forward(ps_device *device, size_t n, const float *x, float *y);
+PS_API void ps_tanh_backward(ps_device *device, size_t n, const float *y, const float *dy, float *dx);
+
+/* ---- Classification -------------------------------------------------------------------------------------------- */
+
+/* p[r, c] = exp(x[r, c]) / sum over c, safe for large x. x, p: [rows, classes]; p may be x. classes >= 1. */
+PS_API void ps_softmax(ps_device *device, size_t rows, size_t classes, const float *x, float *p);
+
+/* Softmax and cross-entropy in one. labels: [rows], each below classes. loss: [rows] = -log softmax(x)[label], per row
+ * and unscaled. dx: [rows, classes] = scale (softmax(x) - one at the label), may be x, may be NULL. With scale =
+ * 1 / (rows of the whole batch) the gradients of the batch's slices sum to the gradient of the batch's mean loss. */
+PS_API void ps_softmax_cross_entropy(ps_device *device, size_t rows, size_t classes, const float *x,
+                                     const uint32_t *labels, float scale, float *loss, float *dx);
+
+/* best[r] = column of the largest value of row r, the first of equals. x: [rows, classes], best: [rows]. */
+PS_API void ps_argmax(ps_device *device, size_t rows, size_t classes, const float *x, uint32_t *best);
+
+/* How many of a[0..n) equal b[0..n): predictions against labels. *count is in host memory; waits for the device. */
+PS_API enum ps_err ps_count_equal(ps_device *device, size_t n, const uint32_t *a, const uint32_t *b, size_t *count,
+                                  struct ps_error *error) PS_MUST_USE;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
