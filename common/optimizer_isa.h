@@ -1,0 +1,27 @@
+/* What each instruction set's file gives to optimizer.c, and the choice among them. Internal to the optimizer and its
+ * tests; everybody else uses optimizer.h. */
+#ifndef COMMON_OPTIMIZER_ISA_H
+#define COMMON_OPTIMIZER_ISA_H
+
+#include "optimizer.h"
+
+struct optimizer_kernels {
+    const char *name; /* "avx2" */
+    optimizer_kernel update[OPT_KIND_MAX];
+    bool (*finite)(size_t n, const float *x);
+    void (*sum)(size_t n, size_t k, const float *const x[], float *sum);
+};
+
+extern const struct optimizer_kernels optimizer_kernels_plain;
+#ifdef __x86_64__
+extern const struct optimizer_kernels optimizer_kernels_avx2;
+extern const struct optimizer_kernels optimizer_kernels_avx512;
+#endif
+
+/* The i-th of those that this machine runs, widest first; NULL past the last. */
+const struct optimizer_kernels *optimizer_kernels_at(size_t i);
+
+/* The one called name, or the widest when name is NULL or not among those that this machine runs. */
+const struct optimizer_kernels *optimizer_kernels_choose(const char *name);
+
+#endif

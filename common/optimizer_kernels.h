@@ -1,0 +1,310 @@
+/* The update rules and the loops around them, written once over vectors of KERNEL_LANES floats and compiled by each of
+ * optimizer_plain.c, optimizer_avx2.c and optimizer_avx512.c with its own -m flags:
+ *
+ *     #define KERNEL_LANES 8
+ *     #define KERNEL_ISA   "avx2"
+ *     #define KERNEL_TABLE optimizer_kernels_avx2
+ *     #include "optimizer_kernels.h"
+ *
+ * A rule says what happens to the elements of one vector; kernel_run() is the loop: load, check, scale, rule, store,
+ * and once more through small buffers for what is left over. Every rule and every flag is a constant where kernel_run()
+ * is called, so that each kernel becomes one straight loop.
+ *
+ * Same bits everywhere: + - * / and sqrt are rounded exactly by IEEE 754, each element goes through the same operations
+ * in the same order whatever the width, and no product may be fused with a sum. The last is not in the language's
+ * gift: clang obeys the pragma below, gcc only -ffp-contract=off, so all files that include this one must be built with
+ * that flag (AVX-512 and arm64 have fused instructions without further flags). test_optimizer.c fails without it.
+ *
+ * Finite check: an element whose exponent bits are all ones is NaN or Inf; adding one to the exponent then carries into
+ * the sign bit. The sums are or-ed together and looked at once, after the loop. */
+#ifndef KERNEL_TABLE
+#error "define KERNEL_LANES, KERNEL_ISA and KERNEL_TABLE first"
+#endif
+
+#include <math.h>
+#include <string.h>
+#ifdef __SSE2__
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#include "optimizer_isa.h"
+
+#ifdef __clang__
+#pragma STDC FP_CONTRACT OFF
+#endif
+
+#define KERNEL_INLINE static inline __attribute__((always_inline))
+
+typedef float floats __attribute__((vector_size(KERNEL_LANES * 4), may_alias));
+typedef float floats_anywhere __attribute__((vector_size(KERNEL_LANES * 4), may_alias, aligned(4)));
+typedef uint32_t words __attribute__((vector_size(KERNEL_LANES * 4), may_alias));
+
+static_assert(LAYOUT_ALIGN % sizeof(floats) == 0, "arrays of a block are aligned for whole vectors");
+
+/* One vector of each array. */
+struct lanes {
+    floats weights;
+    floats slot[LAYOUT_SLOTS_MAX];
+};
+
+typedef void (*kernel_rule)(const struct optimizer_step *s, floats grad, struct lanes *x);
+
+KERNEL_INLINE floats
+load(const float *p)
+{
+    return *(const floats *)p;
+}
+
+KERNEL_INLINE floats
+load_anywhere(const float *p)
+{
+    return *(const floats_anywhere *)p;
+}
+
+/* Non-temporal: past the caches, and without reading the line first. arm64 has none that gcc offers. */
+KERNEL_INLINE void
+store(float *p, floats x, bool stream)
+{
+    if (!stream) {
+        *(floats *)p = x;
+        return;
+    }
+#if defined(__AVX512F__) && KERNEL_LANES == 16
+    _mm512_stream_ps(p, (__m512)x);
+#elif defined(__AVX2__) && KERNEL_LANES == 8
+    _mm256_stream_ps(p, (__m256)x);
+#elif defined(__SSE2__)
+    _mm_stream_ps(p, (__m128)x);
+#else
+    *(floats *)p = x;
+#endif
+}
+
+/* Streamed stores are ordered by nothing else. */
+KERNEL_INLINE void
+stream_done(bool stream)
+{
+#ifdef __SSE2__
+    if (stream)
+        _mm_sfence();
+#else
+    (void)stream;
+#endif
+}
+
+KERNEL_INLINE floats
+square_root(floats x)
+{
+#if defined(__AVX512F__) && KERNEL_LANES == 16
+    return (floats)_mm512_sqrt_ps((__m512)x);
+#elif defined(__AVX2__) && KERNEL_LANES == 8
+    return (floats)_mm256_sqrt_ps((__m256)x);
+#elif defined(__SSE2__)
+    return (floats)_mm_sqrt_ps((__m128)x);
+#elif defined(__aarch64__)
+    return (floats)vsqrtq_f32((float32x4_t)x);
+#else
+    for (int i = 0; i < KERNEL_LANES; i++)
+        x[i] = sqrtf(x[i]);
+    return x;
+#endif
+}
+
+/* The sign bit of a lane is set when x is NaN or Inf there. */
+KERNEL_INLINE words
+unfinite(floats x)
+{
+    return ((words)x & 0x7fffffffu) + 0x00800000u;
+}
+
+KERNEL_INLINE bool
+any_sign(words x)
+{
+    uint32_t all = 0;
+
+    for (int i = 0; i < KERNEL_LANES; i++)
+        all |= x[i];
+    return all >> 31;
+}
+
+/* w -= rate * g */
+KERNEL_INLINE void
+rule_sgd(const struct optimizer_step *s, floats grad, struct lanes *x)
+{
+    x->weights -= grad * s->rate;
+}
+
+/* Velocity v = momentum * v - rate * g; w += v. (Sutskever et al., ICML 2013, section 2) */
+KERNEL_INLINE void
+rule_momentum(const struct optimizer_step *s, floats grad, struct lanes *x)
+{
+    x->slot[0] = x->slot[0] * s->momentum - grad * s->rate;
+    x->weights += x->slot[0];
+}
+
+/* The same velocity, but the weights kept are those at which the gradient is taken, one look-ahead on: w += momentum *
+ * v - rate * g with the new v. (Sutskever et al., ICML 2013; in this form Bengio et al., ICASSP 2013, section 3.5) */
+KERNEL_INLINE void
+rule_nesterov(const struct optimizer_step *s, floats grad, struct lanes *x)
+{
+    floats move = grad * s->rate;
+
+    x->slot[0] = x->slot[0] * s->momentum - move;
+    x->weights += x->slot[0] * s->momentum - move;
+}
+
+/* a += g^2; w -= rate * g / (sqrt(a) + epsilon) (Duchi et al., JMLR 2011, figure 1, diagonal) */
+KERNEL_INLINE void
+rule_adagrad(const struct optimizer_step *s, floats grad, struct lanes *x)
+{
+    x->slot[0] += grad * grad;
+    x->weights -= (grad * s->rate) / (square_root(x->slot[0]) + s->epsilon);
+}
+
+/* m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; w -= rate * m / (sqrt(v) + epsilon), where rate holds
+ * both bias corrections (Kingma and Ba, ICLR 2015, end of section 2: epsilon is their epsilon-hat). */
+KERNEL_INLINE void
+rule_adam(const struct optimizer_step *s, floats grad, struct lanes *x)
+{
+    x->slot[0] = x->slot[0] * s->beta1 + grad * s->one_minus_beta1;
+    x->slot[1] = x->slot[1] * s->beta2 + (grad * grad) * s->one_minus_beta2;
+    x->weights -= (x->slot[0] * s->rate) / (square_root(x->slot[1]) + s->epsilon);
+}
+
+KERNEL_INLINE void
+load_lanes(struct lanes *x, const struct optimizer_arrays *from, uint32_t slots, size_t i)
+{
+    x->weights = load(from->weights + i);
+    for (uint32_t k = 0; k < slots; k++)
+        x->slot[k] = load(from->slot[k] + i);
+}
+
+KERNEL_INLINE void
+store_lanes(const struct lanes *x, const struct optimizer_arrays *to, uint32_t slots, size_t i, bool stream)
+{
+    store(to->weights + i, x->weights, stream);
+    for (uint32_t k = 0; k < slots; k++)
+        store(to->slot[k] + i, x->slot[k], stream);
+}
+
+/* The last n < KERNEL_LANES elements from i on. Nothing past them is read or written; the lanes without an element
+ * compute on zeros. */
+KERNEL_INLINE words
+run_rest(const struct optimizer_step *s, size_t i, size_t n, const float *grad, const struct optimizer_arrays *from,
+         const struct optimizer_arrays *to, uint32_t slots, kernel_rule rule)
+{
+    struct lanes x = {0};
+    floats g = {0};
+    words bad;
+
+    memcpy(&g, grad + i, n * sizeof(float));
+    memcpy(&x.weights, from->weights + i, n * sizeof(float));
+    for (uint32_t k = 0; k < slots; k++)
+        memcpy(&x.slot[k], from->slot[k] + i, n * sizeof(float));
+    bad = unfinite(g);
+    rule(s, g * s->scale, &x);
+    memcpy(to->weights + i, &x.weights, n * sizeof(float));
+    for (uint32_t k = 0; k < slots; k++)
+        memcpy(to->slot[k] + i, &x.slot[k], n * sizeof(float));
+    return bad;
+}
+
+KERNEL_INLINE bool
+run_loop(const struct optimizer_step *step, size_t n, const float *grad, const struct optimizer_arrays *from_arrays,
+         const struct optimizer_arrays *to_arrays, bool stream, uint32_t slots, kernel_rule rule)
+{
+    /* Copies that no store through a float pointer can change: they stay in registers. */
+    const struct optimizer_step s = *step;
+    const struct optimizer_arrays from = *from_arrays, to = *to_arrays;
+    words bad = {0};
+    size_t i;
+
+    for (i = 0; i + KERNEL_LANES <= n; i += KERNEL_LANES) {
+        floats g = load_anywhere(grad + i);
+        struct lanes x;
+
+        bad |= unfinite(g);
+        load_lanes(&x, &from, slots, i);
+        rule(&s, g * s.scale, &x);
+        store_lanes(&x, &to, slots, i, stream);
+    }
+    if (i < n)
+        bad |= run_rest(&s, i, n - i, grad, &from, &to, slots, rule);
+    stream_done(stream);
+    return !any_sign(bad);
+}
+
+#define KERNEL(name, slots)                                                                                            \
+    static bool name(const struct optimizer_step *s, size_t n, const float *grad, const struct optimizer_arrays *from, \
+                     const struct optimizer_arrays *to, bool stream)                                                   \
+    {                                                                                                                  \
+        return stream ? run_loop(s, n, grad, from, to, true, slots, rule_##name)                                       \
+                      : run_loop(s, n, grad, from, to, false, slots, rule_##name);                                     \
+    }
+
+KERNEL(sgd, 0)
+KERNEL(momentum, 1)
+KERNEL(nesterov, 1)
+KERNEL(adagrad, 1)
+KERNEL(adam, 2)
+
+static bool
+all_finite(size_t n, const float *x)
+{
+    words bad = {0}, more = {0}; /* two chains: two loads a cycle */
+    floats rest = {0};
+    size_t i;
+
+    for (i = 0; i + 2 * KERNEL_LANES <= n; i += 2 * KERNEL_LANES) {
+        bad |= unfinite(load_anywhere(x + i));
+        more |= unfinite(load_anywhere(x + i + KERNEL_LANES));
+    }
+    if (i + KERNEL_LANES <= n) {
+        bad |= unfinite(load_anywhere(x + i));
+        i += KERNEL_LANES;
+    }
+    memcpy(&rest, x + i, (n - i) * sizeof(float));
+    return !any_sign(bad | more | unfinite(rest));
+}
+
+/* Elements of a tile: the running sum stays in the first-level cache while the k arrays pass by, each in a long enough
+ * run for the hardware's prefetcher, however many they are. */
+#define SUM_TILE 2048
+
+/* sum[i] += x[i] */
+KERNEL_INLINE void
+add_to(size_t n, const float *x, float *sum)
+{
+    size_t i;
+
+    for (i = 0; i + KERNEL_LANES <= n; i += KERNEL_LANES)
+        *(floats_anywhere *)(sum + i) = load_anywhere(sum + i) + load_anywhere(x + i);
+    for (; i < n; i++)
+        sum[i] += x[i];
+}
+
+static void
+sum_arrays(size_t n, size_t k, const float *const x[], float *sum)
+{
+    for (size_t i = 0; i < n; i += SUM_TILE) {
+        size_t tile = MIN(n - i, (size_t)SUM_TILE);
+
+        if (sum != x[0])
+            memcpy(sum + i, x[0] + i, tile * sizeof(float));
+        for (size_t j = 1; j < k; j++)
+            add_to(tile, x[j] + i, sum + i);
+    }
+}
+
+const struct optimizer_kernels KERNEL_TABLE = {
+    .name = KERNEL_ISA,
+    .update = {[OPT_SGD] = sgd,
+               [OPT_MOMENTUM] = momentum,
+               [OPT_NESTEROV] = nesterov,
+               [OPT_ADAGRAD] = adagrad,
+               [OPT_ADAM] = adam},
+    .finite = all_finite,
+    .sum = sum_arrays,
+};

@@ -1,0 +1,656 @@
+/* The optimizers: by hand, against references in double precision, every instruction set that this machine has against
+ * the plain one bit for bit, in place against out of place against streamed, NaN and Inf found in every lane, nothing
+ * touched outside the arrays, and the table's checks. */
+#include "common/optimizer.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "check_main.h"
+#include "common/optimizer_isa.h"
+
+/* Lengths around the vectors' widths, and a large odd one. */
+static const size_t lengths[] = {1, 7, 15, 16, 17, 31, 33, 64, 65, 4097};
+
+#define STEPS 7
+#define FENCE 16 /* floats before and after each array that must not change */
+
+/* A gradient or one state (weights and slots) on the heap, each array with fences around it. */
+struct state {
+    float *memory;
+    struct optimizer_arrays arrays;
+    size_t n;
+};
+
+static size_t
+array_floats(size_t n)
+{
+    return round_up(n, 16) + 2 * FENCE;
+}
+
+static struct state
+state_new(size_t n)
+{
+    size_t size = (1 + LAYOUT_SLOTS_MAX) * array_floats(n);
+    struct state s = {.memory = aligned_alloc(LAYOUT_ALIGN, size * sizeof(float)), .n = n};
+
+    ck_assert_ptr_nonnull(s.memory);
+    for (size_t i = 0; i < size; i++)
+        s.memory[i] = -12345;
+    s.arrays.weights = s.memory + FENCE;
+    for (size_t k = 0; k < LAYOUT_SLOTS_MAX; k++)
+        s.arrays.slot[k] = s.memory + (k + 1) * array_floats(n) + FENCE;
+    return s;
+}
+
+static float *
+state_array(const struct state *s, size_t i)
+{
+    return i == 0 ? s->arrays.weights : s->arrays.slot[i - 1];
+}
+
+static void
+check_fences(const struct state *s)
+{
+    for (size_t a = 0; a <= LAYOUT_SLOTS_MAX; a++)
+        for (size_t i = 0; i < array_floats(s->n); i++)
+            if ((i < FENCE || i >= FENCE + s->n) && s->memory[a * array_floats(s->n) + i] != -12345)
+                ck_abort_msg("array %zu of %zu elements was written at %zd", a, s->n, (ssize_t)i - FENCE);
+}
+
+static void
+check_same(const struct state *a, const struct state *b, uint32_t slots, const char *what)
+{
+    for (uint32_t k = 0; k <= slots; k++)
+        ck_assert_msg(memcmp(state_array(a, k), state_array(b, k), a->n * sizeof(float)) == 0,
+                      "%s: array %u of %zu elements differs", what, k, a->n);
+}
+
+static struct optimizer
+by_name(const char *name)
+{
+    struct optimizer o;
+
+    ck_assert_int_eq(optimizer_by_name(name, &o, NULL), PS_OK);
+    return o;
+}
+
+/* Defaults, but for a rate and an epsilon that show. */
+static struct optimizer
+example(int kind)
+{
+    struct optimizer o = by_name(optimizer_row(kind)->name);
+
+    o.learning_rate *= 3;
+    o.epsilon = 1e-3;
+    return o;
+}
+
+static void
+start(const struct optimizer *o, const struct state *s, struct test_rng *r)
+{
+    for (size_t i = 0; i < s->n; i++)
+        s->arrays.weights[i] = test_float(r);
+    optimizer_start(o, s->n, &s->arrays);
+}
+
+static void
+random_grad(struct test_rng *r, size_t n, float *grad)
+{
+    for (size_t i = 0; i < n; i++)
+        grad[i] = test_float(r) * ldexpf(1, (int)test_below(r, 12) - 9);
+}
+
+/* The textbook's formulas, one element in double. a: weight, slots. */
+static void
+reference(const struct optimizer *o, double step, double g, double a[1 + LAYOUT_SLOTS_MAX])
+{
+    double lr = o->learning_rate;
+
+    switch (o->kind) {
+    case OPT_SGD:
+        a[0] -= lr * g;
+        break;
+    case OPT_MOMENTUM:
+        a[1] = o->momentum * a[1] - lr * g;
+        a[0] += a[1];
+        break;
+    case OPT_NESTEROV:
+        a[1] = o->momentum * a[1] - lr * g;
+        a[0] += o->momentum * a[1] - lr * g;
+        break;
+    case OPT_ADAGRAD:
+        a[1] += g * g;
+        a[0] -= lr * g / (sqrt(a[1]) + o->epsilon);
+        break;
+    case OPT_ADAM:
+        a[1] = o->beta1 * a[1] + (1 - o->beta1) * g;
+        a[2] = o->beta2 * a[2] + (1 - o->beta2) * g * g;
+        a[0] -= lr * sqrt(1 - pow(o->beta2, step)) / (1 - pow(o->beta1, step)) * a[1] / (sqrt(a[2]) + o->epsilon);
+        break;
+    case OPT_KIND_MAX:
+        ck_abort();
+    }
+}
+
+/* One update by one instruction set. */
+static bool
+update(const struct optimizer_kernels *k, const struct optimizer *o, uint64_t step, float scale, const float *grad,
+       const struct state *from, const struct state *to, bool stream)
+{
+    struct optimizer_step s = {.scale = scale};
+
+    optimizer_row((int)o->kind)->prepare(o, step, &s);
+    return k->update[o->kind](&s, from->n, grad, &from->arrays, &to->arrays, stream);
+}
+
+static void
+check_reference(const struct optimizer_kernels *k, const struct optimizer *o, size_t n, struct test_rng *r)
+{
+    uint32_t slots = optimizer_row((int)o->kind)->slots;
+    double(*expected)[1 + LAYOUT_SLOTS_MAX] = calloc(n, sizeof *expected);
+    float *grad = malloc(n * sizeof *grad), scale = 0.75f;
+    struct state s = state_new(n);
+
+    start(o, &s, r);
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t a = 0; a <= slots; a++)
+            expected[i][a] = state_array(&s, a)[i];
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        random_grad(r, n, grad);
+        ck_assert(update(k, o, step, scale, grad, &s, &s, false));
+        for (size_t i = 0; i < n; i++)
+            reference(o, (double)step, (double)scale * grad[i], expected[i]);
+    }
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t a = 0; a <= slots; a++) {
+            double x = state_array(&s, a)[i], error = 4e-7 * (fabs(expected[i][a]) + (a == 0 ? 1 : 0.25));
+
+            if (!(fabs(x - expected[i][a]) <= error))
+                ck_abort_msg("%s, %s, n %zu: array %u element %zu is %.9g, not %.9g", k->name,
+                             optimizer_row((int)o->kind)->name, n, a, i, x, expected[i][a]);
+        }
+    check_fences(&s);
+    free(expected);
+    free(grad);
+    free(s.memory);
+}
+
+START_TEST(every_isa_agrees_with_a_double_precision_reference)
+{
+    struct test_rng r = {test_seed()};
+    const struct optimizer_kernels *k;
+    struct optimizer o = example(_i);
+
+    for (size_t i = 0; (k = optimizer_kernels_at(i)) != NULL; i++)
+        for (size_t l = 0; l < ARRAY_LEN(lengths); l++)
+            check_reference(k, &o, lengths[l], &r);
+}
+END_TEST
+
+/* The same gradients through plain in place and through k out of place, alternating between two states; the gradient
+ * lies `shift` floats off a cache line. */
+static void
+check_same_bits(const struct optimizer_kernels *k, const struct optimizer *o, size_t n, bool stream, size_t shift,
+                struct test_rng *r)
+{
+    uint32_t slots = optimizer_row((int)o->kind)->slots;
+    float *memory = aligned_alloc(LAYOUT_ALIGN, round_up(n + 16, 16) * sizeof(float)), *grad = memory + shift;
+    struct state plain = state_new(n), from = state_new(n), to = state_new(n);
+
+    start(o, &plain, r);
+    for (uint32_t a = 0; a <= slots; a++)
+        memcpy(state_array(&from, a), state_array(&plain, a), n * sizeof(float));
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        struct state swap = from;
+
+        random_grad(r, n, grad);
+        ck_assert(update(&optimizer_kernels_plain, o, step, 0.3f, grad, &plain, &plain, false));
+        ck_assert(update(k, o, step, 0.3f, grad, &from, &to, stream));
+        from = to;
+        to = swap;
+        check_same(&plain, &from, slots, k->name);
+    }
+    check_fences(&from);
+    check_fences(&to);
+    free(memory);
+    free(plain.memory);
+    free(from.memory);
+    free(to.memory);
+}
+
+START_TEST(isas_and_ways_give_the_same_bits)
+{
+    struct test_rng r = {test_seed()};
+    const struct optimizer_kernels *k;
+    struct optimizer o = example(_i);
+
+    for (size_t i = 0; (k = optimizer_kernels_at(i)) != NULL; i++)
+        for (size_t l = 0; l < ARRAY_LEN(lengths); l++)
+            for (size_t shift = 0; shift < 16; shift += 5)
+                for (int stream = 0; stream < 2; stream++)
+                    check_same_bits(k, &o, lengths[l], stream, shift, &r);
+}
+END_TEST
+
+START_TEST(streaming_in_place_gives_the_same_bits)
+{
+    struct test_rng r = {test_seed()};
+    struct state a = state_new(100), b = state_new(100);
+    struct optimizer o = example(_i);
+    float grad[100];
+
+    start(&o, &a, &r);
+    memcpy(b.memory, a.memory, (1 + LAYOUT_SLOTS_MAX) * array_floats(100) * sizeof(float));
+    random_grad(&r, 100, grad);
+    ck_assert(optimizer_apply(&o, 1, 1, 100, grad, &a.arrays, &a.arrays, false));
+    ck_assert(optimizer_apply(&o, 1, 1, 100, grad, &b.arrays, &b.arrays, true));
+    check_same(&a, &b, optimizer_row(_i)->slots, "stream in place");
+    free(a.memory);
+    free(b.memory);
+}
+END_TEST
+
+/* 1 - rate * g where the product's rounding matters: (1 + 2^-23) (1 + k 2^-23) loses k 2^-46, which is more than half
+ * of the difference's last bit for k >= 2. Written with volatile, so that the test itself is not fused. */
+START_TEST(products_and_sums_are_not_fused)
+{
+    struct optimizer o = {.kind = OPT_SGD, .learning_rate = 1 + 0x1p-23};
+    struct state s = state_new(64);
+    volatile float product;
+    float grad[64];
+    const struct optimizer_kernels *k;
+
+    for (size_t i = 0; (k = optimizer_kernels_at(i)) != NULL; i++) {
+        for (int j = 0; j < 64; j++) {
+            grad[j] = 1 + 0x1p-23f * (float)(j + 2);
+            s.arrays.weights[j] = 1;
+        }
+        ck_assert(update(k, &o, 1, 1, grad, &s, &s, false));
+        for (int j = 0; j < 64; j++) {
+            product = (float)o.learning_rate * grad[j];
+            ck_assert_msg(s.arrays.weights[j] == 1 - product, "%s fuses: build it with -ffp-contract=off", k->name);
+            ck_assert(fmaf(-(float)o.learning_rate, grad[j], 1) != 1 - product); /* the case tells them apart */
+        }
+    }
+    free(s.memory);
+}
+END_TEST
+
+static void
+apply_one(const struct optimizer *o, uint64_t step, float g, struct state *s)
+{
+    ck_assert(optimizer_apply(o, step, 1, 1, &g, &s->arrays, &s->arrays, false));
+}
+
+START_TEST(sgd_by_hand)
+{
+    struct optimizer o = {.kind = OPT_SGD, .learning_rate = 0.5};
+    struct state s = state_new(1);
+    float g = 4;
+
+    s.arrays.weights[0] = 1;
+    apply_one(&o, 1, 4, &s);
+    ck_assert(s.arrays.weights[0] == -1);
+    ck_assert(optimizer_apply(&o, 2, 0.25f, 1, &g, &s.arrays, &s.arrays, false)); /* scaled first */
+    ck_assert(s.arrays.weights[0] == -1.5f);
+    free(s.memory);
+}
+END_TEST
+
+START_TEST(momentum_by_hand)
+{
+    struct optimizer o = {.kind = OPT_MOMENTUM, .learning_rate = 0.5, .momentum = 0.5};
+    struct state s = state_new(1);
+
+    s.arrays.weights[0] = 1;
+    optimizer_start(&o, 1, &s.arrays);
+    apply_one(&o, 1, 2, &s); /* v = -1, w = 0 */
+    ck_assert(s.arrays.slot[0][0] == -1 && s.arrays.weights[0] == 0);
+    apply_one(&o, 2, 2, &s); /* v = -0.5 - 1 = -1.5 */
+    ck_assert(s.arrays.slot[0][0] == -1.5f && s.arrays.weights[0] == -1.5f);
+    free(s.memory);
+}
+END_TEST
+
+START_TEST(nesterov_by_hand)
+{
+    struct optimizer o = {.kind = OPT_NESTEROV, .learning_rate = 0.5, .momentum = 0.5};
+    struct state s = state_new(1);
+
+    s.arrays.weights[0] = 1;
+    optimizer_start(&o, 1, &s.arrays);
+    apply_one(&o, 1, 2, &s); /* v = -1, w += -0.5 - 1 */
+    ck_assert(s.arrays.slot[0][0] == -1 && s.arrays.weights[0] == -0.5f);
+    apply_one(&o, 2, 2, &s); /* v = -1.5, w += -0.75 - 1 */
+    ck_assert(s.arrays.slot[0][0] == -1.5f && s.arrays.weights[0] == -2.25f);
+    free(s.memory);
+}
+END_TEST
+
+START_TEST(adagrad_by_hand)
+{
+    struct optimizer o = {.kind = OPT_ADAGRAD, .learning_rate = 1, .initial_accumulator = 7, .epsilon = 1};
+    struct state s = state_new(1);
+
+    s.arrays.weights[0] = 2;
+    optimizer_start(&o, 1, &s.arrays);
+    ck_assert(s.arrays.slot[0][0] == 7);
+    apply_one(&o, 1, 3, &s); /* a = 16, w -= 3 / (4 + 1) */
+    ck_assert(s.arrays.slot[0][0] == 16 && s.arrays.weights[0] == 2 - 0.6f);
+    free(s.memory);
+}
+END_TEST
+
+START_TEST(adam_by_hand)
+{
+    struct optimizer o = {.kind = OPT_ADAM, .learning_rate = 1, .beta1 = 0.5, .beta2 = 0.75, .epsilon = 1};
+    struct state s = state_new(1);
+
+    s.arrays.weights[0] = 3;
+    optimizer_start(&o, 1, &s.arrays);
+    /* m = 2, v = 4; rate = sqrt(1/4) / (1/2) = 1; w -= 2 / (2 + 1). */
+    apply_one(&o, 1, 4, &s);
+    ck_assert(s.arrays.slot[0][0] == 2 && s.arrays.slot[1][0] == 4);
+    ck_assert(s.arrays.weights[0] == 3 - 2.0f / 3.0f);
+    free(s.memory);
+}
+END_TEST
+
+/* The first step of Adam is the rate, whatever the gradient's size (epsilon apart). */
+START_TEST(adam_starts_with_a_full_step)
+{
+    static const float grads[] = {1e-3f, 1, 1e3f, -5};
+    struct optimizer o = by_name("adam");
+
+    for (size_t i = 0; i < ARRAY_LEN(grads); i++) {
+        struct state s = state_new(1);
+
+        s.arrays.weights[0] = 0;
+        optimizer_start(&o, 1, &s.arrays);
+        apply_one(&o, 1, grads[i], &s);
+        ck_assert_double_eq_tol(fabs(s.arrays.weights[0]), 0.001, 5e-6);
+        ck_assert((s.arrays.weights[0] < 0) == (grads[i] > 0));
+        free(s.memory);
+    }
+}
+END_TEST
+
+START_TEST(adam_correction_fades_over_long_runs)
+{
+    static const uint64_t steps[] = {1, 2, 10, 1000, 1000000, 1ull << 40, UINT64_MAX};
+    struct optimizer o = by_name("adam");
+
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+        struct optimizer_step s = {0};
+        long double t = (long double)steps[i];
+        double expected = (double)(0.001L * sqrtl(1 - powl(0.999L, t)) / (1 - powl(0.9L, t)));
+
+        optimizer_row(OPT_ADAM)->prepare(&o, steps[i], &s);
+        ck_assert_double_eq_tol(s.rate, expected, expected * 2e-7);
+    }
+}
+END_TEST
+
+START_TEST(nan_and_inf_are_found_in_every_lane)
+{
+    static const float poison[] = {NAN, -NAN, INFINITY, -INFINITY};
+    static const size_t ns[] = {1, 7, 16, 33, 65};
+    const struct optimizer_kernels *k;
+    struct optimizer o = example(_i);
+    struct test_rng r = {test_seed()};
+
+    for (size_t i = 0; (k = optimizer_kernels_at(i)) != NULL; i++)
+        for (size_t l = 0; l < ARRAY_LEN(ns); l++) {
+            struct state from = state_new(ns[l]), to = state_new(ns[l]);
+            float grad[65];
+
+            start(&o, &from, &r);
+            random_grad(&r, ns[l], grad);
+            for (size_t at = 0; at < ns[l]; at++)
+                for (size_t p = 0; p < ARRAY_LEN(poison); p++) {
+                    float before = grad[at];
+
+                    grad[at] = poison[p];
+                    if (update(k, &o, 1, 1, grad, &from, &to, p % 2 == 0) || k->finite(ns[l], grad))
+                        ck_abort_msg("%s: %f at %zu of %zu passed", k->name, (double)poison[p], at, ns[l]);
+                    grad[at] = before;
+                }
+            ck_assert(update(k, &o, 1, 1, grad, &from, &to, false) && k->finite(ns[l], grad));
+            check_fences(&to);
+            free(from.memory);
+            free(to.memory);
+        }
+}
+END_TEST
+
+START_TEST(large_and_tiny_numbers_are_finite)
+{
+    static const float numbers[] = {FLT_MAX, -FLT_MAX, FLT_MIN, 0x1p-149f, -0x1p-149f, 0.0f, -0.0f};
+    const struct optimizer_kernels *k;
+    float x[37];
+
+    for (size_t i = 0; (k = optimizer_kernels_at(i)) != NULL; i++)
+        for (size_t n = 0; n < ARRAY_LEN(x); n++) {
+            for (size_t j = 0; j < n; j++)
+                x[j] = numbers[(j + n) % ARRAY_LEN(numbers)];
+            ck_assert(k->finite(n, x));
+        }
+}
+END_TEST
+
+/* Only the gradient as sent counts: what is wrong in the weights or next to the gradient is not this push's fault. */
+START_TEST(neighbours_of_the_gradient_are_not_looked_at)
+{
+    const struct optimizer_kernels *k;
+    struct optimizer o = example(OPT_SGD);
+    struct state s = state_new(5);
+    float grad[7] = {NAN, 1, 2, 3, 4, 5, INFINITY};
+
+    for (size_t i = 0; (k = optimizer_kernels_at(i)) != NULL; i++) {
+        s.arrays.weights[2] = NAN;
+        ck_assert(k->finite(5, grad + 1));
+        ck_assert(update(k, &o, 1, 1, grad + 1, &s, &s, false));
+    }
+    free(s.memory);
+}
+END_TEST
+
+START_TEST(sum_adds_in_order_with_the_same_bits)
+{
+    static const size_t ks[] = {1, 2, 3, 9}, ns[] = {0, 1, 7, 64, 65, 2048, 4097};
+    struct test_rng r = {test_seed()};
+    const struct optimizer_kernels *k;
+    float *x[9], *expected = malloc(4097 * sizeof(float)), *sum = malloc(4098 * sizeof(float));
+
+    for (size_t j = 0; j < ARRAY_LEN(x); j++) {
+        x[j] = malloc(4098 * sizeof(float));
+        x[j]++; /* 4-byte aligned only */
+        random_grad(&r, 4097, x[j]);
+    }
+    for (size_t a = 0; a < ARRAY_LEN(ks); a++)
+        for (size_t b = 0; b < ARRAY_LEN(ns); b++) {
+            memcpy(expected, x[0], ns[b] * sizeof(float));
+            for (size_t j = 1; j < ks[a]; j++)
+                for (size_t i = 0; i < ns[b]; i++)
+                    expected[i] += x[j][i];
+            for (size_t i = 0; (k = optimizer_kernels_at(i)) != NULL; i++) {
+                sum[ns[b]] = 99;
+                k->sum(ns[b], ks[a], (const float *const *)x, sum);
+                ck_assert(memcmp(sum, expected, ns[b] * sizeof(float)) == 0 && sum[ns[b]] == 99);
+            }
+        }
+    memcpy(expected, x[0], 4097 * sizeof(float));
+    for (size_t i = 0; i < 4097; i++)
+        expected[i] += x[1][i];
+    optimizer_sum(4097, 2, (const float *const *)x, x[0]); /* into the first */
+    ck_assert(memcmp(x[0], expected, 4097 * sizeof(float)) == 0);
+    for (size_t j = 0; j < ARRAY_LEN(x); j++)
+        free(x[j] - 1);
+    free(expected);
+    free(sum);
+}
+END_TEST
+
+START_TEST(apply_is_prepare_and_the_chosen_kernel)
+{
+    struct test_rng r = {test_seed()};
+    struct optimizer o = example(_i);
+    struct state from = state_new(333), a = state_new(333), b = state_new(333);
+    float grad[333];
+
+    start(&o, &from, &r);
+    random_grad(&r, 333, grad);
+    ck_assert(optimizer_apply(&o, 5, 0.5f, 333, grad, &from.arrays, &a.arrays, false));
+    ck_assert(update(optimizer_kernels_choose(optimizer_isa()), &o, 5, 0.5f, grad, &from, &b, false));
+    check_same(&a, &b, optimizer_row(_i)->slots, "apply");
+    grad[332] = NAN;
+    ck_assert(!optimizer_apply(&o, 5, 0.5f, 333, grad, &from.arrays, &a.arrays, true));
+    ck_assert(!optimizer_finite(333, grad) && optimizer_finite(332, grad));
+    free(from.memory);
+    free(a.memory);
+    free(b.memory);
+}
+END_TEST
+
+START_TEST(start_leaves_weights_alone)
+{
+    struct optimizer o = example(_i);
+    struct state s = state_new(20);
+
+    for (size_t i = 0; i < 20; i++)
+        s.arrays.weights[i] = (float)i;
+    optimizer_start(&o, 20, &s.arrays);
+    for (size_t i = 0; i < 20; i++) {
+        ck_assert(s.arrays.weights[i] == (float)i);
+        for (uint32_t k = 0; k < optimizer_row(_i)->slots; k++)
+            ck_assert(s.arrays.slot[k][i] == (_i == OPT_ADAGRAD ? 0.1f : 0));
+    }
+    check_fences(&s);
+    free(s.memory);
+}
+END_TEST
+
+START_TEST(isa_is_chosen_by_name_or_else_the_widest)
+{
+    const struct optimizer_kernels *k, *last = NULL;
+
+    for (size_t i = 0; (k = optimizer_kernels_at(i)) != NULL; i++) {
+        ck_assert_ptr_eq(optimizer_kernels_choose(k->name), k);
+        last = k;
+    }
+    ck_assert_ptr_eq(last, &optimizer_kernels_plain);
+    ck_assert_ptr_eq(optimizer_kernels_choose(NULL), optimizer_kernels_at(0));
+    ck_assert_ptr_eq(optimizer_kernels_choose(""), optimizer_kernels_at(0));
+    ck_assert_ptr_eq(optimizer_kernels_choose("mmx"), optimizer_kernels_at(0));
+    ck_assert_str_eq(optimizer_isa(), optimizer_kernels_choose(getenv("PSD_ISA"))->name);
+}
+END_TEST
+
+START_TEST(names_and_defaults_are_those_of_the_large_frameworks)
+{
+    static const struct {
+        const char *name;
+        struct optimizer o;
+        uint32_t slots;
+    } rows[] = {
+        {"sgd", {.kind = OPT_SGD, .learning_rate = 0.01}, 0},
+        {"momentum", {.kind = OPT_MOMENTUM, .learning_rate = 0.01, .momentum = 0.9}, 1},
+        {"nesterov", {.kind = OPT_NESTEROV, .learning_rate = 0.01, .momentum = 0.9}, 1},
+        {"adagrad", {.kind = OPT_ADAGRAD, .learning_rate = 0.01, .initial_accumulator = 0.1, .epsilon = 1e-7}, 1},
+        {"adam", {.kind = OPT_ADAM, .learning_rate = 0.001, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-7}, 2},
+    };
+    struct ps_error e;
+    struct optimizer o = {.kind = OPT_ADAM, .momentum = 42};
+
+    ck_assert_uint_eq(ARRAY_LEN(rows), OPT_KIND_MAX);
+    for (int i = 0; i < OPT_KIND_MAX; i++) {
+        struct optimizer found = by_name(rows[i].name);
+
+        ck_assert_str_eq(optimizer_row(i)->name, rows[i].name);
+        ck_assert_uint_eq(optimizer_row(i)->slots, rows[i].slots);
+        ck_assert_uint_gt(strlen(optimizer_row(i)->source), 10);
+        ck_assert(found.kind == rows[i].o.kind && found.learning_rate == rows[i].o.learning_rate);
+        ck_assert(found.momentum == rows[i].o.momentum && found.epsilon == rows[i].o.epsilon);
+        ck_assert(found.beta1 == rows[i].o.beta1 && found.beta2 == rows[i].o.beta2);
+        ck_assert(found.initial_accumulator == rows[i].o.initial_accumulator);
+        ck_assert_int_eq(optimizer_check(&found, NULL), PS_OK);
+    }
+    ck_assert_ptr_null(optimizer_row(-1));
+    ck_assert_ptr_null(optimizer_row(OPT_KIND_MAX));
+    ck_assert_int_eq(optimizer_by_name("adma", &o, &e), PS_ERR_INVALID);
+    ck_assert_str_eq(e.text, "optimizer \"adma\" is not one of sgd, momentum, nesterov, adagrad, adam");
+    ck_assert(o.momentum == 42);
+}
+END_TEST
+
+START_TEST(check_refuses_what_is_out_of_range)
+{
+    static const struct optimizer bad[] = {
+        {.kind = OPT_SGD, .learning_rate = 0},
+        {.kind = OPT_SGD, .learning_rate = -1},
+        {.kind = OPT_SGD, .learning_rate = NAN},
+        {.kind = OPT_SGD, .learning_rate = INFINITY},
+        {.kind = OPT_SGD, .learning_rate = 1e39},
+        {.kind = OPT_SGD, .learning_rate = 1e-60},
+        {.kind = OPT_MOMENTUM, .learning_rate = 1, .momentum = 1},
+        {.kind = OPT_MOMENTUM, .learning_rate = 1, .momentum = -0.1},
+        {.kind = OPT_NESTEROV, .learning_rate = 1, .momentum = NAN},
+        {.kind = OPT_NESTEROV, .learning_rate = 0, .momentum = 0.9},
+        {.kind = OPT_ADAGRAD, .learning_rate = 1, .epsilon = 0},
+        {.kind = OPT_ADAGRAD, .learning_rate = 1, .epsilon = 1, .initial_accumulator = -1},
+        {.kind = OPT_ADAGRAD, .learning_rate = 1, .epsilon = 1, .initial_accumulator = NAN},
+        {.kind = OPT_ADAM, .learning_rate = 1, .epsilon = 1, .beta1 = 1},
+        {.kind = OPT_ADAM, .learning_rate = 1, .epsilon = 1, .beta2 = 1.5},
+        {.kind = OPT_ADAM, .learning_rate = 1, .epsilon = 1, .beta2 = NAN},
+        {.kind = OPT_ADAM, .learning_rate = 1, .epsilon = -1},
+        {.kind = OPT_ADAM, .learning_rate = NAN, .epsilon = 1},
+        {.kind = OPT_KIND_MAX, .learning_rate = 1},
+        {.kind = (enum optimizer_kind)77, .learning_rate = 1},
+    };
+    struct optimizer o = by_name("adam");
+
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        struct ps_error e = {0};
+
+        ck_assert_msg(optimizer_check(&bad[i], &e) == PS_ERR_INVALID, "bad[%zu] passed", i);
+        ck_assert_uint_gt(strlen(e.text), 10);
+    }
+    o.beta1 = o.beta2 = 0; /* allowed: no memory */
+    ck_assert_int_eq(optimizer_check(&o, NULL), PS_OK);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *s = suite_create("optimizer");
+    TCase *t = tcase_create("optimizer");
+
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, sgd_by_hand);
+    tcase_add_test(t, momentum_by_hand);
+    tcase_add_test(t, nesterov_by_hand);
+    tcase_add_test(t, adagrad_by_hand);
+    tcase_add_test(t, adam_by_hand);
+    tcase_add_test(t, adam_starts_with_a_full_step);
+    tcase_add_test(t, adam_correction_fades_over_long_runs);
+    tcase_add_loop_test(t, every_isa_agrees_with_a_double_precision_reference, 0, OPT_KIND_MAX);
+    tcase_add_loop_test(t, isas_and_ways_give_the_same_bits, 0, OPT_KIND_MAX);
+    tcase_add_loop_test(t, streaming_in_place_gives_the_same_bits, 0, OPT_KIND_MAX);
+    tcase_add_test(t, products_and_sums_are_not_fused);
+    tcase_add_loop_test(t, nan_and_inf_are_found_in_every_lane, 0, OPT_KIND_MAX);
+    tcase_add_test(t, large_and_tiny_numbers_are_finite);
+    tcase_add_test(t, neighbours_of_the_gradient_are_not_looked_at);
+    tcase_add_test(t, sum_adds_in_order_with_the_same_bits);
+    tcase_add_loop_test(t, apply_is_prepare_and_the_chosen_kernel, 0, OPT_KIND_MAX);
+    tcase_add_loop_test(t, start_leaves_weights_alone, 0, OPT_KIND_MAX);
+    tcase_add_test(t, isa_is_chosen_by_name_or_else_the_widest);
+    tcase_add_test(t, names_and_defaults_are_those_of_the_large_frameworks);
+    tcase_add_test(t, check_refuses_what_is_out_of_range);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+CHECK_MAIN(make_suite)
