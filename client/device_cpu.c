@@ -32,7 +32,7 @@ cpu_alloc(ps_device *d, size_t size)
     void *memory;
 
     (void)d;
-    if (size > SIZE_MAX - CPU_ALIGN)
+    if (size > PTRDIFF_MAX - CPU_ALIGN)
         return NULL;
     size = size == 0 ? CPU_ALIGN : round_up(size, CPU_ALIGN);
     if ((memory = aligned_alloc(CPU_ALIGN, size)) != NULL)
