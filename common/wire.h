@@ -63,6 +63,9 @@ struct wire_msg {
  *
  * Made good instead of refused: bytes that are no UTF-8 and control characters in sentences and reports become '?';
  * codes that this build does not know become PS_ERR_INTERNAL. */
+enum ps_err wire_decode(const struct frame_head *head, const void *meta, struct arena *arena, struct wire_msg *msg,
+                        struct ps_error *e) PS_MUST_USE;
+
 /* Bytes of header, metadata and pad that wire_encode() writes. */
 size_t wire_size(const ProtobufCMessage *message);
 
