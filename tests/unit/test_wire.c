@@ -1,0 +1,952 @@
+/* One good sample of every message. Tests send it round, spoil one field at a time, cut it short and shake it. */
+#include "common/wire.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "check_main.h"
+
+/* ---- Samples ---- */
+
+static struct samples {
+    Psd__AgePolicy age;
+    Psd__Job job;
+    Psd__Hello hello;
+    Psd__Welcome welcome;
+    Psd__Initializer init;
+    Psd__Optimizer optimizer;
+    Psd__Declare declare;
+    Psd__Declared declared;
+    Psd__Pull pull;
+    Psd__Data data;
+    Psd__Push push;
+    Psd__AckBlocks blocks, *blocks_list[1];
+    Psd__Error error, *error_list[1];
+    Psd__Ack ack;
+    Psd__Tick tick;
+    Psd__Barrier barrier;
+    Psd__Skip skip;
+    Psd__Cancel cancel;
+    Psd__Query query;
+    Psd__Histogram histogram;
+    Psd__StatusReport status;
+    Psd__StatsReport stats;
+    Psd__VariableReport variable, *variable_list[1];
+    Psd__WorkerReport worker, *worker_list[1];
+    Psd__BlockedReport blocked, *blocked_list[1];
+    Psd__Report report;
+    Psd__Ping ping;
+    Psd__Event event;
+    Psd__Goodbye goodbye;
+    /* arrays, long enough to be one past any limit */
+    uint64_t dims[WIRE_RANK_MAX + 1], long64[WIRE_BLOCKS_MAX + 1];
+    uint32_t ids[WIRE_BLOCKS_MAX + 1], codes[WIRE_BLOCKS_MAX + 1];
+    char text[WIRE_ERROR_TEXT_MAX + 2];
+} m;
+
+/* A text of n letters. */
+static char *
+letters(size_t n)
+{
+    memset(m.text, 'x', n);
+    m.text[n] = '\0';
+    return m.text;
+}
+
+static void
+samples_job(void)
+{
+    psd__age_policy__init(&m.age);
+    m.age.kind = PSD__AGE_KIND__AGE_EXPONENTIAL;
+    m.age.parameter = 0.9;
+    psd__job__init(&m.job);
+    m.job.name = (char *)"träin";
+    m.job.mode = PSD__MODE__SYNC;
+    m.job.workers = 4;
+    m.job.quorum = 3;
+    m.job.lapse = PSD__LAPSE__FAIL;
+    m.job.age = &m.age;
+}
+
+static void
+samples_greetings(void)
+{
+    psd__hello__init(&m.hello);
+    m.hello.cluster = (char *)"psd";
+    m.hello.shard = 1;
+    m.hello.shards = 2;
+    m.hello.job = &m.job;
+    m.hello.task = 3;
+    m.hello.incarnation = UINT64_MAX;
+    m.hello.resume = 1;
+    m.hello.lease_ms = 300000;
+    m.hello.acked_through = 17;
+    m.hello.agent = (char *)"host pid 7";
+    psd__welcome__init(&m.welcome);
+    m.welcome.cluster = (char *)"psd";
+    m.welcome.shard = 1;
+    m.welcome.shards = 2;
+    m.welcome.job = &m.job;
+    m.welcome.last_seq = 9;
+    m.welcome.clock = 4;
+    m.welcome.slowest_clock = 3;
+    m.welcome.boot = 77;
+    m.welcome.grace_ms = 5000;
+    m.welcome.in_flight_bytes_max = 1 << 30;
+    psd__goodbye__init(&m.goodbye);
+    m.goodbye.finished = 1;
+    psd__ping__init(&m.ping);
+    m.ping.token = 5;
+}
+
+static void
+samples_variables(void)
+{
+    psd__initializer__init(&m.init);
+    m.init.kind = PSD__INIT_KIND__NORMAL;
+    m.init.a = 0.25;
+    m.init.b = 2;
+    m.init.seed = 7;
+    psd__optimizer__init(&m.optimizer);
+    m.optimizer.kind = PSD__OPTIMIZER_KIND__ADAM;
+    m.optimizer.learning_rate = 0.001;
+    m.optimizer.beta1 = 0.9;
+    m.optimizer.beta2 = 0.999;
+    m.optimizer.epsilon = 1e-7;
+    psd__declare__init(&m.declare);
+    m.declare.name = (char *)"layer/w";
+    m.dims[0] = 3;
+    m.dims[1] = 4;
+    m.declare.dims = m.dims;
+    m.declare.n_dims = 2;
+    m.declare.init = &m.init;
+    m.declare.optimizer = &m.optimizer;
+    m.declare.nonfinite = PSD__NON_FINITE__ALLOW;
+    psd__declared__init(&m.declared);
+    m.declared.var = 12;
+    m.declared.created = 1;
+}
+
+static void
+samples_blocks(void)
+{
+    for (size_t i = 0; i <= WIRE_BLOCKS_MAX; i++) {
+        m.ids[i] = (uint32_t)i + 1;
+        m.long64[i] = i + 1;
+        m.codes[i] = PS_ERR_STALE;
+    }
+    psd__pull__init(&m.pull);
+    m.pull.var = m.pull.block = m.ids;
+    m.pull.n_var = m.pull.n_block = m.pull.n_newer_than = 3;
+    m.pull.newer_than = m.long64;
+    m.pull.clock = 6;
+    m.pull.now = 1;
+    psd__data__init(&m.data);
+    m.data.version = m.long64;
+    m.data.n_version = m.data.n_code = 3;
+    m.data.code = m.codes;
+    m.data.clock = 5;
+    m.data.seq = 11;
+    psd__push__init(&m.push);
+    m.push.seq = 12;
+    m.push.clock = 6;
+    m.push.acked_through = 11;
+    m.push.var = m.push.block = m.ids;
+    m.push.from_version = m.long64;
+    m.push.n_var = m.push.n_block = m.push.n_from_version = 2;
+    m.push.want_value = 1;
+}
+
+static void
+samples_answers(void)
+{
+    psd__error__init(&m.error);
+    m.error.code = PS_ERR_SHAPE;
+    m.error.text = (char *)"push 12 has the wrong length";
+    m.error.seq = 12;
+    m.error_list[0] = &m.error;
+    psd__ack_blocks__init(&m.blocks);
+    m.blocks.seq = 11;
+    m.blocks.code = m.codes;
+    m.blocks.n_code = 2;
+    m.blocks_list[0] = &m.blocks;
+    psd__ack__init(&m.ack);
+    m.ack.seq = m.long64;
+    m.ack.code = m.codes;
+    m.ack.n_seq = m.ack.n_code = 2;
+    m.ack.blocks = m.blocks_list;
+    m.ack.error = m.error_list;
+    m.ack.n_blocks = m.ack.n_error = 1;
+    psd__event__init(&m.event);
+    m.event.kind = PSD__EVENT_KIND__EVENT_REJOINED;
+    m.event.task = 2;
+    m.event.text = (char *)"worker 2 is back";
+}
+
+static void
+samples_sequenced(void)
+{
+    psd__tick__init(&m.tick);
+    m.tick.seq = 3;
+    m.tick.clock = 2;
+    m.tick.acked_through = 2;
+    psd__barrier__init(&m.barrier);
+    m.barrier.seq = 4;
+    m.barrier.name = (char *)"epoch 1";
+    psd__skip__init(&m.skip);
+    m.skip.seq = 5;
+    psd__cancel__init(&m.cancel);
+    m.cancel.request = 6;
+}
+
+static void
+samples_report_parts(void)
+{
+    psd__histogram__init(&m.histogram);
+    m.histogram.count = m.long64;
+    m.histogram.n_count = 5;
+    psd__status_report__init(&m.status);
+    m.status.cluster = m.status.version = m.status.live_dir = (char *)"text";
+    m.status.blocks = 3;
+    psd__stats_report__init(&m.stats);
+    m.stats.age = &m.histogram;
+    m.stats.turns = 4;
+    psd__variable_report__init(&m.variable);
+    m.variable.job = m.variable.name = m.variable.optimizer = m.variable.initializer = (char *)"text";
+    m.variable.dims = m.dims;
+    m.variable.n_dims = 2;
+    m.variable_list[0] = &m.variable;
+    psd__worker_report__init(&m.worker);
+    m.worker.job = m.worker.agent = (char *)"text";
+    m.worker_list[0] = &m.worker;
+    psd__blocked_report__init(&m.blocked);
+    m.blocked.job = m.blocked.what = m.blocked.variable = (char *)"text";
+    m.blocked.on_task = m.ids;
+    m.blocked.n_on_task = 2;
+    m.blocked_list[0] = &m.blocked;
+}
+
+static void
+samples_reports(void)
+{
+    samples_report_parts();
+    psd__query__init(&m.query);
+    m.query.kind = PSD__QUERY_KIND__VARIABLES;
+    m.query.job = (char *)"train";
+    m.query.after = (char *)"train/w";
+    psd__report__init(&m.report);
+    m.report.kind = PSD__QUERY_KIND__BLOCKED;
+    m.report.status = &m.status;
+    m.report.stats = &m.stats;
+    m.report.variable = m.variable_list;
+    m.report.worker = m.worker_list;
+    m.report.blocked = m.blocked_list;
+    m.report.n_variable = m.report.n_worker = m.report.n_blocked = 1;
+    m.report.more = 1;
+}
+
+static ProtobufCMessage *
+sample(enum msg_type type)
+{
+    ProtobufCMessage *const of_type[MSG_TYPE_MAX] = {
+        [MSG_HELLO] = &m.hello.base,     [MSG_WELCOME] = &m.welcome.base,   [MSG_DECLARE] = &m.declare.base,
+        [MSG_PULL] = &m.pull.base,       [MSG_DECLARED] = &m.declared.base, [MSG_DATA] = &m.data.base,
+        [MSG_PUSH] = &m.push.base,       [MSG_ACK] = &m.ack.base,           [MSG_TICK] = &m.tick.base,
+        [MSG_BARRIER] = &m.barrier.base, [MSG_SKIP] = &m.skip.base,         [MSG_CANCEL] = &m.cancel.base,
+        [MSG_QUERY] = &m.query.base,     [MSG_REPORT] = &m.report.base,     [MSG_PING] = &m.ping.base,
+        [MSG_PONG] = &m.ping.base,       [MSG_ERROR] = &m.error.base,       [MSG_EVENT] = &m.event.base,
+        [MSG_GOODBYE] = &m.goodbye.base,
+    };
+
+    return of_type[type];
+}
+
+/* ---- Sending one round ---- */
+
+static struct arena arena;
+
+static void
+setup(void)
+{
+    samples_job();
+    samples_greetings();
+    samples_variables();
+    samples_blocks();
+    samples_answers();
+    samples_sequenced();
+    samples_reports();
+}
+
+static void
+teardown(void)
+{
+    arena_finish(&arena);
+}
+
+static uint64_t
+payload_of(enum msg_type type)
+{
+    return type == MSG_PUSH || type == MSG_DATA ? 64 : 0;
+}
+
+static enum ps_err
+decode(const uint8_t *frame, struct wire_msg *msg, struct ps_error *e)
+{
+    struct frame_head head;
+
+    ck_assert_int_eq(frame_head_decode(frame, &head, NULL), PS_OK);
+    return wire_decode(&head, frame + FRAME_HEAD_SIZE, &arena, msg, e);
+}
+
+/* Encode the sample as it is now, decode it. */
+static enum ps_err
+send_round(enum msg_type type, struct wire_msg *msg, struct ps_error *e)
+{
+    size_t len;
+    uint8_t *frame = wire_encode_new(type, 99, sample(type), payload_of(type), &len);
+    enum ps_err err = decode(frame, msg, e);
+
+    free(frame);
+    return err;
+}
+
+START_TEST(every_message_comes_back_as_it_was)
+{
+    enum msg_type type = (enum msg_type)_i;
+    struct ps_error e = {0};
+    struct wire_msg msg;
+    uint8_t *frame, *again;
+    size_t len, len_again;
+
+    frame = wire_encode_new(type, 99, sample(type), payload_of(type), &len);
+    ck_assert_uint_eq(len, wire_size(sample(type)));
+    ck_assert_uint_eq(len % FRAME_ALIGN, 0);
+    ck_assert_msg(decode(frame, &msg, &e) == PS_OK, "%s: %s", wire_type_name(type), e.text);
+    ck_assert_int_eq(msg.type, type);
+    ck_assert_uint_eq(msg.request, 99);
+    ck_assert_uint_eq(msg.payload_len, payload_of(type));
+    again = wire_encode_new(type, 99, msg.u.base, payload_of(type), &len_again);
+    ck_assert_uint_eq(len, len_again);
+    ck_assert_mem_eq(frame, again, len);
+    free(frame);
+    free(again);
+}
+END_TEST
+
+START_TEST(a_message_of_defaults_is_refused_or_filled_in)
+{
+    enum msg_type type = (enum msg_type)_i;
+    struct frame_head head = {FRAME_VERSION, (uint16_t)type, 0, 0, 1};
+    struct wire_msg msg;
+    struct ps_error e;
+
+    if (wire_decode(&head, "", &arena, &msg, &e) != PS_OK) {
+        ck_assert_int_eq(e.code, PS_ERR_INVALID);
+        return;
+    }
+    if (type == MSG_REPORT)
+        ck_assert(msg.u.report->status != NULL && msg.u.report->stats != NULL && msg.u.report->stats->age != NULL);
+}
+END_TEST
+
+START_TEST(parts_that_were_left_out_are_filled_in)
+{
+    struct wire_msg msg;
+
+    m.hello.role = PSD__ROLE__OBSERVER;
+    m.hello.cluster = (char *)"";
+    m.hello.shards = m.hello.shard = 0;
+    m.hello.job = NULL;
+    ck_assert_int_eq(send_round(MSG_HELLO, &msg, NULL), PS_OK);
+    ck_assert_str_eq(msg.u.hello->job->name, "");
+    ck_assert_ptr_nonnull(msg.u.hello->job->age);
+    m.welcome.job = NULL;
+    ck_assert_int_eq(send_round(MSG_WELCOME, &msg, NULL), PS_OK);
+    ck_assert_ptr_nonnull(msg.u.welcome->job->age);
+    m.declare.init = NULL;
+    ck_assert_int_eq(send_round(MSG_DECLARE, &msg, NULL), PS_OK);
+    ck_assert_int_eq(msg.u.declare->init->kind, PSD__INIT_KIND__ZEROS);
+    m.job.age = NULL;
+    m.hello.role = PSD__ROLE__WORKER;
+    m.hello.cluster = (char *)"psd";
+    m.hello.shards = 1;
+    m.hello.job = &m.job;
+    ck_assert_int_eq(send_round(MSG_HELLO, &msg, NULL), PS_OK);
+    ck_assert_int_eq(msg.u.hello->job->age->kind, PSD__AGE_KIND__AGE_NONE);
+}
+END_TEST
+
+/* ---- Bad fields ---- */
+
+/* name, message, code, what the sentence must say, how the sample is spoilt */
+#define BAD_LIST(X)                                                                                                    \
+    X(hello_role, HELLO, INVALID, "hello.role is 2", m.hello.role = 2)                                                 \
+    X(hello_no_cluster, HELLO, INVALID, "cluster is empty", m.hello.cluster = (char *)"")                              \
+    X(hello_cluster_utf8, HELLO, INVALID, "cluster is not valid UTF-8", m.hello.cluster = (char *)"a\xff")             \
+    X(hello_cluster_long, HELLO, LIMIT, "cluster has 256 bytes", m.hello.cluster = letters(256))                       \
+    X(hello_shards_none, HELLO, INVALID, "shards is 0", m.hello.shards = 0)                                            \
+    X(hello_shards_many, HELLO, LIMIT, "shards is 4097", m.hello.shards = 4097)                                        \
+    X(hello_shard, HELLO, INVALID, "shard is 2", m.hello.shard = 2)                                                    \
+    X(hello_agent, HELLO, LIMIT, "hello.agent has 256 bytes", m.hello.agent = letters(256))                            \
+    X(hello_agent_control, HELLO, INVALID, "hello.agent", m.hello.agent = (char *)"a\n")                               \
+    X(hello_lease, HELLO, LIMIT, "hello.lease_ms", m.hello.lease_ms = WIRE_LEASE_MS_MAX + 1)                           \
+    X(hello_task, HELLO, INVALID, "hello.task is 4", m.hello.task = 4)                                                 \
+    X(hello_incarnation, HELLO, INVALID, "hello.incarnation", m.hello.incarnation = 0)                                 \
+    X(hello_no_job, HELLO, INVALID, "job.name is empty", m.hello.job = NULL)                                           \
+    X(job_name_long, HELLO, LIMIT, "job.name has 256", m.job.name = letters(256))                                      \
+    X(job_name_control, HELLO, INVALID, "job.name", m.job.name = (char *)"a\x7f")                                      \
+    X(job_mode, HELLO, INVALID, "job.mode is 3", m.job.mode = 3)                                                       \
+    X(job_lapse, HELLO, INVALID, "job.lapse is -1", m.job.lapse = -1)                                                  \
+    X(job_workers_none, HELLO, INVALID, "job.workers is 0", m.job.workers = 0)                                         \
+    X(job_workers_many, HELLO, LIMIT, "job.workers is 65537", m.job.workers = 65537)                                   \
+    X(job_quorum_none, HELLO, INVALID, "job.quorum is 0", m.job.quorum = 0)                                            \
+    X(job_quorum_many, HELLO, INVALID, "job.quorum is 5", m.job.quorum = 5)                                            \
+    X(job_age_kind, HELLO, INVALID, "job.age.kind is 4", m.age.kind = 4)                                               \
+    X(job_age_nan, HELLO, INVALID, "job.age.parameter is not finite", m.age.parameter = NAN)                           \
+    X(job_age_range, HELLO, INVALID, "age policy", m.age.parameter = 1)                                                \
+    X(welcome_cluster, WELCOME, INVALID, "cluster is empty", m.welcome.cluster = (char *)"")                           \
+    X(welcome_shard, WELCOME, INVALID, "shard is 2", m.welcome.shard = 2)                                              \
+    X(welcome_job, WELCOME, INVALID, "job.mode is 9", m.job.mode = 9)                                                  \
+    X(declare_no_name, DECLARE, INVALID, "declare.name is empty", m.declare.name = (char *)"")                         \
+    X(declare_name_long, DECLARE, LIMIT, "declare.name has 256 bytes", m.declare.name = letters(256))                  \
+    X(declare_name_utf8, DECLARE, INVALID, "declare.name", m.declare.name = (char *)"\xc0\x80")                        \
+    X(declare_dim_zero, DECLARE, INVALID, "declare.dims of 'layer/w' has a dimension of 0", m.dims[1] = 0)             \
+    X(declare_rank, DECLARE, LIMIT, "declare.dims", (void)(many_dims(WIRE_RANK_MAX + 1)))                              \
+    X(declare_elements, DECLARE, LIMIT, "declare.dims", m.dims[1] = WIRE_ELEMENTS_MAX / 3 + 1)                         \
+    X(declare_overflow, DECLARE, LIMIT, "declare.dims", m.dims[1] = UINT64_MAX)                                        \
+    X(declare_nonfinite, DECLARE, INVALID, "declare.nonfinite is 2", m.declare.nonfinite = 2)                          \
+    X(init_kind, DECLARE, INVALID, "declare.init.kind is 12", m.init.kind = 12)                                        \
+    X(init_a, DECLARE, INVALID, "declare.init.a is not finite", m.init.a = INFINITY)                                   \
+    X(init_b, DECLARE, INVALID, "declare.init.b is not finite", m.init.b = NAN)                                        \
+    X(init_deviation, DECLARE, INVALID, "initializer normal", m.init.b = -1)                                           \
+    X(optimizer_kind, DECLARE, INVALID, "declare.optimizer.kind is 5", m.optimizer.kind = 5)                           \
+    X(optimizer_rate, DECLARE, INVALID, "declare.optimizer.learning_rate", m.optimizer.learning_rate = NAN)            \
+    X(optimizer_momentum, DECLARE, INVALID, "declare.optimizer.momentum", m.optimizer.momentum = NAN)                  \
+    X(optimizer_beta1, DECLARE, INVALID, "declare.optimizer.beta1", m.optimizer.beta1 = -INFINITY)                     \
+    X(optimizer_beta2, DECLARE, INVALID, "declare.optimizer.beta2", m.optimizer.beta2 = NAN)                           \
+    X(optimizer_epsilon, DECLARE, INVALID, "declare.optimizer.epsilon", m.optimizer.epsilon = NAN)                     \
+    X(optimizer_start, DECLARE, INVALID, "initial_accumulator", m.optimizer.initial_accumulator = NAN)                 \
+    X(optimizer_range, DECLARE, INVALID, "adam", m.optimizer.beta1 = 1.5)                                              \
+    X(pull_empty, PULL, INVALID, "the number of pull.var is 0", m.pull.n_var = m.pull.n_block = 0)                     \
+    X(pull_many, PULL, LIMIT, "the number of pull.var is 8193", m.pull.n_var = m.pull.n_block = 8193)                  \
+    X(pull_block, PULL, INVALID, "pull.block has 2 entries, pull.var has 3", m.pull.n_block = 2)                       \
+    X(pull_newer_than, PULL, INVALID, "pull.newer_than has 4 entries", m.pull.n_newer_than = 4)                        \
+    X(data_empty, DATA, INVALID, "the number of data.version is 0", m.data.n_version = 0)                              \
+    X(data_many, DATA, LIMIT, "the number of data.version is 8193", m.data.n_version = 8193)                           \
+    X(data_code, DATA, INVALID, "data.code has 1 entries", m.data.n_code = 1)                                          \
+    X(push_seq, PUSH, INVALID, "push.seq is 0", m.push.seq = 0)                                                        \
+    X(push_acked, PUSH, INVALID, "push.seq is 12, but acked_through is 12", m.push.acked_through = 12)                 \
+    X(push_empty, PUSH, INVALID, "the number of push.var is 0", m.push.n_var = 0)                                      \
+    X(push_many, PUSH, LIMIT, "the number of push.var is 8193", m.push.n_var = m.push.n_block = 8193)                  \
+    X(push_block, PUSH, INVALID, "push.block has 3 entries", m.push.n_block = 3)                                       \
+    X(push_from, PUSH, INVALID, "push.from_version has 1 entries", m.push.n_from_version = 1)                          \
+    X(ack_seq, ACK, INVALID, "ack.seq is 0", m.long64[1] = 0)                                                          \
+    X(ack_code, ACK, INVALID, "ack.code has 1 entries", m.ack.n_code = 1)                                              \
+    X(ack_blocks_seq, ACK, INVALID, "ack.blocks.seq is 0", m.blocks.seq = 0)                                           \
+    X(ack_blocks_code, ACK, INVALID, "the number of ack.blocks.code is 0", m.blocks.n_code = 0)                        \
+    X(ack_blocks_many, ACK, LIMIT, "the number of ack.blocks.code is 8193", m.blocks.n_code = 8193)                    \
+    X(ack_error_code, ACK, INVALID, "ack.error.code is 0", m.error.code = 0)                                           \
+    X(ack_error_text, ACK, LIMIT, "ack.error.text has 2049 bytes", m.error.text = letters(2049))                       \
+    X(tick_seq, TICK, INVALID, "tick.seq is 0", m.tick.seq = 0)                                                        \
+    X(tick_acked, TICK, INVALID, "tick.seq is 3, but acked_through is 9", m.tick.acked_through = 9)                    \
+    X(barrier_seq, BARRIER, INVALID, "barrier.seq is 0", m.barrier.seq = 0)                                            \
+    X(barrier_no_name, BARRIER, INVALID, "barrier.name is empty", m.barrier.name = (char *)"")                         \
+    X(barrier_name_long, BARRIER, LIMIT, "barrier.name has 256", m.barrier.name = letters(256))                        \
+    X(barrier_name_utf8, BARRIER, INVALID, "barrier.name", m.barrier.name = (char *)"\xed\xa0\x80")                    \
+    X(skip_seq, SKIP, INVALID, "skip.seq is 0", m.skip.seq = 0)                                                        \
+    X(cancel_request, CANCEL, INVALID, "cancel.request is 0", m.cancel.request = 0)                                    \
+    X(query_kind, QUERY, INVALID, "query.kind is 5", m.query.kind = 5)                                                 \
+    X(query_job, QUERY, LIMIT, "query.job has 256", m.query.job = letters(256))                                        \
+    X(query_after, QUERY, LIMIT, "query.after has 512", m.query.after = letters(512))                                  \
+    X(query_after_utf8, QUERY, INVALID, "query.after", m.query.after = (char *)"\x01")                                 \
+    X(report_kind, REPORT, INVALID, "report.kind is 5", m.report.kind = 5)                                             \
+    X(report_text, REPORT, LIMIT, "report.status.live_dir", m.status.live_dir = letters(2049))                         \
+    X(report_buckets, REPORT, LIMIT, "report.stats.age.count is 65", m.histogram.n_count = 65)                         \
+    X(report_dims, REPORT, LIMIT, "report.variable.dims is 9", m.variable.n_dims = 9)                                  \
+    X(error_code, ERROR, INVALID, "error.code is 0", m.error.code = 0)                                                 \
+    X(error_text, ERROR, LIMIT, "error.text has 2049 bytes", m.error.text = letters(2049))                             \
+    X(event_kind, EVENT, INVALID, "event.kind is 3", m.event.kind = 3)                                                 \
+    X(event_text, EVENT, LIMIT, "event.text has 2049 bytes", m.event.text = letters(2049))
+
+static int
+many_dims(size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        m.dims[i] = 1;
+    m.declare.n_dims = n;
+    return 0;
+}
+
+#define BAD_FUNCTION(name, type, code, says, spoil)                                                                    \
+    static void spoil_##name(void)                                                                                     \
+    {                                                                                                                  \
+        spoil;                                                                                                         \
+    }
+BAD_LIST(BAD_FUNCTION)
+
+static const struct bad {
+    const char *name;
+    enum msg_type type;
+    enum ps_err code;
+    const char *says;
+    void (*spoil)(void);
+} bads[] = {
+#define BAD_ROW(name, type, code, says, spoil) {#name, MSG_##type, PS_ERR_##code, says, spoil_##name},
+    BAD_LIST(BAD_ROW)};
+
+START_TEST(a_bad_field_is_refused_and_named)
+{
+    const struct bad *bad = &bads[_i];
+    struct ps_error e = {0};
+    struct wire_msg msg;
+    enum ps_err err;
+
+    bad->spoil();
+    err = send_round(bad->type, &msg, &e);
+    ck_assert_msg(err == bad->code, "%s: %s instead of %s (%s)", bad->name, ps_err_name(err), ps_err_name(bad->code),
+                  e.text);
+    ck_assert_msg(strstr(e.text, bad->says) != NULL, "%s: '%s' does not say '%s'", bad->name, e.text, bad->says);
+}
+END_TEST
+
+/* What lies exactly on a limit passes. */
+START_TEST(the_limits_themselves_are_allowed)
+{
+    struct wire_msg msg;
+    struct ps_error e;
+
+    m.hello.lease_ms = WIRE_LEASE_MS_MAX;
+    m.hello.shards = WIRE_SHARDS_MAX;
+    m.hello.shard = WIRE_SHARDS_MAX - 1;
+    m.job.workers = m.job.quorum = WIRE_WORKERS_MAX;
+    m.hello.task = WIRE_WORKERS_MAX - 1;
+    m.job.name = m.hello.cluster = m.hello.agent = letters(255);
+    ck_assert_msg(send_round(MSG_HELLO, &msg, &e) == PS_OK, "%s", e.text);
+    m.declare.name = m.barrier.name = letters(255);
+    many_dims(WIRE_RANK_MAX);
+    m.dims[3] = WIRE_ELEMENTS_MAX;
+    ck_assert_msg(send_round(MSG_DECLARE, &msg, &e) == PS_OK, "%s", e.text);
+    ck_assert_msg(send_round(MSG_BARRIER, &msg, &e) == PS_OK, "%s", e.text);
+    m.declare.n_dims = 0; /* a scalar */
+    ck_assert_msg(send_round(MSG_DECLARE, &msg, &e) == PS_OK, "%s", e.text);
+    m.error.text = letters(WIRE_ERROR_TEXT_MAX);
+    ck_assert_msg(send_round(MSG_ERROR, &msg, &e) == PS_OK, "%s", e.text);
+}
+END_TEST
+
+/* The longest arrays with the longest numbers: a sender that keeps to WIRE_BLOCKS_MAX never exceeds FRAME_META_MAX. */
+START_TEST(the_largest_push_fits_a_frame)
+{
+    struct wire_msg msg;
+    struct ps_error e;
+
+    memset(m.ids, 0xff, sizeof m.ids);
+    memset(m.long64, 0xff, sizeof m.long64);
+    m.push.n_var = m.push.n_block = m.push.n_from_version = WIRE_BLOCKS_MAX;
+    m.pull.n_var = m.pull.n_block = m.pull.n_newer_than = WIRE_BLOCKS_MAX;
+    m.data.n_version = m.data.n_code = WIRE_BLOCKS_MAX;
+    memset(m.codes, 0xff, sizeof m.codes);
+    ck_assert_uint_le(wire_size(&m.push.base), FRAME_META_MAX);
+    ck_assert_uint_le(wire_size(&m.pull.base), FRAME_META_MAX);
+    ck_assert_uint_le(wire_size(&m.data.base), FRAME_META_MAX);
+    ck_assert_msg(send_round(MSG_PUSH, &msg, &e) == PS_OK, "%s", e.text);
+    ck_assert_msg(send_round(MSG_PULL, &msg, &e) == PS_OK, "%s", e.text);
+    ck_assert_msg(send_round(MSG_DATA, &msg, &e) == PS_OK, "%s", e.text);
+}
+END_TEST
+
+/* ---- The frame around it ---- */
+
+START_TEST(only_push_and_data_may_carry_a_payload)
+{
+    enum msg_type type = (enum msg_type)_i;
+    struct frame_head head = {FRAME_VERSION, (uint16_t)type, 0, 8, 1};
+    bool may = type == MSG_PUSH || type == MSG_DATA;
+    struct ps_error e = {0};
+    struct wire_msg msg;
+
+    if (may)
+        ck_assert_int_ne(wire_decode(&head, "", &arena, &msg, &e), PS_ERR_PROTOCOL);
+    else
+        ck_assert_int_eq(wire_decode(&head, "", &arena, &msg, &e), PS_ERR_PROTOCOL);
+    ck_assert(may || strstr(e.text, "may not carry a payload") != NULL);
+}
+END_TEST
+
+START_TEST(what_is_answered_has_a_request_id)
+{
+    enum msg_type type = (enum msg_type)_i;
+    bool may_be_0 =
+        type == MSG_ACK || type == MSG_CANCEL || type == MSG_ERROR || type == MSG_EVENT || type == MSG_GOODBYE;
+    struct ps_error e = {0};
+    struct wire_msg msg;
+    size_t len;
+    uint8_t *frame = wire_encode_new(type, 0, sample(type), payload_of(type), &len);
+
+    ck_assert_int_eq(decode(frame, &msg, &e), may_be_0 ? PS_OK : PS_ERR_INVALID);
+    ck_assert(may_be_0 || strstr(e.text, "request id is 0") != NULL);
+    free(frame);
+}
+END_TEST
+
+START_TEST(an_unknown_type_is_refused)
+{
+    struct frame_head head = {FRAME_VERSION, MSG_NONE, 0, 0, 1};
+    struct wire_msg msg;
+
+    ck_assert_int_eq(wire_decode(&head, "", &arena, &msg, NULL), PS_ERR_PROTOCOL);
+    head.type = MSG_TYPE_MAX;
+    ck_assert_int_eq(wire_decode(&head, "", &arena, &msg, NULL), PS_ERR_PROTOCOL);
+    ck_assert_str_eq(wire_type_name(MSG_PUSH), "push");
+    ck_assert_str_eq(wire_type_name(MSG_TYPE_MAX), "unknown message");
+    ck_assert_str_eq(wire_type_name((enum msg_type)77), "unknown message");
+}
+END_TEST
+
+/* 128 Ki empty reports in 256 KiB: they would unpack to tens of MiB. */
+START_TEST(a_small_message_cannot_unpack_to_much)
+{
+    size_t len = 256 * KIB;
+    uint8_t *meta = malloc(len);
+    struct frame_head head = {FRAME_VERSION, MSG_REPORT, (uint32_t)len, 0, 1};
+    struct ps_error e = {0};
+    struct wire_msg msg;
+
+    for (size_t i = 0; i < len; i += 2) {
+        meta[i] = 3 << 3 | 2; /* report.variable, length-delimited */
+        meta[i + 1] = 0;
+    }
+    ck_assert_int_eq(wire_decode(&head, meta, &arena, &msg, &e), PS_ERR_LIMIT);
+    ck_assert_uint_le(arena.total, ARENA_BYTES_MAX);
+    free(meta);
+}
+END_TEST
+
+/* The same bytes in a heap block of exactly their size, so that address checkers see one byte too many. */
+static enum ps_err
+decode_copy(enum msg_type type, const uint8_t *meta, size_t len)
+{
+    struct frame_head head = {FRAME_VERSION, (uint16_t)type, (uint32_t)len, payload_of(type), 1};
+    uint8_t *copy = malloc(len > 0 ? len : 1);
+    struct wire_msg msg;
+    struct ps_error e;
+    enum ps_err err;
+
+    memcpy(copy, meta, len);
+    err = wire_decode(&head, copy, &arena, &msg, &e);
+    free(copy);
+    arena_reset(&arena);
+    return err;
+}
+
+static bool
+is_refusal_or_ok(enum ps_err err)
+{
+    return err == PS_OK || err == PS_ERR_PROTOCOL || err == PS_ERR_INVALID || err == PS_ERR_LIMIT;
+}
+
+START_TEST(a_message_cut_anywhere_is_no_harm)
+{
+    enum msg_type type = (enum msg_type)_i;
+    size_t len, refused = 0;
+    uint8_t *frame = wire_encode_new(type, 1, sample(type), 0, &len);
+    size_t meta_len = protobuf_c_message_get_packed_size(sample(type));
+
+    for (size_t cut = 0; cut < meta_len; cut++) {
+        enum ps_err err = decode_copy(type, frame + FRAME_HEAD_SIZE, cut);
+
+        ck_assert(is_refusal_or_ok(err));
+        refused += err != PS_OK;
+    }
+    ck_assert_uint_gt(refused, 0);
+    free(frame);
+}
+END_TEST
+
+START_TEST(a_shaken_message_is_no_harm)
+{
+    enum msg_type type = (enum msg_type)_i;
+    struct test_rng rng = {test_seed() + (uint64_t)_i};
+    size_t len, meta_len = protobuf_c_message_get_packed_size(sample(type));
+    uint8_t *frame = wire_encode_new(type, 1, sample(type), 0, &len), *shaken = malloc(meta_len);
+    size_t refused = 0;
+
+    for (int round = 0; round < 2000; round++) {
+        enum ps_err err;
+
+        memcpy(shaken, frame + FRAME_HEAD_SIZE, meta_len);
+        for (uint64_t i = 1 + test_below(&rng, 5); i > 0; i--)
+            shaken[test_below(&rng, meta_len)] = (uint8_t)test_rand(&rng);
+        err = decode_copy(type, shaken, meta_len);
+        ck_assert(is_refusal_or_ok(err));
+        refused += err != PS_OK;
+    }
+    ck_assert_uint_gt(refused, 0);
+    free(frame);
+    free(shaken);
+}
+END_TEST
+
+/* ---- Made good ---- */
+
+START_TEST(sentences_are_made_clean)
+{
+    struct wire_msg msg;
+
+    m.error.text = (char *)"bad \x1b[31m\xff na\xc3\xafve\ncut \xc3";
+    ck_assert_int_eq(send_round(MSG_ERROR, &msg, NULL), PS_OK);
+    ck_assert_str_eq(msg.u.error->text, "bad ?[31m? na\xc3\xafve?cut ?");
+    m.status.live_dir = (char *)"/dev/shm/\x02";
+    ck_assert_int_eq(send_round(MSG_REPORT, &msg, NULL), PS_OK);
+    ck_assert_str_eq(msg.u.report->status->live_dir, "/dev/shm/?");
+}
+END_TEST
+
+START_TEST(codes_of_a_newer_peer_become_internal)
+{
+    struct wire_msg msg;
+
+    m.codes[0] = PS_ERR_COUNT - 1;
+    m.codes[1] = PS_ERR_COUNT;
+    m.error.code = UINT32_MAX;
+    ck_assert_int_eq(send_round(MSG_ACK, &msg, NULL), PS_OK);
+    ck_assert_uint_eq(msg.u.ack->code[0], PS_ERR_COUNT - 1);
+    ck_assert_uint_eq(msg.u.ack->code[1], PS_ERR_INTERNAL);
+    ck_assert_uint_eq(msg.u.ack->blocks[0]->code[1], PS_ERR_INTERNAL);
+    ck_assert_uint_eq(msg.u.ack->error[0]->code, PS_ERR_INTERNAL);
+    ck_assert_int_eq(send_round(MSG_DATA, &msg, NULL), PS_OK);
+    ck_assert_uint_eq(msg.u.data->code[1], PS_ERR_INTERNAL);
+}
+END_TEST
+
+/* ---- Text, shapes, definitions ---- */
+
+static const struct {
+    const char *text;
+    bool ok;
+} texts[] = {
+    {"", true},
+    {"plain ASCII ~", true},
+    {"\xc2\xa0", true},
+    {"\xdf\xbf", true},
+    {"\xe0\xa0\x80", true},
+    {"\xed\x9f\xbf", true},
+    {"\xee\x80\x80", true},
+    {"\xf0\x90\x80\x80", true},
+    {"\xf4\x8f\xbf\xbf", true},
+    {"日本", true},
+    {"\x1f", false},
+    {"a\x7f", false},
+    {"\xc2\x80", false},         /* control */
+    {"\xc2\x9f", false},         /* control */
+    {"\x80", false},             /* continuation alone */
+    {"\xc0\xaf", false},         /* overlong */
+    {"\xc1\xbf", false},         /* overlong */
+    {"\xe0\x9f\xbf", false},     /* overlong */
+    {"\xf0\x8f\xbf\xbf", false}, /* overlong */
+    {"\xed\xa0\x80", false},     /* surrogate */
+    {"\xed\xbf\xbf", false},     /* surrogate */
+    {"\xf4\x90\x80\x80", false}, /* past U+10FFFF */
+    {"\xf5\x80\x80\x80", false},
+    {"\xff", false},
+    {"\xe2\x82", false}, /* cut */
+    {"\xf0\x9f\x98", false},
+    {"\xe2\x28\xa1", false},
+};
+
+START_TEST(text_is_utf8_without_control_characters)
+{
+    char copy[32];
+
+    ck_assert(wire_text_ok(texts[_i].text, strlen(texts[_i].text)) == texts[_i].ok);
+    strcpy(copy, texts[_i].text);
+    wire_text_clean(copy);
+    ck_assert(wire_text_ok(copy, strlen(copy)));
+    ck_assert((strcmp(copy, texts[_i].text) == 0) == texts[_i].ok);
+}
+END_TEST
+
+START_TEST(elements_are_the_product_of_the_dimensions)
+{
+    uint64_t dims[9] = {3, 5, 7, 1, 1, 1, 1, 1, 1}, elements = 0, huge[2] = {WIRE_ELEMENTS_MAX, 1};
+
+    ck_assert_int_eq(wire_elements(dims, 0, &elements), PS_OK);
+    ck_assert_uint_eq(elements, 1);
+    ck_assert_int_eq(wire_elements(dims, 8, &elements), PS_OK);
+    ck_assert_uint_eq(elements, 105);
+    ck_assert_int_eq(wire_elements(dims, 9, &elements), PS_ERR_LIMIT);
+    ck_assert_int_eq(wire_elements(huge, 2, &elements), PS_OK);
+    ck_assert_uint_eq(elements, WIRE_ELEMENTS_MAX);
+    huge[1] = 2;
+    ck_assert_int_eq(wire_elements(huge, 2, &elements), PS_ERR_LIMIT);
+    huge[0] = huge[1] = UINT64_MAX;
+    ck_assert_int_eq(wire_elements(huge, 2, &elements), PS_ERR_LIMIT);
+    huge[1] = 0; /* a zero is named even where the product before it is too large */
+    ck_assert_int_eq(wire_elements(huge, 2, &elements), PS_ERR_INVALID);
+}
+END_TEST
+
+static const char *
+described(void)
+{
+    static char out[1024];
+
+    wire_describe(&m.declare, out, sizeof out);
+    return out;
+}
+
+START_TEST(a_declaration_is_described)
+{
+    char small[20];
+
+    ck_assert_str_eq(described(),
+                     "layer/w float32[3,4] normal(mean 0.25, deviation 2, seed 7) adam(learning rate 0.001, "
+                     "beta1 0.9, beta2 0.999, epsilon 1e-07) nonfinite allowed");
+    m.declare.n_dims = 0;
+    m.declare.nonfinite = PSD__NON_FINITE__REFUSE;
+    m.init.kind = PSD__INIT_KIND__ZEROS;
+    m.optimizer.kind = PSD__OPTIMIZER_KIND__SGD;
+    ck_assert_str_eq(described(), "layer/w float32[] zeros sgd(learning rate 0.001)");
+    m.init.kind = PSD__INIT_KIND__CONSTANT;
+    m.init.a = 0.1 + 0.2;
+    m.optimizer.kind = PSD__OPTIMIZER_KIND__NESTEROV;
+    m.optimizer.momentum = 0.5;
+    ck_assert_str_eq(described(),
+                     "layer/w float32[] constant(0.30000000000000004) nesterov(learning rate 0.001, momentum "
+                     "0.5)");
+    m.init.kind = PSD__INIT_KIND__HE_UNIFORM;
+    m.optimizer.kind = PSD__OPTIMIZER_KIND__ADAGRAD;
+    ck_assert_str_eq(described(),
+                     "layer/w float32[] he_uniform(seed 7) adagrad(learning rate 0.001, start 0, epsilon 1e-07)");
+    wire_describe(&m.declare, small, sizeof small);
+    ck_assert_str_eq(small, "layer/w float32[] h");
+}
+END_TEST
+
+/* name, what is changed, whether the definition is still the same */
+#define CHANGE_LIST(X)                                                                                                 \
+    X(nothing, (void)0, true)                                                                                          \
+    X(name, other.name = (char *)"other", true)                                                                        \
+    X(rank, other.n_dims = 1, false)                                                                                   \
+    X(dim, dims[1] = 5, false)                                                                                         \
+    X(nonfinite, other.nonfinite = PSD__NON_FINITE__REFUSE, false)                                                     \
+    X(init_kind, init.kind = PSD__INIT_KIND__UNIFORM, false)                                                           \
+    X(init_a, init.a = 1, false)                                                                                       \
+    X(init_b, init.b = 1, false)                                                                                       \
+    X(init_seed, init.seed = 8, false)                                                                                 \
+    X(optimizer_kind, optimizer.kind = PSD__OPTIMIZER_KIND__ADAGRAD, false)                                            \
+    X(learning_rate, optimizer.learning_rate = 0.0010000000000000002, false)                                           \
+    X(beta1, optimizer.beta1 = 0.8, false)                                                                             \
+    X(beta2, optimizer.beta2 = 0.8, false)                                                                             \
+    X(epsilon, optimizer.epsilon = 0.8, false)                                                                         \
+    X(unused_momentum, optimizer.momentum = 0.8, true)                                                                 \
+    X(unused_start, optimizer.initial_accumulator = 0.8, true)
+
+/* Equal definitions print alike, different ones do not: a MISMATCH always shows a difference. */
+#define CHANGE_CHECK(what, change, same)                                                                               \
+    {                                                                                                                  \
+        Psd__Declare other = m.declare;                                                                                \
+        Psd__Initializer init = m.init;                                                                                \
+        Psd__Optimizer optimizer = m.optimizer;                                                                        \
+        uint64_t dims[2] = {3, 4};                                                                                     \
+        char a[1024], b[1024];                                                                                         \
+                                                                                                                       \
+        other.init = &init;                                                                                            \
+        other.optimizer = &optimizer;                                                                                  \
+        other.dims = dims;                                                                                             \
+        change;                                                                                                        \
+        ck_assert_msg(wire_declare_equal(&m.declare, &other) == (same), #what);                                        \
+        other.name = m.declare.name;                                                                                   \
+        wire_describe(&m.declare, a, sizeof a);                                                                        \
+        wire_describe(&other, b, sizeof b);                                                                            \
+        ck_assert_msg((strcmp(a, b) == 0) == (same), "%s: %s / %s", #what, a, b);                                      \
+    }
+
+START_TEST(declarations_are_equal_when_what_they_use_is){CHANGE_LIST(CHANGE_CHECK)} END_TEST
+
+#define JOB_LIST(X)                                                                                                    \
+    X(nothing, (void)0, true)                                                                                          \
+    X(name, other.name = (char *)"other", false)                                                                       \
+    X(mode, other.mode = PSD__MODE__ASYNC, false)                                                                      \
+    X(workers, other.workers = 5, false)                                                                               \
+    X(quorum, other.quorum = 4, false)                                                                                 \
+    X(unused_bound, other.bound = 4, true)                                                                             \
+    X(lapse, other.lapse = PSD__LAPSE__SHRINK, false)                                                                  \
+    X(age_kind, age.kind = PSD__AGE_KIND__AGE_CUTOFF, false)                                                           \
+    X(age_parameter, age.parameter = 0.8, false)
+
+#define JOB_CHECK(what, change, same)                                                                                  \
+    {                                                                                                                  \
+        Psd__Job other = m.job;                                                                                        \
+        Psd__AgePolicy age = m.age;                                                                                    \
+        char a[512], b[512];                                                                                           \
+                                                                                                                       \
+        other.age = &age;                                                                                              \
+        change;                                                                                                        \
+        ck_assert_msg(wire_job_equal(&m.job, &other) == (same), #what);                                                \
+        wire_job_describe(&m.job, a, sizeof a);                                                                        \
+        wire_job_describe(&other, b, sizeof b);                                                                        \
+        ck_assert_msg((strcmp(a, b) == 0) == (same), "%s: %s / %s", #what, a, b);                                      \
+    }
+
+    START_TEST(jobs_are_equal_when_what_they_use_is)
+{
+    char out[200];
+
+    JOB_LIST(JOB_CHECK)
+    wire_job_describe(&m.job, out, sizeof out);
+    ck_assert_str_eq(out, "träin sync(3 of 4), lapse fail, age exponential(0.9)");
+    m.job.mode = PSD__MODE__SSP;
+    m.job.bound = 2;
+    m.age.kind = PSD__AGE_KIND__AGE_NONE;
+    m.job.lapse = PSD__LAPSE__SHRINK;
+    wire_job_describe(&m.job, out, sizeof out);
+    ck_assert_str_eq(out, "träin ssp(bound 2), 4 workers, lapse shrink, age none");
+    m.job.mode = PSD__MODE__ASYNC;
+    wire_job_describe(&m.job, out, sizeof out);
+    ck_assert_str_eq(out, "träin async, 4 workers, lapse shrink, age none");
+}
+END_TEST
+
+static TCase *
+make_case(const char *name)
+{
+    TCase *t = tcase_create(name);
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 60);
+    return t;
+}
+
+static Suite *
+make_suite(void)
+{
+    Suite *s = suite_create("wire");
+    TCase *codec = make_case("codec"), *checks = make_case("checks"), *definitions = make_case("definitions");
+
+    tcase_add_loop_test(codec, every_message_comes_back_as_it_was, MSG_NONE + 1, MSG_TYPE_MAX);
+    tcase_add_loop_test(codec, a_message_of_defaults_is_refused_or_filled_in, MSG_NONE + 1, MSG_TYPE_MAX);
+    tcase_add_test(codec, parts_that_were_left_out_are_filled_in);
+    tcase_add_loop_test(codec, only_push_and_data_may_carry_a_payload, MSG_NONE + 1, MSG_TYPE_MAX);
+    tcase_add_loop_test(codec, what_is_answered_has_a_request_id, MSG_NONE + 1, MSG_TYPE_MAX);
+    tcase_add_test(codec, an_unknown_type_is_refused);
+    tcase_add_test(codec, a_small_message_cannot_unpack_to_much);
+    tcase_add_loop_test(codec, a_message_cut_anywhere_is_no_harm, MSG_NONE + 1, MSG_TYPE_MAX);
+    tcase_add_loop_test(codec, a_shaken_message_is_no_harm, MSG_NONE + 1, MSG_TYPE_MAX);
+    suite_add_tcase(s, codec);
+    tcase_add_loop_test(checks, a_bad_field_is_refused_and_named, 0, ARRAY_LEN(bads));
+    tcase_add_test(checks, the_limits_themselves_are_allowed);
+    tcase_add_test(checks, the_largest_push_fits_a_frame);
+    tcase_add_test(checks, sentences_are_made_clean);
+    tcase_add_test(checks, codes_of_a_newer_peer_become_internal);
+    suite_add_tcase(s, checks);
+    tcase_add_loop_test(definitions, text_is_utf8_without_control_characters, 0, ARRAY_LEN(texts));
+    tcase_add_test(definitions, elements_are_the_product_of_the_dimensions);
+    tcase_add_test(definitions, a_declaration_is_described);
+    tcase_add_test(definitions, declarations_are_equal_when_what_they_use_is);
+    tcase_add_test(definitions, jobs_are_equal_when_what_they_use_is);
+    suite_add_tcase(s, definitions);
+    return s;
+}
+
+CHECK_MAIN(make_suite)
