@@ -6,8 +6,8 @@
  *     #define KERNEL_TABLE optimizer_kernels_avx2
  *     #include "optimizer_kernels.h"
  *
- * A rule says what happens to the elements of one vector; kernel_run() is the loop: load, check, scale, rule, store,
- * and once more through small buffers for what is left over. Every rule and every flag is a constant where kernel_run()
+ * A rule says what happens to the elements of one vector; run_loop() is the loop: load, check, scale, rule, store, and
+ * once more through small buffers for what is left over. The rule and the way to store are constants where run_loop()
  * is called, so that each kernel becomes one straight loop.
  *
  * Same bits everywhere: + - * / and sqrt are rounded exactly by IEEE 754, each element goes through the same operations
@@ -63,14 +63,20 @@ load_anywhere(const float *p)
     return *(const floats_anywhere *)p;
 }
 
+/* How a result is stored. Two functions and no flag: where a flag chooses between two stores to one address, clang
+ * makes them one ordinary store. */
+typedef void (*kernel_store)(float *p, floats x);
+
+KERNEL_INLINE void
+store(float *p, floats x)
+{
+    *(floats *)p = x;
+}
+
 /* Non-temporal: past the caches, and without reading the line first. arm64 has none that gcc offers. */
 KERNEL_INLINE void
-store(float *p, floats x, bool stream)
+store_streamed(float *p, floats x)
 {
-    if (!stream) {
-        *(floats *)p = x;
-        return;
-    }
 #if defined(__AVX512F__) && KERNEL_LANES == 16
     _mm512_stream_ps(p, (__m512)x);
 #elif defined(__AVX2__) && KERNEL_LANES == 8
@@ -84,13 +90,10 @@ store(float *p, floats x, bool stream)
 
 /* Streamed stores are ordered by nothing else. */
 KERNEL_INLINE void
-stream_done(bool stream)
+stream_done(void)
 {
 #ifdef __SSE2__
-    if (stream)
-        _mm_sfence();
-#else
-    (void)stream;
+    _mm_sfence();
 #endif
 }
 
@@ -182,11 +185,11 @@ load_lanes(struct lanes *x, const struct optimizer_arrays *from, uint32_t slots,
 }
 
 KERNEL_INLINE void
-store_lanes(const struct lanes *x, const struct optimizer_arrays *to, uint32_t slots, size_t i, bool stream)
+store_lanes(const struct lanes *x, const struct optimizer_arrays *to, uint32_t slots, size_t i, kernel_store put)
 {
-    store(to->weights + i, x->weights, stream);
+    put(to->weights + i, x->weights);
     for (uint32_t k = 0; k < slots; k++)
-        store(to->slot[k] + i, x->slot[k], stream);
+        put(to->slot[k] + i, x->slot[k]);
 }
 
 /* The last n < KERNEL_LANES elements from i on. Nothing past them is read or written; the lanes without an element
@@ -213,7 +216,7 @@ run_rest(const struct optimizer_step *s, size_t i, size_t n, const float *grad, 
 
 KERNEL_INLINE bool
 run_loop(const struct optimizer_step *step, size_t n, const float *grad, const struct optimizer_arrays *from_arrays,
-         const struct optimizer_arrays *to_arrays, bool stream, uint32_t slots, kernel_rule rule)
+         const struct optimizer_arrays *to_arrays, uint32_t slots, kernel_rule rule, kernel_store put)
 {
     /* Copies that no store through a float pointer can change: they stay in registers. */
     const struct optimizer_step s = *step;
@@ -228,11 +231,10 @@ run_loop(const struct optimizer_step *step, size_t n, const float *grad, const s
         bad |= unfinite(g);
         load_lanes(&x, &from, slots, i);
         rule(&s, g * s.scale, &x);
-        store_lanes(&x, &to, slots, i, stream);
+        store_lanes(&x, &to, slots, i, put);
     }
     if (i < n)
         bad |= run_rest(&s, i, n - i, grad, &from, &to, slots, rule);
-    stream_done(stream);
     return !any_sign(bad);
 }
 
@@ -240,8 +242,12 @@ run_loop(const struct optimizer_step *step, size_t n, const float *grad, const s
     static bool name(const struct optimizer_step *s, size_t n, const float *grad, const struct optimizer_arrays *from, \
                      const struct optimizer_arrays *to, bool stream)                                                   \
     {                                                                                                                  \
-        return stream ? run_loop(s, n, grad, from, to, true, slots, rule_##name)                                       \
-                      : run_loop(s, n, grad, from, to, false, slots, rule_##name);                                     \
+        bool finite;                                                                                                   \
+        if (!stream)                                                                                                   \
+            return run_loop(s, n, grad, from, to, slots, rule_##name, store);                                          \
+        finite = run_loop(s, n, grad, from, to, slots, rule_##name, store_streamed);                                   \
+        stream_done();                                                                                                 \
+        return finite;                                                                                                 \
     }
 
 KERNEL(sgd, 0)
