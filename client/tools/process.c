@@ -1,0 +1,332 @@
+/* The happy path: process_start() makes the pipes and spawns the keeper; bytes come through process_read() and go to
+ * the stream's own taker; the keeper's report says how the program ended; when keeper and pipes are closed, gone() is
+ * told.
+ *
+ * Failures: a pipe or spawn that fails closes what was made and reports. A keeper that was killed makes no report: the
+ * program counts as killed with it. */
+#include "process.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "plan.h"
+
+/* ---- ending ---- */
+
+static void
+process_closed(uv_handle_t *handle)
+{
+    struct process *p = handle->data;
+
+    if (--p->handles > 0)
+        return;
+    for (int i = 0; i < PIPES; i++)
+        lines_finish(&p->streams[i].lines);
+    p->alive = false;
+    p->events->gone(p);
+}
+
+static void
+process_close_stream(struct process_stream *s)
+{
+    if (!s->open)
+        return;
+    s->open = false;
+    lines_end(&s->lines);
+    uv_close((uv_handle_t *)&s->pipe, process_closed);
+}
+
+static void
+process_close_streams(struct process *p)
+{
+    for (int i = 0; i < PIPES; i++)
+        process_close_stream(&p->streams[i]);
+}
+
+static bool
+process_streams_open(const struct process *p)
+{
+    for (int i = 0; i < PIPES; i++)
+        if (p->streams[i].open)
+            return true;
+    return false;
+}
+
+/* The last handle: once nothing is left to be read, or the time for that is up. */
+static void
+process_close_drain(struct process *p)
+{
+    uv_handle_t *drain = (uv_handle_t *)&p->drain;
+
+    if (!uv_is_closing(drain))
+        uv_close(drain, process_closed);
+}
+
+static void
+process_drained(uv_timer_t *drain)
+{
+    struct process *p = drain->data;
+
+    process_close_streams(p);
+    process_close_drain(p);
+}
+
+/* The keeper has ended: all below it are gone. */
+static void
+process_keeper_exited(uv_process_t *keeper, int64_t status, int signal)
+{
+    struct process *p = keeper->data;
+
+    (void)status;
+    if (signal != 0 && !p->ended) {
+        p->ended = true;
+        p->status = signal; /* as waitpid() gives a death by signal */
+    }
+    uv_close((uv_handle_t *)keeper, process_closed);
+    if (process_streams_open(p))
+        uv_timer_start(&p->drain, process_drained, PROCESS_DRAIN_MS, 0);
+    else
+        process_close_drain(p);
+}
+
+/* ---- reading ---- */
+
+/* Records of the keeper, whole however they come. */
+static void
+process_take_report(struct process *p, const char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        ((char *)&p->report)[p->report_len++] = bytes[i];
+        if (p->report_len < sizeof p->report)
+            continue;
+        p->report_len = 0;
+        if (p->report.kind == KEEP_STARTED)
+            p->pid = p->report.pid;
+        else if (p->report.kind == KEEP_FAILED)
+            p->failure = p->report.value;
+        else {
+            p->ended = true;
+            p->status = p->report.value;
+        }
+    }
+}
+
+/* One line, then the descriptor is of no more use. */
+static void
+process_take_ready(struct process *p, const char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len && !p->listens; i++) {
+        if (bytes[i] == '\n') {
+            p->ready[p->ready_len] = '\0';
+            p->listens = true;
+        } else if (p->ready_len + 1 < sizeof p->ready) {
+            p->ready[p->ready_len++] = bytes[i];
+        }
+    }
+    if (!p->listens)
+        return;
+    process_close_stream(&p->streams[PIPE_READY]);
+    p->events->listening(p);
+}
+
+static void
+process_line(void *arg, enum lines_kind kind, const char *text, size_t len)
+{
+    struct process_stream *s = arg;
+    bool out = s == &s->process->streams[PIPE_OUT];
+
+    s->process->events->output(s->process, out ? SCREEN_OUT : SCREEN_ERR, kind, text, len);
+}
+
+static void
+process_take(struct process_stream *s, const char *bytes, size_t len)
+{
+    struct process *p = s->process;
+
+    if (s == &p->streams[PIPE_REPORT])
+        process_take_report(p, bytes, len);
+    else if (s == &p->streams[PIPE_READY])
+        process_take_ready(p, bytes, len);
+    else if (lines_take(&s->lines, bytes, len) != PS_OK)
+        process_close_stream(s); /* out of memory: the program must not block on a full pipe */
+}
+
+static void
+process_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    const struct process *p = handle->data;
+
+    (void)suggested;
+    *buf = uv_buf_init(p->buffer, PROCESS_READ_SIZE);
+}
+
+static void
+process_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct process_stream *s = CONTAINER_OF(stream, struct process_stream, pipe);
+    struct process *p = s->process;
+
+    if (n > 0)
+        process_take(s, buf->base, (size_t)n);
+    if (n < 0)
+        process_close_stream(s);
+    p->events->drained(p);
+    if (n < 0 && !uv_is_active((uv_handle_t *)&p->keeper) && !process_streams_open(p))
+        process_close_drain(p);
+}
+
+/* ---- starting ---- */
+
+/* A pipe whose read end is ours; *child is the end for the program, or -1 after an error. */
+static int
+process_open_pipe(struct process *p, enum process_pipe which, int *child)
+{
+    struct process_stream *s = &p->streams[which];
+    uv_file ends[2];
+    int err;
+
+    *child = -1;
+    if ((err = uv_pipe(ends, UV_NONBLOCK_PIPE, 0)) != 0)
+        return err;
+    uv_pipe_init(p->loop, &s->pipe, 0);
+    s->pipe.data = p;
+    s->open = true;
+    p->handles++;
+    *child = ends[1];
+    if ((err = uv_pipe_open(&s->pipe, ends[0])) != 0) {
+        close(ends[0]);
+        return err;
+    }
+    return uv_read_start((uv_stream_t *)&s->pipe, process_alloc, process_read);
+}
+
+/* All the program's descriptors; -1 for those that it does not get. */
+static int
+process_open_all(struct process *p, const struct process_start *how, int child[PIPES])
+{
+    int err = 0;
+
+    if (how->log != NULL) {
+        child[PIPE_OUT] = open(how->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        child[PIPE_ERR] = child[PIPE_OUT] < 0 ? -1 : fcntl(child[PIPE_OUT], F_DUPFD_CLOEXEC, 0);
+        if (child[PIPE_ERR] < 0)
+            return UV_EIO;
+    } else if ((err = process_open_pipe(p, PIPE_OUT, &child[PIPE_OUT])) != 0 ||
+               (err = process_open_pipe(p, PIPE_ERR, &child[PIPE_ERR])) != 0) {
+        return err;
+    }
+    if ((err = process_open_pipe(p, PIPE_REPORT, &child[PIPE_REPORT])) != 0)
+        return err;
+    return how->ready ? process_open_pipe(p, PIPE_READY, &child[PIPE_READY]) : 0;
+}
+
+static int
+process_spawn(struct process *p, const struct process_start *how, const int child[PIPES])
+{
+    struct plan_strings argv = {0};
+    uv_stdio_container_t stdio[KEEP_READY_FD + 1] = {
+        {.flags = UV_IGNORE},
+        {.flags = UV_INHERIT_FD, .data.fd = child[PIPE_OUT]},
+        {.flags = UV_INHERIT_FD, .data.fd = child[PIPE_ERR]},
+        [KEEP_REPORT_FD] = {.flags = UV_INHERIT_FD, .data.fd = child[PIPE_REPORT]},
+        [KEEP_READY_FD] = {.flags = how->ready ? UV_INHERIT_FD : UV_IGNORE, .data.fd = child[PIPE_READY]},
+    };
+    uv_process_options_t options = {.file = how->exe,
+                                    .exit_cb = process_keeper_exited,
+                                    .env = (char **)how->env,
+                                    .stdio = stdio,
+                                    .stdio_count = how->ready ? KEEP_READY_FD + 1 : KEEP_READY_FD};
+    int err;
+
+    plan_add(&argv, "psrun");
+    plan_add(&argv, KEEP_WORD);
+    plan_add(&argv, "%d", (int)getpid());
+    plan_add(&argv, "%s", how->remove_dir);
+    plan_add(&argv, "%d", how->keepable ? 1 : 0);
+    plan_add(&argv, "--");
+    for (size_t i = 0; how->argv[i] != NULL; i++)
+        plan_add(&argv, "%s", how->argv[i]);
+    options.args = argv.text;
+    p->spawned = true;
+    p->handles++; /* libuv wants it closed also when this fails */
+    err = uv_spawn(p->loop, &p->keeper, &options);
+    plan_strings_free(&argv);
+    return err;
+}
+
+static void
+process_reset(struct process *p)
+{
+    p->alive = p->ended = p->listens = p->spawned = false;
+    p->pid = 0;
+    p->status = p->failure = 0;
+    p->report_len = p->ready_len = 0;
+    for (int i = 0; i < PIPES; i++) {
+        p->streams[i] = (struct process_stream){.process = p};
+        lines_init(&p->streams[i].lines, process_line, &p->streams[i]);
+    }
+}
+
+/* It could not be spawned: close what was made; gone() is told about it as about any end. */
+static void
+process_spawn_failed(struct process *p, int err)
+{
+    p->failure = -err;
+    if (p->spawned)
+        uv_close((uv_handle_t *)&p->keeper, process_closed);
+    process_close_streams(p);
+    process_close_drain(p);
+}
+
+enum ps_err
+process_start(struct process *p, const struct process_start *how, struct ps_error *e)
+{
+    int child[PIPES] = {-1, -1, -1, -1}, err;
+
+    process_reset(p);
+    uv_timer_init(p->loop, &p->drain);
+    p->drain.data = p->keeper.data = p;
+    p->handles = 1;
+    p->alive = true;
+    p->started_ms = uv_now(p->loop);
+    if ((err = process_open_all(p, how, child)) == 0)
+        err = process_spawn(p, how, child);
+    for (int i = 0; i < PIPES; i++)
+        if (child[i] >= 0)
+            close(child[i]);
+    if (err != 0) {
+        process_spawn_failed(p, err);
+        return ps_fail(e, PS_ERR_IO, "%s could not be started: %s", p->tag.text, uv_strerror(err));
+    }
+    return PS_OK;
+}
+
+/* ---- telling ---- */
+
+static void
+process_signal(struct process *p, int signal)
+{
+    if (p->alive && uv_is_active((uv_handle_t *)&p->keeper))
+        uv_process_kill(&p->keeper, signal);
+}
+
+void
+process_stop(struct process *p)
+{
+    process_signal(p, SIGTERM);
+}
+
+void
+process_kill(struct process *p)
+{
+    process_signal(p, KEEP_NOW);
+}
+
+void
+process_release(struct process *p)
+{
+    process_signal(p, KEEP_RELEASE);
+}

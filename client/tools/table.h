@@ -1,0 +1,42 @@
+/* A table for people: a line of headings, rows, columns as wide as their widest cell. Pure, but for table_print().
+ *
+ *     struct table *t = table_new("SHARD>", "ADDRESS", "DATA>", NULL);      // > aligns to the right
+ *     table_row(t);
+ *     table_cell(t, "%d", 0);
+ *     table_cell(t, "%s", address);
+ *     ...
+ *     table_print(t, stdout);
+ *     table_free(t);
+ *
+ * Running out of memory ends the process with a sentence: these are tools, and there is nothing to keep. */
+#ifndef CLIENT_TOOLS_TABLE_H
+#define CLIENT_TOOLS_TABLE_H
+
+#include <stdio.h>
+
+#include "common/base.h"
+#include "ps_err.h"
+
+#define TABLE_COLUMNS_MAX 32
+
+struct table;
+
+struct table *table_new(const char *heading, ...) __attribute__((sentinel));
+void table_free(struct table *t); /* accepts NULL */
+
+/* One column more, before the first row. */
+void table_column(struct table *t, const char *heading);
+
+/* Begin a row; cells not given stay empty. */
+void table_row(struct table *t);
+
+/* The row's next cell. Control characters become '?', so that a name cannot draw on the terminal. */
+void table_cell(struct table *t, const char *format, ...) PS_PRINTF(2, 3);
+
+size_t table_rows(const struct table *t);
+void table_print(const struct table *t, FILE *out);
+
+/* Columns that UTF-8 text takes on a terminal, counted as one per code point. */
+size_t table_width(const char *text);
+
+#endif
