@@ -174,6 +174,9 @@ void core_rejoin(struct core *c, uint64_t incarnation, uint64_t now_ms);
 /* True when no sequence number is unacknowledged. */
 bool core_quiet(const struct core *c);
 
+/* Cancel every operation. Actions. */
+void core_cancel_all(struct core *c);
+
 /* GOODBYE(finished) on every ready link and CORE_FINISH; operations end with CANCELLED. Actions. */
 void core_goodbye(struct core *c);
 

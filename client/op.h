@@ -1,0 +1,83 @@
+/* Operations: what a caller starts and waits for. Pure.
+ *
+ * An operation has a lane on each shard that it concerns. A lane of a pull, push, tick or barrier queues at its link
+ * until all its parts are made; declares, queries and pings make their one part at once.
+ *
+ *     start ──► under way ──last part answered──► done ──core_op_free()──► recycled
+ *                   │                              ▲
+ *                   └──cancel, or final error──────┘   (a cancelled tick goes on without its caller)
+ */
+#ifndef CLIENT_OP_H
+#define CLIENT_OP_H
+
+#include "client/core.h"
+#include "client/gather.h"
+#include "client/pending.h"
+
+enum op_kind { OP_PULL, OP_PUSH, OP_TICK, OP_BARRIER, OP_DECLARE, OP_QUERY, OP_PING };
+
+#define OP_WHY_MAX  256
+#define OP_TEXT_MAX (2 * PS_NAME_MAX + 2) /* a name, or job/name */
+
+/* An operation's share on one shard. */
+struct lane {
+    struct lane *prev, *next; /* in the link's queue */
+    struct core_op *op;
+    uint32_t shard;
+    struct cursor at; /* what is not made into parts yet */
+    uint64_t parts;   /* made and not answered */
+    bool queued;      /* some are not made */
+};
+
+struct core_op {
+    struct core_op *prev, *next; /* all that are in use; next alone on the free list */
+    enum op_kind kind;
+    bool done;
+    bool held;     /* the caller has it */
+    uint64_t left; /* queued lanes and unanswered parts */
+    uint32_t whys; /* PART_WHY under way for it */
+    struct ps_error result;
+
+    size_t n, room; /* variables; room of the three arrays */
+    struct core_var **vars;
+    const float **grads;
+    float **out; /* pull, push and pull */
+    bool want;   /* a push that wants values */
+    float *copy; /* PS_PUSH_COPY */
+    uint64_t copy_bytes;
+    struct ps_pull_options pull;
+    uint64_t clock;
+    uint64_t blocks_transferred;
+
+    struct lane *lanes; /* [lanes_n] */
+    uint32_t lanes_n, lanes_room;
+
+    enum ps_query query;
+    char name[OP_TEXT_MAX]; /* of the barrier or the query's job */
+    char after[OP_TEXT_MAX];
+    uint8_t *answer;
+    size_t answer_len;
+    char why[OP_WHY_MAX]; /* who holds it back, as last heard */
+};
+
+/* One of its parts was answered. error NULL: well. Ends the operation with its last part, a pull with its first error.
+ */
+void op_answered(struct core *c, struct core_op *op, struct lane *lane, const struct ps_error *error);
+
+/* End it now with this result; its parts are given up. With PS_ERR_CANCELLED, the code becomes UNKNOWN_OUTCOME when a
+ * push of it may have reached its shard. */
+void op_give_up(struct core *c, struct core_op *op, const struct ps_error *result);
+
+/* Done with this result. Parts and lanes are the caller's business. */
+void op_end(struct core *c, struct core_op *op, const struct ps_error *result);
+
+/* Nobody has it and nothing of it is under way: to the free list. */
+void op_recycle_if_over(struct core *c, struct core_op *op);
+
+/* "pull of 'w' and 3 more at clock 7". */
+void op_describe(const struct core_op *op, char *out, size_t size);
+
+/* Free what is on the list, and the free list. */
+void ops_finish(struct core *c);
+
+#endif

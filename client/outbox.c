@@ -1,0 +1,422 @@
+/* What goes out on a link: parts are made from the lanes of operations while the windows have room, and handed to the
+ * driver as frames, in order.
+ *
+ * link_pump() is called after everything that may have made room or work. It hands out declares, queries and pings
+ * first; then parts that were made for an earlier connection; then it makes new ones, one at a time. */
+#include "client/link.h"
+
+/* ---- Handing out ---- */
+
+static void
+out_append(struct core *c, struct link *l, struct send *s, uint64_t payload_len)
+{
+    s->shard = l->shard;
+    s->epoch = l->epoch;
+    s->out_there = true;
+    s->free = NULL;
+    s->out.head = s->head;
+    s->out.parts = s->spans.item;
+    s->out.parts_len = s->spans.n;
+    s->out.payload_len = payload_len;
+    if (l->out_last != NULL)
+        l->out_last->free = s;
+    else
+        l->out_first = s;
+    l->out_last = s;
+    l->sending_bytes += s->out.head_len + payload_len;
+    l->sent_ms = c->now_ms;
+    core_emit(c, l);
+}
+
+/* Head of a frame into s. */
+static enum ps_err
+send_encode(struct send *s, enum msg_type type, uint64_t request, const ProtobufCMessage *message, uint64_t payload_len)
+{
+    size_t size = wire_size(message);
+
+    if (send_head_room(s, size) != PS_OK)
+        return PS_ERR_NOMEM;
+    wire_encode(type, request, message, payload_len, s->head);
+    s->out.head_len = size;
+    return PS_OK;
+}
+
+static void
+out_of_memory(struct core *c, struct link *l)
+{
+    struct ps_error e;
+
+    core_say(c, l, &e, PS_ERR_NOMEM, "no memory to send");
+    link_lost(c, l, &e);
+}
+
+void
+link_post(struct core *c, struct link *l, enum msg_type type, uint64_t request, const ProtobufCMessage *message)
+{
+    struct send *s = pool_send(&c->pools);
+
+    if (s == NULL) {
+        out_of_memory(c, l);
+        return;
+    }
+    if (send_encode(s, type, request, message, 0) != PS_OK) {
+        pool_send_put(&c->pools, s);
+        out_of_memory(c, l);
+        return;
+    }
+    out_append(c, l, s, 0);
+}
+
+/* ---- Messages, one function for each kind of part: s gets head and spans ---- */
+
+/* Ids, numbers and (when it carries any) versions of a part's blocks into the core's scratch; for a push the spans of
+ * its gradients as well. */
+static enum ps_err
+list_blocks(struct core *c, struct link *l, struct part *p, struct send *s)
+{
+    struct core_op *op = p->op;
+    struct walk walk = {op->vars, op->n, l->shard};
+    struct cursor at = p->from;
+    struct walk_block b;
+    bool more;
+    uint32_t i;
+
+    for (i = 0; i < p->blocks; i++) {
+        more = cursor_next(&walk, &at, &b);
+        ps_assert(more && op->vars[b.var]->shard[l->shard].known);
+        c->var_ids[i] = op->vars[b.var]->shard[l->shard].id;
+        c->block_numbers[i] = (uint32_t)b.block;
+        if (p->versions.any)
+            c->block_versions[i] = part_version(p, i);
+        if (p->kind == PART_PUSH && spans_add(&s->spans, op->grads[b.var] + b.first, b.len * sizeof(float)) != PS_OK)
+            return PS_ERR_NOMEM;
+    }
+    return PS_OK;
+}
+
+static enum ps_err
+encode_pull(struct core *c, struct link *l, struct part *p, struct send *s)
+{
+    Psd__Pull m = PSD__PULL__INIT;
+
+    if (list_blocks(c, l, p, s) != PS_OK)
+        return PS_ERR_NOMEM;
+    m.n_var = m.n_block = p->blocks;
+    m.var = c->var_ids;
+    m.block = c->block_numbers;
+    m.n_newer_than = p->versions.any ? p->blocks : 0;
+    m.newer_than = c->block_versions;
+    m.clock = p->clock;
+    m.now = p->op->pull.now != 0;
+    return send_encode(s, MSG_PULL, p->request, &m.base, 0);
+}
+
+static enum ps_err
+encode_push(struct core *c, struct link *l, struct part *p, struct send *s)
+{
+    Psd__Push m = PSD__PUSH__INIT;
+
+    if (list_blocks(c, l, p, s) != PS_OK)
+        return PS_ERR_NOMEM;
+    m.seq = p->seq;
+    m.clock = p->clock;
+    m.acked_through = l->window.acked_through;
+    m.n_var = m.n_block = p->blocks;
+    m.var = c->var_ids;
+    m.block = c->block_numbers;
+    m.n_from_version = p->versions.any ? p->blocks : 0;
+    m.from_version = c->block_versions;
+    m.want_value = p->op->want;
+    return send_encode(s, MSG_PUSH, p->request, &m.base, p->bytes);
+}
+
+static enum ps_err
+encode_tick(struct core *c, struct link *l, struct part *p, struct send *s)
+{
+    Psd__Tick m = PSD__TICK__INIT;
+
+    (void)c;
+    m.seq = p->seq;
+    m.clock = p->clock;
+    m.acked_through = l->window.acked_through;
+    return send_encode(s, MSG_TICK, p->request, &m.base, 0);
+}
+
+static enum ps_err
+encode_barrier(struct core *c, struct link *l, struct part *p, struct send *s)
+{
+    Psd__Barrier m = PSD__BARRIER__INIT;
+
+    (void)c;
+    m.seq = p->seq;
+    m.name = p->op->name;
+    m.acked_through = l->window.acked_through;
+    return send_encode(s, MSG_BARRIER, p->request, &m.base, 0);
+}
+
+static enum ps_err
+encode_skip(struct core *c, struct link *l, struct part *p, struct send *s)
+{
+    Psd__Skip m = PSD__SKIP__INIT;
+
+    (void)c;
+    m.seq = p->seq;
+    m.acked_through = l->window.acked_through;
+    return send_encode(s, MSG_SKIP, p->request, &m.base, 0);
+}
+
+static enum ps_err
+encode_declare(struct core *c, struct link *l, struct part *p, struct send *s)
+{
+    struct var_message room;
+
+    (void)c;
+    (void)l;
+    return send_encode(s, MSG_DECLARE, p->request, var_message(p->var, &room), 0);
+}
+
+static enum ps_err
+encode_query(struct core *c, struct link *l, struct part *p, struct send *s)
+{
+    Psd__Query m = PSD__QUERY__INIT;
+
+    (void)l;
+    if (p->kind == PART_WHY) {
+        m.kind = PSD__QUERY_KIND__BLOCKED;
+        m.job = (char *)c->config.job;
+    } else {
+        m.kind = (Psd__QueryKind)p->op->query;
+        m.job = p->op->name;
+        m.after = p->op->after;
+    }
+    return send_encode(s, MSG_QUERY, p->request, &m.base, 0);
+}
+
+static enum ps_err
+encode_ping(struct core *c, struct link *l, struct part *p, struct send *s)
+{
+    Psd__Ping m = PSD__PING__INIT;
+
+    (void)c;
+    (void)l;
+    m.token = p->request;
+    return send_encode(s, MSG_PING, p->request, &m.base, 0);
+}
+
+typedef enum ps_err (*part_encode)(struct core *c, struct link *l, struct part *p, struct send *s);
+
+static const part_encode encoders[] = {
+    [PART_PULL] = encode_pull,       [PART_PUSH] = encode_push,  [PART_TICK] = encode_tick,
+    [PART_BARRIER] = encode_barrier, [PART_SKIP] = encode_skip,  [PART_DECLARE] = encode_declare,
+    [PART_QUERY] = encode_query,     [PART_PING] = encode_ping,  [PART_RESTORE] = encode_declare,
+    [PART_WHY] = encode_query,       [PART_ALIVE] = encode_ping,
+};
+
+/* False: no memory, and the link is lost. */
+static bool
+part_hand_out(struct core *c, struct link *l, struct part *p)
+{
+    struct send *s = pool_send(&c->pools);
+
+    ps_assert(p->state == PART_HELD && p->request == 0);
+    if (s == NULL) {
+        out_of_memory(c, l);
+        return false;
+    }
+    if (requests_add(&l->requests, p) != PS_OK || encoders[p->kind](c, l, p, s) != PS_OK) {
+        pool_send_put(&c->pools, s);
+        out_of_memory(c, l);
+        return false;
+    }
+    if (part_sequenced(p) && p->was_sent)
+        c->stats.resent++;
+    p->state = PART_HANDED;
+    p->was_sent = true;
+    p->send = s;
+    s->part = p;
+    out_append(c, l, s, p->kind == PART_PUSH ? p->bytes : 0);
+    return true;
+}
+
+/* ---- Making parts ---- */
+
+/* The versions that the part's message will carry: what was seen when it was made. */
+static enum ps_err
+note_versions(struct core_op *op, struct link *l, struct part *p, bool seen)
+{
+    struct walk walk = {op->vars, op->n, l->shard};
+    struct cursor at = p->from;
+    struct part_versions *v = &p->versions;
+    uint64_t at_least = op->kind == OP_PULL ? op->pull.newer_than : 0, version;
+    struct walk_block b;
+    uint32_t i, j;
+
+    v->any = seen || at_least > 0;
+    v->same = at_least;
+    for (i = 0; seen && i < p->blocks && cursor_next(&walk, &at, &b); i++) {
+        var_seen(op->vars[b.var], b.block, &version);
+        version = MAX(version, at_least);
+        if (i == 0)
+            v->same = version;
+        if (version != v->same && !v->use_each) {
+            if (part_versions_room(v, p->blocks) != PS_OK)
+                return PS_ERR_NOMEM;
+            for (j = 0; j < i; j++)
+                v->each[j] = v->same;
+            v->use_each = true;
+        }
+        if (v->use_each)
+            v->each[i] = version;
+    }
+    return PS_OK;
+}
+
+/* The next stretch of a pull or push. */
+static enum ps_err
+part_take_stretch(struct link *l, struct lane *lane, struct part *p)
+{
+    struct core_op *op = lane->op;
+    struct walk walk = {op->vars, op->n, l->shard};
+    bool by_seen = op->kind == OP_PUSH || op->pull.only_changed;
+    struct stretch s;
+    struct cursor end;
+    struct walk_block b;
+
+    gather_stretch(&walk, lane->at, by_seen, &s);
+    ps_assert(s.blocks > 0);
+    p->from = s.from;
+    p->blocks = s.blocks;
+    p->bytes = s.bytes;
+    if (note_versions(op, l, p, by_seen && s.seen) != PS_OK)
+        return PS_ERR_NOMEM;
+    lane->at = end = s.to;
+    lane->queued = cursor_next(&walk, &end, &b);
+    return PS_OK;
+}
+
+static bool
+lane_has_room(const struct link *l, const struct lane *lane)
+{
+    if (lane->op->kind == OP_PULL)
+        return l->pulling < LINK_PULLS_MAX && l->pulling_bytes < LINK_PULL_BYTES;
+    return !window_full(&l->window);
+}
+
+static const enum part_kind kind_of_part[] = {
+    [OP_PULL] = PART_PULL, [OP_PUSH] = PART_PUSH, [OP_TICK] = PART_TICK, [OP_BARRIER] = PART_BARRIER};
+
+/* Fill p with what is next in the lane; lane->queued is false after the last. */
+static enum ps_err
+part_fill(struct link *l, struct lane *lane, struct part *p)
+{
+    struct core_op *op = lane->op;
+
+    p->kind = kind_of_part[op->kind];
+    p->op = op;
+    p->lane = lane;
+    p->clock = op->clock;
+    lane->queued = false;
+    if ((op->kind == OP_PULL || op->kind == OP_PUSH) && part_take_stretch(l, lane, p) != PS_OK) {
+        lane->queued = true;
+        return PS_ERR_NOMEM;
+    }
+    if (op->kind != OP_PULL && window_give(&l->window, p) != PS_OK) {
+        lane->at = p->from;
+        lane->queued = true;
+        return PS_ERR_NOMEM;
+    }
+    return PS_OK;
+}
+
+/* Make one part of the first lane. False: there is none, no room, or no memory. */
+static bool
+make_part(struct core *c, struct link *l)
+{
+    struct lane *lane = l->first;
+    struct ps_error e;
+    struct part *p;
+
+    if (lane == NULL || !lane_has_room(l, lane))
+        return false;
+    p = pool_part(&c->pools);
+    if (p == NULL || part_fill(l, lane, p) != PS_OK) {
+        if (p != NULL)
+            pool_part_put(&c->pools, p);
+        core_say(c, l, &e, PS_ERR_NOMEM, "no memory to go on");
+        op_give_up(c, lane->op, &e);
+        return false;
+    }
+    parts_append(&l->parts, p);
+    l->to_send = p;
+    if (p->kind == PART_PULL) {
+        l->pulling++;
+        l->pulling_bytes += p->bytes;
+    }
+    lane->parts++;
+    lane->op->left++;
+    if (!lane->queued) {
+        lane->queued = true; /* it is in the queue until the next line */
+        link_unqueue_lane(l, lane);
+    }
+    return true;
+}
+
+/* ---- The pump ---- */
+
+static bool
+pump_control(struct core *c, struct link *l)
+{
+    struct part *p;
+
+    for (p = l->control.first; p != NULL; p = p->next)
+        if (p->state == PART_HELD && !part_hand_out(c, l, p))
+            return false;
+    return true;
+}
+
+void
+link_pump(struct core *c, struct link *l)
+{
+    struct part *p;
+
+    if (!link_up(l) || c->closing || !pump_control(c, l) || l->state != LINK_READY)
+        return;
+    while (l->sending_bytes < LINK_SEND_BYTES && (l->to_send != NULL || make_part(c, l))) {
+        p = l->to_send;
+        l->to_send = p->next;
+        if (!part_hand_out(c, l, p))
+            return;
+    }
+}
+
+/* ---- The queue of lanes ---- */
+
+void
+link_queue_lane(struct link *l, struct lane *lane)
+{
+    lane->queued = true;
+    lane->op->left++;
+    lane->next = NULL;
+    lane->prev = l->last;
+    if (l->last != NULL)
+        l->last->next = lane;
+    else
+        l->first = lane;
+    l->last = lane;
+}
+
+void
+link_unqueue_lane(struct link *l, struct lane *lane)
+{
+    ps_assert(lane->queued && lane->op->left > 0);
+    if (lane->prev != NULL)
+        lane->prev->next = lane->next;
+    else
+        l->first = lane->next;
+    if (lane->next != NULL)
+        lane->next->prev = lane->prev;
+    else
+        l->last = lane->prev;
+    lane->queued = false;
+    lane->op->left--;
+}

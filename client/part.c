@@ -1,0 +1,92 @@
+/* How parts end: answered, given up, or put back because their connection was lost. */
+#include "client/link.h"
+
+static void
+part_detach_send(struct part *p)
+{
+    if (p->send != NULL)
+        p->send->part = NULL;
+    p->send = NULL;
+}
+
+void
+part_end(struct core *c, struct link *l, struct part *p)
+{
+    part_detach_send(p);
+    requests_remove(&l->requests, p);
+    if (l->reading == p)
+        l->reading = NULL;
+    if (part_sequenced(p) && window_find(&l->window, p->seq) == p)
+        window_ack(&l->window, p->seq);
+    if (p->kind == PART_PULL) {
+        l->pulling--;
+        l->pulling_bytes -= p->bytes;
+    }
+    if (p->kind == PART_PULL || part_sequenced(p)) {
+        if (l->to_send == p)
+            l->to_send = p->next;
+        parts_remove(&l->parts, p);
+    } else {
+        parts_remove(&l->control, p);
+    }
+    pool_part_put(&c->pools, p);
+}
+
+/* Take a request back that the shard holds. */
+static void
+part_post_cancel(struct core *c, struct link *l, const struct part *p)
+{
+    Psd__Cancel cancel = PSD__CANCEL__INIT;
+
+    cancel.request = p->request;
+    link_post(c, l, MSG_CANCEL, REQUEST_UNANSWERED, &cancel.base);
+}
+
+/* The payload that is being read is this part's: from now on it goes nowhere. */
+static void
+part_stop_reading(struct core *c, struct link *l, const struct part *p)
+{
+    if (l->reading != p)
+        return;
+    l->reading = NULL;
+    l->do_discard = true;
+    core_emit(c, l);
+}
+
+static bool
+part_give_up_sequenced(struct core *c, struct link *l, struct part *p)
+{
+    bool known = p->was_sent;
+    enum part_kind kind = p->kind;
+
+    p->kind = PART_SKIP;
+    p->op = NULL;
+    p->lane = NULL;
+    p->given_up = true;
+    part_stop_reading(c, l, p);
+    if (kind == PART_BARRIER && p->state != PART_HELD)
+        part_post_cancel(c, l, p);
+    /* Its bytes may be half way into the socket and cannot be taken back: only a new connection frees the buffer. */
+    if (kind == PART_PUSH && p->state == PART_HANDED)
+        l->reset_wanted = true;
+    return known;
+}
+
+bool
+part_give_up(struct core *c, struct link *l, struct part *p)
+{
+    if (part_sequenced(p))
+        return part_give_up_sequenced(c, l, p);
+    if (p->state == PART_HELD) {
+        part_end(c, l, p);
+        return false;
+    }
+    p->op = NULL;
+    p->lane = NULL;
+    p->given_up = true;
+    if (p->kind == PART_PULL) {
+        part_stop_reading(c, l, p);
+        part_post_cancel(c, l, p);
+    }
+    return false;
+}

@@ -1,0 +1,255 @@
+/* The table of a client's variables. See variable.h. A list: workers have tens or hundreds of variables and look names
+ * up only when declaring. */
+#include "client/variable.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/core.h"
+#include "common/initializer.h"
+#include "common/optimizer.h"
+#include "common/placement.h"
+#include "common/wire.h"
+
+void
+variables_init(struct variables *t, const char *job, uint32_t shards)
+{
+    *t = (struct variables){.job = job, .shards = shards};
+    t->last = &t->first;
+}
+
+static void
+var_free(struct core_var *v)
+{
+    free(v->shard);
+    free(v->seen);
+    free(v);
+}
+
+void
+variables_finish(struct variables *t)
+{
+    struct core_var *v, *next;
+
+    for (v = t->first; v != NULL; v = next) {
+        next = v->next;
+        var_free(v);
+    }
+    t->first = NULL;
+    t->last = &t->first;
+}
+
+struct core_var *
+variables_find(const struct variables *t, const char *name)
+{
+    struct core_var *v = t->first;
+
+    while (v != NULL && strcmp(v->name, name) != 0)
+        v = v->next;
+    return v;
+}
+
+const ProtobufCMessage *
+var_message(const struct core_var *v, struct var_message *room)
+{
+    const struct ps_var_spec *s = &v->spec;
+    Psd__Initializer *i = &room->init;
+    Psd__Optimizer *o = &room->optimizer;
+    Psd__Declare *d = &room->declare;
+
+    psd__initializer__init(i);
+    i->kind = (Psd__InitKind)s->init.kind;
+    i->a = s->init.a;
+    i->b = s->init.b;
+    i->seed = s->init.seed;
+    psd__optimizer__init(o);
+    o->kind = (Psd__OptimizerKind)s->optimizer.kind;
+    o->learning_rate = s->optimizer.learning_rate;
+    o->momentum = s->optimizer.momentum;
+    o->beta1 = s->optimizer.beta1;
+    o->beta2 = s->optimizer.beta2;
+    o->epsilon = s->optimizer.epsilon;
+    o->initial_accumulator = s->optimizer.initial_accumulator;
+    psd__declare__init(d);
+    d->name = (char *)v->name;
+    d->n_dims = s->rank;
+    d->dims = (uint64_t *)s->dims;
+    d->init = i;
+    d->optimizer = o;
+    d->nonfinite = s->allow_nonfinite ? PSD__NON_FINITE__ALLOW : PSD__NON_FINITE__REFUSE;
+    return &d->base;
+}
+
+/* What can be said of a declaration before any shard sees it. */
+static enum ps_err
+spec_check(const struct ps_var_spec *s, uint64_t *elements, struct ps_error *e)
+{
+    struct initializer init;
+    struct optimizer opt;
+    enum ps_err err;
+
+    if (s->name == NULL || s->name[0] == '\0')
+        return ps_fail(e, PS_ERR_INVALID, "a variable needs a name");
+    if (strlen(s->name) > PS_NAME_MAX)
+        return ps_fail(e, PS_ERR_INVALID, "the variable name \"%.40s...\" is longer than %d bytes", s->name,
+                       PS_NAME_MAX);
+    if (!wire_text_ok(s->name, strlen(s->name)))
+        return ps_fail(e, PS_ERR_INVALID, "a variable name must be UTF-8 without control characters");
+    if (s->rank > PS_RANK_MAX)
+        return ps_fail(e, PS_ERR_INVALID, "variable '%s': rank %u is greater than %d", s->name, s->rank, PS_RANK_MAX);
+    err = wire_elements(s->dims, s->rank, elements);
+    if (err == PS_ERR_INVALID)
+        return ps_fail(e, err, "variable '%s': every dimension must be at least 1", s->name);
+    if (err != PS_OK)
+        return ps_fail(e, err, "variable '%s' has more than %llu elements", s->name, WIRE_ELEMENTS_MAX);
+    init = (struct initializer){(enum initializer_kind)s->init.kind, s->init.a, s->init.b, s->init.seed};
+    if ((err = initializer_check(&init, e)) != PS_OK)
+        return err;
+    opt = (struct optimizer){.kind = (enum optimizer_kind)s->optimizer.kind,
+                             .learning_rate = s->optimizer.learning_rate,
+                             .momentum = s->optimizer.momentum,
+                             .beta1 = s->optimizer.beta1,
+                             .beta2 = s->optimizer.beta2,
+                             .epsilon = s->optimizer.epsilon,
+                             .initial_accumulator = s->optimizer.initial_accumulator};
+    return optimizer_check(&opt, e);
+}
+
+/* Give v this definition. On failure v is as it was. */
+static enum ps_err
+var_define(struct core_var *v, const struct variables *t, const struct ps_var_spec *spec, uint64_t elements)
+{
+    struct layout layout;
+    struct var_shard *shard;
+    uint64_t *seen;
+    uint32_t i;
+
+    layout_init(&layout, elements, optimizer_row((int)spec->optimizer.kind)->slots);
+    shard = calloc(t->shards, sizeof(*shard));
+    seen = calloc(layout.blocks, sizeof(*seen));
+    if (shard == NULL || seen == NULL) {
+        free(shard);
+        free(seen);
+        return PS_ERR_NOMEM;
+    }
+    free(v->shard);
+    free(v->seen);
+    if (spec->name != v->name)
+        memcpy(v->name, spec->name, strlen(spec->name) + 1);
+    v->spec = *spec;
+    v->spec.name = v->name;
+    v->elements = elements;
+    v->layout = layout;
+    v->start = placement_start(t->job, v->name, t->shards);
+    v->shards = t->shards;
+    v->shard = shard;
+    v->seen = seen;
+    v->declared = false;
+    for (i = 0; i < t->shards; i++)
+        shard[i].blocks = placement_count(v->start, layout.blocks, i, t->shards);
+    return PS_OK;
+}
+
+static bool
+spec_equal(const struct core_var *v, const struct ps_var_spec *spec, struct ps_error *e)
+{
+    struct core_var *other = calloc(1, sizeof(*other));
+    struct var_message a, b;
+    char had[512], has[512];
+    bool equal;
+
+    if (other == NULL)
+        return false;
+    memcpy(other->name, v->name, sizeof(other->name));
+    other->spec = *spec;
+    var_message(v, &a);
+    var_message(other, &b);
+    equal = wire_declare_equal(&a.declare, &b.declare);
+    if (!equal) {
+        wire_describe(&a.declare, had, sizeof(had));
+        wire_describe(&b.declare, has, sizeof(has));
+        ps_fail(e, PS_ERR_MISMATCH, "declared before as %.230s and now as %.230s", had, has);
+    }
+    free(other);
+    return equal;
+}
+
+enum ps_err
+variables_declare(struct variables *t, const struct ps_var_spec *spec, struct core_var **out, struct ps_error *e)
+{
+    struct core_var *v;
+    uint64_t elements;
+    enum ps_err err;
+
+    if ((err = spec_check(spec, &elements, e)) != PS_OK)
+        return err;
+    v = variables_find(t, spec->name);
+    if (v != NULL && spec_equal(v, spec, e)) {
+        *out = v;
+        return PS_OK;
+    }
+    if (v != NULL && (v->declared || v->declaring > 0))
+        return PS_ERR_MISMATCH;
+    if (v == NULL) {
+        if ((v = calloc(1, sizeof(*v))) == NULL)
+            return ps_fail(e, PS_ERR_NOMEM, "no memory for variable '%s'", spec->name);
+        if ((err = var_define(v, t, spec, elements)) != PS_OK) {
+            free(v);
+            return ps_fail(e, err, "no memory for variable '%s'", spec->name);
+        }
+        *t->last = v;
+        t->last = &v->next;
+    } else if ((err = var_define(v, t, spec, elements)) != PS_OK) {
+        return ps_fail(e, err, "no memory for variable '%s'", spec->name);
+    }
+    *out = v;
+    return PS_OK;
+}
+
+void
+variables_forget(struct variables *t, uint32_t shard)
+{
+    struct core_var *v;
+    uint64_t i;
+
+    for (v = t->first; v != NULL; v = v->next) {
+        v->shard[shard].known = false;
+        for (i = 0; i < v->shard[shard].blocks; i++)
+            v->seen[placement_nth(v->start, shard, t->shards, i)] = 0;
+    }
+}
+
+const char *
+core_var_name(const struct core_var *v)
+{
+    return v->name;
+}
+
+uint64_t
+core_var_elements(const struct core_var *v)
+{
+    return v->elements;
+}
+
+uint64_t
+core_var_blocks(const struct core_var *v)
+{
+    return v->layout.blocks;
+}
+
+void
+core_var_versions(const struct core_var *v, uint64_t *lowest, uint64_t *highest)
+{
+    uint64_t low = UINT64_MAX, high = 0, i, version;
+
+    for (i = 0; i < v->layout.blocks; i++) {
+        if (!var_seen(v, i, &version))
+            version = 0;
+        low = MIN(low, version);
+        high = MAX(high, version);
+    }
+    if (lowest != NULL)
+        *lowest = low;
+    if (highest != NULL)
+        *highest = high;
+}
