@@ -1,0 +1,410 @@
+/* One table row per option: its name and the function that takes its value. */
+#include "options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base.h"
+
+const char digits_options_help[] =
+    "digits: train a multilayer perceptron on handwritten digits through psd.\n"
+    "\n"
+    "It is a worker: it finds its cluster in the environment (TF_CONFIG, or PSD_SHARDS). To start a cluster for it:\n"
+    "    psrun --shards 2 --workers 3 -- digits [options]\n"
+    "\n"
+    "Training\n"
+    "  --strategy NAME       async, ssp or sync: when a pull is answered and an update happens (default async)\n"
+    "  --bound N             ssp: clocks that a worker may run ahead of the slowest (default 4)\n"
+    "  --quorum K            sync: gradients that make a step, of all workers; 0: all (default 0)\n"
+    "  --age POLICY          how a push counts by the updates since its pull: none, inverse, exponential:BASE,\n"
+    "                        cutoff:AGE (default none)\n"
+    "  --lapse WHAT          when a worker is lost: shrink (go on without it) or fail (default shrink)\n"
+    "  --optimizer NAME      sgd, momentum, nesterov, adagrad or adam (default adam)\n"
+    "  --learning-rate R     (default: adam 0.002, adagrad 0.02, sgd 0.1, momentum and nesterov 0.02)\n"
+    "  --epochs N            times that every image is seen (default 30)\n"
+    "  --batch N             images in a step, over all workers together (default 96)\n"
+    "  --seed N              of first weights and of the order of images (default 1)\n"
+    "\n"
+    "Network\n"
+    "  --hidden N[,N...]     units of each hidden layer; 0: none (default 128)\n"
+    "  --activation NAME     relu or tanh (default relu)\n"
+    "\n"
+    "Machine\n"
+    "  --device NAME         where gradients are computed: cpu (default cpu)\n"
+    "  --threads N           that compute; 0: OPENBLAS_NUM_THREADS, else cores / workers (default 0)\n"
+    "  --timeout SECONDS     how long one exchange with the shards may take (default 60)\n"
+    "\n"
+    "Files\n"
+    "  --data DIR            IDX files named as MNIST's, plain or .gz (default: the digits shipped with psd)\n"
+    "  --svg PATH            where worker 0 writes the loss curve; '': nowhere (default digits-loss.svg)\n"
+    "  --job NAME            the job's name on the shards (default digits)\n"
+    "  --help                this text\n";
+
+struct parser {
+    struct digits_options *o;
+    const char *optimizer;
+    double learning_rate; /* 0: not given */
+    struct ps_error *error;
+};
+
+/* ---- Values ---- */
+
+static enum ps_err
+whole_number(const char *option, const char *text, uint64_t low, uint64_t high, uint64_t *out, struct ps_error *e)
+{
+    char *end;
+    unsigned long long n;
+
+    errno = 0;
+    n = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || n < low || n > high)
+        return ps_fail(e, PS_ERR_INVALID, "%s: \"%s\" is not a whole number from %llu to %llu", option, text,
+                       (unsigned long long)low, (unsigned long long)high);
+    *out = n;
+    return PS_OK;
+}
+
+static enum ps_err
+positive_number(const char *option, const char *text, double *out, struct ps_error *e)
+{
+    char *end;
+
+    *out = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(*out) || *out <= 0)
+        return ps_fail(e, PS_ERR_INVALID, "%s: \"%s\" is not a number above 0", option, text);
+    return PS_OK;
+}
+
+/* The index of text in names, a list that ends with NULL. */
+static enum ps_err
+one_of(const char *option, const char *text, const char *const names[], int *out, struct ps_error *e)
+{
+    char list[128] = "";
+
+    for (int i = 0; names[i] != NULL; i++) {
+        if (strcmp(names[i], text) == 0) {
+            *out = i;
+            return PS_OK;
+        }
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    return ps_fail(e, PS_ERR_INVALID, "%s: \"%s\" is not one of %s", option, text, list);
+}
+
+/* ---- Options ---- */
+
+static enum ps_err
+take_strategy(struct parser *p, const char *option, const char *text)
+{
+    static const char *const names[] = {[PS_ASYNC] = "async", [PS_SSP] = "ssp", [PS_SYNC] = "sync", NULL};
+    int i;
+    enum ps_err err = one_of(option, text, names, &i, p->error);
+
+    if (err == PS_OK)
+        p->o->mode = (enum ps_mode)i;
+    return err;
+}
+
+static enum ps_err
+take_lapse(struct parser *p, const char *option, const char *text)
+{
+    static const char *const names[] = {[PS_LAPSE_SHRINK] = "shrink", [PS_LAPSE_FAIL] = "fail", NULL};
+    int i;
+    enum ps_err err = one_of(option, text, names, &i, p->error);
+
+    if (err == PS_OK)
+        p->o->lapse = (enum ps_lapse)i;
+    return err;
+}
+
+static enum ps_err
+take_activation(struct parser *p, const char *option, const char *text)
+{
+    static const char *const names[] = {"relu", "tanh", NULL};
+    int i;
+    enum ps_err err = one_of(option, text, names, &i, p->error);
+
+    if (err == PS_OK)
+        p->o->tanh = i == 1;
+    return err;
+}
+
+/* "none", "inverse", "exponential:0.9", "cutoff:8" */
+static enum ps_err
+take_age(struct parser *p, const char *option, const char *text)
+{
+    static const char *const names[] = {[PS_AGE_NONE] = "none",
+                                        [PS_AGE_INVERSE] = "inverse",
+                                        [PS_AGE_EXPONENTIAL] = "exponential",
+                                        [PS_AGE_CUTOFF] = "cutoff",
+                                        NULL};
+    const char *colon = strchr(text, ':');
+    char name[32];
+    int i;
+    enum ps_err err;
+
+    snprintf(name, sizeof name, "%.*s", colon != NULL ? (int)(colon - text) : (int)strlen(text), text);
+    if ((err = one_of(option, name, names, &i, p->error)) != PS_OK)
+        return err;
+    p->o->age = (enum ps_age)i;
+    p->o->age_parameter = 0;
+    if ((i == PS_AGE_EXPONENTIAL || i == PS_AGE_CUTOFF) != (colon != NULL))
+        return ps_fail(p->error, PS_ERR_INVALID,
+                       "%s: \"%s\": exponential and cutoff take a number after a colon, none "
+                       "and inverse do not",
+                       option, text);
+    if (i == PS_AGE_CUTOFF && strcmp(colon, ":0") == 0)
+        return PS_OK; /* only gradients of the newest weights count */
+    return colon != NULL ? positive_number(option, colon + 1, &p->o->age_parameter, p->error) : PS_OK;
+}
+
+static enum ps_err
+take_hidden(struct parser *p, const char *option, const char *text)
+{
+    struct digits_options *o = p->o;
+    char copy[256], *rest = copy, *part;
+    uint64_t units;
+    enum ps_err err;
+
+    snprintf(copy, sizeof copy, "%s", text);
+    o->hidden_count = 0;
+    if (strcmp(copy, "0") == 0)
+        return PS_OK;
+    while ((part = strsep(&rest, ",")) != NULL) {
+        if (o->hidden_count == DIGITS_LAYERS_MAX)
+            return ps_fail(p->error, PS_ERR_INVALID, "%s: at most %d hidden layers", option, DIGITS_LAYERS_MAX);
+        if ((err = whole_number(option, part, 1, 1000000, &units, p->error)) != PS_OK)
+            return err;
+        o->hidden[o->hidden_count++] = (size_t)units;
+    }
+    return PS_OK;
+}
+
+static enum ps_err
+take_uint32(const char *option, const char *text, uint32_t *out, struct ps_error *e)
+{
+    uint64_t n;
+    enum ps_err err = whole_number(option, text, 0, UINT32_MAX, &n, e);
+
+    if (err == PS_OK)
+        *out = (uint32_t)n;
+    return err;
+}
+
+static enum ps_err
+take_bound(struct parser *p, const char *option, const char *text)
+{
+    return take_uint32(option, text, &p->o->bound, p->error);
+}
+
+static enum ps_err
+take_quorum(struct parser *p, const char *option, const char *text)
+{
+    return take_uint32(option, text, &p->o->quorum, p->error);
+}
+
+static enum ps_err
+take_epochs(struct parser *p, const char *option, const char *text)
+{
+    return whole_number(option, text, 1, 1000000, &p->o->epochs, p->error);
+}
+
+static enum ps_err
+take_seed(struct parser *p, const char *option, const char *text)
+{
+    return whole_number(option, text, 0, UINT64_MAX, &p->o->seed, p->error);
+}
+
+static enum ps_err
+take_batch(struct parser *p, const char *option, const char *text)
+{
+    uint64_t n;
+    enum ps_err err = whole_number(option, text, 1, 1 << 24, &n, p->error);
+
+    if (err == PS_OK)
+        p->o->batch = (size_t)n;
+    return err;
+}
+
+static enum ps_err
+take_threads(struct parser *p, const char *option, const char *text)
+{
+    uint64_t n;
+    enum ps_err err = whole_number(option, text, 0, 1024, &n, p->error);
+
+    if (err == PS_OK)
+        p->o->threads = (int)n;
+    return err;
+}
+
+static enum ps_err
+take_timeout(struct parser *p, const char *option, const char *text)
+{
+    double seconds;
+    enum ps_err err = positive_number(option, text, &seconds, p->error);
+
+    if (err == PS_OK)
+        p->o->timeout_ms = (int)fmin(ceil(seconds * 1000), INT_MAX);
+    return err;
+}
+
+static enum ps_err
+take_learning_rate(struct parser *p, const char *option, const char *text)
+{
+    return positive_number(option, text, &p->learning_rate, p->error);
+}
+
+static enum ps_err
+take_optimizer(struct parser *p, const char *option, const char *text)
+{
+    (void)option;
+    p->optimizer = text;
+    return PS_OK;
+}
+
+static enum ps_err
+take_device(struct parser *p, const char *option, const char *text)
+{
+    (void)option;
+    p->o->device = text;
+    return PS_OK;
+}
+
+static enum ps_err
+take_data(struct parser *p, const char *option, const char *text)
+{
+    (void)option;
+    p->o->data = text;
+    return PS_OK;
+}
+
+static enum ps_err
+take_svg(struct parser *p, const char *option, const char *text)
+{
+    (void)option;
+    p->o->svg = text;
+    return PS_OK;
+}
+
+static enum ps_err
+take_job(struct parser *p, const char *option, const char *text)
+{
+    (void)option;
+    p->o->job = text;
+    return PS_OK;
+}
+
+static const struct {
+    const char *name;
+    enum ps_err (*take)(struct parser *p, const char *option, const char *text);
+} rows[] = {
+    {"--strategy", take_strategy},
+    {"--bound", take_bound},
+    {"--quorum", take_quorum},
+    {"--age", take_age},
+    {"--lapse", take_lapse},
+    {"--optimizer", take_optimizer},
+    {"--learning-rate", take_learning_rate},
+    {"--epochs", take_epochs},
+    {"--batch", take_batch},
+    {"--seed", take_seed},
+    {"--hidden", take_hidden},
+    {"--activation", take_activation},
+    {"--device", take_device},
+    {"--threads", take_threads},
+    {"--timeout", take_timeout},
+    {"--data", take_data},
+    {"--svg", take_svg},
+    {"--job", take_job},
+};
+
+/* One option: "--name value" or "--name=value". *used: arguments taken. */
+static enum ps_err
+take_one(struct parser *p, int argc, char **argv, int at, int *used)
+{
+    const char *arg = argv[at], *equals = strchr(arg, '=');
+    size_t len = equals != NULL ? (size_t)(equals - arg) : strlen(arg);
+
+    *used = equals != NULL ? 1 : 2;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        if (strlen(rows[i].name) != len || strncmp(rows[i].name, arg, len) != 0)
+            continue;
+        if (equals == NULL && at + 1 == argc)
+            return ps_fail(p->error, PS_ERR_INVALID, "%s: a value is missing", arg);
+        return rows[i].take(p, rows[i].name, equals != NULL ? equals + 1 : argv[at + 1]);
+    }
+    return ps_fail(p->error, PS_ERR_INVALID, "\"%s\" is not an option; --help lists them", arg);
+}
+
+/* Rates at which the shipped digits train well, asynchronously too; the large frameworks' defaults are slower. */
+static double
+usual_learning_rate(enum ps_optimizer_kind kind)
+{
+    switch (kind) {
+    case PS_SGD:
+        return 0.1;
+    case PS_MOMENTUM:
+    case PS_NESTEROV:
+    case PS_ADAGRAD:
+        return 0.02;
+    case PS_ADAM:
+        break;
+    }
+    return 0.002;
+}
+
+static void
+set_defaults(struct digits_options *o)
+{
+    memset(o, 0, sizeof *o);
+    o->mode = PS_ASYNC;
+    o->bound = 4;
+    o->epochs = 30;
+    o->batch = 96;
+    o->seed = 1;
+    o->hidden[0] = 128;
+    o->hidden_count = 1;
+    o->device = "cpu";
+    o->job = "digits";
+    o->svg = "digits-loss.svg";
+    o->timeout_ms = 60000;
+}
+
+enum ps_err
+digits_options_parse(int argc, char **argv, struct digits_options *out, struct ps_error *error)
+{
+    struct parser p = {.o = out, .optimizer = "adam", .error = error};
+    enum ps_err err;
+    int used;
+
+    set_defaults(out);
+    for (int at = 1; at < argc; at += used) {
+        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0) {
+            out->help = true;
+            return PS_OK;
+        }
+        if ((err = take_one(&p, argc, argv, at, &used)) != PS_OK)
+            return err;
+    }
+    if ((err = ps_optimizer_by_name(p.optimizer, &out->optimizer, error)) != PS_OK)
+        return err;
+    out->optimizer.learning_rate = p.learning_rate > 0 ? p.learning_rate : usual_learning_rate(out->optimizer.kind);
+    return PS_OK;
+}
+
+const char *
+digits_options_strategy(const struct digits_options *o, uint32_t workers, char text[64])
+{
+    uint32_t quorum = o->quorum == 0 ? workers : o->quorum;
+
+    if (o->mode == PS_SSP)
+        snprintf(text, 64, "ssp(%u)", o->bound);
+    else if (o->mode == PS_SYNC)
+        snprintf(text, 64, "sync(%u of %u)", quorum, workers);
+    else
+        snprintf(text, 64, "async");
+    return text;
+}

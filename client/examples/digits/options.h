@@ -1,0 +1,44 @@
+/* What the digits example is told: the command line, with defaults that train well on the shipped digits. */
+#ifndef DIGITS_OPTIONS_H
+#define DIGITS_OPTIONS_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "client/psclient.h"
+
+#define DIGITS_LAYERS_MAX 8
+
+struct digits_options {
+    enum ps_mode mode;
+    uint32_t bound, quorum;
+    enum ps_lapse lapse;
+    enum ps_age age;
+    double age_parameter;
+
+    struct ps_optimizer optimizer; /* learning rate filled in */
+    uint64_t epochs, seed;
+    size_t batch;
+    size_t hidden[DIGITS_LAYERS_MAX], hidden_count;
+    bool tanh;
+
+    const char *device;
+    int threads;
+    const char *data; /* NULL: the shipped digits */
+    const char *job;
+    const char *svg; /* "": none */
+    int timeout_ms;
+    bool help;
+};
+
+/* Borrows argv's strings. A mistake is PS_ERR_INVALID with a sentence that names the option. */
+enum ps_err digits_options_parse(int argc, char **argv, struct digits_options *out, struct ps_error *error) PS_MUST_USE;
+
+/* "async", "ssp(4)", "sync(2 of 3)". Into text. */
+const char *digits_options_strategy(const struct digits_options *o, uint32_t workers, char text[64]);
+
+/* The text of --help, with a line break at its end. */
+extern const char digits_options_help[];
+
+#endif

@@ -1,0 +1,272 @@
+/* The digits example's rooms: its command line, its progress line, and the counts that it reads out of reports. */
+#include <string.h>
+#include <unistd.h>
+
+#include "client/examples/digits/counts.h"
+#include "client/examples/digits/options.h"
+#include "client/examples/digits/progress.h"
+#include "common/base.h"
+#include "tests/unit/check_main.h"
+
+/* ---- Command line ---- */
+
+static struct digits_options options;
+static struct ps_error error;
+
+#define PARSE(...) parse((char *[]){"digits", __VA_ARGS__, NULL})
+
+static enum ps_err
+parse(char **argv)
+{
+    int argc = 0;
+
+    while (argv[argc] != NULL)
+        argc++;
+    return digits_options_parse(argc, argv, &options, &error);
+}
+
+START_TEST(defaults_are_what_help_says)
+{
+    char text[64];
+
+    ck_assert_int_eq(parse((char *[]){"digits", NULL}), PS_OK);
+    ck_assert(options.mode == PS_ASYNC && options.bound == 4 && options.quorum == 0 && options.age == PS_AGE_NONE);
+    ck_assert(options.epochs == 30 && options.batch == 96 && options.seed == 1 && !options.tanh);
+    ck_assert(options.hidden_count == 1 && options.hidden[0] == 128);
+    ck_assert(options.optimizer.kind == PS_ADAM && options.optimizer.learning_rate == 0.002);
+    ck_assert_str_eq(options.device, "cpu");
+    ck_assert_ptr_null(options.data);
+    ck_assert_str_eq(digits_options_strategy(&options, 3, text), "async");
+    ck_assert_int_eq(PARSE("--help"), PS_OK);
+    ck_assert(options.help);
+}
+END_TEST
+
+START_TEST(every_option_is_taken)
+{
+    char text[64];
+
+    ck_assert_int_eq(PARSE("--strategy", "sync", "--quorum=2", "--optimizer", "sgd", "--epochs", "7", "--batch", "10",
+                           "--seed", "18446744073709551615", "--hidden", "32,16", "--activation", "tanh", "--device",
+                           "cuda", "--threads", "3", "--timeout", "2.5", "--data", "D", "--svg=", "--job", "J",
+                           "--lapse", "fail", "--bound", "9", "--learning-rate", "0.5"),
+                     PS_OK);
+    ck_assert(options.mode == PS_SYNC && options.quorum == 2 && options.lapse == PS_LAPSE_FAIL && options.bound == 9);
+    ck_assert(options.optimizer.kind == PS_SGD && options.optimizer.learning_rate == 0.5);
+    ck_assert(options.epochs == 7 && options.batch == 10 && options.seed == UINT64_MAX && options.tanh);
+    ck_assert(options.hidden_count == 2 && options.hidden[0] == 32 && options.hidden[1] == 16);
+    ck_assert(options.threads == 3 && options.timeout_ms == 2500);
+    ck_assert_str_eq(options.device, "cuda");
+    ck_assert_str_eq(options.data, "D");
+    ck_assert_str_eq(options.svg, "");
+    ck_assert_str_eq(options.job, "J");
+    ck_assert_str_eq(digits_options_strategy(&options, 3, text), "sync(2 of 3)");
+    ck_assert_int_eq(PARSE("--strategy=ssp", "--bound=0", "--hidden=0"), PS_OK);
+    ck_assert_str_eq(digits_options_strategy(&options, 3, text), "ssp(0)");
+    ck_assert_uint_eq(options.hidden_count, 0);
+}
+END_TEST
+
+START_TEST(age_policies_are_taken_with_their_numbers)
+{
+    ck_assert_int_eq(PARSE("--age", "none"), PS_OK);
+    ck_assert_int_eq(PARSE("--age", "inverse"), PS_OK);
+    ck_assert_int_eq(options.age, PS_AGE_INVERSE);
+    ck_assert_int_eq(PARSE("--age", "exponential:0.9"), PS_OK);
+    ck_assert(options.age == PS_AGE_EXPONENTIAL && options.age_parameter == 0.9);
+    ck_assert_int_eq(PARSE("--age", "cutoff:8"), PS_OK);
+    ck_assert(options.age == PS_AGE_CUTOFF && options.age_parameter == 8);
+    ck_assert_int_eq(PARSE("--age", "cutoff:0"), PS_OK);
+    ck_assert(options.age == PS_AGE_CUTOFF && options.age_parameter == 0);
+}
+END_TEST
+
+START_TEST(mistakes_are_named)
+{
+    static const struct {
+        char *argv[4];
+        const char *want;
+    } bad[] = {
+        {{"digits", "--strategy", "fast", NULL}, "--strategy: \"fast\" is not one of async, ssp, sync"},
+        {{"digits", "--strategy", NULL}, "--strategy: a value is missing"},
+        {{"digits", "--frobnicate", NULL}, "\"--frobnicate\" is not an option"},
+        {{"digits", "train", NULL}, "\"train\" is not an option"},
+        {{"digits", "--strat", "ssp", NULL}, "\"--strat\" is not an option"},
+        {{"digits", "--epochs", "0", NULL}, "--epochs: \"0\" is not a whole number from 1"},
+        {{"digits", "--epochs=-1", NULL}, "--epochs: \"-1\""},
+        {{"digits", "--epochs=2x", NULL}, "--epochs: \"2x\""},
+        {{"digits", "--batch=99999999999999999999", NULL}, "--batch"},
+        {{"digits", "--learning-rate=0", NULL}, "--learning-rate: \"0\" is not a number above 0"},
+        {{"digits", "--learning-rate=nan", NULL}, "--learning-rate"},
+        {{"digits", "--hidden=3,,4", NULL}, "--hidden: \"\""},
+        {{"digits", "--hidden=1,1,1,1,1,1,1,1,1", NULL}, "at most 8 hidden layers"},
+        {{"digits", "--age=cutoff", NULL}, "take a number after a colon"},
+        {{"digits", "--age=none:3", NULL}, "take a number after a colon"},
+        {{"digits", "--age=old", NULL}, "is not one of none, inverse, exponential, cutoff"},
+        {{"digits", "--optimizer=lion", NULL}, "lion"},
+        {{"digits", "--quorum=4294967296", NULL}, "--quorum"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        ck_assert_int_eq(parse((char **)bad[i].argv), PS_ERR_INVALID);
+        ck_assert_msg(strstr(error.text, bad[i].want) != NULL, "\"%s\" lacks \"%s\"", error.text, bad[i].want);
+    }
+}
+END_TEST
+
+/* ---- Progress ---- */
+
+static const struct progress_state half = {
+    .epoch = 15, .epochs = 30, .done = 0.5, .examples_per_s = 12345.6, .loss = 0.25, .accuracy = 0.975, .age = 1.5};
+
+START_TEST(the_line_has_a_bar_and_the_numbers)
+{
+    char text[512];
+
+    progress_format(&half, 120, false, text, sizeof text);
+    ck_assert_str_eq(text, "epoch 15/30  ###############...............  50%  12,346 examples/s  loss 0.2500  accuracy "
+                           "97.5%  age 1.5");
+    progress_format(&half, 120, true, text, sizeof text);
+    ck_assert_ptr_nonnull(strstr(text, "█░"));
+}
+END_TEST
+
+START_TEST(the_line_never_exceeds_the_columns)
+{
+    struct progress_state s = half;
+    char text[512];
+
+    s.examples_per_s = 1e300;
+    for (unsigned columns = 1; columns < 200; columns++)
+        for (int done = -1; done < 13; done++) {
+            s.done = done / 11.0;
+            progress_format(&s, columns, false, text, sizeof text);
+            ck_assert_uint_le(strlen(text), columns);
+        }
+}
+END_TEST
+
+/* What progress_show() writes for n states one tenth of a second and one hundredth of the way apart. */
+static char *
+shown(const char *columns, double interval_s)
+{
+    struct progress p;
+    struct progress_state s = half;
+    char *text = NULL;
+    size_t size;
+    FILE *file = tmpfile();
+
+    if (columns != NULL)
+        setenv("PSRUN_COLUMNS", columns, 1);
+    else
+        unsetenv("PSRUN_COLUMNS");
+    progress_init(&p, file);
+    for (int i = 1; i <= 100; i++) {
+        s.done = i / 100.0;
+        progress_show(&p, i * interval_s, &s);
+    }
+    progress_end(&p);
+    progress_end(&p);
+    size = (size_t)ftell(file);
+    rewind(file);
+    text = calloc(1, size + 1);
+    ck_assert_uint_eq(fread(text, 1, size, file), size);
+    fclose(file);
+    return text;
+}
+
+static size_t
+count_of(const char *text, char c)
+{
+    size_t n = 0;
+
+    for (; *text != '\0'; text++)
+        n += *text == c;
+    return n;
+}
+
+START_TEST(a_file_gets_a_plain_line_at_each_tenth)
+{
+    char *text = shown(NULL, 0.001);
+
+    ck_assert_uint_eq(count_of(text, '\n'), 10);
+    ck_assert_uint_eq(count_of(text, '\r'), 0);
+    ck_assert_ptr_nonnull(strstr(text, " 10%"));
+    ck_assert_ptr_nonnull(strstr(text, "100%"));
+    free(text);
+}
+END_TEST
+
+START_TEST(a_live_line_is_redrawn_at_most_ten_times_a_second)
+{
+    char *text = shown("80", 0.01); /* one second in all */
+
+    ck_assert_uint_ge(count_of(text, '\r'), 9);
+    ck_assert_uint_le(count_of(text, '\r'), 12);
+    ck_assert_uint_eq(count_of(text, '\n'), 1);
+    ck_assert_uint_eq(count_of(text, '\x1b'), 0); /* psrun does the clearing */
+    ck_assert_ptr_nonnull(strstr(text, "100%"));
+    free(text);
+}
+END_TEST
+
+/* ---- Counts ---- */
+
+START_TEST(reports_are_added_up)
+{
+    struct counts c = {0};
+    char text[48];
+
+    counts_add_variables(&c,
+                         "{\"kind\":\"variables\", \"variable\": [{\"name\": \"pushed_bytes\", \"pushed_bytes\": 100,"
+                         "\"pulled_bytes\":\"20\",\"pushes\" : 3, \"refused\":1},\n{\"pushed_bytes\":5,"
+                         "\"pulled_bytes\":1,\"pushes\":4,\"dropped\":2}]}");
+    counts_add_variables(&c, "{}");
+    ck_assert(c.pushed_bytes == 105 && c.pulled_bytes == 21 && c.pushes == 7 && c.dropped == 2 && c.refused == 1);
+    counts_add_stats(&c, "{\"stats\":{\"pushes_applied\":9,\"age\":{\"count\":[3, 0,\"2\"]}}}");
+    counts_add_stats(&c, "{\"age\": [1,1,1,1]}");
+    counts_add_stats(&c, "{\"stats\":{}}");
+    counts_add_stats(&c, "{\"age\":[]}");
+    ck_assert(c.ages[0] == 4 && c.ages[1] == 1 && c.ages[2] == 3 && c.ages[3] == 1 && c.ages[4] == 0);
+    ck_assert_str_eq(counts_age_range(0, text), "0");
+    ck_assert_str_eq(counts_age_range(1, text), "1");
+    ck_assert_str_eq(counts_age_range(3, text), "4-7");
+    ck_assert_str_eq(counts_age_range(32, text), "2147483648-4294967295");
+}
+END_TEST
+
+START_TEST(more_ages_than_expected_are_cut_off)
+{
+    struct counts c = {0};
+    char json[512] = "{\"age\":[1";
+
+    for (int i = 0; i < 60; i++)
+        strcat(json, ",1");
+    strcat(json, "]}");
+    counts_add_stats(&c, json);
+    for (size_t i = 0; i < COUNTS_AGES; i++)
+        ck_assert_uint_eq(c.ages[i], 1);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("digits");
+    TCase *tc = tcase_create("digits");
+
+    tcase_add_test(tc, defaults_are_what_help_says);
+    tcase_add_test(tc, every_option_is_taken);
+    tcase_add_test(tc, age_policies_are_taken_with_their_numbers);
+    tcase_add_test(tc, mistakes_are_named);
+    tcase_add_test(tc, the_line_has_a_bar_and_the_numbers);
+    tcase_add_test(tc, the_line_never_exceeds_the_columns);
+    tcase_add_test(tc, a_file_gets_a_plain_line_at_each_tenth);
+    tcase_add_test(tc, a_live_line_is_redrawn_at_most_ten_times_a_second);
+    tcase_add_test(tc, reports_are_added_up);
+    tcase_add_test(tc, more_ages_than_expected_are_cut_off);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
