@@ -23,7 +23,7 @@ const char digits_options_help[] =
     "                        cutoff:AGE (default none)\n"
     "  --lapse WHAT          when a worker is lost: shrink (go on without it) or fail (default shrink)\n"
     "  --optimizer NAME      sgd, momentum, nesterov, adagrad or adam (default adam)\n"
-    "  --learning-rate R     (default: adam 0.002, adagrad 0.02, sgd 0.1, momentum and nesterov 0.02)\n"
+    "  --learning-rate R     (default: adam 0.002, sgd 0.2, momentum and nesterov 0.02, adagrad 0.04)\n"
     "  --epochs N            times that every image is seen (default 30)\n"
     "  --batch N             images in a step, over all workers together (default 96)\n"
     "  --seed N              of first weights and of the order of images (default 1)\n"
@@ -345,11 +345,12 @@ usual_learning_rate(enum ps_optimizer_kind kind)
 {
     switch (kind) {
     case PS_SGD:
-        return 0.1;
+        return 0.2;
     case PS_MOMENTUM:
     case PS_NESTEROV:
-    case PS_ADAGRAD:
         return 0.02;
+    case PS_ADAGRAD:
+        return 0.04;
     case PS_ADAM:
         break;
     }

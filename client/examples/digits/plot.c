@@ -278,7 +278,7 @@ put_legend(FILE *file, const struct frame *f, const struct plot_chart *chart)
         if (s->name == NULL)
             continue;
         put_label(file, right, f->top - 18, "end", "quiet", s->name);
-        right -= 8.0 * (double)strlen(s->name) + 10;
+        right -= 6.6 * (double)strlen(s->name) + 12; /* about the width of the text */
         fprintf(file, "<path class=\"%s c%u\" d=\"M%.1f %.1fh22\"/>\n", s->style == PLOT_LINE ? "line" : "faint",
                 s->colour % 2, right - 22, f->top - 22);
         right -= 44;

@@ -1,0 +1,284 @@
+/* digits: a worker that trains a perceptron on handwritten digits through psd. Start it under psrun:
+ *
+ *     psrun --shards 2 --workers 3 -- digits --strategy async
+ *
+ * Every worker loads the data, opens the client, declares the network's parameters and runs the one loop of train.c.
+ * Worker 0 also shows progress and, when all have come to the barrier at the end, reports. Others are silent unless
+ * something fails. Exit status: 0, 1 for an error (one line on stderr), 2 for a command line or an environment that it
+ * cannot start with. */
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base.h"
+
+#include "options.h"
+#include "report.h"
+#include "train.h"
+
+#define EXIT_USAGE 2
+#define SHIPPED    "client/examples/data/digits"    /* in the source tree */
+#define INSTALLED  "share/psd/examples/data/digits" /* under the prefix */
+
+/* All that a worker holds; zeroed at first, so that it can be torn down at any point. */
+struct worker {
+    struct digits_options options;
+    ps_cluster *cluster;
+    ps_device *device;
+    struct ps_dataset data, held_out;
+    struct train train;
+};
+
+/* ---- Errors ---- */
+
+static void
+print_error(const struct ps_error *e, const char *task)
+{
+    bool told = e->peer[0] == '\0' || strstr(e->text, e->peer) != NULL;
+
+    fprintf(stderr, "digits%s: %s: %s%s%s%s\n", task, ps_err_name(e->code), e->text, told ? "" : " (",
+            told ? "" : e->peer, told ? "" : ")");
+}
+
+/* What no call reports. Worker 0 speaks for all; reconnects are no news. */
+static void
+on_event(void *arg, const struct ps_error *event)
+{
+    struct train *t = arg;
+
+    if (event->code != PS_ERR_LEASE_LAPSED && event->code != PS_ERR_ROLLED_BACK)
+        return;
+    progress_end(&t->progress);
+    print_error(event, "");
+}
+
+/* ---- Data ---- */
+
+/* The shipped digits, seen from the working directory or from where this program lies: in a build directory below the
+ * source tree, or installed. */
+static const char *
+find_data(char path[PATH_MAX])
+{
+    char program[PATH_MAX] = "", *directory;
+    ssize_t len;
+
+    snprintf(path, PATH_MAX, "%s", SHIPPED);
+    if (access(path, R_OK) == 0)
+        return path;
+    if ((len = readlink("/proc/self/exe", program, sizeof program - 1)) > 0)
+        program[len] = '\0';
+    for (directory = dirname(program); strlen(directory) > 1; directory = dirname(directory)) {
+        if (snprintf(path, PATH_MAX, "%s/%s", directory, SHIPPED) < PATH_MAX && access(path, R_OK) == 0)
+            return path;
+        if (snprintf(path, PATH_MAX, "%s/%s", directory, INSTALLED) < PATH_MAX && access(path, R_OK) == 0)
+            return path;
+    }
+    return SHIPPED; /* to be named in the error */
+}
+
+/* Pixels become 0 to 1 by what the training part holds. */
+static enum ps_err
+scale(struct worker *w, struct ps_error *error)
+{
+    struct ps_scaling scaling = {0};
+    enum ps_err err = ps_scaling_fit(&w->data, PS_SCALE_UNIT, &scaling, error);
+
+    if (err == PS_OK)
+        err = ps_dataset_scale(&w->data, &scaling, error);
+    if (err == PS_OK)
+        err = ps_dataset_scale(&w->held_out, &scaling, error);
+    ps_scaling_free(&scaling);
+    return err;
+}
+
+static enum ps_err
+load(struct worker *w, struct ps_error *error)
+{
+    char path[PATH_MAX];
+    const char *directory = w->options.data != NULL ? w->options.data : find_data(path);
+    enum ps_err err;
+
+    if ((err = ps_dataset_load_idx(directory, PS_TRAIN, &w->data, error)) != PS_OK)
+        return err;
+    if ((err = ps_dataset_load_idx(directory, PS_HELD_OUT, &w->held_out, error)) != PS_OK)
+        return err;
+    if (w->data.columns != w->held_out.columns)
+        return ps_fail(error, PS_ERR_DATA, "%s: images to train on have %llu pixels, held-out ones %llu", directory,
+                       (unsigned long long)w->data.columns, (unsigned long long)w->held_out.columns);
+    return scale(w, error);
+}
+
+/* ---- Setting up ---- */
+
+static enum ps_err
+create_network(struct worker *w, struct ps_error *error)
+{
+    struct train *t = &w->train;
+    const struct digits_options *o = &w->options;
+    struct ps_device_options device_options = {.threads = o->threads, .workers = (int)t->workers};
+    size_t sizes[DIGITS_LAYERS_MAX + 2], count = 0;
+    size_t rows = MAX(train_slice_max(o, w->data.rows, t->workers, t->task), 64);
+    enum ps_err err;
+
+    if ((err = ps_device_open(o->device, &device_options, &w->device, error)) != PS_OK)
+        return err;
+    sizes[count++] = (size_t)w->data.columns;
+    for (size_t i = 0; i < o->hidden_count; i++)
+        sizes[count++] = o->hidden[i];
+    sizes[count++] = MAX(w->data.classes, w->held_out.classes);
+    return ps_mlp_new(w->device, sizes, count, o->tanh ? PS_TANH : PS_RELU, rows, &t->mlp, error);
+}
+
+static enum ps_err
+join(struct worker *w, struct ps_error *error)
+{
+    struct train *t = &w->train;
+    const struct digits_options *o = &w->options;
+    struct ps_client_options options = {
+        .job = o->job,
+        .mode = o->mode,
+        .bound = o->bound,
+        .quorum = o->quorum,
+        .lapse = o->lapse,
+        .age = o->age,
+        .age_parameter = o->age_parameter,
+        .timeout_ms = o->timeout_ms,
+        .on_event = t->chief ? on_event : NULL,
+        .on_event_arg = t,
+    };
+    enum ps_err err;
+
+    if ((err = ps_client_open(w->cluster, &options, &t->client, error)) != PS_OK)
+        return err;
+    return ps_mlp_declare(t->mlp, t->client, "", &o->optimizer, o->seed, t->vars, error);
+}
+
+static enum ps_err
+set_up(struct worker *w, struct ps_error *error)
+{
+    struct train *t = &w->train;
+    enum ps_err err;
+
+    t->options = &w->options;
+    t->data = &w->data;
+    t->held_out = &w->held_out;
+    t->workers = ps_cluster_workers(w->cluster);
+    t->task = ps_cluster_task(w->cluster);
+    t->chief = ps_cluster_is_chief(w->cluster);
+    if ((err = load(w, error)) != PS_OK)
+        return err;
+    if ((err = create_network(w, error)) != PS_OK)
+        return err;
+    if ((err = train_init(t, error)) != PS_OK)
+        return err;
+    return join(w, error);
+}
+
+/* ---- Running ---- */
+
+static enum ps_err
+report(struct worker *w, struct ps_error *error)
+{
+    struct ps_mlp_result held_out;
+    struct counts counts;
+    enum ps_err err;
+
+    if ((err = train_evaluate(&w->train, &held_out, error)) != PS_OK)
+        return err;
+    if ((err = report_count(&w->train, &counts, error)) != PS_OK)
+        return err;
+    report_print(stdout, &w->train, &held_out, &counts);
+    return report_plot(stdout, &w->train, error);
+}
+
+static enum ps_err
+run(struct worker *w, struct ps_error *error)
+{
+    struct train *t = &w->train;
+    enum ps_err err;
+
+    if ((err = set_up(w, error)) != PS_OK)
+        return err;
+    if (t->chief)
+        report_start(stdout, t, ps_device_describe(w->device));
+    if ((err = train_run(t, error)) != PS_OK)
+        return err;
+    if ((err = ps_client_barrier(t->client, "trained", -1, error)) != PS_OK)
+        return err;
+    return t->chief ? report(w, error) : PS_OK;
+}
+
+static void
+tear_down(struct worker *w, enum ps_err err)
+{
+    if (err == PS_OK)
+        ps_client_close(w->train.client);
+    else
+        ps_client_abandon(w->train.client); /* the others need not wait for an answer to a goodbye */
+    train_finish(&w->train);
+    ps_mlp_free(w->train.mlp);
+    ps_device_close(w->device);
+    ps_dataset_free(&w->data);
+    ps_dataset_free(&w->held_out);
+    ps_cluster_free(w->cluster);
+}
+
+static int
+no_cluster(void)
+{
+    fprintf(stderr, "digits: there is no cluster in the environment (TF_CONFIG or PSD_SHARDS). To start one:\n"
+                    "    psrun --shards 2 --workers 3 -- digits\n");
+    return EXIT_USAGE;
+}
+
+/* 0 when this process is a worker, else the exit status. */
+static int
+find_cluster(struct worker *w)
+{
+    struct ps_error error;
+
+    if (getenv("TF_CONFIG") == NULL && getenv("PSD_SHARDS") == NULL)
+        return no_cluster();
+    if (ps_cluster_from_env(&w->cluster, &error) != PS_OK) {
+        print_error(&error, "");
+        return EXIT_FAILURE;
+    }
+    if (ps_cluster_role(w->cluster) == PS_ROLE_CHIEF || ps_cluster_role(w->cluster) == PS_ROLE_WORKER)
+        return EXIT_SUCCESS;
+    fprintf(stderr, "digits: TF_CONFIG gives this process the role of a %s; digits is a worker\n",
+            ps_cluster_role(w->cluster) == PS_ROLE_PS ? "parameter server (psd)" : "evaluator");
+    return EXIT_USAGE;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct worker w = {0};
+    struct ps_error error = {0};
+    char task[32];
+    enum ps_err err;
+    int status;
+
+    if (digits_options_parse(argc, argv, &w.options, &error) != PS_OK) {
+        fprintf(stderr, "digits: %s\n", error.text);
+        return EXIT_USAGE;
+    }
+    if (w.options.help) {
+        fputs(digits_options_help, stdout);
+        return EXIT_SUCCESS;
+    }
+    if ((status = find_cluster(&w)) == EXIT_SUCCESS) {
+        if ((err = run(&w, &error)) != PS_OK) {
+            progress_end(&w.train.progress);
+            snprintf(task, sizeof task, ": worker %u", w.train.task);
+            print_error(&error, task);
+            status = EXIT_FAILURE;
+        }
+        tear_down(&w, err);
+        return status;
+    }
+    ps_cluster_free(w.cluster);
+    return status;
+}

@@ -1,0 +1,151 @@
+#include "report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base.h"
+
+#include "plot.h"
+
+#define AGE_BAR 32
+
+static const char *
+bytes_text(uint64_t bytes, char text[32])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double n = (double)bytes;
+    size_t unit = 0;
+
+    while (n >= 1024 && unit + 1 < ARRAY_LEN(units)) {
+        n /= 1024;
+        unit++;
+    }
+    snprintf(text, 32, unit == 0 ? "%.0f %s" : "%.1f %s", n, units[unit]);
+    return text;
+}
+
+void
+report_start(FILE *file, const struct train *t, const char *device)
+{
+    const struct digits_options *o = t->options;
+    static const char *const optimizers[] = {"SGD", "momentum", "Nesterov", "Adagrad", "Adam"};
+    char strategy[64];
+
+    fprintf(file, "%" PRIu64 " images to train on, %" PRIu64 " held out; network %" PRIu64, t->data->rows,
+            t->held_out->rows, t->data->columns);
+    for (size_t i = 0; i < o->hidden_count; i++)
+        fprintf(file, "-%zu", o->hidden[i]);
+    fprintf(file, "-%u, %" PRIu64 " weights; %s\n", MAX(t->data->classes, t->held_out->classes),
+            ps_mlp_elements(t->mlp), device);
+    fprintf(file,
+            "%u worker%s, %u shard%s, %s, %s %g, batch %zu, %" PRIu64 " epochs of %" PRIu64 " steps, seed %" PRIu64
+            "\n",
+            t->workers, t->workers == 1 ? "" : "s", ps_client_shards(t->client),
+            ps_client_shards(t->client) == 1 ? "" : "s", digits_options_strategy(o, t->workers, strategy),
+            optimizers[o->optimizer.kind], o->optimizer.learning_rate, o->batch, o->epochs, t->steps_each, o->seed);
+    fflush(file);
+}
+
+enum ps_err
+report_count(const struct train *t, struct counts *out, struct ps_error *error)
+{
+    enum ps_err err;
+    char *json;
+
+    memset(out, 0, sizeof *out);
+    for (uint32_t s = 0; s < ps_client_shards(t->client); s++) {
+        err = ps_client_query(t->client, s, PS_QUERY_VARIABLES, t->options->job, -1, &json, error);
+        if (err != PS_OK)
+            return err;
+        counts_add_variables(out, json);
+        ps_free(json);
+        if ((err = ps_client_query(t->client, s, PS_QUERY_STATS, NULL, -1, &json, error)) != PS_OK)
+            return err;
+        counts_add_stats(out, json);
+        ps_free(json);
+    }
+    return PS_OK;
+}
+
+/* One row per bucket up to the last that holds any; the longest bar is AGE_BAR wide. */
+static void
+print_ages(FILE *file, const struct counts *c, bool utf8)
+{
+    size_t last = 0;
+    uint64_t most = 0, sum = 0;
+    char range[48];
+
+    for (size_t i = 0; i < COUNTS_AGES; i++) {
+        most = MAX(most, c->ages[i]);
+        sum += c->ages[i];
+        if (c->ages[i] > 0)
+            last = i;
+    }
+    if (sum == 0)
+        return;
+    fprintf(file, "ages               updates that a block took between a push and its pull, over all pushes\n");
+    for (size_t i = 0; i <= last; i++) {
+        unsigned cells = (unsigned)((c->ages[i] * AGE_BAR + most - 1) / most); /* at least one for any */
+
+        fprintf(file, "  %9s  %5.1f %%  ", counts_age_range(i, range), 100.0 * (double)c->ages[i] / (double)sum);
+        for (unsigned k = 0; k < cells; k++)
+            fputs(utf8 ? "\u2588" : "#", file);
+        fprintf(file, " %" PRIu64 "\n", c->ages[i]);
+    }
+}
+
+void
+report_print(FILE *file, const struct train *t, const struct ps_mlp_result *held_out, const struct counts *c)
+{
+    double examples = train_examples(t);
+    char pushed[32], pulled[32];
+
+    if (t->history.steps == 0)
+        fprintf(file,
+                "nothing was left to train: job \"%s\" has done its %" PRIu64 " steps (another --job starts anew)\n",
+                t->options->job, t->steps);
+    fprintf(file, "held-out accuracy  %.2f %%, %zu of %zu images\n",
+            100.0 * (double)held_out->correct / (double)held_out->rows, held_out->correct, held_out->rows);
+    fprintf(file, "time               %.2f s, %.0f examples/s\n", t->seconds,
+            t->seconds > 0 ? examples / t->seconds : 0);
+    fprintf(file, "pushed             %s by all workers\n", bytes_text(c->pushed_bytes, pushed));
+    fprintf(file, "pulled             %s\n", bytes_text(c->pulled_bytes, pulled));
+    if (c->dropped > 0 || c->refused > 0)
+        fprintf(file, "dropped            %" PRIu64 " gradients of blocks (too old or too late), refused %" PRIu64 "\n",
+                c->dropped, c->refused);
+    if (t->rejoins > 0)
+        fprintf(file, "rejoined           %" PRIu64 " times after a lapsed lease\n", t->rejoins);
+    print_ages(file, c, t->progress.utf8);
+    fflush(file);
+}
+
+enum ps_err
+report_plot(FILE *file, const struct train *t, struct ps_error *error)
+{
+    const struct train_history *h = &t->history;
+    const struct plot_series loss[] = {
+        {.name = "each step of worker 0", .style = PLOT_FAINT, .n = h->steps, .x = h->epoch, .y = h->loss},
+        {.name = "smoothed", .style = PLOT_LINE, .n = h->steps, .x = h->epoch, .y = h->smooth},
+    };
+    const struct plot_series accuracy = {
+        .style = PLOT_LINE, .colour = 1, .n = h->epochs, .x = h->epoch_at, .y = h->accuracy};
+    char strategy[64], title[160], *full;
+    const struct plot_chart charts[] = {
+        {title, "epoch", "cross-entropy", true, loss, ARRAY_LEN(loss)},
+        {"Accuracy on held-out images", "epoch", "percent", false, &accuracy, 1},
+    };
+    enum ps_err err;
+
+    if (t->options->svg[0] == '\0' || h->steps == 0)
+        return PS_OK;
+    snprintf(title, sizeof title, "Training loss, %s, %u workers, %u shards",
+             digits_options_strategy(t->options, t->workers, strategy), t->workers, ps_client_shards(t->client));
+    if ((err = plot_save(t->options->svg, charts, ARRAY_LEN(charts), error)) != PS_OK)
+        return err;
+    full = realpath(t->options->svg, NULL);
+    fprintf(file, "loss curve         %s\n", full != NULL ? full : t->options->svg);
+    fflush(file);
+    free(full);
+    return PS_OK;
+}

@@ -1,0 +1,21 @@
+/* What worker 0 says when training is over: accuracy, time, bytes, ages, and where the plot is. */
+#ifndef DIGITS_REPORT_H
+#define DIGITS_REPORT_H
+
+#include <stdio.h>
+
+#include "counts.h"
+#include "train.h"
+
+/* Before training: one line that says what is trained where. */
+void report_start(FILE *file, const struct train *t, const char *device);
+
+/* Ask every shard what it counted. */
+enum ps_err report_count(const struct train *t, struct counts *out, struct ps_error *error) PS_MUST_USE;
+
+void report_print(FILE *file, const struct train *t, const struct ps_mlp_result *held_out, const struct counts *c);
+
+/* The loss curve and the held-out accuracy into options->svg, and its full path on the file; nothing when it is "". */
+enum ps_err report_plot(FILE *file, const struct train *t, struct ps_error *error) PS_MUST_USE;
+
+#endif
