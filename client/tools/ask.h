@@ -1,0 +1,40 @@
+/* Ask every shard the same thing at once, each over a connection of its own. Glue: threads around psclient.h.
+ *
+ * A shard that cannot be reached holds up nobody: its answer says why. */
+#ifndef CLIENT_TOOLS_ASK_H
+#define CLIENT_TOOLS_ASK_H
+
+#include <jansson.h>
+
+#include "common/base.h"
+#include "psclient.h"
+
+#define ASK_THREADS_MAX 16
+#define ASK_PINGS_MAX   100000
+
+/* What one shard said; view.h prints these. */
+struct answer {
+    const char *address; /* borrowed from the cluster */
+    uint32_t shard;      /* its place in the list */
+    struct ps_error error;
+    bool reached;
+    json_t *report; /* a Report, see PROTOCOL.md; NULL: not reached, or a ping */
+    double *pings;  /* [pings_len] round trips, microseconds, in the order they were made */
+    size_t pings_len;
+};
+
+struct question {
+    bool ping;           /* round trips instead of a query */
+    enum ps_query query; /* what to ask */
+    const char *job;     /* NULL: all */
+    size_t pings;        /* how many round trips, 1 to ASK_PINGS_MAX */
+    int timeout_ms;      /* for connecting, and for each answer */
+};
+
+/* Fill answers[ps_cluster_shards(cluster)], which answers_free() frees. PS_ERR_NOMEM; what the shards do wrong is in
+ * the answers. */
+enum ps_err ask_all(const ps_cluster *cluster, const struct question *question, struct answer **answers,
+                    struct ps_error *e) PS_MUST_USE;
+void answers_free(struct answer *answers, uint32_t n); /* accepts NULL */
+
+#endif

@@ -1,0 +1,245 @@
+#include "client/tools/plan.h"
+
+#include <jansson.h>
+#include <signal.h>
+#include <string.h>
+
+#include "check_main.h"
+#include "client/tools/fate.h"
+#include "common/tfconfig.h"
+
+static uint16_t ports[] = {4001, 4002, 4003};
+static char *addresses[] = {(char *)"127.0.0.1:7001", (char *)"127.0.0.1:7002"};
+
+/* Two shards and three workers on four cores. */
+static struct plan
+plan_of(struct plan_settings *settings)
+{
+    static char *const program[] = {(char *)"train", NULL};
+
+    *settings = (struct plan_settings){.shards = 2, .workers = 3, .cluster = "local"};
+    return (struct plan){.settings = settings,
+                         .program = program,
+                         .psd = "/bin/psd",
+                         .dir = "/run/x",
+                         .cpus = 8,
+                         .ports = ports,
+                         .addresses = addresses};
+}
+
+/* The value of a variable; NULL when it is not there. Fails when it is there twice. */
+static const char *
+value_of(const struct plan_strings *env, const char *key)
+{
+    const char *found = NULL;
+
+    for (size_t i = 0; i < env->len; i++)
+        if (strncmp(env->text[i], key, strlen(key)) == 0 && env->text[i][strlen(key)] == '=') {
+            ck_assert_ptr_null(found);
+            found = env->text[i] + strlen(key) + 1;
+        }
+    ck_assert_ptr_null(env->text[env->len]);
+    return found;
+}
+
+static bool
+has(const struct plan_strings *list, const char *text)
+{
+    for (size_t i = 0; i < list->len; i++)
+        if (strcmp(list->text[i], text) == 0)
+            return true;
+    return false;
+}
+
+START_TEST(each_worker_gets_a_tf_config_that_parses)
+{
+    struct plan_settings settings;
+    struct plan p = plan_of(&settings);
+
+    for (uint32_t i = 0; i < 3; i++) {
+        char *text = plan_tf_config(&p, i);
+        struct tf_config c;
+
+        ck_assert_int_eq(tf_config_parse(text, &c, NULL), PS_OK);
+        ck_assert_int_eq(c.type, TF_WORKER);
+        ck_assert_uint_eq(c.index, i);
+        ck_assert_uint_eq(c.jobs[TF_WORKER].len, 3);
+        ck_assert_uint_eq(c.jobs[TF_PS].len, 2);
+        ck_assert_str_eq(c.jobs[TF_PS].text[1], "127.0.0.1:7002");
+        tf_config_finish(&c);
+        free(text);
+    }
+}
+END_TEST
+
+START_TEST(a_worker_environment_says_who_it_is)
+{
+    static char *const environment[] = {(char *)"HOME=/h",        (char *)"TF_CONFIG={}",    (char *)"PSD_TASK=9",
+                                        (char *)"PSD_TASKS=kept", (char *)"PSRUN_COLUMNS=7", NULL};
+    struct plan_settings settings;
+    struct plan p = plan_of(&settings);
+    struct plan_strings env = {0};
+
+    plan_worker_env(&p, 2, 0, environment, &env);
+    ck_assert_str_eq(value_of(&env, "HOME"), "/h");
+    ck_assert_str_eq(value_of(&env, "PSD_TASK"), "2");
+    ck_assert_str_eq(value_of(&env, "PSD_TASKS"), "kept");
+    ck_assert_str_eq(value_of(&env, "PSD_WORKERS"), "3");
+    ck_assert_str_eq(value_of(&env, "PSD_CLUSTER"), "local");
+    ck_assert_str_eq(value_of(&env, "PSD_SHARDS"), "127.0.0.1:7001,127.0.0.1:7002");
+    ck_assert(strstr(value_of(&env, "TF_CONFIG"), "\"index\":2") != NULL);
+    ck_assert_ptr_null(value_of(&env, "PSRUN_COLUMNS"));
+    plan_strings_free(&env);
+    plan_worker_env(&p, 0, 91, environment, &env);
+    ck_assert_str_eq(value_of(&env, "PSRUN_COLUMNS"), "91");
+    plan_strings_free(&env);
+    plan_shard_env(&p, environment, &env);
+    ck_assert_ptr_null(value_of(&env, "TF_CONFIG"));
+    ck_assert_ptr_null(value_of(&env, "PSD_TASK"));
+    plan_strings_free(&env);
+}
+END_TEST
+
+START_TEST(threads_are_the_share_of_the_machine)
+{
+    static char *const bare[] = {NULL}, *const chosen[] = {(char *)"OPENBLAS_NUM_THREADS=5", NULL};
+    struct plan_settings settings;
+    struct plan p = plan_of(&settings);
+    struct plan_strings env = {0};
+
+    ck_assert_uint_eq(plan_threads(&p), 2);
+    plan_worker_env(&p, 0, 0, bare, &env);
+    ck_assert_str_eq(value_of(&env, "OPENBLAS_NUM_THREADS"), "2");
+    ck_assert_str_eq(value_of(&env, "OMP_NUM_THREADS"), "2");
+    plan_strings_free(&env);
+    plan_worker_env(&p, 0, 0, chosen, &env);
+    ck_assert_str_eq(value_of(&env, "OPENBLAS_NUM_THREADS"), "5");
+    plan_strings_free(&env);
+    settings.cpus_per_worker = 7;
+    plan_worker_env(&p, 0, 0, chosen, &env);
+    ck_assert_str_eq(value_of(&env, "OPENBLAS_NUM_THREADS"), "7");
+    plan_strings_free(&env);
+    settings.cpus_per_worker = 0;
+    p.cpus = 2;
+    ck_assert_uint_eq(plan_threads(&p), 1);
+}
+END_TEST
+
+START_TEST(env_has_the_last_word)
+{
+    static char *const environment[] = {(char *)"A=1", NULL};
+    struct plan_settings settings;
+    struct plan p = plan_of(&settings);
+    struct plan_strings env = {0};
+
+    settings.env = (struct option_list){.text = {"A=2", "OPENBLAS_NUM_THREADS=1", "B=x=y", "A=3"}, .len = 4};
+    plan_worker_env(&p, 0, 0, environment, &env);
+    ck_assert_str_eq(value_of(&env, "A"), "3");
+    ck_assert_str_eq(value_of(&env, "B"), "x=y");
+    ck_assert_str_eq(value_of(&env, "OPENBLAS_NUM_THREADS"), "1");
+    plan_strings_free(&env);
+}
+END_TEST
+
+START_TEST(a_shard_is_told_where_it_belongs)
+{
+    struct plan_settings settings;
+    struct plan p = plan_of(&settings);
+    struct plan_strings argv = {0};
+
+    settings.psd_options = (struct option_list){.text = {"--grace=1s"}, .len = 1};
+    plan_shard_argv(&p, 1, 4, &argv);
+    ck_assert_str_eq(argv.text[0], "/bin/psd");
+    ck_assert(has(&argv, "--cluster=local") && has(&argv, "--shard=1") && has(&argv, "--shards=2"));
+    ck_assert(has(&argv, "--listen=127.0.0.1:0") && has(&argv, "--ready-fd=4"));
+    ck_assert(has(&argv, "--live-dir=/run/x/shard-1/live"));
+    ck_assert_str_eq(argv.text[argv.len - 1], "--grace=1s");
+    plan_strings_free(&argv);
+    settings.unix_sockets = true;
+    settings.live_dir = "/data";
+    plan_shard_argv(&p, 0, 4, &argv);
+    ck_assert(has(&argv, "--listen=unix:/run/x/shard-0/psd.sock") && has(&argv, "--live-dir=/data/shard-0"));
+    plan_strings_free(&argv);
+}
+END_TEST
+
+/* --psd, PSD_BIN, psrun's path, PATH, and the candidates in order. */
+static const char *const places[][5] = {
+    {NULL, NULL, "/b/client/tools/psrun", "/usr/bin:/bin",
+     "/b/client/tools/psd /b/client/tools/../../server/psd /usr/bin/psd /bin/psd"},
+    {NULL, "/my/psd", "/b/psrun", "/bin", "/my/psd"},
+    {NULL, "", "/b/psrun", "", "/b/psd /b/../../server/psd"},
+    {"./psd-new", "/my/psd", "/b/psrun", "/bin", "./psd-new"},
+    {"psd-new", "/my/psd", "/b/psrun", "/usr/bin::/bin", "/usr/bin/psd-new /bin/psd-new"},
+    {NULL, NULL, "/b/psrun", NULL, "/b/psd /b/../../server/psd"},
+};
+
+START_TEST(the_server_is_looked_for_in_order)
+{
+    struct plan_strings list = {0};
+    char text[512] = "";
+
+    plan_psd_candidates(places[_i][0], places[_i][1], places[_i][2], places[_i][3], &list);
+    for (size_t i = 0; i < list.len; i++)
+        strcat(strcat(text, i > 0 ? " " : ""), list.text[i]);
+    ck_assert_str_eq(text, places[_i][4]);
+    plan_strings_free(&list);
+}
+END_TEST
+
+START_TEST(wrong_settings_are_refused)
+{
+    static char *words[] = {(char *)"train", NULL};
+    struct option_rest rest = {.words = words, .len = 1};
+    struct plan_settings settings;
+    struct ps_error e;
+
+    plan_of(&settings);
+    ck_assert_int_eq(plan_check(&settings, &rest, NULL), PS_OK);
+    settings.env = (struct option_list){.text = {"A=1", "=1"}, .len = 2};
+    ck_assert_int_eq(plan_check(&settings, &rest, &e), PS_ERR_INVALID);
+    ck_assert(strstr(e.text, "--env: expected K=V, got '=1'") != NULL);
+    plan_of(&settings);
+    settings.cluster = "";
+    ck_assert_int_eq(plan_check(&settings, &rest, NULL), PS_ERR_INVALID);
+    plan_of(&settings);
+    rest.len = 0;
+    ck_assert_int_eq(plan_check(&settings, &rest, NULL), PS_ERR_INVALID);
+}
+END_TEST
+
+START_TEST(a_fate_is_told_in_words)
+{
+    char text[FATE_TEXT_MAX];
+
+    /* waitpid()'s status: the exit status in the second byte, or the signal in the first, 0x80 for a core. */
+    ck_assert_str_eq(fate_text(3 << 8, text), "exited with status 3");
+    ck_assert_int_eq(fate_code(3 << 8), 3);
+    ck_assert(strstr(fate_text(SIGKILL, text), "was killed by signal 9 (KILL: ") == text);
+    ck_assert_int_eq(fate_code(SIGKILL), 137);
+    ck_assert(strstr(fate_text(SIGSEGV | 0x80, text), ", core dumped") != NULL);
+    ck_assert_int_eq(fate_code(SIGSEGV | 0x80), 139);
+    ck_assert(strstr(fate_text(SIGRTMIN + 3, text), "signal 37 (?") != NULL);
+    ck_assert_str_eq(fate_signal(SIGINT), "INT");
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *s = suite_create("plan");
+    TCase *t = tcase_create("plan");
+
+    tcase_add_test(t, each_worker_gets_a_tf_config_that_parses);
+    tcase_add_test(t, a_worker_environment_says_who_it_is);
+    tcase_add_test(t, threads_are_the_share_of_the_machine);
+    tcase_add_test(t, env_has_the_last_word);
+    tcase_add_test(t, a_shard_is_told_where_it_belongs);
+    tcase_add_loop_test(t, the_server_is_looked_for_in_order, 0, ARRAY_LEN(places));
+    tcase_add_test(t, wrong_settings_are_refused);
+    tcase_add_test(t, a_fate_is_told_in_words);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+CHECK_MAIN(make_suite)

@@ -1,0 +1,311 @@
+#include "client/tools/view.h"
+
+#include <string.h>
+
+#include "check_main.h"
+#include "client/tools/table.h"
+#include "client/tools/units.h"
+
+/* ---- units and tables ---- */
+
+START_TEST(bytes_are_read_in_three_digits)
+{
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } all[] = {{0, "0 B"},
+               {1023, "1023 B"},
+               {1024, "1.00 KiB"},
+               {1536, "1.50 KiB"},
+               {10 * 1024, "10.0 KiB"},
+               {1023 * 1024 + 1000, "1.00 MiB"},
+               {12345678, "11.8 MiB"},
+               {300 * MIB, "300 MiB"},
+               {5 * GIB, "5.00 GiB"},
+               {UINT64_MAX, "16.0 EiB"}};
+    struct units u;
+
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        ck_assert_str_eq(units_bytes(all[i].bytes, &u), all[i].text);
+}
+END_TEST
+
+START_TEST(counts_and_times_are_read_at_a_glance)
+{
+    struct units u;
+
+    ck_assert_str_eq(units_count(0, &u), "0");
+    ck_assert_str_eq(units_count(999, &u), "999");
+    ck_assert_str_eq(units_count(1000, &u), "1,000");
+    ck_assert_str_eq(units_count(UINT64_MAX, &u), "18,446,744,073,709,551,615");
+    ck_assert_str_eq(units_duration(0, &u), "0.0 s");
+    ck_assert_str_eq(units_duration(59999, &u), "59.9 s");
+    ck_assert_str_eq(units_duration(187000, &u), "3m 07s");
+    ck_assert_str_eq(units_duration(7500000, &u), "2h 05m");
+    ck_assert_str_eq(units_duration(UINT64_C(90000) * 1000, &u), "1d 01h");
+    ck_assert_str_eq(units_microseconds(87.34, &u), "87.3 us");
+    ck_assert_str_eq(units_microseconds(1240, &u), "1.24 ms");
+    ck_assert_str_eq(units_microseconds(2.1e6, &u), "2.10 s");
+}
+END_TEST
+
+START_TEST(columns_are_as_wide_as_their_widest_cell)
+{
+    struct table *t = table_new("N>", "NAME", "X>", NULL);
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    table_row(t);
+    table_cell(t, "%d", 7);
+    table_cell(t, "gr\xc3\xbc\xc3\x9f\x65");
+    table_cell(t, "1.5");
+    table_row(t);
+    table_cell(t, "%d", 123);
+    table_cell(t, "a\x1b[2Jb");
+    table_print(t, out);
+    fclose(out);
+    ck_assert_uint_eq(table_rows(t), 2);
+    ck_assert_str_eq(text, "  N  NAME      X\n"
+                           "  7  gr\xc3\xbc\xc3\x9f\x65   1.5\n"
+                           "123  a?[2Jb     \n");
+    table_free(t);
+    free(text);
+}
+END_TEST
+
+/* ---- views ---- */
+
+static json_t *
+report(const char *text)
+{
+    json_error_t where;
+    json_t *value = json_loads(text, 0, &where);
+
+    ck_assert_msg(value != NULL, "%s at %d", where.text, where.position);
+    return value;
+}
+
+static struct answer
+answer_of(uint32_t shard, const char *text)
+{
+    return (struct answer){
+        .shard = shard, .address = shard == 0 ? "a:1" : "b:2", .reached = true, .report = report(text)};
+}
+
+static struct answer
+answer_lost(uint32_t shard)
+{
+    struct answer a = {.shard = shard, .address = "c:3"};
+
+    (void)ps_fail(&a.error, PS_ERR_UNREACHABLE, "connection refused");
+    return a;
+}
+
+/* What is printed; the answers' reports are given up. */
+static char *
+shown(enum view_kind kind, struct answer *answers, uint32_t n, bool json)
+{
+    char *text;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    if (json)
+        view_print_json(kind, answers, n, out);
+    else
+        view_print(kind, answers, n, out);
+    fclose(out);
+    for (uint32_t i = 0; i < n; i++)
+        json_decref(answers[i].report);
+    return text;
+}
+
+/* A line of the text that holds all the words, in this order, blanks apart. */
+static bool
+has_line(const char *text, const char *words)
+{
+    char *copy = strdup(text), *rest = copy, *line;
+    bool found = false;
+
+    while (!found && (line = strsep(&rest, "\n")) != NULL) {
+        char squeezed[1024] = "";
+
+        for (char *word = strtok(line, " "); word != NULL; word = strtok(NULL, " "))
+            strcat(strcat(squeezed, squeezed[0] != '\0' ? " " : ""), word);
+        found = strcmp(squeezed, words) == 0;
+    }
+    free(copy);
+    return found;
+}
+
+#define ck_assert_line(text, words) ck_assert_msg(has_line(text, words), "no line '%s' in:\n%s", words, text)
+
+START_TEST(variables_are_summed_over_shards)
+{
+    struct answer answers[] = {
+        answer_of(0, "{\"variable\": [{\"job\": \"train\", \"name\": \"w\", \"dims\": [64, 10], \"blocks\": 2,"
+                     " \"bytes\": 2048, \"version_min\": 5, \"version_max\": 6, \"pushes\": 10, \"pushed_bytes\": 1024,"
+                     " \"pulls\": 3, \"pulled_bytes\": 512, \"refused\": 1, \"optimizer\": \"adam\"}]}"),
+        answer_of(1, "{\"variable\": [{\"job\": \"train\", \"name\": \"b\", \"blocks\": 1, \"bytes\": 100,"
+                     " \"optimizer\": \"sgd\"},"
+                     " {\"job\": \"train\", \"name\": \"w\", \"dims\": [64, 10], \"blocks\": 1, \"bytes\": 1024,"
+                     " \"version_min\": 7, \"version_max\": 7, \"pushes\": 9, \"pushed_bytes\": 1024, \"pulls\": 3,"
+                     " \"pulled_bytes\": 512, \"dropped\": 2, \"optimizer\": \"adam\"}]}")};
+    char *text = shown(VIEW_VARIABLES, answers, 2, false);
+
+    ck_assert_line(text, "train b scalar sgd all 1 100 B 0 0 0 B 0 0 B 0 0");
+    ck_assert_line(text, "train w 64x10 adam all 3 3.00 KiB 5-7 19 2.00 KiB 6 1.00 KiB 1 2");
+    ck_assert_line(text, "0 2 2.00 KiB 5-6 10 1.00 KiB 3 512 B 1 0");
+    ck_assert_line(text, "total all 4 3.10 KiB 19 2.00 KiB 6 1.00 KiB 1 2");
+    ck_assert_line(text, "1 2 1.10 KiB 9 1.00 KiB 3 512 B 0 2");
+    free(text);
+}
+END_TEST
+
+START_TEST(status_says_which_shards_were_not_reached)
+{
+    struct answer answers[] = {
+        answer_of(0, "{\"status\": {\"cluster\": \"lab\", \"shards\": 2, \"uptime_ms\": 187000, \"pid\": 77,"
+                     " \"workers\": 3, \"variables\": 4, \"blocks\": 9, \"data_bytes\": 1048576,"
+                     " \"store_bytes\": 2097152, \"store_bytes_max\": 1073741824, \"in_flight_bytes_max\": 1024,"
+                     " \"connections\": 5, \"version\": \"0.1.0\"}}"),
+        answer_lost(1)};
+    char *text = shown(VIEW_STATUS, answers, 2, false);
+
+    ck_assert_line(text, "0 a:1 serving 3m 07s 77 3 4 9 1.00 MiB 2.00 MiB of 1.00 GiB 0 B of 1.00 KiB 5 lab 0.1.0");
+    ck_assert_line(text, "1 c:3 not reached");
+    ck_assert_line(text, "not reached: shard 1 at c:3: connection refused");
+    ck_assert_ptr_null(strstr(text, "warning"));
+    free(text);
+}
+END_TEST
+
+START_TEST(status_warns_of_a_list_in_the_wrong_order)
+{
+    struct answer answers[] = {answer_of(0, "{\"status\": {\"cluster\": \"lab\", \"shard\": 1, \"shards\": 2}}"),
+                               answer_of(1, "{\"status\": {\"cluster\": \"other\", \"shard\": 1, \"shards\": 2}}")};
+    char *text = shown(VIEW_STATUS, answers, 2, false);
+
+    ck_assert_line(text, "warning: a:1 says that it is shard 1 of 2, but is listed as shard 0 of 2");
+    ck_assert_line(text, "warning: b:2 belongs to cluster \"other\", the first shard to \"lab\"");
+    free(text);
+}
+END_TEST
+
+START_TEST(stats_show_counters_and_ages)
+{
+    struct answer answers[] = {
+        answer_of(0,
+                  "{\"stats\": {\"pushes_applied\": 1500, \"pushed_bytes\": 1024, \"age\": {\"count\": [30, 0, 10]}}}"),
+        answer_of(1, "{\"stats\": {\"pushes_applied\": 500, \"age\": {\"count\": [0, 0, 0, 0]}}}")};
+    char *text = shown(VIEW_STATS, answers, 2, false);
+
+    ck_assert_line(text, "COUNTER ALL SHARD 0 SHARD 1");
+    ck_assert_line(text, "pushes applied 2,000 1,500 500");
+    ck_assert_line(text, "bytes pushed 1.00 KiB 1.00 KiB 0 B");
+    ck_assert_line(text, "0 30 75.0 % ########################################");
+    ck_assert_line(text, "1 0 0.0 %");
+    ck_assert_line(text, "2-3 10 25.0 % #############");
+    ck_assert_ptr_null(strstr(text, "4-7"));
+    free(text);
+}
+END_TEST
+
+START_TEST(blocked_says_who_waits_for_whom)
+{
+    struct answer answers[] = {
+        answer_of(0, "{\"blocked\": [{\"job\": \"train\", \"task\": 2, \"what\": \"pull\", \"clock\": 17,"
+                     " \"waited_ms\": 2100, \"on_task\": [0, 3], \"on_clock\": 15, \"variable\": \"w\"},"
+                     " {\"job\": \"train\", \"task\": 1, \"what\": \"barrier end\", \"clock\": 4, \"on_task\": [2]}]}"),
+        answer_of(1, "{}")};
+    char *text = shown(VIEW_BLOCKED, answers, 2, false);
+
+    ck_assert_line(text, "train 2 pull 17 workers 0, 3 15 2.1 s 0 w");
+    ck_assert_line(text, "train 1 barrier end 4 worker 2 - 0.0 s 0 -");
+    ck_assert(strstr(text, "barrier") < strstr(text, "pull"));
+    free(text);
+    answers[0] = answer_of(0, "{}");
+    answers[1] = answer_of(1, "{}");
+    text = shown(VIEW_BLOCKED, answers, 2, false);
+    ck_assert_str_eq(text, "nobody waits\n");
+    free(text);
+}
+END_TEST
+
+START_TEST(workers_are_grouped_by_job_and_task)
+{
+    struct answer answers[] = {
+        answer_of(0,
+                  "{\"worker\": [{\"job\": \"b\", \"task\": 0, \"connected\": true, \"clock\": 1200, \"last_seq\": 9,"
+                  " \"lease_ms\": 300000, \"agent\": \"host 12\"},"
+                  " {\"job\": \"a\", \"task\": 1, \"lapsed\": true}]}"),
+        answer_of(1, "{\"worker\": [{\"job\": \"b\", \"task\": 0, \"clock\": 1199}]}")};
+    char *text = shown(VIEW_WORKERS, answers, 2, false);
+
+    ck_assert_line(text, "a 1 0 lapsed 0 0 0 0.0 s 0.0 s");
+    ck_assert_line(text, "b 0 0 live 1,200 9 0 0.0 s 5m 00s host 12");
+    ck_assert_line(text, "1 away 1,199 0 0 0.0 s 0.0 s");
+    free(text);
+}
+END_TEST
+
+START_TEST(ping_gives_least_median_and_most)
+{
+    double odd[] = {30, 10, 1234}, even[] = {4, 1, 3, 2};
+    struct answer answers[] = {{.shard = 0, .address = "a:1", .reached = true, .pings = odd, .pings_len = 3},
+                               {.shard = 1, .address = "b:2", .reached = true, .pings = even, .pings_len = 4},
+                               answer_lost(2)};
+    char *text = shown(VIEW_PING, answers, 3, false);
+
+    ck_assert_line(text, "0 a:1 3 10.0 us 30.0 us 1.23 ms");
+    ck_assert_line(text, "1 b:2 4 1.0 us 2.5 us 4.0 us");
+    ck_assert_line(text, "2 c:3 0");
+    free(text);
+}
+END_TEST
+
+START_TEST(json_is_one_document_with_everything)
+{
+    double trips[] = {3, 1, 2};
+    struct answer answers[] = {answer_of(0, "{\"status\": {\"pid\": 9007199254740993}}"),
+                               answer_lost(1),
+                               {.shard = 2, .address = "d:4", .reached = true, .pings = trips, .pings_len = 3}};
+    char *text = shown(VIEW_STATUS, answers, 3, true);
+    json_t *root = report(text), *shards = json_object_get(root, "shards");
+
+    ck_assert_str_eq(json_string_value(json_object_get(root, "command")), "status");
+    ck_assert_int_eq(json_integer_value(json_object_get(root, "not_reached")), 1);
+    ck_assert_uint_eq(json_array_size(shards), 3);
+    ck_assert_int_eq(json_integer_value(json_object_get(
+                         json_object_get(json_object_get(json_array_get(shards, 0), "report"), "status"), "pid")),
+                     INT64_C(9007199254740993));
+    ck_assert_str_eq(json_string_value(json_object_get(json_object_get(json_array_get(shards, 1), "error"), "code")),
+                     "UNREACHABLE");
+    ck_assert(json_real_value(json_object_get(json_object_get(json_array_get(shards, 2), "ping"), "median_us")) == 2.0);
+    json_decref(root);
+    free(text);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *s = suite_create("view");
+    TCase *t = tcase_create("view");
+
+    tcase_add_test(t, bytes_are_read_in_three_digits);
+    tcase_add_test(t, counts_and_times_are_read_at_a_glance);
+    tcase_add_test(t, columns_are_as_wide_as_their_widest_cell);
+    tcase_add_test(t, variables_are_summed_over_shards);
+    tcase_add_test(t, status_says_which_shards_were_not_reached);
+    tcase_add_test(t, status_warns_of_a_list_in_the_wrong_order);
+    tcase_add_test(t, stats_show_counters_and_ages);
+    tcase_add_test(t, blocked_says_who_waits_for_whom);
+    tcase_add_test(t, workers_are_grouped_by_job_and_task);
+    tcase_add_test(t, ping_gives_least_median_and_most);
+    tcase_add_test(t, json_is_one_document_with_everything);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+CHECK_MAIN(make_suite)
