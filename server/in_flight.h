@@ -1,0 +1,54 @@
+/* The cap on messages in memory: how many bytes each connection and all together hold, and who waits for room. Pure.
+ *
+ * Counted are payloads that are being read (from the moment their frame's header says how long they are) and answers
+ * that wait to be sent. A payload that does not fit is not read until others have gone: its connection is paused and
+ * waits its turn, so memory does not grow and nobody is turned away. One payload is let in even past the cap when no
+ * other is being read, so that answers that nobody fetches cannot stop everything.
+ *
+ *     if (!in_flight_admit(&all, &mine, len)) pause reading;     // at the frame's metadata
+ *     in_flight_leave(&all, &mine, len)                          // the frame was dealt with
+ *     while ((next = in_flight_next(&all)) != NULL) resume(next) // room may have come
+ */
+#ifndef SERVER_IN_FLIGHT_H
+#define SERVER_IN_FLIGHT_H
+
+#include "common/base.h"
+
+/* One connection's part; zeroed at first. */
+struct in_flight_part {
+    uint64_t incoming, outgoing; /* bytes */
+    uint64_t wanted;             /* of the payload that waits for room; 0: none does */
+    struct in_flight_part *next; /* in the queue of those who wait */
+};
+
+struct in_flight {
+    uint64_t max, part_max;
+    uint64_t incoming, outgoing;
+    struct in_flight_part *first, **end;
+};
+
+void in_flight_init(struct in_flight *f, uint64_t max, uint64_t part_max);
+
+/* A payload of len bytes comes in. False: it must wait, and is queued; in_flight_next() will name it. */
+bool in_flight_admit(struct in_flight *f, struct in_flight_part *p, uint64_t len);
+
+/* A payload that was admitted is dealt with. */
+void in_flight_leave(struct in_flight *f, struct in_flight_part *p, uint64_t len);
+
+/* The next one that waited and is admitted now, or NULL. */
+struct in_flight_part *in_flight_next(struct in_flight *f);
+
+/* Answers queued and sent. */
+void in_flight_queue(struct in_flight *f, struct in_flight_part *p, uint64_t len);
+void in_flight_sent(struct in_flight *f, struct in_flight_part *p, uint64_t len);
+
+/* True while this connection should not be read because of answers that it does not fetch: it holds more than its own
+ * cap, or the whole is past its cap and this one holds more than a sixteenth of its own. */
+bool in_flight_stuffed(const struct in_flight *f, const struct in_flight_part *p);
+
+/* The connection is gone: what it was reading no longer counts (its answers end one by one with in_flight_sent()). */
+void in_flight_forget(struct in_flight *f, struct in_flight_part *p);
+
+uint64_t in_flight_bytes(const struct in_flight *f);
+
+#endif

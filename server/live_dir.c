@@ -1,0 +1,175 @@
+/* The file "boot": the kernel's id of the boot, then "open" or "synced". It is replaced by renaming, never written in
+ * place, so that it is always one or the other. */
+#include "live_dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BOOT_ID      "/proc/sys/kernel/random/boot_id"
+#define BOOT_ID_SIZE 64
+
+/* ---- Where ---- */
+
+/* A directory of our own, made when missing. */
+static enum ps_err
+own_dir(const char *path, struct ps_error *e)
+{
+    struct stat st;
+
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return ps_fail(e, PS_ERR_IO, "cannot create %s: %s", path, strerror(errno));
+    if (lstat(path, &st) < 0)
+        return ps_fail(e, PS_ERR_IO, "cannot look at %s: %s", path, strerror(errno));
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) != 0)
+        return ps_fail(e, PS_ERR_IO, "%s is not a directory that only this user can write; use --live-dir", path);
+    return PS_OK;
+}
+
+/* The cluster's name as part of a file name: what could leave the directory, or hide, becomes '_'. */
+static void
+file_name(const char *cluster, char *out, size_t size)
+{
+    size_t n = 0;
+
+    for (; cluster[n] != '\0' && n + 1 < size; n++)
+        out[n] = cluster[n] == '/' || (n == 0 && cluster[n] == '.') ? '_' : cluster[n];
+    out[n] = '\0';
+}
+
+enum ps_err
+live_dir_default(const char *cluster, uint64_t shard, char *out, size_t size, struct ps_error *e)
+{
+    const char *runtime = getenv("RUNTIME_DIRECTORY");
+    char name[128], parent[64];
+    enum ps_err err;
+
+    if (runtime != NULL && *runtime != '\0') { /* systemd separates several with colons: ours is the first */
+        snprintf(out, size, "%.*s/live", (int)strcspn(runtime, ":"), runtime);
+        return PS_OK;
+    }
+    snprintf(parent, sizeof parent, "/dev/shm/psd-%lu", (unsigned long)geteuid());
+    if ((err = own_dir(parent, e)) != PS_OK)
+        return err;
+    file_name(cluster, name, sizeof name);
+    snprintf(out, size, "%s/%s-%" PRIu64, parent, name, shard);
+    return PS_OK;
+}
+
+/* ---- Whether to believe it ---- */
+
+static bool
+read_word_file(const char *path, char *out, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n;
+
+    if (fd < 0)
+        return false;
+    n = read(fd, out, size - 1);
+    close(fd);
+    if (n < 0)
+        return false;
+    out[n] = '\0';
+    return true;
+}
+
+static bool
+boot_now(char out[BOOT_ID_SIZE])
+{
+    if (!read_word_file(BOOT_ID, out, BOOT_ID_SIZE))
+        return false;
+    out[strcspn(out, "\n")] = '\0';
+    return true;
+}
+
+static bool
+believable(const char *dir)
+{
+    char path[PATH_MAX], now[BOOT_ID_SIZE], was[2 * BOOT_ID_SIZE], *state;
+
+    snprintf(path, sizeof path, "%s/boot", dir);
+    if (!read_word_file(path, was, sizeof was) || !boot_now(now))
+        return true; /* there is nothing yet, or nothing to compare with */
+    state = strchr(was, ' ');
+    if (state == NULL)
+        return false;
+    *state++ = '\0';
+    return strcmp(was, now) == 0 || strncmp(state, "synced", 6) == 0;
+}
+
+static enum ps_err
+discard_all(const char *dir, struct ps_error *e)
+{
+    static const char *const names[] = {"data.mdb", "lock.mdb", "boot"};
+    char path[PATH_MAX];
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        if (unlink(path) < 0 && errno != ENOENT)
+            return ps_fail(e, PS_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
+    }
+    return PS_OK;
+}
+
+enum ps_err
+live_dir_check(const char *dir, bool discard, bool *discarded, struct ps_error *e)
+{
+    *discarded = false;
+    if (believable(dir))
+        return PS_OK;
+    if (!discard)
+        return ps_fail(e, PS_ERR_IO,
+                       "the live directory %s was left unsynced by another boot of this machine, so its data cannot be "
+                       "trusted; --discard-stale starts empty",
+                       dir);
+    *discarded = true;
+    return discard_all(dir, e);
+}
+
+static bool
+write_whole(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    size_t len = strlen(text);
+    bool ok;
+
+    if (fd < 0)
+        return false;
+    ok = write(fd, text, len) == (ssize_t)len && fsync(fd) == 0;
+    return close(fd) == 0 && ok;
+}
+
+static bool
+sync_dir(const char *dir)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool ok = fd >= 0 && fsync(fd) == 0;
+
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+enum ps_err
+live_dir_mark(const char *dir, bool clean, struct ps_error *e)
+{
+    char path[PATH_MAX], fresh[PATH_MAX], boot[BOOT_ID_SIZE], text[2 * BOOT_ID_SIZE], was[2 * BOOT_ID_SIZE];
+
+    if (!boot_now(boot))
+        return PS_OK; /* no such kernel file here: nothing can be promised or compared */
+    snprintf(path, sizeof path, "%s/boot", dir);
+    snprintf(fresh, sizeof fresh, "%s/boot.new", dir);
+    snprintf(text, sizeof text, "%s %s\n", boot, clean ? "synced" : "open");
+    if (read_word_file(path, was, sizeof was) && strcmp(was, text) == 0)
+        return PS_OK; /* so that a restart needs no space on a full filesystem */
+    if (!write_whole(fresh, text) || rename(fresh, path) < 0 || !sync_dir(dir))
+        return ps_fail(e, PS_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    return PS_OK;
+}

@@ -1,0 +1,23 @@
+/* The live directory around its environment: where it is when nobody says, and whether what lies in it may be believed.
+ *
+ * The environment is written without syncs, so what it holds is whole only in the boot of the machine that wrote it (or
+ * after a clean stop that synced it). A file "boot" in the directory says which boot that was. */
+#ifndef SERVER_LIVE_DIR_H
+#define SERVER_LIVE_DIR_H
+
+#include "common/base.h"
+#include "ps_err.h"
+
+/* $RUNTIME_DIRECTORY/live, else /dev/shm/psd-UID/CLUSTER-SHARD; parents are made (0700, and must be ours: /dev/shm is
+ * everybody's). PS_ERR_IO. */
+enum ps_err live_dir_default(const char *cluster, uint64_t shard, char *out, size_t size,
+                             struct ps_error *e) PS_MUST_USE;
+
+/* Before the environment is opened: refuse what another boot left unsynced, or empty it when `discard`
+ * (*discarded says that it was). PS_ERR_IO. A directory that does not exist is fine. */
+enum ps_err live_dir_check(const char *dir, bool discard, bool *discarded, struct ps_error *e) PS_MUST_USE;
+
+/* After it is opened, clean = false: this boot writes here. After the last sync, clean = true. */
+enum ps_err live_dir_mark(const char *dir, bool clean, struct ps_error *e) PS_MUST_USE;
+
+#endif

@@ -1,0 +1,65 @@
+/* psd's options: one table drives the command line, the configuration file, --help and validation.
+ *
+ * A value comes from the first of: command line, configuration file, TF_CONFIG (--listen, --shard, --shards only, see
+ * options_apply_tf_config()), default. Both --name VALUE and --name=VALUE are understood; in the file a line is
+ * "name = value", '#' starts a comment. Sizes take KiB, MiB, GiB, TiB (or K, M, G, T); times take us, ms, s, m, h. */
+#ifndef SERVER_OPTIONS_H
+#define SERVER_OPTIONS_H
+
+#include <stdio.h>
+
+#include "common/base.h"
+#include "log.h"
+#include "ps_err.h"
+
+enum option_source { FROM_DEFAULT, FROM_TF_CONFIG, FROM_FILE, FROM_ARGS };
+
+#define OPTIONS_MAX 32
+
+struct options {
+    const char *listen; /* addresses, separated by commas */
+    const char *advertise;
+    const char *unix_path;
+    const char *cluster;
+    const char *live_dir; /* NULL: see live_dir_default() */
+    const char *tcp_congestion;
+    const char *ready_file;
+    const char *config;
+    uint64_t unix_mode;
+    uint64_t shard, shards;
+    uint64_t memory; /* bytes; 0: 80 % of what is free */
+    uint64_t in_flight, in_flight_connection, gather_memory;
+    uint64_t connections_max;
+    uint64_t grace_ms;
+    uint64_t spin_us;
+    uint64_t ready_fd; /* 0: none */
+    uint64_t log_level;
+    bool discard_stale, check, version, help;
+
+    /* private */
+    char *text[OPTIONS_MAX]; /* values as they were written; the strings above point to them */
+    enum option_source source[OPTIONS_MAX];
+};
+
+/* Parse the command line and the configuration file that it names. PS_ERR_CONFIG: the sentence names the option, or
+ * file:line. Ended by options_finish(), also after a failure. */
+enum ps_err options_parse(struct options *o, int argc, char *const *argv, struct ps_error *e) PS_MUST_USE;
+void options_finish(struct options *o); /* accepts a zeroed one */
+
+/* When TF_CONFIG's text is given and none of --listen, --unix, --shard and --shards was: this process is the ps that
+ * its task says. PS_ERR_CONFIG. */
+enum ps_err options_apply_tf_config(struct options *o, const char *text, struct ps_error *e) PS_MUST_USE;
+
+/* Checks that need several options. Called by options_parse(). */
+enum ps_err options_check(const struct options *o, struct ps_error *e) PS_MUST_USE;
+
+void options_help(FILE *out);
+
+/* Visit what differs between two. reloadable: SIGHUP may take it from the new one. Texts are for people. */
+typedef void (*options_visit)(void *arg, const char *name, bool reloadable, const char *was, const char *is);
+void options_compare(const struct options *was, const struct options *is, options_visit visit, void *arg);
+
+/* Take over what is reloadable. */
+void options_reload(struct options *o, const struct options *from);
+
+#endif

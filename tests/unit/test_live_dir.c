@@ -1,0 +1,162 @@
+#include "server/live_dir.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "check_main.h"
+
+static char dir[64];
+static struct ps_error e;
+static bool discarded;
+
+#define OK(call) ck_assert_msg((call) == PS_OK, "%s", e.text)
+
+static void
+path_of(const char *name, char *out)
+{
+    snprintf(out, PATH_MAX, "%s/%s", dir, name);
+}
+
+static void
+setup(void)
+{
+    snprintf(dir, sizeof dir, "/tmp/psd-live-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static void
+teardown(void)
+{
+    static const char *const names[] = {"boot", "boot.new", "data.mdb", "lock.mdb", "other"};
+    char path[PATH_MAX];
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        path_of(names[i], path);
+        unlink(path);
+    }
+    ck_assert_int_eq(rmdir(dir), 0);
+}
+
+static void
+put(const char *name, const char *text)
+{
+    char path[PATH_MAX];
+    int fd;
+
+    path_of(name, path);
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+}
+
+static bool
+there(const char *name)
+{
+    char path[PATH_MAX];
+
+    path_of(name, path);
+    return access(path, F_OK) == 0;
+}
+
+START_TEST(directory_of_this_boot_is_believed)
+{
+    OK(live_dir_check(dir, false, &discarded, &e)); /* empty */
+    OK(live_dir_mark(dir, false, &e));
+    OK(live_dir_check(dir, false, &discarded, &e)); /* after a kill -9, say */
+    ck_assert(!discarded);
+    OK(live_dir_mark(dir, true, &e));
+    OK(live_dir_check(dir, false, &discarded, &e));
+}
+END_TEST
+
+START_TEST(unsynced_data_of_another_boot_is_refused)
+{
+    put("boot", "11111111-2222-3333-4444-555555555555 open\n");
+    put("data.mdb", "data");
+    ck_assert_int_eq(live_dir_check(dir, false, &discarded, &e), PS_ERR_IO);
+    ck_assert_ptr_nonnull(strstr(e.text, dir));
+    ck_assert_ptr_nonnull(strstr(e.text, "--discard-stale"));
+    ck_assert(there("data.mdb"));
+}
+END_TEST
+
+START_TEST(synced_data_of_another_boot_is_believed)
+{
+    put("boot", "11111111-2222-3333-4444-555555555555 synced\n");
+    OK(live_dir_check(dir, false, &discarded, &e));
+    ck_assert(!discarded);
+}
+END_TEST
+
+START_TEST(damaged_boot_file_is_not_believed)
+{
+    put("boot", "garbage");
+    ck_assert_int_eq(live_dir_check(dir, false, &discarded, &e), PS_ERR_IO);
+}
+END_TEST
+
+START_TEST(discard_removes_the_data_and_nothing_else)
+{
+    put("boot", "11111111-2222-3333-4444-555555555555 open\n");
+    put("data.mdb", "data");
+    put("lock.mdb", "lock");
+    put("other", "mine");
+    OK(live_dir_check(dir, true, &discarded, &e));
+    ck_assert(discarded);
+    ck_assert(!there("data.mdb") && !there("lock.mdb") && !there("boot") && there("other"));
+    OK(live_dir_mark(dir, false, &e));
+    OK(live_dir_check(dir, true, &discarded, &e)); /* of this boot: kept */
+    ck_assert(!discarded);
+}
+END_TEST
+
+START_TEST(systemd_says_where)
+{
+    char path[PATH_MAX];
+
+    setenv("RUNTIME_DIRECTORY", "/run/psd:/run/other", 1);
+    OK(live_dir_default("blue", 3, path, sizeof path, &e));
+    ck_assert_str_eq(path, "/run/psd/live");
+}
+END_TEST
+
+START_TEST(otherwise_it_is_private_and_named_after_cluster_and_shard)
+{
+    char path[PATH_MAX], want[PATH_MAX], *end;
+    struct stat st;
+
+    unsetenv("RUNTIME_DIRECTORY");
+    snprintf(want, sizeof want, "/dev/shm/psd-%lu/__blue-3", (unsigned long)geteuid());
+    OK(live_dir_default("./blue", 3, path, sizeof path, &e));
+    ck_assert_str_eq(path, want);
+    end = strrchr(path, '/');
+    *end = '\0';
+    ck_assert_int_eq(lstat(path, &st), 0);
+    ck_assert_uint_eq(st.st_mode & 0777, 0700);
+    rmdir(path); /* unless a psd of this user is there */
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("live_dir");
+    TCase *tc = tcase_create("live_dir");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, directory_of_this_boot_is_believed);
+    tcase_add_test(tc, unsynced_data_of_another_boot_is_refused);
+    tcase_add_test(tc, synced_data_of_another_boot_is_believed);
+    tcase_add_test(tc, damaged_boot_file_is_not_believed);
+    tcase_add_test(tc, discard_removes_the_data_and_nothing_else);
+    tcase_add_test(tc, systemd_says_where);
+    tcase_add_test(tc, otherwise_it_is_private_and_named_after_cluster_and_shard);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
