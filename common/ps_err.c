@@ -38,18 +38,17 @@ ps_err_name(enum ps_err err)
     }
 }
 
-enum ps_err
-ps_fail(struct ps_error *e, enum ps_err code, const char *format, ...)
+void
+ps_error_set(struct ps_error *e, enum ps_err code, const char *format, ...)
 {
     va_list args;
 
     ps_assert(code != PS_OK);
     if (e == NULL)
-        return code;
+        return;
     e->code = code;
     e->peer[0] = '\0';
     va_start(args, format);
     vsnprintf(e->text, sizeof e->text, format, args);
     va_end(args);
-    return code;
 }

@@ -78,8 +78,17 @@ struct ps_error {
     char peer[PS_ERROR_PEER_MAX]; /* "shard 1 at 127.0.0.1:4000", "worker 2", or "" */
 };
 
-/* Fill *e (may be NULL) and return code, so that a failure reads `return ps_fail(e, PS_ERR_SHAPE, "...")`. */
-PS_API enum ps_err ps_fail(struct ps_error *e, enum ps_err code, const char *format, ...) PS_PRINTF(3, 4);
+/* Fill *e (may be NULL) with a code and a formatted sentence; the peer becomes "". Any thread. */
+PS_API void ps_error_set(struct ps_error *e, enum ps_err code, const char *format, ...) PS_PRINTF(3, 4);
+
+/* The same, with the code as its value, so that a failure reads `return ps_fail(e, PS_ERR_SHAPE, "...")`. Inline, so
+ * that the compiler sees that it is a failure. */
+#define ps_fail(e, code, ...) (ps_error_set((e), (code), __VA_ARGS__), ps_fail_code(code))
+static inline enum ps_err
+ps_fail_code(enum ps_err code)
+{
+    return code;
+}
 
 #ifdef __cplusplus
 }
