@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,17 +58,35 @@ ask_ping(const struct question *q, ps_client *client, struct answer *a)
     return err;
 }
 
+/* To its client every shard is shard 0; people know it by its place in the list. */
+static void
+ask_rename(const struct answer *a, char *text, size_t size)
+{
+    char *at = strstr(text, "shard 0 at "), rest[PS_ERROR_TEXT_MAX];
+    size_t used;
+
+    if (at == NULL)
+        return;
+    used = (size_t)(at - text);
+    snprintf(rest, sizeof rest, "%s", at + strlen("shard 0"));
+    snprintf(at, size - used, "shard %u%s", a->shard, rest);
+}
+
 static void
 ask_shard(const struct question *q, struct answer *a)
 {
     ps_client *client;
     enum ps_err err;
 
-    if (ask_open(a, q->timeout_ms, &client, &a->error) != PS_OK)
-        return;
-    err = q->ping ? ask_ping(q, client, a) : ask_query(q, client, a);
+    if ((err = ask_open(a, q->timeout_ms, &client, &a->error)) == PS_OK) {
+        err = q->ping ? ask_ping(q, client, a) : ask_query(q, client, a);
+        ps_client_close(client);
+    }
     a->reached = err == PS_OK;
-    ps_client_close(client);
+    if (err != PS_OK) {
+        ask_rename(a, a->error.text, sizeof a->error.text);
+        ask_rename(a, a->error.peer, sizeof a->error.peer);
+    }
 }
 
 static void *

@@ -123,31 +123,42 @@ table_at(const struct table *t, size_t row, size_t column)
     return cell != NULL ? cell : "";
 }
 
+/* One line of cells; nothing is printed after the last that is not empty. */
 static void
-table_print_cell(const struct table *t, size_t column, const char *text, size_t width, FILE *out)
+table_print_row(const struct table *t, const char *const cells[], const size_t width[], FILE *out)
 {
-    int pad = (int)(width - table_width(text));
-    bool last = column + 1 == t->columns;
+    size_t used = t->columns;
 
-    if (t->right[column])
-        fprintf(out, "%*s%s%s", pad, "", text, last ? "\n" : "  ");
-    else
-        fprintf(out, "%s%*s%s", text, last ? 0 : pad, "", last ? "\n" : "  ");
+    while (used > 0 && cells[used - 1][0] == '\0')
+        used--;
+    for (size_t c = 0; c < used; c++) {
+        int pad = (int)(width[c] - table_width(cells[c]));
+        bool last = c + 1 == used;
+
+        if (t->right[c])
+            fprintf(out, "%*s%s%s", pad, "", cells[c], last ? "" : "  ");
+        else
+            fprintf(out, "%s%*s", cells[c], last ? 0 : pad + 2, "");
+    }
+    fputc('\n', out);
 }
 
 void
 table_print(const struct table *t, FILE *out)
 {
+    const char *cells[TABLE_COLUMNS_MAX];
     size_t width[TABLE_COLUMNS_MAX];
 
     for (size_t c = 0; c < t->columns; c++) {
         width[c] = table_width(t->headings[c]);
         for (size_t r = 0; r < t->rows; r++)
             width[c] = MAX(width[c], table_width(table_at(t, r, c)));
+        cells[c] = t->headings[c];
     }
-    for (size_t c = 0; c < t->columns; c++)
-        table_print_cell(t, c, t->headings[c], width[c], out);
-    for (size_t r = 0; r < t->rows; r++)
+    table_print_row(t, cells, width, out);
+    for (size_t r = 0; r < t->rows; r++) {
         for (size_t c = 0; c < t->columns; c++)
-            table_print_cell(t, c, table_at(t, r, c), width[c], out);
+            cells[c] = table_at(t, r, c);
+        table_print_row(t, cells, width, out);
+    }
 }

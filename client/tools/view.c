@@ -176,8 +176,6 @@ status_row(struct table *t, const struct answer *a)
     cell_of(t, number(s, "store_bytes"), number(s, "store_bytes_max"));
     cell_of(t, number(s, "in_flight_bytes"), number(s, "in_flight_bytes_max"));
     cell_count(t, number(s, "connections"));
-    table_cell(t, "%s", text(s, "cluster"));
-    table_cell(t, "%s", text(s, "version"));
 }
 
 /* What can be added up over shards; workers and variables are seen by each of them. */
@@ -222,25 +220,34 @@ status_warn(const struct answer *a, uint32_t n, const char *cluster, FILE *out)
                 text(s, "cluster"), cluster);
 }
 
+/* The first that answered; NULL: none. */
+static const json_t *
+status_first(const struct answer *answers, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (answers[i].reached)
+            return json_object_get(answers[i].report, "status");
+    return NULL;
+}
+
 static void
 print_status(const struct answer *answers, uint32_t n, FILE *out)
 {
     struct table *t = table_new("SHARD>", "ADDRESS", "STATE", "UP FOR>", "PID>", "WORKERS>", "VARIABLES>", "BLOCKS>",
-                                "DATA>", "MEMORY>", "IN FLIGHT>", "CONNECTIONS>", "CLUSTER", "VERSION", NULL);
-    const char *cluster = NULL;
+                                "DATA>", "MEMORY>", "IN FLIGHT>", "CONNECTIONS>", NULL);
+    const json_t *first = status_first(answers, n);
 
+    if (first != NULL)
+        fprintf(out, "cluster \"%s\" of %" PRIu64 " shard%s, psd %s\n\n", text(first, "cluster"),
+                number(first, "shards"), number(first, "shards") == 1 ? "" : "s", text(first, "version"));
     for (uint32_t i = 0; i < n; i++)
         status_row(t, &answers[i]);
     if (n > 1)
         status_total(t, answers, n);
     print_and_free(t, out);
-    for (uint32_t i = 0; i < n; i++) {
-        if (!answers[i].reached)
-            continue;
-        if (cluster == NULL)
-            cluster = text(json_object_get(answers[i].report, "status"), "cluster");
-        status_warn(&answers[i], n, cluster, out);
-    }
+    for (uint32_t i = 0; i < n; i++)
+        if (answers[i].reached)
+            status_warn(&answers[i], n, text(first, "cluster"), out);
 }
 
 /* ---- variables ---- */

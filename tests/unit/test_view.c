@@ -68,7 +68,7 @@ START_TEST(columns_are_as_wide_as_their_widest_cell)
     ck_assert_uint_eq(table_rows(t), 2);
     ck_assert_str_eq(text, "  N  NAME      X\n"
                            "  7  gr\xc3\xbc\xc3\x9f\x65   1.5\n"
-                           "123  a?[2Jb     \n");
+                           "123  a?[2Jb\n");
     table_free(t);
     free(text);
 }
@@ -172,7 +172,8 @@ START_TEST(status_says_which_shards_were_not_reached)
         answer_lost(1)};
     char *text = shown(VIEW_STATUS, answers, 2, false);
 
-    ck_assert_line(text, "0 a:1 serving 3m 07s 77 3 4 9 1.00 MiB 2.00 MiB of 1.00 GiB 0 B of 1.00 KiB 5 lab 0.1.0");
+    ck_assert_line(text, "0 a:1 serving 3m 07s 77 3 4 9 1.00 MiB 2.00 MiB of 1.00 GiB 0 B of 1.00 KiB 5");
+    ck_assert_line(text, "cluster \"lab\" of 2 shards, psd 0.1.0");
     ck_assert_line(text, "1 c:3 not reached");
     ck_assert_line(text, "not reached: shard 1 at c:3: connection refused");
     ck_assert_ptr_null(strstr(text, "warning"));
