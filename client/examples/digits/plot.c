@@ -2,6 +2,7 @@
  * preference for dark turns around. Long series are thinned to what the width can show. */
 #include "plot.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <float.h>
 #include <math.h>
@@ -129,7 +130,7 @@ log_ticks(double low, double high, size_t max, double *ticks)
 size_t
 plot_ticks(double low, double high, bool log, size_t max, double *ticks)
 {
-    ps_assert(low < high && max >= 2 && (!log || low > 0));
+    assert(low < high && max >= 2 && (!log || low > 0));
     return log ? log_ticks(low, high, max, ticks) : linear_ticks(low, high, max, ticks);
 }
 
