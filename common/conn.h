@@ -1,16 +1,27 @@
 /* A connection that carries frames over a libuv stream (TCP or Unix socket). Glue, shared by psd and libpsclient.
  *
+ *     conn_pool_init(&pool, loop);                        // once per loop
+ *     conn_init(&c, &pool, is_pipe, &events, arg);        // then accept or connect on c.u
+ *     conn_start(&c, congestion);                         // frames come in through events
+ *     conn_send(&c, &out, later);                         // frames go out; out.done() tells
+ *     conn_close(&c, closed);  or  conn_finish(&c, closed);
+ *     conn_pool_finish(&pool);                            // when all are closed; then run the loop once more
+ *
  * Reading: bytes go where the frame reader wants them: a large payload straight into its final buffer, the rest through
  * one scratch buffer per loop. Writing: a queue of outgoing frames, sent in order; several small ones share a system
  * call.
  *
  * The writing of one frame:
  *
- *     OUT_QUEUED ──first in line: prepare()──► OUT_READY ──all bytes taken by the kernel──► done(PS_OK)
- *         │                                      │ socket full, borrowed: uv_write of the rest
- *         │                                      │ socket full, pinned: copy a little, uv_write that, go on in its
- *         │                                      │   callback; after CONN_PIN_MS copy what is left and release()
+ *     OUT_QUEUED ──first in line: prepare()──► OUT_READY ──all bytes were taken──► done(PS_OK)
+ *         │                                      │ socket full: copy a little, uv_write that, go on in its callback
+ *         │                                      │ pinned and ready for CONN_PIN_MS: copy what is left and release()
  *         └── connection closed ─────────────────┴──► done(PS_ERR_CLOSED)
+ *
+ * uv_write cannot be taken back, so it never gets the sender's memory: whatever is queued may be dropped at any time.
+ *
+ * Callbacks come from the loop or from within conn_send(), conn_flush() and conn_start(); any of them may call anything
+ * here, conn_close() included. A conn's memory is its owner's and is free when closed() was called.
  *
  * Everything runs on the loop's thread. */
 #ifndef COMMON_CONN_H
@@ -20,27 +31,43 @@
 
 #include "address.h"
 #include "base.h"
+#include "buffer_pool.h"
 #include "frame.h"
 #include "ps_err.h"
 
-#define CONN_PIN_MS  10
-#define CONN_SCRATCH (64 * KIB)
+#define CONN_PIN_MS      10         /* a read transaction is held no longer than this for one frame */
+#define CONN_SCRATCH     (64 * KIB) /* bytes read at once when no large payload is expected */
+#define CONN_COPY        (16 * KIB) /* "a little" */
+#define CONN_BATCH_BYTES (64 * KIB) /* frames are put into one system call up to here */
+#define CONN_TURN_BYTES  (8 * MIB)  /* written at once before the loop's other business gets its turn */
+#define CONN_LINGER_MS   2000       /* how long conn_finish() waits for the peer */
 
-/* One per loop: the scratch buffer. */
+struct conn;
+
+/* One per loop: what its connections share. */
 struct conn_pool {
     uv_loop_t *loop;
     uint8_t *scratch; /* CONN_SCRATCH + FRAME_ALIGN bytes, 64-byte aligned */
-};
-enum ps_err conn_pool_init(struct conn_pool *p, uv_loop_t *loop) PS_MUST_USE;
-void conn_pool_finish(struct conn_pool *p);
+    struct buffer_pool buffers;
 
-/* One outgoing frame; embedded in the sender's own struct or allocated by it. All bytes that prepare() named stay valid
- * until release() or done(). */
+    /* private */
+    uv_timer_t *timer; /* due when the first of waiting is */
+    uint64_t timer_ms;
+    struct conn *waiting; /* connections that have a deadline */
+};
+
+/* Sets SIGPIPE to be ignored where it is at its default, since libuv's writes would raise it. PS_ERR_NOMEM. */
+enum ps_err conn_pool_init(struct conn_pool *p, uv_loop_t *loop) PS_MUST_USE;
+void conn_pool_finish(struct conn_pool *p); /* accepts zeroed and finished pools */
+
+/* One outgoing frame; embedded in the sender's own struct or allocated by it, zeroed but for what the sender sets. head
+ * stays valid until done(), parts until release() or done(). */
 struct conn_out {
-    /* set by the sender */
+    /* Set by the sender. prepare() is called once, when the frame is about to be written; it sets head, parts and
+     * pinned. If it fails the frame is dropped: done() gets its code, and the connection goes on with the next. */
     enum ps_err (*prepare)(struct conn_out *out);           /* NULL: head and parts are already set */
-    void (*release)(struct conn_out *out);                  /* pinned only: parts are no longer needed; may be NULL */
-    void (*done)(struct conn_out *out, enum ps_err result); /* once, last; may free */
+    void (*release)(struct conn_out *out);                  /* pinned and prepared: once, before done(); may be NULL */
+    void (*done)(struct conn_out *out, enum ps_err result); /* once, last; may free out */
     const uint8_t *head;                                    /* header, metadata, pad */
     size_t head_len;
     const struct span *parts; /* payload; the connection adds the pad after it */
@@ -49,21 +76,27 @@ struct conn_out {
 
     /* private */
     struct conn_out *next;
-    size_t sent, total;
+    const struct span *rest; /* parts, or what was copied of them */
+    size_t rest_len;
+    struct span owned;    /* the copy */
+    size_t piece, offset; /* the next byte: piece 0 is head, then rest[], then the pad */
+    size_t pad;
+    uint64_t left;       /* bytes, once it is ready */
+    uint64_t held_bytes; /* its share of the connection's */
     uint64_t ready_ms;
-    bool ready;
+    bool ready, released;
 };
 
-struct conn;
-
 struct conn_events {
-    /* Metadata is whole: optionally frame_direct() or frame_discard() on conn_reader(). May be NULL. */
+    /* Metadata of a frame with a payload is whole: optionally frame_direct() or frame_discard() on conn_reader(). May
+     * be NULL. */
     void (*meta)(struct conn *c, const struct frame_head *head, const void *meta);
     /* A whole frame. payload is NULL when there is none or when it was directed or discarded; else valid during the
      * call. */
     void (*frame)(struct conn *c, const struct frame_head *head, const void *meta, const void *payload);
     /* The stream ended or failed, or its bytes were no frame (PS_ERR_PROTOCOL, PS_ERR_VERSION: the connection still
-     * writes, so an ERROR frame can be sent before conn_close()). After this no more frames come. Once. */
+     * writes, so an ERROR frame can be sent before conn_finish()). After this no more frames come. Once. Not called
+     * after conn_close() or conn_finish(). */
     void (*ended)(struct conn *c, const struct ps_error *why);
 };
 
@@ -77,18 +110,29 @@ struct conn {
     void *arg; /* the owner's */
     const struct conn_events *events;
     struct conn_pool *pool;
-    char peer[PS_ERROR_PEER_MAX];
+    char peer[PS_ERROR_PEER_MAX]; /* set by conn_start() unless the owner did: "127.0.0.1:4000", "unix:/path" */
 
     /* private */
     struct frame_reader reader;
-    struct conn_out *first, *last;
-    size_t out_count;
-    uint64_t out_bytes; /* prepared or known bytes not yet taken by the kernel */
+    struct conn_out *first, *last; /* those that are ready come first */
+    uint64_t held_bytes;           /* heads and copies of queued frames */
     uv_write_t write;
-    uint8_t *copy; /* what uv_write is sending of a pinned frame */
-    size_t copy_size;
-    bool writing, reading, ended, closing, finishing;
+    uv_shutdown_t shutdown;
+    uint8_t *copy; /* CONN_COPY bytes that uv_write is sending; NULL when it is not */
+    bool started, paused, reading;
+    bool flushing;  /* flush() is below us on the stack */
+    bool writing;   /* uv_write is under way */
+    bool broken;    /* writing failed */
+    bool ended;     /* the owner knows, or no longer wants to know */
+    bool eof;       /* there is nothing more to read */
+    bool finishing; /* conn_finish() was called */
+    bool shut;      /* and all was sent */
+    bool closing;   /* conn_close() was called */
+    int broken_status;
     void (*closed)(struct conn *c);
+    uint64_t end_ms;                     /* deadline of linger or of telling about broken; 0: none */
+    uint64_t due_ms;                     /* when the timer must look here; 0: not in pool->waiting */
+    struct conn *due_next, **due_before; /* pool->waiting */
 };
 
 /* Make the handle (uv_tcp_init or uv_pipe_init); the caller then accepts or connects on c->u, and calls conn_start().
@@ -96,26 +140,29 @@ struct conn {
 enum ps_err conn_init(struct conn *c, struct conn_pool *pool, bool is_pipe, const struct conn_events *events,
                       void *arg) PS_MUST_USE;
 
-/* TCP: no delay, and the congestion control named (NULL: the system's own). Begin to read. */
+/* TCP: no delay, and the congestion control named; NULL, or a name that the kernel does not know or allow, leaves the
+ * system's own. Begin to read, and to write what was queued before. */
 enum ps_err conn_start(struct conn *c, const char *congestion) PS_MUST_USE;
 
-/* Queue a frame. Tries to write at once unless `later`; conn_flush() writes what was queued with `later`. */
+/* Queue a frame. Tries to write at once unless `later`; conn_flush() writes what was queued with `later`. done() may
+ * come before this returns. */
 void conn_send(struct conn *c, struct conn_out *out, bool later);
 void conn_flush(struct conn *c);
 
-/* Stop and go on reading (memory cap). */
+/* Stop and go on reading (memory cap). What was read already still comes: at most CONN_SCRATCH bytes. */
 void conn_read_pause(struct conn *c);
 void conn_read_resume(struct conn *c);
 
-/* Close after what is queued was sent (at most CONN_LINGER_MS). */
-#define CONN_LINGER_MS 2000
+/* Send what is queued, say so to the peer, and close when it has closed its side (so that unread bytes do not reset the
+ * connection under the last frame), at most CONN_LINGER_MS from now. No more frames come. */
 void conn_finish(struct conn *c, void (*closed)(struct conn *c));
 
-/* Close now: queued frames end with PS_ERR_CLOSED; closed() comes last, from the loop, and may free the conn. Calling
- * it again, or after conn_finish(), is allowed and keeps the first closed(). */
+/* Close now: not one byte of a queued frame is touched after this returns. From the loop, each of them ends with
+ * PS_ERR_CLOSED, then closed() (may be NULL) comes last and may free the conn. Calling it again, or after
+ * conn_finish(), is allowed and keeps the first closed(). */
 void conn_close(struct conn *c, void (*closed)(struct conn *c));
 
-/* Heap bytes it holds for reading and writing, for accounting. */
+/* Heap bytes held for reading and writing: payload being read, heads and copies of frames queued. For accounting. */
 uint64_t conn_bytes(const struct conn *c);
 
 static inline struct frame_reader *
