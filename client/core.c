@@ -286,7 +286,8 @@ core_sent(struct core *c, struct core_send *out, enum ps_err result)
     }
     pool_send_put(&c->pools, s);
     if (result == PS_OK && s->epoch == l->epoch) {
-        l->silent_ms = 0;
+        if (s->out.payload_len > 0)
+            l->silent_ms = 0; /* a slow link that takes bytes is alive; a small frame only fills a buffer */
         link_pump(c, l);
     }
 }
