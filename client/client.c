@@ -1,0 +1,555 @@
+/* The public client: opening, closing, and how a call lets the network move while it waits.
+ *
+ * A wait without a progress thread: the caller runs the loop until what it waits for is so. The loop sleeps in the
+ * kernel until a byte or the timer comes; with spin_us it is polled without sleeping first. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/client_state.h"
+#include "common/age.h"
+#include "common/optimizer.h"
+#include "common/wire.h"
+
+#define TIMEOUT_DEFAULT_MS 60000
+#define LEASE_DEFAULT_MS   300000
+#define COPY_DEFAULT       (256 * MIB)
+#define NEAR_MS            250 /* this long before a deadline the shards are asked who they wait for */
+#define FOREVER            (UINT64_MAX / 2)
+
+const char *
+ps_version(void)
+{
+    return PSD_VERSION;
+}
+
+void
+ps_free(void *memory)
+{
+    free(memory);
+}
+
+enum ps_err
+ps_optimizer_by_name(const char *name, struct ps_optimizer *out, struct ps_error *error)
+{
+    struct optimizer o;
+    enum ps_err err;
+
+    if (name == NULL || out == NULL)
+        return ps_fail(error, PS_ERR_INVALID, "an optimizer needs a name and a place to put it");
+    if ((err = optimizer_by_name(name, &o, error)) != PS_OK)
+        return err;
+    *out = (struct ps_optimizer){.kind = (enum ps_optimizer_kind)o.kind,
+                                 .learning_rate = o.learning_rate,
+                                 .momentum = o.momentum,
+                                 .beta1 = o.beta1,
+                                 .beta2 = o.beta2,
+                                 .epsilon = o.epsilon,
+                                 .initial_accumulator = o.initial_accumulator};
+    return PS_OK;
+}
+
+/* ---- Calls ---- */
+
+void
+client_enter(const ps_client *client)
+{
+    ps_client *c = (ps_client *)client;
+
+    if (c->threaded)
+        pthread_mutex_lock(&c->mutex);
+    else
+        uv_update_time(&c->loop);
+}
+
+void
+client_leave(const ps_client *client)
+{
+    ps_client *c = (ps_client *)client;
+
+    if (!c->threaded)
+        return;
+    if (c->told != core_changes(c->core)) {
+        c->told = core_changes(c->core);
+        pthread_cond_broadcast(&c->changed);
+    }
+    if (c->wake || core_next_time(c->core) < c->next_poll_ms) {
+        c->wake = false;
+        uv_async_send(&c->async);
+    }
+    pthread_mutex_unlock(&c->mutex);
+}
+
+static void
+perform_one(ps_client *c, const struct core_action *a)
+{
+    struct net_link *n = &c->links[a->shard];
+
+    switch (a->kind) {
+    case CORE_CONNECT:
+        c->wake = true;
+        net_connect(n);
+        return;
+    case CORE_DISCONNECT:
+        c->wake = true;
+        net_disconnect(n);
+        return;
+    case CORE_FINISH:
+        c->wake = true;
+        net_flush(n);
+        net_finish_link(n);
+        return;
+    case CORE_SEND:
+        net_send(n, a->send);
+        return;
+    case CORE_DISCARD:
+        net_discard(n);
+        return;
+    case CORE_EVENT:
+        if (c->options.on_event != NULL)
+            c->options.on_event(c->options.on_event_arg, a->error);
+        return;
+    }
+}
+
+/* Write what was queued; true when that was anything. */
+static bool
+flush_links(ps_client *c)
+{
+    bool any = false;
+    uint32_t i;
+
+    for (i = 0; i < c->shards; i++) {
+        struct net_link *n = &c->links[i];
+
+        if (!n->flush)
+            continue;
+        any = true;
+        net_flush(n);
+        if (n->outs > 0)
+            c->wake = true; /* the socket is full: the loop must watch it */
+    }
+    return any;
+}
+
+void
+client_perform(ps_client *c)
+{
+    struct core_action a;
+
+    if (c->performing)
+        return; /* the call that is performing takes what was added */
+    c->performing = true;
+    do {
+        while (core_next_action(c->core, &a))
+            perform_one(c, &a);
+    } while (flush_links(c));
+    c->performing = false;
+}
+
+/* ---- Waiting ---- */
+
+static void
+timer_done(uv_timer_t *timer)
+{
+    ps_client *c = timer->data;
+
+    c->timer_due_ms = UINT64_MAX;
+}
+
+/* The timer ends the loop's sleep; it is set anew only when it must ring sooner, since one that rings early does no
+ * harm. */
+static void
+arm_timer(ps_client *c, uint64_t due_ms)
+{
+    uint64_t now = uv_now(&c->loop);
+
+    if (due_ms >= c->timer_due_ms && c->timer_due_ms > now)
+        return;
+    c->timer_due_ms = due_ms;
+    uv_timer_start(&c->timer, timer_done, due_ms > now ? due_ms - now : 0, 0);
+}
+
+void
+client_turn(ps_client *c, bool wait, uint64_t until_ms)
+{
+    if (wait)
+        arm_timer(c, MIN(until_ms, core_next_time(c->core)));
+    uv_run(&c->loop, wait ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+    core_time(c->core, uv_now(&c->loop));
+    client_perform(c);
+}
+
+uint64_t
+client_timeout(const ps_client *c, int timeout_ms)
+{
+    return timeout_ms < 0 ? (uint64_t)c->options.timeout_ms : (uint64_t)timeout_ms;
+}
+
+/* The caller runs the loop. */
+static bool
+loop_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
+{
+    uint64_t deadline = uv_now(&c->loop) + timeout_ms, spin_until = 0;
+    uint64_t near = w->near != NULL && timeout_ms >= 4 ? deadline - MIN(NEAR_MS, timeout_ms / 4) : FOREVER;
+    bool spin = c->options.spin_us > 0;
+
+    if (spin)
+        spin_until = uv_hrtime() + (uint64_t)c->options.spin_us * 1000;
+    while (!w->ready(w->arg)) {
+        if (timeout_ms == 0 || (spin && uv_hrtime() < spin_until)) {
+            client_turn(c, false, 0);
+        } else {
+            spin = false;
+            client_turn(c, true, MIN(deadline, near));
+        }
+        if (uv_now(&c->loop) >= near) {
+            near = FOREVER;
+            w->near(w->arg);
+            client_perform(c);
+        }
+        if (uv_now(&c->loop) >= deadline)
+            return w->ready(w->arg);
+    }
+    return true;
+}
+
+bool
+client_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
+{
+    uint64_t start;
+    bool ready;
+
+    if (w->ready(w->arg))
+        return true;
+    start = uv_hrtime();
+    ready = c->threaded ? progress_wait(c, w, timeout_ms) : loop_wait(c, w, timeout_ms);
+    c->waited_us += (uv_hrtime() - start) / 1000;
+    return ready;
+}
+
+/* ---- Options ---- */
+
+static enum ps_err
+check_age(const struct ps_client_options *o, struct ps_error *e)
+{
+    struct age_policy age = {(enum age_kind)o->age, o->age_parameter};
+
+    if ((int)o->age < PS_AGE_NONE || o->age > PS_AGE_CUTOFF)
+        return ps_fail(e, PS_ERR_INVALID, "age policy %d is not known", (int)o->age);
+    return age_check(&age, e);
+}
+
+static enum ps_err
+check_options(const struct ps_client_options *o, const ps_cluster *cluster, struct ps_error *e)
+{
+    enum ps_role role = ps_cluster_role(cluster);
+
+    if (o->job != NULL && (o->job[0] == '\0' || strlen(o->job) > PS_NAME_MAX || !wire_text_ok(o->job, strlen(o->job))))
+        return ps_fail(e, PS_ERR_INVALID, "a job's name is 1 to %d bytes of UTF-8 without control characters",
+                       PS_NAME_MAX);
+    if ((int)o->mode < PS_ASYNC || o->mode > PS_SYNC)
+        return ps_fail(e, PS_ERR_INVALID, "mode %d is not known", (int)o->mode);
+    if ((int)o->lapse < PS_LAPSE_SHRINK || o->lapse > PS_LAPSE_FAIL)
+        return ps_fail(e, PS_ERR_INVALID, "lapse option %d is not known", (int)o->lapse);
+    if (o->quorum > ps_cluster_workers(cluster))
+        return ps_fail(e, PS_ERR_INVALID, "the quorum is %u, but the job has %u workers", o->quorum,
+                       ps_cluster_workers(cluster));
+    if (o->lease_ms > WIRE_LEASE_MS_MAX)
+        return ps_fail(e, PS_ERR_INVALID, "the lease is %u ms, the longest is %u", o->lease_ms, WIRE_LEASE_MS_MAX);
+    if (o->timeout_ms < 0)
+        return ps_fail(e, PS_ERR_INVALID, "the default time-out is %d ms", o->timeout_ms);
+    if (o->any_cluster && !o->observer)
+        return ps_fail(e, PS_ERR_INVALID, "any_cluster is for observers");
+    if (!o->observer && role != PS_ROLE_CHIEF && role != PS_ROLE_WORKER)
+        return ps_fail(e, PS_ERR_INVALID, "this process is no chief and no worker of the cluster: it can only observe");
+    if (ps_cluster_shards(cluster) == 0)
+        return ps_fail(e, PS_ERR_INVALID, "the cluster has no shards");
+    return check_age(o, e);
+}
+
+static enum ps_err
+take_options(ps_client *c, const struct ps_client_options *options, struct ps_error *e)
+{
+    struct ps_client_options *o = &c->options;
+
+    if (options != NULL)
+        *o = *options;
+    if (o->timeout_ms == 0)
+        o->timeout_ms = TIMEOUT_DEFAULT_MS;
+    if (o->lease_ms == 0)
+        o->lease_ms = LEASE_DEFAULT_MS;
+    if (o->copy_max == 0)
+        o->copy_max = COPY_DEFAULT;
+    o->job = strdup(o->job != NULL ? o->job : "train");
+    if (o->congestion != NULL && (o->congestion = strdup(o->congestion)) == NULL) {
+        free((char *)o->job);
+        o->job = NULL;
+    }
+    return o->job != NULL ? PS_OK : ps_fail(e, PS_ERR_NOMEM, "no memory for a client");
+}
+
+/* ---- Opening ---- */
+
+static uint64_t
+random_id(void)
+{
+    uint64_t id = 0;
+
+    while (id == 0)
+        if (uv_random(NULL, NULL, &id, sizeof(id), 0, NULL) != 0)
+            id = uv_hrtime() ^ ((uint64_t)getpid() << 40);
+    return id;
+}
+
+static enum ps_err
+make_core(ps_client *c, const ps_cluster *cluster, struct ps_error *e)
+{
+    const struct ps_client_options *o = &c->options;
+    const char **addresses = malloc(c->shards * sizeof(*addresses));
+    char host[128] = "unknown", agent[WIRE_AGENT_MAX];
+    struct core_config k = {
+        .cluster = ps_cluster_name(cluster),
+        .shards = c->shards,
+        .addresses = addresses,
+        .agent = agent,
+        .job = o->job,
+        .task = o->observer ? 0 : ps_cluster_task(cluster),
+        .workers = o->observer ? 1 : ps_cluster_workers(cluster),
+        .mode = o->mode,
+        .bound = o->bound,
+        .quorum = o->quorum,
+        .lapse = o->lapse,
+        .age = o->age,
+        .age_parameter = o->age_parameter,
+        .lease_ms = o->lease_ms,
+        .observer = o->observer != 0,
+        .any_cluster = o->any_cluster != 0,
+        .copy_max = o->copy_max,
+        .incarnation = random_id(),
+        .seed = random_id(),
+    };
+    enum ps_err err;
+    uint32_t i;
+
+    if (addresses == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a client");
+    for (i = 0; i < c->shards; i++)
+        addresses[i] = c->links[i].text;
+    (void)gethostname(host, sizeof(host) - 1);
+    snprintf(agent, sizeof(agent), "%s:%ld", host, (long)getpid());
+    err = core_new(&k, uv_now(&c->loop), &c->core, e);
+    free(addresses);
+    return err;
+}
+
+static bool
+joined_or_failed(void *arg)
+{
+    ps_client *c = arg;
+
+    return core_joined(c->core) || core_fatal(c->core, NULL) != PS_OK;
+}
+
+static enum ps_err
+wait_joined(ps_client *c, uint64_t timeout_ms, struct ps_error *e)
+{
+    struct client_wait w = {.ready = joined_or_failed, .arg = c};
+
+    if (client_wait(c, &w, timeout_ms) && core_joined(c->core))
+        return PS_OK;
+    return core_join_error(c->core, timeout_ms, e);
+}
+
+static enum ps_err
+make_loop(ps_client *c, struct ps_error *e)
+{
+    if (uv_loop_init(&c->loop) != 0)
+        return ps_fail(e, PS_ERR_IO, "cannot make an event loop: too many open files?");
+    c->loop.data = c;
+    uv_timer_init(&c->loop, &c->timer);
+    c->timer.data = c;
+    c->timer_due_ms = UINT64_MAX;
+    if (conn_pool_init(&c->pool, &c->loop) != PS_OK)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a client");
+    return PS_OK;
+}
+
+static void
+free_handles(ps_client *c)
+{
+    struct ps_var *v, *next_var;
+    struct ps_op *op, *next_op;
+
+    for (v = c->vars; v != NULL; v = next_var) {
+        next_var = v->next;
+        free(v);
+    }
+    for (op = c->ops; op != NULL; op = next_op) {
+        next_op = op->next;
+        free(op);
+    }
+    for (op = c->free_ops; op != NULL; op = next_op) {
+        next_op = op->next;
+        free(op);
+    }
+    free(c->scratch);
+}
+
+/* Close what is open and free all. The progress thread is stopped. */
+static void
+client_free(ps_client *c)
+{
+    uint32_t i;
+
+    if (c->loop.data != NULL) {
+        for (i = 0; c->links != NULL && i < c->shards; i++)
+            net_disconnect(&c->links[i]);
+        while (c->conns > 0)
+            uv_run(&c->loop, UV_RUN_ONCE);
+        conn_pool_finish(&c->pool);
+        uv_close((uv_handle_t *)&c->timer, NULL);
+        uv_run(&c->loop, UV_RUN_DEFAULT);
+        uv_loop_close(&c->loop);
+    }
+    core_free(c->core);
+    net_finish(c);
+    free_handles(c);
+    free((char *)c->options.job);
+    free((char *)c->options.congestion);
+    free(c);
+}
+
+static enum ps_err
+open_client(ps_client *c, const ps_cluster *cluster, const struct ps_client_options *options, struct ps_error *e)
+{
+    enum ps_err err;
+
+    if ((err = take_options(c, options, e)) != PS_OK || (err = make_loop(c, e)) != PS_OK ||
+        (err = net_init(c, cluster, e)) != PS_OK || (err = make_core(c, cluster, e)) != PS_OK)
+        return err;
+    client_perform(c);
+    if ((err = wait_joined(c, (uint64_t)c->options.timeout_ms, e)) != PS_OK)
+        return err;
+    return c->options.progress_thread ? progress_start(c, e) : PS_OK;
+}
+
+enum ps_err
+ps_client_open(const ps_cluster *cluster, const struct ps_client_options *options, ps_client **out,
+               struct ps_error *error)
+{
+    static const struct ps_client_options defaults;
+    ps_client *c;
+    enum ps_err err;
+
+    if (cluster == NULL || out == NULL)
+        return ps_fail(error, PS_ERR_INVALID, "opening a client needs a cluster and a place to put the client");
+    *out = NULL;
+    if ((err = check_options(options != NULL ? options : &defaults, cluster, error)) != PS_OK)
+        return err;
+    if ((c = calloc(1, sizeof(*c))) == NULL)
+        return ps_fail(error, PS_ERR_NOMEM, "no memory for a client");
+    if ((err = open_client(c, cluster, options, error)) != PS_OK) {
+        client_free(c);
+        return err;
+    }
+    *out = c;
+    return PS_OK;
+}
+
+/* ---- Closing ---- */
+
+static bool
+quiet_or_failed(void *arg)
+{
+    ps_client *c = arg;
+
+    return core_quiet(c->core) || core_fatal(c->core, NULL) != PS_OK;
+}
+
+void
+ps_client_close(ps_client *c)
+{
+    struct client_wait w = {.ready = quiet_or_failed, .arg = c};
+
+    if (c == NULL)
+        return;
+    progress_stop(c);
+    client_enter(c);
+    core_cancel_all(c->core);
+    client_perform(c);
+    (void)client_wait(c, &w, (uint64_t)c->options.timeout_ms);
+    core_goodbye(c->core);
+    client_perform(c);
+    client_free(c);
+}
+
+void
+ps_client_abandon(ps_client *c)
+{
+    if (c == NULL)
+        return;
+    progress_stop(c);
+    client_free(c);
+}
+
+/* ---- The session ---- */
+
+enum ps_err
+ps_client_rejoin(ps_client *c, int timeout_ms, struct ps_error *error)
+{
+    enum ps_err err;
+
+    if (c == NULL)
+        return ps_fail(error, PS_ERR_INVALID, "there is no client");
+    client_enter(c);
+    if (c->options.observer) {
+        err = ps_fail(error, PS_ERR_INVALID, "an observer has no session to join again");
+    } else {
+        core_rejoin(c->core, random_id(), uv_now(&c->loop));
+        client_perform(c);
+        err = wait_joined(c, client_timeout(c, timeout_ms), error);
+    }
+    client_leave(c);
+    return err;
+}
+
+uint64_t
+ps_client_clock(const ps_client *c)
+{
+    uint64_t clock;
+
+    client_enter(c);
+    clock = core_clock(c->core);
+    client_leave(c);
+    return clock;
+}
+
+uint64_t
+ps_client_slowest_clock(const ps_client *c)
+{
+    uint64_t clock;
+
+    client_enter(c);
+    clock = core_slowest_clock(c->core);
+    client_leave(c);
+    return clock;
+}
+
+uint32_t
+ps_client_shards(const ps_client *c)
+{
+    return c->shards;
+}
+
+void
+ps_client_stats(const ps_client *c, struct ps_client_stats *out)
+{
+    client_enter(c);
+    *out = *core_stats(c->core);
+    out->waited_us = c->waited_us;
+    client_leave(c);
+}

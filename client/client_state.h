@@ -1,0 +1,122 @@
+/* What libpsclient's glue shares: a client is a core, a libuv loop that carries its frames, and perhaps a thread that
+ * runs the loop.
+ *
+ * Every public call goes  client_enter() ... core calls, client_perform() ... client_leave(). Without a progress thread
+ * these cost nothing and the caller runs the loop while it waits; with one they hold the client's mutex, and the caller
+ * waits on a condition that the thread signals (progress.c). */
+#ifndef CLIENT_CLIENT_STATE_H
+#define CLIENT_CLIENT_STATE_H
+
+#include <pthread.h>
+#include <uv.h>
+
+#include "client/core.h"
+#include "client/psclient.h"
+#include "common/conn.h"
+
+struct net_conn;
+struct net_out;
+
+/* Where one shard is, and the connection to it, if there is one. */
+struct net_link {
+    ps_client *client;
+    uint32_t shard;
+    struct address address;
+    char *text;            /* the address as given */
+    uint32_t attempts;     /* which of a name's addresses comes next */
+    struct net_conn *conn; /* NULL: none */
+    uint32_t outs;         /* frames handed to conn and not told back */
+    bool flush;            /* frames were queued and are to be written */
+};
+
+struct ps_var {
+    ps_client *client;
+    struct core_var *core;
+    struct ps_var *next;
+};
+
+struct ps_op {
+    ps_client *client;
+    struct core_op *core;
+    struct ps_op *prev, *next; /* the client's list; next alone when free */
+};
+
+struct ps_client {
+    struct core *core;
+    struct ps_client_options options; /* defaults filled in; strings are the client's own */
+    uv_loop_t loop;
+    struct conn_pool pool;
+    uv_timer_t timer; /* wakes a wait */
+    uint64_t timer_due_ms;
+    struct net_link *links; /* [shards] */
+    uint32_t shards;
+    struct net_out *free_outs;
+    uint32_t conns; /* that exist, closing ones included */
+    bool performing;
+    bool wake;         /* something was done that the progress thread's loop must know */
+    uint64_t activity; /* counts what the loop called us for */
+    uint64_t waited_us;
+
+    struct ps_var *vars;
+    struct ps_op *ops, *free_ops;
+    struct core_var **scratch; /* of one call's variables */
+    size_t scratch_room;
+
+    bool threaded;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    uv_async_t async;
+    bool stop;
+    uint64_t told;         /* core_changes() that waiters know of */
+    uint64_t next_poll_ms; /* when the thread's poll ends by itself */
+};
+
+/* ---- client.c ---- */
+
+void client_enter(const ps_client *c);
+void client_leave(const ps_client *c);
+
+/* Carry out the core's actions. Within client_enter(). */
+void client_perform(ps_client *c);
+
+/* Let the network move once, waiting up to until_ms (loop time). Not with a progress thread. */
+void client_turn(ps_client *c, bool wait, uint64_t until_ms);
+
+uint64_t client_timeout(const ps_client *c, int timeout_ms); /* -1: the default */
+
+/* Wait until ready(arg) or the deadline (loop time); false: the deadline came. near(arg), if not NULL, is called once a
+ * little before. Within client_enter(). */
+struct client_wait {
+    bool (*ready)(void *arg);
+    void (*near)(void *arg);
+    void *arg;
+};
+bool client_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms);
+
+/* ---- net.c ---- */
+
+enum ps_err net_init(ps_client *c, const ps_cluster *cluster, struct ps_error *e) PS_MUST_USE;
+void net_finish(ps_client *c); /* all connections are closed */
+void net_connect(struct net_link *n);
+void net_disconnect(struct net_link *n);
+void net_finish_link(struct net_link *n); /* after what was queued is sent */
+void net_send(struct net_link *n, struct core_send *send);
+void net_discard(struct net_link *n);
+void net_flush(struct net_link *n);
+
+/* ---- progress.c ---- */
+
+enum ps_err progress_start(ps_client *c, struct ps_error *e) PS_MUST_USE;
+void progress_stop(ps_client *c); /* accepts a client whose thread was not started */
+bool progress_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms);
+
+/* ---- report.c ---- */
+
+/* JSON text of packed Reports (several pages of one): heap, or NULL when out of memory. */
+struct report;
+enum ps_err report_add(struct report **r, struct span packed, bool *more, char *after, size_t after_size) PS_MUST_USE;
+char *report_text(const struct report *r);
+void report_free(struct report *r);
+
+#endif

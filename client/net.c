@@ -1,0 +1,405 @@
+/* Connections of a client: resolve, connect, carry frames between the core and conn.h.
+ *
+ * The happy path: net_connect() parses numbers or asks for a name's addresses, connects, and tells the core
+ * core_connected(); frames go through net_meta() and net_frame(); net_send() wraps what the core hands out.
+ *
+ * A connection that the core has done with is detached (conn->link == NULL) and frees itself when libuv has closed it;
+ * nothing of it reaches the core any more but the end of its frames. */
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/client_state.h"
+
+struct net_conn {
+    struct conn conn;
+    ps_client *client;
+    struct net_link *link; /* NULL: detached */
+    uv_getaddrinfo_t resolve;
+    uv_connect_t connect;
+    bool opened; /* conn has a handle; before, a name is being looked up */
+    bool loopback;
+};
+
+struct net_out {
+    struct conn_out out;
+    struct core_send *send;
+    struct net_conn *conn;
+    struct net_out *free;
+};
+
+/* ---- The end of a connection ---- */
+
+static void
+net_conn_free(struct net_conn *nc)
+{
+    nc->client->conns--;
+    nc->client->activity++;
+    free(nc);
+}
+
+static void
+net_disconnect_closed(struct conn *c)
+{
+    net_conn_free(c->arg);
+}
+
+static struct net_conn *
+net_detach(struct net_link *n)
+{
+    struct net_conn *nc = n->conn;
+
+    n->conn = NULL;
+    n->outs = 0;
+    n->flush = false;
+    if (nc != NULL)
+        nc->link = NULL;
+    return nc;
+}
+
+/* Give up whatever there is of the connection, and tell the core why. */
+static void
+net_failed(struct net_conn *nc, enum ps_err code, const char *what, const char *why)
+{
+    struct net_link *n = nc->link;
+    ps_client *c = nc->client;
+    struct ps_error e;
+
+    if (n == NULL)
+        return;
+    net_detach(n);
+    ps_fail(&e, code, "%s: %s", what, why);
+    core_disconnected(c->core, n->shard, &e, uv_now(&c->loop));
+    client_perform(c);
+}
+
+/* A connection whose handle exists. */
+static void
+net_fail_open(struct net_conn *nc, enum ps_err code, const char *what, const char *why)
+{
+    conn_close(&nc->conn, net_disconnect_closed);
+    net_failed(nc, code, what, why);
+}
+
+void
+net_disconnect(struct net_link *n)
+{
+    struct net_conn *nc = net_detach(n);
+
+    if (nc == NULL)
+        return;
+    if (nc->opened)
+        conn_close(&nc->conn, net_disconnect_closed);
+    else
+        uv_cancel((uv_req_t *)&nc->resolve); /* net_resolve_done() comes in any case */
+}
+
+void
+net_finish_link(struct net_link *n)
+{
+    struct net_conn *nc = net_detach(n);
+
+    if (nc != NULL)
+        conn_finish(&nc->conn, net_disconnect_closed);
+}
+
+/* ---- Frames in ---- */
+
+static void
+net_meta(struct conn *c, const struct frame_head *head, const void *meta)
+{
+    struct net_conn *nc = c->arg;
+    struct core_place place;
+
+    nc->client->activity++;
+    if (nc->link == NULL) {
+        frame_discard(conn_reader(c));
+        return;
+    }
+    core_meta(nc->client->core, nc->link->shard, head, meta, &place);
+    if (head->payload_len > 0 && place.discard)
+        frame_discard(conn_reader(c));
+    else if (head->payload_len > 0 && place.n > 0)
+        frame_direct(conn_reader(c), place.parts, place.n);
+    client_perform(nc->client);
+}
+
+static void
+net_frame(struct conn *c, const struct frame_head *head, const void *meta, const void *payload)
+{
+    struct net_conn *nc = c->arg;
+
+    nc->client->activity++;
+    if (nc->link == NULL)
+        return;
+    core_frame(nc->client->core, nc->link->shard, head, meta, payload, uv_now(&nc->client->loop));
+    client_perform(nc->client);
+}
+
+static void
+net_ended(struct conn *c, const struct ps_error *why)
+{
+    struct net_conn *nc = c->arg;
+    struct net_link *n = nc->link;
+
+    nc->client->activity++;
+    if (n == NULL)
+        return;
+    net_detach(n);
+    conn_close(c, net_disconnect_closed);
+    core_disconnected(nc->client->core, n->shard, why, uv_now(&nc->client->loop));
+    client_perform(nc->client);
+}
+
+static const struct conn_events net_events = {.meta = net_meta, .frame = net_frame, .ended = net_ended};
+
+/* ---- Connecting ---- */
+
+static const char *
+net_congestion(const struct net_conn *nc)
+{
+    const char *wanted = nc->client->options.congestion;
+
+    if (wanted != NULL)
+        return wanted[0] != '\0' ? wanted : NULL;
+    /* A congestion control that paces by measured rates halves what a loopback can carry. */
+    return nc->loopback ? "reno" : NULL;
+}
+
+static void
+net_connect_done(uv_connect_t *req, int status)
+{
+    struct net_conn *nc = CONTAINER_OF(req, struct net_conn, connect);
+    ps_client *c = nc->client;
+
+    c->activity++;
+    if (nc->link == NULL)
+        return;
+    if (status == 0 && conn_start(&nc->conn, net_congestion(nc)) != PS_OK)
+        status = UV_EIO;
+    if (status != 0) {
+        net_fail_open(nc, PS_ERR_UNREACHABLE, "cannot connect", uv_strerror(status));
+        return;
+    }
+    core_connected(c->core, nc->link->shard, uv_now(&c->loop));
+    client_perform(c);
+}
+
+/* False: it failed, and nc is gone. */
+static bool
+net_open(struct net_conn *nc, bool is_pipe)
+{
+    nc->opened = conn_init(&nc->conn, &nc->client->pool, is_pipe, &net_events, nc) == PS_OK;
+    if (nc->opened)
+        return true;
+    net_failed(nc, PS_ERR_UNREACHABLE, "cannot make a socket", "no memory or no descriptor");
+    net_conn_free(nc);
+    return false;
+}
+
+static void
+net_connect_unix(struct net_conn *nc)
+{
+    if (!net_open(nc, true))
+        return;
+    uv_pipe_connect(&nc->connect, &nc->conn.u.pipe, nc->link->address.path, net_connect_done);
+}
+
+static bool
+is_loopback(const struct sockaddr *to)
+{
+    const struct sockaddr_in *v4 = (const void *)to;
+    const struct sockaddr_in6 *v6 = (const void *)to;
+
+    if (to->sa_family == AF_INET)
+        return ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return to->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+static void
+net_connect_tcp(struct net_conn *nc, const struct sockaddr *to)
+{
+    int rc;
+
+    nc->loopback = is_loopback(to);
+    if (!net_open(nc, false))
+        return;
+    if ((rc = uv_tcp_connect(&nc->connect, &nc->conn.u.tcp, to, net_connect_done)) != 0)
+        net_fail_open(nc, PS_ERR_UNREACHABLE, "cannot connect", uv_strerror(rc));
+}
+
+/* The k-th of a name's addresses, round and round: one of them answers. */
+static const struct addrinfo *
+pick_address(const struct addrinfo *list, uint32_t k)
+{
+    const struct addrinfo *at;
+    uint32_t n = 0;
+
+    for (at = list; at != NULL; at = at->ai_next)
+        n++;
+    for (at = list, k %= n; k > 0; k--)
+        at = at->ai_next;
+    return at;
+}
+
+static void
+net_resolve_done(uv_getaddrinfo_t *req, int status, struct addrinfo *list)
+{
+    struct net_conn *nc = CONTAINER_OF(req, struct net_conn, resolve);
+
+    nc->client->activity++;
+    if (nc->link == NULL || status != 0 || list == NULL) {
+        net_failed(nc, PS_ERR_UNREACHABLE, "cannot look the name up", uv_strerror(status));
+        net_conn_free(nc);
+    } else {
+        net_connect_tcp(nc, pick_address(list, nc->link->attempts++)->ai_addr);
+    }
+    uv_freeaddrinfo(list);
+}
+
+static void
+net_resolve(struct net_conn *nc)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    char port[8];
+    int rc;
+
+    snprintf(port, sizeof(port), "%u", nc->link->address.port);
+    rc = uv_getaddrinfo(&nc->client->loop, &nc->resolve, net_resolve_done, nc->link->address.host, port, &hints);
+    if (rc == 0)
+        return;
+    net_failed(nc, PS_ERR_UNREACHABLE, "cannot look the name up", uv_strerror(rc));
+    net_conn_free(nc);
+}
+
+void
+net_connect(struct net_link *n)
+{
+    struct net_conn *nc = calloc(1, sizeof(*nc));
+    struct sockaddr_storage to;
+    struct ps_error e;
+
+    if (nc == NULL) {
+        ps_fail(&e, PS_ERR_NOMEM, "no memory to connect");
+        core_disconnected(n->client->core, n->shard, &e, uv_now(&n->client->loop));
+        return;
+    }
+    nc->client = n->client;
+    nc->link = n;
+    n->conn = nc;
+    n->client->conns++;
+    if (n->address.is_unix)
+        net_connect_unix(nc);
+    else if (uv_ip4_addr(n->address.host, n->address.port, (struct sockaddr_in *)&to) == 0 ||
+             uv_ip6_addr(n->address.host, n->address.port, (struct sockaddr_in6 *)&to) == 0)
+        net_connect_tcp(nc, (struct sockaddr *)&to);
+    else
+        net_resolve(nc);
+}
+
+/* ---- Frames out ---- */
+
+static void
+net_send_done(struct conn_out *out, enum ps_err result)
+{
+    struct net_out *o = CONTAINER_OF(out, struct net_out, out);
+    struct net_conn *nc = o->conn;
+    ps_client *c = nc->client;
+
+    c->activity++;
+    if (nc->link != NULL)
+        nc->link->outs--;
+    core_sent(c->core, o->send, result);
+    o->free = c->free_outs;
+    c->free_outs = o;
+    client_perform(c);
+}
+
+void
+net_send(struct net_link *n, struct core_send *send)
+{
+    ps_client *c = n->client;
+    struct net_out *o = c->free_outs;
+    struct ps_error e;
+
+    if (o != NULL)
+        c->free_outs = o->free;
+    else if (n->conn != NULL)
+        o = malloc(sizeof(*o));
+    if (o == NULL || n->conn == NULL) {
+        /* Without memory the connection is given up: the core sends again on the next one. */
+        free(o);
+        core_sent(c->core, send, PS_ERR_CLOSED);
+        if (n->conn == NULL)
+            return;
+        net_disconnect(n);
+        ps_fail(&e, PS_ERR_NOMEM, "no memory to send");
+        core_disconnected(c->core, n->shard, &e, uv_now(&c->loop));
+        return;
+    }
+    *o = (struct net_out){.send = send, .conn = n->conn};
+    o->out.done = net_send_done;
+    o->out.head = send->head;
+    o->out.head_len = send->head_len;
+    o->out.parts = send->parts;
+    o->out.parts_len = send->parts_len;
+    n->outs++;
+    n->flush = true;
+    conn_send(&n->conn->conn, &o->out, true);
+}
+
+void
+net_flush(struct net_link *n)
+{
+    n->flush = false;
+    if (n->conn != NULL)
+        conn_flush(&n->conn->conn);
+}
+
+void
+net_discard(struct net_link *n)
+{
+    if (n->conn != NULL)
+        frame_discard(conn_reader(&n->conn->conn));
+}
+
+/* ---- All of them ---- */
+
+enum ps_err
+net_init(ps_client *c, const ps_cluster *cluster, struct ps_error *e)
+{
+    uint32_t i;
+    enum ps_err err;
+
+    c->shards = ps_cluster_shards(cluster);
+    if ((c->links = calloc(c->shards, sizeof(*c->links))) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a client");
+    for (i = 0; i < c->shards; i++) {
+        struct net_link *n = &c->links[i];
+
+        n->client = c;
+        n->shard = i;
+        if ((err = address_parse(ps_cluster_shard_address(cluster, i), &n->address, e)) != PS_OK)
+            return err;
+        if ((n->text = strdup(ps_cluster_shard_address(cluster, i))) == NULL)
+            return ps_fail(e, PS_ERR_NOMEM, "no memory for a client");
+    }
+    return PS_OK;
+}
+
+void
+net_finish(ps_client *c)
+{
+    struct net_out *o, *next;
+    uint32_t i;
+
+    ps_assert(c->conns == 0);
+    for (o = c->free_outs; o != NULL; o = next) {
+        next = o->free;
+        free(o);
+    }
+    for (i = 0; c->links != NULL && i < c->shards; i++)
+        free(c->links[i].text);
+    free(c->links);
+}
