@@ -205,7 +205,7 @@ run(struct worker *w, struct ps_error *error)
         report_start(stdout, t, ps_device_describe(w->device));
     if ((err = train_run(t, error)) != PS_OK)
         return err;
-    if ((err = ps_client_barrier(t->client, "trained", -1, error)) != PS_OK)
+    if ((err = train_meet(t, error)) != PS_OK)
         return err;
     return t->chief ? report(w, error) : PS_OK;
 }

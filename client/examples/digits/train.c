@@ -239,8 +239,8 @@ train_run(struct train *t, struct ps_error *error)
     uint64_t clock;
     enum ps_err err;
 
-    if ((err = pull(t, 0, error)) != PS_OK)
-        return err;
+    if ((err = pull(t, 0, error)) == PS_ERR_LEASE_LAPSED)
+        err = rejoin(t, error);
     t->started_s = now_s();
     ps_var_versions(t->vars[0], NULL, &t->first_version);
     t->version = t->first_version;
@@ -252,6 +252,17 @@ train_run(struct train *t, struct ps_error *error)
     t->seconds = now_s() - t->started_s;
     if (t->chief)
         progress_end(&t->progress);
+    return err;
+}
+
+enum ps_err
+train_meet(struct train *t, struct ps_error *error)
+{
+    enum ps_err err;
+
+    while ((err = ps_client_barrier(t->client, "trained", -1, error)) == PS_ERR_LEASE_LAPSED)
+        if ((err = rejoin(t, error)) != PS_OK)
+            return err;
     return err;
 }
 

@@ -58,6 +58,9 @@ size_t train_slice_max(const struct digits_options *o, uint64_t rows, uint32_t w
 /* All steps that are left. Variables are declared. */
 enum ps_err train_run(struct train *t, struct ps_error *error) PS_MUST_USE;
 
+/* Wait until all workers that are not lost have done theirs. */
+enum ps_err train_meet(struct train *t, struct ps_error *error) PS_MUST_USE;
+
 /* Pull the newest weights and count the held-out examples that they get right. */
 enum ps_err train_evaluate(struct train *t, struct ps_mlp_result *result, struct ps_error *error) PS_MUST_USE;
 
