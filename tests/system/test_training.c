@@ -1,0 +1,486 @@
+/* Training through real shards with real worker processes: the loop of the digits example under every strategy.
+ *
+ * In sync with all workers the model must be, bit by bit, what one process computes alone: the gradients of the same
+ * slices, summed in worker order, divided by their number, and the optimizer's kernel. Elsewhere it must converge. */
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/examples/digits/train.h"
+#include "common/base.h"
+#include "common/optimizer.h"
+#include "tests/system/shards.h"
+#include "tests/unit/check_main.h"
+
+enum { WORKERS = 3, PARAMS_MAX = TRAIN_PARAMS_MAX, FLOATS_MAX = 20000, LEASE_MS = 1000 };
+
+static struct shards shards;
+static struct ps_dataset data, held_out;
+
+/* What the workers leave for the test to look at. */
+struct shared {
+    float weights[FLOATS_MAX]; /* pulled by worker 0 after the last step */
+    uint64_t clock[WORKERS], rejoins[WORKERS];
+    struct ps_mlp_result held_out;
+};
+static struct shared *shared;
+
+static void
+load_digits(void)
+{
+    const char *source = getenv("PSD_SOURCE_DIR");
+    struct ps_scaling scaling;
+    char directory[512];
+
+    snprintf(directory, sizeof directory, "%s/client/examples/data/digits", source != NULL ? source : ".");
+    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_TRAIN, &data, NULL), PS_OK);
+    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_HELD_OUT, &held_out, NULL), PS_OK);
+    ck_assert_int_eq(ps_scaling_fit(&data, PS_SCALE_UNIT, &scaling, NULL), PS_OK);
+    ck_assert_int_eq(ps_dataset_scale(&data, &scaling, NULL), PS_OK);
+    ck_assert_int_eq(ps_dataset_scale(&held_out, &scaling, NULL), PS_OK);
+    ps_scaling_free(&scaling);
+}
+
+static void
+setup(void)
+{
+    load_digits();
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert(shared != MAP_FAILED);
+    shards_start(&shards, 2);
+}
+
+static void
+teardown(void)
+{
+    shards_stop(&shards);
+    munmap(shared, sizeof *shared);
+    ps_dataset_free(&data);
+    ps_dataset_free(&held_out);
+}
+
+static struct digits_options
+options_for(const char *arguments)
+{
+    struct digits_options o;
+    struct ps_error error;
+    char *argv[32] = {(char *)"test"}, *copy = strdup(arguments), *rest = copy;
+    int argc = 1;
+
+    while (rest != NULL && argc < 31)
+        argv[argc++] = strsep(&rest, " ");
+    if (digits_options_parse(argc, argv, &o, &error) != PS_OK)
+        ck_abort_msg("%s", error.text);
+    o.timeout_ms = 20000;
+    return o; /* borrows from copy, which lives as long as the test */
+}
+
+/* ---- A worker ---- */
+
+struct job {
+    struct train train;
+    ps_device *device;
+    ps_cluster *cluster;
+};
+
+static ps_mlp *
+new_network(ps_device *device, const struct digits_options *o)
+{
+    size_t sizes[DIGITS_LAYERS_MAX + 2], count = 0;
+    ps_mlp *mlp = NULL;
+
+    sizes[count++] = (size_t)data.columns;
+    for (size_t i = 0; i < o->hidden_count; i++)
+        sizes[count++] = o->hidden[i];
+    sizes[count++] = data.classes;
+    return ps_mlp_new(device, sizes, count, o->tanh ? PS_TANH : PS_RELU, 128, &mlp, NULL) == PS_OK ? mlp : NULL;
+}
+
+/* One computing thread: the same bits in every process, whatever the machine has. */
+static enum ps_err
+open_worker(struct job *j, const struct digits_options *o, uint32_t task, uint32_t lease_ms, struct ps_error *e)
+{
+    struct ps_client_options options = {.job = o->job,
+                                        .mode = o->mode,
+                                        .bound = o->bound,
+                                        .quorum = o->quorum,
+                                        .lapse = o->lapse,
+                                        .age = o->age,
+                                        .age_parameter = o->age_parameter,
+                                        .timeout_ms = o->timeout_ms,
+                                        .lease_ms = lease_ms};
+    struct ps_device_options one_thread = {.threads = 1};
+    struct train *t = &j->train;
+    enum ps_err err;
+
+    t->options = o;
+    t->data = &data;
+    t->held_out = &held_out;
+    t->workers = WORKERS;
+    t->task = task;
+    if ((err = ps_device_open("cpu", &one_thread, &j->device, e)) != PS_OK)
+        return err;
+    if ((t->mlp = new_network(j->device, o)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no network");
+    if ((err = train_init(t, e)) != PS_OK)
+        return err;
+    if ((err = ps_cluster_from_list(shards.addresses, WORKERS, task, &j->cluster, e)) != PS_OK)
+        return err;
+    if ((err = ps_cluster_set_name(j->cluster, SHARDS_CLUSTER, e)) != PS_OK)
+        return err;
+    if ((err = ps_client_open(j->cluster, &options, &t->client, e)) != PS_OK)
+        return err;
+    return ps_mlp_declare(t->mlp, t->client, "", &o->optimizer, o->seed, t->vars, e);
+}
+
+static size_t
+elements_of(const ps_mlp *mlp, size_t i)
+{
+    struct ps_var_spec spec;
+    size_t n = 1;
+
+    ps_mlp_var_spec(mlp, i, 0, &spec);
+    for (uint32_t k = 0; k < spec.rank; k++)
+        n *= (size_t)spec.dims[k];
+    return n;
+}
+
+/* All values, one parameter after the other. */
+static void
+copy_weights(const ps_mlp *mlp, float *out)
+{
+    ck_assert_uint_le(ps_mlp_elements(mlp), FLOATS_MAX);
+    for (size_t i = 0; i < ps_mlp_params(mlp); i++) {
+        memcpy(out, ps_mlp_values(mlp)[i], elements_of(mlp, i) * sizeof *out);
+        out += elements_of(mlp, i);
+    }
+}
+
+static enum ps_err
+work(struct job *j, struct ps_error *e)
+{
+    struct train *t = &j->train;
+    enum ps_err err;
+
+    if ((err = train_run(t, e)) != PS_OK)
+        return err;
+    shared->clock[t->task] = ps_client_clock(t->client);
+    shared->rejoins[t->task] = t->rejoins;
+    if ((err = train_meet(t, e)) != PS_OK)
+        return err;
+    if (t->task != 0)
+        return PS_OK;
+    if ((err = ps_client_pull(t->client, ps_mlp_params(t->mlp), t->vars, ps_mlp_values(t->mlp),
+                              &(struct ps_pull_options){.now = 1}, e)) != PS_OK)
+        return err;
+    copy_weights(t->mlp, shared->weights);
+    return ps_mlp_evaluate(t->mlp, (size_t)held_out.rows, held_out.features, held_out.labels, &shared->held_out, e);
+}
+
+/* What happens to a worker in mid-training. */
+enum fate {
+    LIVES,
+    CRASHES, /* disappears without a word, with status CRASHED */
+    SLEEPS   /* stops until somebody continues it */
+};
+enum { FATE_CLOCK = 100, CRASHED = 77 };
+
+static enum ps_err
+meet_fate(struct train *t, enum fate fate, struct ps_error *e)
+{
+    uint64_t steps = t->steps;
+    enum ps_err err;
+
+    t->steps = FATE_CLOCK;
+    if ((err = train_run(t, e)) != PS_OK)
+        return err;
+    t->steps = steps;
+    if (fate == CRASHES)
+        _exit(CRASHED);
+    raise(SIGSTOP);
+    return PS_OK;
+}
+
+/* The worker's process from its fork on. */
+static _Noreturn void
+worker_main(const struct digits_options *o, uint32_t task, enum fate fate)
+{
+    struct job j = {0};
+    struct ps_error e = {0};
+    enum ps_err err;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    err = open_worker(&j, o, task, fate == SLEEPS ? LEASE_MS : 0, &e);
+    if (err == PS_OK && fate != LIVES)
+        err = meet_fate(&j.train, fate, &e);
+    if (err == PS_OK)
+        err = work(&j, &e);
+    if (err != PS_OK)
+        fprintf(stderr, "worker %u: %s: %s (%s)\n", task, ps_err_name(err), e.text, e.peer);
+    if (err == PS_OK)
+        ps_client_close(j.train.client);
+    _exit(err == PS_OK ? 0 : 1);
+}
+
+static pid_t
+start_worker(const struct digits_options *o, uint32_t task, enum fate fate)
+{
+    pid_t pid = fork();
+
+    if (pid == 0)
+        worker_main(o, task, fate);
+    ck_assert_int_gt(pid, 0);
+    return pid;
+}
+
+static void
+await_worker(pid_t pid, int want)
+{
+    int status = 0;
+
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == want, "a worker ended with status %x", (unsigned)status);
+}
+
+static void
+train_through_psd(const struct digits_options *o)
+{
+    pid_t pids[WORKERS];
+
+    for (uint32_t i = 0; i < WORKERS; i++)
+        pids[i] = start_worker(o, i, LIVES);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        await_worker(pids[i], 0);
+}
+
+/* ---- One process, no shards ---- */
+
+struct reference {
+    ps_mlp *mlp;
+    ps_sampler *samplers[WORKERS];
+    struct optimizer optimizer;
+    float *gradient[WORKERS][PARAMS_MAX], *sum[PARAMS_MAX], *slot[PARAMS_MAX][LAYOUT_SLOTS_MAX];
+};
+
+static float *
+new_floats(size_t n)
+{
+    float *x = aligned_alloc(64, round_up(n * sizeof *x, 64));
+
+    ck_assert_ptr_nonnull(x);
+    return x;
+}
+
+static void
+reference_init(struct reference *r, const struct digits_options *o, ps_device *device)
+{
+    const struct ps_optimizer *p = &o->optimizer;
+
+    r->mlp = new_network(device, o);
+    ck_assert_ptr_nonnull(r->mlp);
+    ps_mlp_initialize(r->mlp, o->seed);
+    r->optimizer = (struct optimizer){.kind = (enum optimizer_kind)p->kind,
+                                      .learning_rate = p->learning_rate,
+                                      .momentum = p->momentum,
+                                      .beta1 = p->beta1,
+                                      .beta2 = p->beta2,
+                                      .epsilon = p->epsilon,
+                                      .initial_accumulator = p->initial_accumulator};
+    for (uint32_t w = 0; w < WORKERS; w++)
+        ck_assert_int_eq(ps_sampler_new(data.rows, o->batch, WORKERS, w, o->seed, &r->samplers[w], NULL), PS_OK);
+    for (size_t i = 0; i < ps_mlp_params(r->mlp); i++) {
+        struct optimizer_arrays arrays = {.weights = ps_mlp_values(r->mlp)[i]};
+
+        for (uint32_t w = 0; w < WORKERS; w++)
+            r->gradient[w][i] = new_floats(elements_of(r->mlp, i));
+        r->sum[i] = new_floats(elements_of(r->mlp, i));
+        for (size_t k = 0; k < LAYOUT_SLOTS_MAX; k++)
+            arrays.slot[k] = r->slot[i][k] = new_floats(elements_of(r->mlp, i));
+        optimizer_start(&r->optimizer, elements_of(r->mlp, i), &arrays);
+    }
+}
+
+static void
+reference_finish(struct reference *r)
+{
+    for (size_t i = 0; i < ps_mlp_params(r->mlp); i++) {
+        for (uint32_t w = 0; w < WORKERS; w++)
+            free(r->gradient[w][i]);
+        free(r->sum[i]);
+        for (size_t k = 0; k < LAYOUT_SLOTS_MAX; k++)
+            free(r->slot[i][k]);
+    }
+    for (uint32_t w = 0; w < WORKERS; w++)
+        ps_sampler_free(r->samplers[w]);
+    ps_mlp_free(r->mlp);
+}
+
+/* What worker w would push in this step. */
+static void
+reference_gradient(struct reference *r, uint32_t w, uint64_t epoch, uint64_t step)
+{
+    static float x[128 * 64];
+    uint32_t labels[128];
+    struct ps_slice slice = ps_sampler_slice(r->samplers[w], epoch, step);
+
+    ps_dataset_gather(&data, slice.count, slice.index, x, labels);
+    ck_assert_int_eq(ps_mlp_gradient(r->mlp, slice.count, x, labels, ps_slice_scale_mean(&slice, WORKERS), NULL, NULL),
+                     PS_OK);
+    for (size_t i = 0; i < ps_mlp_params(r->mlp); i++)
+        memcpy(r->gradient[w][i], ps_mlp_gradients(r->mlp)[i], elements_of(r->mlp, i) * sizeof(float));
+}
+
+static void
+reference_update(struct reference *r, uint64_t version)
+{
+    for (size_t i = 0; i < ps_mlp_params(r->mlp); i++) {
+        struct optimizer_arrays arrays = {.weights = ps_mlp_values(r->mlp)[i]};
+        const float *gradients[WORKERS];
+
+        for (uint32_t w = 0; w < WORKERS; w++)
+            gradients[w] = r->gradient[w][i];
+        memcpy(arrays.slot, r->slot[i], sizeof arrays.slot);
+        optimizer_sum(elements_of(r->mlp, i), WORKERS, gradients, r->sum[i]);
+        ck_assert(optimizer_apply(&r->optimizer, version, 1.0f / WORKERS, elements_of(r->mlp, i), r->sum[i], &arrays,
+                                  &arrays, false));
+    }
+}
+
+static void
+train_alone(const struct digits_options *o, float *weights)
+{
+    struct ps_device_options one_thread = {.threads = 1};
+    struct reference r = {0};
+    ps_device *device;
+    uint64_t version = 0;
+
+    ck_assert_int_eq(ps_device_open("cpu", &one_thread, &device, NULL), PS_OK);
+    reference_init(&r, o, device);
+    for (uint64_t epoch = 0; epoch < o->epochs; epoch++)
+        for (uint64_t step = 0; step < ps_sampler_steps(r.samplers[0]); step++) {
+            for (uint32_t w = 0; w < WORKERS; w++)
+                reference_gradient(&r, w, epoch, step);
+            reference_update(&r, ++version);
+        }
+    copy_weights(r.mlp, weights);
+    reference_finish(&r);
+    ps_device_close(device);
+}
+
+/* ---- Tests ---- */
+
+static void
+assert_same_bits(const char *arguments)
+{
+    static float alone[FLOATS_MAX];
+    struct digits_options o = options_for(arguments);
+    uint64_t elements = data.columns * o.hidden[0] + o.hidden[0] + o.hidden[0] * data.classes + data.classes;
+
+    train_alone(&o, alone);
+    train_through_psd(&o);
+    for (uint64_t i = 0; i < elements; i++)
+        ck_assert_msg(memcmp(&alone[i], &shared->weights[i], sizeof alone[i]) == 0,
+                      "%s: weight %d is %.9g alone and %.9g through psd", arguments, (int)i, (double)alone[i],
+                      (double)shared->weights[i]);
+}
+
+/* Batches of 100 over 3 workers: slices of 34, 33 and 33, and a last batch of 97. */
+START_TEST(sync_training_has_the_bits_of_one_process)
+{
+    static const char *const optimizers[] = {"sgd", "momentum", "nesterov", "adagrad", "adam"};
+    char arguments[160];
+
+    snprintf(arguments, sizeof arguments, "--strategy sync --optimizer %s --epochs 3 --batch 100 --seed 7",
+             optimizers[_i]);
+    assert_same_bits(arguments);
+}
+END_TEST
+
+/* 2 images in the last batch of an epoch: the third worker has none, and pushes a gradient of zero. */
+START_TEST(sync_training_has_the_same_bits_with_an_empty_slice)
+{
+    assert_same_bits("--strategy sync --epochs 2 --batch 115 --optimizer momentum --activation tanh");
+}
+END_TEST
+
+START_TEST(every_strategy_learns_the_digits)
+{
+    static const char *const strategies[] = {
+        "--strategy async",
+        "--strategy async --age inverse",
+        "--strategy async --optimizer sgd --age cutoff:8",
+        "--strategy ssp --bound 2",
+        "--strategy ssp --bound 0 --optimizer adagrad",
+        "--strategy sync",
+        "--strategy sync --quorum 2 --optimizer momentum",
+    };
+    struct digits_options o = options_for(strategies[_i]);
+
+    train_through_psd(&o);
+    for (uint32_t w = 0; w < WORKERS; w++)
+        ck_assert_uint_eq(shared->clock[w], 16 * o.epochs);
+    ck_assert_uint_eq(shared->held_out.rows, 300);
+    ck_assert_msg(shared->held_out.correct >= 285, "%s: %zu of 300 held-out images", strategies[_i],
+                  shared->held_out.correct);
+}
+END_TEST
+
+/* It stops without goodbye in the middle; the one that takes its place goes on at the others' clock. */
+START_TEST(a_worker_that_crashed_is_replaced_in_mid_training)
+{
+    struct digits_options o = options_for(_i == 0 ? "--strategy sync" : "--strategy ssp --bound 3");
+    pid_t pids[WORKERS];
+
+    for (uint32_t i = 0; i < WORKERS; i++)
+        pids[i] = start_worker(&o, i, i == 2 ? CRASHES : LIVES);
+    await_worker(pids[2], CRASHED);
+    pids[2] = start_worker(&o, 2, LIVES);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        await_worker(pids[i], 0);
+    ck_assert_uint_eq(shared->clock[2], 16 * o.epochs);
+    ck_assert_msg(shared->held_out.correct >= 285, "%zu of 300 held-out images", shared->held_out.correct);
+}
+END_TEST
+
+/* Silent past its lease, it no longer holds the others up; when it wakes it is told, joins again, and goes on. */
+START_TEST(a_worker_whose_lease_lapsed_joins_again)
+{
+    struct digits_options o = options_for(_i == 0 ? "--strategy sync" : "--strategy ssp --bound 3");
+    pid_t pids[WORKERS];
+    int status;
+
+    for (uint32_t i = 0; i < WORKERS; i++)
+        pids[i] = start_worker(&o, i, i == 2 ? SLEEPS : LIVES);
+    ck_assert_int_eq(waitpid(pids[2], &status, WUNTRACED), pids[2]);
+    ck_assert(WIFSTOPPED(status));
+    await_worker(pids[0], 0);
+    await_worker(pids[1], 0);
+    ck_assert_msg(shared->held_out.correct >= 285, "%zu of 300 held-out images", shared->held_out.correct);
+    ck_assert_int_eq(kill(pids[2], SIGCONT), 0);
+    await_worker(pids[2], 0);
+    ck_assert_uint_eq(shared->clock[2], 16 * o.epochs);
+    ck_assert_uint_eq(shared->rejoins[2], 1);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("training");
+    TCase *tc = tcase_create("training");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, sync_training_has_the_bits_of_one_process, 0, 5);
+    tcase_add_test(tc, sync_training_has_the_same_bits_with_an_empty_slice);
+    tcase_add_loop_test(tc, every_strategy_learns_the_digits, 0, 7);
+    tcase_add_loop_test(tc, a_worker_that_crashed_is_replaced_in_mid_training, 0, 2);
+    tcase_add_loop_test(tc, a_worker_whose_lease_lapsed_joins_again, 0, 2);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
