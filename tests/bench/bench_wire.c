@@ -242,6 +242,14 @@ psd_run(struct psd *p, enum pump_kind kind, size_t which, uint32_t window, doubl
     return (bench_now() - start) / (double)ended;
 }
 
+/* Only the one that is measured may use the processor: a server that spins would take a core from the other. */
+static void
+hold(pid_t server, bool stop)
+{
+    if (kill(server, stop ? SIGSTOP : SIGCONT) < 0)
+        die("kill", NULL);
+}
+
 /* ---- Figures ---- */
 
 struct series {
@@ -292,8 +300,14 @@ rates(struct psd *psd, struct pump *pump)
             struct series a = {.n = 0}, b = {.n = 0};
 
             for (int r = -1; r < options.rounds; r++) {
-                double x = psd_run(psd, (enum pump_kind)kind, i, s->window, r < 0 ? 0.1 : options.seconds);
-                double y = pump_run(pump, &load, r < 0 ? 0.1 : options.seconds);
+                double x, y;
+
+                hold(pump->server, true);
+                x = psd_run(psd, (enum pump_kind)kind, i, s->window, r < 0 ? 0.1 : options.seconds);
+                hold(pump->server, false);
+                hold(psd->pid, true);
+                y = pump_run(pump, &load, r < 0 ? 0.1 : options.seconds);
+                hold(psd->pid, false);
                 if (r < 0)
                     continue; /* warm-up */
                 a.value[a.n++] = x;
@@ -319,15 +333,20 @@ round_trips(const char *how, struct psd *psd, struct pump *pump)
         const float *grad = (const float *)(const void *)psd->grad;
         float *out = (float *)(void *)psd->out[0];
         uint64_t n = 0;
-        double start = bench_now(), x, y;
+        double start, x, y;
 
+        hold(pump->server, true);
+        start = bench_now();
         do {
             if (ps_client_push_pull(psd->client, 1, &psd->vars[which][0], &grad, &out, NULL, &e) != PS_OK)
                 die("round trip", &e);
             n++;
         } while (bench_now() - start < options.seconds);
         x = (bench_now() - start) / (double)n;
+        hold(pump->server, false);
+        hold(psd->pid, true);
         y = pump_run(pump, &load, options.seconds);
+        hold(psd->pid, false);
         if (r < 0)
             continue;
         a.value[a.n++] = x;
