@@ -1,0 +1,85 @@
+# shellcheck shell=bash
+# Which Debian packages psd needs, and how to get those that are missing. To be sourced:
+#
+#     . deploy/packages.sh
+#     packages_install "${PACKAGES_BUILD[@]}"
+#
+# Nothing is downloaded when nothing is missing. Needs root or sudo then; asks no questions.
+
+# To build and run.
+export PACKAGES_BUILD=(meson ninja-build pkg-config gcc libc6-dev libuv1-dev libprotobuf-c-dev protobuf-c-compiler
+  liblmdb-dev libopenblas-dev libjansson-dev zlib1g-dev uthash-dev)
+
+# To run the tests as well: Check, the second compiler with its sanitizers' runtime, and C++ for the public header.
+export PACKAGES_TESTS=(check clang libclang-rt-dev g++ procps)
+
+packages_say() { printf '%s\n' "$*" >&2; }
+
+# Those of the packages that are not installed, one a line.
+packages_missing() {
+  local package
+  for package in "$@"; do
+    case $(dpkg-query -W -f='${db:Status-Status} ' "$package" 2>/dev/null) in
+      *installed\ *) ;;
+      *) echo "$package" ;;
+    esac
+  done
+}
+
+# Run a command as root.
+packages_as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    "$@"
+  elif [ -t 0 ]; then
+    sudo "$@" # may ask for the password
+  else
+    sudo -n "$@"
+  fi
+}
+
+packages_apt() {
+  packages_as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -qq "$@"
+}
+
+# True when apt's lists know every one of the packages.
+packages_known() {
+  local package
+  for package in "$@"; do
+    if ! apt-cache show --no-all-versions "$package" >/dev/null 2>&1; then
+      return 1
+    fi
+  done
+}
+
+# The lists may be missing (a fresh container) or too old (what they name is gone from the mirror).
+packages_get() {
+  if packages_known "$@" && packages_apt install -y --no-install-recommends "$@" >&2; then
+    return 0
+  fi
+  packages_say "Updating the package lists ..."
+  packages_apt update >&2 || return 1
+  packages_apt install -y --no-install-recommends "$@" >&2
+}
+
+# Install those that are missing. Fails with a sentence.
+packages_install() {
+  local missing
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    packages_say "This is not Debian: nothing is installed. Needed are what Debian calls: $*"
+    return 0
+  fi
+  mapfile -t missing < <(packages_missing "$@")
+  if [ "${#missing[@]}" -eq 0 ]; then
+    return 0
+  fi
+  if [ "$(id -u)" -ne 0 ] && ! command -v sudo >/dev/null; then
+    packages_say "These packages are missing and there is no sudo here; as root, run: apt-get install ${missing[*]}"
+    return 1
+  fi
+  packages_say "Installing ${missing[*]} ..."
+  if ! packages_get "${missing[@]}"; then
+    packages_say "The packages could not be installed (is there a network, and may this user use sudo?). By hand:" \
+      "apt-get update && apt-get install ${missing[*]}"
+    return 1
+  fi
+}
