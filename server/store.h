@@ -30,7 +30,7 @@ struct store_key {
 /* Tables of metadata rows, keyed by up to STORE_ROW_KEY_MAX bytes, iterated in byte order of the key. */
 enum store_table {
     STORE_SHARD,    /* identity, boot, format: one row per fact */
-    STORE_JOBS,     /* by job name */
+    STORE_JOBS,     /* by job id, big-endian u32 */
     STORE_VARS,     /* by variable id, big-endian u32 */
     STORE_SESSIONS, /* by job id and task, big-endian u32 each */
     STORE_TABLES
@@ -89,7 +89,10 @@ struct store {
     const struct store_ops *ops;
 };
 
-/* The most room that one begin() may ask for. One turn of the loop writes at most this. */
-#define STORE_ROOM_MAX (16 * MIB)
+/* The most room that one begin() may ask for: a push of as many blocks of the smallest size as a frame may name. */
+#define STORE_ROOM_MAX (96 * MIB)
+
+/* What one turn of the loop asks for and writes at most, unless a single push needs more. */
+#define STORE_ROOM_TURN (16 * MIB)
 
 #endif

@@ -1,0 +1,70 @@
+/* What goes out. Actions gather during a turn and are handed out after its commit; a turn that failed drops its own.
+ * Acks are batched: one frame per connection and turn. */
+#ifndef SERVER_ACTIONS_H
+#define SERVER_ACTIONS_H
+
+#include "common/base.h"
+#include "common/frame.h"
+#include "common/ps_err.h"
+#include "proto/psd.pb-c.h"
+#include "shard.h"
+
+struct connection;
+struct job;
+
+/* Sequences in one ACK frame: at ten bytes each they take less than half of FRAME_META_MAX; texts and codes per block
+ * share the rest. */
+#define ACTIONS_ACK_MAX       8192
+#define ACTIONS_ACK_EXTRA_MAX (96 * KIB)
+
+struct ack {
+    uint64_t seq;
+    uint32_t code;
+    uint32_t next;      /* of the same connection, as index + 1, or 0 */
+    uint32_t codes_len; /* per block, when they differ */
+    uint32_t *codes;
+    char *text; /* or NULL */
+};
+
+struct actions {
+    struct shard_action *queue;
+    size_t first, ready, len, size; /* [first, ready) may be handed out, [ready, len) are this turn's */
+    struct ack *acks;
+    size_t acks_len, acks_size;
+    struct connection *acking;
+};
+
+void actions_send(struct shard *s, struct connection *c, enum msg_type type, uint64_t request,
+                  const ProtobufCMessage *message);
+void actions_error(struct shard *s, struct connection *c, uint64_t request, enum ps_err code, const char *text);
+
+/* data is the action's then. */
+void actions_data(struct shard *s, struct connection *c, struct shard_data *data);
+void actions_close(struct shard *s, struct connection *c);
+void actions_log(struct shard *s, enum shard_log_level level, const char *format, ...) PS_PRINTF(3, 4);
+void actions_stopped(struct shard *s);
+
+/* An event to all connected workers of a job but one; job NULL: to all connections. */
+void actions_event(struct shard *s, struct job *job, const struct connection *but, Psd__EventKind kind, uint32_t task,
+                   const char *text);
+
+/* The outcome of a sequenced message. codes: [n], copied, or NULL; text: copied, or NULL. */
+void actions_ack(struct shard *s, struct connection *c, uint64_t seq, enum ps_err code, const uint32_t *codes,
+                 uint32_t n, const char *text);
+
+/* Make a connection's acks a frame now; its next one begins a new frame. */
+void actions_flush_acks(struct shard *s, struct connection *c);
+
+/* The turn ends: make all acks frames. */
+void actions_flush(struct shard *s);
+
+/* The turn is committed: its actions may be handed out. */
+void actions_hand_out(struct shard *s);
+
+/* The turn failed: its actions are gone. */
+void actions_drop(struct shard *s);
+
+bool actions_next(struct shard *s, struct shard_action *out);
+void actions_finish(struct shard *s);
+
+#endif

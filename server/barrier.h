@@ -1,0 +1,36 @@
+/* Barriers: a name in a job where workers meet. It opens when every task that is neither lapsed nor finished has
+ * arrived; one that never joined is waited for. */
+#ifndef SERVER_BARRIER_H
+#define SERVER_BARRIER_H
+
+#include "common/base.h"
+#include "common/ps_err.h"
+#include "hash.h"
+#include "session.h"
+
+struct shard;
+struct job;
+
+struct barrier {
+    char *name;
+    struct job *job;
+    struct pending *arrived;
+    uint32_t arrived_len;
+    UT_hash_handle hh; /* in its job, by name */
+};
+
+/* A worker arrives with the next sequence. */
+void barrier_arrive(struct shard *s, struct session *session, uint64_t request, const Psd__Barrier *m);
+
+/* Fewer workers are active: open what they held shut. */
+void barrier_review(struct shard *s, struct job *job);
+
+/* Take an arrival back; it is not resolved. */
+void barrier_leave(struct shard *s, struct pending *p);
+
+/* Active workers that have not arrived: up to max into tasks; returns how many there are. */
+uint32_t barrier_missing(const struct barrier *b, uint32_t *tasks, uint32_t max);
+
+void barrier_free_all(struct shard *s, struct job *job);
+
+#endif

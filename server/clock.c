@@ -1,0 +1,97 @@
+/* The least of the live clocks is kept with the number of workers that stand there, so that a tick looks at all workers
+ * only when the last of the slowest moves on. */
+#include "clock.h"
+
+#include "shard_state.h"
+
+/* What the live workers and those still to come allow. */
+static uint64_t
+allowed(const struct job *job)
+{
+    if (job->live == 0 || (job_is_full_sync(job) && job->joined < job->options->workers))
+        return job->slowest;
+    return job->live_min;
+}
+
+static void
+find_live_min(struct job *job)
+{
+    job->live_min = UINT64_MAX;
+    job->at_live_min = 0;
+    for (uint32_t i = 0; i < job->options->workers; i++) {
+        const struct session *x = job->sessions[i];
+
+        if (x == NULL || x->state != SESSION_LIVE || x->clock > job->live_min)
+            continue;
+        if (x->clock < job->live_min)
+            job->at_live_min = 0;
+        job->live_min = x->clock;
+        job->at_live_min++;
+    }
+}
+
+static void
+refresh(struct shard *s, struct job *job)
+{
+    uint64_t slowest;
+
+    find_live_min(job);
+    slowest = allowed(job);
+    ps_assert(slowest >= job->slowest);
+    if (slowest == job->slowest)
+        return;
+    job->slowest = slowest;
+    pull_wake(s, job);
+    gather_review(s, job);
+}
+
+void
+clock_join(struct shard *s, struct session *session)
+{
+    ps_assert(session->state == SESSION_LIVE && session->clock >= session->job->slowest);
+    session->job->live++;
+    refresh(s, session->job);
+}
+
+void
+clock_leave(struct shard *s, struct session *session)
+{
+    ps_assert(session->state != SESSION_LIVE && session->job->live > 0);
+    session->job->live--;
+    refresh(s, session->job);
+}
+
+void
+clock_tick(struct shard *s, struct session *session, uint64_t clock)
+{
+    struct job *job = session->job;
+    bool was_slowest = session->clock == job->live_min;
+
+    ps_assert(clock > session->clock && session->state == SESSION_LIVE);
+    session->clock = clock;
+    if (was_slowest && --job->at_live_min == 0)
+        refresh(s, job);
+}
+
+void
+clock_load(struct shard *s, struct job *job)
+{
+    (void)s;
+    for (uint32_t i = 0; i < job->options->workers; i++) {
+        const struct session *x = job->sessions[i];
+
+        if (x == NULL)
+            continue;
+        job->live += x->state == SESSION_LIVE;
+        job->lapsed += x->state == SESSION_LAPSED;
+        job->finished += x->state == SESSION_FINISHED;
+    }
+    find_live_min(job);
+    job->slowest = MAX(job->slowest, allowed(job));
+}
+
+uint64_t
+clock_of_block(const struct job *job, const struct block *b)
+{
+    return b->gather != NULL ? b->gather->clock : MAX(b->clock, job->slowest);
+}

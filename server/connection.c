@@ -1,0 +1,167 @@
+/* The table of connections, and how one ends. */
+#include "connection.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shard_state.h"
+
+struct connection *
+connection_find(struct shard *s, uint64_t id)
+{
+    struct connection *c;
+
+    HASH_FIND(hh, s->connections, &id, sizeof id, c);
+    return c;
+}
+
+void
+connection_open(struct shard *s, uint64_t id, const char *peer)
+{
+    size_t peer_len = strlen(peer) + 1;
+    struct connection *c = calloc(1, sizeof *c + peer_len);
+
+    ps_assert(connection_find(s, id) == NULL);
+    if (c == NULL) {
+        turn_fail(s, PS_ERR_NOMEM);
+        return;
+    }
+    c->id = id;
+    c->turn = s->turn.number;
+    memcpy(c->peer, peer, peer_len);
+    HASH_ADD(hh, s->connections, id, sizeof c->id, c);
+    s->connections_len++;
+    if (s->connections_len > s->config.connections_max)
+        connection_refuse(s, c, PS_ERR_LIMIT, "shard %u serves at most %u connections", s->config.shard,
+                          s->config.connections_max);
+}
+
+/* What waits there and whose it is. */
+static void
+forget_waiting(struct shard *s, struct connection *c)
+{
+    pull_forget(s, c);
+    catalog_forget_waiters(s, c, 0, PS_OK);
+    if (c->session != NULL)
+        session_detach(s, c->session);
+    c->session = NULL;
+}
+
+void
+connection_gone(struct shard *s, struct connection *c)
+{
+    forget_waiting(s, c);
+    if (c->acks_first != 0)
+        LL_DELETE2(s->actions.acking, c, acking_next);
+    HASH_DEL(s->connections, c);
+    s->connections_len--;
+    free(c);
+}
+
+void
+connection_close(struct shard *s, struct connection *c)
+{
+    if (c->state == CONN_CLOSING)
+        return;
+    forget_waiting(s, c);
+    actions_flush_acks(s, c);
+    actions_close(s, c);
+    c->turn = s->turn.number;
+    c->state = CONN_CLOSING;
+}
+
+static void
+end_with(struct shard *s, struct connection *c, enum ps_err code, const char *format, va_list args)
+{
+    char text[PS_ERROR_TEXT_MAX];
+
+    vsnprintf(text, sizeof text, format, args);
+    actions_log(s, SHARD_LOG_WARNING, "peer refused peer=%s code=%s reason=\"%s\"", c->peer, ps_err_name(code), text);
+    actions_flush_acks(s, c);
+    actions_error(s, c, 0, code, text);
+    connection_close(s, c);
+}
+
+void
+connection_break(struct shard *s, struct connection *c, enum ps_err code, const char *format, ...)
+{
+    va_list args;
+
+    s->stats.bad_peers++;
+    va_start(args, format);
+    end_with(s, c, code, format, args);
+    va_end(args);
+}
+
+void
+connection_refuse(struct shard *s, struct connection *c, enum ps_err code, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    end_with(s, c, code, format, args);
+    va_end(args);
+}
+
+/* ---- A failed turn ---- */
+
+static bool
+has_waiting(const struct connection *c)
+{
+    return c->parked_len > 0 || c->declares_len > 0 || (c->session != NULL && c->session->pending_len > 0);
+}
+
+void
+connection_before_reload(struct shard *s)
+{
+    struct connection *c, *next;
+
+    HASH_ITER(hh, s->connections, c, next)
+    {
+        if (c->turn != s->turn.number && !has_waiting(c))
+            continue;
+        forget_waiting(s, c);
+        actions_close(s, c);
+        c->state = CONN_CLOSING;
+    }
+}
+
+/* Sessions that were loaded anew look for the connections that stay: the same job and task by number, and only if they
+ * are what they were. */
+void
+connection_after_reload(struct shard *s)
+{
+    struct connection *c, *next;
+
+    HASH_ITER(hh, s->connections, c, next)
+    {
+        struct session *session;
+
+        if (c->state != CONN_WORKER)
+            continue;
+        session = session_find(s, c->job_id, c->task);
+        if (session == NULL || session->state != SESSION_LIVE || session->incarnation != c->incarnation) {
+            c->session = NULL;
+            connection_close(s, c);
+            continue;
+        }
+        c->session = session;
+        session->connection = c;
+        session->heard_ms = s->now_ms;
+    }
+}
+
+void
+connection_free_all(struct shard *s)
+{
+    struct connection *c, *next;
+
+    HASH_ITER(hh, s->connections, c, next)
+    {
+        HASH_DEL(s->connections, c);
+        free(c);
+    }
+    s->connections_len = 0;
+}

@@ -1,0 +1,56 @@
+/* Connections as the shard sees them: an id, who speaks there, and what waits for an answer. The machine is drawn in
+ * shard.h; CONN_CLOSING is one that was told to close and whose frames are no longer heard. */
+#ifndef SERVER_CONNECTION_H
+#define SERVER_CONNECTION_H
+
+#include "common/base.h"
+#include "common/ps_err.h"
+#include "hash.h"
+
+struct shard;
+struct session;
+struct pull;
+
+enum connection_state { CONN_NEW, CONN_WORKER, CONN_OBSERVER, CONN_CLOSING, CONN_STATES };
+
+struct connection {
+    uint64_t id;
+    enum connection_state state;
+    struct session *session; /* CONN_WORKER */
+    uint32_t job_id, task;   /* whose it is, to find the session again after a reload */
+    uint64_t incarnation;
+    uint64_t turn; /* the last one that it took part in */
+    struct pull *parked;
+    uint32_t parked_len;
+    uint32_t declares_len; /* that wait for blocks */
+    uint64_t parked_bytes;
+    uint32_t acks_first, acks_last; /* this turn's, as index + 1 into the shard's, or 0 */
+    struct connection *acking_next;
+    UT_hash_handle hh;
+    char peer[];
+};
+
+void connection_open(struct shard *s, uint64_t id, const char *peer);
+struct connection *connection_find(struct shard *s, uint64_t id);
+
+/* It is gone: forget it. */
+void connection_gone(struct shard *s, struct connection *c);
+
+/* Send ERROR with request 0, then close. Answers a broken rule of the protocol: counts as a bad peer. */
+void connection_break(struct shard *s, struct connection *c, enum ps_err code, const char *format, ...) PS_PRINTF(4, 5);
+
+/* The same when the peer did nothing wrong: it comes too late, another has its place, the shard cannot. */
+void connection_refuse(struct shard *s, struct connection *c, enum ps_err code, const char *format, ...)
+    PS_PRINTF(4, 5);
+
+/* Close after what was sent; what waits there is forgotten. */
+void connection_close(struct shard *s, struct connection *c);
+
+/* After a failed turn and a reload: close those that took part or had something waiting, and give the others their
+ * sessions back. */
+void connection_before_reload(struct shard *s);
+void connection_after_reload(struct shard *s);
+
+void connection_free_all(struct shard *s);
+
+#endif

@@ -1,0 +1,110 @@
+/* Answers with blocks. One allocation holds the request's arrays; head and parts are made at the last moment. */
+#include "data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shard_state.h"
+
+static size_t
+data_size(uint32_t len, bool with_newer, bool with_codes)
+{
+    size_t each = sizeof(uint64_t) * (with_newer ? 2 : 1) + sizeof(uint32_t) * (with_codes ? 3 : 2);
+
+    return sizeof(struct shard_data) + len * each;
+}
+
+struct shard_data *
+data_new(uint32_t len, bool with_newer, bool with_codes)
+{
+    struct shard_data *d = malloc(data_size(len, with_newer, with_codes));
+    uint64_t *at;
+
+    if (d == NULL)
+        return NULL;
+    *d = (struct shard_data){.len = len, .with_newer = with_newer, .with_codes = with_codes};
+    at = (uint64_t *)(d + 1);
+    d->version = at;
+    at += len;
+    if (with_newer) {
+        d->newer_than = at;
+        at += len;
+    }
+    d->var = (uint32_t *)at;
+    d->block = d->var + len;
+    d->code = d->block + len;
+    return d;
+}
+
+size_t
+shard_data_bytes(const struct shard_data *d)
+{
+    size_t parts = d->parts != NULL && d->parts != &d->one ? d->len * sizeof *d->parts : 0;
+
+    return data_size(d->len, d->with_newer, d->with_codes) + parts;
+}
+
+void
+shard_data_free(struct shard_data *d)
+{
+    if (d == NULL)
+        return;
+    if (d->parts != &d->one)
+        free(d->parts);
+    free(d->head);
+    free(d);
+}
+
+/* Version and, when it is wanted, the weights of block i. */
+static enum ps_err
+read_block(struct shard *s, struct store_snapshot *snap, struct shard_data *d, uint32_t i, struct shard_reply *out)
+{
+    struct store_key key = {.var = d->var[i], .block = d->block[i]};
+    struct variable *v = s->variables[key.var];
+    const struct block_head *head;
+    struct span value;
+    enum ps_err err;
+
+    if ((err = s->store->ops->snapshot_get(s->store, snap, &key, &value)) != PS_OK)
+        return err == PS_ERR_NOT_FOUND ? PS_ERR_IO : err;
+    head = value.data;
+    ps_assert(head->var == key.var && head->block == key.block);
+    d->version[i] = head->version;
+    if (d->with_newer && head->version <= d->newer_than[i])
+        return PS_OK;
+    d->parts[out->parts_len++] = (struct span){head + 1, head->len * sizeof(float)};
+    out->payload_len += head->len * sizeof(float);
+    v->stats.pulls++;
+    v->stats.pulled_bytes += head->len * sizeof(float);
+    return PS_OK;
+}
+
+enum ps_err
+shard_data_open(struct shard *s, struct shard_data *d, struct store_snapshot *snap, struct shard_reply *out)
+{
+    Psd__Data m = PSD__DATA__INIT;
+    enum ps_err err;
+
+    ps_assert(d->head == NULL && d->parts == NULL);
+    *out = (struct shard_reply){0};
+    d->parts = d->len == 1 ? &d->one : malloc(d->len * sizeof *d->parts);
+    if (d->parts == NULL)
+        return PS_ERR_NOMEM;
+    for (uint32_t i = 0; i < d->len; i++)
+        if ((err = read_block(s, snap, d, i, out)) != PS_OK)
+            return err;
+    m.n_version = d->len;
+    m.version = d->version;
+    m.clock = d->clock;
+    m.seq = d->seq;
+    m.n_code = d->with_codes ? d->len : 0;
+    m.code = d->code;
+    d->head = wire_encode_new(MSG_DATA, d->request, &m.base, out->payload_len, &out->head_len);
+    if (d->head == NULL)
+        return PS_ERR_NOMEM;
+    out->head = d->head;
+    out->parts = d->parts;
+    s->stats.pulls += out->parts_len;
+    s->stats.pulled_bytes += out->payload_len;
+    return PS_OK;
+}

@@ -1,0 +1,461 @@
+/* Gathers. Entries are kept in order of task, so that the sum is taken in worker order. The gradient that completes a
+ * gather is not copied: it is summed from the receive buffer. */
+#include "gather.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/placement.h"
+#include "shard_state.h"
+
+/* ---- Budget ---- */
+
+static uint64_t
+padded(uint32_t len)
+{
+    return pool_size(len * sizeof(float));
+}
+
+static size_t
+gather_size(const struct job *job)
+{
+    return sizeof(struct gather) + job->options->quorum * sizeof(struct gather_entry);
+}
+
+uint64_t
+gather_budget(const struct job *job, const struct variable *v, uint32_t shard, uint32_t shards)
+{
+    const struct layout *l = &v->layout;
+    struct layout_block tail = layout_block(l, l->blocks - 1);
+    uint64_t bytes = 0, first = 0;
+
+    for (int c = LAYOUT_CLASSES - 1; c >= 0; c--) {
+        uint64_t count = placement_count(v->start, first + l->count[c], shard, shards) -
+                         placement_count(v->start, first, shard, shards);
+
+        bytes += count * padded(layout_capacity(c, l->slots));
+        first += l->count[c];
+    }
+    /* The last block may be shorter than its class. */
+    if (placement_shard(v->start, l->blocks - 1, shards) == shard)
+        bytes -= padded(layout_capacity(tail.size_class, l->slots)) - padded(tail.len);
+    return bytes * job->options->quorum + v->count * pool_size(gather_size(job));
+}
+
+/* ---- Life ---- */
+
+static uint32_t
+gradient_len(const struct gather *g)
+{
+    return layout_block(&g->variable->layout, g->number).len;
+}
+
+static struct gather *
+gather_new(struct shard *s, const struct block_ref *ref, uint64_t clock)
+{
+    struct job *job = ref->variable->job;
+    struct gather *g = pool_take(&s->pool, gather_size(job));
+
+    if (g == NULL) {
+        turn_fail(s, PS_ERR_NOMEM);
+        return NULL;
+    }
+    *g = (struct gather){.variable = ref->variable, .number = ref->number, .clock = clock, .since_ms = s->now_ms};
+    ref->block->gather = g;
+    DL_APPEND(job->gathers, g);
+    return g;
+}
+
+static void
+gather_free(struct shard *s, struct gather *g)
+{
+    struct job *job = g->variable->job;
+    struct block_ref ref;
+
+    catalog_refind(s, g->variable->id, g->number, &ref);
+    ref.block->gather = NULL;
+    if (g->due)
+        DL_DELETE(s->due, g);
+    else
+        DL_DELETE(job->gathers, g);
+    for (uint32_t i = 0; i < g->len; i++)
+        pool_give(&s->pool, g->entries[i].gradient, gradient_len(g) * sizeof(float));
+    pool_give(&s->pool, g, gather_size(job));
+}
+
+/* Tell all whose gradient it holds, and free it. */
+static void
+gather_end(struct shard *s, struct gather *g, enum ps_err code, const char *text)
+{
+    for (uint32_t i = 0; i < g->len; i++) {
+        struct pending *p = g->entries[i].pending;
+
+        g->entries[i].pending = NULL;
+        if (p != NULL)
+            pending_block_done(s, p, g->entries[i].index, code, text);
+    }
+    gather_free(s, g);
+}
+
+/* ---- Closing ---- */
+
+/* All gradients that came, in worker order; `now` stands for the one that is not copied. */
+static uint32_t
+collect(struct shard *s, const struct gather *g, const float *now)
+{
+    uint32_t n = 0;
+
+    if (s->sums_size < g->len) {
+        const float **bigger = realloc(s->sums, g->len * sizeof *bigger);
+
+        if (bigger == NULL) {
+            turn_fail(s, PS_ERR_NOMEM);
+            return 0;
+        }
+        s->sums = bigger;
+        s->sums_size = g->len;
+    }
+    for (uint32_t i = 0; i < g->len; i++) {
+        const struct gather_entry *entry = &g->entries[i];
+
+        if (!entry->dropped)
+            s->sums[n++] = entry->gradient != NULL ? entry->gradient : now;
+    }
+    return n;
+}
+
+/* The mean of n gradients: the sum is taken here, the division is the update's scale. */
+static bool
+apply_mean(struct shard *s, const struct block_ref *ref, uint32_t n, uint64_t clock)
+{
+    size_t bytes = ref->cut.len * sizeof(float);
+    float *sum;
+    bool finite;
+
+    if (n == 1)
+        return update_apply(s, ref, s->sums[0], 1, clock);
+    if ((sum = pool_take(&s->pool, bytes)) == NULL) {
+        turn_fail(s, PS_ERR_NOMEM);
+        return true;
+    }
+    optimizer_sum(ref->cut.len, n, s->sums, sum);
+    /* All of them were finite, but a sum may overflow. */
+    finite = ref->place != ref->old || !ref->variable->refuse_nonfinite || optimizer_finite(ref->cut.len, sum);
+    finite = finite && update_apply(s, ref, sum, 1.0f / (float)n, clock);
+    pool_give(&s->pool, sum, bytes);
+    return finite;
+}
+
+/* One update from what is there. There is room for the block. now: the gradient that is not copied, or NULL. */
+static void
+gather_close(struct shard *s, struct gather *g, const float *now)
+{
+    struct block_ref ref;
+    uint64_t clock = g->clock + 1;
+    enum ps_err err;
+    uint32_t n;
+
+    catalog_refind(s, g->variable->id, g->number, &ref);
+    if ((err = turn_touch(s, &ref)) != PS_OK) {
+        gather_end(s, g, err, ps_strerror(err));
+        return;
+    }
+    n = collect(s, g, now);
+    pull_wake(s, g->variable->job);
+    if (n > 0 && apply_mean(s, &ref, n, clock)) {
+        gather_end(s, g, PS_OK, NULL);
+        return;
+    }
+    update_clock(&ref, clock);
+    gather_end(s, g, n > 0 ? PS_ERR_NONFINITE : PS_OK, "the sum of the workers' gradients is not finite");
+}
+
+static bool
+is_active(const struct job *job, uint32_t task)
+{
+    const struct session *x = job->sessions[task];
+
+    return x == NULL || x->state == SESSION_LIVE;
+}
+
+/* Enough came: k gradients, or one of every worker that can still send one. */
+static bool
+complete(const struct gather *g)
+{
+    const struct job *job = g->variable->job;
+    uint32_t active = job_active(job), in = 0;
+
+    if (g->len >= job->options->quorum)
+        return true;
+    if (g->len < active)
+        return false;
+    for (uint32_t i = 0; i < g->len; i++)
+        in += is_active(job, g->entries[i].task);
+    return in == active;
+}
+
+/* Close it, or end it when the store has no room. False: wait for the next turn. */
+static bool
+close_due(struct shard *s, struct gather *g)
+{
+    struct layout_block cut = layout_block(&g->variable->layout, g->number);
+    enum ps_err err;
+
+    switch (turn_room(s, layout_value_size(cut.size_class), &err)) {
+    case TURN_WAIT:
+        return false;
+    case TURN_READY:
+        gather_close(s, g, NULL);
+        break;
+    case TURN_REFUSED:
+        gather_end(s, g, err, ps_strerror(err));
+        break;
+    }
+    return true;
+}
+
+static void
+make_due(struct shard *s, struct gather *g)
+{
+    DL_DELETE(g->variable->job->gathers, g);
+    g->due = true;
+    DL_APPEND(s->due, g);
+}
+
+void
+gather_review(struct shard *s, struct job *job)
+{
+    struct gather *g, *next;
+
+    DL_FOREACH_SAFE(job->gathers, g, next)
+    if (job->slowest > g->clock || job_active(job) == 0 || complete(g))
+        make_due(s, g);
+}
+
+bool
+gather_work(struct shard *s)
+{
+    bool some = false;
+
+    while (s->due != NULL && s->turn.failed == PS_OK) {
+        if (!close_due(s, s->due))
+            return some;
+        some = true;
+    }
+    return true;
+}
+
+void
+gather_end_job(struct shard *s, struct job *job, enum ps_err code, const char *text)
+{
+    struct gather *g, *next;
+
+    DL_FOREACH_SAFE(job->gathers, g, next)
+    gather_end(s, g, code, text);
+    DL_FOREACH_SAFE(s->due, g, next)
+    if (g->variable->job == job)
+        gather_end(s, g, code, text);
+}
+
+void
+gather_free_all(struct shard *s, struct job *job)
+{
+    struct gather *g, *next;
+
+    DL_FOREACH_SAFE(job->gathers, g, next)
+    gather_free(s, g);
+    DL_FOREACH_SAFE(s->due, g, next)
+    if (g->variable->job == job)
+        gather_free(s, g);
+}
+
+/* ---- Joining ---- */
+
+/* Index of the entry of this task, or of where it belongs. */
+static uint32_t
+entry_index(const struct gather *g, uint32_t task)
+{
+    uint32_t low = 0, high = g->len;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (g->entries[middle].task < task)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct gather_entry *
+entry_find(struct gather *g, uint32_t task)
+{
+    uint32_t i = entry_index(g, task);
+
+    return i < g->len && g->entries[i].task == task ? &g->entries[i] : NULL;
+}
+
+static struct gather_entry *
+entry_insert(struct gather *g, uint32_t task)
+{
+    uint32_t i = entry_index(g, task);
+
+    memmove(&g->entries[i + 1], &g->entries[i], (g->len - i) * sizeof g->entries[0]);
+    g->len++;
+    g->entries[i] = (struct gather_entry){.task = task};
+    return &g->entries[i];
+}
+
+/* A copy of the gradient, scaled by its age. */
+static float *
+copy_gradient(struct shard *s, const float *gradient, uint32_t len, float scale)
+{
+    float *copy = pool_take(&s->pool, len * sizeof *copy);
+
+    if (copy == NULL) {
+        turn_fail(s, PS_ERR_NOMEM);
+        return NULL;
+    }
+    if (scale == 1)
+        memcpy(copy, gradient, len * sizeof *copy);
+    else
+        for (uint32_t i = 0; i < len; i++)
+            copy[i] = scale * gradient[i];
+    return copy;
+}
+
+/* What the store or an earlier life of this shard did with it is not known, but in sync(n of n) no step is done without
+ * all, so a worker that was here before has its gradient in. */
+static enum ps_err
+too_late(const struct session *session)
+{
+    return session->from_store && job_is_full_sync(session->job) ? PS_OK : PS_ERR_LATE;
+}
+
+static void
+join(struct shard *s, struct pending *p, uint32_t index, struct block_ref *ref, const float *gradient, float scale)
+{
+    struct session *session = p->session;
+    struct gather *g = ref->block->gather;
+    struct gather_entry *entry;
+    bool closes;
+
+    if (g == NULL && (g = gather_new(s, ref, p->clock)) == NULL)
+        return;
+    if ((entry = entry_find(g, session->task)) != NULL) {
+        /* An earlier incarnation's gradient stays; this one waits with it. */
+        if (entry->pending != NULL)
+            pending_block_done(s, p, index, PS_ERR_INVALID, "the block was pushed before at this clock");
+        else {
+            entry->pending = p;
+            entry->index = index;
+        }
+        return;
+    }
+    if (g->len >= session->job->options->quorum) { /* complete, and due */
+        pending_block_done(s, p, index, PS_ERR_LATE, NULL);
+        return;
+    }
+    entry = entry_insert(g, session->task);
+    entry->dropped = scale < 0;
+    if (entry->dropped) {
+        pending_block_done(s, p, index, PS_ERR_STALE, NULL);
+    } else {
+        entry->pending = p;
+        entry->index = index;
+    }
+    closes = !g->due && complete(g);
+    if (!entry->dropped && !(closes && scale == 1) &&
+        (entry->gradient = copy_gradient(s, gradient, ref->cut.len, scale)) == NULL)
+        return;
+    if (closes)
+        gather_close(s, g, gradient);
+}
+
+static float
+age_of(struct shard *s, const struct session *session, const struct block_ref *ref, const Psd__Push *m, size_t i)
+{
+    uint64_t age = m->n_from_version > 0 ? ref->block->version - m->from_version[i] : 0;
+    float scale = age_scale(&session->job->age, age);
+
+    s->stats.age.count[age_bucket(age)]++;
+    if (scale < 0) {
+        s->stats.dropped_stale++;
+        ref->variable->stats.dropped++;
+    }
+    return scale;
+}
+
+uint64_t
+gather_clock(const struct job *job, const struct block *b)
+{
+    if (b->gather != NULL && b->gather->due)
+        return MAX(b->gather->clock + 1, job->slowest);
+    return clock_of_block(job, b);
+}
+
+void
+gather_push(struct shard *s, struct session *session, uint64_t request, const Psd__Push *m, const float *payload)
+{
+    struct job *job = session->job;
+    uint32_t n = (uint32_t)m->n_var;
+    struct pending *p = session_take_pending(s, session, n);
+
+    if (p == NULL)
+        return;
+    p->request = request;
+    p->clock = m->clock;
+    p->want_value = m->want_value;
+    for (uint32_t i = 0; i < n; i++)
+        p->blocks[i] = (struct pending_block){.var = m->var[i], .block = m->block[i]};
+    for (uint32_t i = 0; i < n && s->turn.failed == PS_OK; i++) {
+        struct block_ref *ref = &s->refs[i];
+        const struct gather *g = ref->block->gather;
+
+        if (g != NULL && g->due && m->clock > g->clock && !close_due(s, ref->block->gather))
+            ps_assert(false); /* there is room for every block of this push */
+        if (m->clock >= clock_of_block(job, ref->block)) {
+            join(s, p, i, ref, payload, age_of(s, session, ref, m, i));
+        } else {
+            pending_block_done(s, p, i, too_late(session), NULL);
+            s->stats.dropped_late += too_late(session) == PS_ERR_LATE;
+        }
+        payload += ref->cut.len;
+    }
+    pending_release(s, p, NULL);
+}
+
+void
+gather_forget(struct shard *s, struct pending *p)
+{
+    for (uint32_t i = 0; i < p->blocks_len; i++) {
+        struct gather_entry *entry;
+        struct block_ref ref;
+
+        if (p->blocks[i].done)
+            continue;
+        catalog_refind(s, p->blocks[i].var, p->blocks[i].block, &ref);
+        entry = ref.block->gather != NULL ? entry_find(ref.block->gather, p->session->task) : NULL;
+        if (entry != NULL && entry->pending == p)
+            entry->pending = NULL;
+    }
+}
+
+uint32_t
+gather_missing(struct gather *g, uint32_t *tasks, uint32_t max)
+{
+    const struct job *job = g->variable->job;
+    uint32_t n = 0;
+
+    for (uint32_t task = 0; task < job->options->workers; task++) {
+        if (!is_active(job, task) || entry_find(g, task) != NULL)
+            continue;
+        if (n < max)
+            tasks[n] = task;
+        n++;
+    }
+    return n;
+}

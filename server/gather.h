@@ -1,0 +1,67 @@
+/* Gathers: the gradients of one block and step in sync, until there are enough for one update.
+ *
+ *     first push at clock c ──► open ──k-th gradient, or all active workers' ──► one update, clock c + 1
+ *                                │ all live workers ticked past c: due ──────────► the same with what came
+ *                                │ a lapse, job says FAIL ──► pushes end with STEP_FAILED, block unchanged
+ *                                └ the last active worker lapsed: dropped; who comes next repeats the step
+ *
+ * The mean is taken in worker order whatever the order of arrival, so that the bits are the same every time. Due
+ * gathers are closed as the turn's room allows (SHARD_WORK). */
+#ifndef SERVER_GATHER_H
+#define SERVER_GATHER_H
+
+#include "common/base.h"
+#include "common/ps_err.h"
+#include "session.h"
+
+struct shard;
+struct job;
+struct variable;
+struct block;
+struct block_ref;
+
+struct gather_entry {
+    uint32_t task;
+    uint32_t index;          /* of the block in its push */
+    struct pending *pending; /* who is told, or NULL: nobody any more */
+    float *gradient;         /* NULL: dropped, or still in the receive buffer */
+    bool dropped;            /* for its age: it counts as come, but not in the mean */
+};
+
+struct gather {
+    struct variable *variable;
+    uint32_t number; /* of the block */
+    uint64_t clock, since_ms;
+    bool due;
+    uint32_t len;               /* entries, in rising order of task */
+    struct gather *prev, *next; /* in its job, or in the shard's list of due ones */
+    struct gather_entry entries[];
+};
+
+/* Bytes that the gradients of one variable may take. */
+uint64_t gather_budget(const struct job *job, const struct variable *v, uint32_t shard, uint32_t shards);
+
+/* Take a push that was checked (s->refs) and has room; payload: its gradients, one after the other. */
+void gather_push(struct shard *s, struct session *session, uint64_t request, const Psd__Push *m, const float *payload);
+
+/* The clock of a block as a push sees it: past a due gather. */
+uint64_t gather_clock(const struct job *job, const struct block *b);
+
+/* The slowest worker moved on, or one fewer is active: find out which gathers are due. */
+void gather_review(struct shard *s, struct job *job);
+
+/* Close due gathers while there is room. False when there was no room for even one. */
+bool gather_work(struct shard *s);
+
+/* All gathers of a job end; the pushes in them resolve with code (PS_OK: nobody is told). */
+void gather_end_job(struct shard *s, struct job *job, enum ps_err code, const char *text);
+
+/* A push that waits forgets its session. */
+void gather_forget(struct shard *s, struct pending *p);
+
+/* Active workers whose gradient has not come: up to max into tasks; returns how many there are. */
+uint32_t gather_missing(struct gather *g, uint32_t *tasks, uint32_t max);
+
+void gather_free_all(struct shard *s, struct job *job);
+
+#endif

@@ -1,0 +1,360 @@
+/* Pushes. The order matters: sequence first (a repeat is answered, whatever it holds), then everything that can be
+ * wrong with the frame, then room in the turn; only then is the sequence taken and the blocks are touched. */
+#include "push.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "shard_state.h"
+
+/* ---- Checking ---- */
+
+static enum ps_err
+check_version(const struct block_ref *ref, const Psd__Push *m, size_t i, struct ps_error *e)
+{
+    if (m->n_from_version == 0 || m->from_version[i] <= ref->block->version)
+        return PS_OK;
+    return ps_fail(e, PS_ERR_INVALID,
+                   "block %u of variable '%.64s' is at version %" PRIu64 ", the push was computed from %" PRIu64,
+                   ref->number, ref->variable->name, ref->block->version, m->from_version[i]);
+}
+
+/* In sync a gradient belongs to a step that is under way, or was. */
+static enum ps_err
+check_step(const struct job *job, const struct block_ref *ref, const Psd__Push *m, struct ps_error *e)
+{
+    uint64_t clock = gather_clock(job, ref->block);
+
+    if (m->clock <= clock)
+        return PS_OK;
+    return ps_fail(e, PS_ERR_CLOCK,
+                   "block %u of variable '%.64s' is at clock %" PRIu64 ", a push for clock %" PRIu64 " comes too early",
+                   ref->number, ref->variable->name, clock, m->clock);
+}
+
+/* A worker pushes at the clock that it ticked to. In sync an older push may be sent again after its tick was taken. */
+static enum ps_err
+check_clock(const struct session *session, const Psd__Push *m, struct ps_error *e)
+{
+    if (m->clock == session->clock || (job_is_sync(session->job) && m->clock < session->clock))
+        return PS_OK;
+    return ps_fail(e, PS_ERR_CLOCK, "a push of worker %u is for clock %" PRIu64 ", but the worker is at %" PRIu64,
+                   session->task, m->clock, session->clock);
+}
+
+/* Find all blocks: s->refs. *room: bytes of values that may have to be written. */
+static enum ps_err
+check_blocks(struct shard *s, const struct session *session, const struct wire_msg *msg, uint64_t *room,
+             struct ps_error *e)
+{
+    const Psd__Push *m = msg->u.push;
+    struct job *job = session->job;
+    bool sync = job_is_sync(job);
+    uint64_t bytes = 0;
+    enum ps_err err;
+
+    for (size_t i = 0; i < m->n_var; i++) {
+        struct block_ref *ref = &s->refs[i];
+
+        if ((err = catalog_find(s, job, m->var[i], m->block[i], ref, e)) != PS_OK ||
+            (err = check_version(ref, m, i, e)) != PS_OK)
+            return err;
+        if (sync && (err = check_step(job, ref, m, e)) != PS_OK)
+            return err;
+        bytes += ref->cut.len * sizeof(float);
+        if (ref->block->turn != s->turn.number)
+            *room += block_size(ref);
+    }
+    if (bytes != msg->payload_len)
+        return ps_fail(e, PS_ERR_SHAPE,
+                       "the %zu blocks of this push, from '%.64s', take %" PRIu64 " bytes, the payload has %" PRIu64,
+                       m->n_var, s->refs[0].variable->name, bytes, msg->payload_len);
+    return PS_OK;
+}
+
+/* One block that this turn has not written is checked by the kernel in passing. */
+static bool
+checked_by_kernel(const struct shard *s, const struct job *job, const Psd__Push *m)
+{
+    return !job_is_sync(job) && m->n_var == 1 && s->refs[0].block->turn != s->turn.number;
+}
+
+static enum ps_err
+nonfinite(const struct block_ref *ref, struct ps_error *e)
+{
+    return ps_fail(e, PS_ERR_NONFINITE, "the gradient for block %u of variable '%.64s' holds NaN or Inf", ref->number,
+                   ref->variable->name);
+}
+
+static enum ps_err
+check_finite(const struct shard *s, const struct job *job, const Psd__Push *m, const float *payload, struct ps_error *e)
+{
+    if (checked_by_kernel(s, job, m))
+        return PS_OK;
+    for (size_t i = 0; i < m->n_var; i++) {
+        const struct block_ref *ref = &s->refs[i];
+
+        if (ref->variable->refuse_nonfinite && !optimizer_finite(ref->cut.len, payload))
+            return nonfinite(ref, e);
+        payload += ref->cut.len;
+    }
+    return PS_OK;
+}
+
+static enum ps_err
+check(struct shard *s, const struct session *session, const struct wire_msg *msg, const float *payload, uint64_t *room,
+      struct ps_error *e)
+{
+    enum ps_err err;
+
+    if ((err = check_clock(session, msg->u.push, e)) != PS_OK ||
+        (err = check_blocks(s, session, msg, room, e)) != PS_OK)
+        return err;
+    return check_finite(s, session->job, msg->u.push, payload, e);
+}
+
+/* ---- Refusing ---- */
+
+static void
+count_refused(struct shard *s, const struct session *session, const Psd__Push *m, enum ps_err code)
+{
+    uint64_t *count = code == PS_ERR_NONFINITE ? &s->stats.refused_nonfinite
+                      : code == PS_ERR_SHAPE   ? &s->stats.refused_shape
+                                               : &s->stats.refused_other;
+
+    *count += m->n_var;
+    for (size_t i = 0; i < m->n_var; i++) {
+        struct block_ref ref;
+        struct ps_error e;
+
+        if (catalog_find(s, session->job, m->var[i], m->block[i], &ref, &e) == PS_OK)
+            ref.variable->stats.refused++;
+    }
+}
+
+/* The push as a whole changes nothing; its sequence is used up. */
+static void
+refuse(struct shard *s, struct session *session, const Psd__Push *m, const struct ps_error *e)
+{
+    session_take(s, session, e->code);
+    count_refused(s, session, m, e->code);
+    actions_ack(s, session->connection, m->seq, e->code, NULL, 0, e->text);
+}
+
+/* ---- Applying: async and ssp ---- */
+
+static uint64_t
+age_of(const struct block_ref *ref, const Psd__Push *m, size_t i)
+{
+    return m->n_from_version > 0 ? ref->block->version - m->from_version[i] : 0;
+}
+
+/* Codes of the blocks; NULL until the first that is not OK. */
+static bool
+drop_block(struct shard *s, const Psd__Push *m, size_t i, uint32_t **codes)
+{
+    if (*codes == NULL) {
+        if ((*codes = arena_alloc(&s->arena, m->n_var * sizeof **codes)) == NULL) {
+            turn_fail(s, PS_ERR_NOMEM);
+            return false;
+        }
+        memset(*codes, 0, m->n_var * sizeof **codes);
+    }
+    (*codes)[i] = PS_ERR_STALE;
+    s->stats.dropped_stale++;
+    s->refs[i].variable->stats.dropped++;
+    return true;
+}
+
+/* Find places for all blocks before the first is written: when one cannot be had, none was touched. What is too old
+ * needs none. */
+static enum ps_err
+touch_all(struct shard *s, const struct job *job, const Psd__Push *m)
+{
+    enum ps_err err;
+
+    for (size_t i = 0; i < m->n_var; i++) {
+        if (age_scale(&job->age, age_of(&s->refs[i], m, i)) < 0 || (err = turn_touch(s, &s->refs[i])) == PS_OK)
+            continue;
+        while (i-- > 0)
+            turn_untouch(&s->refs[i]);
+        return err;
+    }
+    return PS_OK;
+}
+
+static bool
+apply_block(struct shard *s, const struct job *job, const Psd__Push *m, size_t i, const float *gradient,
+            uint32_t **codes)
+{
+    struct block_ref *ref = &s->refs[i];
+    uint64_t age = age_of(ref, m, i);
+    float scale = age_scale(&job->age, age);
+
+    if (scale < 0) {
+        turn_untouch(ref); /* a block named twice may have grown too old in between */
+        s->stats.age.count[age_bucket(age)]++;
+        return drop_block(s, m, i, codes);
+    }
+    if (!update_apply(s, ref, gradient, scale, 0))
+        return false;
+    s->stats.age.count[age_bucket(age)]++;
+    return true;
+}
+
+static enum ps_err
+apply(struct shard *s, const struct session *session, const Psd__Push *m, const float *payload, uint32_t **codes,
+      struct ps_error *e)
+{
+    enum ps_err err;
+
+    if ((err = touch_all(s, session->job, m)) != PS_OK)
+        return ps_fail(e, err, "shard %u: %s", s->config.shard, ps_strerror(err));
+    for (size_t i = 0; i < m->n_var && s->turn.failed == PS_OK; i++) {
+        if (!apply_block(s, session->job, m, i, payload, codes))
+            return nonfinite(&s->refs[i], e);
+        payload += s->refs[i].cut.len;
+    }
+    return PS_OK;
+}
+
+static bool
+all_equal(const uint32_t *codes, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (codes[i] != codes[0])
+            return false;
+    return true;
+}
+
+static void
+apply_push(struct shard *s, struct session *session, uint64_t request, const Psd__Push *m, const float *payload)
+{
+    struct connection *c = session->connection;
+    uint32_t *codes = NULL;
+    enum ps_err code;
+    struct ps_error e;
+
+    if ((code = apply(s, session, m, payload, &codes, &e)) != PS_OK) {
+        refuse(s, session, m, &e);
+        return;
+    }
+    if (codes != NULL)
+        code = PS_ERR_STALE;
+    session_take(s, session, code);
+    if (m->want_value)
+        pull_answer_now(s, c, request, m, codes);
+    else
+        actions_ack(s, c, m->seq, code, codes != NULL && !all_equal(codes, m->n_var) ? codes : NULL, (uint32_t)m->n_var,
+                    NULL);
+}
+
+/* ---- Coming again ---- */
+
+static void
+attach(struct pending *p, const struct connection *c, uint64_t request, const Psd__Push *m)
+{
+    p->connection = c->id;
+    p->request = request;
+    p->want_value = m->want_value;
+}
+
+/* The values as they are now: what the first answer held is gone. */
+static void
+repeat_values(struct shard *s, struct connection *c, uint64_t request, const Psd__Push *m, enum ps_err code)
+{
+    uint32_t *codes = NULL;
+
+    if (code != PS_OK) {
+        if ((codes = arena_alloc(&s->arena, m->n_var * sizeof *codes)) == NULL) {
+            turn_fail(s, PS_ERR_NOMEM);
+            return;
+        }
+        for (size_t i = 0; i < m->n_var; i++)
+            codes[i] = (uint32_t)code;
+    }
+    pull_answer_now(s, c, request, m, codes);
+}
+
+static void
+repeat(struct shard *s, struct connection *c, uint64_t request, const Psd__Push *m)
+{
+    enum ps_err code = session_outcome(c->session, m->seq);
+    bool taken = code == PS_OK || code == PS_ERR_STALE || code == PS_ERR_LATE;
+    struct block_ref ref;
+    struct ps_error e;
+
+    s->stats.pushes_repeated += m->n_var;
+    for (size_t i = 0; i < m->n_var && taken; i++)
+        taken = catalog_find(s, c->session->job, m->var[i], m->block[i], &ref, &e) == PS_OK;
+    if (m->want_value && taken)
+        repeat_values(s, c, request, m, code);
+    else
+        actions_ack(s, c, m->seq, code, NULL, 0, code != PS_OK ? ps_strerror(code) : NULL);
+}
+
+/* ---- Taking ---- */
+
+static enum shard_result
+take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, const float *payload)
+{
+    const Psd__Push *m = msg->u.push;
+    struct session *session = c->session;
+    uint64_t room = 0;
+    struct ps_error e = {0};
+    enum ps_err err;
+
+    if (session_resolved_early(session, m->seq, &err)) {
+        session_take(s, session, err);
+        actions_ack(s, c, m->seq, err, NULL, 0, ps_strerror(err));
+        return SHARD_TAKEN;
+    }
+    if (check(s, session, msg, payload, &room, &e) != PS_OK) {
+        refuse(s, session, m, &e);
+        return SHARD_TAKEN;
+    }
+    switch (turn_room(s, room, &err)) {
+    case TURN_WAIT:
+        return SHARD_TURN_FULL;
+    case TURN_REFUSED:
+        ps_fail(&e, err, "shard %u has no room for this push: %s", s->config.shard, ps_strerror(err));
+        if (err == PS_ERR_FULL)
+            refuse(s, session, m, &e);
+        else
+            connection_refuse(s, c, err, "%s", e.text);
+        return SHARD_TAKEN;
+    case TURN_READY:
+        break;
+    }
+    if (job_is_sync(session->job))
+        gather_push(s, session, msg->request, m, payload);
+    else
+        apply_push(s, session, msg->request, m, payload);
+    return SHARD_TAKEN;
+}
+
+enum shard_result
+push_take(struct shard *s, struct connection *c, const struct wire_msg *msg, const float *payload)
+{
+    const Psd__Push *m = msg->u.push;
+
+    switch (session_classify(c->session, m->seq)) {
+    case SEQ_WAITING:
+        attach(session_pending(c->session, m->seq), c, msg->request, m);
+        return SHARD_TAKEN;
+    case SEQ_REPEATED:
+        repeat(s, c, msg->request, m);
+        return SHARD_TAKEN;
+    case SEQ_NEW:
+        if (!session_window_full(c->session))
+            return take_new(s, c, msg, payload);
+        connection_break(s, c, PS_ERR_LIMIT, "more than %d messages of this worker are not answered yet",
+                         SHARD_UNRESOLVED_MAX);
+        return SHARD_TAKEN;
+    default:
+        connection_break(s, c, PS_ERR_SEQUENCE, "push %" PRIu64 " came where %" PRIu64 " was expected", m->seq,
+                         c->session->next_seq);
+        return SHARD_TAKEN;
+    }
+}

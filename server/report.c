@@ -1,0 +1,438 @@
+/* Reports. Entries are made in the event's arena and counted in bytes as they would travel, so that a report always
+ * fits one frame. */
+#include "report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shard_state.h"
+
+#define ENTRIES_MAX  1024 /* of one report */
+#define ON_TASKS_MAX 64   /* named in one entry of who waits for whom */
+
+/* A report that fills up. */
+struct builder {
+    struct shard *s;
+    Psd__Report *report;
+    const char *job;   /* only this one, or "" for all */
+    const char *after; /* go on past this */
+    size_t bytes;
+};
+
+static bool
+wants_job(const struct builder *b, const struct job *job)
+{
+    return job != NULL && (b->job[0] == '\0' || strcmp(b->job, job->name) == 0);
+}
+
+/* Whether one more entry fits; if not, the report says that there is more. */
+static bool
+fits(struct builder *b, size_t entries, const ProtobufCMessage *m)
+{
+    size_t size = protobuf_c_message_get_packed_size(m) + 8;
+
+    if (entries < ENTRIES_MAX && b->bytes + size <= REPORT_BYTES_MAX) {
+        b->bytes += size;
+        return true;
+    }
+    b->report->more = true;
+    return false;
+}
+
+static void *
+zeroed(struct shard *s, size_t size)
+{
+    void *place = arena_alloc(&s->arena, size);
+
+    if (place == NULL)
+        turn_fail(s, PS_ERR_NOMEM);
+    else
+        memset(place, 0, size);
+    return place;
+}
+
+static char *
+text_copy(struct shard *s, const char *text)
+{
+    char *copy = zeroed(s, strlen(text) + 1);
+
+    return copy != NULL ? strcpy(copy, text) : (char *)protobuf_c_empty_string;
+}
+
+/* ---- Status and stats ---- */
+
+static void
+status(struct shard *s, Psd__StatusReport *m, uint64_t in_flight_bytes)
+{
+    struct store_usage usage;
+
+    s->store->ops->usage(s->store, &usage);
+    m->cluster = s->cluster;
+    m->shard = s->config.shard;
+    m->shards = s->config.shards;
+    m->boot = s->boot;
+    m->uptime_ms = s->now_ms - s->start_ms;
+    m->pid = s->config.pid;
+    m->connections = s->connections_len;
+    m->data_bytes = s->data_bytes;
+    m->store_bytes = usage.used_bytes;
+    m->store_bytes_max = usage.max_bytes;
+    m->in_flight_bytes = in_flight_bytes;
+    m->in_flight_bytes_max = s->config.in_flight_bytes_max;
+    m->variables = s->variables_len;
+    m->blocks = s->blocks;
+    for (uint32_t id = 1; id <= s->jobs_len; id++)
+        m->workers += s->jobs_by_id[id] != NULL ? s->jobs_by_id[id]->live : 0;
+    m->draining = s->draining;
+    m->version = s->version;
+    m->live_dir = s->live_dir;
+}
+
+static void
+stats(struct shard *s, Psd__StatsReport *m, Psd__Histogram *age)
+{
+    const struct shard_stats *x = &s->stats;
+
+    m->turns = x->turns;
+    m->commits = x->commits;
+    m->pushes_applied = x->pushes_applied;
+    m->pushes_repeated = x->pushes_repeated;
+    m->refused_nonfinite = x->refused_nonfinite;
+    m->refused_shape = x->refused_shape;
+    m->refused_other = x->refused_other;
+    m->dropped_stale = x->dropped_stale;
+    m->dropped_late = x->dropped_late;
+    m->pulls = x->pulls;
+    m->pulls_parked = x->pulls_parked;
+    m->pushed_bytes = x->pushed_bytes;
+    m->pulled_bytes = x->pulled_bytes;
+    m->lease_lapses = x->lease_lapses;
+    m->bad_peers = x->bad_peers;
+    age->n_count = AGE_BUCKETS;
+    age->count = (uint64_t *)x->age.count;
+    m->age = age;
+}
+
+/* ---- Variables ---- */
+
+/* The first of the wanted variables past `after` in order of path, found in one pass over all. */
+static size_t
+first_variables(const struct builder *b, struct variable **first, size_t max)
+{
+    size_t n = 0;
+
+    for (uint32_t id = 1; id <= b->s->variables_len; id++) {
+        struct variable *v = b->s->variables[id];
+        size_t at;
+
+        if (!wants_job(b, v->job) || strcmp(v->path, b->after) <= 0)
+            continue;
+        if (n == max && strcmp(v->path, first[n - 1]->path) >= 0)
+            continue;
+        for (at = MIN(n, max - 1); at > 0 && strcmp(v->path, first[at - 1]->path) < 0; at--)
+            first[at] = first[at - 1];
+        first[at] = v;
+        n = MIN(n + 1, max);
+    }
+    return n;
+}
+
+static void
+versions(const struct variable *v, Psd__VariableReport *m)
+{
+    m->version_min = v->ready > 0 ? UINT64_MAX : 0;
+    for (uint64_t i = 0; i < v->ready; i++) {
+        m->version_min = MIN(m->version_min, v->blocks[i].version);
+        m->version_max = MAX(m->version_max, v->blocks[i].version);
+    }
+}
+
+static Psd__VariableReport *
+variable(struct shard *s, const struct variable *v)
+{
+    Psd__VariableReport *m = zeroed(s, sizeof *m);
+    char text[128];
+
+    if (m == NULL)
+        return NULL;
+    psd__variable_report__init(m);
+    snprintf(text, sizeof text, "%s lr=%g", optimizer_row((int)v->optimizer.kind)->name, v->optimizer.learning_rate);
+    m->job = (char *)v->job->name;
+    m->name = (char *)v->name;
+    m->n_dims = v->declare->n_dims;
+    m->dims = v->declare->dims;
+    m->blocks = v->count;
+    m->bytes = v->bytes;
+    versions(v, m);
+    m->pushes = v->stats.pushes;
+    m->pushed_bytes = v->stats.pushed_bytes;
+    m->pulls = v->stats.pulls;
+    m->pulled_bytes = v->stats.pulled_bytes;
+    m->refused = v->stats.refused;
+    m->dropped = v->stats.dropped;
+    m->optimizer = text_copy(s, text);
+    m->initializer = (char *)initializer_name((int)v->initializer.kind);
+    return m;
+}
+
+static void
+variables(struct builder *b)
+{
+    struct variable *first[ENTRIES_MAX / 4];
+    size_t n = first_variables(b, first, ARRAY_LEN(first));
+    Psd__Report *r = b->report;
+
+    if ((r->variable = zeroed(b->s, MAX(n, 1) * sizeof(Psd__VariableReport *))) == NULL)
+        return;
+    r->more = n == ARRAY_LEN(first);
+    for (size_t i = 0; i < n; i++) {
+        Psd__VariableReport *m = variable(b->s, first[i]);
+
+        if (m == NULL || !fits(b, r->n_variable, &m->base))
+            return;
+        r->variable[r->n_variable++] = m;
+    }
+}
+
+/* ---- Workers ---- */
+
+static Psd__WorkerReport *
+worker(struct shard *s, const struct session *x)
+{
+    Psd__WorkerReport *m = zeroed(s, sizeof *m);
+
+    if (m == NULL)
+        return NULL;
+    psd__worker_report__init(m);
+    m->job = (char *)x->job->name;
+    m->task = x->task;
+    m->incarnation = x->incarnation;
+    m->connected = x->connection != NULL;
+    m->lapsed = x->state == SESSION_LAPSED;
+    m->finished = x->state == SESSION_FINISHED;
+    m->clock = x->clock;
+    m->last_seq = x->last_seq;
+    m->silent_ms = s->now_ms - x->heard_ms;
+    m->lease_ms = x->lease_ms;
+    m->agent = x->agent;
+    m->unresolved = x->pending_len;
+    return m;
+}
+
+/* Jobs come in order of id; "job/task" names where the last report ended. */
+static uint32_t
+first_task(const struct builder *b, const struct job *job, bool *past)
+{
+    size_t len = strlen(job->name);
+
+    if (*past)
+        return 0;
+    if (strncmp(b->after, job->name, len) != 0 || b->after[len] != '/')
+        return UINT32_MAX;
+    *past = true;
+    return (uint32_t)strtoul(b->after + len + 1, NULL, 10) + 1;
+}
+
+static void
+workers(struct builder *b)
+{
+    struct shard *s = b->s;
+    Psd__Report *r = b->report;
+    bool past = b->after[0] == '\0';
+
+    if ((r->worker = zeroed(s, ENTRIES_MAX * sizeof(Psd__WorkerReport *))) == NULL)
+        return;
+    for (uint32_t id = 1; id <= s->jobs_len; id++) {
+        const struct job *job = s->jobs_by_id[id];
+
+        if (!wants_job(b, job))
+            continue;
+        for (uint32_t task = first_task(b, job, &past); task < job->options->workers; task++) {
+            Psd__WorkerReport *m = job->sessions[task] != NULL ? worker(s, job->sessions[task]) : NULL;
+
+            if (m == NULL)
+                continue;
+            if (!fits(b, r->n_worker, &m->base))
+                return;
+            r->worker[r->n_worker++] = m;
+        }
+    }
+}
+
+/* ---- Who waits for whom ---- */
+
+static Psd__BlockedReport *
+blocked(struct builder *b, const struct session *x, const char *what, uint64_t since_ms)
+{
+    Psd__BlockedReport *m = zeroed(b->s, sizeof *m);
+
+    if (m == NULL)
+        return NULL;
+    psd__blocked_report__init(m);
+    m->job = (char *)x->job->name;
+    m->task = x->task;
+    m->what = (char *)what;
+    m->waited_ms = b->s->now_ms - since_ms;
+    m->on_task = zeroed(b->s, ON_TASKS_MAX * sizeof *m->on_task);
+    return m->on_task != NULL ? m : NULL;
+}
+
+static bool
+add_blocked(struct builder *b, Psd__BlockedReport *m)
+{
+    Psd__Report *r = b->report;
+
+    if (m == NULL || !fits(b, r->n_blocked, &m->base))
+        return false;
+    r->blocked[r->n_blocked++] = m;
+    return true;
+}
+
+/* Workers that hold back a step which they must pass: those at an older clock. */
+static void
+on_slower(const struct job *job, uint64_t clock, Psd__BlockedReport *m)
+{
+    for (uint32_t task = 0; task < job->options->workers && m->n_on_task < ON_TASKS_MAX; task++) {
+        const struct session *x = job->sessions[task];
+        bool slower = x == NULL ? job_is_full_sync(job) : x->state == SESSION_LIVE && x->clock < clock;
+
+        if (slower)
+            m->on_task[m->n_on_task++] = task;
+    }
+}
+
+static void
+on_block(const struct job *job, const struct block_ref *ref, uint64_t clock, Psd__BlockedReport *m)
+{
+    struct gather *g = ref->block->gather;
+
+    m->variable = (char *)ref->variable->name;
+    m->on_clock = clock_of_block(job, ref->block) + 1;
+    if (g != NULL)
+        m->n_on_task = MIN(gather_missing(g, m->on_task, ON_TASKS_MAX), (uint32_t)ON_TASKS_MAX);
+    else
+        on_slower(job, clock, m);
+}
+
+static bool
+blocked_pull(struct builder *b, const struct job *job, const struct pull *p)
+{
+    Psd__BlockedReport *m = blocked(b, p->connection->session, "pull", p->since_ms);
+    struct block_ref ref;
+
+    if (m == NULL)
+        return false;
+    m->clock = p->clock;
+    catalog_refind(b->s, p->data->var[p->at], p->data->block[p->at], &ref);
+    if (job_is_sync(job)) {
+        on_block(job, &ref, p->clock, m);
+    } else {
+        m->variable = (char *)ref.variable->name;
+        m->on_clock = p->clock - job->options->bound;
+        on_slower(job, m->on_clock, m);
+    }
+    return add_blocked(b, m);
+}
+
+static bool
+blocked_push(struct builder *b, const struct job *job, const struct pending *p)
+{
+    Psd__BlockedReport *m = blocked(b, p->session, "push", p->since_ms);
+    struct block_ref ref;
+    uint32_t i = 0;
+
+    if (m == NULL)
+        return false;
+    while (i + 1 < p->blocks_len && p->blocks[i].done)
+        i++;
+    m->clock = p->clock;
+    catalog_refind(b->s, p->blocks[i].var, p->blocks[i].block, &ref);
+    on_block(job, &ref, p->clock, m);
+    m->on_clock = p->clock;
+    return add_blocked(b, m);
+}
+
+static bool
+blocked_barrier(struct builder *b, const struct pending *p)
+{
+    char what[WIRE_NAME_MAX + 16];
+    Psd__BlockedReport *m;
+
+    snprintf(what, sizeof what, "barrier %s", p->barrier->name);
+    if ((m = blocked(b, p->session, text_copy(b->s, what), p->since_ms)) == NULL)
+        return false;
+    m->clock = p->clock;
+    m->n_on_task = MIN(barrier_missing(p->barrier, m->on_task, ON_TASKS_MAX), (uint32_t)ON_TASKS_MAX);
+    return add_blocked(b, m);
+}
+
+static bool
+blocked_in_job(struct builder *b, const struct job *job)
+{
+    const struct pull *pull;
+
+    DL_FOREACH(job->pulls, pull)
+    if (!blocked_pull(b, job, pull))
+        return false;
+    for (uint32_t task = 0; task < job->options->workers; task++) {
+        const struct pending *p;
+
+        if (job->sessions[task] == NULL)
+            continue;
+        DL_FOREACH(job->sessions[task]->pending, p)
+        if (!(p->barrier != NULL ? blocked_barrier(b, p) : blocked_push(b, job, p)))
+            return false;
+    }
+    return true;
+}
+
+static void
+all_blocked(struct builder *b)
+{
+    struct shard *s = b->s;
+
+    if ((b->report->blocked = zeroed(s, ENTRIES_MAX * sizeof(Psd__BlockedReport *))) == NULL)
+        return;
+    for (uint32_t id = 1; id <= s->jobs_len; id++)
+        if (wants_job(b, s->jobs_by_id[id]) && !blocked_in_job(b, s->jobs_by_id[id]))
+            return;
+}
+
+/* ---- The answer ---- */
+
+void
+report_answer(struct shard *s, struct connection *c, uint64_t request, const Psd__Query *query,
+              uint64_t in_flight_bytes)
+{
+    Psd__Report m = PSD__REPORT__INIT;
+    Psd__StatusReport status_report = PSD__STATUS_REPORT__INIT;
+    Psd__StatsReport stats_report = PSD__STATS_REPORT__INIT;
+    Psd__Histogram age = PSD__HISTOGRAM__INIT;
+    struct builder b = {.s = s, .report = &m, .job = query->job, .after = query->after};
+
+    m.kind = query->kind;
+    switch (query->kind) {
+    case PSD__QUERY_KIND__STATUS:
+        status(s, &status_report, in_flight_bytes);
+        m.status = &status_report;
+        break;
+    case PSD__QUERY_KIND__STATS:
+        stats(s, &stats_report, &age);
+        m.stats = &stats_report;
+        break;
+    case PSD__QUERY_KIND__VARIABLES:
+        variables(&b);
+        break;
+    case PSD__QUERY_KIND__WORKERS:
+        workers(&b);
+        break;
+    case PSD__QUERY_KIND__BLOCKED:
+        all_blocked(&b);
+        break;
+    default:
+        ps_assert(false);
+    }
+    actions_send(s, c, MSG_REPORT, request, &m.base);
+}

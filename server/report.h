@@ -1,0 +1,19 @@
+/* Answers to QUERY: what psctl shows. */
+#ifndef SERVER_REPORT_H
+#define SERVER_REPORT_H
+
+#include "common/base.h"
+#include "proto/psd.pb-c.h"
+
+struct shard;
+struct connection;
+
+/* Bytes of metadata after which a report stops and says that there is more. */
+#define REPORT_BYTES_MAX (128 * KIB)
+
+/* STATUS and STATS answer all at once. VARIABLES goes on after "job/name", WORKERS after "job/task"; BLOCKED shows
+ * those that have waited, up to the size of one frame. */
+void report_answer(struct shard *s, struct connection *c, uint64_t request, const Psd__Query *query,
+                   uint64_t in_flight_bytes);
+
+#endif

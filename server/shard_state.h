@@ -1,0 +1,80 @@
+/* All that a shard is, for its rooms. Nobody else includes this. */
+#ifndef SERVER_SHARD_STATE_H
+#define SERVER_SHARD_STATE_H
+
+#include "common/arena.h"
+#include "common/base.h"
+#include "common/wire.h"
+
+#include "actions.h"
+#include "barrier.h"
+#include "catalog.h"
+#include "clock.h"
+#include "connection.h"
+#include "data.h"
+#include "gather.h"
+#include "hash.h"
+#include "pool.h"
+#include "pull.h"
+#include "push.h"
+#include "report.h"
+#include "session.h"
+#include "shard.h"
+#include "store.h"
+#include "turn.h"
+#include "update.h"
+
+#define SHARD_FORMAT 1
+
+struct shard_stats {
+    uint64_t turns, commits;
+    uint64_t pushes_applied, pushes_repeated; /* per block */
+    uint64_t refused_nonfinite, refused_shape, refused_other;
+    uint64_t dropped_stale, dropped_late;
+    uint64_t pulls, pulls_parked, pushed_bytes, pulled_bytes;
+    uint64_t lease_lapses, bad_peers;
+    struct age_histogram age;
+};
+
+struct shard {
+    struct shard_config config; /* strings are ours */
+    char *cluster, *version, *live_dir;
+    struct store *store;
+    uint64_t now_ms, start_ms;
+    uint64_t boot;
+    bool draining, stopped;
+    bool sweep;  /* some job has pulls that may be ready */
+    bool broken; /* the store could not be read again after a failed commit */
+
+    struct job *jobs; /* by name */
+    struct job **jobs_by_id;
+    uint32_t jobs_len;           /* ids are 1 to this */
+    struct variable **variables; /* by id, [0] unused */
+    uint32_t variables_len, variables_size;
+    struct variable *work;   /* to be initialized */
+    uint64_t data_bytes;     /* of blocks that are there */
+    uint64_t promised_bytes; /* of declared ones that are not */
+    uint64_t blocks;         /* that are there */
+    uint64_t gather_bytes;   /* set aside */
+    uint64_t sessions_len;
+    uint64_t barriers_len;
+    uint64_t lapse_at; /* no lease ends before this */
+
+    struct connection *connections;
+    uint64_t connections_len;
+    struct gather *due;
+    struct turn turn;
+    struct actions actions;
+    struct pool pool;
+    struct arena arena;
+    struct shard_stats stats;
+
+    struct block_ref *refs; /* [WIRE_BLOCKS_MAX], of the event under way */
+    const float **sums;     /* gradients of one update */
+    uint32_t sums_size;
+};
+
+/* A heap copy; NULL when out of memory. */
+char *shard_strdup(const char *text);
+
+#endif

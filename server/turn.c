@@ -1,0 +1,197 @@
+/* The turn's transaction. Blocks are written as events come; rows are linked in lists of the marked and written at the
+ * end, each once. */
+#include "turn.h"
+
+#include <string.h>
+
+#include "shard_state.h"
+
+/* Pages that a row may dirty: its leaf and its share of branches. */
+#define ROW_ROOM 4096
+
+enum turn_room
+turn_room(struct shard *s, uint64_t bytes, enum ps_err *err)
+{
+    struct turn *t = &s->turn;
+    uint64_t most = MAX(bytes, STORE_ROOM_TURN - TURN_ROWS_ROOM);
+
+    ps_assert(bytes + TURN_ROWS_ROOM <= STORE_ROOM_MAX);
+    if (t->begun)
+        return t->used + bytes <= t->granted ? TURN_READY : TURN_WAIT;
+    if (bytes == 0)
+        return TURN_READY;
+    *err = PS_ERR_FULL;
+    if (t->full)
+        return TURN_REFUSED;
+    *err = s->store->ops->begin(s->store, most + TURN_ROWS_ROOM);
+    if (*err == PS_ERR_FULL && bytes < most) {
+        /* Nearly full: one event at a time may still fit into what earlier ones gave back. */
+        most = bytes;
+        *err = s->store->ops->begin(s->store, most + TURN_ROWS_ROOM);
+    }
+    t->full = *err == PS_ERR_FULL;
+    if (*err != PS_OK)
+        return TURN_REFUSED;
+    t->begun = true;
+    t->granted = most;
+    return TURN_READY;
+}
+
+static enum ps_err
+reserve(struct shard *s, struct block_ref *ref)
+{
+    struct store_key key = block_key(ref);
+    void *place;
+    enum ps_err err;
+
+    ps_assert(s->turn.begun);
+    err = s->store->ops->reserve(s->store, &key, block_size(ref), &place);
+    if (err == PS_ERR_FULL)
+        return err;
+    if (err != PS_OK) {
+        turn_fail(s, err);
+        return err;
+    }
+    s->turn.used += block_size(ref);
+    ref->place = place;
+    ref->fresh = true;
+    ref->block->turn = s->turn.number;
+    ref->block->place = place;
+    return PS_OK;
+}
+
+enum ps_err
+turn_touch(struct shard *s, struct block_ref *ref)
+{
+    struct store_key key = block_key(ref);
+    struct span value;
+    enum ps_err err;
+
+    ref->fresh = false;
+    if (ref->block->turn == s->turn.number) {
+        ref->old = ref->place = ref->block->place;
+        return PS_OK;
+    }
+    if ((err = s->store->ops->get(s->store, &key, &value)) != PS_OK) {
+        /* The catalog says that it is there. */
+        turn_fail(s, err == PS_ERR_NOT_FOUND ? PS_ERR_IO : err);
+        return s->turn.failed;
+    }
+    ref->old = value.data;
+    return reserve(s, ref);
+}
+
+void
+turn_untouch(struct block_ref *ref)
+{
+    if (ref->fresh)
+        memcpy(ref->place, ref->old, block_size(ref));
+    ref->fresh = false;
+}
+
+enum ps_err
+turn_create(struct shard *s, struct block_ref *ref)
+{
+    return reserve(s, ref);
+}
+
+void
+turn_mark_session(struct shard *s, struct session *session)
+{
+    if (session->marked)
+        return;
+    session->marked = true;
+    LL_PREPEND2(s->turn.sessions, session, marked_next);
+    s->turn.rows++;
+}
+
+void
+turn_mark_variable(struct shard *s, struct variable *v)
+{
+    if (v->marked)
+        return;
+    v->marked = true;
+    LL_PREPEND2(s->turn.variables, v, marked_next);
+    s->turn.rows++;
+}
+
+void
+turn_mark_job(struct shard *s, struct job *job)
+{
+    if (job->marked)
+        return;
+    job->marked = true;
+    LL_PREPEND2(s->turn.jobs, job, marked_next);
+    s->turn.rows++;
+}
+
+void
+turn_fail(struct shard *s, enum ps_err why)
+{
+    ps_assert(why != PS_OK);
+    if (s->turn.failed == PS_OK)
+        s->turn.failed = why;
+}
+
+bool
+turn_dirty(const struct shard *s)
+{
+    return s->turn.begun || s->turn.rows > 0 || s->turn.failed != PS_OK;
+}
+
+static enum ps_err
+put_rows(struct shard *s)
+{
+    struct turn *t = &s->turn;
+    enum ps_err err = PS_OK;
+
+    for (struct job *j = t->jobs; j != NULL && err == PS_OK; j = j->marked_next)
+        err = catalog_put_job(s, j);
+    for (struct variable *v = t->variables; v != NULL && err == PS_OK; v = v->marked_next)
+        err = catalog_put_variable(s, v);
+    for (struct session *x = t->sessions; x != NULL && err == PS_OK; x = x->marked_next)
+        err = session_put(s, x);
+    return err;
+}
+
+enum ps_err
+turn_commit(struct shard *s)
+{
+    struct turn *t = &s->turn;
+    enum ps_err err;
+
+    if (!turn_dirty(s))
+        return PS_OK;
+    if ((err = t->failed) == PS_OK && !t->begun) {
+        err = s->store->ops->begin(s->store, MIN(64 * KIB + t->rows * ROW_ROOM, STORE_ROOM_TURN));
+        t->begun = err == PS_OK;
+    }
+    if (err == PS_OK)
+        err = put_rows(s);
+    if (err != PS_OK) {
+        if (t->begun)
+            s->store->ops->abort(s->store);
+        t->begun = false;
+        return err;
+    }
+    t->begun = false; /* commit ends it either way */
+    if ((err = s->store->ops->commit(s->store)) == PS_OK)
+        s->stats.commits++;
+    return err;
+}
+
+void
+turn_next(struct shard *s)
+{
+    struct turn *t = &s->turn;
+
+    ps_assert(!t->begun);
+    for (struct job *j = t->jobs; j != NULL; j = j->marked_next)
+        j->marked = false;
+    for (struct variable *v = t->variables; v != NULL; v = v->marked_next)
+        v->marked = false;
+    for (struct session *x = t->sessions; x != NULL; x = x->marked_next)
+        x->marked = false;
+    *t = (struct turn){.number = t->number + 1};
+    s->stats.turns++;
+}

@@ -1,0 +1,72 @@
+/* The turn: one write transaction over the events between two commits.
+ *
+ * It begins lazily, when the first block is written, and asks the store for STORE_ROOM_TURN of room; what would pass
+ * that waits for the next turn. Rows (jobs, variables, sessions) are marked as they change and written once, at the
+ * end. Whatever cannot be done in the middle of a turn fails the turn: nothing of it will have happened.
+ *
+ *              first block          TURN_WAIT: no room left, end the turn
+ *     (idle) ──────────────► begun ───────────────────────────────────────► committed ──► (idle, next number)
+ *        │ rows only            │ store error, out of memory                  ▲
+ *        └──────────────────────┼─────────────────────────────────────────────┘
+ *                               └──► failed ──► aborted, all reloaded ──► (idle, next number)
+ */
+#ifndef SERVER_TURN_H
+#define SERVER_TURN_H
+
+#include "common/base.h"
+#include "common/ps_err.h"
+
+struct shard;
+struct session;
+struct variable;
+struct job;
+struct block_ref;
+
+/* Room of a turn that is left for rows. */
+#define TURN_ROWS_ROOM (1 * MIB)
+
+struct turn {
+    uint64_t number; /* counts from 1 */
+    bool begun;
+    bool full;          /* the store had no room: do not ask again in this turn */
+    enum ps_err failed; /* why nothing of this turn will have happened, or PS_OK */
+    uint64_t granted;   /* bytes of blocks that may be written */
+    uint64_t used;
+    uint64_t rows; /* marked */
+    struct session *sessions;
+    struct variable *variables;
+    struct job *jobs;
+};
+
+enum turn_room { TURN_READY, TURN_WAIT, TURN_REFUSED };
+
+/* Make sure that `bytes` of block values can be written now, and begin if need be. TURN_WAIT: end the turn and try
+ * again. TURN_REFUSED: *err says why (PS_ERR_FULL, PS_ERR_IO); nothing was begun. */
+enum turn_room turn_room(struct shard *s, uint64_t bytes, enum ps_err *err);
+
+/* After TURN_READY: find where the block's old value is read and where the new one is written: ref->old, ref->place;
+ * the same place when the turn has written it before. PS_ERR_FULL leaves the turn as it was; any other error has failed
+ * it. */
+enum ps_err turn_touch(struct shard *s, struct block_ref *ref) PS_MUST_USE;
+
+/* Take a turn_touch() back: the block's new place holds its old value. */
+void turn_untouch(struct block_ref *ref);
+
+/* The same for a block that does not exist yet. */
+enum ps_err turn_create(struct shard *s, struct block_ref *ref) PS_MUST_USE;
+
+/* Write this row at the end of the turn. */
+void turn_mark_session(struct shard *s, struct session *session);
+void turn_mark_variable(struct shard *s, struct variable *v);
+void turn_mark_job(struct shard *s, struct job *job);
+
+void turn_fail(struct shard *s, enum ps_err why);
+bool turn_dirty(const struct shard *s);
+
+/* Write rows and commit. On error nothing of the turn is in the store and heap state is ahead of it: reload. */
+enum ps_err turn_commit(struct shard *s) PS_MUST_USE;
+
+/* Leave the marks; the next turn starts. */
+void turn_next(struct shard *s);
+
+#endif

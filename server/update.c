@@ -1,0 +1,61 @@
+/* The update itself: heads here, arrays in the optimizer's kernels. */
+#include "update.h"
+
+#include <string.h>
+
+#include "shard_state.h"
+
+static void
+set_arrays(struct optimizer_arrays *a, const uint8_t *value, const struct block_ref *ref)
+{
+    a->weights = (float *)(uintptr_t)(value + layout_array(ref->cut.stride, 0));
+    for (uint32_t i = 0; i < ref->variable->layout.slots; i++)
+        a->slot[i] = (float *)(uintptr_t)(value + layout_array(ref->cut.stride, i + 1));
+}
+
+static void
+set_head(const struct block_ref *ref)
+{
+    struct block_head *head = (struct block_head *)ref->place;
+
+    if (ref->place != ref->old)
+        memcpy(head, ref->old, sizeof *head);
+    head->version = ref->block->version;
+    head->clock = ref->block->clock;
+}
+
+bool
+update_apply(struct shard *s, const struct block_ref *ref, const float *gradient, float scale, uint64_t clock)
+{
+    struct optimizer_arrays from, to;
+    struct variable *v = ref->variable;
+    bool out_of_place = ref->place != ref->old;
+    bool stream = out_of_place && s->data_bytes > s->config.stream_min_bytes;
+    bool finite;
+
+    set_arrays(&from, ref->old, ref);
+    set_arrays(&to, ref->place, ref);
+    finite = optimizer_apply(&v->optimizer, ref->block->version + 1, scale, ref->cut.len, gradient, &from, &to, stream);
+    if (!finite && v->refuse_nonfinite) {
+        ps_assert(out_of_place);
+        memcpy(ref->place, ref->old, block_size(ref));
+        return false;
+    }
+    ref->block->version++;
+    ref->block->clock = clock;
+    set_head(ref);
+    v->stats.pushes++;
+    v->stats.pushed_bytes += ref->cut.len * sizeof(float);
+    s->stats.pushes_applied++;
+    s->stats.pushed_bytes += ref->cut.len * sizeof(float);
+    return true;
+}
+
+void
+update_clock(const struct block_ref *ref, uint64_t clock)
+{
+    if (ref->place != ref->old)
+        memcpy(ref->place, ref->old, block_size(ref));
+    ref->block->clock = clock;
+    set_head(ref);
+}

@@ -1,0 +1,19 @@
+/* One update of one block: old value and gradient to new value, out of place, or in place when the turn has written the
+ * block before. */
+#ifndef SERVER_UPDATE_H
+#define SERVER_UPDATE_H
+
+#include "common/base.h"
+
+struct shard;
+struct block_ref;
+
+/* Apply after turn_touch(). gradient: [ref->cut.len] f32, 4-byte aligned; clock: the block's clock after it. The
+ * version rises by one. False: the gradient is not finite and the variable refuses that; only out of place, and the
+ * block is as it was. In place the caller has checked before. */
+bool update_apply(struct shard *s, const struct block_ref *ref, const float *gradient, float scale, uint64_t clock);
+
+/* Only the clock changes: a step in which nothing came. */
+void update_clock(const struct block_ref *ref, uint64_t clock);
+
+#endif
