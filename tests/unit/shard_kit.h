@@ -1,0 +1,138 @@
+/* A shard on a table: a core over a store in memory, hand-made frames in, decoded answers out, time by hand.
+ *
+ *     struct kit k;
+ *     kit_init(&k, NULL);
+ *     kit_join(&k, 1, &job, 0);                       // connection 1 is worker 0
+ *     var = kit_declare(&k, 1, "w", 10, OPT_SGD);
+ *     kit_push(&k, 1, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 10});
+ *     kit_ack(&k, 1, 1, PS_OK);
+ *     kit_finish(&k);
+ *
+ * Every frame goes through wire_encode() and frame_head_decode(), and every answer through wire_decode(), so what the
+ * shard says is always checked to be valid. Turns end after each event unless kit.hold is set; when a turn is full, it
+ * ends in any case. A connection that the shard closes is gone at the end of the turn. Answers are kept in order per
+ * connection until they are taken. */
+#ifndef TESTS_UNIT_SHARD_KIT_H
+#define TESTS_UNIT_SHARD_KIT_H
+
+#include "check_main.h"
+
+#include "common/arena.h"
+#include "common/layout.h"
+#include "common/optimizer.h"
+#include "common/wire.h"
+#include "server/shard.h"
+#include "server/store_mem.h"
+
+#define KIT_CONNS 64
+
+struct kit_answer {
+    struct kit_answer *next;
+    struct arena arena;
+    struct wire_msg msg;
+    float *payload;
+    size_t payload_len; /* floats */
+};
+
+struct kit {
+    struct store *store;
+    struct shard *shard;
+    struct shard_config config;
+    uint64_t now_ms;
+    uint64_t next_request;
+    bool hold;     /* turns end only in kit_turn() */
+    bool failed;   /* the last turn's commit did */
+    bool stopped;  /* SHARD_STOPPED came */
+    unsigned logs; /* SHARD_LOG actions seen */
+    bool open[KIT_CONNS];
+    bool closed[KIT_CONNS]; /* the shard closed it */
+    struct kit_answer *answers[KIT_CONNS];
+};
+
+/* config NULL: shard 0 of 1 of cluster "test"; a store of 256 MiB. */
+void kit_init(struct kit *k, const struct shard_config *config);
+void kit_init_size(struct kit *k, const struct shard_config *config, uint64_t store_bytes);
+void kit_finish(struct kit *k);
+
+/* kill -9 and a new process over what is committed. All connections are gone. */
+void kit_crash(struct kit *k);
+
+/* ---- Events ---- */
+
+void kit_open(struct kit *k, uint64_t conn);
+void kit_close(struct kit *k, uint64_t conn); /* the connection is lost */
+void kit_frame(struct kit *k, uint64_t conn, enum msg_type type, uint64_t request, const ProtobufCMessage *m,
+               const void *payload, size_t payload_bytes);
+/* Raw metadata. */
+void kit_bytes(struct kit *k, uint64_t conn, unsigned type, uint64_t request, const void *meta, size_t meta_len,
+               const void *payload, size_t payload_bytes);
+void kit_event(struct kit *k, struct shard_event *event); /* sets the time */
+void kit_turn(struct kit *k);
+void kit_work(struct kit *k);              /* SHARD_WORK until there is none */
+void kit_pass(struct kit *k, uint64_t ms); /* time passes, SHARD_TIME when it is due */
+
+/* ---- Answers ---- */
+
+/* The oldest answer on this connection, or NULL; the caller frees it. */
+struct kit_answer *kit_take(struct kit *k, uint64_t conn);
+void kit_answer_free(struct kit_answer *a);
+
+/* Take the next answer, which must be of this type. */
+struct kit_answer *kit_expect(struct kit *k, uint64_t conn, enum msg_type type);
+void kit_expect_error(struct kit *k, uint64_t conn, uint64_t request, enum ps_err code);
+void kit_expect_nothing(struct kit *k, uint64_t conn);
+void kit_expect_closed(struct kit *k, uint64_t conn, enum ps_err code); /* ERROR with request 0, then the end */
+void kit_drop_answers(struct kit *k, uint64_t conn);
+
+/* Take the next answer: an ACK of this one message with this code. */
+void kit_ack(struct kit *k, uint64_t conn, uint64_t seq, enum ps_err code);
+
+/* ---- What workers do ---- */
+
+Psd__Job *kit_job(const char *name, Psd__Mode mode, uint32_t workers); /* static; quorum = workers */
+
+struct kit_hello {
+    const Psd__Job *job;
+    uint32_t task;
+    uint64_t incarnation; /* 0: task + 1000 */
+    bool resume;
+    uint64_t acked_through;
+    uint32_t lease_ms;
+    const char *agent;
+};
+void kit_hello(struct kit *k, uint64_t conn, const struct kit_hello *h); /* opens the connection */
+
+/* Hello, and the welcome is taken. Returns last_seq. */
+uint64_t kit_join(struct kit *k, uint64_t conn, const Psd__Job *job, uint32_t task);
+uint64_t kit_resume(struct kit *k, uint64_t conn, const Psd__Job *job, uint32_t task, uint64_t acked_through);
+
+/* Zeros; learning rate 1. Makes its blocks, takes DECLARED and returns the id. */
+uint32_t kit_declare(struct kit *k, uint64_t conn, const char *name, uint64_t elements, enum optimizer_kind optimizer);
+void kit_declare_as(struct kit *k, uint64_t conn, uint64_t request, const char *name, const uint64_t *dims, size_t rank,
+                    enum optimizer_kind optimizer, Psd__InitKind init);
+
+struct kit_push {
+    uint64_t seq, clock, acked_through;
+    uint32_t var, block;
+    const float *gradient;
+    size_t len;
+    const uint64_t *from_version; /* one, or NULL */
+    bool want_value;
+    uint64_t request; /* 0: the next */
+};
+void kit_push(struct kit *k, uint64_t conn, const struct kit_push *p);
+void kit_push_many(struct kit *k, uint64_t conn, Psd__Push *m, const float *payload, size_t len);
+void kit_tick(struct kit *k, uint64_t conn, uint64_t seq, uint64_t clock);
+uint64_t kit_barrier(struct kit *k, uint64_t conn, uint64_t seq, const char *name); /* returns the request id */
+void kit_skip(struct kit *k, uint64_t conn, uint64_t seq);
+void kit_cancel(struct kit *k, uint64_t conn, uint64_t request);
+void kit_goodbye(struct kit *k, uint64_t conn, bool finished);
+uint64_t kit_pull(struct kit *k, uint64_t conn, uint32_t var, uint32_t block, uint64_t clock);
+
+/* Read a block as it is: n floats and its version, through a pull with now = true. */
+uint64_t kit_read(struct kit *k, uint64_t conn, uint32_t var, uint32_t block, float *out, size_t n);
+
+/* Hash of all that is committed: blocks with their heads, and rows. */
+uint64_t kit_state(struct kit *k);
+
+#endif
