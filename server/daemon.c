@@ -1,0 +1,324 @@
+/* Turns: events of one loop iteration are stepped as they come; the check handle, right after poll, ends the turn.
+ * Events that come at another time (a connection closed, a timer) keep the loop from sleeping, so that the check handle
+ * comes at once. While actions are performed no event may be stepped: what conn tells then comes through the loop. */
+#include "daemon.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "listener.h"
+#include "log.h"
+#include "notify.h"
+#include "peer.h"
+#include "store_lmdb.h"
+
+#define HOUSEKEEPING_MS 1000
+#define LOG_EVERY_MS    10000
+
+bool
+daemon_may_log(struct daemon *d, uint64_t *last)
+{
+    uint64_t now = uv_now(&d->loop);
+
+    if (*last != 0 && now - *last < LOG_EVERY_MS)
+        return false;
+    *last = now;
+    return true;
+}
+
+/* ---- Actions ---- */
+
+static void
+drop_action(const struct shard_action *a)
+{
+    free(a->bytes);
+    shard_data_free(a->data);
+}
+
+static void
+begin_closing(struct daemon *d)
+{
+    if (d->state == DAEMON_CLOSING)
+        return;
+    d->state = DAEMON_CLOSING;
+    listeners_close(d);
+    peers_close_all(d);
+    uv_close((uv_handle_t *)&d->check, NULL);
+    uv_close((uv_handle_t *)&d->idle, NULL);
+    uv_close((uv_handle_t *)&d->wake, NULL);
+    uv_close((uv_handle_t *)&d->housekeeping, NULL);
+    uv_close((uv_handle_t *)&d->hangup, NULL);
+    uv_unref((uv_handle_t *)&d->term); /* a second one still ends us at once */
+    uv_unref((uv_handle_t *)&d->interrupt);
+}
+
+static void
+perform(struct daemon *d, struct shard_action *a, bool *stopped)
+{
+    struct peer *p;
+
+    switch (a->kind) {
+    case SHARD_LOG:
+        log_line((enum log_level)a->level, "%s", a->text);
+        free(a->text);
+        return;
+    case SHARD_STOPPED:
+        *stopped = true;
+        return;
+    default:
+        break;
+    }
+    p = peer_find(d, a->conn);
+    if (p == NULL)
+        drop_action(a);
+    else if (a->kind == SHARD_SEND)
+        peer_send(p, a->bytes, a->len);
+    else if (a->kind == SHARD_DATA)
+        peer_send_data(p, a->data);
+    else
+        peer_close(p);
+}
+
+/* ---- Turns ---- */
+
+static void on_wake(uv_timer_t *timer);
+
+static void
+wake_set(struct daemon *d)
+{
+    uint64_t due = shard_next_time(d->shard), now = uv_now(&d->loop);
+
+    if (due == d->wake_at_ms || d->state == DAEMON_CLOSING)
+        return;
+    d->wake_at_ms = due;
+    if (due == UINT64_MAX)
+        uv_timer_stop(&d->wake);
+    else
+        uv_timer_start(&d->wake, on_wake, due > now ? due - now : 0, 0);
+}
+
+static bool
+spinning(const struct daemon *d)
+{
+    return d->spin_until_ns != 0 && uv_hrtime() < d->spin_until_ns;
+}
+
+static void on_idle(uv_idle_t *idle);
+
+static void
+idle_set(struct daemon *d)
+{
+    if (d->state == DAEMON_CLOSING)
+        return;
+    if (d->turn_open || shard_busy(d->shard) || spinning(d))
+        uv_idle_start(&d->idle, on_idle);
+    else
+        uv_idle_stop(&d->idle);
+}
+
+static void
+end_turn(struct daemon *d)
+{
+    struct shard_action action;
+    bool stopped = false;
+    enum ps_err err;
+
+    d->turn_open = false;
+    if ((err = shard_commit(d->shard)) != PS_OK)
+        log_line(LOG_LEVEL_ERROR, "a turn failed and was taken back: %s", ps_strerror(err));
+    d->performing = true;
+    while (shard_next_action(d->shard, &action))
+        perform(d, &action, &stopped);
+    d->performing = false;
+    peers_flush(d);
+    wake_set(d);
+    if (stopped)
+        begin_closing(d);
+}
+
+void
+daemon_step(struct daemon *d, struct shard_event *event)
+{
+    ps_assert(!d->performing);
+    event->now_ms = uv_now(&d->loop);
+    while (shard_step(d->shard, event) == SHARD_TURN_FULL)
+        end_turn(d);
+    d->turn_open = true;
+    if (d->options->spin_us != 0)
+        d->spin_until_ns = uv_hrtime() + d->options->spin_us * 1000;
+    idle_set(d);
+}
+
+static void
+on_check(uv_check_t *check)
+{
+    struct daemon *d = check->data;
+
+    if (d->turn_open)
+        end_turn(d);
+    idle_set(d);
+}
+
+static void
+on_idle(uv_idle_t *idle)
+{
+    struct daemon *d = idle->data;
+    struct shard_event event = {.kind = SHARD_WORK};
+
+    if (shard_busy(d->shard))
+        daemon_step(d, &event);
+}
+
+static void
+on_wake(uv_timer_t *timer)
+{
+    struct daemon *d = timer->data;
+    struct shard_event event = {.kind = SHARD_TIME};
+
+    d->wake_at_ms = UINT64_MAX;
+    daemon_step(d, &event);
+}
+
+/* ---- Signals ---- */
+
+static void
+drain(struct daemon *d)
+{
+    struct shard_event event = {.kind = SHARD_DRAIN};
+
+    d->state = DAEMON_DRAINING;
+    notify_systemd("STOPPING=1");
+    listeners_close(d);
+    daemon_step(d, &event);
+}
+
+static void
+on_stop(uv_signal_t *signal, int number)
+{
+    struct daemon *d = signal->data;
+    const char *name = number == SIGTERM ? "TERM" : "INT";
+
+    if (d->state > DAEMON_SERVING) {
+        log_line(LOG_LEVEL_WARNING, "stopped at once: a second signal signal=%s", name);
+        _exit(128 + number);
+    }
+    log_line(LOG_LEVEL_INFO, "stopping signal=%s connections=%u", name, HASH_COUNT(d->peers));
+    drain(d);
+}
+
+static void
+log_change(void *arg, const char *name, bool reloadable, const char *was, const char *is)
+{
+    (void)arg;
+    log_line(reloadable ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING, "%s option=%s was=%s is=%s",
+             reloadable ? "option changed" : "option changed, but needs a restart", name, was, is);
+}
+
+static void
+apply_reloadable(struct daemon *d)
+{
+    log_set_level((enum log_level)d->options->log_level);
+    d->in_flight.max = d->options->in_flight;
+    d->in_flight.part_max = d->options->in_flight_connection;
+    peers_admit(d);
+}
+
+static void
+on_hangup(uv_signal_t *signal, int number)
+{
+    struct daemon *d = signal->data;
+    struct options fresh = {0};
+    struct ps_error e = {0};
+
+    (void)number;
+    if (d->reload(&fresh, &e) != PS_OK) {
+        log_line(LOG_LEVEL_ERROR, "options stay as they are: %s", e.text);
+    } else {
+        log_line(LOG_LEVEL_INFO, "options read again signal=HUP");
+        options_compare(d->options, &fresh, log_change, d);
+        options_reload(d->options, &fresh);
+        apply_reloadable(d);
+    }
+    options_finish(&fresh);
+}
+
+static void
+on_housekeeping(uv_timer_t *timer)
+{
+    struct daemon *d = timer->data;
+
+    peers_check_stalls(d);
+    if (d->unlinked || store_lmdb_still_there(d->store))
+        return;
+    d->unlinked = true;
+    log_line(LOG_LEVEL_ERROR,
+             "the live directory was removed or replaced: serving goes on, but a restart will not find the data "
+             "live_dir=%s",
+             d->live_dir);
+}
+
+/* ---- Life ---- */
+
+static void
+start_handles(struct daemon *d)
+{
+    uv_check_init(&d->loop, &d->check);
+    uv_idle_init(&d->loop, &d->idle);
+    uv_timer_init(&d->loop, &d->wake);
+    uv_timer_init(&d->loop, &d->housekeeping);
+    uv_signal_init(&d->loop, &d->term);
+    uv_signal_init(&d->loop, &d->interrupt);
+    uv_signal_init(&d->loop, &d->hangup);
+    d->check.data = d->idle.data = d->wake.data = d->housekeeping.data = d;
+    d->term.data = d->interrupt.data = d->hangup.data = d;
+    uv_check_start(&d->check, on_check);
+    uv_timer_start(&d->housekeeping, on_housekeeping, HOUSEKEEPING_MS, HOUSEKEEPING_MS);
+    uv_signal_start(&d->term, on_stop, SIGTERM);
+    uv_signal_start(&d->interrupt, on_stop, SIGINT);
+    uv_signal_start(&d->hangup, on_hangup, SIGHUP);
+}
+
+enum ps_err
+daemon_start(struct daemon *d, struct ps_error *e)
+{
+    enum ps_err err;
+    int status;
+
+    in_flight_init(&d->in_flight, d->options->in_flight, d->options->in_flight_connection);
+    d->wake_at_ms = UINT64_MAX;
+    if ((status = uv_loop_init(&d->loop)) != 0)
+        return ps_fail(e, PS_ERR_NOMEM, "cannot start the event loop: %s", uv_strerror(status));
+    start_handles(d);
+    if ((err = conn_pool_init(&d->pool, &d->loop)) != PS_OK)
+        return ps_fail(e, err, "cannot start the event loop: out of memory");
+    if ((err = listeners_open(d, e)) != PS_OK || (err = notify_ready(d, e)) != PS_OK)
+        return err;
+    d->state = DAEMON_SERVING;
+    for (const struct listener *l = d->listeners; l != NULL; l = l->next)
+        log_line(LOG_LEVEL_INFO, "listening address=%s", l->address);
+    wake_set(d);
+    idle_set(d);
+    return PS_OK;
+}
+
+void
+daemon_run(struct daemon *d)
+{
+    uv_run(&d->loop, UV_RUN_DEFAULT);
+}
+
+void
+daemon_finish(struct daemon *d)
+{
+    if (d->check.data == NULL) /* the loop never was */
+        return;
+    begin_closing(d);
+    uv_run(&d->loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&d->term, NULL);
+    uv_close((uv_handle_t *)&d->interrupt, NULL);
+    conn_pool_finish(&d->pool);
+    uv_run(&d->loop, UV_RUN_DEFAULT);
+    ps_assert(uv_loop_close(&d->loop) == 0);
+}

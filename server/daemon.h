@@ -1,0 +1,79 @@
+/* The daemon: the glue between the shard and the world. One libuv loop, one thread.
+ *
+ *     loop iteration:  timers → idle (background work) → poll: all read callbacks → check: end of the turn
+ *
+ *     read callback    frame → shard_step()                          peer.c
+ *     end of the turn  shard_commit(), perform actions, flush        daemon.c
+ *
+ *                      listening              TERM, INT                shard says stopped       all connections closed
+ *     DAEMON_STARTING ──────────► DAEMON_SERVING ────────► DAEMON_DRAINING ───────────► DAEMON_CLOSING ────────► gone
+ *                                      │ HUP: options again
+ *                                      └──┘
+ *
+ * Rooms: daemon (loop, turns, timers, signals), listener (sockets that accept), peer (one connection), in_flight (the
+ * memory cap), notify (telling launchers and systemd), options, log, live_dir. */
+#ifndef SERVER_DAEMON_H
+#define SERVER_DAEMON_H
+
+#include <uv.h>
+
+#include "common/conn.h"
+#include "in_flight.h"
+#include "options.h"
+#include "shard.h"
+#include "store.h"
+
+struct peer;
+struct listener;
+
+enum daemon_state { DAEMON_STARTING, DAEMON_SERVING, DAEMON_DRAINING, DAEMON_CLOSING };
+
+struct daemon {
+    struct options *options;
+    struct store *store;
+    struct shard *shard;
+    const char *live_dir;
+
+    uv_loop_t loop;
+    struct conn_pool pool;
+    uv_check_t check;
+    uv_idle_t idle;  /* keeps the loop from sleeping: background work, an open turn, spinning */
+    uv_timer_t wake; /* the shard's next time */
+    uv_timer_t housekeeping;
+    uv_signal_t term, interrupt, hangup;
+
+    enum daemon_state state;
+    bool turn_open, performing;
+    uint64_t wake_at_ms;
+    uint64_t spin_until_ns;
+
+    struct listener *listeners;
+    struct peer *peers;       /* hash by id */
+    struct peer *flush_first; /* have something queued in this turn */
+    uint64_t next_id;
+    struct in_flight in_flight;
+    uint64_t refused_log_ms, accept_log_ms, full_log_ms; /* when such a line was last written */
+    bool unlinked;                                       /* the live directory is gone, and was told so */
+
+    /* Read the options again, for SIGHUP. */
+    enum ps_err (*reload)(struct options *fresh, struct ps_error *e);
+};
+
+/* Set up the loop and listen. store, shard and options stay the caller's. On failure one sentence, and
+ * daemon_finish() is owed all the same. */
+enum ps_err daemon_start(struct daemon *d, struct ps_error *e) PS_MUST_USE;
+
+/* Serve until stopped. */
+void daemon_run(struct daemon *d);
+
+void daemon_finish(struct daemon *d);
+
+/* ---- For the rooms ---- */
+
+/* Give an event to the shard, ending turns as it asks for; now_ms is filled in here. */
+void daemon_step(struct daemon *d, struct shard_event *event);
+
+/* True at most once in ten seconds for each `last`, so that a flood is one line. */
+bool daemon_may_log(struct daemon *d, uint64_t *last);
+
+#endif

@@ -1,0 +1,27 @@
+/* Sockets that accept: TCP and Unix, from addresses as options give them. */
+#ifndef SERVER_LISTENER_H
+#define SERVER_LISTENER_H
+
+#include "common/address.h"
+#include "daemon.h"
+
+struct listener {
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } u;
+    struct daemon *daemon;
+    struct listener *next;
+    bool is_unix;
+    char address[ADDRESS_MAX]; /* the real one: "127.0.0.1:41234", "unix:/run/psd.sock" */
+};
+
+/* Listen on all that --listen and --unix name. One sentence on failure; listeners_close() is owed all the same. */
+enum ps_err listeners_open(struct daemon *d, struct ps_error *e) PS_MUST_USE;
+
+/* Accept no more. Calling it again is allowed. */
+void listeners_close(struct daemon *d);
+
+#endif

@@ -1,0 +1,47 @@
+/* One connection of the daemon: frames in become the shard's events, its actions become frames out. */
+#ifndef SERVER_PEER_H
+#define SERVER_PEER_H
+
+#include <uthash.h>
+
+#include "daemon.h"
+
+struct peer {
+    struct conn conn;
+    struct daemon *daemon;
+    uint64_t id;
+    bool opened;          /* the shard knows it */
+    bool told_closed;     /* and knows that it is gone */
+    bool flushing;        /* in the list of those to flush */
+    bool paused_for_room; /* its next payload waits for memory */
+    bool paused_stuffed;  /* it does not fetch its answers */
+    uint64_t payload;     /* admitted, of the frame that is being read */
+    struct in_flight_part part;
+    uint64_t sent, seen_sent, seen_offset, moved_ms; /* whether bytes move, for housekeeping */
+    struct peer *flush_next;
+    UT_hash_handle hh;
+};
+
+/* Accept a connection that waits on this listening stream. */
+void peer_accept(struct daemon *d, uv_stream_t *listening, bool is_unix);
+
+struct peer *peer_find(struct daemon *d, uint64_t id);
+
+/* The shard's actions. bytes and data are taken. */
+void peer_send(struct peer *p, uint8_t *bytes, size_t len);
+void peer_send_data(struct peer *p, struct shard_data *data);
+void peer_close(struct peer *p); /* after what is queued */
+
+/* Write what the turn queued. */
+void peers_flush(struct daemon *d);
+
+/* Let in those who wait, as far as memory allows. */
+void peers_admit(struct daemon *d);
+
+/* Close those who hold memory that others wait for and have not moved for PEER_STALL_MS. */
+#define PEER_STALL_MS 10000
+void peers_check_stalls(struct daemon *d);
+
+void peers_close_all(struct daemon *d);
+
+#endif

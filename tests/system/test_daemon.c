@@ -1,0 +1,745 @@
+/* psd as a process: what it prints, refuses, keeps and gives back. PSD_BIN names the binary. */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/address.h"
+#include "common/base.h"
+#include "common/layout.h"
+#include "probe.h"
+#include "tests/unit/check_main.h"
+
+#define SLEEP_MS   10
+#define WORDS_MAX  24
+#define LARGE_SIZE (MIB / 4) /* floats in the largest block of sgd */
+
+static char base_dir[64], live_dir[128], log_path[128], ready_path[128];
+static pid_t psd;
+static char address[ADDRESS_MAX];
+static const char *notify_socket;
+
+/* ---- A process ---- */
+
+static void
+dirs_setup(void)
+{
+    snprintf(base_dir, sizeof base_dir, "%s/psd-system-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    ck_assert_ptr_nonnull(mkdtemp(base_dir));
+    snprintf(live_dir, sizeof live_dir, "%s/live", base_dir);
+    snprintf(log_path, sizeof log_path, "%s/log", base_dir);
+    snprintf(ready_path, sizeof ready_path, "%s/ready", base_dir);
+    psd = 0;
+    notify_socket = NULL;
+}
+
+static int
+remove_one(const char *path, const struct stat *st, int flag, struct FTW *where)
+{
+    (void)st;
+    (void)flag;
+    (void)where;
+    return remove(path);
+}
+
+static void
+dirs_teardown(void)
+{
+    if (psd > 0) {
+        kill(psd, SIGKILL);
+        waitpid(psd, NULL, 0);
+    }
+    nftw(base_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static const char *
+file_text(const char *path)
+{
+    static char text[1 << 16];
+    int fd = open(path, O_RDONLY);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+
+    if (fd >= 0)
+        close(fd);
+    text[MAX(n, 0)] = '\0';
+    return text;
+}
+
+static void
+exec_psd(const char *const *words)
+{
+    char *argv[WORDS_MAX + 5], live[160], ready[160];
+    int n = 0, log = open(log_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    const char *bin = getenv("PSD_BIN");
+
+    snprintf(live, sizeof live, "--live-dir=%s", live_dir);
+    snprintf(ready, sizeof ready, "--ready-file=%s", ready_path);
+    argv[n++] = (char *)(uintptr_t) "psd";
+    argv[n++] = live;
+    argv[n++] = ready;
+    for (; *words != NULL; words++)
+        argv[n++] = (char *)(uintptr_t)*words;
+    argv[n] = NULL;
+    unsetenv("TF_CONFIG");
+    if (notify_socket != NULL)
+        setenv("NOTIFY_SOCKET", notify_socket, 1);
+    dup2(log, STDERR_FILENO);
+    execv(bin != NULL ? bin : "psd", argv);
+    _exit(127);
+}
+
+static void
+launch(const char *const *words)
+{
+    unlink(ready_path);
+    psd = fork();
+    ck_assert_int_ge(psd, 0);
+    if (psd == 0)
+        exec_psd(words);
+}
+
+/* The exit status; -N: signal N. */
+static int
+wait_exit(void)
+{
+    int status;
+
+    ck_assert_int_eq(waitpid(psd, &status, 0), psd);
+    psd = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/* Wait until the condition holds, or fail. The process ending is a failure too. */
+#define WAIT_FOR(condition)                                                                                            \
+    do {                                                                                                               \
+        for (int waited = 0; !(condition); waited += SLEEP_MS) {                                                       \
+            ck_assert_msg(waited < PROBE_WAIT_MS, "waited in vain for " #condition "; log: %s", file_text(log_path));  \
+            usleep(SLEEP_MS * 1000);                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+static bool
+logged(const char *fragment)
+{
+    return strstr(file_text(log_path), fragment) != NULL;
+}
+
+static bool
+is_ready(void)
+{
+    ck_assert_msg(waitpid(psd, NULL, WNOHANG) == 0, "psd ended: %s", file_text(log_path));
+    return access(ready_path, F_OK) == 0;
+}
+
+static void
+start(const char *const *words)
+{
+    launch(words);
+    WAIT_FOR(is_ready());
+    snprintf(address, sizeof address, "%.*s", (int)strcspn(file_text(ready_path), "\n"), file_text(ready_path));
+}
+
+#define START(...)  start((const char *const[]){"--listen=127.0.0.1:0", ##__VA_ARGS__, NULL})
+#define LAUNCH(...) launch((const char *const[]){__VA_ARGS__, NULL})
+
+static int
+stop(void)
+{
+    kill(psd, SIGTERM);
+    return wait_exit();
+}
+
+static struct probe
+connected(void)
+{
+    struct probe p;
+
+    ck_assert(probe_connect(&p, address));
+    return p;
+}
+
+/* ---- Starting ---- */
+
+START_TEST(ready_file_names_every_address)
+{
+    char unix_option[160], want[160];
+
+    snprintf(unix_option, sizeof unix_option, "--unix=%s/sock", base_dir);
+    START("--listen=127.0.0.1:0", unix_option);
+    snprintf(want, sizeof want, "unix:%s/sock\n", base_dir);
+    ck_assert_ptr_nonnull(strstr(file_text(ready_path), want));
+    ck_assert_int_eq(strncmp(address, "127.0.0.1:", 10), 0);
+    ck_assert_int_ne(atoi(address + 10), 0);
+    ck_assert_int_eq(stop(), 0);
+    ck_assert_msg(logged("stopped"), "%s", file_text(log_path));
+    snprintf(want, sizeof want, "%s/sock", base_dir);
+    ck_assert_int_ne(access(want, F_OK), 0); /* taken away with the process */
+}
+END_TEST
+
+static const struct {
+    const char *word;
+    int status;
+    const char *says, *live_dir;
+} refusals[] = {
+    {"--shards=banana", 2, "psd: --shards takes a number: \"banana\"", NULL},
+    {"--ready-fd=77", 2, "psd: --ready-fd: descriptor 77 is not open", NULL},
+    {"--memory=1MiB", 1, "at least 64 MiB are needed", NULL},
+    {"--listen=127.0.0.1:0", 1, "its parent does not exist", "/proc/nothing/here"},
+    {"--listen=192.0.2.1:1", 1, "cannot listen on 192.0.2.1:1", NULL},
+};
+
+START_TEST(what_cannot_work_is_one_line_and_a_status)
+{
+    const char *text;
+
+    if (refusals[_i].live_dir != NULL)
+        snprintf(live_dir, sizeof live_dir, "%s", refusals[_i].live_dir);
+    LAUNCH("--log-level=error", refusals[_i].word);
+    ck_assert_int_eq(wait_exit(), refusals[_i].status);
+    text = file_text(log_path);
+    ck_assert_msg(strstr(text, refusals[_i].says) != NULL, "%s", text);
+    ck_assert_ptr_eq(strchr(text, '\n'), text + strlen(text) - 1);
+}
+END_TEST
+
+START_TEST(second_psd_on_a_directory_is_refused_and_the_first_goes_on)
+{
+    pid_t first;
+    struct probe p;
+
+    START();
+    first = psd;
+    LAUNCH("--listen=127.0.0.1:0");
+    ck_assert_int_eq(wait_exit(), 1);
+    ck_assert(logged("another psd (process "));
+    psd = first;
+    p = connected();
+    ck_assert(probe_hello(&p, -1, 0, false));
+    probe_close(&p);
+    ck_assert_int_eq(stop(), 0);
+}
+END_TEST
+
+START_TEST(stale_unix_socket_is_replaced_and_a_live_one_is_not)
+{
+    char option[160];
+    pid_t first;
+    struct probe p;
+
+    snprintf(option, sizeof option, "--unix=%s/sock", base_dir);
+    start((const char *const[]){"--listen=none", option, NULL});
+    first = psd;
+    snprintf(live_dir, sizeof live_dir, "%s/live2", base_dir);
+    LAUNCH("--listen=none", option);
+    ck_assert_int_eq(wait_exit(), 1);
+    ck_assert(logged("another process does"));
+    psd = first;
+    kill(psd, SIGKILL);
+    wait_exit();
+    start((const char *const[]){"--listen=none", option, "--unix-mode=0660", NULL});
+    p = connected();
+    ck_assert(probe_hello(&p, -1, 0, false));
+    probe_close(&p);
+    ck_assert_int_eq(stop(), 0);
+}
+END_TEST
+
+START_TEST(systemd_is_told)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    char text[128];
+    int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    ssize_t n;
+
+    snprintf(at.sun_path, sizeof at.sun_path, "%s/notify", base_dir);
+    notify_socket = at.sun_path;
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    START();
+    n = recv(fd, text, sizeof text - 1, 0);
+    ck_assert_int_gt(n, 0);
+    text[n] = '\0';
+    ck_assert_str_eq(text, "READY=1");
+    ck_assert_int_eq(stop(), 0);
+    n = recv(fd, text, sizeof text - 1, 0);
+    ck_assert_int_gt(n, 0);
+    text[n] = '\0';
+    ck_assert_str_eq(text, "STOPPING=1");
+    close(fd);
+}
+END_TEST
+
+START_TEST(hangup_reloads_and_names_what_needs_a_restart)
+{
+    char config[128], option[160];
+    FILE *out;
+
+    snprintf(config, sizeof config, "%s/psd.conf", base_dir);
+    snprintf(option, sizeof option, "--config=%s", config);
+    out = fopen(config, "w");
+    fputs("connections-max = 100\n", out);
+    fclose(out);
+    START(option);
+    out = fopen(config, "w");
+    fputs("connections-max = 200\nlog-level = debug\n", out);
+    fclose(out);
+    kill(psd, SIGHUP);
+    WAIT_FOR(logged("option changed option=log-level was=info is=debug"));
+    ck_assert(logged("needs a restart option=connections-max was=100 is=200"));
+    out = fopen(config, "w");
+    fputs("nonsense\n", out);
+    fclose(out);
+    kill(psd, SIGHUP);
+    WAIT_FOR(logged("options stay as they are"));
+    ck_assert_int_eq(stop(), 0);
+}
+END_TEST
+
+START_TEST(removed_live_directory_is_noticed)
+{
+    char path[160];
+
+    START();
+    snprintf(path, sizeof path, "%s/data.mdb", live_dir);
+    ck_assert_int_eq(unlink(path), 0);
+    WAIT_FOR(logged("the live directory was removed or replaced"));
+    ck_assert_int_eq(stop(), 0);
+}
+END_TEST
+
+START_TEST(disk_is_warned_about_and_a_clean_stop_syncs)
+{
+    char path[160];
+
+    snprintf(live_dir, sizeof live_dir, "/var/tmp/psd-system-%ld", (long)getpid());
+    START("--memory=64MiB");
+    if (!logged("the live directory is on a disk")) {
+        fprintf(stderr, "# skipped: /var/tmp is no disk\n");
+    } else {
+        ck_assert_int_eq(stop(), 0);
+        snprintf(path, sizeof path, "%s/boot", live_dir);
+        ck_assert_ptr_nonnull(strstr(file_text(path), " synced\n"));
+    }
+    if (psd > 0)
+        ck_assert_int_eq(stop(), 0);
+    nftw(live_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+END_TEST
+
+/* ---- Data ---- */
+
+static void
+fill(float *grad, size_t n, float value)
+{
+    for (size_t i = 0; i < n; i++)
+        grad[i] = value;
+}
+
+START_TEST(kill_9_and_restart_serve_the_same_bits)
+{
+    static float grad[LARGE_SIZE], before[LARGE_SIZE], after[LARGE_SIZE];
+    struct probe p;
+    uint32_t var;
+
+    START();
+    p = connected();
+    ck_assert(probe_hello(&p, 0, 77, false));
+    var = probe_declare(&p, "w", LARGE_SIZE);
+    for (size_t i = 0; i < LARGE_SIZE; i++)
+        grad[i] = (float)i * 0.37f - 1000;
+    for (int i = 0; i < 5; i++)
+        ck_assert_uint_eq(probe_push(&p, var, 0, grad, LARGE_SIZE), PS_OK);
+    ck_assert_uint_eq(probe_pull(&p, var, 0, before, LARGE_SIZE), 5);
+    kill(psd, SIGKILL);
+    ck_assert_int_eq(wait_exit(), -SIGKILL);
+    probe_close(&p);
+    START();
+    ck_assert(logged("data=kept"));
+    p = connected();
+    ck_assert(probe_hello(&p, 0, 77, true));
+    ck_assert_uint_eq(p.seq, 5);
+    ck_assert_uint_eq(probe_declare(&p, "w", LARGE_SIZE), var);
+    ck_assert_uint_eq(probe_pull(&p, var, 0, after, LARGE_SIZE), 5);
+    ck_assert_mem_eq(before, after, sizeof before);
+    ck_assert_uint_eq(probe_push(&p, var, 0, grad, LARGE_SIZE), PS_OK);
+    ck_assert_uint_eq(probe_pull(&p, var, 0, after, LARGE_SIZE), 6);
+    probe_close(&p);
+    ck_assert_int_eq(stop(), 0);
+}
+END_TEST
+
+/* A tmpfs of our own under live_dir, in a mount namespace that ends with this process. */
+static bool
+mount_small_tmpfs(const char *size)
+{
+    char options[64];
+
+    if (getenv("CK_FORK") != NULL || unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return false;
+    ck_assert_int_eq(mkdir(live_dir, 0700), 0);
+    snprintf(options, sizeof options, "size=%s", size);
+    return mount("tmpfs", live_dir, "tmpfs", 0, options) == 0;
+}
+
+START_TEST(full_tmpfs_refuses_more_and_service_goes_on)
+{
+    static float grad[LARGE_SIZE], value[LARGE_SIZE];
+    Psd__Initializer init = PSD__INITIALIZER__INIT;
+    Psd__Optimizer optimizer = PSD__OPTIMIZER__INIT;
+    Psd__Declare declare = PSD__DECLARE__INIT;
+    uint64_t n = 512 * MIB / 4;
+    struct probe p;
+    uint32_t var;
+
+    if (!mount_small_tmpfs("160m")) {
+        fprintf(stderr, "# skipped: cannot mount a tmpfs here\n");
+        return;
+    }
+    START("--memory=1GiB");
+    p = connected();
+    ck_assert(probe_hello(&p, 0, 1, false));
+    var = probe_declare(&p, "fits", LARGE_SIZE);
+    optimizer.learning_rate = 1;
+    declare.name = (char *)(uintptr_t) "too large";
+    declare.dims = &n;
+    declare.n_dims = 1;
+    declare.init = &init;
+    declare.optimizer = &optimizer;
+    probe_send(&p, MSG_DECLARE, &declare.base, NULL, 0);
+    ck_assert(probe_receive(&p));
+    ck_assert_int_eq(p.msg.type, MSG_ERROR);
+    ck_assert_uint_eq(p.msg.u.error->code, PS_ERR_FULL);
+    fill(grad, LARGE_SIZE, -1);
+    for (int i = 0; i < 200; i++)
+        ck_assert_uint_eq(probe_push(&p, var, 0, grad, LARGE_SIZE), PS_OK);
+    ck_assert_uint_eq(probe_pull(&p, var, 0, value, LARGE_SIZE), 200);
+    ck_assert(value[7] == 200.0f);
+    probe_close(&p);
+    ck_assert_int_eq(stop(), 0);
+    umount(live_dir);
+}
+END_TEST
+
+/* ---- Bad peers and limits ---- */
+
+static void
+expect_error_then_end(struct probe *p, enum ps_err code)
+{
+    ck_assert(probe_receive(p));
+    ck_assert_int_eq(p->msg.type, MSG_ERROR);
+    ck_assert_msg(p->msg.u.error->code == code, "%u: %s", p->msg.u.error->code, p->msg.u.error->text);
+    ck_assert(!probe_receive(p));
+    probe_close(p);
+}
+
+START_TEST(strangers_and_broken_frames_lose_their_connection_only)
+{
+    static const struct {
+        const char *bytes;
+        size_t len;
+        enum ps_err code;
+    } bad[] = {
+        {"GET / HTTP/1.1\r\n\r\n", 18, PS_ERR_PROTOCOL},
+        {"\x16\x03\x01\x02\x00\x01\x00\x01", 8, PS_ERR_PROTOCOL},
+        {"PSD1\x09\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00"
+         "\x00\x00",
+         32, PS_ERR_VERSION},
+        {"PSD1\x01\x00\x63\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00"
+         "\x00\x00",
+         32, PS_ERR_PROTOCOL},
+        {"PSD1\x01\x00\x01\x00\xff\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00"
+         "\x00\x00",
+         32, PS_ERR_PROTOCOL},
+    };
+    struct probe good, p;
+
+    START();
+    good = connected();
+    ck_assert(probe_hello(&good, 0, 1, false));
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        p = connected();
+        probe_send_bytes(&p, bad[i].bytes, bad[i].len);
+        expect_error_then_end(&p, bad[i].code);
+    }
+    p = connected(); /* half a frame, then gone */
+    probe_send_bytes(&p, bad[2].bytes, 20);
+    probe_close(&p);
+    ck_assert_uint_eq(probe_declare(&good, "w", 10), probe_declare(&good, "w", 10));
+    probe_close(&good);
+    ck_assert_int_eq(stop(), 0);
+}
+END_TEST
+
+START_TEST(one_connection_too_many_is_told_so)
+{
+    struct probe p[5];
+
+    START("--connections-max=4");
+    for (int i = 0; i < 4; i++) {
+        p[i] = connected();
+        ck_assert(probe_hello(&p[i], -1, 0, false));
+    }
+    p[4] = connected();
+    expect_error_then_end(&p[4], PS_ERR_LIMIT);
+    probe_close(&p[0]);
+    for (;;) { /* the place of the one that went is free, once the server has seen it go */
+        p[4] = connected();
+        if (probe_hello(&p[4], -1, 0, false))
+            break;
+        probe_close(&p[4]);
+    }
+    for (int i = 1; i < 5; i++)
+        probe_close(&p[i]);
+    ck_assert_int_eq(stop(), 0);
+}
+END_TEST
+
+static long
+resident_kib(void)
+{
+    char path[64], *at;
+
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)psd);
+    at = strstr(file_text(path), "RssAnon:");
+    return at != NULL ? atol(at + 8) : -1;
+}
+
+/* ASan keeps freed memory in a quarantine, so there the figure says nothing. */
+static void
+expect_growth_below(long kib, long most)
+{
+#if defined(__SANITIZE_ADDRESS__)
+    bool sanitized = true;
+#elif defined(__has_feature)
+    bool sanitized = __has_feature(address_sanitizer);
+#else
+    bool sanitized = false;
+#endif
+
+    fprintf(stderr, "# grew by %ld KiB\n", kib);
+    if (!sanitized)
+        ck_assert_int_lt(kib, most);
+}
+
+/* Frames that promise 4 MiB and then send all but the last byte: what a cap is for. */
+START_TEST(promised_payloads_wait_at_the_memory_cap)
+{
+    enum { SENDERS = 40 };
+    static uint8_t bytes[FRAME_PAYLOAD_MAX];
+    struct probe p[SENDERS], other;
+    Psd__Push push = PSD__PUSH__INIT;
+    uint32_t zero = 0;
+    long before, after;
+
+    START("--in-flight=16MiB", "--in-flight-connection=8MiB");
+    push.seq = push.n_var = push.n_block = 1;
+    push.var = push.block = &zero;
+    before = resident_kib();
+    for (int i = 0; i < SENDERS; i++) {
+        size_t len;
+        uint8_t *head = wire_encode_new(MSG_PUSH, 1, &push.base, FRAME_PAYLOAD_MAX, &len);
+
+        p[i] = connected();
+        probe_send_bytes(&p[i], head, len);
+        free(head);
+        fcntl(p[i].fd, F_SETFL, O_NONBLOCK);
+    }
+    for (int round = 0; round < 100; round++)
+        for (int i = 0; i < SENDERS; i++)
+            (void)send(p[i].fd, bytes, 40000, MSG_NOSIGNAL); /* 3.8 MiB of 4 */
+    WAIT_FOR(logged("messages in memory reached their cap"));
+    other = connected(); /* small frames still pass */
+    ck_assert(probe_hello(&other, -1, 0, false));
+    after = resident_kib();
+    expect_growth_below(after - before, 24 * 1024);
+    for (int i = 0; i < SENDERS; i++)
+        probe_close(&p[i]);
+    probe_close(&other);
+    ck_assert_int_eq(stop(), 0);
+}
+END_TEST
+
+/* Pulls without reading the answers: the server stops reading, holds little, and serves others. */
+START_TEST(peer_that_does_not_fetch_its_answers_is_not_read)
+{
+    static float value[LARGE_SIZE];
+    Psd__Pull pull = PSD__PULL__INIT;
+    struct probe lazy, other;
+    uint32_t var, zero = 0;
+    uint8_t *frame;
+    size_t len, at = 0;
+    int stuck = 0;
+    long before, after;
+
+    START("--in-flight=16MiB", "--in-flight-connection=8MiB");
+    other = connected();
+    ck_assert(probe_hello(&other, 0, 1, false));
+    var = probe_declare(&other, "w", LARGE_SIZE);
+    lazy = connected();
+    ck_assert(probe_hello(&lazy, 1, 2, false));
+    pull.n_var = pull.n_block = 1;
+    pull.var = &var;
+    pull.block = &zero;
+    frame = wire_encode_new(MSG_PULL, 7, &pull.base, 0, &len);
+    before = resident_kib();
+    fcntl(lazy.fd, F_SETFL, O_NONBLOCK);
+    while (stuck < 50) { /* until the socket takes no more for half a second */
+        ssize_t n = send(lazy.fd, frame + at, len - at, MSG_NOSIGNAL);
+
+        if (n < 0) {
+            ck_assert_int_eq(errno, EAGAIN);
+            usleep(SLEEP_MS * 1000);
+            stuck++;
+            continue;
+        }
+        at = (at + (size_t)n) % len;
+        stuck = 0;
+    }
+    after = resident_kib();
+    expect_growth_below(after - before, 32 * 1024);
+    ck_assert_uint_eq(probe_pull(&other, var, 0, value, LARGE_SIZE), 0);
+    fcntl(lazy.fd, F_SETFL, 0);
+    for (int i = 0; i < 100; i++) { /* and when it fetches, it gets them */
+        ck_assert(probe_receive(&lazy));
+        ck_assert_int_eq(lazy.msg.type, MSG_DATA);
+    }
+    free(frame);
+    probe_close(&lazy);
+    probe_close(&other);
+    ck_assert_int_eq(stop(), 0);
+}
+END_TEST
+
+START_TEST(a_thousand_idle_connections_cost_little)
+{
+    enum { MANY = 1000 };
+    static struct probe p[MANY];
+    struct rlimit limit;
+    long before, after;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur < MANY + 64) {
+        fprintf(stderr, "# skipped: only %ld descriptors\n", (long)limit.rlim_cur);
+        return;
+    }
+    START();
+    before = resident_kib();
+    for (int i = 0; i < MANY; i++) {
+        p[i] = connected();
+        ck_assert(probe_hello(&p[i], -1, 0, false));
+    }
+    after = resident_kib();
+    fprintf(stderr, "# %ld bytes a connection\n", (after - before) * 1024 / MANY);
+    ck_assert_int_lt((after - before) * 1024 / MANY, 8192);
+    for (int i = 0; i < MANY; i++)
+        probe_close(&p[i]);
+    ck_assert_int_eq(stop(), 0);
+}
+END_TEST
+
+START_TEST(out_of_descriptors_is_survived)
+{
+    enum { MANY = 60 };
+    struct probe p[MANY];
+    struct rlimit limit = {.rlim_cur = 40, .rlim_max = 40}, own;
+
+    START();
+    getrlimit(RLIMIT_NOFILE, &own);
+    ck_assert_int_eq(prlimit(psd, RLIMIT_NOFILE, &limit, NULL), 0);
+    for (int i = 0; i < MANY; i++)
+        (void)probe_connect(&p[i], address);
+    WAIT_FOR(logged("used up its file descriptors"));
+    ck_assert(probe_hello(&p[0], -1, 0, false)); /* those who are in are served */
+    for (int i = 1; i < MANY; i++)
+        probe_close(&p[i]);
+    for (;;) { /* and newcomers again, when descriptors are free */
+        ck_assert(probe_connect(&p[1], address));
+        if (probe_hello(&p[1], -1, 0, false))
+            break;
+        probe_close(&p[1]);
+        usleep(SLEEP_MS * 1000);
+    }
+    probe_close(&p[0]);
+    probe_close(&p[1]);
+    ck_assert_int_eq(stop(), 0);
+}
+END_TEST
+
+/* ---- Stopping ---- */
+
+START_TEST(second_signal_stops_at_once)
+{
+    struct probe p;
+
+    START();
+    p = connected();
+    ck_assert(probe_hello(&p, 0, 1, false));
+    kill(psd, SIGINT);
+    WAIT_FOR(logged("stopping signal=INT"));
+    kill(psd, SIGINT);
+    ck_assert_int_eq(wait_exit(), 130);
+    probe_close(&p);
+}
+END_TEST
+
+START_TEST(stop_tells_the_workers_and_closes)
+{
+    struct probe p;
+
+    START();
+    p = connected();
+    ck_assert(probe_hello(&p, 0, 1, false));
+    kill(psd, SIGTERM);
+    ck_assert(probe_receive(&p));
+    ck_assert_int_eq(p.msg.type, MSG_EVENT);
+    ck_assert_int_eq(p.msg.u.event->kind, PSD__EVENT_KIND__EVENT_DRAINING);
+    while (probe_receive(&p))
+        ;
+    probe_close(&p);
+    ck_assert_int_eq(wait_exit(), 0);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("daemon");
+    TCase *tc = tcase_create("daemon");
+
+    tcase_set_timeout(tc, 30);
+    tcase_add_checked_fixture(tc, dirs_setup, dirs_teardown);
+    tcase_add_test(tc, ready_file_names_every_address);
+    tcase_add_loop_test(tc, what_cannot_work_is_one_line_and_a_status, 0, (int)ARRAY_LEN(refusals));
+    tcase_add_test(tc, second_psd_on_a_directory_is_refused_and_the_first_goes_on);
+    tcase_add_test(tc, stale_unix_socket_is_replaced_and_a_live_one_is_not);
+    tcase_add_test(tc, systemd_is_told);
+    tcase_add_test(tc, hangup_reloads_and_names_what_needs_a_restart);
+    tcase_add_test(tc, removed_live_directory_is_noticed);
+    tcase_add_test(tc, disk_is_warned_about_and_a_clean_stop_syncs);
+    tcase_add_test(tc, kill_9_and_restart_serve_the_same_bits);
+    tcase_add_test(tc, full_tmpfs_refuses_more_and_service_goes_on);
+    tcase_add_test(tc, strangers_and_broken_frames_lose_their_connection_only);
+    tcase_add_test(tc, one_connection_too_many_is_told_so);
+    tcase_add_test(tc, promised_payloads_wait_at_the_memory_cap);
+    tcase_add_test(tc, peer_that_does_not_fetch_its_answers_is_not_read);
+    tcase_add_test(tc, a_thousand_idle_connections_cost_little);
+    tcase_add_test(tc, out_of_descriptors_is_survived);
+    tcase_add_test(tc, second_signal_stops_at_once);
+    tcase_add_test(tc, stop_tells_the_workers_and_closes);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
