@@ -67,8 +67,8 @@ options_for(const char *arguments)
 {
     struct digits_options o;
     struct ps_error error;
-    char *argv[32] = {(char *)"test"}, *copy = strdup(arguments), *rest = copy;
-    int argc = 1;
+    char *argv[32] = {(char *)"test", (char *)"--epochs=30"}, *copy = strdup(arguments), *rest = copy;
+    int argc = 2;
 
     while (rest != NULL && argc < 31)
         argv[argc++] = strsep(&rest, " ");

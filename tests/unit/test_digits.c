@@ -31,9 +31,9 @@ START_TEST(defaults_are_what_help_says)
 
     ck_assert_int_eq(parse((char *[]){"digits", NULL}), PS_OK);
     ck_assert(options.mode == PS_ASYNC && options.bound == 4 && options.quorum == 0 && options.age == PS_AGE_NONE);
-    ck_assert(options.epochs == 30 && options.batch == 96 && options.seed == 1 && !options.tanh);
+    ck_assert(options.epochs == 100 && options.batch == 96 && options.seed == 1 && !options.tanh);
     ck_assert(options.hidden_count == 1 && options.hidden[0] == 128);
-    ck_assert(options.optimizer.kind == PS_ADAM && options.optimizer.learning_rate == 0.002);
+    ck_assert(options.optimizer.kind == PS_ADAM && options.optimizer.learning_rate == 0.001);
     ck_assert_str_eq(options.device, "cpu");
     ck_assert_ptr_null(options.data);
     ck_assert_str_eq(digits_options_strategy(&options, 3, text), "async");

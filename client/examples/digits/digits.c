@@ -167,6 +167,8 @@ set_up(struct worker *w, struct ps_error *error)
     t->workers = ps_cluster_workers(w->cluster);
     t->task = ps_cluster_task(w->cluster);
     t->chief = ps_cluster_is_chief(w->cluster);
+    if (t->chief && (err = report_check_plot(t, error)) != PS_OK)
+        return err;
     if ((err = load(w, error)) != PS_OK)
         return err;
     if ((err = create_network(w, error)) != PS_OK)

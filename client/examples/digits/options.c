@@ -23,8 +23,8 @@ const char digits_options_help[] =
     "                        cutoff:AGE (default none)\n"
     "  --lapse WHAT          when a worker is lost: shrink (go on without it) or fail (default shrink)\n"
     "  --optimizer NAME      sgd, momentum, nesterov, adagrad or adam (default adam)\n"
-    "  --learning-rate R     (default: adam 0.002, sgd 0.2, momentum and nesterov 0.02, adagrad 0.04)\n"
-    "  --epochs N            times that every image is seen (default 30)\n"
+    "  --learning-rate R     (default: adam 0.001, sgd 0.2, momentum and nesterov 0.02, adagrad 0.04)\n"
+    "  --epochs N            times that every image is seen (default 100)\n"
     "  --batch N             images in a step, over all workers together (default 96)\n"
     "  --seed N              of first weights and of the order of images (default 1)\n"
     "\n"
@@ -354,7 +354,7 @@ usual_learning_rate(enum ps_optimizer_kind kind)
     case PS_ADAM:
         break;
     }
-    return 0.002;
+    return 0.001;
 }
 
 static void
@@ -363,7 +363,7 @@ set_defaults(struct digits_options *o)
     memset(o, 0, sizeof *o);
     o->mode = PS_ASYNC;
     o->bound = 4;
-    o->epochs = 30;
+    o->epochs = 100;
     o->batch = 96;
     o->seed = 1;
     o->hidden[0] = 128;

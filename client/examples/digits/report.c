@@ -1,8 +1,11 @@
 #include "report.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base.h"
 
@@ -45,6 +48,22 @@ report_start(FILE *file, const struct train *t, const char *device)
             ps_client_shards(t->client) == 1 ? "" : "s", digits_options_strategy(o, t->workers, strategy),
             optimizers[o->optimizer.kind], o->optimizer.learning_rate, o->batch, o->epochs, t->steps_each, o->seed);
     fflush(file);
+}
+
+enum ps_err
+report_check_plot(const struct train *t, struct ps_error *error)
+{
+    const char *path = t->options->svg;
+    char *copy;
+    int allowed;
+
+    if (path[0] == '\0')
+        return PS_OK;
+    if ((copy = strdup(path)) == NULL)
+        return ps_fail(error, PS_ERR_NOMEM, "out of memory");
+    allowed = access(path, F_OK) == 0 ? access(path, W_OK) : access(dirname(copy), W_OK | X_OK);
+    free(copy);
+    return allowed == 0 ? PS_OK : ps_fail(error, PS_ERR_IO, "--svg %s: %s", path, strerror(errno));
 }
 
 enum ps_err

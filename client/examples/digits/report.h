@@ -10,6 +10,9 @@
 /* Before training: one line that says what is trained where. */
 void report_start(FILE *file, const struct train *t, const char *device);
 
+/* Before training, so that a mistake is not found at its end: IO when options->svg cannot be written to. */
+enum ps_err report_check_plot(const struct train *t, struct ps_error *error) PS_MUST_USE;
+
 /* Ask every shard what it counted. */
 enum ps_err report_count(const struct train *t, struct counts *out, struct ps_error *error) PS_MUST_USE;
 
