@@ -223,6 +223,8 @@ apply_reloadable(struct daemon *d)
     d->in_flight.max = d->options->in_flight;
     d->in_flight.part_max = d->options->in_flight_connection;
     peers_admit(d);
+    shard_set_grace(d->shard, (uint32_t)d->options->grace_ms);
+    wake_set(d);
 }
 
 static void

@@ -128,7 +128,7 @@ open_shard(struct server *s, struct ps_error *e)
         .grace_ms = (uint32_t)o->grace_ms,
         .gather_bytes_max = o->gather_memory,
         .connections_max = (uint32_t)o->connections_max,
-        .in_flight_bytes_max = o->in_flight_connection,
+        .in_flight_bytes_max = o->in_flight,
         .version = PSD_VERSION,
         .live_dir = s->live_dir,
         .pid = (uint64_t)getpid(),

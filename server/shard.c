@@ -549,6 +549,13 @@ shard_dirty(const struct shard *s)
     return turn_dirty(s);
 }
 
+void
+shard_set_grace(struct shard *s, uint32_t grace_ms)
+{
+    s->config.grace_ms = grace_ms != 0 ? grace_ms : GRACE_MS_DEFAULT;
+    s->lapse_at = s->now_ms; /* all deadlines are counted anew */
+}
+
 uint64_t
 shard_next_time(const struct shard *s)
 {
@@ -691,8 +698,8 @@ shard_free(struct shard *s)
     if (s->turn.begun)
         s->store->ops->abort(s->store);
     catalog_free(s);
-    connection_free_all(s);
     actions_finish(s);
+    connection_free_all(s);
     pool_finish(&s->pool);
     arena_finish(&s->arena);
     free(s->refs);

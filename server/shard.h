@@ -102,6 +102,9 @@ enum shard_result shard_step(struct shard *s, const struct shard_event *event);
 /* End the turn. See above for what a failure means. */
 enum ps_err shard_commit(struct shard *s);
 
+/* Another grace from now on (--grace is reloadable); 0: the default. SHARD_TIME is due at once. */
+void shard_set_grace(struct shard *s, uint32_t grace_ms);
+
 /* True when the turn wrote something that shard_commit() must commit. */
 bool shard_dirty(const struct shard *s);
 

@@ -282,6 +282,7 @@ END_TEST
 START_TEST(hangup_reloads_and_names_what_needs_a_restart)
 {
     char config[128], option[160];
+    struct probe p;
     FILE *out;
 
     snprintf(config, sizeof config, "%s/psd.conf", base_dir);
@@ -291,11 +292,15 @@ START_TEST(hangup_reloads_and_names_what_needs_a_restart)
     fclose(out);
     START(option);
     out = fopen(config, "w");
-    fputs("connections-max = 200\nlog-level = debug\n", out);
+    fputs("connections-max = 200\nlog-level = debug\ngrace = 100ms\n", out);
     fclose(out);
     kill(psd, SIGHUP);
     WAIT_FOR(logged("option changed option=log-level was=info is=debug"));
     ck_assert(logged("needs a restart option=connections-max was=100 is=200"));
+    p = connected();
+    ck_assert(probe_hello(&p, 0, 1, false));
+    probe_close(&p);
+    WAIT_FOR(logged("worker lapsed job=job task=0")); /* in 100 ms, not in 5 s */
     out = fopen(config, "w");
     fputs("nonsense\n", out);
     fclose(out);

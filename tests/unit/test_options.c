@@ -62,7 +62,7 @@ START_TEST(defaults_are_those_that_help_prints)
 {
     OK(parse((const char *const[]){NULL}));
     ck_assert_str_eq(o.listen, "127.0.0.1:7420");
-    ck_assert_str_eq(o.cluster, "default");
+    ck_assert_str_eq(o.cluster, "psd");
     ck_assert_str_eq(o.tcp_congestion, "auto");
     ck_assert_uint_eq(o.shards, 1);
     ck_assert_uint_eq(o.in_flight, 256 * MIB);
