@@ -65,17 +65,20 @@ teardown(void)
 static struct digits_options
 options_for(const char *arguments)
 {
+    static char copy[256]; /* the options borrow from it */
     struct digits_options o;
     struct ps_error error;
-    char *argv[32] = {(char *)"test", (char *)"--epochs=30"}, *copy = strdup(arguments), *rest = copy;
+    char *argv[32] = {(char *)"test", (char *)"--epochs=30"}, *rest = copy;
     int argc = 2;
+
+    snprintf(copy, sizeof copy, "%s", arguments);
 
     while (rest != NULL && argc < 31)
         argv[argc++] = strsep(&rest, " ");
     if (digits_options_parse(argc, argv, &o, &error) != PS_OK)
         ck_abort_msg("%s", error.text);
     o.timeout_ms = 20000;
-    return o; /* borrows from copy, which lives as long as the test */
+    return o;
 }
 
 /* ---- A worker ---- */
