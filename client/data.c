@@ -127,16 +127,12 @@ out:
 static enum ps_err
 find_file(const char *directory, const char *part, const char *what, char path[PATH_MAX], struct ps_error *e)
 {
-    static const char *const forms[] = {"%s/%s-%s-idx%c-ubyte", "%s/%s-%s-idx%c-ubyte.gz", "%s/%s-%s.idx%c-ubyte",
-                                        "%s/%s-%s.idx%c-ubyte.gz"};
     char rank = strcmp(what, "images") == 0 ? '3' : '1';
 
-    for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-        if (snprintf(path, PATH_MAX, forms[i], directory, part, what, rank) >= PATH_MAX)
+    for (int form = 0; form < 4; form++) {
+        if (snprintf(path, PATH_MAX, "%s/%s-%s%cidx%c-ubyte%s", directory, part, what, form < 2 ? '-' : '.', rank,
+                     form % 2 == 0 ? "" : ".gz") >= PATH_MAX)
             return ps_fail(e, PS_ERR_IO, "%.64s...: the path is too long", directory);
-#pragma GCC diagnostic pop
         if (access(path, F_OK) == 0)
             return PS_OK;
     }
