@@ -48,7 +48,6 @@
 #define FRAME_META_MAX    (256 * KIB) /* bytes of metadata in one frame */
 #define FRAME_PAYLOAD_MAX (4 * MIB)   /* bytes of payload in one frame */
 #define FRAME_DIRECT_MIN  (16 * KIB)  /* a payload that lacks at least this many bytes is read in place */
-#define FRAME_PEEK        KIB         /* read so much to find the next header when the last frame was that large */
 
 enum msg_type {
     MSG_NONE = 0,
@@ -134,7 +133,7 @@ void frame_reader_finish(struct frame_reader *r); /* accepts zeroed and finished
 
 /* Where the next bytes of the stream should be read to, and how many at most. A place in the payload's final buffer
  * when at least FRAME_DIRECT_MIN bytes are missing there; else *at = NULL: the caller reads at most *len bytes
- * (SIZE_MAX: as many as it has room for) into scratch. The limit keeps most of a large payload out of scratch. */
+ * (SIZE_MAX: as many as it has room for) into scratch. The limit keeps the next large payload out of scratch. */
 void frame_want(struct frame_reader *r, void **at, size_t *len);
 
 /* How far into an 8-byte-aligned scratch buffer the next read should start (0 to 7). */
