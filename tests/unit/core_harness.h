@@ -189,7 +189,7 @@ harness_send(struct harness *h, uint32_t shard, struct core_send *send)
 
     h->sends++;
     ck_assert(h->link[shard].connected);
-    if (h->hold) {
+    if (h->hold || h->link[shard].unsent.first != NULL) {
         f->send = send;
         flights_add(&h->link[shard].unsent, f);
         return;
