@@ -167,36 +167,47 @@ widen_to_see(double *low, double *high, double by)
     }
 }
 
-static struct frame
-frame_of(const struct plot_chart *chart, double top)
+/* The range of all points that can be drawn. */
+static void
+include_points(struct frame *f, const struct plot_chart *chart)
 {
-    struct frame f = {.x_low = DBL_MAX,
-                      .x_high = -DBL_MAX,
-                      .y_low = DBL_MAX,
-                      .y_high = -DBL_MAX,
-                      .left = LEFT,
-                      .right = WIDTH - RIGHT,
-                      .top = top + TOP,
-                      .bottom = top + CHART - BOTTOM,
-                      .log_y = chart->log_y};
-    double margin;
-
+    f->log_y = chart->log_y;
     for (size_t s = 0; s < chart->count; s++)
         for (size_t i = 0; i < chart->series[s].n; i++) {
-            double x = chart->series[s].x[i], y = to_scale(&f, chart->series[s].y[i]);
+            double x = chart->series[s].x[i], y = to_scale(f, chart->series[s].y[i]);
 
             if (!isfinite(x) || !isfinite(y))
                 continue;
-            f.x_low = fmin(f.x_low, x);
-            f.x_high = fmax(f.x_high, x);
-            f.y_low = fmin(f.y_low, y);
-            f.y_high = fmax(f.y_high, y);
+            f->x_low = fmin(f->x_low, x);
+            f->x_high = fmax(f->x_high, x);
+            f->y_low = fmin(f->y_low, y);
+            f->y_high = fmax(f->y_high, y);
         }
-    widen_to_see(&f.x_low, &f.x_high, 1);
+}
+
+static const struct frame nothing = {.x_low = DBL_MAX, .x_high = -DBL_MAX, .y_low = DBL_MAX, .y_high = -DBL_MAX};
+
+/* The frame of charts[at]: x of all charts, y of its own. */
+static struct frame
+frame_of(const struct plot_chart *charts, size_t count, size_t at)
+{
+    struct frame f = nothing, all = nothing;
+    double margin;
+
+    for (size_t i = 0; i < count; i++)
+        include_points(&all, &charts[i]);
+    include_points(&f, &charts[at]);
+    widen_to_see(&all.x_low, &all.x_high, 1);
+    f.x_low = all.x_low;
+    f.x_high = all.x_high;
     widen_to_see(&f.y_low, &f.y_high, f.log_y ? 1 : fmax(fabs(f.y_low), 1e-12));
     margin = (f.y_high - f.y_low) * 0.04;
     f.y_low -= margin;
     f.y_high += margin;
+    f.left = LEFT;
+    f.right = WIDTH - RIGHT;
+    f.top = CHART * (double)at + TOP;
+    f.bottom = CHART * (double)(at + 1) - BOTTOM;
     return f;
 }
 
@@ -279,7 +290,7 @@ put_legend(FILE *file, const struct frame *f, const struct plot_chart *chart)
         if (s->name == NULL)
             continue;
         put_label(file, right, f->top - 18, "end", "quiet", s->name);
-        right -= 6.6 * (double)strlen(s->name) + 12; /* about the width of the text */
+        right -= 6.3 * (double)strlen(s->name) + 22; /* about the width of the text */
         fprintf(file, "<path class=\"%s c%u\" d=\"M%.1f %.1fh22\"/>\n", s->style == PLOT_LINE ? "line" : "faint",
                 s->colour % 2, right - 22, f->top - 22);
         right -= 44;
@@ -287,16 +298,14 @@ put_legend(FILE *file, const struct frame *f, const struct plot_chart *chart)
 }
 
 static void
-put_chart(FILE *file, const struct plot_chart *chart, double top)
+put_chart(FILE *file, const struct frame *f, const struct plot_chart *chart)
 {
-    struct frame f = frame_of(chart, top);
-
-    put_label(file, f.left, f.top - 18, "start", "ink title", chart->title);
-    put_legend(file, &f, chart);
-    put_y_axis(file, &f, chart);
-    put_x_axis(file, &f, chart);
+    put_label(file, f->left, f->top - 18, "start", "ink title", chart->title);
+    put_legend(file, f, chart);
+    put_y_axis(file, f, chart);
+    put_x_axis(file, f, chart);
     for (size_t i = 0; i < chart->count; i++)
-        put_series(file, &f, &chart->series[i]);
+        put_series(file, f, &chart->series[i]);
 }
 
 void
@@ -313,8 +322,11 @@ plot_write(FILE *file, const struct plot_chart *charts, size_t count)
         put_text(file, charts[i].title);
     }
     fprintf(file, "</title>\n%s<rect class=\"ground\" width=\"%.0f\" height=\"%.0f\"/>\n", style_sheet, WIDTH, height);
-    for (size_t i = 0; i < count; i++)
-        put_chart(file, &charts[i], CHART * (double)i);
+    for (size_t i = 0; i < count; i++) {
+        struct frame f = frame_of(charts, count, i);
+
+        put_chart(file, &f, &charts[i]);
+    }
     fputs("</svg>\n", file);
 }
 

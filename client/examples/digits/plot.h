@@ -1,4 +1,5 @@
-/* Line charts as SVG, one above the other: axes, ticks, labels; colours for light and dark surroundings. */
+/* Line charts as SVG, one above the other with one x scale: axes, ticks, labels; colours for light and dark
+ * surroundings. */
 #ifndef DIGITS_PLOT_H
 #define DIGITS_PLOT_H
 

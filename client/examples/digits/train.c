@@ -102,12 +102,12 @@ watch_version(struct train *t)
     t->version = MAX(newest, t->version);
 }
 
-/* Averages over about a third of an epoch; the first values start them. */
+/* Averages over about an epoch, 100 steps at most; the first values start them. */
 static void
 watch_loss(struct train *t, uint64_t clock, const struct ps_mlp_result *result)
 {
     struct train_history *h = &t->history;
-    double weight = fmin(1, 6.0 / (double)(t->steps_each + 5)), loss, accuracy;
+    double weight = fmax(2.0 / (double)(t->steps_each + 1), 0.02), loss, accuracy;
 
     if (result->rows == 0)
         return;
