@@ -38,7 +38,8 @@ enum ps_err plot_save(const char *path, const struct plot_chart *charts, size_t 
                       struct ps_error *error) PS_MUST_USE;
 
 /* Ticks from low to high at round distances (1, 2 or 5 times a power of ten), at most max of them; log: at 1, 2, 5 of
- * every decade or powers of ten. low < high. ticks: [max], max >= 2; returns how many. Pure. */
+ * every decade or powers of ten. ticks: [max]; returns how many: none
+ * when low is not below high, max is below 2 or, with log, low is not above 0. Pure. */
 size_t plot_ticks(double low, double high, bool log, size_t max, double *ticks);
 
 #endif
