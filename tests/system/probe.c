@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,8 +31,9 @@ static int
 connect_tcp(const struct address *a)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(a->port)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
 
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     ck_assert_int_eq(inet_pton(AF_INET, a->host, &to.sin_addr), 1);
     if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
         return fd;
