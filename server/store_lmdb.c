@@ -53,11 +53,12 @@
 #define RESERVE_PAGES   2           /* of a reserve: its leaf, and a share of branches */
 #define ROW_PAGES       6           /* of a row: its leaf, branches, a split */
 /* Free-list records that LMDB surely reads before it gives up: 60 for each page of what it looks for, at least 17. */
-#define RECORDS_MAX   1000
-#define RUN_PAGES_MIN 17  /* the free list's own records take up to about 12 pages in a row */
-#define RUNS_SPARE    3   /* runs lost to pieces of other sizes: at most one per size */
-#define RUNS_ENOUGH   256 /* stop counting here */
-#define LOCK_FILE     "psd.lock"
+#define RECORDS_MAX        1000
+#define RUN_PAGES_MIN      17  /* the free list's own records take up to about 12 pages in a row */
+#define RUNS_SPARE         3   /* runs lost to pieces of other sizes: at most one per size */
+#define RUNS_ENOUGH        256 /* stop counting here */
+#define FREE_PAGES_AGE_MAX 64
+#define LOCK_FILE          "psd.lock"
 
 static const char *const table_names[STORE_TABLES] = {
     [STORE_SHARD] = "shard", [STORE_JOBS] = "jobs", [STORE_VARS] = "vars", [STORE_SESSIONS] = "sessions"};
@@ -78,6 +79,8 @@ struct store_lmdb {
     char *data_path;
     uint64_t limit_pages;     /* of the file */
     uint64_t allocated_pages; /* all pages below this are backed by the filesystem */
+    uint64_t free_pages;      /* of the filesystem, when last looked at */
+    unsigned free_pages_age;  /* transactions since */
 
     MDB_txn *txn;            /* the writer's, or NULL */
     bool wrote, recycling;   /* in this transaction */
@@ -240,11 +243,20 @@ last_page(struct store_lmdb *s)
 }
 
 static uint64_t
-filesystem_free_pages(const struct store_lmdb *s)
+filesystem_free_pages(struct store_lmdb *s)
 {
     struct statfs fs;
 
-    return fstatfs(s->data_fd, &fs) == 0 ? (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize / PAGE : 0;
+    s->free_pages = fstatfs(s->data_fd, &fs) == 0 ? (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize / PAGE : 0;
+    s->free_pages_age = 0;
+    return s->free_pages;
+}
+
+/* The same as it was a few transactions ago: for judging, not for promising. */
+static uint64_t
+filesystem_free_pages_about(struct store_lmdb *s)
+{
+    return ++s->free_pages_age < FREE_PAGES_AGE_MAX ? s->free_pages : filesystem_free_pages(s);
 }
 
 /* Back all pages below `pages` with memory of the filesystem. Asks for its free space first: on tmpfs an fallocate that
@@ -257,6 +269,7 @@ allocate_exactly(struct store_lmdb *s, uint64_t pages)
 
     if (more > filesystem_free_pages(s))
         return false;
+    s->free_pages_age = FREE_PAGES_AGE_MAX; /* it changes now */
     do
         rc = fallocate(s->data_fd, FALLOC_FL_KEEP_SIZE, (off_t)(s->allocated_pages * PAGE), (off_t)(more * PAGE));
     while (rc < 0 && errno == EINTR);
@@ -382,7 +395,7 @@ used_pages(struct store_lmdb *s)
 static bool
 crowded(struct store_lmdb *s, uint64_t need)
 {
-    uint64_t most = MIN(s->limit_pages, s->allocated_pages + filesystem_free_pages(s));
+    uint64_t most = MIN(s->limit_pages, s->allocated_pages + filesystem_free_pages_about(s));
     uint64_t kept = MAX(most / 8, KEPT_MIN / PAGE);
 
     if (last_page(s) + need + SLACK_PAGES + kept <= most)
@@ -893,6 +906,7 @@ store_lmdb_open(const struct store_lmdb_options *o, struct store **out, struct s
     s->base.ops = &lmdb_ops;
     s->lock_fd = s->data_fd = -1;
     s->run_pages = RUN_PAGES_MIN;
+    s->free_pages_age = FREE_PAGES_AGE_MAX;
     err = ps_fail(e, PS_ERR_NOMEM, "out of memory");
     if (asprintf(&s->data_path, "%s/data.mdb", o->dir) < 0) {
         s->data_path = NULL;
