@@ -66,6 +66,7 @@ refuse(struct shard *s, struct session *session, const Psd__Barrier *m, enum ps_
 void
 barrier_arrive(struct shard *s, struct session *session, uint64_t request, const Psd__Barrier *m)
 {
+    bool awaited = session_awaits(session);
     struct barrier *b;
     struct pending *p;
 
@@ -86,6 +87,7 @@ barrier_arrive(struct shard *s, struct session *session, uint64_t request, const
     DL_APPEND2(b->arrived, p, arrived_prev, arrived_next);
     b->arrived_len++;
     open_if_full(s, b);
+    session_caught_up(s, session, awaited);
 }
 
 void

@@ -13,6 +13,22 @@ allowed(const struct job *job)
     return job->live_min;
 }
 
+/* Where this worker holds its place. */
+static uint64_t
+held(const struct session *session)
+{
+    const struct pending *p;
+
+    if (!job_is_sync(session->job))
+        return session->clock;
+    if (session_awaits(session))
+        return session->held; /* as it was before the restart */
+    DL_FOREACH(session->pending, p)
+    if (p->barrier == NULL)
+        return MAX(MIN(p->clock, session->clock), session->job->slowest);
+    return session->clock;
+}
+
 static void
 find_live_min(struct job *job)
 {
@@ -21,11 +37,11 @@ find_live_min(struct job *job)
     for (uint32_t i = 0; i < job->options->workers; i++) {
         const struct session *x = job->sessions[i];
 
-        if (x == NULL || x->state != SESSION_LIVE || x->clock > job->live_min)
+        if (x == NULL || x->state != SESSION_LIVE || x->held > job->live_min)
             continue;
-        if (x->clock < job->live_min)
+        if (x->held < job->live_min)
             job->at_live_min = 0;
-        job->live_min = x->clock;
+        job->live_min = x->held;
         job->at_live_min++;
     }
 }
@@ -42,13 +58,13 @@ refresh(struct shard *s, struct job *job)
         return;
     job->slowest = slowest;
     pull_wake(s, job);
-    gather_review(s, job);
 }
 
 void
 clock_join(struct shard *s, struct session *session)
 {
     ps_assert(session->state == SESSION_LIVE && session->clock >= session->job->slowest);
+    session->held = session->clock;
     session->job->live++;
     refresh(s, session->job);
 }
@@ -64,12 +80,23 @@ clock_leave(struct shard *s, struct session *session)
 void
 clock_tick(struct shard *s, struct session *session, uint64_t clock)
 {
-    struct job *job = session->job;
-    bool was_slowest = session->clock == job->live_min;
-
     ps_assert(clock > session->clock && session->state == SESSION_LIVE);
     session->clock = clock;
-    if (was_slowest && --job->at_live_min == 0)
+    clock_moved(s, session);
+    if (job_is_sync(session->job))
+        gather_review(s, session->job);
+}
+
+void
+clock_moved(struct shard *s, struct session *session)
+{
+    struct job *job = session->job;
+    uint64_t before = session->held, now = held(session);
+
+    if (now == before || session->state != SESSION_LIVE)
+        return;
+    session->held = now;
+    if (now < before || (before == job->live_min && --job->at_live_min == 0))
         refresh(s, job);
 }
 
@@ -78,10 +105,11 @@ clock_load(struct shard *s, struct job *job)
 {
     (void)s;
     for (uint32_t i = 0; i < job->options->workers; i++) {
-        const struct session *x = job->sessions[i];
+        struct session *x = job->sessions[i];
 
         if (x == NULL)
             continue;
+        x->held = held(x);
         job->live += x->state == SESSION_LIVE;
         job->lapsed += x->state == SESSION_LAPSED;
         job->finished += x->state == SESSION_FINISHED;

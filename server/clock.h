@@ -1,6 +1,10 @@
 /* Who is slowest. A job's slowest clock is the least of its live workers' and never goes back: a worker that lapsed
  * rejoins there, and when nobody is left the next one begins where the last one stood.
  *
+ * In sync a tick does not wait for the pushes before it. A worker holds its place at the oldest push that waits for its
+ * step, also over a restart, until that push has come again: else the step would be over for all before its gradients
+ * are back.
+ *
  * In sync(n of n) no step is done without all, so a worker that has not joined yet stands at 0 and holds back. */
 #ifndef SERVER_CLOCK_H
 #define SERVER_CLOCK_H
@@ -19,6 +23,9 @@ void clock_join(struct shard *s, struct session *session);
 void clock_leave(struct shard *s, struct session *session);
 
 void clock_tick(struct shard *s, struct session *session, uint64_t clock);
+
+/* Its pushes came or were resolved: find out anew where it holds its place. */
+void clock_moved(struct shard *s, struct session *session);
 
 /* After loading all sessions of a job. */
 void clock_load(struct shard *s, struct job *job);

@@ -172,6 +172,13 @@ gather_close(struct shard *s, struct gather *g, const float *now)
     gather_end(s, g, n > 0 ? PS_ERR_NONFINITE : PS_OK, "the sum of the workers' gradients is not finite");
 }
 
+/* It ticked past the step and holds no push back: none will come any more. */
+static bool
+is_past(const struct session *session, uint64_t clock)
+{
+    return session->clock > clock && !session_awaits(session);
+}
+
 static bool
 is_active(const struct job *job, uint32_t task)
 {
@@ -180,20 +187,32 @@ is_active(const struct job *job, uint32_t task)
     return x == NULL || x->state == SESSION_LIVE;
 }
 
-/* Enough came: k gradients, or one of every worker that can still send one. */
+/* Enough came: k gradients, or one of every worker that can still send one. One that never joined is waited for, in k
+ * of n until all others have ticked past the step. */
 static bool
 complete(const struct gather *g)
 {
     const struct job *job = g->variable->job;
-    uint32_t active = job_active(job), in = 0;
+    bool all_past = true, all_joined = true;
+    uint32_t i = 0;
 
     if (g->len >= job->options->quorum)
         return true;
-    if (g->len < active)
+    if (job->live == 0 || (job_is_full_sync(job) && job->joined < job->options->workers))
         return false;
-    for (uint32_t i = 0; i < g->len; i++)
-        in += is_active(job, g->entries[i].task);
-    return in == active;
+    for (uint32_t task = 0; task < job->options->workers; task++) {
+        const struct session *x = job->sessions[task];
+        bool in = i < g->len && g->entries[i].task == task;
+
+        i += in;
+        all_joined = all_joined && x != NULL;
+        if (x == NULL || x->state != SESSION_LIVE || is_past(x, g->clock))
+            continue;
+        if (!in)
+            return false;
+        all_past = false;
+    }
+    return all_joined || all_past;
 }
 
 /* Close it, or end it when the store has no room. False: wait for the next turn. */
@@ -230,7 +249,7 @@ gather_review(struct shard *s, struct job *job)
     struct gather *g, *next;
 
     DL_FOREACH_SAFE(job->gathers, g, next)
-    if (job->slowest > g->clock || job_active(job) == 0 || complete(g))
+    if (job_active(job) == 0 || complete(g))
         make_due(s, g);
 }
 
@@ -402,6 +421,7 @@ gather_push(struct shard *s, struct session *session, uint64_t request, const Ps
 {
     struct job *job = session->job;
     uint32_t n = (uint32_t)m->n_var;
+    bool awaited = session_awaits(session);
     struct pending *p = session_take_pending(s, session, n);
 
     if (p == NULL)
@@ -426,6 +446,7 @@ gather_push(struct shard *s, struct session *session, uint64_t request, const Ps
         payload += ref->cut.len;
     }
     pending_release(s, p, NULL);
+    session_caught_up(s, session, awaited);
 }
 
 void

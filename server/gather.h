@@ -1,7 +1,7 @@
 /* Gathers: the gradients of one block and step in sync, until there are enough for one update.
  *
  *     first push at clock c ──► open ──k-th gradient, or all active workers' ──► one update, clock c + 1
- *                                │ all live workers ticked past c: due ──────────► the same with what came
+ *                                │ all others ticked past c: due ────────────────► the same with what came
  *                                │ a lapse, job says FAIL ──► pushes end with STEP_FAILED, block unchanged
  *                                └ the last active worker lapsed: dropped; who comes next repeats the step
  *
@@ -47,7 +47,7 @@ void gather_push(struct shard *s, struct session *session, uint64_t request, con
 /* The clock of a block as a push sees it: past a due gather. */
 uint64_t gather_clock(const struct job *job, const struct block *b);
 
-/* The slowest worker moved on, or one fewer is active: find out which gathers are due. */
+/* A worker moved on, or one fewer is active: find out which gathers are due. */
 void gather_review(struct shard *s, struct job *job);
 
 /* Close due gathers while there is room. False when there was no room for even one. */

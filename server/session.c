@@ -155,13 +155,24 @@ resolved(struct shard *s, struct session *session, uint64_t seq, enum ps_err cod
     if (code != PS_OK && odd_find(session, seq) == NULL)
         odd_add(session, seq, code);
     advance(session);
+    clock_moved(s, session);
     turn_mark_session(s, session);
+}
+
+void
+session_caught_up(struct shard *s, struct session *session, bool awaited)
+{
+    if (!awaited || session_awaits(session))
+        return;
+    clock_moved(s, session);
+    gather_review(s, session->job);
 }
 
 void
 session_take(struct shard *s, struct session *session, enum ps_err code)
 {
     uint64_t seq = session->next_seq;
+    bool awaited = session_awaits(session);
 
     if (session->pending_len == 0) { /* the usual case needs no window */
         ps_assert(session->last_seq + 1 == seq);
@@ -175,6 +186,7 @@ session_take(struct shard *s, struct session *session, enum ps_err code)
         return;
     }
     resolved(s, session, seq, code);
+    session_caught_up(s, session, awaited);
 }
 
 static size_t
@@ -626,6 +638,7 @@ session_put(struct shard *s, const struct session *session)
     row.odd_code = codes;
     row.odd_lost = session->odd_lost;
     row.agent = session->agent;
+    row.held = session->held;
     len = psd__session_row__get_packed_size(&row);
     ps_assert(len <= sizeof bytes);
     psd__session_row__pack(&row, bytes);
@@ -654,6 +667,7 @@ from_row(struct shard *s, struct session *session, const Psd__SessionRow *row)
     session->state = (enum session_state)row->state;
     session->lease_ms = row->lease_ms;
     session->clock = row->clock;
+    session->held = row->held;
     session->last_seq = row->last_seq;
     session->next_seq = row->last_seq + 1;
     session->last_tick = row->last_tick;

@@ -62,6 +62,7 @@ struct session {
     struct connection *connection; /* or NULL */
     uint64_t heard_ms;             /* of the last frame; without a connection: when it was lost */
     uint64_t clock;
+    uint64_t held; /* sync: clock up to which all its pushes are resolved; else the same as clock (clock.h) */
     uint64_t last_seq, next_seq, last_tick, last_barrier, acked_through;
     struct odd odd[SHARD_ODD_MAX]; /* in rising order of seq */
     uint32_t odd_len;
@@ -91,6 +92,16 @@ void session_take(struct shard *s, struct session *session, enum ps_err code);
  * out of memory: the turn has failed. */
 struct pending *session_take_pending(struct shard *s, struct session *session, uint32_t blocks);
 void pending_release(struct shard *s, struct pending *p, const char *text);
+
+/* A tick was resolved before older messages, then the shard was restarted: those have not all come again yet. */
+static inline bool
+session_awaits(const struct session *session)
+{
+    return session->next_seq <= session->last_tick;
+}
+
+/* It awaited messages before this one was taken, whose effects are all done now; that may have been the last. */
+void session_caught_up(struct shard *s, struct session *session, bool awaited);
 
 /* Whether one more may wait. */
 bool session_window_full(const struct session *session);

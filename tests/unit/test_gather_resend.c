@@ -1,0 +1,148 @@
+/* Sync: steps whose gradients are late in coming, or will not come: found by the simulator. A tick does not wait for
+ * the pushes before it, so a worker may have ticked past a step while its gradient waits there, was refused, or was
+ * lost in a crash and is yet to be sent again. */
+#include "shard_kit.h"
+
+#include <math.h>
+
+static struct kit k;
+
+static void
+setup(void)
+{
+    kit_init(&k, NULL);
+}
+
+static void
+teardown(void)
+{
+    kit_finish(&k);
+}
+
+static void
+push(uint64_t conn, uint64_t seq, uint64_t clock, uint32_t var, float g)
+{
+    float gradient[4] = {g, g, g, g};
+
+    kit_push(&k, conn, &(struct kit_push){.seq = seq, .clock = clock, .var = var, .gradient = gradient, .len = 4});
+}
+
+static void
+tick(uint64_t conn, uint64_t seq, uint64_t clock)
+{
+    kit_tick(&k, conn, seq, clock);
+    kit_ack(&k, conn, seq, PS_OK);
+}
+
+static float
+value(uint64_t conn, uint32_t var, uint64_t version)
+{
+    float out[4];
+
+    ck_assert_uint_eq(kit_read(&k, conn, var, 0, out, 4), version);
+    return out[0];
+}
+
+/* Worker t is on connection t + 1. */
+static uint32_t
+start(Psd__Job *job)
+{
+    uint32_t var;
+
+    kit_join(&k, 1, job, 0);
+    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    for (uint32_t task = 1; task < job->workers; task++)
+        kit_join(&k, task + 1, job, task);
+    return var;
+}
+
+START_TEST(step_does_not_wait_for_a_gradient_that_was_refused)
+{
+    uint32_t var = start(kit_job("train", PSD__MODE__SYNC, 2));
+
+    push(1, 1, 0, var, 4);
+    kit_expect_nothing(&k, 1);
+    push(2, 1, 0, var, NAN);
+    kit_ack(&k, 2, 1, PS_ERR_NONFINITE);
+    kit_expect_nothing(&k, 1); /* it might push again */
+    tick(2, 2, 1);
+    kit_ack(&k, 1, 1, PS_OK);
+    ck_assert(value(1, var, 1) == -4);
+}
+END_TEST
+
+START_TEST(step_does_not_wait_for_a_gradient_that_was_skipped)
+{
+    uint32_t var = start(kit_job("train", PSD__MODE__SYNC, 2));
+
+    kit_skip(&k, 2, 1);
+    kit_ack(&k, 2, 1, PS_OK);
+    tick(2, 2, 1);
+    push(1, 1, 0, var, 4);
+    kit_ack(&k, 1, 1, PS_OK);
+    ck_assert(value(1, var, 1) == -4);
+}
+END_TEST
+
+START_TEST(step_waits_for_gradients_that_a_crash_lost)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__SYNC, 3);
+    uint32_t var = start(job);
+
+    for (uint64_t conn = 1; conn <= 2; conn++) {
+        push(conn, 1, 0, var, (float)conn);
+        tick(conn, 2, 1);
+    }
+    kit_crash(&k);
+    for (uint32_t task = 0; task < 3; task++)
+        ck_assert_uint_eq(kit_resume(&k, task + 1, job, task, 0), 0);
+    push(3, 1, 0, var, 3);
+    tick(3, 2, 1);
+    ck_assert(value(3, var, 0) == 0); /* all have ticked, two gradients are on their way */
+    push(1, 1, 0, var, 1);
+    tick(1, 2, 1);
+    push(2, 1, 0, var, 2);
+    for (uint64_t conn = 1; conn <= 3; conn++)
+        kit_ack(&k, conn, 1, PS_OK);
+    ck_assert(value(3, var, 1) == -2);
+}
+END_TEST
+
+START_TEST(newcomer_begins_at_the_step_that_still_waits)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__SYNC, 2);
+    uint32_t var = start(job);
+    struct kit_answer *a;
+
+    push(1, 1, 0, var, 2);
+    tick(1, 2, 1);
+    kit_crash(&k);
+    kit_resume(&k, 1, job, 0, 0);
+    kit_hello(&k, 3, &(struct kit_hello){.job = job, .task = 1, .incarnation = 77});
+    a = kit_expect(&k, 3, MSG_WELCOME);
+    ck_assert_uint_eq(a->msg.u.welcome->clock, 0);
+    kit_answer_free(a);
+    kit_drop_answers(&k, 1); /* that worker 1 is back */
+    push(3, 1, 0, var, 4);
+    push(1, 1, 0, var, 2);
+    kit_ack(&k, 3, 1, PS_OK);
+    ck_assert(value(3, var, 1) == -3);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("gather_resend");
+    TCase *tc = tcase_create("resend");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, step_does_not_wait_for_a_gradient_that_was_refused);
+    tcase_add_test(tc, step_does_not_wait_for_a_gradient_that_was_skipped);
+    tcase_add_test(tc, step_waits_for_gradients_that_a_crash_lost);
+    tcase_add_test(tc, newcomer_begins_at_the_step_that_still_waits);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
