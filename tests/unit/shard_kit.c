@@ -114,13 +114,17 @@ perform(struct kit *k, struct shard_action *a)
 {
     switch (a->kind) {
     case SHARD_SEND:
-        ck_assert(k->open[a->conn] && !k->closed[a->conn]);
-        keep_frame(k, a->conn, a->bytes, a->len, NULL, 0);
+        ck_assert(!k->closed[a->conn]);
+        if (k->open[a->conn]) /* else it was lost in the same turn */
+            keep_frame(k, a->conn, a->bytes, a->len, NULL, 0);
         free(a->bytes);
         break;
     case SHARD_DATA:
-        ck_assert(k->open[a->conn] && !k->closed[a->conn]);
-        keep_data(k, a->conn, a->data);
+        ck_assert(!k->closed[a->conn]);
+        if (k->open[a->conn])
+            keep_data(k, a->conn, a->data);
+        else
+            shard_data_free(a->data);
         break;
     case SHARD_CLOSE:
         k->closed[a->conn] = true;
@@ -187,6 +191,7 @@ void
 kit_open(struct kit *k, uint64_t conn)
 {
     ck_assert(conn < KIT_CONNS && !k->open[conn]);
+    kit_turn(k); /* an id is used again only here; nothing may be left for its last owner */
     kit_drop_answers(k, conn);
     k->open[conn] = true;
     k->closed[conn] = false;

@@ -1,0 +1,375 @@
+/* Clocks and the pulls that wait for them: SSP's bound, sync's steps, cancel, lapses. */
+#include "shard_kit.h"
+
+#include <string.h>
+
+static struct kit k;
+static const float ones[4] = {1, 1, 1, 1};
+
+static void
+setup(void)
+{
+    kit_init(&k, NULL);
+}
+
+static void
+teardown(void)
+{
+    kit_finish(&k);
+}
+
+static Psd__Job *
+ssp(uint32_t workers, uint32_t bound)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__SSP, workers);
+
+    job->bound = bound;
+    return job;
+}
+
+static void
+tick(uint64_t conn, uint64_t seq, uint64_t clock)
+{
+    kit_tick(&k, conn, seq, clock);
+    kit_ack(&k, conn, seq, PS_OK);
+}
+
+static uint64_t
+served_clock(uint64_t conn)
+{
+    struct kit_answer *a = kit_expect(&k, conn, MSG_DATA);
+    uint64_t clock = a->msg.u.data->clock;
+
+    kit_answer_free(a);
+    return clock;
+}
+
+START_TEST(pull_waits_for_slowest_worker)
+{
+    uint32_t var;
+
+    kit_join(&k, 1, ssp(3, 2), 0);
+    kit_join(&k, 2, ssp(3, 2), 1);
+    kit_join(&k, 3, ssp(3, 2), 2);
+    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    tick(1, 1, 2);
+    kit_pull(&k, 1, var, 0, 2);
+    ck_assert_uint_eq(served_clock(1), 0);
+    tick(1, 2, 4);
+    kit_pull(&k, 1, var, 0, 4);
+    kit_expect_nothing(&k, 1);
+    tick(2, 1, 2);
+    kit_expect_nothing(&k, 1); /* the third is still at 0 */
+    tick(3, 1, 1);
+    kit_expect_nothing(&k, 1);
+    tick(3, 2, 3);
+    ck_assert_uint_eq(served_clock(1), 2);
+    kit_expect_nothing(&k, 1);
+}
+END_TEST
+
+START_TEST(async_pull_never_waits)
+{
+    uint32_t var;
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
+    kit_join(&k, 2, kit_job("train", PSD__MODE__ASYNC, 2), 1);
+    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    tick(1, 1, 1000);
+    kit_pull(&k, 1, var, 0, 1000);
+    ck_assert_uint_eq(served_clock(1), 0);
+}
+END_TEST
+
+START_TEST(pull_now_does_not_wait)
+{
+    float out[4];
+    uint32_t var;
+
+    kit_join(&k, 1, ssp(2, 0), 0);
+    kit_join(&k, 2, ssp(2, 0), 1);
+    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    tick(1, 1, 1);
+    kit_pull(&k, 1, var, 0, 1);
+    kit_expect_nothing(&k, 1);
+    ck_assert_uint_eq(kit_read(&k, 1, var, 0, out, 4), 0);
+}
+END_TEST
+
+START_TEST(worker_that_lapsed_or_finished_holds_nobody_back)
+{
+    uint32_t var;
+
+    kit_join(&k, 1, ssp(3, 0), 0);
+    kit_join(&k, 2, ssp(3, 0), 1);
+    kit_join(&k, 3, ssp(3, 0), 2);
+    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    tick(1, 1, 5);
+    kit_pull(&k, 1, var, 0, 5);
+    kit_close(&k, 2);
+    kit_pass(&k, 5000);
+    kit_answer_free(kit_expect(&k, 1, MSG_EVENT));
+    kit_expect_nothing(&k, 1);
+    kit_goodbye(&k, 3, true);
+    ck_assert_uint_eq(served_clock(1), 5);
+}
+END_TEST
+
+START_TEST(lapse_fails_parked_pulls_when_the_job_says_so)
+{
+    Psd__Job *job = ssp(2, 0);
+    struct kit_answer *a;
+    uint64_t request;
+    uint32_t var;
+
+    job->lapse = PSD__LAPSE__FAIL;
+    kit_join(&k, 1, job, 0);
+    kit_join(&k, 2, job, 1);
+    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    tick(1, 1, 5);
+    request = kit_pull(&k, 1, var, 0, 5);
+    kit_close(&k, 2);
+    kit_pass(&k, 5000);
+    a = kit_expect(&k, 1, MSG_ERROR);
+    ck_assert_uint_eq(a->msg.request, request);
+    ck_assert_uint_eq(a->msg.u.error->code, PS_ERR_STEP_FAILED);
+    ck_assert_ptr_nonnull(strstr(a->msg.u.error->text, "worker 1")); /* who was lost */
+    kit_answer_free(a);
+    kit_answer_free(kit_expect(&k, 1, MSG_EVENT));
+}
+END_TEST
+
+START_TEST(cancelled_pull_is_answered)
+{
+    uint64_t first, second;
+    uint32_t var;
+
+    kit_join(&k, 1, ssp(2, 0), 0);
+    kit_join(&k, 2, ssp(2, 0), 1);
+    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    tick(1, 1, 1);
+    first = kit_pull(&k, 1, var, 0, 1);
+    second = kit_pull(&k, 1, var, 0, 1);
+    kit_cancel(&k, 1, first);
+    kit_expect_error(&k, 1, first, PS_ERR_CANCELLED);
+    kit_cancel(&k, 1, first); /* there is nothing more to take back */
+    kit_expect_nothing(&k, 1);
+    tick(2, 1, 1);
+    kit_answer_free(kit_expect(&k, 1, MSG_DATA));
+    kit_cancel(&k, 1, second); /* too late */
+    kit_expect_nothing(&k, 1);
+}
+END_TEST
+
+START_TEST(parked_pulls_of_a_lost_connection_are_forgotten)
+{
+    uint32_t var;
+
+    kit_join(&k, 1, ssp(2, 0), 0);
+    kit_join(&k, 2, ssp(2, 0), 1);
+    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    tick(1, 1, 1);
+    for (int i = 0; i < 10; i++)
+        kit_pull(&k, 1, var, 0, 1);
+    kit_close(&k, 1);
+    kit_resume(&k, 1, ssp(2, 0), 0, 1);
+    tick(2, 1, 1);
+    kit_expect_nothing(&k, 1);
+}
+END_TEST
+
+START_TEST(parked_pulls_have_a_limit)
+{
+    uint32_t var;
+
+    kit_join(&k, 1, ssp(2, 0), 0);
+    kit_join(&k, 2, ssp(2, 0), 1);
+    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    tick(1, 1, 1);
+    for (int i = 0; i < SHARD_PARKED_MAX; i++)
+        kit_pull(&k, 1, var, 0, 1);
+    kit_expect_nothing(&k, 1);
+    kit_expect_error(&k, 1, kit_pull(&k, 1, var, 0, 1), PS_ERR_LIMIT);
+    tick(2, 1, 1);
+    for (int i = 0; i < SHARD_PARKED_MAX; i++)
+        kit_answer_free(kit_expect(&k, 1, MSG_DATA));
+    kit_expect_nothing(&k, 1);
+}
+END_TEST
+
+START_TEST(only_newer_blocks_are_sent)
+{
+    Psd__Pull m = PSD__PULL__INIT;
+    uint32_t var[2], block[2] = {0, 0};
+    uint64_t newer[2] = {0, 0};
+    struct kit_answer *a;
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
+    var[0] = kit_declare(&k, 1, "a", 4, OPT_SGD);
+    var[1] = kit_declare(&k, 1, "b", 2, OPT_SGD);
+    kit_push(&k, 1, &(struct kit_push){.seq = 1, .var = var[1], .gradient = ones, .len = 2});
+    kit_ack(&k, 1, 1, PS_OK);
+    m.n_var = m.n_block = m.n_newer_than = 2;
+    m.var = var;
+    m.block = block;
+    m.newer_than = newer;
+    kit_frame(&k, 1, MSG_PULL, 8, &m.base, NULL, 0);
+    a = kit_expect(&k, 1, MSG_DATA);
+    ck_assert_uint_eq(a->msg.request, 8);
+    ck_assert_uint_eq(a->payload_len, 2); /* b alone */
+    ck_assert(a->payload[0] == -1);
+    ck_assert_uint_eq(a->msg.u.data->version[0], 0);
+    ck_assert_uint_eq(a->msg.u.data->version[1], 1);
+    kit_answer_free(a);
+    newer[1] = 1;
+    kit_frame(&k, 1, MSG_PULL, 9, &m.base, NULL, 0);
+    a = kit_expect(&k, 1, MSG_DATA);
+    ck_assert_uint_eq(a->payload_len, 0);
+    ck_assert_uint_eq(a->msg.u.data->n_version, 2);
+    kit_answer_free(a);
+}
+END_TEST
+
+START_TEST(pull_larger_than_a_frame_is_refused)
+{
+    Psd__Pull m = PSD__PULL__INIT;
+    uint64_t dims = 8 * 262144;
+    uint32_t var[8], block[8];
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
+    kit_declare_as(&k, 1, 7, "w", &dims, 1, OPT_SGD, PSD__INIT_KIND__ZEROS);
+    kit_work(&k);
+    kit_drop_answers(&k, 1);
+    for (uint32_t i = 0; i < 8; i++) {
+        var[i] = 1;
+        block[i] = i;
+    }
+    m.n_var = m.n_block = 5;
+    m.var = var;
+    m.block = block;
+    kit_frame(&k, 1, MSG_PULL, 8, &m.base, NULL, 0);
+    kit_expect_error(&k, 1, 8, PS_ERR_LIMIT);
+    m.n_var = m.n_block = 4;
+    kit_frame(&k, 1, MSG_PULL, 9, &m.base, NULL, 0);
+    kit_answer_free(kit_expect(&k, 1, MSG_DATA));
+}
+END_TEST
+
+START_TEST(ids_out_of_range_are_not_found)
+{
+    uint32_t var;
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
+    kit_expect_error(&k, 1, kit_pull(&k, 1, 1, 0, 0), PS_ERR_NOT_FOUND); /* before it is declared */
+    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    kit_expect_error(&k, 1, kit_pull(&k, 1, 0, 0, 0), PS_ERR_NOT_FOUND);
+    kit_expect_error(&k, 1, kit_pull(&k, 1, var + 1, 0, 0), PS_ERR_NOT_FOUND);
+    kit_expect_error(&k, 1, kit_pull(&k, 1, UINT32_MAX, 0, 0), PS_ERR_NOT_FOUND);
+    kit_expect_error(&k, 1, kit_pull(&k, 1, var, 1, 0), PS_ERR_NOT_FOUND);
+    kit_expect_error(&k, 1, kit_pull(&k, 1, var, UINT32_MAX, 0), PS_ERR_NOT_FOUND);
+}
+END_TEST
+
+/* Random workers, restarts and lapses: no pull at clock c is served while somebody live stands below c - bound, and
+ * none is held back without reason. The model knows only hellos, ticks and who is gone. */
+START_TEST(staleness_bound_is_never_broken_under_random_schedules)
+{
+    struct test_rng rng = {test_seed()};
+    enum { N = 5 };
+    struct {
+        bool live, waits;
+        uint64_t seq, clock, pulled;
+    } w[N] = {{0}};
+    const uint32_t bound = 2;
+    uint64_t incarnation = 1;
+    uint32_t var = 0;
+
+    for (int i = 0; i < 20000; i++) {
+        uint32_t task = (uint32_t)test_below(&rng, N);
+        uint64_t conn = task + 1, slowest = UINT64_MAX;
+        struct kit_answer *a;
+
+        if (!w[task].live) {
+            if (k.open[conn])
+                kit_close(&k, conn);
+            kit_hello(
+                &k, conn,
+                &(struct kit_hello){
+                    .job = ssp(N, bound), .task = task, .incarnation = incarnation++, .lease_ms = WIRE_LEASE_MS_MAX});
+            a = kit_expect(&k, conn, MSG_WELCOME);
+            for (int j = 0; j < N; j++)
+                if (w[j].live)
+                    slowest = MIN(slowest, w[j].clock);
+            if (slowest != UINT64_MAX)
+                ck_assert_uint_eq(a->msg.u.welcome->clock, slowest);
+            w[task].live = true;
+            w[task].waits = false;
+            w[task].seq = 1;
+            w[task].clock = a->msg.u.welcome->clock;
+            kit_answer_free(a);
+            if (var == 0)
+                var = kit_declare(&k, conn, "w", 4, OPT_SGD);
+        } else if (w[task].waits) {
+            if (test_below(&rng, 100) == 0) { /* the worker dies, and lapses */
+                kit_close(&k, conn);
+                kit_pass(&k, 5000);
+                w[task].live = false;
+            }
+        } else if (test_below(&rng, 200) == 0) {
+            kit_goodbye(&k, conn, true);
+            w[task].live = false;
+        } else if (test_below(&rng, 2) == 0) {
+            w[task].clock += 1 + test_below(&rng, 2);
+            kit_tick(&k, conn, w[task].seq++, w[task].clock);
+        } else {
+            w[task].pulled = w[task].clock;
+            w[task].waits = true;
+            kit_pull(&k, conn, var, 0, w[task].clock);
+        }
+        slowest = UINT64_MAX;
+        for (int j = 0; j < N; j++)
+            if (w[j].live)
+                slowest = MIN(slowest, w[j].clock);
+        for (int j = 0; j < N; j++) {
+            bool data = false;
+
+            while ((a = kit_take(&k, (uint64_t)j + 1)) != NULL) {
+                data = data || a->msg.type == MSG_DATA;
+                kit_answer_free(a);
+            }
+            if (!w[j].live || !w[j].waits)
+                continue;
+            ck_assert_msg(data == (w[j].pulled <= bound || slowest >= w[j].pulled - bound),
+                          "step %d: worker %d pulled at %d, slowest %d", i, j, (int)w[j].pulled, (int)slowest);
+            w[j].waits = !data;
+        }
+    }
+    ck_assert_uint_gt(w[0].clock, 100);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("clock");
+    TCase *tc = tcase_create("clock");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, pull_waits_for_slowest_worker);
+    tcase_add_test(tc, async_pull_never_waits);
+    tcase_add_test(tc, pull_now_does_not_wait);
+    tcase_add_test(tc, worker_that_lapsed_or_finished_holds_nobody_back);
+    tcase_add_test(tc, lapse_fails_parked_pulls_when_the_job_says_so);
+    tcase_add_test(tc, cancelled_pull_is_answered);
+    tcase_add_test(tc, parked_pulls_of_a_lost_connection_are_forgotten);
+    tcase_add_test(tc, parked_pulls_have_a_limit);
+    tcase_add_test(tc, only_newer_blocks_are_sent);
+    tcase_add_test(tc, pull_larger_than_a_frame_is_refused);
+    tcase_add_test(tc, ids_out_of_range_are_not_found);
+    tcase_add_test(tc, staleness_bound_is_never_broken_under_random_schedules);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)

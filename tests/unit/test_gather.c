@@ -1,0 +1,727 @@
+/* Sync: gradients of a step gather until there are enough, then make one update. */
+#include "shard_kit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct kit k;
+
+static void
+setup(void)
+{
+    kit_init(&k, NULL);
+}
+
+static void
+teardown(void)
+{
+    kit_finish(&k);
+}
+
+static Psd__Job *
+sync_job(uint32_t workers, uint32_t quorum)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__SYNC, workers);
+
+    job->quorum = quorum;
+    return job;
+}
+
+/* Worker t is on connection t + 1. */
+static uint32_t
+start(Psd__Job *job)
+{
+    uint32_t var = 0;
+
+    for (uint32_t task = 0; task < job->workers; task++) {
+        kit_join(&k, task + 1, job, task);
+        if (task == 0)
+            var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    }
+    return var;
+}
+
+static void
+push(uint64_t conn, uint64_t seq, uint64_t clock, uint32_t var, float g)
+{
+    float gradient[4] = {g, g, g, g};
+
+    kit_push(&k, conn, &(struct kit_push){.seq = seq, .clock = clock, .var = var, .gradient = gradient, .len = 4});
+}
+
+static void
+tick(uint64_t conn, uint64_t seq, uint64_t clock)
+{
+    kit_tick(&k, conn, seq, clock);
+    kit_ack(&k, conn, seq, PS_OK);
+}
+
+static float
+value(uint64_t conn, uint32_t var, uint64_t version)
+{
+    float out[4];
+
+    ck_assert_uint_eq(kit_read(&k, conn, var, 0, out, 4), version);
+    return out[0];
+}
+
+START_TEST(update_is_the_mean_of_all_workers)
+{
+    uint32_t var = start(sync_job(3, 3));
+
+    push(1, 1, 0, var, 3);
+    push(2, 1, 0, var, 6);
+    kit_expect_nothing(&k, 1);
+    ck_assert(value(1, var, 0) == 0);
+    push(3, 1, 0, var, 0);
+    for (uint64_t conn = 1; conn <= 3; conn++)
+        kit_ack(&k, conn, 1, PS_OK);
+    ck_assert(value(1, var, 1) == -3);
+}
+END_TEST
+
+START_TEST(pull_waits_until_the_step_is_done)
+{
+    uint32_t var = start(sync_job(2, 2));
+    struct kit_answer *a;
+
+    kit_pull(&k, 1, var, 0, 0);
+    kit_answer_free(kit_expect(&k, 1, MSG_DATA));
+    push(1, 1, 0, var, 2);
+    tick(1, 2, 1);
+    kit_pull(&k, 1, var, 0, 1);
+    kit_expect_nothing(&k, 1);
+    push(2, 1, 0, var, 4);
+    kit_ack(&k, 2, 1, PS_OK);
+    a = kit_expect(&k, 1, MSG_DATA); /* the ack of push 1 comes behind it, at the end of the turn */
+    ck_assert(a->payload[0] == -3);
+    ck_assert_uint_eq(a->msg.u.data->version[0], 1);
+    kit_answer_free(a);
+    kit_ack(&k, 1, 1, PS_OK);
+}
+END_TEST
+
+START_TEST(late_gradients_are_dropped_and_reported)
+{
+    uint32_t var = start(sync_job(3, 2));
+
+    push(1, 1, 0, var, 2);
+    push(2, 1, 0, var, 4);
+    kit_ack(&k, 1, 1, PS_OK);
+    kit_ack(&k, 2, 1, PS_OK);
+    push(3, 1, 0, var, 1000);
+    kit_ack(&k, 3, 1, PS_ERR_LATE);
+    ck_assert(value(3, var, 1) == -3);
+    push(3, 1, 0, var, 1000); /* again: the same answer */
+    kit_ack(&k, 3, 1, PS_ERR_LATE);
+}
+END_TEST
+
+START_TEST(push_for_a_step_to_come_is_refused)
+{
+    uint32_t var = start(sync_job(2, 2));
+
+    tick(1, 1, 1);
+    push(1, 2, 1, var, 1);
+    kit_ack(&k, 1, 2, PS_ERR_CLOCK);
+    push(1, 3, 2, var, 1); /* not even where the worker is */
+    kit_ack(&k, 1, 3, PS_ERR_CLOCK);
+}
+END_TEST
+
+START_TEST(second_push_at_a_clock_is_refused)
+{
+    uint32_t var = start(sync_job(2, 2));
+
+    push(1, 1, 0, var, 1);
+    push(1, 2, 0, var, 5);
+    kit_ack(&k, 1, 2, PS_ERR_INVALID);
+    push(2, 1, 0, var, 3);
+    kit_ack(&k, 1, 1, PS_OK);
+    ck_assert(value(1, var, 1) == -2);
+}
+END_TEST
+
+START_TEST(single_worker_steps_alone)
+{
+    uint32_t var = start(sync_job(1, 1));
+
+    for (uint64_t c = 0; c < 5; c++) {
+        push(1, 2 * c + 1, c, var, 1);
+        kit_ack(&k, 1, 2 * c + 1, PS_OK);
+        tick(1, 2 * c + 2, c + 1);
+    }
+    ck_assert(value(1, var, 5) == -5);
+}
+END_TEST
+
+/* Gradients whose sum depends on the order of addition: whatever the order of arrival, the bits are the same. */
+START_TEST(mean_is_bitwise_the_same_in_any_order_of_arrival)
+{
+    enum { N = 7, LEN = 1000 };
+    static float g[N][LEN], first[LEN], out[LEN];
+    struct test_rng rng = {test_seed()};
+
+    for (int round = 0; round < 6; round++) {
+        uint32_t order[N], var;
+
+        kit_finish(&k);
+        kit_init(&k, NULL);
+        for (uint32_t task = 0; task < N; task++)
+            kit_join(&k, task + 1, sync_job(N, N), task);
+        var = kit_declare(&k, 1, "w", LEN, OPT_ADAGRAD);
+        for (uint32_t i = 0; i < N; i++)
+            order[i] = i;
+        for (uint32_t i = N - 1; i > 0; i--) {
+            uint32_t j = (uint32_t)test_below(&rng, i + 1), t = order[i];
+
+            order[i] = order[j];
+            order[j] = t;
+        }
+        for (int i = 0; i < N && round == 0; i++)
+            for (int j = 0; j < LEN; j++)
+                g[i][j] = test_float(&rng) * (float)(1 << test_below(&rng, 20));
+        for (uint32_t block = 0; block < 3; block++) { /* 496, 496 and 8 */
+            size_t len = block < 2 ? 496 : 8;
+
+            for (int i = 0; i < N; i++)
+                kit_push(&k, order[i] + 1,
+                         &(struct kit_push){.seq = block + 1,
+                                            .var = var,
+                                            .block = block,
+                                            .gradient = g[order[i]] + 496 * block,
+                                            .len = len});
+        }
+        for (int i = 0; i < N; i++)
+            for (uint64_t seq = 1; seq <= 3; seq++)
+                kit_ack(&k, (uint64_t)i + 1, seq, PS_OK);
+        for (uint32_t block = 0; block < 3; block++)
+            kit_read(&k, 1, var, block, out + 496 * block, block < 2 ? 496 : 8);
+        if (round == 0)
+            memcpy(first, out, sizeof out);
+        ck_assert_mem_eq(first, out, sizeof out);
+    }
+}
+END_TEST
+
+START_TEST(lapse_shrinks_the_step)
+{
+    uint32_t var = start(sync_job(3, 3));
+
+    push(1, 1, 0, var, 2);
+    push(2, 1, 0, var, 4);
+    kit_close(&k, 3);
+    kit_expect_nothing(&k, 1);
+    kit_pass(&k, 5000);
+    kit_work(&k);
+    kit_answer_free(kit_expect(&k, 1, MSG_EVENT));
+    kit_ack(&k, 1, 1, PS_OK);
+    kit_answer_free(kit_expect(&k, 2, MSG_EVENT));
+    kit_ack(&k, 2, 1, PS_OK);
+    ck_assert(value(1, var, 1) == -3);
+}
+END_TEST
+
+START_TEST(gradient_of_the_lapsed_does_not_stand_for_a_live_one)
+{
+    uint32_t var = start(sync_job(3, 3));
+
+    push(3, 1, 0, var, 6);
+    push(1, 1, 0, var, 3);
+    kit_close(&k, 3);
+    kit_pass(&k, 5000);
+    kit_work(&k);
+    kit_answer_free(kit_expect(&k, 1, MSG_EVENT));
+    kit_expect_nothing(&k, 1); /* worker 1 of 0, 1 is still to come */
+    push(2, 1, 0, var, 0);
+    kit_ack(&k, 1, 1, PS_OK);
+    ck_assert(value(1, var, 1) == -3); /* and what came of the lapsed one counts */
+}
+END_TEST
+
+START_TEST(lapse_fails_the_step_when_the_job_says_so)
+{
+    Psd__Job *job = sync_job(2, 2);
+    uint32_t var;
+    struct kit_answer *a;
+
+    job->lapse = PSD__LAPSE__FAIL;
+    var = start(job);
+    push(1, 1, 0, var, 2);
+    kit_close(&k, 2);
+    kit_pass(&k, 5000);
+    kit_answer_free(kit_expect(&k, 1, MSG_EVENT));
+    a = kit_expect(&k, 1, MSG_ACK);
+    ck_assert_uint_eq(a->msg.u.ack->code[0], PS_ERR_STEP_FAILED);
+    ck_assert_ptr_nonnull(strstr(a->msg.u.ack->error[0]->text, "worker 1"));
+    kit_answer_free(a);
+    ck_assert(value(1, var, 0) == 0);
+    push(1, 1, 0, var, 2); /* used up, and remembered */
+    kit_ack(&k, 1, 1, PS_ERR_STEP_FAILED);
+}
+END_TEST
+
+START_TEST(step_closes_with_what_came_when_all_moved_on)
+{
+    uint32_t var = start(sync_job(2, 2));
+
+    push(1, 1, 0, var, 4);
+    tick(1, 2, 1);
+    kit_tick(&k, 2, 1, 1); /* without a push */
+    kit_work(&k);
+    kit_ack(&k, 2, 1, PS_OK);
+    kit_ack(&k, 1, 1, PS_OK);
+    ck_assert(value(1, var, 1) == -4);
+    push(1, 3, 1, var, 1); /* the next step is open */
+    push(2, 2, 1, var, 1);
+    kit_ack(&k, 1, 3, PS_OK);
+    ck_assert(value(1, var, 2) == -5);
+}
+END_TEST
+
+START_TEST(block_that_nobody_pushes_moves_on_with_the_slowest)
+{
+    uint32_t var = start(sync_job(2, 2));
+
+    tick(1, 1, 1);
+    kit_pull(&k, 1, var, 0, 1);
+    kit_expect_nothing(&k, 1);
+    kit_tick(&k, 2, 1, 1);
+    kit_answer_free(kit_expect(&k, 1, MSG_DATA));
+    kit_ack(&k, 2, 1, PS_OK);
+    kit_crash(&k); /* and so it is after a restart */
+    kit_resume(&k, 1, sync_job(2, 2), 0, 1);
+    kit_resume(&k, 2, sync_job(2, 2), 1, 1);
+    push(1, 2, 1, var, 2);
+    push(2, 2, 1, var, 2);
+    kit_ack(&k, 1, 2, PS_OK);
+    ck_assert(value(1, var, 1) == -2);
+}
+END_TEST
+
+START_TEST(worker_that_never_joined_is_waited_for)
+{
+    Psd__Job *job = sync_job(2, 2);
+    struct kit_answer *a;
+    uint32_t var;
+
+    kit_join(&k, 1, job, 0);
+    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    push(1, 1, 0, var, 2);
+    tick(1, 2, 1);
+    kit_work(&k);
+    kit_expect_nothing(&k, 1); /* the step is not done without it */
+    kit_hello(&k, 2, &(struct kit_hello){.job = job, .task = 1});
+    a = kit_expect(&k, 2, MSG_WELCOME);
+    ck_assert_uint_eq(a->msg.u.welcome->clock, 0);
+    kit_answer_free(a);
+    push(2, 1, 0, var, 4);
+    kit_ack(&k, 1, 1, PS_OK);
+    kit_ack(&k, 2, 1, PS_OK);
+    ck_assert(value(1, var, 1) == -3);
+}
+END_TEST
+
+START_TEST(gradients_are_sent_again_after_a_crash)
+{
+    Psd__Job *job = sync_job(2, 2);
+    uint32_t var = start(job);
+
+    push(1, 1, 0, var, 2);
+    tick(1, 2, 1);
+    kit_crash(&k);
+    ck_assert_uint_eq(kit_resume(&k, 1, job, 0, 0), 0);
+    kit_resume(&k, 2, job, 1, 0);
+    push(1, 1, 0, var, 2);
+    kit_tick(&k, 1, 2, 1); /* was taken before the crash, ahead of the push */
+    kit_ack(&k, 1, 2, PS_OK);
+    push(2, 1, 0, var, 4);
+    kit_ack(&k, 1, 1, PS_OK);
+    kit_ack(&k, 2, 1, PS_OK);
+    ck_assert(value(1, var, 1) == -3);
+}
+END_TEST
+
+START_TEST(several_ticks_ahead_of_a_push_survive_a_crash)
+{
+    Psd__Job *job = sync_job(2, 2);
+    uint32_t var = start(job);
+
+    push(1, 1, 0, var, 2);
+    tick(1, 2, 1);
+    tick(1, 3, 2);
+    kit_crash(&k);
+    kit_resume(&k, 1, job, 0, 0);
+    kit_resume(&k, 2, job, 1, 0);
+    push(1, 1, 0, var, 2);
+    tick(1, 2, 1);
+    tick(1, 3, 2);
+    push(2, 1, 0, var, 4);
+    kit_ack(&k, 1, 1, PS_OK);
+    ck_assert(value(1, var, 1) == -3);
+}
+END_TEST
+
+START_TEST(push_whose_update_survived_a_crash_is_not_taken_twice)
+{
+    Psd__Job *job = sync_job(2, 2);
+    uint32_t var = start(job);
+    uint32_t other = kit_declare(&k, 1, "v", 4, OPT_SGD);
+
+    push(1, 1, 0, var, 2);   /* waits */
+    push(1, 2, 0, other, 2); /* is done at once, ahead of it */
+    push(2, 1, 0, other, 4);
+    kit_ack(&k, 1, 2, PS_OK);
+    kit_ack(&k, 2, 1, PS_OK);
+    kit_crash(&k);
+    ck_assert_uint_eq(kit_resume(&k, 1, job, 0, 0), 0); /* 1 is not resolved, so 2 cannot be counted */
+    ck_assert_uint_eq(kit_resume(&k, 2, job, 1, 1), 1);
+    push(1, 1, 0, var, 2);
+    push(1, 2, 0, other, 2);
+    kit_ack(&k, 1, 2, PS_OK);
+    ck_assert(value(1, other, 1) == -3);
+    push(2, 2, 0, var, 4);
+    kit_ack(&k, 1, 1, PS_OK);
+    ck_assert(value(1, var, 1) == -3);
+}
+END_TEST
+
+START_TEST(push_waits_on_over_a_lost_connection)
+{
+    Psd__Job *job = sync_job(2, 2);
+    uint32_t var = start(job);
+
+    push(1, 1, 0, var, 2);
+    kit_close(&k, 1);
+    kit_resume(&k, 3, job, 0, 0);
+    push(2, 1, 0, var, 4);
+    kit_ack(&k, 2, 1, PS_OK);
+    kit_expect_nothing(&k, 3); /* it has not asked again yet */
+    push(3, 1, 0, var, 2);
+    kit_ack(&k, 3, 1, PS_OK);
+    tick(3, 2, 1);
+    tick(2, 2, 1);
+    push(3, 3, 1, var, 2);
+    kit_close(&k, 3);
+    kit_resume(&k, 4, job, 0, 2);
+    kit_skip(&k, 4, 3); /* the worker gave it up; the gather keeps it */
+    kit_expect_nothing(&k, 4);
+    push(2, 3, 1, var, 4);
+    kit_ack(&k, 4, 3, PS_OK);
+    ck_assert(value(4, var, 2) == -6);
+}
+END_TEST
+
+START_TEST(push_that_wants_values_gets_them_after_the_step)
+{
+    uint32_t var = start(sync_job(2, 2));
+    float g[4] = {2, 2, 2, 2};
+    struct kit_answer *a;
+
+    kit_push(&k, 1,
+             &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4, .want_value = true, .request = 55});
+    kit_expect_nothing(&k, 1);
+    push(2, 1, 0, var, 4);
+    a = kit_expect(&k, 1, MSG_DATA);
+    ck_assert_uint_eq(a->msg.request, 55);
+    ck_assert_uint_eq(a->msg.u.data->seq, 1);
+    ck_assert_uint_eq(a->msg.u.data->version[0], 1);
+    ck_assert_uint_eq(a->msg.u.data->n_code, 0);
+    ck_assert(a->payload[0] == -3);
+    kit_answer_free(a);
+}
+END_TEST
+
+START_TEST(new_incarnation_joins_the_gather_once)
+{
+    Psd__Job *job = sync_job(2, 2);
+    uint32_t var = start(job);
+
+    push(1, 1, 0, var, 2);
+    kit_close(&k, 1);
+    kit_hello(&k, 3, &(struct kit_hello){.job = job, .task = 0, .incarnation = 5});
+    kit_answer_free(kit_expect(&k, 3, MSG_WELCOME));
+    push(3, 1, 0, var, 100); /* its own first push of the step; the other one's gradient is in */
+    kit_answer_free(kit_expect(&k, 2, MSG_EVENT));
+    push(2, 1, 0, var, 4);
+    kit_ack(&k, 3, 1, PS_OK);
+    ck_assert(value(3, var, 1) == -3);
+}
+END_TEST
+
+START_TEST(step_is_repeated_when_all_were_lost)
+{
+    Psd__Job *job = sync_job(2, 2);
+    uint32_t var = start(job);
+
+    push(1, 1, 0, var, 100);
+    kit_close(&k, 1);
+    kit_close(&k, 2);
+    kit_pass(&k, 6000);
+    kit_work(&k);
+    for (uint32_t task = 0; task < 2; task++) {
+        kit_hello(&k, task + 1, &(struct kit_hello){.job = job, .task = task, .incarnation = 5 + task});
+        kit_drop_answers(&k, task + 1);
+    }
+    kit_drop_answers(&k, 1);
+    push(1, 1, 0, var, 2);
+    push(2, 1, 0, var, 4);
+    kit_ack(&k, 1, 1, PS_OK);
+    ck_assert(value(1, var, 1) == -3);
+}
+END_TEST
+
+START_TEST(not_finite_gradient_is_refused_before_it_joins)
+{
+    uint32_t var = start(sync_job(2, 2));
+    float g[4] = {1, 1, __builtin_nanf(""), 1};
+
+    kit_push(&k, 1, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4});
+    kit_ack(&k, 1, 1, PS_ERR_NONFINITE);
+    push(1, 2, 0, var, 2);
+    push(2, 1, 0, var, 4);
+    kit_ack(&k, 1, 2, PS_OK);
+    ck_assert(value(1, var, 1) == -3);
+    tick(1, 3, 1);
+    kit_drop_answers(&k, 2);
+    tick(2, 2, 1);
+    push(1, 4, 1, var, 3e38f); /* each is finite, their sum is not */
+    push(2, 3, 1, var, 3e38f);
+    kit_ack(&k, 1, 4, PS_ERR_NONFINITE);
+    kit_ack(&k, 2, 3, PS_ERR_NONFINITE);
+    ck_assert(value(1, var, 1) == -3);
+    tick(1, 5, 2);
+    tick(2, 4, 2);
+    kit_pull(&k, 1, var, 0, 2); /* the step is over all the same */
+    kit_answer_free(kit_expect(&k, 1, MSG_DATA));
+}
+END_TEST
+
+START_TEST(old_gradients_are_scaled_or_dropped_by_age)
+{
+    Psd__Job *job = sync_job(2, 2);
+    float g[4] = {8, 8, 8, 8};
+    uint64_t from = 0;
+    uint32_t var;
+
+    job->age->kind = PSD__AGE_KIND__AGE_INVERSE;
+    var = start(job);
+    push(1, 1, 0, var, 0);
+    push(2, 1, 0, var, 0);
+    kit_drop_answers(&k, 1);
+    kit_drop_answers(&k, 2);
+    tick(1, 2, 1);
+    tick(2, 2, 1);
+    kit_push(&k, 1,
+             &(struct kit_push){.seq = 3, .clock = 1, .var = var, .gradient = g, .len = 4, .from_version = &from});
+    push(2, 3, 1, var, 2);
+    kit_ack(&k, 1, 3, PS_OK);
+    ck_assert(value(1, var, 2) == -3); /* (8 / 2 + 2) / 2 */
+}
+END_TEST
+
+START_TEST(dropped_gradient_counts_as_come)
+{
+    Psd__Job *job = sync_job(2, 2);
+    float g[4] = {8, 8, 8, 8};
+    uint64_t from = 0;
+    uint32_t var;
+
+    job->age->kind = PSD__AGE_KIND__AGE_CUTOFF;
+    job->age->parameter = 0;
+    var = start(job);
+    push(1, 1, 0, var, 0);
+    push(2, 1, 0, var, 0);
+    kit_drop_answers(&k, 1);
+    kit_drop_answers(&k, 2);
+    tick(1, 2, 1);
+    tick(2, 2, 1);
+    kit_push(&k, 1,
+             &(struct kit_push){.seq = 3, .clock = 1, .var = var, .gradient = g, .len = 4, .from_version = &from});
+    kit_ack(&k, 1, 3, PS_ERR_STALE);
+    push(2, 3, 1, var, 2);
+    kit_ack(&k, 2, 3, PS_OK);
+    ck_assert(value(1, var, 2) == -2); /* the mean of the one that counts */
+    tick(1, 4, 2);
+    tick(2, 4, 2);
+    kit_push(&k, 1,
+             &(struct kit_push){.seq = 5, .clock = 2, .var = var, .gradient = g, .len = 4, .from_version = &from});
+    kit_push(&k, 2,
+             &(struct kit_push){.seq = 5, .clock = 2, .var = var, .gradient = g, .len = 4, .from_version = &from});
+    kit_ack(&k, 1, 5, PS_ERR_STALE);
+    kit_ack(&k, 2, 5, PS_ERR_STALE);
+    ck_assert(value(1, var, 2) == -2);
+    kit_crash(&k); /* the step without an update is done all the same */
+    kit_resume(&k, 1, job, 0, 5);
+    kit_resume(&k, 2, job, 1, 5);
+    tick(1, 6, 3);
+    push(1, 7, 3, var, 1);
+    tick(2, 6, 3);
+    push(2, 7, 3, var, 1);
+    kit_ack(&k, 1, 7, PS_OK);
+}
+END_TEST
+
+START_TEST(gradients_of_one_variable_have_a_budget)
+{
+    struct shard_config config = {.cluster = "test", .shards = 1, .boot = 1, .gather_bytes_max = 8 * MIB};
+    uint64_t dims = 262144;
+    struct kit small;
+
+    kit_init(&small, &config);
+    kit_join(&small, 1, sync_job(4, 4), 0);
+    kit_declare_as(&small, 1, 5, "a", &dims, 1, OPT_SGD, PSD__INIT_KIND__ZEROS);
+    kit_work(&small);
+    kit_answer_free(kit_expect(&small, 1, MSG_DECLARED));
+    kit_declare_as(&small, 1, 6, "b", &dims, 1, OPT_SGD, PSD__INIT_KIND__ZEROS);
+    kit_expect_error(&small, 1, 6, PS_ERR_LIMIT);
+    kit_crash(&small);
+    kit_resume(&small, 1, sync_job(4, 4), 0, 0);
+    kit_declare_as(&small, 1, 7, "c", &dims, 1, OPT_SGD, PSD__INIT_KIND__ZEROS);
+    kit_expect_error(&small, 1, 7, PS_ERR_LIMIT);
+    kit_finish(&small);
+}
+END_TEST
+
+/* Many blocks become due at once: they are closed over several turns. */
+START_TEST(large_step_closes_over_several_turns)
+{
+    enum { BLOCKS = 40, LEN = 262144 };
+    static float g[LEN], out[LEN];
+    uint64_t dims = (uint64_t)BLOCKS * LEN;
+    Psd__Job *job = sync_job(2, 2);
+
+    for (int i = 0; i < LEN; i++)
+        g[i] = 1;
+    kit_join(&k, 1, job, 0);
+    kit_join(&k, 2, job, 1);
+    kit_declare_as(&k, 1, 5, "w", &dims, 1, OPT_SGD, PSD__INIT_KIND__ZEROS);
+    kit_work(&k);
+    kit_drop_answers(&k, 1);
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        kit_push(&k, 1, &(struct kit_push){.seq = i + 1, .var = 1, .block = i, .gradient = g, .len = LEN});
+    kit_expect_nothing(&k, 1);
+    kit_close(&k, 2);
+    kit_pass(&k, 5000);
+    ck_assert(shard_busy(k.shard)); /* one turn was not enough */
+    kit_work(&k);
+    kit_drop_answers(&k, 1);
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        ck_assert_uint_eq(kit_read(&k, 1, 1, i, out, LEN), 1);
+        ck_assert(out[LEN - 1] == -1);
+    }
+}
+END_TEST
+
+/* A training in sync(k of n) with lost connections, crashes and failing commits; at every point the value must be what
+ * the ledger of updates says: each step's mean of the gradients that were in it. With k = n these are all. */
+START_TEST(full_sync_is_exact_under_random_crashes)
+{
+    enum { N = 4, STEPS = 60 }; /* a power of two, so that the mean is exact */
+    struct test_rng rng = {test_seed()};
+    Psd__Job *job = sync_job(N, N);
+    uint64_t acked[N] = {0};
+    float expected = 0;
+    uint32_t var = start(job);
+
+    for (uint64_t c = 0; c < STEPS; c++) {
+        float g[N], sum = 0;
+        bool done[N] = {false};
+        int left = N, tries = 0;
+
+        for (int i = 0; i < N; i++)
+            sum += g[i] = (float)(4 * test_below(&rng, 10));
+        expected -= sum / N;
+        while (left > 0) {
+            uint32_t task = (uint32_t)test_below(&rng, N);
+            uint64_t conn = task + 1;
+            struct kit_answer *a;
+
+            ck_assert_int_lt(tries++, 2000);
+            if (test_below(&rng, 12) == 0)
+                kit_crash(&k);
+            if (test_below(&rng, 12) == 0)
+                store_mem_fail_at(k.store, STORE_MEM_FAIL_COMMIT, 1 + test_below(&rng, 4));
+            if (!k.open[conn] || test_below(&rng, 10) == 0) {
+                if (k.open[conn])
+                    kit_close(&k, conn);
+                kit_hello(&k, conn,
+                          &(struct kit_hello){.job = job, .task = task, .resume = true, .acked_through = acked[task]});
+                a = kit_take(&k, conn);
+                ck_assert(a == NULL || a->msg.type == MSG_WELCOME);
+                kit_answer_free(a);
+            }
+            if (!k.open[conn])
+                continue;
+            /* The worker's messages of this step are 2c + 1, its push, and 2c + 2, its tick. */
+            push(conn, 2 * c + 1, c, var, g[task]);
+            if (k.open[conn])
+                kit_tick(&k, conn, 2 * c + 2, c + 1);
+            for (int i = 0; i < N; i++) {
+                while ((a = kit_take(&k, (uint64_t)i + 1)) != NULL) {
+                    if (a->msg.type == MSG_ACK)
+                        for (size_t j = 0; j < a->msg.u.ack->n_seq; j++) {
+                            ck_assert_uint_eq(a->msg.u.ack->n_code, 0);
+                            if (a->msg.u.ack->seq[j] == 2 * c + 1 && !done[i]) {
+                                done[i] = true;
+                                acked[i] = 2 * c + 1;
+                                left--;
+                            }
+                        }
+                    kit_answer_free(a);
+                }
+            }
+        }
+        /* All ticks must be in before the next step. */
+        for (int stage = 0; stage < STORE_MEM_FAILS; stage++)
+            store_mem_fail_at(k.store, (enum store_mem_fail)stage, 0);
+        for (uint32_t task = 0; task < N; task++) {
+            if (!k.open[task + 1])
+                kit_resume(&k, task + 1, job, task, acked[task]);
+            tick(task + 1, 2 * c + 2, c + 1);
+            acked[task] = 2 * c + 2;
+        }
+        ck_assert(value(1, var, c + 1) == expected);
+    }
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("gather");
+    TCase *tc = tcase_create("gather");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, update_is_the_mean_of_all_workers);
+    tcase_add_test(tc, pull_waits_until_the_step_is_done);
+    tcase_add_test(tc, late_gradients_are_dropped_and_reported);
+    tcase_add_test(tc, push_for_a_step_to_come_is_refused);
+    tcase_add_test(tc, second_push_at_a_clock_is_refused);
+    tcase_add_test(tc, single_worker_steps_alone);
+    tcase_add_test(tc, mean_is_bitwise_the_same_in_any_order_of_arrival);
+    tcase_add_test(tc, lapse_shrinks_the_step);
+    tcase_add_test(tc, gradient_of_the_lapsed_does_not_stand_for_a_live_one);
+    tcase_add_test(tc, lapse_fails_the_step_when_the_job_says_so);
+    tcase_add_test(tc, step_closes_with_what_came_when_all_moved_on);
+    tcase_add_test(tc, block_that_nobody_pushes_moves_on_with_the_slowest);
+    tcase_add_test(tc, worker_that_never_joined_is_waited_for);
+    tcase_add_test(tc, gradients_are_sent_again_after_a_crash);
+    tcase_add_test(tc, several_ticks_ahead_of_a_push_survive_a_crash);
+    tcase_add_test(tc, push_whose_update_survived_a_crash_is_not_taken_twice);
+    tcase_add_test(tc, push_waits_on_over_a_lost_connection);
+    tcase_add_test(tc, push_that_wants_values_gets_them_after_the_step);
+    tcase_add_test(tc, new_incarnation_joins_the_gather_once);
+    tcase_add_test(tc, step_is_repeated_when_all_were_lost);
+    tcase_add_test(tc, not_finite_gradient_is_refused_before_it_joins);
+    tcase_add_test(tc, old_gradients_are_scaled_or_dropped_by_age);
+    tcase_add_test(tc, dropped_gradient_counts_as_come);
+    tcase_add_test(tc, gradients_of_one_variable_have_a_budget);
+    tcase_add_test(tc, large_step_closes_over_several_turns);
+    tcase_add_test(tc, full_sync_is_exact_under_random_crashes);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
