@@ -1,94 +1,24 @@
 #!/usr/bin/env bash
-# psrun with real shards: statuses, teardown, and that nothing is ever left behind. Prints TAP.
+# psrun with real shards: statuses, teardown, and that nothing is ever left behind. Prints TAP; tap.sh says which
+# executables are used.
 #
-# PSRUN_BIN and PSD_BIN name the executables; without them those of ../../build are used. Every run is marked with a
-# variable of its own in the environment, so that what it left behind can be found wherever it went.
-#
-# The workers' own variables are for their shells (SC2016); helpers are called by name and by traps (SC2317).
+# The workers' own variables are for their shells (SC2016); helpers are called by name (SC2317).
 # shellcheck disable=SC2016,SC2317
 set -uo pipefail
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-build=${PSD_BUILD:-$here/../../build}
-PSRUN=${PSRUN_BIN:-$build/client/tools/psrun}
-export PSD_BIN=${PSD_BIN:-$build/server/psd}
-WITHIN=${PSD_TEST_WITHIN:-30} # seconds that anything waited for may take
-
-work=$(mktemp -d)
-export PSRUN_TEST_MARK="psrun-test-$$-$RANDOM"
-number=0
-failures=0
-
-# ---- helpers ----
-
-# Processes that carry the mark, other than this script and what it runs now.
-marked() {
-  local file pid
-  for file in /proc/[0-9]*/environ; do
-    pid=${file#/proc/}
-    pid=${pid%/environ}
-    if [ "$pid" != $$ ] && grep -qz "^PSRUN_TEST_RUN=$PSRUN_TEST_MARK\$" "$file" 2>/dev/null; then
-      echo "$pid"
-    fi
-  done
-}
-
-none_marked() { [ -z "$(marked)" ]; }
-
-# Poll until a command succeeds, or the time is up.
-within() {
-  local end=$((SECONDS + WITHIN))
-  until "$@"; do
-    if [ "$SECONDS" -ge "$end" ]; then
-      return 1
-    fi
-    sleep 0.02
-  done
-}
-
-cleanup() {
-  local pid
-  for pid in $(marked); do
-    kill -KILL "$pid" 2>/dev/null
-  done
-  rm -rf "$work"
-}
-trap cleanup EXIT
-
-# ok RESULT SENTENCE: RESULT is 0 when it holds. The run's output explains a failure.
-ok() {
-  number=$((number + 1))
-  if [ "$1" -eq 0 ]; then
-    echo "ok $number - $2"
-  else
-    echo "not ok $number - $2"
-    failures=$((failures + 1))
-    sed 's/^/# out: /' "$work/out" 2>/dev/null
-    sed 's/^/# err: /' "$work/err" 2>/dev/null
-  fi
-}
-
-# is WANTED GOT SENTENCE
-is() {
-  if [ "$1" != "$2" ]; then
-    echo "# wanted '$1', got '$2'"
-  fi
-  [ "$1" = "$2" ]
-  ok $? "$3"
-}
-
-says() { grep -q -- "$2" "$work/$1"; }
+# shellcheck source-path=SCRIPTDIR source=tap.sh
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 
 # Run psrun to its end; its status is in $status.
 run() {
-  PSRUN_TEST_RUN=$PSRUN_TEST_MARK "$PSRUN" "$@" >"$work/out" 2>"$work/err" </dev/null
+  PSD_TEST_MARK=$mark "$PSRUN" "$@" >"$work/out" 2>"$work/err" </dev/null
   status=$?
 }
 
 # Start psrun in the background; its pid is in $psrun.
 start() {
   rm -f "$work/out" "$work/err"
-  PSRUN_TEST_RUN=$PSRUN_TEST_MARK "$PSRUN" "$@" >"$work/out" 2>"$work/err" </dev/null &
+  PSD_TEST_MARK=$mark "$PSRUN" "$@" >"$work/out" 2>"$work/err" </dev/null &
   psrun=$!
 }
 
@@ -135,13 +65,12 @@ run --workers 1 -- sh -c 'printf "1%%\r2%%\r3%%\ndone\r\n"'
 is "worker 0 | 3%|worker 0 | done|" "$(tr '\n' '|' <"$work/out")" "a redrawn line is printed once when it goes to a file"
 
 if command -v script >/dev/null; then
-  PSRUN_TEST_RUN=$PSRUN_TEST_MARK TERM=xterm script -qec \
+  PSD_TEST_MARK=$mark TERM=xterm script -qec \
     "'$PSRUN' --workers 1 -- sh -c 'printf \"1%%\\r\"; printf \"2%%\\n\"'" /dev/null >"$work/out" 2>"$work/err" </dev/null
   tr '\r' '\n' <"$work/out" | grep -q '2%' && grep -q "$(printf '\033\[36mworker 0')" "$work/out"
   ok $? "on a terminal a redrawn line is drawn and tags have colours"
 else
-  number=$((number + 1))
-  echo "ok $number - on a terminal a redrawn line is drawn and tags have colours # SKIP no script(1) here"
+  skip "on a terminal a redrawn line is drawn and tags have colours" "no script(1) here"
 fi
 
 # ---- failures ----
@@ -161,8 +90,10 @@ ok $? "and the signal is named"
 start --shards 2 --workers 2 -- sh -c 'echo "pid=$$"; exec sleep 1000'
 within says out '^worker 1 | pid='
 shard=$(for pid in $(marked); do
-  if tr '\0' '\n' <"/proc/$pid/cmdline" 2>/dev/null | grep -qx -- '--shard=1' &&
-    ! tr '\0' '\n' <"/proc/$pid/cmdline" | grep -qx '@keep'; then echo "$pid"; fi
+  case $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) in
+    *@keep*) ;;
+    *' --shard=1 '*) echo "$pid" ;;
+  esac
 done)
 kill -KILL "$shard"
 finish
@@ -257,7 +188,7 @@ run --timeout 0.3 --workers 1 -- sleep 1000
 [ "$status" -eq 124 ] && says err 'timeout' && none_marked
 ok $? "--timeout tears all down and gives 124"
 
-PSRUN_TEST_RUN=$PSRUN_TEST_MARK "$PSRUN" --workers 1 -- sh -c 'while echo y; do :; done' 2>"$work/err" </dev/null | head -n 1 >"$work/out"
+PSD_TEST_MARK=$mark "$PSRUN" --workers 1 -- sh -c 'while echo y; do :; done' 2>"$work/err" </dev/null | head -n 1 >"$work/out"
 status=${PIPESTATUS[0]}
 [ "$status" -eq 141 ] && says out '^worker 0 | y$' && none_marked
 ok $? "when nobody reads the output any more, all ends with 141"
@@ -314,5 +245,4 @@ run --help
 [ "$status" -eq 0 ] && says out '--keep-servers' && says out '--restart-workers N'
 ok $? "--help lists the options"
 
-echo "1..$number"
-exit "$((failures > 0))"
+done_testing

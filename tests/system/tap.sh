@@ -1,0 +1,93 @@
+# shellcheck shell=bash
+# Helpers of the tests that are shell scripts. To be sourced; they print TAP.
+#
+# PSRUN_BIN, PSCTL_BIN, PSD_BIN and DIGITS_BIN name the executables; without them those of ../../build are used. Every
+# process that a test starts with PSD_TEST_MARK=$mark carries that in its environment, so that what is left behind can be
+# found wherever it went.
+
+# Helpers are called by name and by traps; what is set here is used by those who source it.
+# shellcheck disable=SC2317,SC2034
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+build=${PSD_BUILD:-$here/../../build}
+PSRUN=${PSRUN_BIN:-$build/client/tools/psrun}
+PSCTL=${PSCTL_BIN:-$build/client/tools/psctl}
+DIGITS=${DIGITS_BIN:-$build/client/examples/digits/digits}
+export PSD_BIN=${PSD_BIN:-$build/server/psd}
+WITHIN=${PSD_TEST_WITHIN:-30} # seconds that anything waited for may take
+
+work=$(mktemp -d)
+mark="psd-test-$$-$RANDOM"
+number=0
+failures=0
+
+# Processes that carry the mark.
+marked() {
+  local file pid
+  for file in /proc/[0-9]*/environ; do
+    pid=${file#/proc/}
+    pid=${pid%/environ}
+    if grep -qz "^PSD_TEST_MARK=$mark\$" "$file" 2>/dev/null; then
+      echo "$pid"
+    fi
+  done
+}
+
+none_marked() { [ -z "$(marked)" ]; }
+
+# Poll until a command succeeds, or the time is up.
+within() {
+  local end=$((SECONDS + WITHIN))
+  until "$@"; do
+    if [ "$SECONDS" -ge "$end" ]; then
+      return 1
+    fi
+    sleep 0.02
+  done
+}
+
+cleanup() {
+  local pid
+  for pid in $(marked); do
+    kill -KILL "$pid" 2>/dev/null
+  done
+  rm -rf "$work"
+}
+trap cleanup EXIT
+
+# ok RESULT SENTENCE: RESULT is 0 when it holds. The last output explains a failure.
+ok() {
+  number=$((number + 1))
+  if [ "$1" -eq 0 ]; then
+    echo "ok $number - $2"
+  else
+    echo "not ok $number - $2"
+    failures=$((failures + 1))
+    sed 's/^/# out: /' "$work/out" 2>/dev/null
+    sed 's/^/# err: /' "$work/err" 2>/dev/null
+  fi
+}
+
+# skip SENTENCE WHY
+skip() {
+  number=$((number + 1))
+  echo "ok $number - $1 # SKIP $2"
+}
+
+# is WANTED GOT SENTENCE
+is() {
+  if [ "$1" != "$2" ]; then
+    echo "# wanted '$1', got '$2'"
+  fi
+  [ "$1" = "$2" ]
+  ok $? "$3"
+}
+
+# says out|err PATTERN
+says() { grep -q -- "$2" "$work/$1"; }
+
+# The plan, and the script's status.
+done_testing() {
+  echo "1..$number"
+  exit "$((failures > 0))"
+}

@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# psctl against real shards that a training run has left behind, and against what is not there. Prints TAP; tap.sh says
+# which executables are used.
+#
+# The workers' own variables are for their shells (SC2016); helpers are called by name (SC2317).
+# shellcheck disable=SC2016,SC2317
+set -uo pipefail
+
+# shellcheck source-path=SCRIPTDIR source=tap.sh
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+
+data=${DIGITS_DATA:-$here/../../client/examples/data/digits}
+unset TF_CONFIG PSD_SHARDS PSD_WORKERS PSD_TASK PSD_CLUSTER
+
+psctl() {
+  "$PSCTL" "$@" >"$work/out" 2>"$work/err" </dev/null
+  status=$?
+}
+
+# has PATTERN: a line of the output, its columns one blank apart.
+has() { tr -s ' ' <"$work/out" | sed 's/^ //' | grep -qE -- "$1"; }
+
+# member NAME: the numbers that the JSON document gives for a name, one a line.
+member() { sed -n "s/^ *\"$1\": \\([0-9]*\\),*\$/\\1/p" "$work/out"; }
+
+total() { awk '{ n += $1 } END { print n + 0 }'; }
+
+# ---- after a run ----
+
+PSD_TEST_MARK=$mark "$PSRUN" --shards 2 --workers 2 --keep-servers -- \
+  "$DIGITS" --epochs 2 --data "$data" --svg '' >"$work/out" 2>"$work/err" </dev/null
+is 0 $? "a run leaves its shards"
+PSD_SHARDS=$(sed -n 's/.*export PSD_SHARDS=\([^ ]*\) .*/\1/p' "$work/err")
+stop=$(sed -n 's/^psrun *|   \(kill .*\)/\1/p' "$work/err")
+export PSD_SHARDS
+
+psctl status
+[ "$status" -eq 0 ] && has '^cluster "local" of 2 shards, psd [0-9.]+$' && has "^0 ${PSD_SHARDS%,*} serving " &&
+  has "^1 ${PSD_SHARDS#*,} serving " && has '^all '
+ok $? "status shows both shards and their sum"
+
+psctl variables
+[ "$status" -eq 0 ] && has '^digits dense0/weights 64x128 adam.* all ' && has '^digits dense1/bias 10 ' && has '^total all '
+ok $? "variables shows each variable and the total"
+
+psctl variables --json
+pushed=$(member pushed_bytes | total)
+# Two workers, two epochs, every weight in every push: 4 bytes of gradient each.
+[ "$pushed" -gt 0 ] && [ $((pushed % 4)) -eq 0 ] && [ "$(member bytes | total)" -ge $((4 * 9610 * 3)) ]
+ok $? "bytes count weights and both of Adam's slots, traffic whole numbers"
+weights=$pushed
+psctl stats --json
+is "$weights" "$(member pushed_bytes | total)" "the variables' pushed bytes add up to the shards'"
+
+psctl variables --job nobody
+is "0 no variables" "$status $(cat "$work/out")" "--job asks for one job alone"
+
+psctl stats
+[ "$status" -eq 0 ] && has '^pushes applied [1-9]' && has '^AGE BLOCKS SHARE' && has '^0 [0-9,]+ [0-9.]+ % #'
+ok $? "stats shows counters and ages"
+
+psctl workers
+[ "$status" -eq 0 ] && has '^digits 0 0 finished ' && has '^digits 1 0 finished ' && has '^1 finished '
+ok $? "workers shows that both have finished, on each shard"
+
+psctl blocked
+is "0 nobody waits" "$status $(cat "$work/out")" "blocked says when nobody waits"
+
+psctl ping --count 5
+[ "$status" -eq 0 ] && has "^0 ${PSD_SHARDS%,*} 5 [0-9.]+ [um]s [0-9.]+ [um]s [0-9.]+ [um]s$"
+ok $? "ping shows least, median and most"
+
+result=0
+for command in status variables stats workers blocked ping; do
+  psctl "$command" --json
+  [ "$status" -eq 0 ] && python3 -m json.tool "$work/out" >/dev/null && has "\"command\": \"$command\"" &&
+    has '"not_reached": 0' || result=1
+done
+ok "$result" "--json prints one valid document for every question"
+
+# ---- who waits for whom ----
+
+# Worker 1 never joins, so worker 0 waits for it in its first step.
+PSD_TEST_MARK=$mark "$PSRUN" --shards 1 --workers 2 -- sh -c \
+  'if [ "$PSD_TASK" = 0 ]; then exec "$@"; fi; echo "shards=$PSD_SHARDS"; exec sleep 1000' - \
+  "$DIGITS" --strategy sync --data "$data" --svg '' >"$work/run" 2>&1 </dev/null &
+psrun=$!
+shards() { grep -q 'shards=' "$work/run"; }
+within shards
+other=$(sed -n 's/.*shards=//p' "$work/run")
+waits() {
+  psctl --shards "$other" blocked
+  has '^digits 0 [a-z].* worker 1 '
+}
+within waits
+ok $? "blocked names the waiting worker, what it waits in and for whom"
+psctl --shards "$other" blocked --json
+python3 -m json.tool "$work/out" >/dev/null && [ "$(member task | sort -u)" = 0 ] && [ -n "$(member waited_ms)" ]
+ok $? "and as JSON"
+kill -TERM "$psrun"
+wait "$psrun"
+
+# ---- shards that are not there ----
+
+kill_shard=$(echo "$stop" | awk '{ print $3 + 0 }')
+kill -KILL "$kill_shard"
+gone() { ! kill -0 "$kill_shard" 2>/dev/null; }
+within gone
+psctl --timeout 300 status
+[ "$status" -eq 1 ] && has "^0 ${PSD_SHARDS%,*} serving " && has "^1 ${PSD_SHARDS#*,} not reached$" &&
+  says out "^not reached: shard 1 at ${PSD_SHARDS#*,}: .*shard 1 at"
+ok $? "a shard that is gone is listed with the reason, and the status is 1"
+psctl --timeout 300 status --json
+[ "$status" -eq 1 ] && python3 -m json.tool "$work/out" >/dev/null && has '"not_reached": 1' && has '"code": "[A-Z]+"'
+ok $? "and as JSON"
+psctl --shards "${PSD_SHARDS%,*}" ping --count 1
+is 0 "$status" "--shards is asked instead of PSD_SHARDS"
+eval "${stop/ $kill_shard/}"
+within none_marked
+ok $? "the shards are stopped as psrun said"
+
+# ---- usage ----
+
+# usage SENTENCE TEXT ARGS...: refused with status 2 and the text.
+usage() {
+  local sentence=$1 text=$2
+  shift 2
+  psctl "$@"
+  [ "$status" -eq 2 ] && says err "$text"
+  ok $? "$sentence"
+}
+
+usage "no question is refused" "expected what to ask"
+usage "an unknown question is refused" "unknown question 'statos'" statos
+usage "two questions are refused" "unexpected 'stats'" status stats
+usage "a bad address is refused with its place" 'shards\[1\]' status --shards 127.0.0.1:1,nonsense
+usage "a time that is no number is refused" "--timeout" status --timeout soon
+unset PSD_SHARDS
+usage "an environment without a cluster is refused" "neither TF_CONFIG nor PSD_SHARDS" status
+export TF_CONFIG='{"cluster": '
+usage "a TF_CONFIG that is no JSON is refused with its place" "TF_CONFIG:1:" status
+unset TF_CONFIG
+psctl --help
+[ "$status" -eq 0 ] && says out 'blocked' && says out '--timeout MS'
+ok $? "--help lists questions and options"
+
+done_testing
