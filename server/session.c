@@ -470,13 +470,8 @@ set_agent(struct session *session, const Psd__Hello *hello)
 static void
 attach(struct shard *s, struct session *session, struct connection *c)
 {
-    struct connection *old = session->connection;
-
-    session->connection = NULL;
-    if (old != NULL) {
-        old->session = NULL;
-        connection_close(s, old);
-    }
+    if (session->connection != NULL)
+        connection_close(s, session->connection); /* and detaches it, once the pulls that wait there are forgotten */
     session->connection = c;
     session->heard_ms = s->now_ms;
     watch(s, session);

@@ -106,6 +106,22 @@ START_TEST(resume_closes_the_older_connection)
 }
 END_TEST
 
+START_TEST(resume_forgets_the_pulls_of_the_older_connection)
+{
+    Psd__Job *sync = kit_job("train", PSD__MODE__SYNC, 2);
+    uint32_t var;
+
+    kit_join(&k, 1, sync, 0);
+    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    kit_pull(&k, 1, var, 0, 1);
+    kit_resume(&k, 2, sync, 0, 0);
+    ck_assert(k.closed[1]);
+    kit_expect_nothing(&k, 1);
+    kit_pull(&k, 2, var, 0, 0);
+    kit_answer_free(kit_expect(&k, 2, MSG_DATA));
+}
+END_TEST
+
 START_TEST(new_hello_of_the_same_incarnation_resumes)
 {
     kit_join(&k, 1, job(), 0);
@@ -516,6 +532,7 @@ make_suite(void)
     tcase_add_test(tc, newcomer_replaces_a_worker_whose_connection_is_lost);
     tcase_add_test(tc, resume_goes_on_with_the_session);
     tcase_add_test(tc, resume_closes_the_older_connection);
+    tcase_add_test(tc, resume_forgets_the_pulls_of_the_older_connection);
     tcase_add_test(tc, new_hello_of_the_same_incarnation_resumes);
     tcase_add_test(tc, resume_without_a_session_is_not_found);
     tcase_add_test(tc, newcomer_begins_where_the_slowest_stands);
