@@ -80,6 +80,7 @@ op_new(struct core *c, enum op_kind kind)
     op->result.code = PS_OK;
     op->result.text[0] = op->result.peer[0] = '\0';
     op->n = 0;
+    op->answered = false;
     op->want = false;
     op->pull = (struct ps_pull_options){0};
     op->clock = c->clock;
@@ -219,6 +220,7 @@ op_answered(struct core *c, struct core_op *op, struct lane *lane, const struct 
     ps_assert(lane->parts > 0 && op->left > 0);
     lane->parts--;
     op->left--;
+    op->answered = true;
     if (op->done) {
         op_recycle_if_over(c, op);
         return;
@@ -266,7 +268,7 @@ op_give_up(struct core *c, struct core_op *op, const struct ps_error *result)
 {
     uint32_t shards[op->lanes_n > 0 ? op->lanes_n : 1], lanes = op->lanes_n, i;
     struct ps_error e = *result;
-    bool known = false;
+    bool known = op->answered;
 
     for (i = 0; i < lanes; i++) {
         shards[i] = op->lanes[i].shard;

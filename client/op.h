@@ -41,9 +41,10 @@ struct core_op {
     size_t n, room; /* variables; room of the three arrays */
     struct core_var **vars;
     const float **grads;
-    float **out; /* pull, push and pull */
-    bool want;   /* a push that wants values */
-    float *copy; /* PS_PUSH_COPY */
+    float **out;   /* pull, push and pull */
+    bool answered; /* some of its parts are */
+    bool want;     /* a push that wants values */
+    float *copy;   /* PS_PUSH_COPY */
     uint64_t copy_bytes;
     struct ps_pull_options pull;
     uint64_t clock;

@@ -114,6 +114,24 @@ START_TEST(push_waiting_to_be_sent_again_may_have_been_applied)
 }
 END_TEST
 
+/* Shard 1 cannot be reached when it starts and never hears of its part. */
+START_TEST(push_that_one_shard_has_answered_and_one_never_got_is_not_just_cancelled)
+{
+    static struct harness two;
+    static float grads[1500];
+    struct core_var *x;
+    struct core_op *op;
+
+    harness_start(&two, 2, PS_ASYNC);
+    x = harness_var(&two, "x", 1500);
+    harness_cut(&two, 1);
+    op = start_push(&two, x, grads);
+    tell_ack(&two, 0, expect(&two, 0, MSG_PUSH).u.push->seq, PS_OK);
+    cancel_op(&two, op, PS_ERR_UNKNOWN_OUTCOME);
+    harness_stop(&two);
+}
+END_TEST
+
 START_TEST(given_up_push_is_not_numbered_after_a_rollback)
 {
     struct core_op *a = push(), *b = push();
@@ -443,6 +461,7 @@ make_suite(void)
     tcase_add_test(t, sent_push_has_an_unknown_outcome_and_is_skipped_when_sent_again);
     tcase_add_loop_test(t, answer_to_a_push_that_was_given_up_is_taken_quietly, 0, 2);
     tcase_add_test(t, push_waiting_to_be_sent_again_may_have_been_applied);
+    tcase_add_test(t, push_that_one_shard_has_answered_and_one_never_got_is_not_just_cancelled);
     tcase_add_test(t, given_up_push_is_not_numbered_after_a_rollback);
     tcase_add_loop_test(t, asked_pull_is_taken_back_and_its_data_dropped, 0, 2);
     tcase_add_test(t, pull_that_is_being_read_stops_being_written_to);
