@@ -246,12 +246,31 @@ on_hangup(uv_signal_t *signal, int number)
     options_finish(&fresh);
 }
 
+/* Shard and store keep an eighth and some turns' room for updates to move to, so that from about here on new variables
+ * are refused. */
+static void
+check_room(struct daemon *d)
+{
+    struct store_usage usage;
+    bool crowded;
+
+    d->store->ops->usage(d->store, &usage);
+    crowded = usage.used_bytes + usage.max_bytes / 8 + 2 * STORE_ROOM_TURN > usage.max_bytes;
+    if (crowded && !d->crowded)
+        log_line(LOG_LEVEL_WARNING,
+                 "the live directory is nearly full: new variables will be refused used_mib=%" PRIu64
+                 " max_mib=%" PRIu64 " live_dir=%s",
+                 (uint64_t)(usage.used_bytes / MIB), (uint64_t)(usage.max_bytes / MIB), d->live_dir);
+    d->crowded = crowded;
+}
+
 static void
 on_housekeeping(uv_timer_t *timer)
 {
     struct daemon *d = timer->data;
 
     peers_check_stalls(d);
+    check_room(d);
     if (d->unlinked || store_lmdb_still_there(d->store))
         return;
     d->unlinked = true;

@@ -44,7 +44,7 @@ struct store_snapshot;
 struct store_usage {
     uint64_t used_bytes; /* pages in use, free ones inside the file not counted */
     uint64_t file_bytes; /* what the file takes of memory */
-    uint64_t max_bytes;  /* the most that it may take */
+    uint64_t max_bytes;  /* the most that it may take, as things are now */
 };
 
 /* Return false to stop. key and value are valid during the call. */

@@ -48,7 +48,7 @@
 #define READERS_DEFAULT 4096
 #define MAP_SPARE       (256 * MIB) /* address space past the limit, never allocated */
 #define ALLOCATE_STEP   (8 * MIB)   /* the file grows by at least this, when it can */
-#define KEPT_MIN        (40 * MIB)  /* free for updates: two turns of 16 MiB and what is torn between sizes */
+#define KEPT_MIN        (8 * MIB)   /* free for updates, at least */
 #define SLACK_PAGES     512         /* of a transaction: tree pages, LMDB's free list */
 #define RESERVE_PAGES   2           /* of a reserve: its leaf, and a share of branches */
 #define ROW_PAGES       6           /* of a row: its leaf, branches, a split */
@@ -655,7 +655,7 @@ lmdb_usage(struct store *base, struct store_usage *out)
     *out = (struct store_usage){
         .used_bytes = used_pages(s) * PAGE,
         .file_bytes = file_bytes(s->data_fd),
-        .max_bytes = s->limit_pages * PAGE,
+        .max_bytes = MIN(s->limit_pages, s->allocated_pages + filesystem_free_pages(s)) * PAGE,
     };
 }
 

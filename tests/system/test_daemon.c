@@ -403,6 +403,7 @@ START_TEST(full_tmpfs_refuses_more_and_service_goes_on)
     Psd__Optimizer optimizer = PSD__OPTIMIZER__INIT;
     Psd__Declare declare = PSD__DECLARE__INIT;
     uint64_t n = 512 * MIB / 4;
+    char hog[160];
     struct probe p;
     uint32_t var;
 
@@ -429,6 +430,14 @@ START_TEST(full_tmpfs_refuses_more_and_service_goes_on)
         ck_assert_uint_eq(probe_push(&p, var, 0, grad, LARGE_SIZE), PS_OK);
     ck_assert_uint_eq(probe_pull(&p, var, 0, value, LARGE_SIZE), 200);
     ck_assert(value[7] == 200.0f);
+    probe_declare(&p, "nearly all", 110 * MIB / 4);
+    for (int i = 0; i < 200; i++)
+        ck_assert_uint_eq(probe_push(&p, var, 0, grad, LARGE_SIZE), PS_OK);
+    snprintf(hog, sizeof hog, "%s/hog", live_dir); /* somebody else takes the rest */
+    ck_assert_int_eq(posix_fallocate(open(hog, O_CREAT | O_RDWR, 0600), 0, 8 * MIB), 0);
+    for (int i = 0; i < 50; i++)
+        ck_assert_uint_eq(probe_push(&p, var, 0, grad, LARGE_SIZE), PS_OK);
+    WAIT_FOR(logged("the live directory is nearly full"));
     probe_close(&p);
     ck_assert_int_eq(stop(), 0);
     umount(live_dir);
@@ -570,6 +579,39 @@ START_TEST(promised_payloads_wait_at_the_memory_cap)
     for (int i = 0; i < SENDERS; i++)
         probe_close(&p[i]);
     probe_close(&other);
+    ck_assert_int_eq(stop(), 0);
+}
+END_TEST
+
+/* Those who promised payloads and do not send them lose their place to one who waits and does. */
+START_TEST(stalled_senders_give_way)
+{
+    enum { SENDERS = 4 };
+    static float grad[LARGE_SIZE];
+    Psd__Push push = PSD__PUSH__INIT;
+    struct probe p[SENDERS], worker;
+    uint32_t zero = 0, var;
+
+    START("--in-flight=16MiB", "--in-flight-connection=8MiB");
+    worker = connected();
+    ck_assert(probe_hello(&worker, 0, 1, false));
+    var = probe_declare(&worker, "w", LARGE_SIZE);
+    push.seq = push.n_var = push.n_block = 1;
+    push.var = push.block = &zero;
+    for (int i = 0; i < SENDERS; i++) {
+        size_t len;
+        uint8_t *head = wire_encode_new(MSG_PUSH, 1, &push.base, FRAME_PAYLOAD_MAX, &len);
+
+        p[i] = connected();
+        probe_send_bytes(&p[i], head, len);
+        free(head);
+    }
+    usleep(200000); /* let all four be admitted first; were they not, the push below would only be faster */
+    ck_assert_uint_eq(probe_push(&worker, var, 0, grad, LARGE_SIZE), PS_OK);
+    ck_assert(logged("closed: it stalls while others wait for memory"));
+    for (int i = 0; i < SENDERS; i++)
+        probe_close(&p[i]);
+    probe_close(&worker);
     ck_assert_int_eq(stop(), 0);
 }
 END_TEST
@@ -738,6 +780,7 @@ make_suite(void)
     tcase_add_test(tc, strangers_and_broken_frames_lose_their_connection_only);
     tcase_add_test(tc, one_connection_too_many_is_told_so);
     tcase_add_test(tc, promised_payloads_wait_at_the_memory_cap);
+    tcase_add_test(tc, stalled_senders_give_way);
     tcase_add_test(tc, peer_that_does_not_fetch_its_answers_is_not_read);
     tcase_add_test(tc, a_thousand_idle_connections_cost_little);
     tcase_add_test(tc, out_of_descriptors_is_survived);
