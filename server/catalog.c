@@ -14,11 +14,12 @@
 #include "common/placement.h"
 #include "shard_state.h"
 
-/* Kept free when variables are declared: an eighth of the store, which it keeps itself, and what a turn needs. */
+/* Kept free when variables are declared: an eighth of the store, which it keeps itself, what a turn needs, and some for
+ * rows and trees. */
 static uint64_t
 headroom(uint64_t max_bytes)
 {
-    return max_bytes / 8 + STORE_ROOM_TURN;
+    return max_bytes / 8 + STORE_ROOM_TURN + 4 * MIB;
 }
 
 /* A protobuf message into memory of its own. */
@@ -326,6 +327,7 @@ wait_for_blocks(struct shard *s, struct variable *v, struct connection *c, uint6
 {
     struct declare_waiter *w;
 
+    work_on(s, v);
     if (c->declares_len >= SHARD_PARKED_MAX) {
         actions_error(s, c, request, PS_ERR_LIMIT, "too many declares wait on this connection");
         return;
@@ -337,7 +339,6 @@ wait_for_blocks(struct shard *s, struct variable *v, struct connection *c, uint6
     *w = (struct declare_waiter){.connection = c, .request = request, .created = created};
     DL_APPEND(v->waiters, w);
     c->declares_len++;
-    work_on(s, v);
 }
 
 void

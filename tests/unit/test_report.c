@@ -1,0 +1,323 @@
+/* Reports: what psctl is told, and that it is true. */
+#include "shard_kit.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct kit k;
+
+static void
+setup(void)
+{
+    struct shard_config config = {.cluster = "test",
+                                  .shards = 1,
+                                  .boot = 7,
+                                  .version = "1.2",
+                                  .live_dir = "/live",
+                                  .pid = 99,
+                                  .in_flight_bytes_max = 1000};
+
+    kit_init(&k, &config);
+}
+
+static void
+teardown(void)
+{
+    kit_finish(&k);
+}
+
+static struct kit_answer *
+ask(uint64_t conn, Psd__QueryKind kind, const char *job, const char *after)
+{
+    Psd__Query m = PSD__QUERY__INIT;
+
+    m.kind = kind;
+    m.job = (char *)job;
+    m.after = (char *)after;
+    kit_drop_answers(&k, conn);
+    kit_frame(&k, conn, MSG_QUERY, 77, &m.base, NULL, 0);
+    return kit_expect(&k, conn, MSG_REPORT);
+}
+
+START_TEST(status_says_what_the_shard_is_and_holds)
+{
+    struct kit_answer *a;
+    const Psd__StatusReport *m;
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
+    kit_declare(&k, 1, "w", 5000, OPT_SGD);
+    kit_pass(&k, 250);
+    a = ask(1, PSD__QUERY_KIND__STATUS, "", "");
+    ck_assert_uint_eq(a->msg.request, 77);
+    m = a->msg.u.report->status;
+    ck_assert_str_eq(m->cluster, "test");
+    ck_assert_str_eq(m->version, "1.2");
+    ck_assert_str_eq(m->live_dir, "/live");
+    ck_assert_uint_eq(m->pid, 99);
+    ck_assert_uint_eq(m->boot, 7);
+    ck_assert_uint_eq(m->uptime_ms, 250);
+    ck_assert_uint_eq(m->connections, 1);
+    ck_assert_uint_eq(m->workers, 1);
+    ck_assert_uint_eq(m->variables, 1);
+    ck_assert_uint_eq(m->blocks, 5);
+    ck_assert_uint_eq(m->data_bytes, 5 * layout_value_size(0));
+    ck_assert_uint_eq(m->store_bytes_max, 256 * MIB);
+    ck_assert_uint_eq(m->in_flight_bytes, 123);
+    ck_assert_uint_eq(m->in_flight_bytes_max, 1000);
+    ck_assert(!m->draining);
+    kit_answer_free(a);
+}
+END_TEST
+
+START_TEST(variables_are_counted_one_by_one)
+{
+    float g[10] = {1}, out[10];
+    struct kit_answer *a;
+    const Psd__VariableReport *m;
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
+    kit_declare(&k, 1, "b", 10, OPT_ADAM);
+    kit_declare(&k, 1, "a", 10, OPT_SGD);
+    for (uint64_t seq = 1; seq <= 3; seq++)
+        kit_push(&k, 1, &(struct kit_push){.seq = seq, .var = 1, .gradient = g, .len = 10});
+    g[0] = NAN;
+    kit_push(&k, 1, &(struct kit_push){.seq = 4, .var = 1, .gradient = g, .len = 10});
+    kit_drop_answers(&k, 1);
+    kit_read(&k, 1, 1, 0, out, 10);
+    a = ask(1, PSD__QUERY_KIND__VARIABLES, "train", "");
+    ck_assert_uint_eq(a->msg.u.report->n_variable, 2);
+    ck_assert(!a->msg.u.report->more);
+    ck_assert_str_eq(a->msg.u.report->variable[0]->name, "a"); /* by name */
+    m = a->msg.u.report->variable[1];
+    ck_assert_str_eq(m->job, "train");
+    ck_assert_str_eq(m->name, "b");
+    ck_assert_str_eq(m->initializer, "zeros");
+    ck_assert_ptr_nonnull(strstr(m->optimizer, "adam"));
+    ck_assert_uint_eq(m->n_dims, 1);
+    ck_assert_uint_eq(m->dims[0], 10);
+    ck_assert_uint_eq(m->blocks, 1);
+    ck_assert_uint_eq(m->version_min, 3);
+    ck_assert_uint_eq(m->version_max, 3);
+    ck_assert_uint_eq(m->pushes, 3);
+    ck_assert_uint_eq(m->pushed_bytes, 120);
+    ck_assert_uint_eq(m->refused, 1);
+    ck_assert_uint_eq(m->pulls, 1);
+    ck_assert_uint_eq(m->pulled_bytes, 40);
+    kit_answer_free(a);
+    a = ask(1, PSD__QUERY_KIND__VARIABLES, "other", "");
+    ck_assert_uint_eq(a->msg.u.report->n_variable, 0);
+    kit_answer_free(a);
+}
+END_TEST
+
+START_TEST(many_variables_come_in_pages)
+{
+    enum { N = 1000 };
+    char after[64] = "";
+    int seen = 0, pages = 0;
+    bool more;
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
+    k.hold = true;
+    for (int i = 0; i < N; i++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "w%04d", (i * 7) % N);
+        kit_declare_as(&k, 1, (uint64_t)i + 1, name, NULL, 0, OPT_SGD, PSD__INIT_KIND__ZEROS);
+    }
+    k.hold = false;
+    kit_work(&k);
+    do {
+        struct kit_answer *a = ask(1, PSD__QUERY_KIND__VARIABLES, "", after);
+        const Psd__Report *r = a->msg.u.report;
+
+        for (size_t i = 0; i < r->n_variable; i++) {
+            char name[32];
+
+            snprintf(name, sizeof name, "w%04d", seen++);
+            ck_assert_str_eq(r->variable[i]->name, name);
+        }
+        more = r->more;
+        ck_assert(!more || r->n_variable > 0);
+        if (more)
+            snprintf(after, sizeof after, "train/%.32s", r->variable[r->n_variable - 1]->name);
+        kit_answer_free(a);
+        pages++;
+    } while (more);
+    ck_assert_int_eq(seen, N);
+    ck_assert_int_ge(pages, 4);
+}
+END_TEST
+
+START_TEST(stats_count_what_happened)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__ASYNC, 2);
+    float g[4] = {1, 1, 1, 1};
+    uint64_t from = 0;
+    struct kit_answer *a;
+    const Psd__StatsReport *m;
+
+    job->age->kind = PSD__AGE_KIND__AGE_CUTOFF;
+    job->age->parameter = 2;
+    kit_join(&k, 1, job, 0);
+    kit_declare(&k, 1, "w", 4, OPT_SGD);
+    for (uint64_t seq = 1; seq <= 4; seq++) /* ages 0, 1, 2, 3: the last is dropped */
+        kit_push(&k, 1, &(struct kit_push){.seq = seq, .var = 1, .gradient = g, .len = 4, .from_version = &from});
+    kit_push(&k, 1, &(struct kit_push){.seq = 4, .var = 1, .gradient = g, .len = 4});
+    kit_push(&k, 1, &(struct kit_push){.seq = 5, .var = 1, .gradient = g, .len = 3});
+    g[0] = NAN;
+    kit_push(&k, 1, &(struct kit_push){.seq = 6, .var = 1, .gradient = g, .len = 4});
+    kit_push(&k, 1, &(struct kit_push){.seq = 7, .var = 9, .gradient = g, .len = 4});
+    kit_open(&k, 2);
+    kit_bytes(&k, 2, 99, 1, "", 0, NULL, 0);
+    a = ask(1, PSD__QUERY_KIND__STATS, "", "");
+    m = a->msg.u.report->stats;
+    ck_assert_uint_eq(m->pushes_applied, 3);
+    ck_assert_uint_eq(m->pushed_bytes, 48);
+    ck_assert_uint_eq(m->dropped_stale, 1);
+    ck_assert_uint_eq(m->pushes_repeated, 1);
+    ck_assert_uint_eq(m->refused_shape, 1);
+    ck_assert_uint_eq(m->refused_nonfinite, 1);
+    ck_assert_uint_eq(m->refused_other, 1);
+    ck_assert_uint_eq(m->bad_peers, 1);
+    ck_assert_uint_gt(m->commits, 0);
+    ck_assert_uint_ge(m->turns, m->commits);
+    ck_assert_uint_eq(m->age->count[0], 1);
+    ck_assert_uint_eq(m->age->count[1], 1);
+    ck_assert_uint_eq(m->age->count[2], 2); /* 2 and 3 */
+    kit_answer_free(a);
+}
+END_TEST
+
+START_TEST(workers_are_listed_with_their_state)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__ASYNC, 4);
+    struct kit_answer *a;
+    const Psd__Report *r;
+
+    kit_hello(&k, 1, &(struct kit_hello){.job = job, .task = 0, .agent = "alpha:1", .lease_ms = 12345});
+    kit_join(&k, 2, job, 1);
+    kit_join(&k, 3, job, 3);
+    kit_tick(&k, 1, 1, 6);
+    kit_barrier(&k, 1, 2, "x");
+    kit_close(&k, 2);
+    kit_pass(&k, 5500);
+    a = ask(1, PSD__QUERY_KIND__WORKERS, "", "");
+    r = a->msg.u.report;
+    ck_assert_uint_eq(r->n_worker, 3);
+    ck_assert_uint_eq(r->worker[0]->task, 0);
+    ck_assert_str_eq(r->worker[0]->agent, "alpha:1");
+    ck_assert_uint_eq(r->worker[0]->lease_ms, 12345);
+    ck_assert_uint_eq(r->worker[0]->clock, 6);
+    ck_assert_uint_eq(r->worker[0]->last_seq, 1);
+    ck_assert_uint_eq(r->worker[0]->unresolved, 1);
+    ck_assert_uint_eq(r->worker[0]->silent_ms, 0);
+    ck_assert(r->worker[0]->connected && !r->worker[0]->lapsed);
+    ck_assert(!r->worker[1]->connected && r->worker[1]->lapsed);
+    ck_assert_uint_eq(r->worker[2]->task, 3);
+    ck_assert_uint_eq(r->worker[2]->silent_ms, 5500);
+    kit_answer_free(a);
+    a = ask(1, PSD__QUERY_KIND__WORKERS, "", "train/1");
+    ck_assert_uint_eq(a->msg.u.report->n_worker, 1);
+    ck_assert_uint_eq(a->msg.u.report->worker[0]->task, 3);
+    kit_answer_free(a);
+}
+END_TEST
+
+START_TEST(blocked_says_who_waits_for_whom)
+{
+    Psd__Job *job = kit_job("ssp", PSD__MODE__SSP, 3);
+    struct kit_answer *a;
+    const Psd__BlockedReport *m;
+    float g[4] = {0};
+    uint32_t var;
+
+    job->bound = 1;
+    for (uint32_t task = 0; task < 3; task++)
+        kit_join(&k, task + 1, job, task);
+    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    kit_tick(&k, 1, 1, 5);
+    kit_tick(&k, 2, 1, 4);
+    kit_pull(&k, 1, var, 0, 5);
+    kit_pass(&k, 321);
+    a = ask(1, PSD__QUERY_KIND__BLOCKED, "", "");
+    ck_assert_uint_eq(a->msg.u.report->n_blocked, 1);
+    m = a->msg.u.report->blocked[0];
+    ck_assert_str_eq(m->job, "ssp");
+    ck_assert_str_eq(m->what, "pull");
+    ck_assert_str_eq(m->variable, "w");
+    ck_assert_uint_eq(m->task, 0);
+    ck_assert_uint_eq(m->clock, 5);
+    ck_assert_uint_eq(m->on_clock, 4);
+    ck_assert_uint_eq(m->waited_ms, 321);
+    ck_assert_uint_eq(m->n_on_task, 1); /* the one at 4 is far enough */
+    ck_assert_uint_eq(m->on_task[0], 2);
+    kit_answer_free(a);
+
+    job = kit_job("sync", PSD__MODE__SYNC, 3);
+    kit_join(&k, 11, job, 0);
+    kit_join(&k, 12, job, 1);
+    var = kit_declare(&k, 11, "v", 4, OPT_SGD);
+    kit_push(&k, 11, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4});
+    kit_tick(&k, 11, 2, 1);
+    kit_pull(&k, 11, var, 0, 1);
+    kit_barrier(&k, 12, 1, "meet");
+    a = ask(11, PSD__QUERY_KIND__BLOCKED, "sync", "");
+    ck_assert_uint_eq(a->msg.u.report->n_blocked, 3);
+    for (size_t i = 0; i < 2; i++) { /* the pull and the push wait for the same two */
+        m = a->msg.u.report->blocked[i];
+        ck_assert_str_eq(m->what, i == 0 ? "pull" : "push");
+        ck_assert_str_eq(m->variable, "v");
+        ck_assert_uint_eq(m->n_on_task, 2);
+        ck_assert_uint_eq(m->on_task[0], 1);
+        ck_assert_uint_eq(m->on_task[1], 2); /* it never joined */
+    }
+    m = a->msg.u.report->blocked[2];
+    ck_assert_str_eq(m->what, "barrier meet");
+    ck_assert_uint_eq(m->task, 1);
+    ck_assert_uint_eq(m->n_on_task, 2);
+    ck_assert_uint_eq(m->on_task[0], 0);
+    ck_assert_uint_eq(m->on_task[1], 2);
+    kit_answer_free(a);
+}
+END_TEST
+
+START_TEST(report_always_fits_a_frame)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__SSP, 2);
+    struct kit_answer *a;
+    uint32_t var;
+
+    kit_join(&k, 1, job, 0);
+    kit_join(&k, 2, job, 1);
+    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    kit_tick(&k, 1, 1, 5);
+    for (int i = 0; i < SHARD_PARKED_MAX; i++)
+        kit_pull(&k, 1, var, 0, 5);
+    a = ask(1, PSD__QUERY_KIND__BLOCKED, "", "");
+    ck_assert(a->msg.u.report->more);
+    ck_assert_uint_gt(a->msg.u.report->n_blocked, 100);
+    kit_answer_free(a);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("report");
+    TCase *tc = tcase_create("report");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, status_says_what_the_shard_is_and_holds);
+    tcase_add_test(tc, variables_are_counted_one_by_one);
+    tcase_add_test(tc, many_variables_come_in_pages);
+    tcase_add_test(tc, stats_count_what_happened);
+    tcase_add_test(tc, workers_are_listed_with_their_state);
+    tcase_add_test(tc, blocked_says_who_waits_for_whom);
+    tcase_add_test(tc, report_always_fits_a_frame);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
