@@ -157,20 +157,20 @@ timer_done(uv_timer_t *timer)
 {
     ps_client *c = timer->data;
 
-    c->timer_due_ms = UINT64_MAX;
+    c->timer_due_ms = 0;
 }
 
-/* The timer ends the loop's sleep; it is set anew only when it must ring sooner, since one that rings early does no
- * harm. */
+/* The timer ends the loop's sleep. It is set anew only when it must ring sooner, since one that rings early does no
+ * harm. It repeats: uv_run() may let it ring before it goes to sleep, and must not sleep without it then. */
 static void
 arm_timer(ps_client *c, uint64_t due_ms)
 {
     uint64_t now = uv_now(&c->loop);
 
-    if (due_ms >= c->timer_due_ms && c->timer_due_ms > now)
+    if (c->timer_due_ms > now && due_ms >= c->timer_due_ms)
         return;
     c->timer_due_ms = due_ms;
-    uv_timer_start(&c->timer, timer_done, due_ms > now ? due_ms - now : 0, 0);
+    uv_timer_start(&c->timer, timer_done, due_ms > now ? due_ms - now : 0, 1);
 }
 
 void
@@ -372,7 +372,6 @@ make_loop(ps_client *c, struct ps_error *e)
     c->loop.data = c;
     uv_timer_init(&c->loop, &c->timer);
     c->timer.data = c;
-    c->timer_due_ms = UINT64_MAX;
     if (conn_pool_init(&c->pool, &c->loop) != PS_OK)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a client");
     return PS_OK;

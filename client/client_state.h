@@ -46,8 +46,8 @@ struct ps_client {
     struct ps_client_options options; /* defaults filled in; strings are the client's own */
     uv_loop_t loop;
     struct conn_pool pool;
-    uv_timer_t timer; /* wakes a wait */
-    uint64_t timer_due_ms;
+    uv_timer_t timer;       /* wakes a wait */
+    uint64_t timer_due_ms;  /* 0: not set, or it rang */
     struct net_link *links; /* [shards] */
     uint32_t shards;
     struct net_out *free_outs;

@@ -83,6 +83,7 @@ progress_start(ps_client *c, struct ps_error *e)
         return ps_fail(e, PS_ERR_IO, "cannot start the progress thread: too many open files?");
     c->async.data = c;
     uv_timer_stop(&c->timer);
+    c->timer_due_ms = 0;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&c->changed, &attr);
@@ -109,7 +110,6 @@ progress_stop(ps_client *c)
     pthread_mutex_unlock(&c->mutex);
     pthread_join(c->thread, NULL);
     c->threaded = false;
-    c->timer_due_ms = UINT64_MAX;
     pthread_mutex_destroy(&c->mutex);
     pthread_cond_destroy(&c->changed);
     uv_close((uv_handle_t *)&c->async, NULL);

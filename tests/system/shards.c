@@ -28,7 +28,7 @@ psd_path(void)
 static _Noreturn void
 become_psd(const struct shards *s, uint32_t shard, int ready)
 {
-    char index[16], count[16], live[128], fd[16];
+    char index[16], count[16], live[128], fd[16], path[128];
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (ready != READY_FD) {
@@ -41,55 +41,82 @@ become_psd(const struct shards *s, uint32_t shard, int ready)
     snprintf(count, sizeof count, "%u", s->count);
     snprintf(live, sizeof live, "%s/%u", s->directory, shard);
     snprintf(fd, sizeof fd, "%d", READY_FD);
-    execl(psd_path(), "psd", "--listen", "127.0.0.1:0", "--cluster", SHARDS_CLUSTER, "--shard", index, "--shards",
-          count, "--live-dir", live, "--memory", "64MiB", "--grace", "1s", "--log-level", "error", "--ready-fd", fd,
-          (char *)NULL);
+    snprintf(path, sizeof path, "%s/%u.sock", s->directory, shard);
+    execl(psd_path(), "psd", "--listen", s->address[shard], "--unix", path, "--cluster", SHARDS_CLUSTER, "--shard",
+          index, "--shards", count, "--live-dir", live, "--memory", "64MiB", "--grace", "1s", "--log-level", "error",
+          "--ready-fd", fd, (char *)NULL);
     perror(psd_path());
     _exit(127);
 }
 
-/* The first line that a shard writes when it listens. */
+/* The first line of what a shard writes when it listens; it closes the descriptor after the last. */
 static void
 read_address(int fd, char address[64])
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
+    char lines[512];
     size_t len = 0;
     ssize_t got;
 
-    while (len < 63) {
+    do {
         ck_assert_msg(poll(&p, 1, START_MS) == 1, "%s did not start within %d ms", psd_path(), START_MS);
-        got = read(fd, address + len, 1);
-        ck_assert_msg(got == 1, "%s ended before it listened", psd_path());
-        if (address[len] == '\n')
-            break;
-        len++;
-    }
-    address[len] = '\0';
+        got = read(fd, lines + len, sizeof lines - 1 - len);
+        ck_assert_int_ge(got, 0);
+        len += (size_t)got;
+    } while (got > 0 && len < sizeof lines - 1);
+    lines[len] = '\0';
+    ck_assert_msg(strchr(lines, '\n') != NULL, "%s ended before it listened", psd_path());
+    snprintf(address, 64, "%.*s", (int)strcspn(lines, "\n"), lines);
+}
+
+static void
+start_one(struct shards *s, uint32_t shard)
+{
+    int ready[2];
+
+    ck_assert_int_eq(pipe2(ready, O_CLOEXEC), 0);
+    if ((s->pids[shard] = fork()) == 0)
+        become_psd(s, shard, ready[1]);
+    ck_assert_int_gt(s->pids[shard], 0);
+    close(ready[1]);
+    read_address(ready[0], s->address[shard]);
+    close(ready[0]);
 }
 
 void
 shards_start(struct shards *s, uint32_t count)
 {
-    char address[64];
-    int ready[2];
-
     ck_assert_uint_le(count, SHARDS_MAX);
     memset(s, 0, sizeof *s);
     s->count = count;
     snprintf(s->directory, sizeof s->directory, "%s", "/dev/shm/psd-test-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(s->directory));
     for (uint32_t i = 0; i < count; i++) {
-        ck_assert_int_eq(pipe2(ready, O_CLOEXEC), 0);
-        if ((s->pids[i] = fork()) == 0)
-            become_psd(s, i, ready[1]);
-        ck_assert_int_gt(s->pids[i], 0);
-        close(ready[1]);
-        read_address(ready[0], address);
-        close(ready[0]);
-        if (i > 0)
+        strcpy(s->address[i], "127.0.0.1:0");
+        start_one(s, i);
+        if (i > 0) {
             strcat(s->addresses, ",");
-        strcat(s->addresses, address);
+            strcat(s->sockets, ",");
+        }
+        strcat(s->addresses, s->address[i]);
+        snprintf(s->sockets + strlen(s->sockets), sizeof s->sockets - strlen(s->sockets), "unix:%s/%u.sock",
+                 s->directory, i);
     }
+}
+
+void
+shards_kill(struct shards *s, uint32_t shard)
+{
+    kill(s->pids[shard], SIGKILL);
+    waitpid(s->pids[shard], NULL, 0);
+    s->pids[shard] = 0;
+}
+
+void
+shards_restart(struct shards *s, uint32_t shard)
+{
+    ck_assert_int_eq(s->pids[shard], 0);
+    start_one(s, shard);
 }
 
 static int
@@ -107,9 +134,11 @@ shards_stop(struct shards *s)
     int status[SHARDS_MAX] = {0};
 
     for (uint32_t i = 0; i < s->count; i++)
-        kill(s->pids[i], SIGTERM);
+        if (s->pids[i] != 0)
+            kill(s->pids[i], SIGTERM);
     for (uint32_t i = 0; i < s->count; i++)
-        waitpid(s->pids[i], &status[i], 0);
+        if (s->pids[i] != 0)
+            waitpid(s->pids[i], &status[i], 0);
     nftw(s->directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     for (uint32_t i = 0; i < s->count; i++)
         ck_assert_msg(WIFEXITED(status[i]) && WEXITSTATUS(status[i]) == 0, "shard %u ended with status %x", i,

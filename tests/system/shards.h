@@ -4,6 +4,8 @@
  *     struct shards s;
  *     shards_start(&s, 2);             // s.addresses: "127.0.0.1:4001,127.0.0.1:4002"
  *     ...
+ *     shards_kill(&s, 1);              // as a crash would
+ *     shards_restart(&s, 1);           // at the same address, over the same live directory
  *     shards_stop(&s);
  *
  * PSD_BIN names the executable; without it, build/server/psd. */
@@ -18,15 +20,23 @@
 
 struct shards {
     uint32_t count;
-    pid_t pids[SHARDS_MAX];
+    pid_t pids[SHARDS_MAX];          /* 0: killed */
     char directory[64];              /* holds the live directories */
     char addresses[SHARDS_MAX * 64]; /* separated by commas */
+    char address[SHARDS_MAX][64];    /* of each */
+    char sockets[SHARDS_MAX * 64];   /* the same shards as "unix:/path,..." */
 };
 
 /* Fails the running Check test when a shard does not start. */
 void shards_start(struct shards *s, uint32_t count);
 
-/* TERM, wait, and assert that each exited with 0; remove the directories. */
+/* KILL and wait. */
+void shards_kill(struct shards *s, uint32_t shard);
+
+/* Start a killed one again. */
+void shards_restart(struct shards *s, uint32_t shard);
+
+/* TERM, wait, and assert that each that runs exited with 0; remove the directories. */
 void shards_stop(struct shards *s);
 
 #endif
