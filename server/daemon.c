@@ -126,7 +126,7 @@ end_turn(struct daemon *d)
     enum ps_err err;
 
     d->turn_open = false;
-    if ((err = shard_commit(d->shard)) != PS_OK)
+    if ((err = shard_commit(d->shard)) != PS_OK && daemon_may_log(d, &d->commit_log_ms))
         log_line(LOG_LEVEL_ERROR, "a turn failed and was taken back: %s", ps_strerror(err));
     d->performing = true;
     while (shard_next_action(d->shard, &action))

@@ -52,9 +52,9 @@ struct daemon {
     struct peer *flush_first; /* have something queued in this turn */
     uint64_t next_id;
     struct in_flight in_flight;
-    uint64_t refused_log_ms, accept_log_ms, full_log_ms; /* when such a line was last written */
-    bool crowded;                                        /* the live directory is nearly full, and was told so */
-    bool unlinked;                                       /* the live directory is gone, and was told so */
+    uint64_t refused_log_ms, accept_log_ms, full_log_ms, commit_log_ms; /* when such a line was last written */
+    bool crowded;  /* the live directory is nearly full, and was told so */
+    bool unlinked; /* the live directory is gone, and was told so */
 
     /* Read the options again, for SIGHUP. */
     enum ps_err (*reload)(struct options *fresh, struct ps_error *e);

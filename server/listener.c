@@ -111,12 +111,12 @@ listen_tcp(struct daemon *d, const char *text, const struct address *address, st
 
 /* ---- Unix ---- */
 
-/* Somebody answers there. */
+/* Somebody answers there; or we cannot know, and leave it. */
 static bool
 is_alive(const struct sockaddr_un *address)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool alive = connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 || errno == EAGAIN;
+    bool alive = fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 || errno == EAGAIN;
 
     if (fd >= 0)
         close(fd);

@@ -759,7 +759,7 @@ lock_dir(struct store_lmdb *s, const char *dir, struct ps_error *e)
                        dir);
     }
     n = snprintf(holder, sizeof holder, "%ld\n", (long)getpid());
-    if (ftruncate(s->lock_fd, 0) < 0 || pwrite(s->lock_fd, holder, (size_t)n, 0) != n)
+    if (pwrite(s->lock_fd, holder, (size_t)n, 0) != n || ftruncate(s->lock_fd, n) < 0)
         return ps_fail(e, errno == ENOSPC ? PS_ERR_FULL : PS_ERR_IO, "cannot write in the live directory %s: %s", dir,
                        strerror(errno));
     return PS_OK;
