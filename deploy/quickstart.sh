@@ -30,7 +30,7 @@ All other options go to the training program; the most useful are
   --strategy NAME   async, ssp or sync (default async)
   --bound N         ssp: steps that a worker may run ahead of the slowest (default 4)
   --optimizer NAME  sgd, momentum, nesterov, adagrad or adam (default adam)
-  --epochs N        times that every image is seen (default 30)
+  --epochs N        times that every image is seen (default 100)
   --seed N          of first weights and of the order of images (default 1)
   --device NAME     where gradients are computed (default cpu)
   --data DIR        IDX files such as MNIST's, plain or .gz (default: the digits that come with psd)
@@ -97,9 +97,9 @@ if ! [ -f "$build/build.ninja" ]; then
 fi
 programs=(server/psd client/tools/psrun client/tools/psctl client/examples/digits/digits)
 if ! [ -x "$build/${programs[3]}" ]; then
-  echo "Building (about a minute, once) ..." >&2
+  echo "Building (once; well under a minute on a few cores) ..." >&2
 fi
 quietly ninja -C "$build" "${programs[@]}"
 
-exec "$build/client/tools/psrun" --shards "$shards" --workers "$workers" -- \
+exec "$build/client/tools/psrun" --shards "$shards" --workers "$workers" --psd-option --log-level=warning -- \
   "$build/client/examples/digits/digits" --svg "${svg:-$build/digits-loss.svg}" ${train[@]+"${train[@]}"}
