@@ -123,3 +123,16 @@ clock_of_block(const struct job *job, const struct block *b)
 {
     return b->gather != NULL ? b->gather->clock : MAX(b->clock, job->slowest);
 }
+
+uint64_t
+clock_newest(const struct job *job)
+{
+    uint64_t newest = job->slowest;
+
+    if (!job_is_full_sync(job))
+        return newest;
+    for (const struct variable *v = job->variables; v != NULL; v = v->hh.next)
+        for (uint64_t i = 0; i < v->count; i++)
+            newest = MAX(newest, gather_clock(job, &v->blocks[i]));
+    return newest;
+}

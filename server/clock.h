@@ -34,4 +34,7 @@ void clock_load(struct shard *s, struct job *job);
  * worker, without being written. */
 uint64_t clock_of_block(const struct job *job, const struct block *b);
 
+/* Sync: the highest step that some block is at; all before it are done there. */
+uint64_t clock_newest(const struct job *job);
+
 #endif

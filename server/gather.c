@@ -347,11 +347,13 @@ copy_gradient(struct shard *s, const float *gradient, uint32_t len, float scale)
 }
 
 /* What the store or an earlier life of this shard did with it is not known, but in sync(n of n) no step is done without
- * all, so a worker that was here before has its gradient in. */
+ * all, so a worker that was here before has its gradient in; unless the step may have been done before it joined. */
 static enum ps_err
-too_late(const struct session *session)
+too_late(const struct session *session, uint64_t clock)
 {
-    return session->from_store && job_is_full_sync(session->job) ? PS_OK : PS_ERR_LATE;
+    if (!session->from_store || !job_is_full_sync(session->job))
+        return PS_ERR_LATE;
+    return clock >= session->joined_past ? PS_OK : PS_ERR_UNKNOWN_OUTCOME;
 }
 
 static void
@@ -440,8 +442,10 @@ gather_push(struct shard *s, struct session *session, uint64_t request, const Ps
         if (m->clock >= clock_of_block(job, ref->block)) {
             join(s, p, i, ref, payload, age_of(s, session, ref, m, i));
         } else {
-            pending_block_done(s, p, i, too_late(session), NULL);
-            s->stats.dropped_late += too_late(session) == PS_ERR_LATE;
+            enum ps_err late = too_late(session, m->clock);
+
+            pending_block_done(s, p, i, late, NULL);
+            s->stats.dropped_late += late == PS_ERR_LATE;
         }
         payload += ref->cut.len;
     }

@@ -509,7 +509,9 @@ install(struct shard *s, struct session *session, struct connection *c, uint64_t
     session->from_store = false;
     attach(s, session, c);
     session->clock = job->slowest;
+    session->joined_past = clock_newest(job);
     clock_join(s, session);
+    gather_review(s, job); /* the old incarnation may have held a step up */
     turn_mark_session(s, session);
 }
 
@@ -634,6 +636,7 @@ session_put(struct shard *s, const struct session *session)
     row.odd_lost = session->odd_lost;
     row.agent = session->agent;
     row.held = session->held;
+    row.joined_past = session->joined_past;
     len = psd__session_row__get_packed_size(&row);
     ps_assert(len <= sizeof bytes);
     psd__session_row__pack(&row, bytes);
@@ -663,6 +666,7 @@ from_row(struct shard *s, struct session *session, const Psd__SessionRow *row)
     session->lease_ms = row->lease_ms;
     session->clock = row->clock;
     session->held = row->held;
+    session->joined_past = row->joined_past;
     session->last_seq = row->last_seq;
     session->next_seq = row->last_seq + 1;
     session->last_tick = row->last_tick;

@@ -62,7 +62,8 @@ struct session {
     struct connection *connection; /* or NULL */
     uint64_t heard_ms;             /* of the last frame; without a connection: when it was lost */
     uint64_t clock;
-    uint64_t held; /* sync: clock up to which all its pushes are resolved; else the same as clock (clock.h) */
+    uint64_t held;        /* sync: clock up to which all its pushes are resolved; else the same as clock (clock.h) */
+    uint64_t joined_past; /* sync: when it joined, some block had done all steps before this one */
     uint64_t last_seq, next_seq, last_tick, last_barrier, acked_through;
     struct odd odd[SHARD_ODD_MAX]; /* in rising order of seq */
     uint32_t odd_len;

@@ -130,6 +130,48 @@ START_TEST(newcomer_begins_at_the_step_that_still_waits)
 }
 END_TEST
 
+/* A newcomer takes the place of a worker that held the step up, and begins behind it. */
+START_TEST(step_goes_on_when_a_newcomer_begins_past_it)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__SYNC, 2);
+    uint32_t var = start(job);
+
+    push(1, 1, 0, var, 4);
+    tick(1, 2, 1);
+    kit_close(&k, 1); /* its push stays in the gather, without anybody to tell */
+    kit_hello(&k, 3, &(struct kit_hello){.job = job, .task = 0, .incarnation = 77});
+    kit_answer_free(kit_expect(&k, 3, MSG_WELCOME));
+    tick(3, 1, 1);
+    kit_close(&k, 2);
+    kit_hello(&k, 4, &(struct kit_hello){.job = job, .task = 1, .incarnation = 78});
+    kit_answer_free(kit_expect(&k, 4, MSG_WELCOME));
+    ck_assert(value(4, var, 1) == -4);
+}
+END_TEST
+
+/* Worker 1 comes back to a step that was done without it, and the shard restarts: what its push is told must not be
+ * that it was counted. */
+START_TEST(push_for_a_step_done_before_its_worker_came_back_is_not_said_to_count)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__SYNC, 2);
+    uint32_t var = start(job);
+
+    push(1, 1, 0, var, 4);
+    kit_close(&k, 2);
+    kit_pass(&k, 6000); /* it lapses */
+    kit_drop_answers(&k, 1);
+    ck_assert(value(1, var, 1) == -4);
+    kit_hello(&k, 3, &(struct kit_hello){.job = job, .task = 1, .incarnation = 77});
+    kit_answer_free(kit_expect(&k, 3, MSG_WELCOME));
+    kit_crash(&k);
+    kit_hello(&k, 4, &(struct kit_hello){.job = job, .task = 1, .incarnation = 77, .resume = true});
+    kit_answer_free(kit_expect(&k, 4, MSG_WELCOME));
+    push(4, 1, 0, var, 8);
+    kit_ack(&k, 4, 1, PS_ERR_UNKNOWN_OUTCOME);
+    ck_assert(value(4, var, 1) == -4);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -141,6 +183,8 @@ make_suite(void)
     tcase_add_test(tc, step_does_not_wait_for_a_gradient_that_was_skipped);
     tcase_add_test(tc, step_waits_for_gradients_that_a_crash_lost);
     tcase_add_test(tc, newcomer_begins_at_the_step_that_still_waits);
+    tcase_add_test(tc, step_goes_on_when_a_newcomer_begins_past_it);
+    tcase_add_test(tc, push_for_a_step_done_before_its_worker_came_back_is_not_said_to_count);
     suite_add_tcase(suite, tc);
     return suite;
 }
