@@ -1,0 +1,187 @@
+/* One timer; each time one fault is drawn and done. */
+#include "faults.h"
+
+#include <inttypes.h>
+
+/* ---- What a level is ---- */
+
+bool
+faults_may_lapse(enum sim_faults level)
+{
+    return level >= FAULTS_CUTS;
+}
+
+bool
+faults_fail_stores(enum sim_faults level)
+{
+    return level >= FAULTS_CRASHES;
+}
+
+void
+faults_net_profile(enum sim_faults level, struct sim *s, struct net_profile *out)
+{
+    static const uint64_t latency_us[] = {500, 5 * SIM_MS, 40 * SIM_MS, 300 * SIM_MS};
+
+    *out =
+        (struct net_profile){.latency_min_us = 50, .latency_max_us = 200, .chunk_max = 2 * MIB, .window_max = 4 * MIB};
+    if (level == FAULTS_NONE)
+        return;
+    out->latency_max_us = latency_us[sim_below(s, ARRAY_LEN(latency_us))];
+    out->chunk_max = (size_t)1 << sim_between(s, 9, 20);
+    out->window_max = (size_t)1 << sim_between(s, 13, 22);
+}
+
+void
+faults_shard_profile(enum sim_faults level, struct sim *s, struct node_shard_profile *out)
+{
+    *out = (struct node_shard_profile){
+        .turn_events_max = (uint32_t)sim_between(s, 1, 16),
+        .turn_us_max = level == FAULTS_NONE ? 50 : sim_below(s, 3 * SIM_MS),
+        .grace_ms = (uint32_t)sim_between(s, 50, 5000),
+        .store_bytes_max = GIB,
+    };
+}
+
+void
+faults_worker_profile(enum sim_faults level, struct sim *s, struct worker_profile *out)
+{
+    *out = (struct worker_profile){
+        .compute_us_max = sim_below(s, 50 * SIM_MS),
+        .lease_ms = faults_may_lapse(level) ? (uint32_t)sim_between(s, 500, 20000) : 300000,
+        .cancel_per_mille = sim_chance(s, 500) ? (uint32_t)sim_below(s, 150) : 0,
+        .broken_per_mille = sim_chance(s, 500) ? (uint32_t)sim_below(s, 60) : 0,
+        .barriers_end = faults_may_lapse(level),
+        .may_lapse = faults_may_lapse(level),
+        .store_fails = faults_fail_stores(level),
+    };
+}
+
+/* ---- Faults ---- */
+
+static struct node_shard *
+draw_shard(struct faults *f)
+{
+    return &f->shards[sim_below(f->sim, f->shards_len)];
+}
+
+static struct node_worker *
+draw_worker(struct faults *f)
+{
+    return &f->workers[sim_below(f->sim, f->workers_len)];
+}
+
+static void
+fault_cut(struct faults *f)
+{
+    size_t n = net_open_conns(f->net);
+    struct net_conn *c;
+
+    if (n == 0)
+        return;
+    c = net_open_conn(f->net, sim_below(f->sim, n));
+    sim_trace(f->sim, "cut connection %" PRIu64, net_conn_number(c));
+    net_cut(c);
+}
+
+static void
+fault_silence(struct faults *f)
+{
+    unsigned directions = (unsigned)sim_between(f->sim, 1, 3);
+    size_t n = net_open_conns(f->net);
+    struct net_conn *c;
+
+    if (n == 0)
+        return;
+    c = net_open_conn(f->net, sim_below(f->sim, n));
+    sim_trace(f->sim, "connection %" PRIu64 " falls silent (%u)", net_conn_number(c), directions);
+    net_silence(c, directions);
+}
+
+/* Nobody reaches the shard for a while: what is open is cut, dials are not answered. */
+static void
+fault_hide(struct faults *f)
+{
+    struct node_shard *s = draw_shard(f);
+    uint64_t for_us = sim_below(f->sim, 8 * SIM_SECOND);
+
+    sim_trace(f->sim, "s%u cannot be reached for %" PRIu64 " ms", s->index, for_us / SIM_MS);
+    s->listener.hidden_us = f->sim->now_us + for_us;
+    for (int i = 0; i < 3; i++)
+        fault_cut(f);
+}
+
+static void
+fault_hold(struct faults *f)
+{
+    struct node_worker *w = draw_worker(f);
+
+    node_worker_hold(w, sim_below(f->sim, 2 * (uint64_t)w->profile.lease_ms * SIM_MS));
+}
+
+static void
+fault_kill(struct faults *f)
+{
+    node_shard_kill(draw_shard(f), (enum node_shard_kill)sim_below(f->sim, KILL_KINDS),
+                    sim_below(f->sim, 3 * SIM_SECOND));
+}
+
+static void
+fault_drain(struct faults *f)
+{
+    node_shard_drain(draw_shard(f), sim_below(f->sim, 3 * SIM_SECOND));
+}
+
+static void
+fault_store(struct faults *f)
+{
+    node_shard_fail_store(draw_shard(f), (enum store_mem_fail)sim_below(f->sim, STORE_MEM_FAILS),
+                          sim_between(f->sim, 1, 6));
+}
+
+static void
+fault_crash(struct faults *f)
+{
+    struct node_worker *w = draw_worker(f);
+    bool stays = w->joined_before && f->lost_workers + 1 < f->workers_len && sim_chance(f->sim, 100);
+
+    if (w->core == NULL)
+        return; /* who never joined is waited for by everybody, so it comes back */
+    f->lost_workers += stays;
+    node_worker_crash(w, sim_chance(f->sim, 300), stays ? UINT64_MAX : sim_below(f->sim, 10 * SIM_SECOND));
+}
+
+typedef void (*fault)(struct faults *f);
+
+static const fault cuts[] = {fault_cut, fault_cut, fault_cut, fault_silence, fault_hide, fault_hold};
+static const fault crashes[] = {fault_kill, fault_kill, fault_kill, fault_crash, fault_crash, fault_store, fault_drain};
+
+static void
+fault_comes(struct sim_timer *t)
+{
+    struct faults *f = CONTAINER_OF(t, struct faults, timer);
+    bool crash = f->level == FAULTS_CRASHES || (f->level == FAULTS_ALL && sim_chance(f->sim, 500));
+
+    if (crash)
+        crashes[sim_below(f->sim, ARRAY_LEN(crashes))](f);
+    else
+        cuts[sim_below(f->sim, ARRAY_LEN(cuts))](f);
+    if (--f->left > 0)
+        sim_in(f->sim, t, sim_below(f->sim, 2 * f->every_us));
+}
+
+void
+faults_start(struct faults *f)
+{
+    f->timer.run = fault_comes;
+    if (f->level < FAULTS_CUTS)
+        return;
+    f->left = (uint32_t)sim_between(f->sim, 1, 15);
+    f->every_us = sim_between(f->sim, 20 * SIM_MS, 1500 * SIM_MS);
+    sim_in(f->sim, &f->timer, sim_below(f->sim, 2 * f->every_us));
+}
+
+void
+faults_stop(struct faults *f)
+{
+    sim_cancel(f->sim, &f->timer);
+}

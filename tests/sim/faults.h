@@ -1,0 +1,45 @@
+/* What goes wrong in a run, and when: a few faults at random times, each of a kind that the level allows. */
+#ifndef TESTS_SIM_FAULTS_H
+#define TESTS_SIM_FAULTS_H
+
+#include "net.h"
+#include "node_shard.h"
+#include "node_worker.h"
+#include "sim.h"
+
+enum sim_faults {
+    FAULTS_NONE,    /* an even, quick network */
+    FAULTS_DELAYS,  /* latencies, stragglers, frames in pieces */
+    FAULTS_CUTS,    /* and connections that are cut or fall silent, shards that cannot be reached, stopped processes */
+    FAULTS_CRASHES, /* delays, and processes that die, shards that drain, stores that fail */
+    FAULTS_ALL,
+    FAULTS_LEVELS
+};
+
+struct faults {
+    struct sim *sim;
+    struct net *net;
+    enum sim_faults level;
+    struct node_shard *shards;
+    uint32_t shards_len;
+    struct node_worker *workers;
+    uint32_t workers_len;
+    struct sim_timer timer;
+    uint64_t every_us; /* on average */
+    uint32_t left;
+    uint32_t lost_workers; /* that do not come back: at least one does */
+};
+
+/* Set sim, net, level, shards and workers first. */
+void faults_start(struct faults *f);
+void faults_stop(struct faults *f);
+
+bool faults_may_lapse(enum sim_faults level);
+bool faults_fail_stores(enum sim_faults level);
+
+/* How a level's network, shards and workers are. */
+void faults_net_profile(enum sim_faults level, struct sim *s, struct net_profile *out);
+void faults_shard_profile(enum sim_faults level, struct sim *s, struct node_shard_profile *out);
+void faults_worker_profile(enum sim_faults level, struct sim *s, struct worker_profile *out);
+
+#endif

@@ -1,0 +1,378 @@
+/* Pushes, pulls, lives and barriers as the workers report them; committed states are ledger_block.c's. */
+#include "ledger.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger_state.h"
+
+struct ledger *
+ledger_new(struct sim *s, const struct model *m, const struct ledger_config *config)
+{
+    struct ledger *l = sim_alloc(sizeof *l);
+
+    l->sim = s;
+    l->model = m;
+    l->config = *config;
+    l->told_all = true;
+    for (uint32_t v = 0; v < m->vars_len; v++) {
+        l->vars[v].blocks_len = (uint32_t)m->vars[v].layout.blocks;
+        l->vars[v].blocks = sim_alloc(l->vars[v].blocks_len * sizeof *l->vars[v].blocks);
+        for (uint32_t b = 0; b < l->vars[v].blocks_len; b++)
+            ledger_block_init(l, v, b);
+    }
+    return l;
+}
+
+void
+ledger_free(struct ledger *l)
+{
+    if (l == NULL)
+        return;
+    for (uint32_t v = 0; v < l->model->vars_len; v++) {
+        for (uint32_t b = 0; b < l->vars[v].blocks_len; b++)
+            ledger_block_finish(&l->vars[v].blocks[b]);
+        free(l->vars[v].blocks);
+        free(l->vars[v].pushes);
+    }
+    for (size_t i = 0; i < l->pulls_len; i++)
+        free(l->pulls[i].versions);
+    free(l->pulls);
+    free(l->pushes);
+    free(l->lives);
+    free(l->barriers);
+    for (uint32_t i = 0; i < MODEL_SHARDS_MAX; i++)
+        free(l->ids[i].var);
+    free(l);
+}
+
+/* ---- Workers ---- */
+
+uint32_t
+ledger_join(struct ledger *l, uint32_t task)
+{
+    l->lives = sim_grow(l->lives, &l->lives_room, l->lives_len, sizeof *l->lives);
+    l->lives[l->lives_len] = (struct life){.task = task, .joined_us = l->sim->now_us};
+    return (uint32_t)l->lives_len++;
+}
+
+bool
+ledger_all_joined(const struct ledger *l)
+{
+    uint32_t joined = 0;
+
+    for (uint32_t task = 0; task < l->model->workers; task++)
+        for (size_t i = 0; i < l->lives_len; i++)
+            if (l->lives[i].task == task) {
+                joined++;
+                break;
+            }
+    return joined == l->model->workers || l->model->quorum == l->model->workers;
+}
+
+void
+ledger_finished(struct ledger *l, uint32_t task)
+{
+    l->excused[task] = true;
+}
+
+void
+ledger_lapsed(struct ledger *l, uint32_t task)
+{
+    l->counts.lapses++;
+    l->excused[task] = true;
+    if (!l->config.may_lapse)
+        sim_fail(l->sim, "worker %u lapsed in a run without faults", task);
+}
+
+void
+ledger_crashed(struct ledger *l, uint32_t shard)
+{
+    (void)shard;
+    l->told_all = false;
+}
+
+/* ---- Pushes ---- */
+
+const char *
+ledger_push_name(const struct ledger *l, uint32_t push, char *out, size_t size)
+{
+    const struct push *p = &l->pushes[push];
+
+    snprintf(out, size, "push %u (w%u life %u, clock %" PRIu64 ", %s number %" PRIu64 ")", push, p->task, p->life,
+             p->clock, l->model->vars[p->var].name, p->number);
+    return out;
+}
+
+uint32_t
+ledger_push(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, uint32_t var, bool broken)
+{
+    struct var_state *v = &l->vars[var];
+    uint32_t id = (uint32_t)l->pushes_len;
+
+    l->pushes = sim_grow(l->pushes, &l->pushes_room, l->pushes_len, sizeof *l->pushes);
+    v->pushes = sim_grow(v->pushes, &v->pushes_room, v->pushes_len, sizeof *v->pushes);
+    l->pushes[l->pushes_len++] = (struct push){.task = task,
+                                               .life = life,
+                                               .clock = clock,
+                                               .var = var,
+                                               .number = v->pushes_len,
+                                               .broken = broken,
+                                               .started_us = l->sim->now_us};
+    v->pushes[v->pushes_len++] = id;
+    l->counts.pushes++;
+    return id;
+}
+
+void
+ledger_push_gradient(struct ledger *l, uint32_t push, float *out)
+{
+    const struct push *p = &l->pushes[push];
+    const struct layout *layout = &l->model->vars[p->var].layout;
+
+    model_gradient(l->model, p->var, p->number, out);
+    if (!p->broken)
+        return;
+    for (uint64_t b = 0; b < layout->blocks; b++) {
+        struct layout_block cut = layout_block(layout, b);
+        out[cut.first + sim_below(l->sim, cut.len)] = __builtin_nanf("");
+    }
+}
+
+static enum push_outcome
+outcome_of(const struct push *p, enum ps_err result)
+{
+    if (result == PS_OK)
+        return PUSH_COUNTED;
+    if (result == PS_ERR_CANCELLED || (result == PS_ERR_NONFINITE && p->broken))
+        return PUSH_NOT_COUNTED;
+    return PUSH_UNKNOWN;
+}
+
+/* In sync a worker that comes back finds its earlier incarnation's gradient of this step in the gather, and that one
+ * stays: the task's gradient is counted, if not this one. */
+static bool
+counted_for_it(const struct ledger *l, const struct block_state *b, const struct push *p)
+{
+    const struct var_state *v = &l->vars[p->var];
+
+    for (size_t i = 0; i < v->pushes_len && l->model->mode == PS_SYNC; i++) {
+        const struct push *other = &l->pushes[v->pushes[i]];
+
+        if (other->task == p->task && other->clock == p->clock && other->life < p->life &&
+            ledger_block_version_of(b, other->number) != 0)
+            return true;
+    }
+    return false;
+}
+
+static void
+check_outcome(struct ledger *l, uint32_t id)
+{
+    const struct push *p = &l->pushes[id];
+    char name[128];
+
+    for (uint32_t b = 0; b < l->vars[p->var].blocks_len; b++) {
+        const struct block_state *block = &l->vars[p->var].blocks[b];
+        bool known = ledger_block_tells(l, block, p->number);
+        bool counted = ledger_block_version_of(block, p->number) != 0;
+
+        if (!known)
+            continue;
+        if (p->outcome == PUSH_COUNTED && !counted && !counted_for_it(l, block, p))
+            sim_fail(l->sim, "%s was acknowledged and is not in block %u (version %" PRIu64 ")",
+                     ledger_push_name(l, id, name, sizeof name), b, block->version);
+        if (p->outcome == PUSH_NOT_COUNTED && counted)
+            sim_fail(l->sim, "%s ended with %s and was counted in block %u", ledger_push_name(l, id, name, sizeof name),
+                     ps_err_name(p->result), b);
+    }
+}
+
+void
+ledger_push_done(struct ledger *l, uint32_t push, enum ps_err result)
+{
+    struct push *p = &l->pushes[push];
+
+    ps_assert(p->outcome == PUSH_OPEN);
+    p->result = result;
+    p->outcome = outcome_of(p, result);
+    l->counts.unknown += p->outcome == PUSH_UNKNOWN;
+    if (p->broken && result == PS_OK)
+        sim_fail(l->sim, "a gradient with NaN was accepted");
+    check_outcome(l, push);
+}
+
+/* ---- Pulls ---- */
+
+uint32_t
+ledger_pull(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, uint32_t var, enum ledger_pull kind,
+            uint32_t push)
+{
+    const struct var_state *v = &l->vars[var];
+    struct pull *p;
+
+    l->pulls = sim_grow(l->pulls, &l->pulls_room, l->pulls_len, sizeof *l->pulls);
+    p = &l->pulls[l->pulls_len];
+    *p = (struct pull){.task = task,
+                       .life = life,
+                       .clock = clock,
+                       .var = var,
+                       .kind = kind,
+                       .push = push,
+                       .started_us = l->sim->now_us,
+                       .versions = sim_alloc(v->blocks_len * sizeof *p->versions)};
+    for (uint32_t b = 0; b < v->blocks_len; b++)
+        p->versions[b] = v->blocks[b].version;
+    return (uint32_t)l->pulls_len++;
+}
+
+/* versions[b] holds what was committed when the pull began; now, what it got. */
+static void
+check_pulled_block(struct ledger *l, struct pull *p, uint32_t b, const float *values)
+{
+    const struct block_state *block = &l->vars[p->var].blocks[b];
+    uint64_t hash = ledger_hash(values, block->len), got;
+
+    if (!ledger_block_find(block, hash, &got)) {
+        sim_fail(l->sim,
+                 "w%u pulled a torn block: %s block %u is no version that was ever committed (first %g, last %g)",
+                 p->task, l->model->vars[p->var].name, b, (double)values[0], (double)values[block->len - 1]);
+        return;
+    }
+    if (got < p->versions[b])
+        sim_fail(l->sim,
+                 "w%u pulled %s block %u at version %" PRIu64 ", older than version %" PRIu64
+                 " that was committed when the pull began",
+                 p->task, l->model->vars[p->var].name, b, got, p->versions[b]);
+    p->versions[b] = got;
+}
+
+static void
+check_pushed_value(struct ledger *l, const struct pull *p)
+{
+    const struct push *push = &l->pushes[p->push];
+    char name[128];
+
+    for (uint32_t b = 0; b < l->vars[p->var].blocks_len; b++) {
+        const struct block_state *block = &l->vars[p->var].blocks[b];
+
+        if (ledger_block_tells(l, block, push->number) && ledger_block_version_of(block, push->number) > p->versions[b])
+            sim_fail(l->sim, "the value that came with %s is from before it (block %u)",
+                     ledger_push_name(l, p->push, name, sizeof name), b);
+    }
+}
+
+void
+ledger_pulled(struct ledger *l, uint32_t pull, const float *values, uint64_t lowest, uint64_t highest)
+{
+    struct pull *p = &l->pulls[pull];
+    const struct var_state *v = &l->vars[p->var];
+    uint64_t low = UINT64_MAX, high = 0;
+
+    for (uint32_t b = 0; b < v->blocks_len && !l->sim->failed; b++) {
+        check_pulled_block(l, p, b, values + v->blocks[b].first);
+        low = MIN(low, p->versions[b]);
+        high = MAX(high, p->versions[b]);
+    }
+    if (low != lowest || high != highest)
+        sim_fail(l->sim, "w%u pulled %s: versions %" PRIu64 " to %" PRIu64 ", and believes %" PRIu64 " to %" PRIu64,
+                 p->task, l->model->vars[p->var].name, low, high, lowest, highest);
+    p->done = true;
+    l->counts.pulls++;
+    if (p->kind == LEDGER_PUSHED)
+        check_pushed_value(l, p);
+}
+
+/* ---- Barriers ---- */
+
+void
+ledger_barrier(struct ledger *l, uint32_t task, uint32_t number)
+{
+    while (l->barriers_len <= number) {
+        l->barriers = sim_grow(l->barriers, &l->barriers_room, l->barriers_len, sizeof *l->barriers);
+        l->barriers[l->barriers_len++] = (struct barrier_state){0};
+    }
+    l->barriers[number].came[task] = true;
+}
+
+void
+ledger_barrier_passed(struct ledger *l, uint32_t task, uint32_t number)
+{
+    for (uint32_t other = 0; other < l->model->workers; other++)
+        if (!l->barriers[number].came[other] && !l->excused[other] && l->told_all)
+            sim_fail(l->sim, "w%u passed barrier %u before w%u came", task, number, other);
+}
+
+/* ---- At the end ---- */
+
+/* True when this pull must hold this push, once it is known that the push was counted. */
+static bool
+must_hold(const struct ledger *l, const struct pull *p, const struct push *push)
+{
+    if (l->model->mode == PS_SYNC)
+        return push->clock < p->clock;
+    /* SSP: a reader sees at least all updates of clocks before its own minus the bound (Ho et al., 2013), of workers
+     * that had joined. One that joins later starts at the slowest clock then. */
+    return l->model->mode == PS_SSP && push->clock + l->model->bound < p->clock &&
+           l->lives[push->life].joined_us <= p->started_us;
+}
+
+static bool
+must_not_hold(const struct ledger *l, const struct pull *p, const struct push *push)
+{
+    return l->model->mode == PS_SYNC && l->model->quorum == l->model->workers && !l->config.may_lapse &&
+           push->clock >= p->clock;
+}
+
+static void
+check_pull_against(struct ledger *l, const struct pull *p, const struct push *push, uint32_t push_id)
+{
+    char name[128];
+
+    for (uint32_t b = 0; b < l->vars[p->var].blocks_len; b++) {
+        uint64_t version = ledger_block_version_of(&l->vars[p->var].blocks[b], push->number);
+
+        if (version == 0)
+            continue;
+        if (version > p->versions[b] && must_hold(l, p, push))
+            sim_fail(l->sim,
+                     "w%u's pull at clock %" PRIu64 " (from %" PRIu64 " ms, block %u at version %" PRIu64
+                     ") lacks %s of version %" PRIu64,
+                     p->task, p->clock, p->started_us / SIM_MS, b, p->versions[b],
+                     ledger_push_name(l, push_id, name, sizeof name), version);
+        if (version <= p->versions[b] && must_not_hold(l, p, push))
+            sim_fail(l->sim,
+                     "w%u's pull at clock %" PRIu64 " (from %" PRIu64 " ms, block %u at version %" PRIu64
+                     ") holds %s of a later step",
+                     p->task, p->clock, p->started_us / SIM_MS, b, p->versions[b],
+                     ledger_push_name(l, push_id, name, sizeof name));
+    }
+}
+
+static void
+check_pull(struct ledger *l, const struct pull *p)
+{
+    const struct var_state *v = &l->vars[p->var];
+
+    if (!p->done || p->kind != LEDGER_PULL || l->model->mode == PS_ASYNC)
+        return;
+    for (size_t i = 0; i < v->pushes_len && !l->sim->failed; i++)
+        check_pull_against(l, p, &l->pushes[v->pushes[i]], v->pushes[i]);
+}
+
+void
+ledger_final(struct ledger *l)
+{
+    for (uint32_t i = 0; i < l->pushes_len && !l->sim->failed; i++)
+        check_outcome(l, i);
+    for (size_t i = 0; i < l->pulls_len && !l->sim->failed; i++)
+        check_pull(l, &l->pulls[i]);
+}
+
+void
+ledger_counts(const struct ledger *l, struct ledger_counts *out)
+{
+    *out = l->counts;
+    out->lives = l->lives_len;
+}

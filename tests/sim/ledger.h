@@ -1,0 +1,79 @@
+/* The ledger: what the cluster must hold, recomputed from what workers pushed and what they were told. It looks at the
+ * store after every commit, so it knows every state that anybody may have seen, and who was counted in it.
+ *
+ * It checks
+ *   - each commit: async and ssp: every digit is 0 or 1, none goes away, their number is the version (each push counted
+ *     once); sync: the bits are the mean, in worker order, of one gradient per worker, after one step of the optimizer;
+ *   - each answer: OK means counted in every block, CANCELLED and NONFINITE mean not counted;
+ *   - each pull: every block's bits are one committed version (untorn), not older than what was committed when the pull
+ *     began, and the version that the client believes;
+ *   - at the end: SSP's bound and sync's exactness, over all pairs of a pull and a push; outcomes once more;
+ *   - barriers: who passes has waited for all.
+ *
+ * Failures go to sim_fail(). */
+#ifndef TESTS_SIM_LEDGER_H
+#define TESTS_SIM_LEDGER_H
+
+#include "common/base.h"
+#include "common/ps_err.h"
+#include "model.h"
+#include "server/store.h"
+#include "sim.h"
+
+struct ledger;
+
+struct ledger_config {
+    bool may_lapse; /* the run has faults that may end a worker's lease */
+};
+
+struct ledger *ledger_new(struct sim *s, const struct model *m, const struct ledger_config *config);
+void ledger_free(struct ledger *l); /* accepts NULL */
+
+/* ---- What shards do ---- */
+
+/* A shard called this variable by this id. */
+void ledger_declared(struct ledger *l, uint32_t shard, uint32_t id, const char *name, struct store *store);
+
+/* After every commit, before anybody hears of it. */
+void ledger_commit(struct ledger *l, uint32_t shard, struct store *store);
+
+/* A shard said that this worker's lease lapsed, or may have said so and crashed. */
+void ledger_lapsed(struct ledger *l, uint32_t task);
+void ledger_crashed(struct ledger *l, uint32_t shard);
+
+/* ---- What workers do ---- */
+
+/* A new incarnation of a task is welcome everywhere: its number. */
+uint32_t ledger_join(struct ledger *l, uint32_t task);
+void ledger_finished(struct ledger *l, uint32_t task);
+
+/* A push begins: its id. broken: every block of its gradient is to hold a NaN. */
+uint32_t ledger_push(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, uint32_t var, bool broken);
+void ledger_push_gradient(struct ledger *l, uint32_t push, float *out);
+void ledger_push_done(struct ledger *l, uint32_t push, enum ps_err result);
+
+enum ledger_pull {
+    LEDGER_PULL,   /* waits for the mode's condition */
+    LEDGER_NOW,    /* does not */
+    LEDGER_PUSHED, /* the value that came with a push */
+};
+/* push: of LEDGER_PUSHED. */
+uint32_t ledger_pull(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, uint32_t var,
+                     enum ledger_pull kind, uint32_t push);
+/* It ended well with these values and, as the client says, versions from lowest to highest. */
+void ledger_pulled(struct ledger *l, uint32_t pull, const float *values, uint64_t lowest, uint64_t highest);
+
+void ledger_barrier(struct ledger *l, uint32_t task, uint32_t number);
+void ledger_barrier_passed(struct ledger *l, uint32_t task, uint32_t number);
+
+/* ---- At the end ---- */
+
+void ledger_final(struct ledger *l);
+
+struct ledger_counts {
+    uint64_t pushes, applied, unknown; /* pushes; blocks' updates; pushes whose outcome stayed unknown */
+    uint64_t pulls, lapses, lives;
+};
+void ledger_counts(const struct ledger *l, struct ledger_counts *out);
+
+#endif

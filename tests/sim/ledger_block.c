@@ -1,0 +1,445 @@
+/* Committed states: what changed with a commit, and whether it may have changed so.
+ *
+ * async and ssp: the digits of a block are read off its weights. Each that is new belongs to this commit; together they
+ * are as many as the version rose.
+ *
+ * sync: the new bits must come from the old ones by the optimizer, fed with the mean in worker order of one gradient of
+ * some workers, all pushed at one clock. Which workers is searched for: all of them first, then fewer. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/optimizer.h"
+#include "ledger_state.h"
+
+#define TRY_FIRST 16 /* elements that rule out most wrong sets */
+
+static float *
+floats(size_t n)
+{
+    float *f = aligned_alloc(LAYOUT_ALIGN, round_up(MAX(n, 1) * sizeof *f, LAYOUT_ALIGN));
+
+    ps_assert(f != NULL);
+    return f;
+}
+
+/* ---- Blocks ---- */
+
+void
+ledger_block_init(struct ledger *l, uint32_t var, uint32_t number)
+{
+    const struct model_var *v = &l->model->vars[var];
+    struct layout_block cut = layout_block(&v->layout, number);
+    struct block_state *b = &l->vars[var].blocks[number];
+
+    b->var = var;
+    b->number = number;
+    b->shard = model_shard(l->model, var, number);
+    b->first = cut.first;
+    b->len = cut.len;
+    b->stride = cut.stride;
+    b->slots = v->layout.slots;
+    if (model_counts(l->model))
+        return;
+    b->arrays = floats((1 + (size_t)b->slots) * b->stride);
+    b->next = floats((1 + (size_t)b->slots) * b->stride);
+}
+
+void
+ledger_block_finish(struct block_state *b)
+{
+    free(b->states);
+    free(b->version_of);
+    free(b->arrays);
+    free(b->next);
+}
+
+uint64_t
+ledger_hash(const float *values, uint32_t len)
+{
+    const uint8_t *bytes = (const uint8_t *)values;
+    uint64_t hash = 0x9e3779b97f4a7c15u;
+    uint32_t word;
+
+    for (uint32_t i = 0; i < len; i++) {
+        memcpy(&word, bytes + 4 * (size_t)i, 4);
+        hash = (hash ^ word) * 0x100000001b3u;
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+bool
+ledger_block_tells(const struct ledger *l, const struct block_state *b, uint64_t number)
+{
+    uint32_t element, digit;
+
+    return b->seen && (!model_counts(l->model) || model_digit(number, b->len, &element, &digit));
+}
+
+uint64_t
+ledger_block_version_of(const struct block_state *b, uint64_t number)
+{
+    return number < b->version_of_len ? b->version_of[number] : 0;
+}
+
+bool
+ledger_block_find(const struct block_state *b, uint64_t hash, uint64_t *version)
+{
+    for (size_t i = b->states_len; i > 0; i--) {
+        if (b->states[i - 1].hash != hash)
+            continue;
+        *version = b->states[i - 1].version;
+        return true;
+    }
+    return false;
+}
+
+static const char *
+block_name(const struct ledger *l, const struct block_state *b)
+{
+    static char name[64];
+
+    snprintf(name, sizeof name, "s%u %s block %u", b->shard, l->model->vars[b->var].name, b->number);
+    return name;
+}
+
+/* A push is counted from this version on. */
+static void
+count_push(struct ledger *l, struct block_state *b, uint64_t number, uint64_t version)
+{
+    const struct push *p = &l->pushes[l->vars[b->var].pushes[number]];
+
+    while (b->version_of_len <= number) {
+        b->version_of = sim_grow(b->version_of, &b->version_of_room, b->version_of_len, sizeof *b->version_of);
+        b->version_of[b->version_of_len++] = 0;
+    }
+    b->version_of[number] = version;
+    l->counts.applied++;
+    sim_trace(l->sim, "s%u > push w%u clock %" PRIu64 " %s/%u -> v%" PRIu64, b->shard, p->task, p->clock,
+              l->model->vars[b->var].name, b->number, version);
+}
+
+/* ---- async and ssp: counting ---- */
+
+/* How many of digit's pushes are in x; 0 or 1 if all is well. */
+static bool
+read_digit(struct ledger *l, struct block_state *b, uint64_t x, uint32_t element, uint32_t digit, uint64_t version,
+           uint64_t *count)
+{
+    uint64_t number = (uint64_t)(element / 2) * MODEL_DIGITS + digit, times = x >> (2 * digit) & 3;
+    char name[128];
+
+    if (times == 0 && ledger_block_version_of(b, number) == 0)
+        return true;
+    if (number >= l->vars[b->var].pushes_len) {
+        sim_fail(l->sim, "%s counts a push that nobody made (element %u is %" PRIu64 ")", block_name(l, b), element, x);
+        return false;
+    }
+    if (times != 1) {
+        sim_fail(l->sim, "%s version %" PRIu64 " counts %s %" PRIu64 " times", block_name(l, b), version,
+                 ledger_push_name(l, l->vars[b->var].pushes[number], name, sizeof name), times);
+        return false;
+    }
+    if (ledger_block_version_of(b, number) == 0)
+        count_push(l, b, number, version);
+    ++*count;
+    return true;
+}
+
+static bool
+read_element(struct ledger *l, struct block_state *b, uint32_t element, float weight, uint64_t version, uint64_t *count)
+{
+    const struct ps_var_spec *spec = &l->model->vars[b->var].spec;
+    double sum = (spec->init.a - (double)weight) / spec->optimizer.learning_rate;
+    uint64_t x = (uint64_t)sum;
+
+    if (sum < 0 || (double)x != sum || x >> (2 * MODEL_DIGITS) != 0) {
+        sim_fail(l->sim, "%s element %u is %g: no sum of gradients", block_name(l, b), element, (double)weight);
+        return false;
+    }
+    if (element % 2 == 0) {
+        if (x == version)
+            return true;
+        sim_fail(l->sim, "%s version %" PRIu64 ": element %u counts %" PRIu64 " pushes", block_name(l, b), version,
+                 element, x);
+        return false;
+    }
+    for (uint32_t digit = 0; digit < MODEL_DIGITS; digit++)
+        if (!read_digit(l, b, x, element, digit, version, count))
+            return false;
+    return true;
+}
+
+static bool
+check_counts(struct ledger *l, struct block_state *b, const float *weights, uint64_t version)
+{
+    uint64_t count = 0, pushes = l->vars[b->var].pushes_len;
+    uint32_t element, digit;
+
+    for (uint32_t i = 0; i < b->len; i++)
+        if (!read_element(l, b, i, weights[i], version, &count))
+            return false;
+    if (count == version || (pushes > 0 && !model_digit(pushes - 1, b->len, &element, &digit)))
+        return true;
+    sim_fail(l->sim, "%s version %" PRIu64 " counts %" PRIu64 " pushes", block_name(l, b), version, count);
+    return false;
+}
+
+/* ---- sync: the mean of one step ---- */
+
+/* A search for the set of pushes of one clock that made the new bits. */
+struct search {
+    struct ledger *l;
+    struct block_state *b;
+    const float *target; /* [1 + slots][stride] */
+    uint64_t version, clock;
+    uint64_t chosen[MODEL_WORKERS_MAX]; /* numbers of pushes in worker order */
+    uint32_t chosen_len, wanted;
+};
+
+static void
+mean_sum(const struct search *x, uint32_t n, float *sum)
+{
+    float *gradient = floats(x->b->len);
+
+    for (uint32_t k = 0; k < x->chosen_len; k++) {
+        model_gradient_block(x->l->model, x->b->var, x->chosen[k], x->b->number, gradient);
+        for (uint32_t i = 0; i < n; i++)
+            sum[i] = k == 0 ? gradient[i] : sum[i] + gradient[i];
+    }
+    free(gradient);
+}
+
+static void
+arrays_of(const struct block_state *b, float *base, struct optimizer_arrays *out)
+{
+    *out = (struct optimizer_arrays){.weights = base};
+    for (uint32_t i = 0; i < b->slots; i++)
+        out->slot[i] = base + (size_t)(1 + i) * b->stride;
+}
+
+static bool
+same_arrays(const struct block_state *b, const float *x, const float *y, uint32_t n)
+{
+    for (uint32_t i = 0; i <= b->slots; i++)
+        if (memcmp(x + (size_t)i * b->stride, y + (size_t)i * b->stride, n * sizeof *x) != 0)
+            return false;
+    return true;
+}
+
+/* One step of the optimizer over the first n elements, in b->next. */
+static bool
+step_gives(const struct search *x, uint32_t n)
+{
+    const struct ps_optimizer *o = &x->l->model->vars[x->b->var].spec.optimizer;
+    const struct optimizer opt = {
+        (enum optimizer_kind)o->kind, o->learning_rate, o->momentum, o->beta1, o->beta2, o->epsilon,
+        o->initial_accumulator};
+    struct optimizer_arrays from, to;
+    float *sum = floats(x->b->len);
+
+    mean_sum(x, n, sum);
+    arrays_of(x->b, x->b->arrays, &from);
+    arrays_of(x->b, x->b->next, &to);
+    (void)optimizer_apply(&opt, x->version, 1.0f / (float)x->chosen_len, n, sum, &from, &to, false);
+    free(sum);
+    return same_arrays(x->b, x->b->next, x->target, n);
+}
+
+static bool
+set_fits(const struct search *x)
+{
+    return step_gives(x, MIN(x->b->len, TRY_FIRST)) && (x->b->len <= TRY_FIRST || step_gives(x, x->b->len));
+}
+
+static bool
+candidate(const struct search *x, uint64_t number, uint32_t task)
+{
+    const struct push *p = &x->l->pushes[x->l->vars[x->b->var].pushes[number]];
+
+    return p->task == task && p->clock == x->clock && !p->broken && p->outcome != PUSH_NOT_COUNTED;
+}
+
+/* Choose for this task and those after it: sets of `wanted` pushes. */
+static bool
+search_tasks(struct search *x, uint32_t task)
+{
+    uint32_t left = x->l->model->workers - task;
+
+    if (x->chosen_len == x->wanted)
+        return set_fits(x);
+    if (left < x->wanted - x->chosen_len)
+        return false;
+    for (uint64_t n = 0; n < x->l->vars[x->b->var].pushes_len; n++) {
+        if (!candidate(x, n, task))
+            continue;
+        x->chosen[x->chosen_len++] = n;
+        if (search_tasks(x, task + 1))
+            return true;
+        x->chosen_len--;
+    }
+    return search_tasks(x, task + 1);
+}
+
+static bool
+search_sets(struct search *x)
+{
+    for (x->wanted = x->l->model->workers; x->wanted >= 1; x->wanted--) {
+        x->chosen_len = 0;
+        if (search_tasks(x, 0))
+            return true;
+    }
+    return false;
+}
+
+static bool
+search_clocks(struct search *x, uint64_t low, uint64_t high)
+{
+    for (x->clock = high; x->clock + 1 > low; x->clock--) {
+        if (search_sets(x))
+            return true;
+        if (x->clock == 0)
+            break;
+    }
+    return false;
+}
+
+static bool
+enough_gradients(struct ledger *l, const struct search *x)
+{
+    if (l->config.may_lapse || x->chosen_len == l->model->quorum || !ledger_all_joined(l))
+        return true; /* who never joined is not waited for by k of n */
+    sim_fail(l->sim, "%s version %" PRIu64 " is the mean of %u gradients, not of %u", block_name(l, x->b), x->version,
+             x->chosen_len, l->model->quorum);
+    return false;
+}
+
+static bool
+check_step(struct ledger *l, struct block_state *b, const float *arrays, uint64_t version, uint64_t clock)
+{
+    struct search x = {.l = l, .b = b, .target = arrays, .version = version};
+
+    if (version != b->version + 1 || clock <= b->clock) {
+        sim_fail(l->sim,
+                 "%s went from version %" PRIu64 " clock %" PRIu64 " to version %" PRIu64 " clock %" PRIu64
+                 " in one commit",
+                 block_name(l, b), b->version, b->clock, version, clock);
+        return false;
+    }
+    if (!search_clocks(&x, b->clock, clock - 1)) {
+        sim_fail(l->sim, "%s version %" PRIu64 " clock %" PRIu64 " is the mean of no set of gradients",
+                 block_name(l, b), version, clock);
+        return false;
+    }
+    for (uint32_t i = 0; i < x.chosen_len; i++)
+        count_push(l, b, x.chosen[i], version);
+    return enough_gradients(l, &x);
+}
+
+/* ---- States ---- */
+
+static void
+remember_state(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head)
+{
+    b->states = sim_grow(b->states, &b->states_room, b->states_len, sizeof *b->states);
+    b->states[b->states_len++] = (struct state){head->version, ledger_hash(arrays, b->len)};
+    b->version = head->version;
+    b->clock = head->clock;
+    if (model_counts(l->model))
+        return;
+    for (uint32_t i = 0; i <= b->slots; i++)
+        memcpy(b->arrays + (size_t)i * b->stride, arrays + (size_t)i * b->stride, b->len * sizeof *arrays);
+}
+
+static void
+first_state(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head)
+{
+    float *expected = floats(b->len);
+
+    model_first_values(l->model, b->var, b->number, expected);
+    if (head->version != 0 || memcmp(expected, arrays, b->len * sizeof *arrays) != 0)
+        sim_fail(l->sim, "%s begins at version %" PRIu64 " with values that are not its first", block_name(l, b),
+                 head->version);
+    free(expected);
+    b->seen = true;
+    remember_state(l, b, arrays, head);
+}
+
+static void
+next_state(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head)
+{
+    if (head->version < b->version || head->clock < b->clock) {
+        sim_fail(l->sim, "%s went back from version %" PRIu64 " to %" PRIu64, block_name(l, b), b->version,
+                 head->version);
+        return;
+    }
+    if (head->version == b->version) {
+        if (ledger_hash(arrays, b->len) != b->states[b->states_len - 1].hash)
+            sim_fail(l->sim, "%s changed and kept version %" PRIu64, block_name(l, b), b->version);
+        b->clock = head->clock;
+        return;
+    }
+    if (model_counts(l->model) ? check_counts(l, b, arrays, head->version)
+                               : check_step(l, b, arrays, head->version, head->clock))
+        remember_state(l, b, arrays, head);
+}
+
+struct visit {
+    struct ledger *l;
+    uint32_t shard;
+    bool all; /* also what seems not to have changed */
+};
+
+static bool
+visit_block(void *arg, const struct store_key *key, struct span value)
+{
+    struct visit *v = arg;
+    struct ledger *l = v->l;
+    const struct block_head *head = value.data;
+    const float *arrays = (const float *)(head + 1);
+    const struct id_table *ids = &l->ids[v->shard];
+    struct block_state *b;
+
+    if (key->var >= ids->len || ids->var[key->var] == 0)
+        return true; /* nobody was told its id, so nobody pushed to it */
+    b = &l->vars[ids->var[key->var] - 1].blocks[key->block];
+    if (b->shard != v->shard || head->len != b->len || head->var != key->var || head->block != key->block)
+        sim_fail(l->sim, "s%u holds a block that is not its own: variable %u block %u of %u", v->shard, key->var,
+                 key->block, head->len);
+    else if (!b->seen)
+        first_state(l, b, arrays, head);
+    else if (v->all || head->version != b->version || head->clock != b->clock)
+        next_state(l, b, arrays, head);
+    return !l->sim->failed;
+}
+
+void
+ledger_commit(struct ledger *l, uint32_t shard, struct store *store)
+{
+    struct visit v = {l, shard, false};
+    enum ps_err err = store->ops->each_block(store, visit_block, &v);
+
+    ps_assert(err == PS_OK);
+}
+
+void
+ledger_declared(struct ledger *l, uint32_t shard, uint32_t id, const char *name, struct store *store)
+{
+    struct id_table *t = &l->ids[shard];
+    uint32_t var = 0;
+
+    while (var < l->model->vars_len && strcmp(l->model->vars[var].name, name) != 0)
+        var++;
+    ps_assert(var < l->model->vars_len);
+    while (t->len <= id) {
+        t->var = sim_grow(t->var, &t->room, t->len, sizeof *t->var);
+        t->var[t->len++] = 0;
+    }
+    if (t->var[id] == var + 1)
+        return;
+    if (t->var[id] != 0)
+        sim_fail(l->sim, "s%u calls two variables by the id %u", shard, id);
+    t->var[id] = var + 1;
+    ledger_commit(l, shard, store);
+}

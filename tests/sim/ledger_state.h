@@ -1,0 +1,106 @@
+/* The ledger's own structs, shared by its two files. */
+#ifndef TESTS_SIM_LEDGER_STATE_H
+#define TESTS_SIM_LEDGER_STATE_H
+
+#include <stdio.h>
+
+#include "ledger.h"
+
+enum push_outcome { PUSH_OPEN, PUSH_COUNTED, PUSH_NOT_COUNTED, PUSH_UNKNOWN };
+
+struct push {
+    uint32_t task, life, var;
+    uint64_t clock;
+    uint64_t number; /* among the pushes to its variable */
+    uint64_t started_us;
+    bool broken;
+    enum push_outcome outcome;
+    enum ps_err result;
+};
+
+struct pull {
+    uint32_t task, life, var, push;
+    uint64_t clock, started_us;
+    enum ledger_pull kind;
+    bool done;
+    uint64_t *versions; /* by block: committed when it began; once done, what it got */
+};
+
+struct life {
+    uint32_t task;
+    uint64_t joined_us;
+};
+
+struct barrier_state {
+    bool came[MODEL_WORKERS_MAX];
+};
+
+/* One committed state of a block. */
+struct state {
+    uint64_t version, hash;
+};
+
+struct block_state {
+    uint32_t var, number, shard;
+    uint64_t first; /* element of the variable */
+    uint32_t len, stride, slots;
+    bool seen;
+    uint64_t version, clock; /* of the newest state */
+    struct state *states;    /* in rising order of version */
+    size_t states_len, states_room;
+    uint64_t *version_of; /* by push number: the version that counts it, or 0 */
+    size_t version_of_len, version_of_room;
+    float *arrays; /* sync: weights and slots of the newest state, [1 + slots][stride] */
+    float *next;   /* the same, for trying out */
+};
+
+struct var_state {
+    uint32_t blocks_len;
+    struct block_state *blocks;
+    uint32_t *pushes; /* ids by number */
+    size_t pushes_len, pushes_room;
+};
+
+/* A shard's variable ids: var + 1, or 0. */
+struct id_table {
+    uint32_t *var;
+    size_t len, room;
+};
+
+struct ledger {
+    struct sim *sim;
+    const struct model *model;
+    struct ledger_config config;
+    struct var_state vars[MODEL_VARS_MAX];
+    struct id_table ids[MODEL_SHARDS_MAX];
+    struct push *pushes;
+    size_t pushes_len, pushes_room;
+    struct pull *pulls;
+    size_t pulls_len, pulls_room;
+    struct life *lives;
+    size_t lives_len, lives_room;
+    struct barrier_state *barriers;
+    size_t barriers_len, barriers_room;
+    bool excused[MODEL_WORKERS_MAX]; /* lapsed or finished at some time: barriers need not wait for it */
+    bool told_all;                   /* no shard crashed that may have known of another lapse */
+    struct ledger_counts counts;
+};
+
+void ledger_block_init(struct ledger *l, uint32_t var, uint32_t number);
+void ledger_block_finish(struct block_state *b);
+
+/* Whether the block can tell if it counted the push; its version that did, or 0. */
+bool ledger_block_tells(const struct ledger *l, const struct block_state *b, uint64_t number);
+uint64_t ledger_block_version_of(const struct block_state *b, uint64_t number);
+
+/* The version of a committed state with this hash. */
+bool ledger_block_find(const struct block_state *b, uint64_t hash, uint64_t *version);
+uint64_t ledger_hash(const float *values, uint32_t len);
+
+/* Whether every task has had an incarnation, or must have (n of n). */
+bool ledger_all_joined(const struct ledger *l);
+
+/* "push 7 (w1 life 2, clock 3, v0 number 5)" */
+const char *ledger_push_name(const struct ledger *l, uint32_t push, char *out, size_t size);
+
+#endif

@@ -1,0 +1,159 @@
+/* sim: run the simulator for one seed or many.
+ *
+ *     sim --runs 1000 --mode mixed --faults all          find a seed that fails
+ *     sim --seed 77 --mode ssp --faults cuts --trace     look at one run
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "run.h"
+
+static const char *const mode_names[] = {"async", "ssp", "sync", "mixed", NULL};
+static const char *const fault_names[] = {"none", "delays", "cuts", "crashes", "all", NULL};
+
+/* What reproduces the run that is under way, for when an assertion ends the process. */
+static char again[256];
+
+static const char usage[] = "usage: sim [options]\n"
+                            "  --seed N       the first seed (1)\n"
+                            "  --runs N       how many seeds, from the first on (1)\n"
+                            "  --mode M       async, ssp, sync, or mixed: drawn by the seed (mixed)\n"
+                            "  --faults F     none, delays, cuts, crashes, all (all)\n"
+                            "  --shards N     shards (drawn: 1 to 3)\n"
+                            "  --workers N    workers (drawn: 1 to 4)\n"
+                            "  --steps N      clocks to train for (drawn: 3 to 24)\n"
+                            "  --trace        print every line of the run; PS_TRACE=1 does the same\n";
+
+static void
+aborted(int signal_number)
+{
+    ssize_t n = write(STDERR_FILENO, again, strlen(again));
+
+    (void)n;
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+static int
+index_of(const char *const *names, const char *name)
+{
+    for (int i = 0; names[i] != NULL; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    fprintf(stderr, "sim: '%s' is not known\n%s", name, usage);
+    exit(2);
+}
+
+static uint64_t
+number(const char *text, uint64_t max)
+{
+    char *end;
+    uint64_t n = strtoull(text, &end, 0);
+
+    if (end != text && *end == 0 && n <= max)
+        return n;
+    fprintf(stderr, "sim: '%s' is no number up to %" PRIu64 "\n", text, max);
+    exit(2);
+}
+
+static void
+parse(int argc, char **argv, struct run_options *o, uint64_t *runs)
+{
+    static const struct option options[] = {
+        {"seed", 1, NULL, 's'},   {"runs", 1, NULL, 'r'},
+        {"mode", 1, NULL, 'm'},   {"faults", 1, NULL, 'f'},
+        {"shards", 1, NULL, 'S'}, {"workers", 1, NULL, 'W'},
+        {"steps", 1, NULL, 'n'},  {"trace", 0, NULL, 't'},
+        {"help", 0, NULL, 'h'},   {0},
+    };
+    int c;
+
+    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (c == 's')
+            o->seed = number(optarg, UINT64_MAX);
+        else if (c == 'r')
+            *runs = number(optarg, UINT64_MAX);
+        else if (c == 'm')
+            o->mode = (enum run_mode)index_of(mode_names, optarg);
+        else if (c == 'f')
+            o->faults = (enum sim_faults)index_of(fault_names, optarg);
+        else if (c == 'S')
+            o->shards = (uint32_t)number(optarg, MODEL_SHARDS_MAX);
+        else if (c == 'W')
+            o->workers = (uint32_t)number(optarg, MODEL_WORKERS_MAX);
+        else if (c == 'n')
+            o->steps = (uint32_t)number(optarg, 200);
+        else if (c == 't')
+            o->trace = true;
+        else {
+            fputs(usage, c == 'h' ? stdout : stderr);
+            exit(c == 'h' ? 0 : 2);
+        }
+    }
+}
+
+static void
+say_again(const char *program, const struct run_options *o)
+{
+    int n = snprintf(again, sizeof again, "  %s --seed %" PRIu64 " --mode %s --faults %s", program, o->seed,
+                     mode_names[o->mode], fault_names[o->faults]);
+
+    if (o->shards != 0)
+        n += snprintf(again + n, sizeof again - (size_t)n, " --shards %u", o->shards);
+    if (o->workers != 0)
+        n += snprintf(again + n, sizeof again - (size_t)n, " --workers %u", o->workers);
+    if (o->steps != 0)
+        n += snprintf(again + n, sizeof again - (size_t)n, " --steps %u", o->steps);
+    snprintf(again + n, sizeof again - (size_t)n, " --trace\n");
+}
+
+struct totals {
+    uint64_t passed, failed, pushes, applied, unknown, pulls, kills, crashes, rejoins, virtual_ms;
+};
+
+static void
+add(struct totals *t, const struct run_report *r)
+{
+    t->passed += !r->failed;
+    t->failed += r->failed;
+    t->pushes += r->ledger.pushes;
+    t->applied += r->ledger.applied;
+    t->unknown += r->ledger.unknown;
+    t->pulls += r->ledger.pulls;
+    t->kills += r->kills;
+    t->crashes += r->crashes;
+    t->rejoins += r->rejoins;
+    t->virtual_ms += r->virtual_ms;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct run_options o = {.seed = 1, .mode = RUN_MIXED, .faults = FAULTS_ALL};
+    struct totals t = {0};
+    uint64_t runs = 1;
+
+    o.trace = getenv("PS_TRACE") != NULL;
+    parse(argc, argv, &o, &runs);
+    signal(SIGABRT, aborted);
+    for (uint64_t i = 0; i < runs; i++, o.seed++) {
+        struct run_report r;
+
+        say_again(argv[0], &o);
+        run_one(&o, &r);
+        add(&t, &r);
+        if (r.failed)
+            printf("seed %" PRIu64 " failed %s\n%s", o.seed, r.failure, again);
+        fflush(stdout);
+    }
+    printf("%" PRIu64 " pushes (%" PRIu64 " block updates, %" PRIu64 " of unknown outcome), %" PRIu64 " pulls, %" PRIu64
+           " shards killed, %" PRIu64 " workers crashed, %" PRIu64 " rejoined, %" PRIu64 " virtual seconds\n",
+           t.pushes, t.applied, t.unknown, t.pulls, t.kills, t.crashes, t.rejoins, t.virtual_ms / 1000);
+    printf("%" PRIu64 " passed, %" PRIu64 " failed\n", t.passed, t.failed);
+    return t.failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,188 @@
+/* The simulated job: drawn once per run. */
+#include "model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/initializer.h"
+#include "common/optimizer.h"
+#include "common/placement.h"
+
+bool
+model_counts(const struct model *m)
+{
+    return m->mode != PS_SYNC;
+}
+
+/* ---- Drawing ---- */
+
+static void
+draw_shape(struct sim *s, struct ps_var_spec *spec)
+{
+    uint64_t kind = sim_below(s, 100);
+
+    if (kind < 8) {
+        spec->rank = 0;
+    } else if (kind < 50) {
+        spec->rank = 1;
+        spec->dims[0] = sim_between(s, 1, 1200);
+    } else if (kind < 90) {
+        spec->rank = 2;
+        spec->dims[0] = sim_between(s, 1, 64);
+        spec->dims[1] = sim_between(s, 1, 64);
+    } else if (kind < 99) {
+        spec->rank = 3; /* some blocks of 17 pages */
+        spec->dims[0] = sim_between(s, 1, 8);
+        spec->dims[1] = sim_between(s, 1, 64);
+        spec->dims[2] = sim_between(s, 32, 64);
+    } else {
+        spec->rank = 1; /* a block of 257 pages */
+        spec->dims[0] = sim_between(s, 262144, 264000);
+    }
+}
+
+static void
+draw_init(const struct model *m, struct sim *s, struct ps_init *init)
+{
+    init->seed = sim_rand(s);
+    if (model_counts(m)) {
+        init->kind = sim_chance(s, 500) ? PS_INIT_ZEROS : PS_INIT_CONSTANT;
+        init->a = init->kind == PS_INIT_CONSTANT ? (double)sim_below(s, 64) : 0;
+        return;
+    }
+    init->kind = (enum ps_init_kind)sim_below(s, INIT_KIND_MAX);
+    init->a = init->kind == PS_INIT_UNIFORM ? -1 : 0.5;
+    init->b = 1;
+}
+
+static void
+draw_optimizer(const struct model *m, struct sim *s, struct ps_optimizer *o)
+{
+    static const char *const names[] = {"sgd", "momentum", "nesterov", "adagrad", "adam"};
+    struct optimizer drawn;
+    enum ps_err err = optimizer_by_name(model_counts(m) ? "sgd" : names[sim_below(s, 5)], &drawn, NULL);
+
+    ps_assert(err == PS_OK);
+    *o = (struct ps_optimizer){(enum ps_optimizer_kind)drawn.kind,
+                               drawn.learning_rate,
+                               drawn.momentum,
+                               drawn.beta1,
+                               drawn.beta2,
+                               drawn.epsilon,
+                               drawn.initial_accumulator};
+    if (model_counts(m))
+        o->learning_rate = 1.0 / (double)(1u << sim_below(s, 4));
+}
+
+static void
+draw_var(struct model *m, struct sim *s, uint32_t i)
+{
+    struct model_var *v = &m->vars[i];
+    const struct optimizer_row *row;
+
+    snprintf(v->name, sizeof v->name, "v%u", i);
+    v->spec.name = v->name;
+    draw_shape(s, &v->spec);
+    draw_init(m, s, &v->spec.init);
+    draw_optimizer(m, s, &v->spec.optimizer);
+    v->elements = 1;
+    for (uint32_t d = 0; d < v->spec.rank; d++)
+        v->elements *= v->spec.dims[d];
+    row = optimizer_row((int)v->spec.optimizer.kind);
+    ps_assert(row != NULL);
+    layout_init(&v->layout, v->elements, row->slots);
+    v->start = placement_start(m->job, v->name, m->shards);
+}
+
+void
+model_draw(struct model *m, struct sim *s)
+{
+    m->cluster = "sim";
+    m->job = "train";
+    m->seed = sim_rand(s);
+    m->bound = m->mode == PS_SSP ? (uint32_t)sim_below(s, 4) : 0;
+    m->quorum = m->workers;
+    if (m->mode == PS_SYNC && m->workers > 1 && sim_chance(s, 300))
+        m->quorum = (uint32_t)sim_between(s, 1, m->workers - 1);
+    if (m->mode == PS_ASYNC && sim_chance(s, 200)) {
+        m->age = PS_AGE_CUTOFF;
+        m->age_parameter = (double)sim_below(s, 4);
+    }
+    m->vars_len = (uint32_t)sim_between(s, 1, MODEL_VARS_MAX);
+    for (uint32_t i = 0; i < m->vars_len; i++)
+        draw_var(m, s, i);
+}
+
+/* ---- Gradients ---- */
+
+bool
+model_digit(uint64_t number, uint32_t len, uint32_t *element, uint32_t *digit)
+{
+    *element = (uint32_t)(number / MODEL_DIGITS) * 2 + 1;
+    *digit = (uint32_t)(number % MODEL_DIGITS);
+    return *element < len;
+}
+
+static void
+counting_gradient(uint64_t number, uint32_t len, float *out)
+{
+    uint32_t element, digit;
+
+    for (uint32_t i = 0; i < len; i++)
+        out[i] = i % 2 == 0 ? 1.0f : 0.0f;
+    if (model_digit(number, len, &element, &digit))
+        out[element] = (float)(1u << (2 * digit));
+}
+
+/* In [-1, 1), by Philox: any element of any push without the others. */
+static void
+random_gradient(const struct model *m, uint32_t var, uint64_t number, uint64_t first, uint32_t len, float *out)
+{
+    const uint32_t key[2] = {(uint32_t)m->seed, (uint32_t)(m->seed >> 32) ^ var};
+    uint32_t words[4];
+
+    for (uint32_t i = 0; i < len; i++) {
+        uint64_t element = first + i;
+        const uint32_t counter[4] = {(uint32_t)(element / 4), (uint32_t)(element / 4 >> 32), (uint32_t)number, 1};
+
+        if (i == 0 || element % 4 == 0)
+            philox4x32(counter, key, words);
+        out[i] = (float)(int32_t)words[element % 4] * 0x1p-31f;
+    }
+}
+
+void
+model_gradient_block(const struct model *m, uint32_t var, uint64_t number, uint32_t block, float *out)
+{
+    struct layout_block cut = layout_block(&m->vars[var].layout, block);
+
+    if (model_counts(m))
+        counting_gradient(number, cut.len, out);
+    else
+        random_gradient(m, var, number, cut.first, cut.len, out);
+}
+
+void
+model_gradient(const struct model *m, uint32_t var, uint64_t number, float *out)
+{
+    const struct model_var *v = &m->vars[var];
+
+    for (uint64_t b = 0; b < v->layout.blocks; b++)
+        model_gradient_block(m, var, number, (uint32_t)b, out + layout_block(&v->layout, b).first);
+}
+
+uint32_t
+model_shard(const struct model *m, uint32_t var, uint64_t block)
+{
+    return placement_shard(m->vars[var].start, block, m->shards);
+}
+
+void
+model_first_values(const struct model *m, uint32_t var, uint32_t block, float *out)
+{
+    const struct ps_var_spec *spec = &m->vars[var].spec;
+    struct layout_block cut = layout_block(&m->vars[var].layout, block);
+    struct initializer init = {(enum initializer_kind)spec->init.kind, spec->init.a, spec->init.b, spec->init.seed};
+
+    initializer_fill(&init, spec->dims, spec->rank, cut.first, cut.len, out);
+}

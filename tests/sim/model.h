@@ -1,0 +1,66 @@
+/* What the simulated job trains: its mode, its variables, and gradients from which the ledger can read off afterwards
+ * who was counted.
+ *
+ * In async and ssp the optimizer is SGD with a rate that is a power of two, and gradients are small integers, so that
+ * sums are exact in float32 and do not depend on the order. Within a block,
+ *
+ *     element 0, 2, 4 ...   every gradient is 1: each holds the number of updates, so a torn block disagrees with
+ * itself element 1, 3, 5 ...   the nth push to the variable adds 4^(n mod 11) to element 2 (n / 11) + 1 and 0 to the
+ *                           others: a digit of its own, which afterwards is 0 or 1, or 2 when it was applied twice
+ *
+ * In sync gradients are arbitrary floats by (seed, push, element), any optimizer is drawn, and the ledger finds the one
+ * set of gradients whose mean in worker order gives the block's bits. */
+#ifndef TESTS_SIM_MODEL_H
+#define TESTS_SIM_MODEL_H
+
+#include "client/psclient.h"
+#include "common/base.h"
+#include "common/layout.h"
+#include "sim.h"
+
+#define MODEL_VARS_MAX    4
+#define MODEL_WORKERS_MAX 16
+#define MODEL_SHARDS_MAX  16
+#define MODEL_DIGITS      11 /* in one element: sums stay below 2^24 */
+
+struct model_var {
+    char name[24];
+    struct ps_var_spec spec;
+    struct layout layout;
+    uint64_t elements;
+    uint32_t start; /* of its placement */
+};
+
+struct model {
+    const char *cluster, *job;
+    enum ps_mode mode;
+    uint32_t shards, workers, steps;
+    uint32_t bound, quorum;
+    enum ps_lapse lapse;
+    enum ps_age age;
+    double age_parameter;
+    uint64_t seed; /* of the gradients */
+    uint32_t vars_len;
+    struct model_var vars[MODEL_VARS_MAX];
+};
+
+/* Draw the rest; mode, shards, workers and steps are set. */
+void model_draw(struct model *m, struct sim *s);
+
+/* Whether pushes leave digits (all modes but sync). */
+bool model_counts(const struct model *m);
+
+/* The gradient of the number-th push to a variable, all elements. out: [var->elements] f32. */
+void model_gradient(const struct model *m, uint32_t var, uint64_t number, float *out);
+/* One block of it. out: [block's len] f32. */
+void model_gradient_block(const struct model *m, uint32_t var, uint64_t number, uint32_t block, float *out);
+
+/* Where the digit of a push lies in a block of this length. False: the block is too short to hold it. */
+bool model_digit(uint64_t number, uint32_t len, uint32_t *element, uint32_t *digit);
+
+uint32_t model_shard(const struct model *m, uint32_t var, uint64_t block);
+
+/* First values of one block. out: [block's len] f32. */
+void model_first_values(const struct model *m, uint32_t var, uint32_t block, float *out);
+
+#endif

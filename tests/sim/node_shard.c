@@ -1,0 +1,669 @@
+/* The shard's driver.
+ *
+ * The happy path: listener_accept() gives the core a connection; conn_bytes() feeds its frame reader and gives whole
+ * frames to take(); the turn's timer ends the turn: commit, let the ledger look, hand the actions out.
+ *
+ * A kill may strike inside any of these: node_die() closes the ends and frees the core at once, and whoever is in the
+ * middle of something sees n->core == NULL, or another life, and returns. Connection structs stay until net says that
+ * they are gone. */
+#include "node_shard.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/wire.h"
+
+#define STEP_TRIES 64 /* turns that one event may fill */
+
+struct shard_conn {
+    struct node_shard *node;
+    struct shard_conn *prev, *next; /* while the core may know it */
+    uint64_t id;
+    struct net_end *end;
+    struct frame_reader reader;
+    char peer[32];
+    bool ended; /* no more frames */
+    bool told;  /* the core knows that it is gone, or is itself gone */
+};
+
+/* An outgoing frame of either kind. */
+struct shard_out {
+    struct net_out out;
+    struct node_shard *node;
+    uint8_t *bytes;
+    struct shard_data *data;
+    struct store_snapshot *snap;
+};
+
+static void end_turn(struct node_shard *n);
+static void plan(struct node_shard *n);
+
+static uint64_t
+node_ms(const struct node_shard *n)
+{
+    return n->sim->now_us / SIM_MS + n->clock_offset_ms;
+}
+
+/* ---- Sending ---- */
+
+static enum ps_err
+out_prepare(struct net_out *out)
+{
+    struct shard_out *o = CONTAINER_OF(out, struct shard_out, out);
+    struct store *store = o->node->store;
+    struct shard_reply reply;
+    enum ps_err err;
+
+    if ((err = store->ops->snapshot_ref(store, &o->snap)) != PS_OK)
+        return err;
+    if ((err = shard_data_open(o->node->core, o->data, o->snap, &reply)) != PS_OK) {
+        sim_fail(o->node->sim, "s%u cannot open an answer: %s", o->node->index, ps_err_name(err));
+        return err;
+    }
+    out->head = reply.head;
+    out->head_len = reply.head_len;
+    out->parts = reply.parts;
+    out->parts_len = reply.parts_len;
+    return PS_OK;
+}
+
+static void
+out_release(struct net_out *out)
+{
+    struct shard_out *o = CONTAINER_OF(out, struct shard_out, out);
+
+    if (o->snap != NULL)
+        o->node->store->ops->snapshot_unref(o->node->store, o->snap);
+    o->snap = NULL;
+}
+
+static void
+out_done(struct net_out *out, enum ps_err result)
+{
+    struct shard_out *o = CONTAINER_OF(out, struct shard_out, out);
+
+    (void)result;
+    out_release(out);
+    shard_data_free(o->data);
+    free(o->bytes);
+    free(o);
+}
+
+/* ---- What goes by: the ledger learns variable ids from frames and lapses from the log ---- */
+
+static void
+see_declare(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
+{
+    struct asked *a;
+
+    n->asked = sim_grow(n->asked, &n->asked_room, n->asked_len, sizeof *n->asked);
+    a = &n->asked[n->asked_len++];
+    *a = (struct asked){.conn = conn, .request = msg->request};
+    snprintf(a->name, sizeof a->name, "%s", msg->u.declare->name);
+}
+
+static void
+see_declared(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
+{
+    for (size_t i = 0; i < n->asked_len; i++) {
+        if (n->asked[i].conn != conn || n->asked[i].request != msg->request)
+            continue;
+        ledger_declared(n->ledger, n->index, msg->u.declared->var, n->asked[i].name, n->store);
+        n->asked[i] = n->asked[--n->asked_len];
+        return;
+    }
+    sim_fail(n->sim, "s%u answered a declare that nobody asked for", n->index);
+}
+
+static bool
+look(struct node_shard *n, const struct frame_head *head, const void *meta, struct wire_msg *msg)
+{
+    struct ps_error e;
+
+    arena_reset(&n->arena);
+    if (wire_decode(head, meta, &n->arena, msg, &e) == PS_OK)
+        return true;
+    sim_fail(n->sim, "s%u: a %s does not decode: %s", n->index, wire_type_name((enum msg_type)head->type), e.text);
+    return false;
+}
+
+static void
+see_in(struct node_shard *n, uint64_t conn, const struct frame_head *head, const void *meta)
+{
+    struct wire_msg msg;
+
+    if (head->type == MSG_DECLARE && look(n, head, meta, &msg))
+        see_declare(n, conn, &msg);
+}
+
+static void
+see_out(struct node_shard *n, uint64_t conn, const uint8_t *bytes)
+{
+    struct frame_head head;
+    struct wire_msg msg;
+    struct ps_error e;
+
+    if (frame_head_decode(bytes, &head, &e) != PS_OK) {
+        sim_fail(n->sim, "s%u sent no frame: %s", n->index, e.text);
+        return;
+    }
+    if (!look(n, &head, bytes + FRAME_HEAD_SIZE, &msg))
+        return;
+    if (msg.type == MSG_DECLARED)
+        see_declared(n, conn, &msg);
+    if (msg.type == MSG_ERROR)
+        sim_trace(n->sim, "s%u > error %s to c%" PRIu64 ": %s", n->index, ps_err_name((enum ps_err)msg.u.error->code),
+                  conn, msg.u.error->text);
+}
+
+static void
+see_log(struct node_shard *n, const char *text)
+{
+    uint32_t task;
+
+    sim_trace(n->sim, "s%u log %s", n->index, text);
+    if (sscanf(text, "worker lapsed job=train task=%u", &task) == 1)
+        ledger_lapsed(n->ledger, task);
+}
+
+/* ---- Connections ---- */
+
+static void
+conn_unlink(struct shard_conn *c)
+{
+    if (c->told)
+        return;
+    c->told = true;
+    if (c->prev != NULL)
+        c->prev->next = c->next;
+    else
+        c->node->conns = c->next;
+    if (c->next != NULL)
+        c->next->prev = c->prev;
+}
+
+static struct shard_conn *
+conn_find(struct node_shard *n, uint64_t id)
+{
+    struct shard_conn *c = n->conns;
+
+    while (c != NULL && c->id != id)
+        c = c->next;
+    return c;
+}
+
+/* ---- Dying ---- */
+
+static void
+node_die(struct node_shard *n)
+{
+    while (n->conns != NULL) {
+        struct shard_conn *c = n->conns;
+
+        c->ended = true;
+        conn_unlink(c);
+        net_close(c->end);
+    }
+    n->listener.up = false;
+    sim_cancel(n->sim, &n->turn);
+    sim_cancel(n->sim, &n->time);
+    sim_cancel(n->sim, &n->work);
+    shard_free(n->core);
+    n->core = NULL;
+    n->turn_open = n->kill_planned = false;
+    n->asked_len = 0;
+    n->state = SHARD_DOWN;
+    store_mem_crash(n->store);
+    for (int what = 0; what < STORE_MEM_FAILS; what++)
+        store_mem_fail_at(n->store, (enum store_mem_fail)what, 0);
+    if (!n->stays_down)
+        sim_in(n->sim, &n->restart, n->down_us);
+}
+
+static void
+node_killed(struct node_shard *n, const char *when)
+{
+    sim_trace(n->sim, "s%u killed %s", n->index, when);
+    n->kills++;
+    ledger_crashed(n->ledger, n->index);
+    node_die(n);
+}
+
+static bool
+strikes(const struct node_shard *n, enum node_shard_kill when)
+{
+    return n->kill_planned && n->kill_when == when;
+}
+
+/* ---- Turns ---- */
+
+static void
+perform_send(struct node_shard *n, struct shard_action *a)
+{
+    struct shard_conn *c = conn_find(n, a->conn);
+    struct shard_out *o;
+
+    if (a->kind == SHARD_SEND)
+        see_out(n, a->conn, a->bytes);
+    o = sim_alloc(sizeof *o);
+    o->node = n;
+    o->bytes = a->bytes;
+    o->data = a->data;
+    o->out.done = out_done;
+    if (a->kind == SHARD_DATA) {
+        o->out.prepare = out_prepare;
+        o->out.release = out_release;
+    } else {
+        o->out.head = a->bytes;
+        o->out.head_len = a->len;
+    }
+    if (c == NULL)
+        out_done(&o->out, PS_ERR_CLOSED);
+    else
+        net_send(c->end, &o->out);
+}
+
+static void
+perform_close(struct node_shard *n, const struct shard_action *a)
+{
+    struct shard_conn *c = conn_find(n, a->conn);
+
+    if (c == NULL)
+        return;
+    c->ended = true;
+    sim_trace(n->sim, "s%u > close c%" PRIu64, n->index, c->id);
+    net_finish_end(c->end);
+}
+
+static void
+perform(struct node_shard *n, struct shard_action *a)
+{
+    switch (a->kind) {
+    case SHARD_SEND:
+    case SHARD_DATA:
+        perform_send(n, a);
+        break;
+    case SHARD_CLOSE:
+        perform_close(n, a);
+        break;
+    case SHARD_LOG:
+        see_log(n, a->text);
+        free(a->text);
+        break;
+    case SHARD_STOPPED:
+        n->stopped = true;
+        break;
+    }
+}
+
+/* False: killed on the way. */
+static bool
+perform_all(struct node_shard *n)
+{
+    struct shard_action a;
+
+    while (shard_next_action(n->core, &a)) {
+        perform(n, &a);
+        if (strikes(n, KILL_AMONG_ANSWERS) && sim_chance(n->sim, 400)) {
+            node_killed(n, "among its answers");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* False: killed on the way. */
+static bool
+commit(struct node_shard *n)
+{
+    bool dirty = shard_dirty(n->core);
+    enum ps_err err;
+
+    if (strikes(n, KILL_BEFORE_COMMIT) && dirty) {
+        node_killed(n, "before a commit");
+        return false;
+    }
+    if ((err = shard_commit(n->core)) != PS_OK) {
+        n->failed_commits++;
+        sim_trace(n->sim, "s%u failed turn: %s", n->index, ps_err_name(err));
+    } else if (dirty) {
+        n->commits++;
+    }
+    ledger_commit(n->ledger, n->index, n->store);
+    if (strikes(n, KILL_AFTER_COMMIT) && dirty) {
+        node_killed(n, "after a commit");
+        return false;
+    }
+    return true;
+}
+
+static void
+end_turn(struct node_shard *n)
+{
+    sim_cancel(n->sim, &n->turn);
+    n->turn_open = false;
+    n->turn_events = 0;
+    n->turns++;
+    if (!commit(n) || !perform_all(n))
+        return;
+    if (n->stopped && n->state == SHARD_DRAINING) {
+        sim_trace(n->sim, "s%u stopped", n->index);
+        node_die(n);
+        return;
+    }
+    plan(n);
+}
+
+static void
+turn_ends(struct sim_timer *t)
+{
+    end_turn(CONTAINER_OF(t, struct node_shard, turn));
+}
+
+/* Give the core one event. The turn may end on the way, and the process with it. */
+static void
+take(struct node_shard *n, struct shard_event *event)
+{
+    event->now_ms = node_ms(n);
+    for (int tries = 0; shard_step(n->core, event) == SHARD_TURN_FULL; tries++) {
+        if (tries == STEP_TRIES)
+            sim_fail(n->sim, "s%u: an event fills turn after turn", n->index);
+        end_turn(n);
+        if (n->core == NULL || n->sim->failed)
+            return;
+    }
+    n->turn_events++;
+    if (n->turn_events >= n->turn_limit || sim_chance(n->sim, 50)) {
+        end_turn(n);
+        return;
+    }
+    if (n->turn_open)
+        return;
+    n->turn_open = true;
+    n->turn_limit = (uint32_t)sim_between(n->sim, 1, n->profile.turn_events_max);
+    sim_in(n->sim, &n->turn, sim_below(n->sim, n->profile.turn_us_max + 1));
+}
+
+static void
+take_simple(struct node_shard *n, enum shard_event_kind kind, uint64_t conn)
+{
+    struct shard_event event = {.kind = kind, .conn = conn};
+
+    take(n, &event);
+}
+
+/* ---- Time and work ---- */
+
+/* After every turn: what the core wants next. */
+static void
+plan(struct node_shard *n)
+{
+    uint64_t next = shard_next_time(n->core), us;
+
+    if (shard_busy(n->core) && n->work.place == 0)
+        sim_in(n->sim, &n->work, sim_below(n->sim, n->profile.turn_us_max + 1));
+    if (next == UINT64_MAX) {
+        sim_cancel(n->sim, &n->time);
+        return;
+    }
+    us = next > n->clock_offset_ms ? (next - n->clock_offset_ms) * SIM_MS : 0;
+    sim_at(n->sim, &n->time, MAX(us, n->sim->now_us) + sim_below(n->sim, 2 * SIM_MS));
+}
+
+static void
+time_comes(struct sim_timer *t)
+{
+    take_simple(CONTAINER_OF(t, struct node_shard, time), SHARD_TIME, 0);
+}
+
+static void
+work_comes(struct sim_timer *t)
+{
+    struct node_shard *n = CONTAINER_OF(t, struct node_shard, work);
+
+    if (shard_busy(n->core))
+        take_simple(n, SHARD_WORK, 0);
+}
+
+/* ---- Reading ---- */
+
+/* The core borrows metadata and payload during the step only: it gets copies that are gone right after it. */
+static void
+take_frame(struct shard_conn *c)
+{
+    struct node_shard *n = c->node;
+    const struct frame_reader *r = &c->reader;
+    uint8_t *meta = sim_alloc(r->head.meta_len), *payload = NULL;
+    struct shard_event event = {.kind = SHARD_FRAME, .conn = c->id, .head = &r->head, .meta = meta};
+
+    memcpy(meta, r->meta, r->head.meta_len);
+    if (r->head.payload_len > 0) {
+        payload = sim_alloc(r->head.payload_len);
+        memcpy(payload, r->payload, r->head.payload_len);
+    }
+    event.payload = payload;
+    see_in(n, c->id, &r->head, meta);
+    take(n, &event);
+    free(meta);
+    free(payload);
+}
+
+static void
+take_broken(struct shard_conn *c)
+{
+    struct shard_event event = {.kind = SHARD_BROKEN, .conn = c->id, .error = &c->reader.error};
+
+    sim_fail(c->node->sim, "s%u got bytes that are no frame: %s", c->node->index, c->reader.error.text);
+    c->ended = true;
+    take(c->node, &event);
+}
+
+static void
+feed(struct shard_conn *c, const uint8_t *at, size_t n)
+{
+    size_t used;
+
+    while (n > 0 && !c->ended) {
+        enum frame_event what = frame_feed(&c->reader, at, n, &used);
+
+        at += used;
+        n -= used;
+        if (what == FRAME_WHOLE)
+            take_frame(c);
+        else if (what == FRAME_BAD)
+            take_broken(c);
+        else if (what == FRAME_MORE)
+            return;
+    }
+}
+
+/* As a socket gives them: into the reader's place when it has one, else into scratch. */
+static void
+conn_bytes(struct net_end *e, const uint8_t *data, size_t n)
+{
+    struct shard_conn *c = e->arg;
+
+    while (n > 0 && !c->ended) {
+        uint8_t *scratch = NULL, *to;
+        void *at;
+        size_t len;
+
+        frame_want(&c->reader, &at, &len);
+        len = MIN(len, n);
+        to = at != NULL ? at : (scratch = sim_alloc(len + FRAME_ALIGN)) + frame_offset(&c->reader);
+        memcpy(to, data, len);
+        feed(c, to, len);
+        free(scratch);
+        data += len;
+        n -= len;
+    }
+}
+
+static void
+conn_end(struct shard_conn *c)
+{
+    struct node_shard *n = c->node;
+
+    c->ended = true;
+    if (c->told)
+        return;
+    conn_unlink(c);
+    take_simple(n, SHARD_CLOSED, c->id);
+}
+
+static void
+conn_closed(struct net_end *e, enum ps_err why, const char *text)
+{
+    (void)why;
+    (void)text;
+    conn_end(e->arg);
+}
+
+static void
+conn_gone(struct net_end *e)
+{
+    struct shard_conn *c = e->arg;
+
+    conn_end(c);
+    frame_reader_finish(&c->reader);
+    free(c);
+}
+
+static const struct net_user conn_user = {.bytes = conn_bytes, .closed = conn_closed, .gone = conn_gone};
+
+static void
+listener_accept(struct net_listener *l, struct net_end *e)
+{
+    struct node_shard *n = CONTAINER_OF(l, struct node_shard, listener);
+    struct shard_conn *c = sim_alloc(sizeof *c);
+    struct shard_event event = {.kind = SHARD_OPENED, .peer = c->peer};
+
+    c->node = n;
+    c->id = event.conn = ++n->next_conn;
+    c->end = e;
+    c->next = n->conns;
+    if (c->next != NULL)
+        c->next->prev = c;
+    n->conns = c;
+    frame_reader_init(&c->reader);
+    snprintf(c->peer, sizeof c->peer, "sim:%" PRIu64, c->id);
+    e->user = &conn_user;
+    e->arg = c;
+    take(n, &event);
+}
+
+/* ---- Lives ---- */
+
+void
+node_shard_start(struct node_shard *n)
+{
+    struct shard_config config = {
+        .cluster = n->model->cluster,
+        .shard = n->index,
+        .shards = n->model->shards,
+        .boot = sim_rand(n->sim) | 1,
+        .grace_ms = n->profile.grace_ms,
+        .gather_bytes_max = GIB,
+        .connections_max = 4096,
+        .in_flight_bytes_max = 64 * MIB,
+        .version = "sim",
+        .live_dir = "memory",
+        .stream_min_bytes = sim_chance(n->sim, 500) ? 1 : 64 * MIB,
+    };
+    struct ps_error e;
+    enum ps_err err = shard_new(&config, n->store, node_ms(n), &n->core, &e);
+
+    if (err != PS_OK) {
+        sim_fail(n->sim, "s%u does not start: %s", n->index, e.text);
+        return;
+    }
+    sim_trace(n->sim, "s%u starts", n->index);
+    n->state = SHARD_UP;
+    n->stopped = false;
+    n->listener.up = true;
+    n->turn_limit = n->profile.turn_events_max;
+    end_turn(n); /* what loading has to say */
+}
+
+static void
+restart_comes(struct sim_timer *t)
+{
+    node_shard_start(CONTAINER_OF(t, struct node_shard, restart));
+}
+
+void
+node_shard_kill(struct node_shard *n, enum node_shard_kill when, uint64_t down_us)
+{
+    if (n->core == NULL || n->kill_planned)
+        return;
+    n->down_us = down_us;
+    n->kill_planned = true;
+    n->kill_when = when;
+    if (when == KILL_NOW)
+        node_killed(n, "now");
+}
+
+void
+node_shard_drain(struct node_shard *n, uint64_t down_us)
+{
+    if (n->core == NULL || n->state == SHARD_DRAINING)
+        return;
+    sim_trace(n->sim, "s%u drains", n->index);
+    n->state = SHARD_DRAINING;
+    n->down_us = down_us;
+    take_simple(n, SHARD_DRAIN, 0);
+}
+
+void
+node_shard_fail_store(struct node_shard *n, enum store_mem_fail what, uint64_t nth)
+{
+    static const char *const names[] = {"begin", "reserve", "commit"};
+
+    if (n->core == NULL)
+        return;
+    sim_trace(n->sim, "s%u: %s %" PRIu64 " from now fails", n->index, names[what], nth);
+    store_mem_fail_at(n->store, what, nth);
+}
+
+bool
+node_shard_quiet(const struct node_shard *n)
+{
+    return !n->turn_open && n->conns == NULL;
+}
+
+void
+node_shard_init(struct node_shard *n, struct sim *s, struct net *net, struct ledger *l, const struct model *m,
+                uint32_t index, const struct node_shard_profile *p)
+{
+    *n = (struct node_shard){.sim = s, .net = net, .ledger = l, .model = m, .index = index, .profile = *p};
+    n->store = store_mem_new(p->store_bytes_max);
+    ps_assert(n->store != NULL);
+    n->clock_offset_ms = sim_below(s, 1000000);
+    n->listener.accept = listener_accept;
+    n->turn.run = turn_ends;
+    n->time.run = time_comes;
+    n->work.run = work_comes;
+    n->restart.run = restart_comes;
+}
+
+void
+node_shard_stop(struct node_shard *n)
+{
+    n->stays_down = true;
+    if (n->core != NULL)
+        node_die(n);
+    sim_cancel(n->sim, &n->restart);
+}
+
+void
+node_shard_finish(struct node_shard *n)
+{
+    node_shard_stop(n);
+    if (n->store != NULL)
+        n->store->ops->close(n->store);
+    n->store = NULL;
+    free(n->asked);
+    arena_finish(&n->arena);
+}

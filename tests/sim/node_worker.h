@@ -1,0 +1,152 @@
+/* A simulated worker process: the client core, driven as libpsclient's glue drives it, under a training script.
+ *
+ * node_worker.c is the process: connections, timers, lives and deaths. script.c is what it runs:
+ *
+ *     JOINING ─► DECLARING ─► PULLING ─► COMPUTING ─► PUSHING ─► TICKING ─► MEETING ─┐   clock == steps
+ *        ▲                      ▲                                                   ├──────────────────► LEAVING ─►
+ * GONE │ lapsed: a new        └───────────────────────────────────────────────────┘ └─ incarnation; crashed: DOWN for a
+ * while, then a new process
+ *
+ * Some operations are given up soon after their start, some are not waited for; buffers are freed the moment they may
+ * be, so that a core that still touches them is found out. */
+#ifndef TESTS_SIM_NODE_WORKER_H
+#define TESTS_SIM_NODE_WORKER_H
+
+#include "client/core.h"
+#include "ledger.h"
+#include "model.h"
+#include "net.h"
+#include "sim.h"
+
+enum worker_phase {
+    WORKER_DOWN,
+    WORKER_JOINING,
+    WORKER_DECLARING,
+    WORKER_PULLING,
+    WORKER_COMPUTING,
+    WORKER_PUSHING,
+    WORKER_TICKING,
+    WORKER_MEETING,
+    WORKER_LEAVING,
+    WORKER_GONE,
+    WORKER_PHASES
+};
+
+/* Lies that a test tells, so that the ledger is known to find them. */
+enum sim_lie {
+    LIE_NONE,
+    LIE_FORGED_ACK,  /* a refused push is reported as acknowledged */
+    LIE_TORN_PULL,   /* one element of a pulled block is another version's */
+    LIE_STALE_PULL,  /* values of an earlier pull are reported as this one's */
+    LIE_APPLY_TWICE, /* a shard's store counts a push again */
+    LIE_LOST_UPDATE, /* a shard's store goes back to an older block */
+    LIE_AHEAD,       /* a pull is reported at a later clock than it was asked at */
+    LIES
+};
+
+struct worker_profile {
+    uint64_t compute_us_max;
+    uint32_t lease_ms;
+    uint32_t cancel_per_mille; /* operations that are given up */
+    uint32_t broken_per_mille; /* pushes with NaN */
+    uint32_t barrier_every;    /* clocks; 0: none */
+    bool barriers_end;         /* give barriers up after a while: others may never come */
+    bool may_lapse;
+    bool store_fails; /* pushes may end with IO */
+    enum sim_lie lie;
+};
+
+enum worker_op_kind {
+    WORKER_DECLARE,
+    WORKER_PULL,
+    WORKER_PUSH,
+    WORKER_TICK,
+    WORKER_BARRIER,
+    WORKER_QUERY,
+    WORKER_PING
+};
+
+/* An operation under way. */
+struct worker_op {
+    struct worker_op *next;
+    enum worker_op_kind kind;
+    struct core_op *op;  /* NULL: */
+    enum ps_err refused; /* the start was refused */
+    bool awaited;        /* the phase does not end before it */
+    bool cancelled;
+    uint64_t started_us, cancel_us; /* 0: never */
+    uint32_t vars_len, vars[MODEL_VARS_MAX];
+    uint32_t pushes[MODEL_VARS_MAX], pulls[MODEL_VARS_MAX];
+    float *grads[MODEL_VARS_MAX];
+    bool want, broken;
+    uint32_t barrier;
+};
+
+struct worker_link;
+
+struct node_worker {
+    struct sim *sim;
+    struct net *net;
+    struct ledger *ledger;
+    const struct model *model;
+    struct worker_profile profile;
+    uint32_t task;
+    struct net_listener **listeners; /* [shards] */
+    struct core *core;
+    struct worker_link *links[MODEL_SHARDS_MAX];
+    struct worker_link *finishing[MODEL_SHARDS_MAX]; /* goodbye was said there */
+    uint64_t clock_offset_ms;
+    struct sim_timer time, poll, wake, restart;
+    uint64_t held_us; /* stopped until then (SIGSTOP) */
+    bool performing;
+    size_t sends_out; /* CORE_SENDs that were not told back */
+
+    /* script.c's */
+    enum worker_phase phase;
+    bool entered; /* the phase's operations are started */
+    uint32_t life;
+    uint64_t phase_us, compute_until_us;
+    struct worker_op *ops;
+    struct core_var *vars[MODEL_VARS_MAX];
+    bool declared[MODEL_VARS_MAX], pulled[MODEL_VARS_MAX];
+    bool whole[MODEL_VARS_MAX]; /* values holds all of the variable: a pull may bring only what changed */
+    float *values[MODEL_VARS_MAX];
+    float *older[MODEL_VARS_MAX]; /* for LIE_STALE_PULL */
+    bool joined_before;
+    uint64_t crashes, rejoins, steps;
+};
+
+void node_worker_init(struct node_worker *w, struct sim *s, struct net *net, struct ledger *l, const struct model *m,
+                      uint32_t task, struct net_listener **listeners, const struct worker_profile *p);
+void node_worker_finish(struct node_worker *w);
+
+/* A new process. */
+void node_worker_start(struct node_worker *w);
+
+/* kill -9, or (silent) the machine's power; a new process after down_us, UINT64_MAX: never. */
+void node_worker_crash(struct node_worker *w, bool silent, uint64_t down_us);
+
+/* SIGSTOP for a while. */
+void node_worker_hold(struct node_worker *w, uint64_t for_us);
+
+/* True when it has nothing more to do, ever. */
+bool node_worker_over(const struct node_worker *w);
+
+/* Fails the run when something has waited longer than limit_us. */
+void node_worker_watch(struct node_worker *w, uint64_t limit_us);
+
+uint64_t node_worker_ms(const struct node_worker *w);
+
+/* Carry out what the core wants, and look at the script soon. After every call into the core that makes actions. */
+void node_worker_perform(struct node_worker *w);
+
+/* ---- script.c ---- */
+
+void script_start(struct node_worker *w);             /* of a new process */
+void script_poll(struct node_worker *w);              /* something may be done */
+void script_stop(struct node_worker *w);              /* the process is dying: what was under way has no outcome */
+uint64_t script_next_us(const struct node_worker *w); /* UINT64_MAX: only the core's events count */
+void script_describe(const struct node_worker *w);    /* to the trace: what it waits for */
+void script_watch(struct node_worker *w, uint64_t limit_us);
+
+#endif

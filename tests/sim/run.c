@@ -1,0 +1,317 @@
+/* A run: build, let time pass until every worker is over, stop the shards in good order, check.
+ *
+ * All that the run holds is in struct run; it is taken apart whatever the verdict, so that a leak is the cores' own. */
+#include "run.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/optimizer.h"
+
+#define WATCH_US    (5 * SIM_SECOND)
+#define HANG_US     (400 * SIM_SECOND)
+#define DRAIN_US    (60 * SIM_SECOND) /* a drained shard stops within */
+#define SAME_US_MAX 1000000           /* events at one moment: the run stands still */
+#define STEPS_MAX   24
+
+struct run {
+    const struct run_options *options;
+    struct sim sim;
+    struct net net;
+    struct model model;
+    struct ledger *ledger;
+    struct node_shard shards[MODEL_SHARDS_MAX];
+    struct node_worker workers[MODEL_WORKERS_MAX];
+    struct net_listener *listeners[MODEL_SHARDS_MAX];
+    struct faults faults;
+    struct sim_timer watch, lie;
+    bool ending;
+    uint64_t ending_us;
+};
+
+/* ---- Lies in a shard's store ---- */
+
+struct lie_search {
+    struct store_key key;
+    bool found;
+};
+
+static bool
+find_updated_block(void *arg, const struct store_key *key, struct span value)
+{
+    struct lie_search *x = arg;
+    const struct block_head *head = value.data;
+
+    if (head->version == 0 || head->len < 2)
+        return true;
+    x->key = *key;
+    x->found = true;
+    return false;
+}
+
+/* Push number 0 once more: its 1s and its digit. */
+static void
+apply_twice(struct block_head *head, double rate)
+{
+    float *weights = (float *)(head + 1);
+
+    for (uint32_t i = 0; i < head->len; i++)
+        if (i % 2 == 0 || i == 1)
+            weights[i] -= (float)rate;
+    head->version++;
+}
+
+static void
+spoil(struct run *r, struct node_shard *n, const struct store_key *key)
+{
+    const struct store_ops *ops = n->store->ops;
+    struct span old;
+    void *place;
+    enum ps_err err = ops->begin(n->store, STORE_ROOM_MAX);
+
+    ps_assert(err == PS_OK);
+    err = ops->get(n->store, key, &old);
+    ps_assert(err == PS_OK);
+    err = ops->reserve(n->store, key, old.len, &place);
+    ps_assert(err == PS_OK);
+    memcpy(place, old.data, old.len);
+    if (r->options->lie == LIE_APPLY_TWICE)
+        apply_twice(place, r->model.vars[0].spec.optimizer.learning_rate);
+    else
+        ((struct block_head *)place)->version--;
+    err = ops->commit(n->store);
+    ps_assert(err == PS_OK);
+    ledger_commit(r->ledger, n->index, n->store);
+}
+
+/* Wait for a block that was updated, then tell the lie. */
+static void
+lie_comes(struct sim_timer *t)
+{
+    struct run *r = CONTAINER_OF(t, struct run, lie);
+    struct node_shard *n = &r->shards[0];
+    struct lie_search x = {.found = false};
+
+    sim_in(&r->sim, t, 10 * SIM_MS);
+    if (n->core == NULL || shard_dirty(n->core))
+        return;
+    (void)n->store->ops->each_block(n->store, find_updated_block, &x);
+    if (!x.found)
+        return;
+    spoil(r, n, &x.key);
+    sim_cancel(&r->sim, t);
+}
+
+/* ---- The end ---- */
+
+static bool
+workers_over(const struct run *r)
+{
+    for (uint32_t i = 0; i < r->model.workers; i++)
+        if (!node_worker_over(&r->workers[i]))
+            return false;
+    return true;
+}
+
+static bool
+shards_down(const struct run *r)
+{
+    for (uint32_t i = 0; i < r->model.shards; i++)
+        if (r->shards[i].core != NULL || r->shards[i].restart.place != 0)
+            return false;
+    return true;
+}
+
+/* Stop whoever is up; who is just starting again is stopped at the next look. */
+static void
+stop_shards(struct run *r)
+{
+    for (uint32_t i = 0; i < r->model.shards; i++) {
+        struct node_shard *n = &r->shards[i];
+
+        if (n->core == NULL)
+            continue;
+        n->stays_down = true;
+        node_shard_drain(n, 0);
+    }
+    if (r->sim.now_us > r->ending_us + DRAIN_US)
+        sim_fail(&r->sim, "a shard that drains does not stop");
+}
+
+static void
+watch_comes(struct sim_timer *t)
+{
+    struct run *r = CONTAINER_OF(t, struct run, watch);
+
+    for (uint32_t i = 0; i < r->model.workers; i++)
+        node_worker_watch(&r->workers[i], HANG_US);
+    if (r->sim.failed)
+        for (uint32_t i = 0; i < r->model.workers; i++)
+            script_describe(&r->workers[i]);
+    if (!r->ending && workers_over(r)) {
+        r->ending = true;
+        r->ending_us = r->sim.now_us;
+        faults_stop(&r->faults);
+    }
+    if (r->ending)
+        stop_shards(r);
+    sim_in(&r->sim, t, WATCH_US);
+}
+
+/* ---- Building ---- */
+
+static void
+draw_model(struct run *r)
+{
+    const struct run_options *o = r->options;
+    struct model *m = &r->model;
+    enum run_mode mode = o->mode == RUN_MIXED ? (enum run_mode)sim_below(&r->sim, RUN_MIXED) : o->mode;
+
+    m->mode = mode == RUN_ASYNC ? PS_ASYNC : mode == RUN_SSP ? PS_SSP : PS_SYNC;
+    m->shards = o->shards != 0 ? o->shards : (uint32_t)sim_between(&r->sim, 1, 3);
+    m->workers = o->workers != 0 ? o->workers : (uint32_t)sim_between(&r->sim, 1, 4);
+    m->steps = o->steps != 0 ? o->steps : (uint32_t)sim_between(&r->sim, 3, STEPS_MAX);
+    m->lapse = faults_may_lapse(o->faults) && sim_chance(&r->sim, 100) ? PS_LAPSE_FAIL : PS_LAPSE_SHRINK;
+    model_draw(m, &r->sim);
+    if (o->lie != LIE_NONE) {
+        m->vars_len = 1;
+        m->age = PS_AGE_NONE;
+    }
+}
+
+static void
+build(struct run *r)
+{
+    const struct run_options *o = r->options;
+    struct ledger_config ledger = {.may_lapse = faults_may_lapse(o->faults)};
+    struct node_shard_profile shard;
+    struct worker_profile worker;
+    struct net_profile net;
+    uint32_t barrier_every;
+
+    draw_model(r);
+    barrier_every = sim_chance(&r->sim, 500) ? (uint32_t)sim_between(&r->sim, 1, 8) : 0;
+    faults_net_profile(o->faults, &r->sim, &net);
+    net_init(&r->net, &r->sim, &net);
+    r->ledger = ledger_new(&r->sim, &r->model, &ledger);
+    faults_shard_profile(o->faults, &r->sim, &shard);
+    for (uint32_t i = 0; i < r->model.shards; i++) {
+        node_shard_init(&r->shards[i], &r->sim, &r->net, r->ledger, &r->model, i, &shard);
+        r->listeners[i] = &r->shards[i].listener;
+    }
+    for (uint32_t i = 0; i < r->model.workers; i++) {
+        faults_worker_profile(o->faults, &r->sim, &worker);
+        worker.barrier_every = barrier_every;
+        worker.lie = o->lie;
+        if (o->lie == LIE_FORGED_ACK)
+            worker.broken_per_mille = 200;
+        node_worker_init(&r->workers[i], &r->sim, &r->net, r->ledger, &r->model, i, r->listeners, &worker);
+    }
+    r->faults = (struct faults){.sim = &r->sim,
+                                .net = &r->net,
+                                .level = o->faults,
+                                .shards = r->shards,
+                                .shards_len = r->model.shards,
+                                .workers = r->workers,
+                                .workers_len = r->model.workers};
+}
+
+static void
+describe(struct run *r)
+{
+    static const char *const modes[] = {"async", "ssp", "sync"};
+    const struct model *m = &r->model;
+
+    sim_trace(&r->sim, "%s bound %u quorum %u: %u shards, %u workers, %u steps%s%s", modes[m->mode], m->bound,
+              m->quorum, m->shards, m->workers, m->steps, m->lapse == PS_LAPSE_FAIL ? ", a lapse fails the step" : "",
+              m->age == PS_AGE_CUTOFF ? ", old pushes are dropped" : "");
+    for (uint32_t i = 0; i < m->vars_len; i++)
+        sim_trace(&r->sim, "%s: %" PRIu64 " elements in %" PRIu64 " blocks, %s", m->vars[i].name, m->vars[i].elements,
+                  m->vars[i].layout.blocks, optimizer_row((int)m->vars[i].spec.optimizer.kind)->name);
+}
+
+static void
+start(struct run *r)
+{
+    describe(r);
+    for (uint32_t i = 0; i < r->model.shards; i++)
+        node_shard_start(&r->shards[i]);
+    for (uint32_t i = 0; i < r->model.workers; i++)
+        sim_in(&r->sim, &r->workers[i].restart, sim_below(&r->sim, 50 * SIM_MS));
+    r->watch.run = watch_comes;
+    sim_in(&r->sim, &r->watch, WATCH_US);
+    faults_start(&r->faults);
+    r->lie.run = lie_comes;
+    if (r->options->lie == LIE_APPLY_TWICE || r->options->lie == LIE_LOST_UPDATE)
+        sim_in(&r->sim, &r->lie, 10 * SIM_MS);
+}
+
+/* ---- Running ---- */
+
+static void
+pass_time(struct run *r)
+{
+    uint64_t at = 0;
+    size_t same = 0;
+
+    while (!(r->ending && shards_down(r)) && sim_step(&r->sim)) {
+        same = r->sim.now_us == at ? same + 1 : 0;
+        at = r->sim.now_us;
+        if (same > SAME_US_MAX)
+            sim_fail(&r->sim, "time stands still");
+    }
+}
+
+static void
+take_apart(struct run *r)
+{
+    for (uint32_t i = 0; i < r->model.workers; i++)
+        node_worker_finish(&r->workers[i]);
+    for (uint32_t i = 0; i < r->model.shards; i++)
+        node_shard_stop(&r->shards[i]);
+    net_finish(&r->net);
+    for (uint32_t i = 0; i < r->model.shards; i++)
+        node_shard_finish(&r->shards[i]);
+}
+
+static void
+fill_report(const struct run *r, struct run_report *out)
+{
+    *out = (struct run_report){.failed = r->sim.failed,
+                               .hash = r->sim.hash,
+                               .lines = r->sim.lines,
+                               .virtual_ms = (r->sim.now_us - SIM_START) / SIM_MS,
+                               .connections = r->net.conns_made};
+    memcpy(out->failure, r->sim.failure, sizeof out->failure);
+    ledger_counts(r->ledger, &out->ledger);
+    for (uint32_t i = 0; i < r->model.shards; i++) {
+        out->kills += r->shards[i].kills;
+        out->turns += r->shards[i].turns;
+        out->failed_commits += r->shards[i].failed_commits;
+    }
+    for (uint32_t i = 0; i < r->model.workers; i++) {
+        out->crashes += r->workers[i].crashes;
+        out->rejoins += r->workers[i].rejoins;
+    }
+}
+
+void
+run_one(const struct run_options *o, struct run_report *out)
+{
+    struct run *r = sim_alloc(sizeof *r);
+
+    r->options = o;
+    sim_init(&r->sim, o->seed, o->trace);
+    build(r);
+    start(r);
+    pass_time(r);
+    if (!r->sim.failed)
+        ledger_final(r->ledger);
+    take_apart(r);
+    fill_report(r, out);
+    ledger_free(r->ledger);
+    sim_finish(&r->sim);
+    free(r);
+}
