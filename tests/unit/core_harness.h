@@ -659,8 +659,10 @@ harness_run(struct harness *h)
     for (rounds = 0; rounds < 100000; rounds++) {
         harness_perform(h);
         moved = false;
-        for (i = 0; i < h->shards; i++)
-            moved |= model_step(h, i) | harness_deliver(h, i);
+        for (i = 0; i < h->shards; i++) {
+            moved |= model_step(h, i);
+            moved |= harness_deliver(h, i);
+        }
         if (moved)
             continue;
         for (i = 0; i < h->shards && h->core != NULL; i++)
