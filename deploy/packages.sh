@@ -38,7 +38,8 @@ packages_as_root() {
 }
 
 packages_apt() {
-  packages_as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 -qq "$@"
+  packages_as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 \
+    -o Dpkg::Use-Pty=0 -q -y "$@"
 }
 
 # True when apt's lists know every one of the packages.
@@ -53,17 +54,15 @@ packages_known() {
 
 # The lists may be missing (a fresh container) or too old (what they name is gone from the mirror).
 packages_get() {
-  if packages_known "$@" && packages_apt install -y --no-install-recommends "$@" >&2; then
+  if packages_known "$@" && packages_apt install --no-install-recommends "$@"; then
     return 0
   fi
-  packages_say "Updating the package lists ..."
-  packages_apt update >&2 || return 1
-  packages_apt install -y --no-install-recommends "$@" >&2
+  packages_apt update && packages_apt install --no-install-recommends "$@"
 }
 
 # Install those that are missing. Fails with a sentence.
 packages_install() {
-  local missing
+  local missing log
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     packages_say "This is not Debian: nothing is installed. Needed are what Debian calls: $*"
     return 0
@@ -77,9 +76,12 @@ packages_install() {
     return 1
   fi
   packages_say "Installing ${missing[*]} ..."
-  if ! packages_get "${missing[@]}"; then
+  log=$(mktemp)
+  if ! packages_get "${missing[@]}" >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
     packages_say "The packages could not be installed (is there a network, and may this user use sudo?). By hand:" \
-      "apt-get update && apt-get install ${missing[*]}"
+      "apt-get update && apt-get install ${missing[*]}; what apt said is in $log"
     return 1
   fi
+  rm -f "$log"
 }

@@ -60,7 +60,7 @@ static const struct option plan_options[] = {
      .argument = "DIR",
      .offset = FIELD(live_dir),
      .help = "keep the shards' data in DIR/shard-0 and so on, and leave it there (default: a new directory under "
-             "/dev/shm, removed at the end)"},
+             "/dev/shm, or under $TMPDIR or /tmp when that has no room, removed at the end)"},
     {.name = "keep-servers",
      .kind = OPTION_FLAG,
      .offset = FIELD(keep_servers),

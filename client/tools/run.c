@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "fate.h"
@@ -19,7 +20,8 @@
 #include "units.h"
 
 #define STATUS_NOT_STARTED 1
-#define STATUS_LATE        124 /* as timeout(1) */
+#define STATUS_LATE        124         /* as timeout(1) */
+#define RUN_SHARD_BYTES    (128 * MIB) /* that a shard should find in memory; it refuses to start in less than 80 */
 #define TAG_COLOUR_SHARD   90
 #define TAG_COLOUR_PSRUN   35
 
@@ -500,25 +502,45 @@ run_make_shard_dirs(struct run *r, uint32_t shard, struct ps_error *e)
     return run_make_dir(path, e);
 }
 
-/* Memory where there is some; a live directory on a disk works, and psd warns about it. */
+/* True when the directory is there and has room for all shards to begin with: containers often have a /dev/shm of
+ * 64 MiB. */
+static bool
+run_has_room(const struct run *r, const char *dir)
+{
+    struct statvfs fs;
+
+    return statvfs(dir, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize >= r->shards * RUN_SHARD_BYTES;
+}
+
+/* Memory where there is enough; a live directory on a disk works, and psd warns about it. */
+static enum ps_err
+run_make_run_dir(struct run *r, struct ps_error *e)
+{
+    const char *temporary = getenv("TMPDIR");
+
+    if (temporary == NULL || *temporary == '\0' || strlen(temporary) > 32) /* a socket's path is short */
+        temporary = "/tmp";
+    snprintf(r->dir, sizeof r->dir, "/dev/shm/psrun-XXXXXX");
+    if ((r->plan->settings->live_dir != NULL || run_has_room(r, "/dev/shm")) && mkdtemp(r->dir) != NULL)
+        return PS_OK;
+    snprintf(r->dir, sizeof r->dir, "%s/psrun-XXXXXX", temporary);
+    if (mkdtemp(r->dir) == NULL) {
+        r->dir[0] = '\0';
+        return ps_fail(e, PS_ERR_IO, "neither /dev/shm nor %s can be used: %s", temporary, strerror(errno));
+    }
+    if (r->plan->settings->live_dir == NULL)
+        run_say(r, "/dev/shm has no room for %u shard%s (%u MiB): the data goes to %s, which is slower", r->shards,
+                r->shards == 1 ? "" : "s", (unsigned)(r->shards * RUN_SHARD_BYTES / MIB), r->dir);
+    return PS_OK;
+}
+
 static enum ps_err
 run_make_dirs(struct run *r, struct ps_error *e)
 {
-    const char *temporary = getenv("TMPDIR");
-    enum ps_err err = PS_OK;
+    enum ps_err err = run_make_run_dir(r, e);
 
-    snprintf(r->dir, sizeof r->dir, "/dev/shm/psrun-XXXXXX");
-    if (mkdtemp(r->dir) == NULL) {
-        if (temporary == NULL || strlen(temporary) > 32)
-            temporary = "/tmp";
-        snprintf(r->dir, sizeof r->dir, "%s/psrun-XXXXXX", temporary);
-        if (mkdtemp(r->dir) == NULL) {
-            r->dir[0] = '\0';
-            return ps_fail(e, PS_ERR_IO, "neither /dev/shm nor %s can be written to: %s", temporary, strerror(errno));
-        }
-    }
     r->plan->dir = r->dir;
-    if (r->plan->settings->live_dir != NULL)
+    if (err == PS_OK && r->plan->settings->live_dir != NULL)
         err = run_make_dir(r->plan->settings->live_dir, e);
     for (uint32_t i = 0; err == PS_OK && i < r->shards; i++)
         err = run_make_shard_dirs(r, i, e);
