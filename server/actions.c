@@ -118,9 +118,9 @@ actions_event(struct shard *s, struct job *job, const struct connection *but, Ps
     m.task = task;
     m.text = (char *)text;
     if (job == NULL) {
-        HASH_ITER(hh, s->connections, c, next)
-        if (c != but && c->state != CONN_NEW)
-            actions_send(s, c, MSG_EVENT, 0, &m.base);
+        HASH_ITER (hh, s->connections, c, next)
+            if (c != but && c->state != CONN_NEW)
+                actions_send(s, c, MSG_EVENT, 0, &m.base);
         return;
     }
     for (uint32_t i = 0; i < job->options->workers; i++) {
@@ -181,7 +181,7 @@ actions_ack(struct shard *s, struct connection *c, uint64_t seq, enum ps_err cod
     c->acks_last = (uint32_t)a->acks_len;
 }
 
-/* Space for one frame of acks, allocated when there is one to make. */
+/* Space for one frame of acks, made once. */
 struct ack_frame {
     Psd__Ack message;
     uint64_t seq[ACTIONS_ACK_MAX];
@@ -247,22 +247,20 @@ void
 actions_flush_acks(struct shard *s, struct connection *c)
 {
     struct actions *a = &s->actions;
-    struct ack_frame *f;
     uint32_t at = c->acks_first;
 
     if (at == 0)
         return;
     c->acks_first = c->acks_last = 0;
     LL_DELETE2(a->acking, c, acking_next);
-    if ((f = malloc(sizeof *f)) == NULL) {
+    if (a->frame == NULL && (a->frame = malloc(sizeof *a->frame)) == NULL) {
         turn_fail(s, PS_ERR_NOMEM);
         return;
     }
     while (at != 0) {
-        frame_fill(f, a->acks, &at);
-        actions_send(s, c, MSG_ACK, 0, &f->message.base);
+        frame_fill(a->frame, a->acks, &at);
+        actions_send(s, c, MSG_ACK, 0, &a->frame->message.base);
     }
-    free(f);
 }
 
 static void
@@ -327,5 +325,6 @@ actions_finish(struct shard *s)
         action_finish(&a->queue[a->first]);
     free(a->queue);
     free(a->acks);
+    free(a->frame);
     *a = (struct actions){0};
 }

@@ -26,12 +26,15 @@ struct ack {
     char *text; /* or NULL */
 };
 
+struct ack_frame;
+
 struct actions {
     struct shard_action *queue;
     size_t first, ready, len, size; /* [first, ready) may be handed out, [ready, len) are this turn's */
     struct ack *acks;
     size_t acks_len, acks_size;
     struct connection *acking;
+    struct ack_frame *frame; /* to make ACK frames in */
 };
 
 void actions_send(struct shard *s, struct connection *c, enum msg_type type, uint64_t request,

@@ -40,8 +40,8 @@ open_if_full(struct shard *s, struct barrier *b)
 
     if (b->arrived_len < job_active(b->job))
         return;
-    DL_FOREACH_SAFE2(b->arrived, p, next, arrived_next)
-    pending_resolve(s, p, PS_OK, NULL);
+    DL_FOREACH_SAFE2 (b->arrived, p, next, arrived_next)
+        pending_resolve(s, p, PS_OK, NULL);
     barrier_free(s, b);
 }
 
@@ -50,9 +50,9 @@ arrival_of(const struct barrier *b, const struct session *session)
 {
     struct pending *p;
 
-    DL_FOREACH2(b->arrived, p, arrived_next)
-    if (p->session == session)
-        return p;
+    DL_FOREACH2 (b->arrived, p, arrived_next)
+        if (p->session == session)
+            return p;
     return NULL;
 }
 
@@ -95,8 +95,8 @@ barrier_review(struct shard *s, struct job *job)
 {
     struct barrier *b, *next;
 
-    HASH_ITER(hh, job->barriers, b, next)
-    open_if_full(s, b);
+    HASH_ITER (hh, job->barriers, b, next)
+        open_if_full(s, b);
 }
 
 void
@@ -134,6 +134,6 @@ barrier_free_all(struct shard *s, struct job *job)
 {
     struct barrier *b, *next;
 
-    HASH_ITER(hh, job->barriers, b, next)
-    barrier_free(s, b);
+    HASH_ITER (hh, job->barriers, b, next)
+        barrier_free(s, b);
 }

@@ -125,8 +125,8 @@ waiters_free(struct variable *v)
 {
     struct declare_waiter *w, *next;
 
-    DL_FOREACH_SAFE(v->waiters, w, next)
-    free(w);
+    DL_FOREACH_SAFE (v->waiters, w, next)
+        free(w);
 }
 
 static void
@@ -384,8 +384,7 @@ catalog_forget_waiters(struct shard *s, struct connection *c, uint64_t request, 
         struct variable *v = s->variables[id];
         struct declare_waiter *w, *next;
 
-        DL_FOREACH_SAFE(v->waiters, w, next)
-        {
+        DL_FOREACH_SAFE (v->waiters, w, next) {
             if (w->connection != c || (request != 0 && w->request != request))
                 continue;
             found = true;
@@ -439,8 +438,7 @@ variable_ready(struct shard *s, struct variable *v)
     struct declare_waiter *w, *next;
 
     work_off(s, v);
-    DL_FOREACH_SAFE(v->waiters, w, next)
-    {
+    DL_FOREACH_SAFE (v->waiters, w, next) {
         send_declared(s, w->connection, w->request, v, w->created);
         waiter_end(v, w);
     }
@@ -456,8 +454,7 @@ variable_refused(struct shard *s, struct variable *v, enum ps_err err)
              s->config.shard, v->ready, v->count, v->name, ps_strerror(err));
     actions_log(s, SHARD_LOG_ERROR, "%s", text);
     work_off(s, v);
-    DL_FOREACH_SAFE(v->waiters, w, next)
-    {
+    DL_FOREACH_SAFE (v->waiters, w, next) {
         actions_error(s, w->connection, w->request, err, text);
         waiter_end(v, w);
     }
@@ -744,12 +741,11 @@ catalog_free(struct shard *s)
 {
     struct job *job, *next;
 
-    HASH_ITER(hh, s->jobs, job, next)
-    {
+    HASH_ITER (hh, s->jobs, job, next) {
         struct variable *v, *next_variable;
 
-        HASH_ITER(hh, job->variables, v, next_variable)
-        HASH_DEL(job->variables, v);
+        HASH_ITER (hh, job->variables, v, next_variable)
+            HASH_DEL(job->variables, v);
         HASH_DEL(s->jobs, job);
         job_free(s, job);
     }

@@ -23,9 +23,9 @@ held(const struct session *session)
         return session->clock;
     if (session_awaits(session))
         return session->held; /* as it was before the restart */
-    DL_FOREACH(session->pending, p)
-    if (p->barrier == NULL)
-        return MAX(MIN(p->clock, session->clock), session->job->slowest);
+    DL_FOREACH (session->pending, p)
+        if (p->barrier == NULL)
+            return MAX(MIN(p->clock, session->clock), session->job->slowest);
     return session->clock;
 }
 

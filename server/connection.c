@@ -118,8 +118,7 @@ connection_before_reload(struct shard *s)
 {
     struct connection *c, *next;
 
-    HASH_ITER(hh, s->connections, c, next)
-    {
+    HASH_ITER (hh, s->connections, c, next) {
         if (c->turn != s->turn.number && !has_waiting(c))
             continue;
         forget_waiting(s, c);
@@ -135,8 +134,7 @@ connection_after_reload(struct shard *s)
 {
     struct connection *c, *next;
 
-    HASH_ITER(hh, s->connections, c, next)
-    {
+    HASH_ITER (hh, s->connections, c, next) {
         struct session *session;
 
         if (c->state != CONN_WORKER)
@@ -158,8 +156,7 @@ connection_free_all(struct shard *s)
 {
     struct connection *c, *next;
 
-    HASH_ITER(hh, s->connections, c, next)
-    {
+    HASH_ITER (hh, s->connections, c, next) {
         HASH_DEL(s->connections, c);
         free(c);
     }

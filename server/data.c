@@ -60,11 +60,14 @@ static enum ps_err
 read_block(struct shard *s, struct store_snapshot *snap, struct shard_data *d, uint32_t i, struct shard_reply *out)
 {
     struct store_key key = {.var = d->var[i], .block = d->block[i]};
-    struct variable *v = s->variables[key.var];
+    struct variable *v;
     const struct block_head *head;
     struct span value;
     enum ps_err err;
 
+    if (key.var > s->variables_len) /* the store could not be read again since */
+        return PS_ERR_IO;
+    v = s->variables[key.var];
     if ((err = s->store->ops->snapshot_get(s->store, snap, &key, &value)) != PS_OK)
         return err == PS_ERR_NOT_FOUND ? PS_ERR_IO : err;
     head = value.data;

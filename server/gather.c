@@ -248,9 +248,9 @@ gather_review(struct shard *s, struct job *job)
 {
     struct gather *g, *next;
 
-    DL_FOREACH_SAFE(job->gathers, g, next)
-    if (job_active(job) == 0 || complete(g))
-        make_due(s, g);
+    DL_FOREACH_SAFE (job->gathers, g, next)
+        if (job_active(job) == 0 || complete(g))
+            make_due(s, g);
 }
 
 bool
@@ -271,11 +271,11 @@ gather_end_job(struct shard *s, struct job *job, enum ps_err code, const char *t
 {
     struct gather *g, *next;
 
-    DL_FOREACH_SAFE(job->gathers, g, next)
-    gather_end(s, g, code, text);
-    DL_FOREACH_SAFE(s->due, g, next)
-    if (g->variable->job == job)
+    DL_FOREACH_SAFE (job->gathers, g, next)
         gather_end(s, g, code, text);
+    DL_FOREACH_SAFE (s->due, g, next)
+        if (g->variable->job == job)
+            gather_end(s, g, code, text);
 }
 
 void
@@ -283,11 +283,11 @@ gather_free_all(struct shard *s, struct job *job)
 {
     struct gather *g, *next;
 
-    DL_FOREACH_SAFE(job->gathers, g, next)
-    gather_free(s, g);
-    DL_FOREACH_SAFE(s->due, g, next)
-    if (g->variable->job == job)
+    DL_FOREACH_SAFE (job->gathers, g, next)
         gather_free(s, g);
+    DL_FOREACH_SAFE (s->due, g, next)
+        if (g->variable->job == job)
+            gather_free(s, g);
 }
 
 /* ---- Joining ---- */
@@ -349,7 +349,7 @@ copy_gradient(struct shard *s, const float *gradient, uint32_t len, float scale)
 /* What the store or an earlier life of this shard did with it is not known, but in sync(n of n) no step is done without
  * all, so a worker that was here before has its gradient in; unless the step may have been done before it joined. */
 static enum ps_err
-too_late(const struct session *session, uint64_t clock)
+late_code(const struct session *session, uint64_t clock)
 {
     if (!session->from_store || !job_is_full_sync(session->job))
         return PS_ERR_LATE;
@@ -357,30 +357,47 @@ too_late(const struct session *session, uint64_t clock)
 }
 
 static void
+too_late(struct shard *s, struct pending *p, uint32_t index, const struct block_ref *ref, enum ps_err code)
+{
+    if (code == PS_ERR_LATE) {
+        s->stats.dropped_late++;
+        ref->variable->stats.dropped++;
+    }
+    pending_block_done(s, p, index, code, NULL);
+}
+
+/* The worker's place in the gather; NULL when it has one already, or all are taken, and the push was told so. */
+static struct gather_entry *
+take_entry(struct shard *s, struct gather *g, struct pending *p, uint32_t index, const struct block_ref *ref)
+{
+    struct gather_entry *entry = entry_find(g, p->session->task);
+
+    if (entry == NULL && g->len < p->session->job->options->quorum)
+        return entry_insert(g, p->session->task);
+    if (entry == NULL) { /* complete, and due */
+        too_late(s, p, index, ref, PS_ERR_LATE);
+    } else if (entry->dropped) {
+        return entry; /* there is no gradient in it */
+    } else if (entry->pending != NULL) {
+        pending_block_done(s, p, index, PS_ERR_INVALID, "the block was pushed before at this clock");
+    } else { /* an earlier incarnation's gradient stays; this one waits with it */
+        entry->pending = p;
+        entry->index = index;
+    }
+    return NULL;
+}
+
+static void
 join(struct shard *s, struct pending *p, uint32_t index, struct block_ref *ref, const float *gradient, float scale)
 {
-    struct session *session = p->session;
     struct gather *g = ref->block->gather;
     struct gather_entry *entry;
     bool closes;
 
     if (g == NULL && (g = gather_new(s, ref, p->clock)) == NULL)
         return;
-    if ((entry = entry_find(g, session->task)) != NULL) {
-        /* An earlier incarnation's gradient stays; this one waits with it. */
-        if (entry->pending != NULL)
-            pending_block_done(s, p, index, PS_ERR_INVALID, "the block was pushed before at this clock");
-        else {
-            entry->pending = p;
-            entry->index = index;
-        }
+    if ((entry = take_entry(s, g, p, index, ref)) == NULL)
         return;
-    }
-    if (g->len >= session->job->options->quorum) { /* complete, and due */
-        pending_block_done(s, p, index, PS_ERR_LATE, NULL);
-        return;
-    }
-    entry = entry_insert(g, session->task);
     entry->dropped = scale < 0;
     if (entry->dropped) {
         pending_block_done(s, p, index, PS_ERR_STALE, NULL);
@@ -442,10 +459,7 @@ gather_push(struct shard *s, struct session *session, uint64_t request, const Ps
         if (m->clock >= clock_of_block(job, ref->block)) {
             join(s, p, i, ref, payload, age_of(s, session, ref, m, i));
         } else {
-            enum ps_err late = too_late(session, m->clock);
-
-            pending_block_done(s, p, i, late, NULL);
-            s->stats.dropped_late += late == PS_ERR_LATE;
+            too_late(s, p, i, ref, late_code(session, m->clock));
         }
         payload += ref->cut.len;
     }

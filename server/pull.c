@@ -216,8 +216,7 @@ sweep_job(struct shard *s, struct job *job)
     struct pull *p, *next;
 
     job->sweep = false;
-    DL_FOREACH_SAFE(job->pulls, p, next)
-    {
+    DL_FOREACH_SAFE (job->pulls, p, next) {
         struct connection *c = p->connection;
 
         if (ready(s, job, p))
@@ -268,8 +267,8 @@ pull_end_job(struct shard *s, struct job *job, enum ps_err code, const char *tex
 {
     struct pull *p, *next;
 
-    DL_FOREACH_SAFE(job->pulls, p, next)
-    end(s, job, p, code, text);
+    DL_FOREACH_SAFE (job->pulls, p, next)
+        end(s, job, p, code, text);
 }
 
 void

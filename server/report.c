@@ -373,17 +373,17 @@ blocked_in_job(struct builder *b, const struct job *job)
 {
     const struct pull *pull;
 
-    DL_FOREACH(job->pulls, pull)
-    if (!blocked_pull(b, job, pull))
-        return false;
+    DL_FOREACH (job->pulls, pull)
+        if (!blocked_pull(b, job, pull))
+            return false;
     for (uint32_t task = 0; task < job->options->workers; task++) {
         const struct pending *p;
 
         if (job->sessions[task] == NULL)
             continue;
-        DL_FOREACH(job->sessions[task]->pending, p)
-        if (!(p->barrier != NULL ? blocked_barrier(b, p) : blocked_push(b, job, p)))
-            return false;
+        DL_FOREACH (job->sessions[task]->pending, p)
+            if (!(p->barrier != NULL ? blocked_barrier(b, p) : blocked_push(b, job, p)))
+                return false;
     }
     return true;
 }

@@ -32,9 +32,9 @@ session_pending_request(const struct session *session, uint64_t request)
 {
     struct pending *p;
 
-    DL_FOREACH(session->pending, p)
-    if (p->request == request && session->connection != NULL && p->connection == session->connection->id)
-        return p;
+    DL_FOREACH (session->pending, p)
+        if (p->request == request && session->connection != NULL && p->connection == session->connection->id)
+            return p;
     return NULL;
 }
 
@@ -307,8 +307,7 @@ forget_pending(struct shard *s, struct session *session)
 {
     struct pending *p, *next;
 
-    DL_FOREACH_SAFE(session->pending, p, next)
-    {
+    DL_FOREACH_SAFE (session->pending, p, next) {
         if (p->barrier != NULL)
             barrier_leave(s, p);
         else
@@ -735,8 +734,8 @@ session_free(struct shard *s, struct session *session)
 
     if (session == NULL)
         return;
-    DL_FOREACH_SAFE(session->pending, p, next)
-    pending_free(s, p);
+    DL_FOREACH_SAFE (session->pending, p, next)
+        pending_free(s, p);
     free(session->window);
     free(session->agent);
     free(session);

@@ -388,8 +388,7 @@ drain(struct shard *s)
     s->draining = true;
     actions_log(s, SHARD_LOG_INFO, "draining connections=%" PRIu64, s->connections_len);
     actions_event(s, NULL, NULL, PSD__EVENT_KIND__EVENT_DRAINING, 0, text);
-    HASH_ITER(hh, s->connections, c, next)
-    {
+    HASH_ITER (hh, s->connections, c, next) {
         if (c->state == CONN_WORKER) {
             pull_end(s, c, 0, PS_ERR_DRAINING, text);
             catalog_forget_waiters(s, c, 0, PS_ERR_DRAINING);
@@ -523,6 +522,7 @@ undo(struct shard *s, enum ps_err why)
     if (!reload(s, &e))
         actions_log(s, SHARD_LOG_ERROR, "store cannot be read code=%s reason=\"%s\"", ps_err_name(e.code), e.text);
     connection_after_reload(s);
+    s->stopped = false; /* that it was said is undone as well */
     stop_if_idle(s);
     actions_hand_out(s);
 }

@@ -562,6 +562,33 @@ START_TEST(dropped_gradient_counts_as_come)
 }
 END_TEST
 
+START_TEST(dropped_gradient_may_be_followed_by_a_fresh_one)
+{
+    Psd__Job *job = sync_job(2, 2);
+    float g[4] = {8, 8, 8, 8};
+    uint64_t from = 0;
+    uint32_t var;
+
+    job->age->kind = PSD__AGE_KIND__AGE_CUTOFF;
+    job->age->parameter = 0;
+    var = start(job);
+    push(1, 1, 0, var, 0);
+    push(2, 1, 0, var, 0);
+    kit_drop_answers(&k, 1);
+    tick(1, 2, 1);
+    kit_push(&k, 1,
+             &(struct kit_push){.seq = 3, .clock = 1, .var = var, .gradient = g, .len = 4, .from_version = &from});
+    kit_ack(&k, 1, 3, PS_ERR_STALE);
+    push(1, 4, 1, var, 4);
+    kit_expect_nothing(&k, 1);
+    kit_drop_answers(&k, 2);
+    tick(2, 2, 1);
+    push(2, 3, 1, var, 2);
+    kit_ack(&k, 1, 4, PS_OK);
+    ck_assert(value(1, var, 2) == -3);
+}
+END_TEST
+
 START_TEST(gradients_of_one_variable_have_a_budget)
 {
     struct shard_config config = {.cluster = "test", .shards = 1, .boot = 1, .gather_bytes_max = 8 * MIB};
@@ -717,6 +744,7 @@ make_suite(void)
     tcase_add_test(tc, not_finite_gradient_is_refused_before_it_joins);
     tcase_add_test(tc, old_gradients_are_scaled_or_dropped_by_age);
     tcase_add_test(tc, dropped_gradient_counts_as_come);
+    tcase_add_test(tc, dropped_gradient_may_be_followed_by_a_fresh_one);
     tcase_add_test(tc, gradients_of_one_variable_have_a_budget);
     tcase_add_test(tc, large_step_closes_over_several_turns);
     tcase_add_test(tc, full_sync_is_exact_under_random_crashes);
