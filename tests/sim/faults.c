@@ -34,26 +34,24 @@ faults_net_profile(enum sim_faults level, struct sim *s, struct net_profile *out
 void
 faults_shard_profile(enum sim_faults level, struct sim *s, struct node_shard_profile *out)
 {
-    *out = (struct node_shard_profile){
-        .turn_events_max = (uint32_t)sim_between(s, 1, 16),
-        .turn_us_max = level == FAULTS_NONE ? 50 : sim_below(s, 3 * SIM_MS),
-        .grace_ms = (uint32_t)sim_between(s, 50, 5000),
-        .store_bytes_max = GIB,
-    };
+    *out = (struct node_shard_profile){.store_bytes_max = GIB};
+    out->turn_events_max = (uint32_t)sim_between(s, 1, 16);
+    out->turn_us_max = level == FAULTS_NONE ? 50 : sim_below(s, 3 * SIM_MS);
+    out->grace_ms = (uint32_t)sim_between(s, 50, 5000);
 }
 
 void
 faults_worker_profile(enum sim_faults level, struct sim *s, struct worker_profile *out)
 {
     *out = (struct worker_profile){
-        .compute_us_max = sim_below(s, 50 * SIM_MS),
-        .lease_ms = faults_may_lapse(level) ? (uint32_t)sim_between(s, 500, 20000) : 300000,
-        .cancel_per_mille = sim_chance(s, 500) ? (uint32_t)sim_below(s, 150) : 0,
-        .broken_per_mille = sim_chance(s, 500) ? (uint32_t)sim_below(s, 60) : 0,
         .barriers_end = faults_may_lapse(level),
         .may_lapse = faults_may_lapse(level),
         .store_fails = faults_fail_stores(level),
     };
+    out->compute_us_max = sim_below(s, 50 * SIM_MS);
+    out->lease_ms = faults_may_lapse(level) ? (uint32_t)sim_between(s, 500, 20000) : 300000;
+    out->cancel_per_mille = sim_chance(s, 500) ? (uint32_t)sim_below(s, 150) : 0;
+    out->broken_per_mille = sim_chance(s, 500) ? (uint32_t)sim_below(s, 60) : 0;
 }
 
 /* ---- Faults ---- */
@@ -121,33 +119,40 @@ fault_hold(struct faults *f)
 static void
 fault_kill(struct faults *f)
 {
-    node_shard_kill(draw_shard(f), (enum node_shard_kill)sim_below(f->sim, KILL_KINDS),
-                    sim_below(f->sim, 3 * SIM_SECOND));
+    struct node_shard *s = draw_shard(f);
+    enum node_shard_kill when = (enum node_shard_kill)sim_below(f->sim, KILL_KINDS);
+
+    node_shard_kill(s, when, sim_below(f->sim, 3 * SIM_SECOND));
 }
 
 static void
 fault_drain(struct faults *f)
 {
-    node_shard_drain(draw_shard(f), sim_below(f->sim, 3 * SIM_SECOND));
+    struct node_shard *s = draw_shard(f);
+
+    node_shard_drain(s, sim_below(f->sim, 3 * SIM_SECOND));
 }
 
 static void
 fault_store(struct faults *f)
 {
-    node_shard_fail_store(draw_shard(f), (enum store_mem_fail)sim_below(f->sim, STORE_MEM_FAILS),
-                          sim_between(f->sim, 1, 6));
+    struct node_shard *s = draw_shard(f);
+    enum store_mem_fail what = (enum store_mem_fail)sim_below(f->sim, STORE_MEM_FAILS);
+
+    node_shard_fail_store(s, what, sim_between(f->sim, 1, 6));
 }
 
 static void
 fault_crash(struct faults *f)
 {
     struct node_worker *w = draw_worker(f);
+    bool silent = sim_chance(f->sim, 300);
     bool stays = w->joined_before && f->lost_workers + 1 < f->workers_len && sim_chance(f->sim, 100);
 
     if (w->core == NULL)
         return; /* who never joined is waited for by everybody, so it comes back */
     f->lost_workers += stays;
-    node_worker_crash(w, sim_chance(f->sim, 300), stays ? UINT64_MAX : sim_below(f->sim, 10 * SIM_SECOND));
+    node_worker_crash(w, silent, stays ? UINT64_MAX : sim_below(f->sim, 10 * SIM_SECOND));
 }
 
 typedef void (*fault)(struct faults *f);

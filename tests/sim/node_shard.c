@@ -559,11 +559,12 @@ listener_accept(struct net_listener *l, struct net_end *e)
 void
 node_shard_start(struct node_shard *n)
 {
+    uint64_t boot = sim_rand(n->sim) | 1;
     struct shard_config config = {
         .cluster = n->model->cluster,
         .shard = n->index,
         .shards = n->model->shards,
-        .boot = sim_rand(n->sim) | 1,
+        .boot = boot,
         .grace_ms = n->profile.grace_ms,
         .gather_bytes_max = GIB,
         .connections_max = 4096,

@@ -370,6 +370,7 @@ config_fill(struct node_worker *w, struct core_config *c, const char **addresses
                                                         "sim-6",  "sim-7",  "sim-8",  "sim-9", "sim-10", "sim-11",
                                                         "sim-12", "sim-13", "sim-14", "sim-15"};
     const struct model *m = w->model;
+    uint64_t incarnation = sim_rand(w->sim) | 1, seed = sim_rand(w->sim);
 
     for (uint32_t i = 0; i < m->shards; i++)
         addresses[i] = names[i];
@@ -388,8 +389,8 @@ config_fill(struct node_worker *w, struct core_config *c, const char **addresses
                               .age_parameter = m->age_parameter,
                               .lease_ms = w->profile.lease_ms,
                               .copy_max = GIB,
-                              .incarnation = sim_rand(w->sim) | 1,
-                              .seed = sim_rand(w->sim)};
+                              .incarnation = incarnation,
+                              .seed = seed};
 }
 
 void

@@ -1,6 +1,6 @@
 /* The simulator's ground: virtual time, one queue of things to come, one stream of random numbers, one trace, one
  * verdict. Everything else in tests/sim is built on it, and nothing here or there looks at the real clock or at
- * addresses: the same seed gives the same run, line by line.
+ * addresses: the same seed gives the same run, line by line, whatever the compiler (so: one draw in an expression).
  *
  *     sim_init(&sim, seed, false);
  *     timer.run = node_wake;  sim_at(&sim, &timer, sim.now_us + 500);
