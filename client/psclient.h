@@ -141,7 +141,8 @@ PS_API enum ps_err ps_client_open(const ps_cluster *cluster, const struct ps_cli
                                   struct ps_error *error) PS_MUST_USE;
 
 /* Say goodbye (this worker's clock no longer holds others back), wait for what is unacknowledged up to the default
- * time-out, close, and free with all its variables. Operations must be done or are cancelled. Accepts NULL. */
+ * time-out, close, and free with all its variables and operations. Those that are not done are cancelled. Accepts
+ * NULL. */
 PS_API void ps_client_close(ps_client *client);
 
 /* The same without waiting and without goodbye, as a crash would: for tests and for error paths. */
@@ -250,8 +251,8 @@ struct ps_push_options {
 };
 
 /* Push gradients, grads[i] is [ps_var_elements(vars[i])] f32, and wait until they are applied and committed. Results
- * are per block; the first that is not applied is the call's error: NONFINITE (the push changed nothing on that shard),
- * STALE, LATE (dropped by the age policy or the quorum). */
+ * are per block; the first that is not applied is the call's error: NONFINITE (refused with the blocks that shared its
+ * frame: small ones of one shard, up to 256 KiB), STALE, LATE (dropped by the age policy or the quorum). */
 PS_API enum ps_err ps_client_push(ps_client *client, size_t n, ps_var *const vars[], const float *const grads[],
                                   const struct ps_push_options *options, struct ps_error *error) PS_MUST_USE;
 
