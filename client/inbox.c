@@ -103,6 +103,11 @@ decode(struct core *c, struct link *l, const struct frame_head *head, const void
     arena_reset(&l->arena);
     if (wire_decode(head, meta, &l->arena, &l->msg, &why) == PS_OK)
         return true;
+    if (why.code == PS_ERR_NOMEM) {
+        core_say(c, l, &e, why.code, "no memory to receive");
+        link_lost(c, l, &e);
+        return false;
+    }
     core_say(c, l, &e, PS_ERR_PROTOCOL, "sent a bad message: %.400s", why.text);
     core_fail(c, &e);
     return false;
