@@ -179,14 +179,6 @@ is_past(const struct session *session, uint64_t clock)
     return session->clock > clock && !session_awaits(session);
 }
 
-static bool
-is_active(const struct job *job, uint32_t task)
-{
-    const struct session *x = job->sessions[task];
-
-    return x == NULL || x->state == SESSION_LIVE;
-}
-
 /* Enough came: k gradients, or one of every worker that can still send one. One that never joined is waited for, in k
  * of n until all others have ticked past the step. */
 static bool
@@ -490,7 +482,9 @@ gather_missing(struct gather *g, uint32_t *tasks, uint32_t max)
     uint32_t n = 0;
 
     for (uint32_t task = 0; task < job->options->workers; task++) {
-        if (!is_active(job, task) || entry_find(g, task) != NULL)
+        const struct session *x = job->sessions[task];
+
+        if ((x != NULL && (x->state != SESSION_LIVE || is_past(x, g->clock))) || entry_find(g, task) != NULL)
             continue;
         if (n < max)
             tasks[n] = task;
