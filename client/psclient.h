@@ -120,7 +120,8 @@ struct ps_client_options {
     int timeout_ms;         /* default for time-outs of -1; 0 here: 60,000 */
     uint32_t lease_ms;      /* how long this worker may be silent on an open connection; 0: 300,000 */
     int progress_thread;    /* nonzero: drive the network from a hidden thread */
-    uint32_t spin_us;       /* poll this long before sleeping while waiting, microseconds; 0: sleep at once */
+    uint32_t spin_us;       /* poll this long before sleeping while waiting, microseconds; 0: sleep at once; the
+                               progress thread always sleeps */
     int observer;           /* nonzero: look only (psctl); no worker index is taken */
     int any_cluster;        /* nonzero, observers only: accept shards of any cluster name and count */
     const char *congestion; /* TCP congestion control ("reno"); NULL: "reno" to loopback addresses, else the system's */
