@@ -386,6 +386,94 @@ START_TEST(failed_commit_undoes_the_turn_and_closes_who_took_part)
 }
 END_TEST
 
+/* A store whose operations are replaced for a while. */
+static struct store_ops bad_ops;
+static const struct store_ops *good_ops;
+static int reserves_left;
+
+static enum ps_err
+each_row_fails(struct store *s, enum store_table t, store_visit_row visit, void *arg)
+{
+    (void)s;
+    (void)t;
+    (void)visit;
+    (void)arg;
+    return PS_ERR_IO;
+}
+
+static enum ps_err
+reserve_finds_no_room(struct store *s, const struct store_key *key, size_t size, void **place)
+{
+    return reserves_left-- > 0 ? good_ops->reserve(s, key, size, place) : PS_ERR_FULL;
+}
+
+static void
+spoil(void)
+{
+    good_ops = k.store->ops;
+    bad_ops = *good_ops;
+    k.store->ops = &bad_ops;
+}
+
+START_TEST(store_that_cannot_be_read_again_is_tried_at_every_hello)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__ASYNC, 1);
+
+    kit_join(&k, 1, job, 0);
+    kit_declare(&k, 1, "w", 4, OPT_SGD);
+    spoil();
+    bad_ops.each_row = each_row_fails;
+    store_mem_fail_at(k.store, STORE_MEM_FAIL_COMMIT, 1);
+    kit_tick(&k, 1, 1, 1);
+    ck_assert(k.closed[1]);
+    ck_assert(!shard_busy(k.shard));
+    kit_hello(&k, 2, &(struct kit_hello){.job = job, .resume = true});
+    kit_expect_closed(&k, 2, PS_ERR_IO);
+    k.store->ops = good_ops;
+    kit_resume(&k, 3, job, 0, 0);
+    kit_tick(&k, 3, 1, 1);
+    kit_ack(&k, 3, 1, PS_OK);
+    ck_assert_uint_eq(kit_declare(&k, 3, "w", 4, OPT_SGD), 1);
+}
+END_TEST
+
+START_TEST(block_without_room_leaves_the_others_of_its_push_alone)
+{
+    uint32_t var[3], block[3] = {0, 0, 0};
+    float g[12], out[4];
+    Psd__Push m = PSD__PUSH__INIT;
+    const char *names[3] = {"a", "b", "c"};
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
+    for (int i = 0; i < 3; i++)
+        var[i] = kit_declare(&k, 1, names[i], 4, OPT_SGD);
+    for (int i = 0; i < 12; i++)
+        g[i] = 1;
+    m.n_var = m.n_block = 3;
+    m.var = var;
+    m.block = block;
+    m.seq = 1;
+    kit_push_many(&k, 1, &m, g, 12);
+    kit_ack(&k, 1, 1, PS_OK);
+    spoil();
+    bad_ops.reserve = reserve_finds_no_room;
+    reserves_left = 2;
+    m.seq = 2;
+    kit_push_many(&k, 1, &m, g, 12);
+    kit_ack(&k, 1, 2, PS_ERR_FULL);
+    k.store->ops = good_ops;
+    for (int i = 0; i < 3; i++) {
+        ck_assert_uint_eq(kit_read(&k, 1, var[i], 0, out, 4), 1);
+        ck_assert(out[3] == -1);
+    }
+    m.seq = 3;
+    kit_push_many(&k, 1, &m, g, 12);
+    kit_ack(&k, 1, 3, PS_OK);
+    ck_assert_uint_eq(kit_read(&k, 1, var[1], 0, out, 4), 2);
+    ck_assert(out[3] == -2);
+}
+END_TEST
+
 /* All steps of a small training, with the nth store operation failing; those who lose their connection come back. */
 struct survivor {
     uint64_t conn, seq;
@@ -619,6 +707,8 @@ make_suite(void)
     tcase_add_test(tc, boot_id_stays_with_the_data);
     tcase_add_test(tc, store_that_fails_at_birth_is_reported);
     tcase_add_test(tc, failed_commit_undoes_the_turn_and_closes_who_took_part);
+    tcase_add_test(tc, store_that_cannot_be_read_again_is_tried_at_every_hello);
+    tcase_add_test(tc, block_without_room_leaves_the_others_of_its_push_alone);
     tcase_add_test(tc, store_may_fail_at_any_call_and_nothing_is_lost_or_doubled);
     tcase_add_test(tc, declare_survives_a_failing_store);
     tcase_add_test(tc, restart_serves_the_same_bits);
