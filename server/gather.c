@@ -89,6 +89,7 @@ gather_free(struct shard *s, struct gather *g)
 static void
 gather_end(struct shard *s, struct gather *g, enum ps_err code, const char *text)
 {
+    pull_wake(s, g->variable->job); /* the block's clock goes on, with an update or without */
     for (uint32_t i = 0; i < g->len; i++) {
         struct pending *p = g->entries[i].pending;
 
@@ -163,7 +164,6 @@ gather_close(struct shard *s, struct gather *g, const float *now)
         return;
     }
     n = collect(s, g, now);
-    pull_wake(s, g->variable->job);
     if (n > 0 && apply_mean(s, &ref, n, clock)) {
         gather_end(s, g, PS_OK, NULL);
         return;
@@ -211,10 +211,12 @@ complete(const struct gather *g)
 static bool
 close_due(struct shard *s, struct gather *g)
 {
-    struct layout_block cut = layout_block(&g->variable->layout, g->number);
+    struct block_ref ref;
     enum ps_err err;
 
-    switch (turn_room(s, layout_value_size(cut.size_class), &err)) {
+    catalog_refind(s, g->variable->id, g->number, &ref);
+    /* A block that this turn has written is updated in place. */
+    switch (turn_room(s, ref.block->turn == s->turn.number ? 0 : block_size(&ref), &err)) {
     case TURN_WAIT:
         return false;
     case TURN_READY:

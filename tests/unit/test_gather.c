@@ -610,32 +610,188 @@ START_TEST(gradients_of_one_variable_have_a_budget)
 }
 END_TEST
 
-/* Many blocks become due at once: they are closed over several turns. */
-START_TEST(large_step_closes_over_several_turns)
+START_TEST(outcomes_ahead_of_a_push_that_waits_survive_a_crash)
 {
-    enum { BLOCKS = 40, LEN = 262144 };
-    static float g[LEN], out[LEN];
-    uint64_t dims = (uint64_t)BLOCKS * LEN;
     Psd__Job *job = sync_job(2, 2);
+    uint32_t var = start(job);
+    float g[3] = {0};
 
-    for (int i = 0; i < LEN; i++)
-        g[i] = 1;
+    push(1, 1, 0, var, 2); /* waits */
+    kit_push(&k, 1, &(struct kit_push){.seq = 2, .var = var, .gradient = g, .len = 3});
+    kit_ack(&k, 1, 2, PS_ERR_SHAPE);
+    kit_tick(&k, 1, 3, UINT64_MAX);
+    kit_ack(&k, 1, 3, PS_ERR_CLOCK);
+    kit_crash(&k);
+    ck_assert_uint_eq(kit_resume(&k, 1, job, 0, 0), 0);
+    kit_resume(&k, 2, job, 1, 0);
+    push(1, 1, 0, var, 2);
+    push(1, 2, 0, var, 2); /* whatever it holds now */
+    kit_ack(&k, 1, 2, PS_ERR_SHAPE);
+    kit_tick(&k, 1, 3, 1);
+    kit_ack(&k, 1, 3, PS_ERR_CLOCK);
+    push(2, 1, 0, var, 4);
+    kit_ack(&k, 1, 1, PS_OK);
+    ck_assert(value(1, var, 1) == -3);
+}
+END_TEST
+
+static void
+push_two(uint64_t conn, uint64_t seq, uint32_t a, uint32_t b, bool want_value)
+{
+    uint32_t var[2] = {a, b}, block[2] = {0, 0};
+    Psd__Push m = PSD__PUSH__INIT;
+    float g[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+
+    m.seq = seq;
+    m.n_var = m.n_block = 2;
+    m.var = var;
+    m.block = block;
+    m.want_value = want_value;
+    kit_push_many(&k, conn, &m, g, 8);
+}
+
+START_TEST(blocks_of_one_push_have_their_own_outcomes)
+{
+    struct kit_answer *a;
+    uint32_t v, w = start(sync_job(4, 2));
+
+    v = kit_declare(&k, 1, "v", 4, OPT_SGD);
+    push(1, 1, 0, w, 1);
+    push(2, 1, 0, w, 1); /* w's step is done, v's is not */
+    push_two(3, 1, w, v, false);
+    kit_expect_nothing(&k, 3);
+    push_two(4, 1, w, v, true);
+    a = kit_expect(&k, 3, MSG_ACK);
+    ck_assert_uint_eq(a->msg.u.ack->code[0], PS_ERR_LATE);
+    ck_assert_uint_eq(a->msg.u.ack->n_blocks, 1);
+    ck_assert_uint_eq(a->msg.u.ack->blocks[0]->code[0], PS_ERR_LATE);
+    ck_assert_uint_eq(a->msg.u.ack->blocks[0]->code[1], PS_OK);
+    kit_answer_free(a);
+    a = kit_expect(&k, 4, MSG_DATA);
+    ck_assert_uint_eq(a->msg.u.data->code[0], PS_ERR_LATE);
+    ck_assert_uint_eq(a->msg.u.data->code[1], PS_OK);
+    ck_assert_uint_eq(a->payload_len, 8);
+    kit_answer_free(a);
+    push_two(4, 1, w, v, true); /* again: the values, and that not all was taken */
+    a = kit_expect(&k, 4, MSG_DATA);
+    ck_assert_uint_eq(a->msg.u.data->code[0], PS_ERR_LATE);
+    kit_answer_free(a);
+    kit_drop_answers(&k, 1);
+    ck_assert(value(1, v, 1) == -1);
+}
+END_TEST
+
+/* Forty blocks whose step is done by a lapse: more than one turn closes. */
+enum { DUE_BLOCKS = 40, DUE_LEN = 262144 };
+static float due_gradient[DUE_LEN], due_out[DUE_LEN];
+
+static void
+make_many_due(Psd__Job *job)
+{
+    uint64_t dims = (uint64_t)DUE_BLOCKS * DUE_LEN;
+
+    for (int i = 0; i < DUE_LEN; i++)
+        due_gradient[i] = 1;
     kit_join(&k, 1, job, 0);
     kit_join(&k, 2, job, 1);
     kit_declare_as(&k, 1, 5, "w", &dims, 1, OPT_SGD, PSD__INIT_KIND__ZEROS);
     kit_work(&k);
     kit_drop_answers(&k, 1);
-    for (uint32_t i = 0; i < BLOCKS; i++)
-        kit_push(&k, 1, &(struct kit_push){.seq = i + 1, .var = 1, .block = i, .gradient = g, .len = LEN});
+    for (uint32_t i = 0; i < DUE_BLOCKS; i++)
+        kit_push(&k, 1,
+                 &(struct kit_push){.seq = i + 1, .var = 1, .block = i, .gradient = due_gradient, .len = DUE_LEN});
     kit_expect_nothing(&k, 1);
     kit_close(&k, 2);
     kit_pass(&k, 5000);
     ck_assert(shard_busy(k.shard)); /* one turn was not enough */
+}
+
+START_TEST(large_step_closes_over_several_turns)
+{
+    make_many_due(sync_job(2, 2));
     kit_work(&k);
     kit_drop_answers(&k, 1);
-    for (uint32_t i = 0; i < BLOCKS; i++) {
-        ck_assert_uint_eq(kit_read(&k, 1, 1, i, out, LEN), 1);
-        ck_assert(out[LEN - 1] == -1);
+    for (uint32_t i = 0; i < DUE_BLOCKS; i++) {
+        ck_assert_uint_eq(kit_read(&k, 1, 1, i, due_out, DUE_LEN), 1);
+        ck_assert(due_out[DUE_LEN - 1] == -1);
+    }
+}
+END_TEST
+
+START_TEST(push_for_the_next_step_closes_a_due_one_first)
+{
+    make_many_due(sync_job(2, 2));
+    k.hold = true;
+    kit_tick(&k, 1, DUE_BLOCKS + 1, 1);
+    kit_push(&k, 1,
+             &(struct kit_push){.seq = DUE_BLOCKS + 2,
+                                .clock = 1,
+                                .var = 1,
+                                .block = DUE_BLOCKS - 1,
+                                .gradient = due_gradient,
+                                .len = DUE_LEN});
+    k.hold = false;
+    kit_turn(&k);
+    kit_drop_answers(&k, 1);
+    ck_assert_uint_eq(kit_read(&k, 1, 1, DUE_BLOCKS - 1, due_out, DUE_LEN), 2);
+    kit_work(&k);
+    kit_drop_answers(&k, 1);
+    ck_assert_uint_eq(kit_read(&k, 1, 1, DUE_BLOCKS - 2, due_out, DUE_LEN), 1);
+}
+END_TEST
+
+START_TEST(crash_with_steps_that_are_due_repeats_them)
+{
+    Psd__Job *job = sync_job(2, 2);
+
+    make_many_due(job);
+    kit_crash(&k);
+    kit_resume(&k, 1, job, 0, 0);
+    for (uint32_t i = 0; i < DUE_BLOCKS; i++)
+        kit_push(&k, 1,
+                 &(struct kit_push){.seq = i + 1, .var = 1, .block = i, .gradient = due_gradient, .len = DUE_LEN});
+    kit_work(&k);
+    kit_drop_answers(&k, 1);
+    for (uint32_t i = 0; i < DUE_BLOCKS; i++) {
+        ck_assert_uint_eq(kit_read(&k, 1, 1, i, due_out, DUE_LEN), 1);
+        ck_assert(due_out[0] == -1);
+    }
+}
+END_TEST
+
+START_TEST(full_store_ends_due_steps_with_an_error)
+{
+    struct store_key key = {.var = 100000};
+    struct store_usage usage;
+    uint64_t full = 0;
+    struct kit_answer *a;
+    void *place;
+
+    make_many_due(sync_job(2, 2));
+    kit_drop_answers(&k, 1);
+    for (;; key.block++) { /* somebody else takes the memory */
+        k.store->ops->usage(k.store, &usage);
+        if (usage.used_bytes + 2 * layout_value_size(2) > usage.max_bytes)
+            break;
+        ck_assert_int_eq(k.store->ops->begin(k.store, layout_value_size(2)), PS_OK);
+        ck_assert_int_eq(k.store->ops->reserve(k.store, &key, layout_value_size(2), &place), PS_OK);
+        ck_assert_int_eq(k.store->ops->commit(k.store), PS_OK);
+    }
+    kit_work(&k);
+    while ((a = kit_take(&k, 1)) != NULL) {
+        const Psd__Ack *m = a->msg.u.ack;
+
+        for (size_t i = 0; i < m->n_code; i++)
+            full += m->code[i] == PS_ERR_FULL;
+        kit_answer_free(a);
+    }
+    ck_assert_uint_gt(full, 10);
+    ck_assert_uint_eq(kit_read(&k, 1, 1, DUE_BLOCKS - 1, due_out, DUE_LEN), 0);
+    for (uint32_t n = key.block; n-- > 0;) {
+        key.block = n;
+        ck_assert_int_eq(k.store->ops->begin(k.store, 0), PS_OK);
+        ck_assert_int_eq(k.store->ops->erase(k.store, &key), PS_OK);
+        ck_assert_int_eq(k.store->ops->commit(k.store), PS_OK);
     }
 }
 END_TEST
@@ -713,6 +869,99 @@ START_TEST(full_sync_is_exact_under_random_crashes)
 }
 END_TEST
 
+/* Blocks of the largest size, of which 14 fill a turn. */
+#define LARGE      layout_capacity(LAYOUT_CLASSES - 1, 0)
+#define LARGE_MOST 300000
+#define TURN_FULL  14
+
+static void
+push_large(uint64_t conn, uint64_t seq, uint64_t clock, uint32_t var, uint32_t block)
+{
+    static float gradient[LARGE_MOST];
+
+    ck_assert_uint_le(LARGE, ARRAY_LEN(gradient));
+    for (size_t i = 0; i < LARGE; i++)
+        gradient[i] = 1;
+    kit_push(
+        &k, conn,
+        &(struct kit_push){.seq = seq, .clock = clock, .var = var, .block = block, .gradient = gradient, .len = LARGE});
+}
+
+/* In one turn: two steps of a block, the second closing with what came, the room of the turn taken by others, and a
+ * gradient for the third. The block is written already, so it needs no more room. */
+START_TEST(step_closes_in_place_when_the_turn_is_full)
+{
+    uint64_t seq = 0;
+    uint32_t var;
+    static float out[LARGE_MOST];
+
+    kit_join(&k, 1, sync_job(3, 2), 0);
+    var = kit_declare(&k, 1, "large", TURN_FULL * (uint64_t)LARGE, OPT_SGD);
+    kit_join(&k, 2, sync_job(3, 2), 1);
+    kit_join(&k, 3, sync_job(3, 2), 2);
+    k.hold = true;
+    for (uint32_t block = 0; block < TURN_FULL; block++) {
+        push_large(1, ++seq, 0, var, block);
+        push_large(2, seq, 0, var, block);
+    }
+    kit_tick(&k, 1, seq + 1, 1);
+    kit_tick(&k, 2, seq + 1, 1);
+    kit_tick(&k, 3, 1, 1);
+    push_large(1, seq + 2, 1, var, 0);
+    kit_tick(&k, 1, seq + 3, 2);
+    kit_tick(&k, 2, seq + 2, 2);
+    kit_tick(&k, 3, 2, 2);
+    push_large(1, seq + 4, 2, var, 0);
+    k.hold = false;
+    kit_turn(&k);
+    kit_work(&k);
+    kit_drop_answers(&k, 1);
+    kit_drop_answers(&k, 2);
+    push_large(2, seq + 3, 2, var, 0);
+    kit_ack(&k, 1, seq + 4, PS_OK);
+    kit_ack(&k, 2, seq + 3, PS_OK);
+    ck_assert_uint_eq(kit_read(&k, 1, var, 0, out, LARGE), 3);
+    ck_assert(out[0] == -3);
+}
+END_TEST
+
+/* The step closes in a later turn than the tick that made it due, and the store refuses its update: the block's clock
+ * goes on without one, and whoever waits for that is let go. */
+START_TEST(pull_goes_on_when_a_step_ends_without_its_update)
+{
+    uint32_t var, other;
+    uint64_t asked;
+
+    kit_join(&k, 1, sync_job(2, 2), 0);
+    var = kit_declare(&k, 1, "large", LARGE, OPT_SGD);
+    kit_join(&k, 2, sync_job(2, 2), 1);
+    kit_join(&k, 3, kit_job("other", PSD__MODE__ASYNC, 1), 0);
+    other = kit_declare(&k, 3, "large", TURN_FULL * (uint64_t)LARGE, OPT_SGD);
+    push_large(2, 1, 0, var, 0);
+    kit_close(&k, 2);
+    kit_pass(&k, 6000); /* lapses; its gradient stays */
+    kit_drop_answers(&k, 1);
+    asked = kit_pull(&k, 1, var, 0, 1);
+    kit_expect_nothing(&k, 1);
+    k.hold = true;
+    for (uint32_t block = 0; block < TURN_FULL; block++)
+        push_large(3, block + 1, 0, other, block);
+    kit_tick(&k, 1, 1, 1);
+    k.hold = false;
+    store_mem_fail_at(k.store, STORE_MEM_FAIL_BEGIN, 1);
+    kit_turn(&k);
+    kit_work(&k);
+    kit_ack(&k, 1, 1, PS_OK);
+    {
+        struct kit_answer *a = kit_expect(&k, 1, MSG_DATA);
+
+        ck_assert_uint_eq(a->msg.request, asked);
+        ck_assert_uint_eq(a->msg.u.data->version[0], 0);
+        kit_answer_free(a);
+    }
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -746,7 +995,14 @@ make_suite(void)
     tcase_add_test(tc, dropped_gradient_counts_as_come);
     tcase_add_test(tc, dropped_gradient_may_be_followed_by_a_fresh_one);
     tcase_add_test(tc, gradients_of_one_variable_have_a_budget);
+    tcase_add_test(tc, outcomes_ahead_of_a_push_that_waits_survive_a_crash);
+    tcase_add_test(tc, blocks_of_one_push_have_their_own_outcomes);
     tcase_add_test(tc, large_step_closes_over_several_turns);
+    tcase_add_test(tc, push_for_the_next_step_closes_a_due_one_first);
+    tcase_add_test(tc, crash_with_steps_that_are_due_repeats_them);
+    tcase_add_test(tc, full_store_ends_due_steps_with_an_error);
+    tcase_add_test(tc, step_closes_in_place_when_the_turn_is_full);
+    tcase_add_test(tc, pull_goes_on_when_a_step_ends_without_its_update);
     tcase_add_test(tc, full_sync_is_exact_under_random_crashes);
     suite_add_tcase(suite, tc);
     return suite;
