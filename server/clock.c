@@ -96,6 +96,7 @@ clock_moved(struct shard *s, struct session *session)
     if (now == before || session->state != SESSION_LIVE)
         return;
     session->held = now;
+    turn_mark_session(s, session);
     if (now < before || (before == job->live_min && --job->at_live_min == 0))
         refresh(s, job);
 }
@@ -109,7 +110,7 @@ clock_load(struct shard *s, struct job *job)
 
         if (x == NULL)
             continue;
-        x->held = held(x);
+        x->held = MAX(held(x), job->slowest);
         job->live += x->state == SESSION_LIVE;
         job->lapsed += x->state == SESSION_LAPSED;
         job->finished += x->state == SESSION_FINISHED;

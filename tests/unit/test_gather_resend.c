@@ -172,6 +172,41 @@ START_TEST(push_for_a_step_done_before_its_worker_came_back_is_not_said_to_count
 }
 END_TEST
 
+/* A worker that awaits a tick sends a push in its place: its hold moves on without anything of it being resolved. The
+ * next crash must not bring the older hold back under the job's clock. */
+START_TEST(hold_is_kept_over_a_second_crash)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__SYNC, 3);
+    uint32_t x = start(job), y = kit_declare(&k, 1, "y", 4, OPT_SGD);
+
+    for (uint64_t conn = 1; conn <= 3; conn++)
+        push(conn, 1, 0, y, 1);
+    push(1, 2, 0, x, 1);
+    kit_tick(&k, 1, 3, 1);
+    push(1, 4, 1, y, 1);
+    kit_tick(&k, 1, 5, 2);
+    kit_crash(&k);
+    for (uint32_t task = 0; task < 3; task++)
+        ck_assert_uint_eq(kit_resume(&k, task + 1, job, task, 0), 1);
+    for (uint64_t conn = 1; conn <= 3; conn++)
+        push(conn, 2, 0, x, 1);
+    for (uint64_t conn = 3; conn > 0; conn--)
+        kit_tick(&k, conn, 3, 1);
+    push(1, 4, 1, y, 1);
+    push(1, 5, 1, x, 1);
+    kit_close(&k, 3);
+    kit_pass(&k, 6000);
+    kit_crash(&k);
+    kit_resume(&k, 1, job, 0, 0);
+    kit_resume(&k, 2, job, 1, 0);
+    kit_close(&k, 2);
+    kit_pass(&k, 6000);
+    kit_drop_answers(&k, 1);
+    push(1, 4, 1, y, 1);
+    kit_ack(&k, 1, 4, PS_OK);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -185,6 +220,7 @@ make_suite(void)
     tcase_add_test(tc, newcomer_begins_at_the_step_that_still_waits);
     tcase_add_test(tc, step_goes_on_when_a_newcomer_begins_past_it);
     tcase_add_test(tc, push_for_a_step_done_before_its_worker_came_back_is_not_said_to_count);
+    tcase_add_test(tc, hold_is_kept_over_a_second_crash);
     suite_add_tcase(suite, tc);
     return suite;
 }
