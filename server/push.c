@@ -257,7 +257,7 @@ attach(struct pending *p, const struct connection *c, uint64_t request, const Ps
 {
     p->connection = c->id;
     p->request = request;
-    p->want_value = m->want_value;
+    p->want_value = m->want_value && p->barrier == NULL; /* a barrier has none */
 }
 
 /* The values as they are now: what the first answer held is gone. */
@@ -307,7 +307,7 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
 
     if (session_resolved_early(session, m->seq, &err)) {
         session_take(s, session, err);
-        actions_ack(s, c, m->seq, err, NULL, 0, ps_strerror(err));
+        actions_ack(s, c, m->seq, err, NULL, 0, err != PS_OK ? ps_strerror(err) : NULL);
         return SHARD_TAKEN;
     }
     if (check(s, session, msg, payload, &room, &e) != PS_OK) {

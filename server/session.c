@@ -265,6 +265,21 @@ pending_answer(struct shard *s, const struct pending *p, enum ps_err code, const
     free(codes);
 }
 
+/* So that a barrier that comes again after a crash is known to be open. last_barrier stands for all up to it; one that
+ * opened while an older one is shut is remembered by itself. */
+static void
+note_opened(struct session *session, uint64_t seq)
+{
+    const struct pending *p;
+
+    DL_FOREACH (session->pending, p)
+        if (p->barrier != NULL && p->seq < seq) {
+            odd_add(session, seq, PS_OK);
+            return;
+        }
+    session->last_barrier = MAX(session->last_barrier, seq);
+}
+
 void
 pending_resolve(struct shard *s, struct pending *p, enum ps_err code, const char *text)
 {
@@ -272,7 +287,7 @@ pending_resolve(struct shard *s, struct pending *p, enum ps_err code, const char
     uint64_t seq = p->seq;
 
     if (p->barrier != NULL)
-        session->last_barrier = MAX(session->last_barrier, seq);
+        note_opened(session, seq);
     pending_answer(s, p, code, text);
     *window_slot(session, seq) = NULL;
     pending_free(s, p);

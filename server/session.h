@@ -46,7 +46,7 @@ struct pending {
     struct pending_block blocks[];
 };
 
-/* An outcome other than OK. */
+/* An outcome other than OK, or a barrier that opened ahead of an older one. */
 struct odd {
     uint64_t seq;
     enum ps_err code;

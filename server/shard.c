@@ -171,7 +171,7 @@ is_new(struct shard *s, struct connection *c, uint64_t seq, uint64_t request)
     case SEQ_NEW:
         if (session_resolved_early(session, seq, &code)) {
             session_take(s, session, code);
-            actions_ack(s, c, seq, code, NULL, 0, ps_strerror(code));
+            actions_ack(s, c, seq, code, NULL, 0, code != PS_OK ? ps_strerror(code) : NULL);
             return false;
         }
         if (!session_window_full(session))

@@ -149,23 +149,6 @@ START_TEST(barrier_is_waited_for_over_crashes)
 }
 END_TEST
 
-START_TEST(barrier_that_opened_before_a_crash_stays_open_for_all)
-{
-    kit_join(&k, 1, job(2), 0);
-    kit_join(&k, 2, job(2), 1);
-    kit_barrier(&k, 1, 1, "first");
-    kit_barrier(&k, 1, 2, "second"); /* behind one that waits */
-    kit_barrier(&k, 2, 1, "second");
-    kit_ack(&k, 1, 2, PS_OK);
-    kit_crash(&k);
-    ck_assert_uint_eq(kit_resume(&k, 1, job(2), 0, 0), 0);
-    kit_barrier(&k, 1, 1, "first");
-    kit_ack(&k, 1, 1, PS_OK); /* what lies under the last one that opened is given as open */
-    kit_barrier(&k, 1, 2, "second");
-    kit_ack(&k, 1, 2, PS_OK);
-}
-END_TEST
-
 START_TEST(barriers_have_a_limit)
 {
     kit_join(&k, 1, job(2), 0);
@@ -197,6 +180,44 @@ START_TEST(messages_that_are_not_answered_have_a_limit)
 }
 END_TEST
 
+START_TEST(barrier_that_opened_ahead_of_an_older_one_does_not_open_that_after_a_crash)
+{
+    kit_join(&k, 1, job(2), 0);
+    kit_join(&k, 2, job(2), 1);
+    kit_barrier(&k, 1, 1, "first");
+    kit_barrier(&k, 1, 2, "second");
+    kit_barrier(&k, 2, 1, "second");
+    kit_ack(&k, 1, 2, PS_OK);
+    kit_ack(&k, 2, 1, PS_OK);
+    kit_crash(&k);
+    kit_resume(&k, 1, job(2), 0, 0);
+    kit_resume(&k, 2, job(2), 1, 1);
+    kit_barrier(&k, 1, 1, "first");
+    kit_expect_nothing(&k, 1);
+    kit_barrier(&k, 1, 2, "second");
+    kit_ack(&k, 1, 2, PS_OK);
+    kit_barrier(&k, 2, 2, "first");
+    kit_ack(&k, 1, 1, PS_OK);
+    kit_ack(&k, 2, 2, PS_OK);
+}
+END_TEST
+
+START_TEST(push_in_the_place_of_a_barrier_gets_no_values)
+{
+    float gradient[4] = {1, 1, 1, 1};
+    uint32_t var;
+
+    kit_join(&k, 1, job(2), 0);
+    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    kit_join(&k, 2, job(2), 1);
+    kit_barrier(&k, 1, 1, "b");
+    kit_push(&k, 1, &(struct kit_push){.seq = 1, .var = var, .gradient = gradient, .len = 4, .want_value = true});
+    kit_expect_nothing(&k, 1);
+    kit_barrier(&k, 2, 1, "b");
+    kit_ack(&k, 1, 1, PS_OK);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -213,7 +234,8 @@ make_suite(void)
     tcase_add_test(tc, given_up_barrier_is_cancelled_and_remembered);
     tcase_add_test(tc, arriving_twice_is_refused);
     tcase_add_test(tc, barrier_is_waited_for_over_crashes);
-    tcase_add_test(tc, barrier_that_opened_before_a_crash_stays_open_for_all);
+    tcase_add_test(tc, barrier_that_opened_ahead_of_an_older_one_does_not_open_that_after_a_crash);
+    tcase_add_test(tc, push_in_the_place_of_a_barrier_gets_no_values);
     tcase_add_test(tc, barriers_have_a_limit);
     tcase_add_test(tc, messages_that_are_not_answered_have_a_limit);
     suite_add_tcase(suite, tc);
