@@ -10,7 +10,7 @@ build=$root/build
 shards=2
 workers=3
 install=yes
-svg=
+svg=$build/digits-loss.svg
 train=()
 
 usage() {
@@ -34,7 +34,7 @@ All other options go to the training program; the most useful are
   --seed N          of first weights and of the order of images (default 1)
   --device NAME     where gradients are computed (default cpu)
   --data DIR        IDX files such as MNIST's, plain or .gz (default: the digits that come with psd)
-  --svg PATH        where the loss curve goes (default build/digits-loss.svg)
+  --svg PATH        where the loss curve goes; '': nowhere (default build/digits-loss.svg)
 
 build/client/examples/digits/digits --help tells the rest.
 END
@@ -102,4 +102,4 @@ fi
 quietly ninja -C "$build" "${programs[@]}"
 
 exec "$build/client/tools/psrun" --shards "$shards" --workers "$workers" --psd-option --log-level=warning -- \
-  "$build/client/examples/digits/digits" --svg "${svg:-$build/digits-loss.svg}" ${train[@]+"${train[@]}"}
+  "$build/client/examples/digits/digits" --svg "$svg" ${train[@]+"${train[@]}"}
