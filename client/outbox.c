@@ -111,6 +111,14 @@ encode_pull(struct core *c, struct link *l, struct part *p, struct send *s)
     return send_encode(s, MSG_PULL, p->request, &m.base, 0);
 }
 
+/* A session that was made anew may be ahead of this worker; in async and ssp all that it pushes is at that clock until
+ * it has caught up. In sync the clock says which step a gradient belongs to. */
+static uint64_t
+push_clock(const struct core *c, const struct link *l, const struct part *p)
+{
+    return c->config.mode == PS_SYNC ? p->clock : MAX(p->clock, l->floor);
+}
+
 static enum ps_err
 encode_push(struct core *c, struct link *l, struct part *p, struct send *s)
 {
@@ -119,7 +127,7 @@ encode_push(struct core *c, struct link *l, struct part *p, struct send *s)
     if (list_blocks(c, l, p, s) != PS_OK)
         return PS_ERR_NOMEM;
     m.seq = p->seq;
-    m.clock = p->clock;
+    m.clock = push_clock(c, l, p);
     m.acked_through = l->window.acked_through;
     m.n_var = m.n_block = p->blocks;
     m.var = c->var_ids;

@@ -207,6 +207,41 @@ START_TEST(tick_below_a_new_sessions_clock_counts_as_done)
 }
 END_TEST
 
+/* The shard lost its data and others came back first: the new session is at their clock. There a shard takes pushes of
+ * async and ssp at the session's clock only; in sync the clock says which step a gradient belongs to. */
+START_TEST(push_below_a_new_sessions_clock_is_made_at_that_clock)
+{
+    Psd__Declared declared = PSD__DECLARED__INIT;
+    struct core_op *a, *tick, *b;
+    float grad[8] = {1};
+    struct core_var *v;
+    struct wire_msg m;
+
+    harness_stop(&h);
+    harness_start(&h, 1, (enum ps_mode)_i);
+    v = harness_var(&h, "w", 8);
+    a = start_push(&h, v, grad);
+    ck_assert(reconnect()->resume);
+    tell_error(&h, 0, REQUEST_HELLO, PS_ERR_NOT_FOUND, "no such session");
+    harness_pass(&h, 1000);
+    ck_assert(!expect(&h, 0, MSG_HELLO).u.hello->resume);
+    tell_welcome(&h, 0, (struct welcome){.clock = 2, .slowest = 2});
+    m = expect(&h, 0, MSG_DECLARE);
+    to_client(&h, 0, MSG_DECLARED, m.request, &declared.base, NULL, 0);
+    ck_assert_uint_eq(expect(&h, 0, MSG_PUSH).u.push->clock, _i == PS_SYNC ? 0 : 2);
+    tick = start_tick(&h);
+    b = start_push(&h, v, grad);
+    ck_assert_uint_eq(expect(&h, 0, MSG_TICK).u.tick->clock, 1);
+    ck_assert_uint_eq(expect(&h, 0, MSG_PUSH).u.push->clock, _i == PS_SYNC ? 1 : 2);
+    tell_ack(&h, 0, 1, PS_OK);
+    tell_ack(&h, 0, 2, PS_ERR_CLOCK);
+    tell_ack(&h, 0, 3, PS_OK);
+    end_op(&h, a, PS_OK);
+    end_op(&h, tick, PS_OK);
+    end_op(&h, b, PS_OK);
+}
+END_TEST
+
 START_TEST(lost_welcome_is_asked_for_again_as_the_same_incarnation)
 {
     harness_stop(&h);
@@ -455,6 +490,7 @@ make_suite(void)
     tcase_add_test(hand, older_state_without_loss_is_told_too);
     tcase_add_test(hand, session_that_is_gone_is_made_anew_and_variables_declared);
     tcase_add_test(hand, tick_below_a_new_sessions_clock_counts_as_done);
+    tcase_add_loop_test(hand, push_below_a_new_sessions_clock_is_made_at_that_clock, PS_ASYNC, PS_SYNC + 1);
     tcase_add_test(hand, lost_welcome_is_asked_for_again_as_the_same_incarnation);
     tcase_add_test(hand, gradient_of_an_earlier_version_keeps_it_when_sent_again);
     suite_add_tcase(s, hand);
