@@ -27,6 +27,8 @@
 #define BLOCKS_MAX 1024
 #define WINDOW_MAX 64
 
+#define ROUND_TRIPS_MAX 100000
+
 struct scenario {
     const char *name;
     size_t size; /* bytes of one variable */
@@ -319,40 +321,62 @@ rates(struct psd *psd, struct pump *pump)
         }
 }
 
+static size_t
+psd_round_trips(struct psd *p, ps_var *var, double seconds, double *times, size_t most)
+{
+    const float *grad = (const float *)(const void *)p->grad;
+    float *out = (float *)(void *)p->out[0];
+    double start = bench_now();
+    struct ps_error e;
+    size_t n = 0;
+
+    while (n < most && bench_now() - start < seconds) {
+        double before = bench_now();
+
+        if (ps_client_push_pull(p->client, 1, &var, &grad, &out, NULL, &e) != PS_OK)
+            die("round trip", &e);
+        times[n++] = bench_now() - before;
+    }
+    return n;
+}
+
+/* Sorts times and adds their q-th part to the series. */
+static void
+series_add(struct series *s, double *times, size_t n, double q)
+{
+    qsort(times, n, sizeof *times, compare);
+    s->value[s->n++] = times[(size_t)((double)(n - 1) * q + 0.5)];
+}
+
+/* Push-and-pull of one page, one at a time: the median and the 99th percentile of each round. */
 static void
 round_trips(const char *how, struct psd *psd, struct pump *pump)
 {
-    const size_t which = 2; /* one page */
+    static double times[ROUND_TRIPS_MAX];
+    const size_t which = 2;
     const struct scenario *s = &scenarios[which];
     struct pump_load load = {PUMP_PUSH_PULL, s->size, 1, 1, 1, psd->grad};
-    struct series a = {.n = 0}, b = {.n = 0};
+    struct series half[2] = {{.n = 0}, {.n = 0}}, most[2] = {{.n = 0}, {.n = 0}};
+    char title[64];
 
-    for (int r = -1; r < options.rounds; r++) {
-        /* One variable at a time: the first of the scenario, through a batch of one. */
-        struct ps_error e;
-        const float *grad = (const float *)(const void *)psd->grad;
-        float *out = (float *)(void *)psd->out[0];
-        uint64_t n = 0;
-        double start, x, y;
+    for (int r = 0; r < options.rounds; r++) {
+        size_t n;
 
         hold(pump->server, true);
-        start = bench_now();
-        do {
-            if (ps_client_push_pull(psd->client, 1, &psd->vars[which][0], &grad, &out, NULL, &e) != PS_OK)
-                die("round trip", &e);
-            n++;
-        } while (bench_now() - start < options.seconds);
-        x = (bench_now() - start) / (double)n;
+        n = psd_round_trips(psd, psd->vars[which][0], options.seconds, times, ROUND_TRIPS_MAX);
+        series_add(&half[0], times, n, 0.5);
+        series_add(&most[0], times, n, 0.99);
         hold(pump->server, false);
         hold(psd->pid, true);
-        y = pump_run(pump, &load, options.seconds);
+        n = pump_round_trips(pump, &load, options.seconds, times, ROUND_TRIPS_MAX);
+        series_add(&half[1], times, n, 0.5);
+        series_add(&most[1], times, n, 0.99);
         hold(psd->pid, false);
-        if (r < 0)
-            continue;
-        a.value[a.n++] = x;
-        b.value[b.n++] = y;
     }
-    report(how, s->name, "us", 1e6, false, &a, &b);
+    snprintf(title, sizeof title, "%s p50", how);
+    report(title, s->name, "us", 1e6, false, &half[0], &half[1]);
+    snprintf(title, sizeof title, "%s p99", how);
+    report(title, s->name, "us", 1e6, false, &most[0], &most[1]);
 }
 
 static void
@@ -420,7 +444,7 @@ main(int argc, char **argv)
     pump_start(&pump, &po);
     psd_start(&psd, false);
     rates(&psd, &pump);
-    round_trips("round trip", &psd, &pump);
+    round_trips("blocking", &psd, &pump);
     psd_stop(&psd);
     pump_stop(&pump);
     po.spin = true;

@@ -325,19 +325,27 @@ request(struct end *e, const struct pump_load *l, const uint32_t *index, uint64_
            });
 }
 
-double
-pump_run(struct pump *p, const struct pump_load *l, double seconds)
+/* Indices go round, so that any run of `batch` of them from a first below `blocks` is there. */
+static uint32_t *
+indices(const struct pump *p, const struct pump_load *l)
 {
-    static struct end e;
-    /* Indices go round, so that any run of `batch` of them from a first below `blocks` is there. */
     uint32_t *index = malloc((l->blocks + l->batch) * sizeof *index);
-    uint64_t asked = 0, answered = 0;
-    double start = bench_now();
 
     ps_assert(index != NULL && l->batch <= BATCH_MAX && l->batch * l->size <= p->options.bytes_max &&
               l->blocks * l->size <= p->options.model_bytes && l->window <= WINDOW_MAX);
     for (uint32_t i = 0; i < l->blocks + l->batch; i++)
         index[i] = i % l->blocks;
+    return index;
+}
+
+double
+pump_run(struct pump *p, const struct pump_load *l, double seconds)
+{
+    static struct end e;
+    uint32_t *index = indices(p, l);
+    uint64_t asked = 0, answered = 0;
+    double start = bench_now();
+
     e = (struct end){.fd = p->fd, .spin = p->options.spin, .body = p->in};
     while (answered < asked || bench_now() - start < seconds) {
         while (asked - answered < l->window && (asked % 16 != 0 || bench_now() - start < seconds))
@@ -352,4 +360,27 @@ pump_run(struct pump *p, const struct pump_load *l, double seconds)
     }
     free(index);
     return (bench_now() - start) / (double)answered;
+}
+
+size_t
+pump_round_trips(struct pump *p, const struct pump_load *l, double seconds, double *times, size_t most)
+{
+    static struct end e;
+    uint32_t *index = indices(p, l);
+    double start = bench_now();
+    size_t n = 0;
+
+    e = (struct end){.fd = p->fd, .spin = p->options.spin, .body = p->in};
+    while (n < most && bench_now() - start < seconds) {
+        double before = bench_now();
+
+        request(&e, l, index, n);
+        do {
+            end_write(&e);
+            end_wait(&e);
+        } while (!end_read(&e));
+        times[n++] = bench_now() - before;
+    }
+    free(index);
+    return n;
 }

@@ -47,6 +47,9 @@ struct pump_load {
 /* Send messages for `seconds`, wait for all replies. Returns seconds per message. */
 double pump_run(struct pump *p, const struct pump_load *load, double seconds);
 
+/* One message at a time: the seconds that each took, up to `most` of them. Returns how many. */
+size_t pump_round_trips(struct pump *p, const struct pump_load *load, double seconds, double *times, size_t most);
+
 /* Monotonic seconds. */
 double bench_now(void);
 
