@@ -112,20 +112,31 @@ message_json(const ProtobufCMessage *m)
     return object;
 }
 
-/* Later pages bring more variables; all else is the first page's. */
+/* Later pages bring more variables or workers; all else is the first page's. */
 static void
 merge_page(json_t *into, json_t *page)
 {
     json_array_extend(json_object_get(into, "variable"), json_object_get(page, "variable"));
+    json_array_extend(json_object_get(into, "worker"), json_object_get(page, "worker"));
     json_object_set(into, "more", json_object_get(page, "more"));
     json_decref(page);
+}
+
+/* The name that the next page goes on after; false when this page ends with nothing that has one. */
+static bool
+page_end(const Psd__Report *m, char *after, size_t after_size)
+{
+    if (m->n_variable > 0)
+        snprintf(after, after_size, "%s/%s", m->variable[m->n_variable - 1]->job, m->variable[m->n_variable - 1]->name);
+    else if (m->n_worker > 0)
+        snprintf(after, after_size, "%s/%u", m->worker[m->n_worker - 1]->job, m->worker[m->n_worker - 1]->task);
+    return m->n_variable > 0 || m->n_worker > 0;
 }
 
 enum ps_err
 report_add(struct report **r, struct span packed, bool *more, char *after, size_t after_size)
 {
     Psd__Report *m = psd__report__unpack(NULL, packed.len, packed.data);
-    const Psd__VariableReport *last;
     json_t *page;
 
     if (m == NULL || (*r == NULL && (*r = calloc(1, sizeof(**r))) == NULL))
@@ -135,11 +146,7 @@ report_add(struct report **r, struct span packed, bool *more, char *after, size_
         (*r)->json = page;
     else
         merge_page((*r)->json, page);
-    *more = m->more && m->n_variable > 0;
-    if (*more) {
-        last = m->variable[m->n_variable - 1];
-        snprintf(after, after_size, "%s/%s", last->job, last->name);
-    }
+    *more = m->more && page_end(m, after, after_size);
     psd__report__free_unpacked(m, NULL);
     return PS_OK;
 }

@@ -791,6 +791,30 @@ START_TEST(queries_are_json_by_the_protocols_names)
 }
 END_TEST
 
+/* A job name of full length makes rows of 300 bytes, of which one report holds some 400. */
+START_TEST(a_list_of_workers_longer_than_a_report_is_whole)
+{
+    enum { N = 1000 };
+    char job[PS_NAME_MAX + 1] = "", *json;
+    struct ps_client_options o = {.job = memset(job, 'j', PS_NAME_MAX)}, look = {.observer = 1};
+    ps_client *observer;
+    json_t *root, *rows;
+
+    for (uint32_t i = 0; i < N; i++)
+        ps_client_close(open_task(N, i, &o));
+    observer = open_task(1, 0, &look);
+    FINE(ps_client_query(observer, 0, PS_QUERY_WORKERS, NULL, -1, &json, &error));
+    root = json_loads(json, 0, NULL);
+    rows = json_object_get(root, "worker");
+    ck_assert_uint_eq(json_array_size(rows), N);
+    for (size_t i = 0; i < N; i++)
+        ck_assert_int_eq(json_integer_value(json_object_get(json_array_get(rows, i), "task")), (json_int_t)i);
+    json_decref(root);
+    ps_free(json);
+    ps_client_close(observer);
+}
+END_TEST
+
 /* ---- The progress thread ---- */
 
 START_TEST(progress_thread_moves_things_while_the_caller_computes)
@@ -918,6 +942,7 @@ make_suite(void)
     tcase_add_test(t, lapsed_worker_is_told_and_rejoins_at_the_slowest_clock);
     tcase_add_test(t, goodbye_frees_the_others_at_once);
     tcase_add_test(t, queries_are_json_by_the_protocols_names);
+    tcase_add_test(t, a_list_of_workers_longer_than_a_report_is_whole);
     tcase_add_test(t, progress_thread_moves_things_while_the_caller_computes);
     tcase_add_test(t, many_threads_share_a_client_with_a_progress_thread);
     tcase_add_test(t, spinning_gives_the_same);
