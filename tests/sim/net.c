@@ -487,6 +487,8 @@ draw_profile(struct net_conn *c)
     c->latency_max_us = sim_between(s, p->latency_min_us, p->latency_max_us);
     c->chunk_max = sim_chance(s, 500) ? MIN(p->chunk_max, small_chunk) : p->chunk_max;
     c->window = sim_chance(s, 200) ? MIN(p->window_max, small_window) : p->window_max;
+    /* Half a megabyte in a second at least, or a large variable takes minutes and the run looks as if it hung. */
+    c->window = MAX(c->window, (size_t)c->latency_max_us / 2);
 }
 
 struct net_end *

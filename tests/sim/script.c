@@ -470,11 +470,18 @@ on_computing(struct node_worker *w)
     return true;
 }
 
+/* A step that failed on one shard goes on waiting on another until this worker ticks. */
+static bool
+may_wait(const struct node_worker *w)
+{
+    return w->model->mode != PS_SYNC || w->model->lapse != PS_LAPSE_FAIL;
+}
+
 static bool
 on_pushing(struct node_worker *w)
 {
     if (!w->entered) {
-        bool wait = sim_chance(w->sim, 600);
+        bool wait = sim_chance(w->sim, 600) && may_wait(w);
 
         w->entered = true;
         for (uint32_t first = 0, n; first < w->model->vars_len && core_fatal(w->core, NULL) == PS_OK; first += n) {
