@@ -46,11 +46,33 @@ within() {
   done
 }
 
-cleanup() {
+# The words of a process's command line, one a line.
+words() { tr '\0' '\n' <"/proc/$1/cmdline" 2>/dev/null; }
+
+# Where psrun put the data of the shards that still run.
+run_dirs() {
   local pid
   for pid in $(marked); do
-    kill -KILL "$pid" 2>/dev/null
+    words "$pid" | sed -n 's/^--live-dir=\(.*\/psrun-[^/]*\)\/shard-[0-9]*\/live$/\1/p'
+  done | sort -u
+}
+
+# End what a failed test has left. Keepers are spared at first: they clean up after those that they keep.
+cleanup() {
+  local pid dirs
+  dirs=$(run_dirs)
+  for pid in $(marked); do
+    if ! words "$pid" | grep -x '@keep' >/dev/null; then
+      kill -KILL "$pid" 2>/dev/null
+    fi
   done
+  WITHIN=5
+  if ! within none_marked; then
+    for pid in $(marked); do
+      kill -KILL "$pid" 2>/dev/null
+    done
+  fi
+  echo "$dirs" | xargs -r rm -rf
   rm -rf "$work"
 }
 trap cleanup EXIT
