@@ -1,6 +1,8 @@
 /* Turns: events of one loop iteration are stepped as they come; the check handle, right after poll, ends the turn.
  * Events that come at another time (a connection closed, a timer) keep the loop from sleeping, so that the check handle
- * comes at once. While actions are performed no event may be stepped: what conn tells then comes through the loop. */
+ * comes at once. Time passes for the shard after what has arrived was read: when psd itself stood still for a while,
+ * what its workers said meanwhile counts before their silence does. While actions are performed no event may be
+ * stepped: what conn tells then comes through the loop. */
 #include "daemon.h"
 
 #include <inttypes.h>
@@ -112,7 +114,7 @@ idle_set(struct daemon *d)
 {
     if (d->state == DAEMON_CLOSING)
         return;
-    if (d->turn_open || shard_busy(d->shard) || spinning(d))
+    if (d->turn_open || d->time_due || shard_busy(d->shard) || spinning(d))
         uv_idle_start(&d->idle, on_idle);
     else
         uv_idle_stop(&d->idle);
@@ -155,7 +157,12 @@ static void
 on_check(uv_check_t *check)
 {
     struct daemon *d = check->data;
+    struct shard_event event = {.kind = SHARD_TIME};
 
+    if (d->time_due) {
+        d->time_due = false;
+        daemon_step(d, &event);
+    }
     if (d->turn_open)
         end_turn(d);
     idle_set(d);
@@ -175,10 +182,10 @@ static void
 on_wake(uv_timer_t *timer)
 {
     struct daemon *d = timer->data;
-    struct shard_event event = {.kind = SHARD_TIME};
 
     d->wake_at_ms = UINT64_MAX;
-    daemon_step(d, &event);
+    d->time_due = true;
+    idle_set(d);
 }
 
 /* ---- Signals ---- */

@@ -742,6 +742,44 @@ START_TEST(second_signal_stops_at_once)
 }
 END_TEST
 
+/* A lease counts silence, and what was said while psd itself stood still was said. */
+START_TEST(worker_that_spoke_while_psd_stood_still_keeps_its_lease)
+{
+    Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
+    Psd__Job job = PSD__JOB__INIT;
+    Psd__Hello hello = PSD__HELLO__INIT;
+    Psd__Ping ping = PSD__PING__INIT;
+    struct probe p;
+
+    START();
+    job.name = (char *)(uintptr_t) "job";
+    job.workers = job.quorum = 1;
+    job.age = &age;
+    hello.cluster = (char *)(uintptr_t) "psd";
+    hello.shards = 1;
+    hello.job = &job;
+    hello.incarnation = 1;
+    hello.lease_ms = 1000;
+    p = connected();
+    probe_send(&p, MSG_HELLO, &hello.base, NULL, 0);
+    ck_assert(probe_receive(&p));
+    ck_assert_int_eq(p.msg.type, MSG_WELCOME);
+    kill(psd, SIGSTOP);
+    for (int i = 0; i < 4; i++) {
+        usleep(400000);
+        probe_send(&p, MSG_PING, &ping.base, NULL, 0);
+    }
+    kill(psd, SIGCONT);
+    for (int i = 0; i < 4; i++) {
+        ck_assert(probe_receive(&p));
+        ck_assert_int_eq(p.msg.type, MSG_PONG);
+    }
+    WAIT_FOR(logged("worker lapsed")); /* silence is still found out */
+    probe_close(&p);
+    ck_assert_int_eq(stop(), 0);
+}
+END_TEST
+
 START_TEST(stop_tells_the_workers_and_closes)
 {
     struct probe p;
@@ -786,6 +824,7 @@ make_suite(void)
     tcase_add_test(tc, a_thousand_idle_connections_cost_little);
     tcase_add_test(tc, out_of_descriptors_is_survived);
     tcase_add_test(tc, second_signal_stops_at_once);
+    tcase_add_test(tc, worker_that_spoke_while_psd_stood_still_keeps_its_lease);
     tcase_add_test(tc, stop_tells_the_workers_and_closes);
     suite_add_tcase(suite, tc);
     return suite;
