@@ -138,12 +138,23 @@ link_meta(struct core *c, struct link *l, const struct frame_head *head, const v
 
 /* ---- Messages ---- */
 
+/* Its gradient is the caller's again, but the connection still reads from it: the connection must go. */
+static void
+answered_too_soon(struct core *c, struct link *l)
+{
+    struct ps_error e;
+
+    core_say(c, l, &e, PS_ERR_PROTOCOL, "answered a push before it had all of it");
+    link_lost(c, l, &e);
+}
+
 /* Answered: its operation hears it, then it ends. error NULL: well. */
 static void
 part_answered(struct core *c, struct link *l, struct part *p, const struct ps_error *error)
 {
     struct core_op *op = p->op;
     struct lane *lane = p->lane;
+    bool too_soon = p->kind == PART_PUSH && p->state == PART_HANDED;
 
     if (p->kind == PART_TICK && error == NULL)
         l->clock = MAX(l->clock, p->clock);
@@ -154,6 +165,8 @@ part_answered(struct core *c, struct link *l, struct part *p, const struct ps_er
     part_end(c, l, p);
     if (op != NULL)
         op_answered(c, op, lane, error);
+    if (too_soon)
+        answered_too_soon(c, l);
 }
 
 static void

@@ -242,6 +242,28 @@ START_TEST(push_below_a_new_sessions_clock_is_made_at_that_clock)
 }
 END_TEST
 
+/* No honest shard answers a push that it has not got whole. The gradient's buffer is the caller's again, so the
+ * connection that still reads from it must go. */
+START_TEST(push_answered_before_it_was_sent_costs_the_connection)
+{
+    struct core_var *v = harness_var(&h, "w", 8);
+    uint64_t disconnects = h.disconnects;
+    float grad[8] = {1};
+    struct core_op *op;
+
+    h.hold = true;
+    op = start_push(&h, v, grad);
+    tell_ack(&h, 0, 1, PS_OK);
+    end_op(&h, op, PS_OK);
+    ck_assert_uint_eq(h.disconnects, disconnects + 1);
+    h.hold = false;
+    harness_release(&h, 0, SIZE_MAX);
+    op = start_push(&h, v, grad);
+    harness_run(&h);
+    core_op_free(h.core, op);
+}
+END_TEST
+
 START_TEST(lost_welcome_is_asked_for_again_as_the_same_incarnation)
 {
     harness_stop(&h);
@@ -491,6 +513,7 @@ make_suite(void)
     tcase_add_test(hand, session_that_is_gone_is_made_anew_and_variables_declared);
     tcase_add_test(hand, tick_below_a_new_sessions_clock_counts_as_done);
     tcase_add_loop_test(hand, push_below_a_new_sessions_clock_is_made_at_that_clock, PS_ASYNC, PS_SYNC + 1);
+    tcase_add_test(hand, push_answered_before_it_was_sent_costs_the_connection);
     tcase_add_test(hand, lost_welcome_is_asked_for_again_as_the_same_incarnation);
     tcase_add_test(hand, gradient_of_an_earlier_version_keeps_it_when_sent_again);
     suite_add_tcase(s, hand);
