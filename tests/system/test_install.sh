@@ -54,7 +54,7 @@ done
 # ---- what the library shows ----
 
 # A sanitized library needs its runtime in whatever links it, and exports the sanitizer's own names.
-sanitized() { nm -D "$library" | grep -qE '__(asan|tsan|ubsan|msan)_'; }
+sanitized() { [ -n "$(nm -D "$library" | grep -E '__(asan|tsan|ubsan|msan)_')" ]; }
 
 exported=$(nm -D --defined-only "$library" | awk '{ print $NF }' | sed 's/@.*//' | grep -vE '^__(asan|odr_asan|tsan|ubsan|sancov)' | sort)
 is "" "$(grep -v '^ps_' <<<"$exported")" "the library exports names that begin with ps_ only"
