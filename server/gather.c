@@ -165,6 +165,7 @@ gather_close(struct shard *s, struct gather *g, const float *now)
     }
     n = collect(s, g, now);
     if (n > 0 && apply_mean(s, &ref, n, clock)) {
+        update_count(s, &ref, n);
         gather_end(s, g, PS_OK, NULL);
         return;
     }

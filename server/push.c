@@ -199,6 +199,7 @@ apply_block(struct shard *s, const struct job *job, const Psd__Push *m, size_t i
     }
     if (!update_apply(s, ref, gradient, scale, 0))
         return false;
+    update_count(s, ref, 1);
     s->stats.age.count[age_bucket(age)]++;
     return true;
 }

@@ -44,11 +44,19 @@ update_apply(struct shard *s, const struct block_ref *ref, const float *gradient
     ref->block->version++;
     ref->block->clock = clock;
     set_head(ref);
-    v->stats.pushes++;
-    v->stats.pushed_bytes += ref->cut.len * sizeof(float);
-    s->stats.pushes_applied++;
-    s->stats.pushed_bytes += ref->cut.len * sizeof(float);
     return true;
+}
+
+void
+update_count(struct shard *s, const struct block_ref *ref, uint32_t pushes)
+{
+    struct variable *v = ref->variable;
+    uint64_t bytes = (uint64_t)pushes * ref->cut.len * sizeof(float);
+
+    v->stats.pushes += pushes;
+    v->stats.pushed_bytes += bytes;
+    s->stats.pushes_applied += pushes;
+    s->stats.pushed_bytes += bytes;
 }
 
 void

@@ -13,6 +13,9 @@ struct block_ref;
  * block is as it was. In place the caller has checked before. */
 bool update_apply(struct shard *s, const struct block_ref *ref, const float *gradient, float scale, uint64_t clock);
 
+/* Count the pushes whose gradients an update took: one, or those of a step of sync. */
+void update_count(struct shard *s, const struct block_ref *ref, uint32_t pushes);
+
 /* Only the clock changes: a step in which nothing came. */
 void update_clock(const struct block_ref *ref, uint64_t clock);
 

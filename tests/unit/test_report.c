@@ -110,6 +110,34 @@ START_TEST(variables_are_counted_one_by_one)
 }
 END_TEST
 
+/* One update, but the bytes of every worker. */
+START_TEST(each_gradient_of_a_step_counts_as_a_push)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__SYNC, 3);
+    float g[10] = {1};
+    struct kit_answer *a;
+    const Psd__VariableReport *m;
+
+    job->quorum = 3;
+    for (uint32_t task = 0; task < 3; task++)
+        kit_join(&k, task + 1, job, task);
+    kit_declare(&k, 1, "w", 10, OPT_SGD);
+    for (uint64_t conn = 1; conn <= 3; conn++)
+        kit_push(&k, conn, &(struct kit_push){.seq = 1, .var = 1, .gradient = g, .len = 10});
+    kit_drop_answers(&k, 1);
+    a = ask(1, PSD__QUERY_KIND__VARIABLES, "train", "");
+    m = a->msg.u.report->variable[0];
+    ck_assert_uint_eq(m->version_max, 1);
+    ck_assert_uint_eq(m->pushes, 3);
+    ck_assert_uint_eq(m->pushed_bytes, 120);
+    kit_answer_free(a);
+    a = ask(1, PSD__QUERY_KIND__STATS, "", "");
+    ck_assert_uint_eq(a->msg.u.report->stats->pushes_applied, 3);
+    ck_assert_uint_eq(a->msg.u.report->stats->pushed_bytes, 120);
+    kit_answer_free(a);
+}
+END_TEST
+
 START_TEST(many_variables_come_in_pages)
 {
     enum { N = 1000 };
@@ -311,6 +339,7 @@ make_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, status_says_what_the_shard_is_and_holds);
     tcase_add_test(tc, variables_are_counted_one_by_one);
+    tcase_add_test(tc, each_gradient_of_a_step_counts_as_a_push);
     tcase_add_test(tc, many_variables_come_in_pages);
     tcase_add_test(tc, stats_count_what_happened);
     tcase_add_test(tc, workers_are_listed_with_their_state);
