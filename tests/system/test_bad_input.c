@@ -633,7 +633,9 @@ static void
 expect_end(struct probe *p, const struct mistake *m)
 {
     if (m->end == ACKED) {
-        ck_assert_msg(ack_code(p, p->seq) == m->code, "%s: %u", m->name, p->msg.u.ack->code[0]);
+        uint32_t code = ack_code(p, p->seq);
+
+        ck_assert_msg(code == m->code, "%s: %s", m->name, ps_err_name((enum ps_err)code));
         expect_service(p);
         return;
     }
