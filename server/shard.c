@@ -549,6 +549,12 @@ shard_dirty(const struct shard *s)
     return turn_dirty(s);
 }
 
+uint64_t
+shard_written(const struct shard *s)
+{
+    return s->turn.used;
+}
+
 void
 shard_set_grace(struct shard *s, uint32_t grace_ms)
 {

@@ -108,6 +108,9 @@ void shard_set_grace(struct shard *s, uint32_t grace_ms);
 /* True when the turn wrote something that shard_commit() must commit. */
 bool shard_dirty(const struct shard *s);
 
+/* Bytes of blocks that the turn has written so far: a turn that is longer than the cache answers from cold memory. */
+uint64_t shard_written(const struct shard *s);
+
 /* When SHARD_TIME is wanted next (ms, monotonic); UINT64_MAX: never. */
 uint64_t shard_next_time(const struct shard *s);
 
