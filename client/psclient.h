@@ -238,7 +238,8 @@ struct ps_pull_options {
 };
 
 /* Pull n variables at this worker's clock: out[i] is [ps_var_elements(vars[i])] f32. In sync all blocks are those of
- * the clock; elsewhere each block carries its version (ps_var_versions()). options may be NULL. */
+ * the clock (with a quorum of fewer than all workers they may be of later ones: the others go on without this worker);
+ * elsewhere each block carries its version (ps_var_versions()). options may be NULL. */
 PS_API enum ps_err ps_client_pull(ps_client *client, size_t n, ps_var *const vars[], float *const out[],
                                   const struct ps_pull_options *options, struct ps_error *error) PS_MUST_USE;
 
