@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -493,8 +494,14 @@ START_TEST(address_may_be_a_name)
     char address[64];
     struct ps_client_options o = {.observer = 1, .any_cluster = 1, .timeout_ms = 5000};
     ps_client *c;
+    struct addrinfo *found;
     double us;
 
+    if (getaddrinfo("localhost", NULL, NULL, &found) != 0) {
+        fprintf(stderr, "# skipped: this machine does not know localhost\n");
+        return;
+    }
+    freeaddrinfo(found);
     snprintf(address, sizeof address, "localhost:%s", strrchr(shards.address[0], ':') + 1);
     FINE(try_open(address, 1, 0, &o, &c));
     FINE(ps_client_ping(c, 0, -1, &us, &error));
