@@ -459,11 +459,10 @@ peers_check_stalls(struct daemon *d)
     uint64_t now = uv_now(&d->loop);
     struct peer *p, *next;
 
-    HASH_ITER(hh, d->peers, p, next)
-    {
+    HASH_ITER (hh, d->peers, p, next) {
         uint64_t offset = conn_reader(&p->conn)->offset;
 
-        if (offset != p->seen_offset || p->sent != p->seen_sent || !holds_room(d, p)) {
+        if (offset - p->seen_offset >= PEER_STALL_BYTES || p->sent != p->seen_sent || !holds_room(d, p)) {
             p->seen_offset = offset;
             p->seen_sent = p->sent;
             p->moved_ms = now;
@@ -479,6 +478,6 @@ peers_close_all(struct daemon *d)
 {
     struct peer *p, *next;
 
-    HASH_ITER(hh, d->peers, p, next)
-    peer_close(p);
+    HASH_ITER (hh, d->peers, p, next)
+        peer_close(p);
 }

@@ -38,8 +38,10 @@ void peers_flush(struct daemon *d);
 /* Let in those who wait, as far as memory allows. */
 void peers_admit(struct daemon *d);
 
-/* Close those who hold memory that others wait for and have not moved for PEER_STALL_MS. */
-#define PEER_STALL_MS 10000
+/* Close those who hold memory that others wait for and have moved less than PEER_STALL_BYTES, and fetched no answer,
+ * for PEER_STALL_MS: a peer that trickles holds up the others as one that stands still does. */
+#define PEER_STALL_MS    10000
+#define PEER_STALL_BYTES (64 * KIB)
 void peers_check_stalls(struct daemon *d);
 
 void peers_close_all(struct daemon *d);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -584,14 +585,32 @@ START_TEST(promised_payloads_wait_at_the_memory_cap)
 }
 END_TEST
 
+/* A process that sends one byte on each of the connections, again and again. */
+static pid_t
+trickle(const struct probe *p, int n)
+{
+    pid_t pid = fork();
+
+    ck_assert_int_ge(pid, 0);
+    if (pid > 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) {
+        for (int i = 0; i < n; i++)
+            (void)send(p[i].fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        usleep(100000);
+    }
+}
+
 /* Those who promised payloads and do not send them lose their place to one who waits and does. */
-START_TEST(stalled_senders_give_way)
+START_TEST(stalled_and_trickling_senders_give_way)
 {
     enum { SENDERS = 4 };
     static float grad[LARGE_SIZE];
     Psd__Push push = PSD__PUSH__INIT;
     struct probe p[SENDERS], worker;
     uint32_t zero = 0, var;
+    pid_t trickler;
 
     START("--in-flight=16MiB", "--in-flight-connection=8MiB");
     worker = connected();
@@ -608,8 +627,11 @@ START_TEST(stalled_senders_give_way)
         free(head);
     }
     usleep(200000); /* let all four be admitted first; were they not, the push below would only be faster */
+    trickler = trickle(p, SENDERS / 2);
     ck_assert_uint_eq(probe_push(&worker, var, 0, grad, LARGE_SIZE), PS_OK);
     ck_assert(logged("closed: it stalls while others wait for memory"));
+    kill(trickler, SIGKILL);
+    waitpid(trickler, NULL, 0);
     for (int i = 0; i < SENDERS; i++)
         probe_close(&p[i]);
     probe_close(&worker);
@@ -819,7 +841,7 @@ make_suite(void)
     tcase_add_test(tc, strangers_and_broken_frames_lose_their_connection_only);
     tcase_add_test(tc, one_connection_too_many_is_told_so);
     tcase_add_test(tc, promised_payloads_wait_at_the_memory_cap);
-    tcase_add_test(tc, stalled_senders_give_way);
+    tcase_add_test(tc, stalled_and_trickling_senders_give_way);
     tcase_add_test(tc, peer_that_does_not_fetch_its_answers_is_not_read);
     tcase_add_test(tc, a_thousand_idle_connections_cost_little);
     tcase_add_test(tc, out_of_descriptors_is_survived);
