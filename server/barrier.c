@@ -59,14 +59,14 @@ arrival_of(const struct barrier *b, const struct session *session)
 static void
 refuse(struct shard *s, struct session *session, const Psd__Barrier *m, enum ps_err code, const char *why)
 {
-    session_take(s, session, code);
+    sequence_take(s, session, code);
     actions_ack(s, session->connection, m->seq, code, NULL, 0, why);
 }
 
 void
 barrier_arrive(struct shard *s, struct session *session, uint64_t request, const Psd__Barrier *m)
 {
-    bool awaited = session_awaits(session);
+    bool awaited = sequence_awaits(session);
     struct barrier *b;
     struct pending *p;
 
@@ -80,14 +80,14 @@ barrier_arrive(struct shard *s, struct session *session, uint64_t request, const
         return;
     }
     if ((b == NULL && (b = barrier_new(s, session->job, m->name)) == NULL) ||
-        (p = session_take_pending(s, session, 0)) == NULL)
+        (p = sequence_take_pending(s, session, 0)) == NULL)
         return;
     p->request = request;
     p->barrier = b;
     DL_APPEND2(b->arrived, p, arrived_prev, arrived_next);
     b->arrived_len++;
     open_if_full(s, b);
-    session_caught_up(s, session, awaited);
+    sequence_caught_up(s, session, awaited);
 }
 
 void

@@ -6,7 +6,8 @@
 #include "common/base.h"
 #include "common/ps_err.h"
 #include "hash.h"
-#include "session.h"
+#include "proto/psd.pb-c.h"
+#include "sequence.h"
 
 struct shard;
 struct job;

@@ -21,7 +21,7 @@ held(const struct session *session)
 
     if (!job_is_sync(session->job))
         return session->clock;
-    if (session_awaits(session))
+    if (sequence_awaits(session))
         return session->held; /* as it was before the restart */
     DL_FOREACH (session->pending, p)
         if (p->barrier == NULL)

@@ -177,7 +177,7 @@ gather_close(struct shard *s, struct gather *g, const float *now)
 static bool
 is_past(const struct session *session, uint64_t clock)
 {
-    return session->clock > clock && !session_awaits(session);
+    return session->clock > clock && !sequence_awaits(session);
 }
 
 /* Enough came: k gradients, or one of every worker that can still send one. One that never joined is waited for, in k
@@ -435,8 +435,8 @@ gather_push(struct shard *s, struct session *session, uint64_t request, const Ps
 {
     struct job *job = session->job;
     uint32_t n = (uint32_t)m->n_var;
-    bool awaited = session_awaits(session);
-    struct pending *p = session_take_pending(s, session, n);
+    bool awaited = sequence_awaits(session);
+    struct pending *p = sequence_take_pending(s, session, n);
 
     if (p == NULL)
         return;
@@ -459,7 +459,7 @@ gather_push(struct shard *s, struct session *session, uint64_t request, const Ps
         payload += ref->cut.len;
     }
     pending_release(s, p, NULL);
-    session_caught_up(s, session, awaited);
+    sequence_caught_up(s, session, awaited);
 }
 
 void

@@ -12,7 +12,8 @@
 
 #include "common/base.h"
 #include "common/ps_err.h"
-#include "session.h"
+#include "proto/psd.pb-c.h"
+#include "sequence.h"
 
 struct shard;
 struct job;

@@ -12,7 +12,7 @@
 #include "common/base.h"
 #include "common/ps_err.h"
 #include "proto/psd.pb-c.h"
-#include "session.h"
+#include "sequence.h"
 
 struct shard;
 struct shard_data;

@@ -137,7 +137,7 @@ count_refused(struct shard *s, const struct session *session, const Psd__Push *m
 static void
 refuse(struct shard *s, struct session *session, const Psd__Push *m, const struct ps_error *e)
 {
-    session_take(s, session, e->code);
+    sequence_take(s, session, e->code);
     count_refused(s, session, m, e->code);
     actions_ack(s, session->connection, m->seq, e->code, NULL, 0, e->text);
 }
@@ -243,7 +243,7 @@ apply_push(struct shard *s, struct session *session, uint64_t request, const Psd
     }
     if (codes != NULL)
         code = PS_ERR_STALE;
-    session_take(s, session, code);
+    sequence_take(s, session, code);
     if (m->want_value)
         pull_answer_now(s, c, request, m, codes);
     else
@@ -281,7 +281,7 @@ repeat_values(struct shard *s, struct connection *c, uint64_t request, const Psd
 static void
 repeat(struct shard *s, struct connection *c, uint64_t request, const Psd__Push *m)
 {
-    enum ps_err code = session_outcome(c->session, m->seq);
+    enum ps_err code = sequence_outcome(c->session, m->seq);
     bool taken = code == PS_OK || code == PS_ERR_STALE || code == PS_ERR_LATE;
     struct block_ref ref;
     struct ps_error e;
@@ -306,8 +306,8 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
     struct ps_error e = {0};
     enum ps_err err;
 
-    if (session_resolved_early(session, m->seq, &err)) {
-        session_take(s, session, err);
+    if (sequence_resolved_early(session, m->seq, &err)) {
+        sequence_take(s, session, err);
         actions_ack(s, c, m->seq, err, NULL, 0, err != PS_OK ? ps_strerror(err) : NULL);
         return SHARD_TAKEN;
     }
@@ -340,15 +340,15 @@ push_take(struct shard *s, struct connection *c, const struct wire_msg *msg, con
 {
     const Psd__Push *m = msg->u.push;
 
-    switch (session_classify(c->session, m->seq)) {
+    switch (sequence_classify(c->session, m->seq)) {
     case SEQ_WAITING:
-        attach(session_pending(c->session, m->seq), c, msg->request, m);
+        attach(sequence_pending(c->session, m->seq), c, msg->request, m);
         return SHARD_TAKEN;
     case SEQ_REPEATED:
         repeat(s, c, msg->request, m);
         return SHARD_TAKEN;
     case SEQ_NEW:
-        if (!session_window_full(c->session))
+        if (!sequence_window_full(c->session))
             return take_new(s, c, msg, payload);
         connection_break(s, c, PS_ERR_LIMIT, "more than %d messages of this worker are not answered yet",
                          SHARD_UNRESOLVED_MAX);

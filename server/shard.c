@@ -63,7 +63,7 @@ welcome_worker(struct shard *s, struct connection *c, uint64_t request, const Ps
     enum ps_err err;
 
     if ((err = catalog_job(s, m->job, &job, &e)) != PS_OK ||
-        (err = session_hello(s, job, c, m, &session, &e)) != PS_OK) {
+        (err = hello_worker(s, job, c, m, &session, &e)) != PS_OK) {
         connection_refuse(s, c, err, "%s", e.text);
         return;
     }
@@ -148,7 +148,7 @@ on_cancel(struct shard *s, struct connection *c, const struct wire_msg *msg, con
     (void)event;
     if (pull_end(s, c, request, PS_ERR_CANCELLED, text) || catalog_forget_waiters(s, c, request, PS_ERR_CANCELLED))
         return SHARD_TAKEN;
-    p = session_pending_request(c->session, request);
+    p = sequence_pending_request(c->session, request);
     if (p != NULL && p->barrier != NULL) {
         barrier_leave(s, p);
         pending_resolve(s, p, PS_ERR_CANCELLED, text);
@@ -167,24 +167,24 @@ is_new(struct shard *s, struct connection *c, uint64_t seq, uint64_t request)
     struct pending *p;
     enum ps_err code;
 
-    switch (session_classify(session, seq)) {
+    switch (sequence_classify(session, seq)) {
     case SEQ_NEW:
-        if (session_resolved_early(session, seq, &code)) {
-            session_take(s, session, code);
+        if (sequence_resolved_early(session, seq, &code)) {
+            sequence_take(s, session, code);
             actions_ack(s, c, seq, code, NULL, 0, code != PS_OK ? ps_strerror(code) : NULL);
             return false;
         }
-        if (!session_window_full(session))
+        if (!sequence_window_full(session))
             return true;
         connection_break(s, c, PS_ERR_LIMIT, "more than %d messages of this worker are not answered yet",
                          SHARD_UNRESOLVED_MAX);
         return false;
     case SEQ_REPEATED:
-        code = session_outcome(session, seq);
+        code = sequence_outcome(session, seq);
         actions_ack(s, c, seq, code, NULL, 0, code != PS_OK ? ps_strerror(code) : NULL);
         return false;
     case SEQ_WAITING:
-        p = session_pending(session, seq);
+        p = sequence_pending(session, seq);
         p->connection = c->id;
         p->request = request;
         p->want_value = false;
@@ -203,19 +203,19 @@ take_tick(struct shard *s, struct session *session, const Psd__Tick *m)
 
     if (m->seq <= session->last_tick || m->clock == session->clock) { /* taken before a crash, ahead of a push */
         session->last_tick = MAX(session->last_tick, m->seq);
-        session_take(s, session, PS_OK);
+        sequence_take(s, session, PS_OK);
         actions_ack(s, session->connection, m->seq, PS_OK, NULL, 0, NULL);
         return;
     }
     if (m->clock < session->clock || m->clock > CLOCK_MAX) {
         snprintf(text, sizeof text, "worker %u is at clock %" PRIu64 " and cannot go to %" PRIu64, session->task,
                  session->clock, m->clock);
-        session_take(s, session, PS_ERR_CLOCK);
+        sequence_take(s, session, PS_ERR_CLOCK);
         actions_ack(s, session->connection, m->seq, PS_ERR_CLOCK, NULL, 0, text);
         return;
     }
     session->last_tick = m->seq;
-    session_take(s, session, PS_OK);
+    sequence_take(s, session, PS_OK);
     actions_ack(s, session->connection, m->seq, PS_OK, NULL, 0, NULL);
     clock_tick(s, session, m->clock);
 }
@@ -226,7 +226,7 @@ on_tick(struct shard *s, struct connection *c, const struct wire_msg *msg, const
     const Psd__Tick *m = msg->u.tick;
 
     (void)event;
-    session_acked(s, c->session, m->acked_through);
+    sequence_acked(s, c->session, m->acked_through);
     if (is_new(s, c, m->seq, msg->request))
         take_tick(s, c->session, m);
     return SHARD_TAKEN;
@@ -239,13 +239,13 @@ on_barrier(struct shard *s, struct connection *c, const struct wire_msg *msg, co
     struct session *session = c->session;
 
     (void)event;
-    session_acked(s, session, m->acked_through);
+    sequence_acked(s, session, m->acked_through);
     if (!is_new(s, c, m->seq, msg->request))
         return SHARD_TAKEN;
     if (m->seq > session->last_barrier) {
         barrier_arrive(s, session, msg->request, m);
     } else { /* it opened before a crash */
-        session_take(s, session, PS_OK);
+        sequence_take(s, session, PS_OK);
         actions_ack(s, c, m->seq, PS_OK, NULL, 0, NULL);
     }
     return SHARD_TAKEN;
@@ -257,9 +257,9 @@ on_skip(struct shard *s, struct connection *c, const struct wire_msg *msg, const
     const Psd__Skip *m = msg->u.skip;
 
     (void)event;
-    session_acked(s, c->session, m->acked_through);
+    sequence_acked(s, c->session, m->acked_through);
     if (is_new(s, c, m->seq, msg->request)) {
-        session_take(s, c->session, PS_OK);
+        sequence_take(s, c->session, PS_OK);
         actions_ack(s, c, m->seq, PS_OK, NULL, 0, NULL);
     }
     return SHARD_TAKEN;
@@ -268,7 +268,7 @@ on_skip(struct shard *s, struct connection *c, const struct wire_msg *msg, const
 static enum shard_result
 on_push(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
 {
-    session_acked(s, c->session, msg->u.push->acked_through);
+    sequence_acked(s, c->session, msg->u.push->acked_through);
     return push_take(s, c, msg, event->payload);
 }
 
@@ -475,7 +475,7 @@ load(struct shard *s, struct ps_error *e)
 {
     enum ps_err err;
 
-    if ((err = catalog_load(s, e)) != PS_OK || (err = session_load(s, e)) != PS_OK)
+    if ((err = catalog_load(s, e)) != PS_OK || (err = session_row_load(s, e)) != PS_OK)
         return err;
     return catalog_load_blocks(s, e);
 }

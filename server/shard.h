@@ -27,8 +27,9 @@
  * incarnation), │ goodbye(finished)                                     │ clock = slowest live └────────────►
  * SESSION_FINISHED ──────────► SESSION_LIVE ◄┘
  *
- * Rooms: catalog (jobs, variables, blocks), session (workers, sequences, leases), clock (who is slowest, parked pulls),
- * gather (gradients of a sync step), barrier, report (answers to psctl), actions (what goes out). shard.c dispatches.
+ * Rooms: catalog (jobs, variables, blocks), hello (who may come), session (life and leases), sequence (exactly once),
+ * clock (who is slowest), pull (those that wait, too), gather (gradients of a sync step), barrier, report (answers to
+ * psctl), actions (what goes out). shard.c dispatches.
  */
 #ifndef SERVER_SHARD_H
 #define SERVER_SHARD_H

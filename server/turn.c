@@ -150,7 +150,7 @@ put_rows(struct shard *s)
     for (struct variable *v = t->variables; v != NULL && err == PS_OK; v = v->marked_next)
         err = catalog_put_variable(s, v);
     for (struct session *x = t->sessions; x != NULL && err == PS_OK; x = x->marked_next)
-        err = session_put(s, x);
+        err = session_row_put(s, x);
     return err;
 }
 

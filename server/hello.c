@@ -1,0 +1,148 @@
+/* A worker's hello: what is refused, how one that is known resumes, and how a new incarnation takes its place. */
+#include "hello.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "shard_state.h"
+
+static enum ps_err
+taken(const struct session *session, struct ps_error *e)
+{
+    return ps_fail(e, PS_ERR_TASK_TAKEN, "worker index %u of job '%.64s' is held by %.128s at %.96s", session->task,
+                   session->job->name, session->agent[0] != '\0' ? session->agent : "a live process",
+                   session->connection->peer);
+}
+
+static enum ps_err
+fenced(const struct session *session, struct ps_error *e)
+{
+    return ps_fail(e, PS_ERR_FENCED, "worker %u of job '%.64s' was taken over by %.128s", session->task,
+                   session->job->name, session->agent[0] != '\0' ? session->agent : "another process");
+}
+
+static enum ps_err
+lapsed(const struct session *session, struct ps_error *e)
+{
+    return ps_fail(e, PS_ERR_LEASE_LAPSED, "the lease of worker %u of job '%.64s' lapsed at clock %" PRIu64,
+                   session->task, session->job->name, session->clock);
+}
+
+static bool
+set_agent(struct session *session, const Psd__Hello *hello)
+{
+    char *agent = shard_strdup(hello->agent);
+
+    if (agent == NULL)
+        return false;
+    free(session->agent);
+    session->agent = agent;
+    session->lease_ms = hello->lease_ms != 0 ? hello->lease_ms : HELLO_LEASE_MS_DEFAULT;
+    return true;
+}
+
+static enum ps_err
+resume(struct shard *s, struct session *session, struct connection *c, const Psd__Hello *hello, struct ps_error *e)
+{
+    if (session->incarnation != hello->incarnation)
+        return fenced(session, e);
+    if (session->state == SESSION_LAPSED)
+        return lapsed(session, e);
+    if (session->state == SESSION_FINISHED)
+        return ps_fail(e, PS_ERR_FENCED, "worker %u of job '%.64s' said goodbye", session->task, session->job->name);
+    if (!set_agent(session, hello))
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a session");
+    session_attach(s, session, c);
+    sequence_acked(s, session, hello->acked_through);
+    turn_mark_session(s, session);
+    return PS_OK;
+}
+
+/* A new incarnation begins from nothing, where the slowest worker stands. */
+static void
+install(struct shard *s, struct session *session, struct connection *c, uint64_t incarnation)
+{
+    struct job *job = session->job;
+
+    session->incarnation = incarnation;
+    session->state = SESSION_LIVE;
+    sequence_begin(session);
+    session_attach(s, session, c);
+    session->clock = job->slowest;
+    session->joined_past = clock_newest(job);
+    clock_join(s, session);
+    gather_review(s, job); /* the old incarnation may have held a step up */
+    turn_mark_session(s, session);
+}
+
+/* The old incarnation loses its place: what it waited for is forgotten, and so is its clock. */
+static void
+replace(struct shard *s, struct session *session)
+{
+    struct job *job = session->job;
+
+    sequence_forget(s, session);
+    switch (session->state) {
+    case SESSION_LIVE:
+        session->state = SESSION_LAPSED;
+        clock_leave(s, session);
+        break;
+    case SESSION_LAPSED:
+        job->lapsed--;
+        break;
+    case SESSION_FINISHED:
+        job->finished--;
+        break;
+    default:
+        ps_assert(false);
+    }
+}
+
+static enum ps_err
+newcomer(struct shard *s, struct job *job, struct connection *c, const Psd__Hello *hello, struct session **out,
+         struct ps_error *e)
+{
+    struct session *session = job->sessions[hello->task];
+    bool rejoins = session != NULL;
+    char text[PS_ERROR_TEXT_MAX];
+
+    if (rejoins && session->state == SESSION_LIVE && session->connection != NULL)
+        return taken(session, e);
+    if (!rejoins && s->sessions_len >= SHARD_SESSIONS_MAX)
+        return ps_fail(e, PS_ERR_LIMIT, "shard %u keeps at most %u sessions", s->config.shard, SHARD_SESSIONS_MAX);
+    if (!rejoins && (session = session_new(s, job, hello->task)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a session");
+    if (!set_agent(session, hello)) {
+        turn_fail(s, PS_ERR_NOMEM);
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a session");
+    }
+    if (rejoins)
+        replace(s, session);
+    install(s, session, c, hello->incarnation);
+    actions_log(s, SHARD_LOG_INFO, "worker %s job=%s task=%u agent=\"%s\" peer=%s clock=%" PRIu64,
+                rejoins ? "rejoined" : "joined", job->name, session->task, session->agent, c->peer, session->clock);
+    if (rejoins) {
+        snprintf(text, sizeof text, "worker %u of job '%.64s' is back as %.128s", session->task, job->name,
+                 session->agent);
+        actions_event(s, job, c, PSD__EVENT_KIND__EVENT_REJOINED, session->task, text);
+    }
+    *out = session;
+    return PS_OK;
+}
+
+enum ps_err
+hello_worker(struct shard *s, struct job *job, struct connection *c, const Psd__Hello *hello, struct session **out,
+             struct ps_error *e)
+{
+    struct session *session = job->sessions[hello->task];
+
+    *out = session;
+    if (session == NULL && hello->resume)
+        return ps_fail(e, PS_ERR_NOT_FOUND, "shard %u knows no session of worker %u of job '%.64s'", s->config.shard,
+                       hello->task, job->name);
+    /* The same incarnation with a new hello did not get its welcome. */
+    if (hello->resume || (session != NULL && session->incarnation == hello->incarnation))
+        return resume(s, session, c, hello, e);
+    return newcomer(s, job, c, hello, out, e);
+}

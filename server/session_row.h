@@ -1,0 +1,17 @@
+/* The persisted row of a session, proto/store.proto's SessionRow: written in the transaction of what it tells of, so
+ * that after a crash a message that comes again is known for what it was. */
+#ifndef SERVER_SESSION_ROW_H
+#define SERVER_SESSION_ROW_H
+
+#include "common/base.h"
+#include "common/ps_err.h"
+
+struct shard;
+struct session;
+
+enum ps_err session_row_put(struct shard *s, const struct session *session) PS_MUST_USE;
+
+/* All sessions of all jobs, which are there already; their leases begin anew. */
+enum ps_err session_row_load(struct shard *s, struct ps_error *e) PS_MUST_USE;
+
+#endif
