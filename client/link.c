@@ -13,9 +13,8 @@
  *         │ sent again to     │ acknowledged here out of│
  *         │ learn the outcome │ order go as SKIP        │
  *
- * When last_seq < acked_through, the shard serves an older state: what lies between is gone. The caller is told how
- * many, the rest is numbered anew from last_seq + 1, and all variables are declared again. The same when the shard
- * does not know the session at all (NOT_FOUND), with last_seq = 0 of a new one. */
+ * A shard that came back with older data is not so far: what a welcome means for the link, reunion_of() decides once,
+ * and what follows from that is the table `reunions`. */
 #include "client/link.h"
 
 #include <stdarg.h>
@@ -283,39 +282,75 @@ welcome_is_of_cluster(struct core *c, struct link *l, const Psd__Welcome *w)
     return false;
 }
 
-/* What was seen there is no longer so: a message made from it would be refused, or get nothing. */
-static void
-forget_versions(struct part *p)
+/* What a welcome means for what this side remembers of the shard. */
+enum reunion {
+    REUNION_JOINED,       /* the first welcome of this incarnation */
+    REUNION_JOINED_OLDER, /* the same, and the store is not the one that the last incarnation knew */
+    REUNION_RESUMED,      /* the session goes on, in the same store */
+    REUNION_RESTORED,     /* another store, yet it has all of the session that was acknowledged here */
+    REUNION_BEHIND,       /* the session is there, but last_seq < acked_through: what lies between is gone */
+    REUNION_LOST          /* the shard did not know the session (NOT_FOUND) and has made a new one */
+};
+
+static enum reunion
+reunion_of(const struct link *l, const Psd__Welcome *w)
 {
-    if (p->kind == PART_PUSH)
-        p->versions.any = false;
-    if (p->kind == PART_PULL && p->op != NULL && p->op->pull.only_changed) {
-        p->versions.any = p->op->pull.newer_than > 0;
-        p->versions.same = p->op->pull.newer_than;
-        p->versions.use_each = false;
-    }
+    bool other_store = l->boot_known && l->boot != w->boot;
+
+    if (l->session_lost)
+        return REUNION_LOST;
+    if (!l->joined)
+        return other_store ? REUNION_JOINED_OLDER : REUNION_JOINED;
+    if (w->last_seq < l->window.acked_through)
+        return REUNION_BEHIND;
+    return other_store ? REUNION_RESTORED : REUNION_RESUMED;
 }
 
-/* Number what is sequenced anew from last + 1; given up ones, which the shard need never hear of, go. Needs no memory:
- * the window has had room for them. */
-static void
-renumber(struct core *c, struct link *l, uint64_t last)
-{
-    struct part *p, *next;
-    enum ps_err err;
+/* What each does:
+ *
+ *     renumber     what is sequenced gets numbers from last_seq + 1 on, after a tick to this worker's clock where the
+ *                  session's is lower; otherwise numbers stay, and holes above last_seq are filled with skips
+ *     session_new  the session's clock is its floor, and this worker's when that is lower
+ *     rolled       the caller is told what is gone; parts that wait carry no versions any more, for the blocks there
+ *                  may be older; every variable is declared again before they go */
+/* clang-format off */
+static const struct reunion_row {
+    bool renumber, session_new, rolled;
+} reunions[] = {
+    /*                        renumber  session_new  rolled */
+    [REUNION_JOINED]       = {true,     true,        false},
+    [REUNION_JOINED_OLDER] = {true,     true,        true},
+    [REUNION_RESUMED]      = {false,    false,       false},
+    [REUNION_RESTORED]     = {false,    false,       true},
+    [REUNION_BEHIND]       = {true,     false,       true},
+    [REUNION_LOST]         = {true,     true,        true},
+};
+/* clang-format on */
 
-    window_reset(&l->window, last);
-    for (p = l->parts.first; p != NULL; p = next) {
-        next = p->next;
-        forget_versions(p);
-        if (part_sequenced(p) && p->given_up) {
-            part_end(c, l, p);
-        } else if (part_sequenced(p)) {
-            err = window_give(&l->window, p);
-            ps_assert(err == PS_OK);
+/* Acknowledged numbers that a shard which has rolled back to last_seq does not have. */
+static uint64_t
+numbers_gone(const struct link *l, uint64_t last_seq)
+{
+    uint64_t had = l->window.acked_through;
+
+    return had + window_holes(&l->window) - MIN(last_seq, had);
+}
+
+/* What was seen there is no longer so: a message made from it would be refused, or get nothing. */
+static void
+forget_versions(struct link *l)
+{
+    struct part *p;
+
+    for (p = l->parts.first; p != NULL; p = p->next) {
+        if (p->kind == PART_PUSH)
+            p->versions.any = false;
+        if (p->kind == PART_PULL && p->op != NULL && p->op->pull.only_changed) {
+            p->versions.any = p->op->pull.newer_than > 0;
+            p->versions.same = p->op->pull.newer_than;
+            p->versions.use_each = false;
         }
     }
-    l->to_send = l->parts.first;
 }
 
 static struct part *
@@ -338,6 +373,32 @@ catch_up(struct core *c, struct link *l, uint64_t clock)
         return PS_ERR_NOMEM;
     p->clock = clock;
     parts_insert_before(&l->parts, l->parts.first, p);
+    l->to_send = l->parts.first;
+    return PS_OK;
+}
+
+/* Number what is sequenced anew from last_seq + 1; given up ones, which the shard need never hear of, go. */
+static enum ps_err
+renumber(struct core *c, struct link *l, const Psd__Welcome *w)
+{
+    struct part *p, *next;
+    enum ps_err err;
+
+    /* Nothing fails after this line and catch_up(), which may add one. */
+    if ((err = window_reserve(&l->window)) != PS_OK)
+        return err;
+    if (w->clock < l->clock && (err = catch_up(c, l, l->clock)) != PS_OK)
+        return err;
+    window_reset(&l->window, w->last_seq);
+    for (p = l->parts.first; p != NULL; p = next) {
+        next = p->next;
+        if (part_sequenced(p) && p->given_up) {
+            part_end(c, l, p);
+        } else if (part_sequenced(p)) {
+            err = window_give(&l->window, p);
+            ps_assert(err == PS_OK);
+        }
+    }
     l->to_send = l->parts.first;
     return PS_OK;
 }
@@ -414,49 +475,27 @@ tell_rollback(struct core *c, struct link *l, uint64_t gone, bool new_incarnatio
     core_emit_event(c, &e);
 }
 
-/* Make the window agree with the session that the shard has; *gone: acknowledged numbers that it lost. */
+/* Make the link agree with the session that the shard has. */
 static enum ps_err
-settle_window(struct core *c, struct link *l, const Psd__Welcome *w, bool rolled, uint64_t *gone)
+settle(struct core *c, struct link *l, const Psd__Welcome *w)
 {
-    uint64_t had = l->window.acked_through, holes = window_holes(&l->window);
-    bool anew = !l->joined || w->last_seq < had;
+    enum reunion which = reunion_of(l, w);
+    const struct reunion_row *row = &reunions[which];
+    uint64_t gone = numbers_gone(l, w->last_seq); /* of the window as it was */
     enum ps_err err;
 
-    *gone = 0;
-    if (!anew) {
-        *gone = rolled ? holes : 0;
-        return fill_holes(c, l, w->last_seq);
-    }
-    *gone = had + holes - MIN(w->last_seq, had);
-    if ((err = window_reserve(&l->window)) != PS_OK)
+    if ((err = row->renumber ? renumber(c, l, w) : fill_holes(c, l, w->last_seq)) != PS_OK)
         return err;
-    if (w->clock < l->clock && (err = catch_up(c, l, l->clock)) != PS_OK)
-        return err;
-    renumber(c, l, w->last_seq);
-    return PS_OK;
-}
-
-static enum ps_err
-settle_session(struct core *c, struct link *l, const Psd__Welcome *w)
-{
-    bool rolled = l->session_lost || (l->boot_known && l->boot != w->boot) ||
-                  (l->joined && w->last_seq < l->window.acked_through);
-    uint64_t gone;
-    enum ps_err err;
-
-    if ((err = settle_window(c, l, w, rolled, &gone)) != PS_OK)
-        return err;
-    if (!l->joined) {
+    if (row->session_new) {
         l->floor = w->clock;
         l->clock = MAX(l->clock, w->clock);
     }
-    if (rolled) {
-        tell_rollback(c, l, gone, !l->joined && !l->session_lost);
-        drop_restores(c, l);
-        if ((err = restore_variables(c, l)) != PS_OK)
-            return err;
-    }
-    return PS_OK;
+    if (!row->rolled)
+        return PS_OK;
+    forget_versions(l);
+    tell_rollback(c, l, gone, which == REUNION_JOINED_OLDER);
+    drop_restores(c, l);
+    return restore_variables(c, l);
 }
 
 /* Every shard has welcomed this incarnation: its clock is the highest that any of them gave it. */
@@ -515,7 +554,7 @@ link_welcomed(struct core *c, struct link *l, const Psd__Welcome *w)
     if (!welcome_is_of_cluster(c, l, w))
         return;
     l->slowest = w->slowest_clock;
-    if (!c->config.observer && settle_session(c, l, w) != PS_OK) {
+    if (!c->config.observer && settle(c, l, w) != PS_OK) {
         link_starved(c, l);
         return;
     }

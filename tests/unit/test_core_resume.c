@@ -159,6 +159,44 @@ START_TEST(older_state_without_loss_is_told_too)
 }
 END_TEST
 
+/* The store is another one, of which the session row says that it lacks nothing; still its blocks may be older. */
+START_TEST(gradient_of_a_version_of_another_store_goes_without_it)
+{
+    struct core_var *v = harness_var(&h, "w", 8);
+    struct ps_pull_options changed = {.only_changed = 1};
+    Psd__Declared declared = PSD__DECLARED__INIT;
+    Psd__Data d = PSD__DATA__INIT;
+    float grad[8] = {1}, out[8], *outs[1] = {out};
+    struct core_op *push, *pull;
+    uint64_t version = 3;
+    struct ps_error e;
+    struct wire_msg m;
+
+    pull = start_pull(&h, v, out);
+    m = expect(&h, 0, MSG_PULL);
+    d.n_version = 1;
+    d.version = &version;
+    to_client(&h, 0, MSG_DATA, m.request, &d.base, grad, sizeof(grad));
+    end_op(&h, pull, PS_OK);
+    push = start_push(&h, v, grad);
+    ck_assert_uint_eq(expect(&h, 0, MSG_PUSH).u.push->from_version[0], 3);
+    ck_assert_int_eq(core_pull(h.core, 1, &v, outs, &changed, &pull, &e), PS_OK);
+    harness_perform(&h);
+    ck_assert_uint_eq(expect(&h, 0, MSG_PULL).u.pull->newer_than[0], 3);
+    reconnect();
+    tell_welcome(&h, 0, (struct welcome){.boot = 999});
+    m = expect(&h, 0, MSG_DECLARE);
+    to_client(&h, 0, MSG_DECLARED, m.request, &declared.base, NULL, 0);
+    m = expect(&h, 0, MSG_PUSH);
+    ck_assert_uint_eq(m.u.push->seq, 1);
+    ck_assert_uint_eq(m.u.push->n_from_version, 0);
+    ck_assert_uint_eq(expect(&h, 0, MSG_PULL).u.pull->n_newer_than, 0);
+    core_op_free(h.core, push);
+    core_op_free(h.core, pull);
+    harness_perform(&h);
+}
+END_TEST
+
 START_TEST(session_that_is_gone_is_made_anew_and_variables_declared)
 {
     struct core_var *v = harness_var(&h, "w", 300000);
@@ -510,6 +548,7 @@ make_suite(void)
     tcase_add_test(hand, acked_through_is_told);
     tcase_add_test(hand, older_state_is_told_and_the_rest_numbered_anew);
     tcase_add_test(hand, older_state_without_loss_is_told_too);
+    tcase_add_test(hand, gradient_of_a_version_of_another_store_goes_without_it);
     tcase_add_test(hand, session_that_is_gone_is_made_anew_and_variables_declared);
     tcase_add_test(hand, tick_below_a_new_sessions_clock_counts_as_done);
     tcase_add_loop_test(hand, push_below_a_new_sessions_clock_is_made_at_that_clock, PS_ASYNC, PS_SYNC + 1);
