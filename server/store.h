@@ -35,7 +35,7 @@ enum store_table {
     STORE_SESSIONS, /* by job id and task, big-endian u32 each */
     STORE_TABLES
 };
-#define STORE_ROW_KEY_MAX 256 /* bytes, at least 1 */
+#define STORE_ROW_KEY_MAX 256        /* bytes, at least 1 */
 #define STORE_ROW_MAX     (64 * KIB) /* bytes of one metadata row */
 
 struct store;
@@ -91,6 +91,10 @@ struct store {
 
 /* The most room that one begin() may ask for: a push of as many blocks of the smallest size as a frame may name. */
 #define STORE_ROOM_MAX (96 * MIB)
+
+/* Room that one row of up to 4,000 bytes may take: a page for its value, its leaf, branches, a split. Who asked begin()
+ * for this much for each of its rows has them for sure. */
+#define STORE_ROW_ROOM (7 * 4 * KIB)
 
 /* What one turn of the loop asks for and writes at most, unless a single push needs more. */
 #define STORE_ROOM_TURN (16 * MIB)

@@ -51,7 +51,8 @@
 #define KEPT_MIN        (8 * MIB)   /* free for updates, at least */
 #define SLACK_PAGES     512         /* of a transaction: tree pages, LMDB's free list */
 #define RESERVE_PAGES   2           /* of a reserve: its leaf, and a share of branches */
-#define ROW_PAGES       6           /* of a row: its leaf, branches, a split */
+/* Of a row, without its value: its leaf, branches, a split. */
+#define ROW_PAGES (STORE_ROW_ROOM / PAGE - 1)
 /* Free-list records that LMDB surely reads before it gives up: 60 for each page of what it looks for, at least 17. */
 #define RECORDS_MAX        1000
 #define RUN_PAGES_MIN      17  /* the free list's own records take up to about 12 pages in a row */

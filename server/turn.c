@@ -6,16 +6,23 @@
 
 #include "shard_state.h"
 
-/* Pages that a row may dirty: its leaf and its share of branches. */
-#define ROW_ROOM 4096
+/* One event may mark the rows of all workers: what it resolves is the end of a step. */
+static uint64_t
+rows_room(const struct shard *s)
+{
+    uint64_t rows = s->turn.rows + s->sessions_len + s->jobs_len;
+
+    return MIN(MAX(rows * STORE_ROW_ROOM, TURN_ROWS_MIN), TURN_ROWS_MAX);
+}
 
 enum turn_room
 turn_room(struct shard *s, uint64_t bytes, enum ps_err *err)
 {
     struct turn *t = &s->turn;
-    uint64_t most = MAX(bytes, STORE_ROOM_TURN - TURN_ROWS_ROOM);
+    uint64_t rows = rows_room(s);
+    uint64_t most = MAX(bytes, STORE_ROOM_TURN - rows);
 
-    ps_assert(bytes + TURN_ROWS_ROOM <= STORE_ROOM_MAX);
+    ps_assert(bytes + rows <= STORE_ROOM_MAX);
     if (t->begun)
         return t->used + bytes <= t->granted ? TURN_READY : TURN_WAIT;
     if (bytes == 0)
@@ -23,11 +30,11 @@ turn_room(struct shard *s, uint64_t bytes, enum ps_err *err)
     *err = PS_ERR_FULL;
     if (t->full)
         return TURN_REFUSED;
-    *err = s->store->ops->begin(s->store, most + TURN_ROWS_ROOM);
+    *err = s->store->ops->begin(s->store, most + rows);
     if (*err == PS_ERR_FULL && bytes < most) {
         /* Nearly full: one event at a time may still fit into what earlier ones gave back. */
         most = bytes;
-        *err = s->store->ops->begin(s->store, most + TURN_ROWS_ROOM);
+        *err = s->store->ops->begin(s->store, most + rows);
     }
     t->full = *err == PS_ERR_FULL;
     if (*err != PS_OK)
@@ -163,7 +170,7 @@ turn_commit(struct shard *s)
     if (!turn_dirty(s))
         return PS_OK;
     if ((err = t->failed) == PS_OK && !t->begun) {
-        err = s->store->ops->begin(s->store, MIN(64 * KIB + t->rows * ROW_ROOM, STORE_ROOM_TURN));
+        err = s->store->ops->begin(s->store, MIN(64 * KIB + t->rows * STORE_ROW_ROOM, STORE_ROOM_TURN));
         t->begun = err == PS_OK;
     }
     if (err == PS_OK)

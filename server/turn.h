@@ -22,8 +22,9 @@ struct variable;
 struct job;
 struct block_ref;
 
-/* Room of a turn that is left for rows. */
-#define TURN_ROWS_ROOM (1 * MIB)
+/* Room of a turn that is left for rows, at least and at most. */
+#define TURN_ROWS_MIN (1 * MIB)
+#define TURN_ROWS_MAX (8 * MIB)
 
 struct turn {
     uint64_t number; /* counts from 1 */

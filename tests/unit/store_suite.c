@@ -493,6 +493,41 @@ START_TEST(full_store_says_so_keeps_all_and_takes_more_after_an_erase)
 }
 END_TEST
 
+/* The most rows that begin() has room for now; the transaction is open. */
+static uint32_t
+begin_rows(void)
+{
+    uint32_t n = STORE_ROOM_TURN / STORE_ROW_ROOM;
+
+    while (n > 0 && store->ops->begin(store, n * STORE_ROW_ROOM) != PS_OK)
+        n--;
+    ck_assert_uint_gt(n, 0);
+    return n;
+}
+
+START_TEST(nearly_full_store_takes_all_rows_that_it_has_promised)
+{
+    static const uint8_t value[2 * KIB];
+    uint32_t n = fill_up(0);
+
+    OK(store->ops->begin(store, 0));
+    for (uint32_t i = n - 4; i < n; i++)
+        OK(store->ops->erase(store, &(struct store_key){.var = 5, .block = i}));
+    OK(store->ops->commit(store));
+    for (int round = 0; round < 4; round++) {
+        uint32_t rows = begin_rows();
+
+        for (uint32_t i = 0; i < rows; i++) {
+            uint32_t key[2] = {i * 2654435761u, i}; /* scattered: each in a leaf of its own */
+
+            OK(store->ops->row_put(store, STORE_SESSIONS, (struct span){key, sizeof key},
+                                   (struct span){value, sizeof value}));
+        }
+        OK(store->ops->commit(store));
+    }
+}
+END_TEST
+
 /* ---- Anything, against a model ---- */
 
 #define KEYS      24
@@ -670,6 +705,7 @@ store_suite_case(const struct store_maker *m)
     tcase_add_test(tc, largest_row_and_key_fit);
     tcase_add_test(tc, crash_leaves_the_last_commit);
     tcase_add_test(tc, full_store_says_so_keeps_all_and_takes_more_after_an_erase);
+    tcase_add_test(tc, nearly_full_store_takes_all_rows_that_it_has_promised);
     tcase_add_test(tc, random_changes_agree_with_a_model);
     return tc;
 }
