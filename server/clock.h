@@ -1,11 +1,30 @@
-/* Who is slowest. A job's slowest clock is the least of its live workers' and never goes back: a worker that lapsed
- * rejoins there, and when nobody is left the next one begins where the last one stood.
+/* Clocks: where each worker stands, and who is slowest.
  *
- * In sync a tick does not wait for the pushes before it. A worker holds its place at the oldest push that waits for its
- * step, also over a restart, until that push has come again: else the step would be over for all before its gradients
- * are back.
+ * A worker's clock counts its ticks. In async and ssp that is where it stands. In sync a tick does not wait for the
+ * pushes before it, so a worker stands at its oldest push that waits for its step: there it is *held*. Else the step
+ * would be over for all before the gradients of this worker are in.
  *
- * In sync(n of n) no step is done without all, so a worker that has not joined yet stands at 0 and holds back. */
+ *     steps  ──┬────────┬────────┬────────┬────────┬────────►
+ *              3        4        5        6        7
+ *              │        │                 └ clock: it has ticked to here
+ *              │        └ held: its push at 4 waits for the others (no push waits: the same as clock)
+ *              └ joined_past: when it joined, some block had done all steps before this one without it
+ *
+ * A crash loses the pushes that wait, and with them what holds, but not the ticks that overtook them. So held is in the
+ * session's row, and a worker that came back *awaits* those messages: it stands where the row has it, and is past no
+ * step, until the last of them has come again. Then it has *caught up*.
+ *
+ *     before the crash:   last_seq │ push at 4, pending │ tick to 5, resolved: last_tick
+ *     after it:           last_seq │ next_seq ...............last_tick │
+ *                                    awaits: held is the row's, until    caught up: found anew, gathers are reviewed
+ *                                    next_seq has passed last_tick
+ *
+ * A push that comes again for a step that is done: the earlier life of this process took it, since in sync(n of n) no
+ * step is done without all; but only from joined_past on, for before that the step may have been done without it.
+ *
+ * A job's slowest clock is the least place of its live workers and never goes back: a worker that lapsed rejoins there,
+ * and when nobody is left the next one begins where the last one stood. In sync(n of n) a worker that has not joined
+ * yet stands at 0 and holds back. */
 #ifndef SERVER_CLOCK_H
 #define SERVER_CLOCK_H
 
@@ -24,7 +43,7 @@ void clock_leave(struct shard *s, struct session *session);
 
 void clock_tick(struct shard *s, struct session *session, uint64_t clock);
 
-/* Its pushes came or were resolved: find out anew where it holds its place. */
+/* Its pushes came or were resolved: find out anew where it is held. */
 void clock_moved(struct shard *s, struct session *session);
 
 /* After loading all sessions of a job. */

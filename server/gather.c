@@ -173,7 +173,7 @@ gather_close(struct shard *s, struct gather *g, const float *now)
     gather_end(s, g, n > 0 ? PS_ERR_NONFINITE : PS_OK, "the sum of the workers' gradients is not finite");
 }
 
-/* It ticked past the step and holds no push back: none will come any more. */
+/* It ticked past the step and awaits no push of before a restart (clock.h): none will come any more. */
 static bool
 is_past(const struct session *session, uint64_t clock)
 {
@@ -341,8 +341,7 @@ copy_gradient(struct shard *s, const float *gradient, uint32_t len, float scale)
     return copy;
 }
 
-/* What the store or an earlier life of this shard did with it is not known, but in sync(n of n) no step is done without
- * all, so a worker that was here before has its gradient in; unless the step may have been done before it joined. */
+/* Its step is done. Whether with it is known only of a worker of before a restart: clock.h, joined_past. */
 static enum ps_err
 late_code(const struct session *session, uint64_t clock)
 {

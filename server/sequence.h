@@ -72,14 +72,16 @@ bool sequence_window_full(const struct session *session);
 struct pending *sequence_pending(const struct session *session, uint64_t seq);
 struct pending *sequence_pending_request(const struct session *session, uint64_t request);
 
-/* A tick was resolved before older messages, then the shard was restarted: those have not all come again yet. */
+/* A tick was resolved before older messages, then the shard was restarted: those have not all come again yet. What that
+ * holds is said in clock.h. */
 static inline bool
 sequence_awaits(const struct session *session)
 {
     return session->next_seq <= session->last_tick;
 }
 
-/* It awaited messages before this one was taken, whose effects are all done now; that may have been the last. */
+/* After taking one, with all its effects done: if it awaited messages before (awaited), this may have been the last,
+ * and it has caught up. */
 void sequence_caught_up(struct shard *s, struct session *session, bool awaited);
 
 /* The worker knows all outcomes up to here. */
