@@ -120,9 +120,13 @@ clock_load(struct shard *s, struct job *job)
 }
 
 uint64_t
-clock_of_block(const struct job *job, const struct block *b)
+clock_of_block(const struct job *job, const struct block *b, enum clock_view view)
 {
-    return b->gather != NULL ? b->gather->clock : MAX(b->clock, job->slowest);
+    const struct gather *g = b->gather;
+
+    if (g == NULL)
+        return MAX(b->clock, job->slowest);
+    return g->due && view == CLOCK_FOR_PUSH ? MAX(g->clock + 1, job->slowest) : g->clock;
 }
 
 uint64_t
@@ -134,6 +138,6 @@ clock_newest(const struct job *job)
         return newest;
     for (const struct variable *v = job->variables; v != NULL; v = v->hh.next)
         for (uint64_t i = 0; i < v->count; i++)
-            newest = MAX(newest, gather_clock(job, &v->blocks[i]));
+            newest = MAX(newest, clock_of_block(job, &v->blocks[i], CLOCK_FOR_PUSH));
     return newest;
 }

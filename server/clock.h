@@ -49,9 +49,11 @@ void clock_moved(struct shard *s, struct session *session);
 /* After loading all sessions of a job. */
 void clock_load(struct shard *s, struct job *job);
 
-/* Sync: the clock that the next update of a block belongs to. A block that nobody pushed to moves on with the slowest
- * worker, without being written. */
-uint64_t clock_of_block(const struct job *job, const struct block *b);
+/* Sync: the clock that a block is at. Its value holds all steps before that; its gather is of that step. A block that
+ * nobody pushed to moves on with the slowest worker, without being written. Between the two views lies a gather that is
+ * due: a pull waits for its update, a push may already be for the step after it. */
+enum clock_view { CLOCK_FOR_PULL, CLOCK_FOR_PUSH };
+uint64_t clock_of_block(const struct job *job, const struct block *b, enum clock_view view);
 
 /* Sync: the highest step that some block is at; all before it are done there. */
 uint64_t clock_newest(const struct job *job);

@@ -85,7 +85,7 @@ gather_free(struct shard *s, struct gather *g)
     pool_give(&s->pool, g, gather_size(job));
 }
 
-/* Tell all whose gradient it holds, and free it. */
+/* How every gather ends, whatever became of its step: tell all whose gradient it holds, and free it. */
 static void
 gather_end(struct shard *s, struct gather *g, enum ps_err code, const char *text)
 {
@@ -149,9 +149,10 @@ apply_mean(struct shard *s, const struct block_ref *ref, uint32_t n, uint64_t cl
     return finite;
 }
 
-/* One update from what is there. There is room for the block. now: the gradient that is not copied, or NULL. */
-static void
-gather_close(struct shard *s, struct gather *g, const float *now)
+/* One update from what is there; without one the block's clock goes on all the same. There is room for the block. now:
+ * the gradient that is not copied, or NULL. */
+static enum ps_err
+step(struct shard *s, const struct gather *g, const float *now)
 {
     struct block_ref ref;
     uint64_t clock = g->clock + 1;
@@ -159,18 +160,31 @@ gather_close(struct shard *s, struct gather *g, const float *now)
     uint32_t n;
 
     catalog_refind(s, g->variable->id, g->number, &ref);
-    if ((err = turn_touch(s, &ref)) != PS_OK) {
-        gather_end(s, g, err, ps_strerror(err));
-        return;
-    }
+    if ((err = turn_touch(s, &ref)) != PS_OK)
+        return err;
     n = collect(s, g, now);
     if (n > 0 && apply_mean(s, &ref, n, clock)) {
         update_count(s, &ref, n);
-        gather_end(s, g, PS_OK, NULL);
-        return;
+        return PS_OK;
     }
     update_clock(&ref, clock);
-    gather_end(s, g, n > 0 ? PS_ERR_NONFINITE : PS_OK, "the sum of the workers' gradients is not finite");
+    return n > 0 ? PS_ERR_NONFINITE : PS_OK;
+}
+
+static const char *
+why(enum ps_err err)
+{
+    if (err == PS_OK)
+        return NULL;
+    return err == PS_ERR_NONFINITE ? "the sum of the workers' gradients is not finite" : ps_strerror(err);
+}
+
+static void
+gather_close(struct shard *s, struct gather *g, const float *now)
+{
+    enum ps_err err = step(s, g, now);
+
+    gather_end(s, g, err, why(err));
 }
 
 /* It ticked past the step and awaits no push of before a restart (clock.h): none will come any more. */
@@ -421,14 +435,6 @@ age_of(struct shard *s, const struct session *session, const struct block_ref *r
     return scale;
 }
 
-uint64_t
-gather_clock(const struct job *job, const struct block *b)
-{
-    if (b->gather != NULL && b->gather->due)
-        return MAX(b->gather->clock + 1, job->slowest);
-    return clock_of_block(job, b);
-}
-
 void
 gather_push(struct shard *s, struct session *session, uint64_t request, const Psd__Push *m, const float *payload)
 {
@@ -450,7 +456,7 @@ gather_push(struct shard *s, struct session *session, uint64_t request, const Ps
 
         if (g != NULL && g->due && m->clock > g->clock && !close_due(s, ref->block->gather))
             ps_assert(false); /* there is room for every block of this push */
-        if (m->clock >= clock_of_block(job, ref->block)) {
+        if (m->clock >= clock_of_block(job, ref->block, CLOCK_FOR_PULL)) { /* into a due gather as well */
             join(s, p, i, ref, payload, age_of(s, session, ref, m, i));
         } else {
             too_late(s, p, i, ref, late_code(session, m->clock));

@@ -45,9 +45,6 @@ uint64_t gather_budget(const struct job *job, const struct variable *v, uint32_t
 /* Take a push that was checked (s->refs) and has room; payload: its gradients, one after the other. */
 void gather_push(struct shard *s, struct session *session, uint64_t request, const Psd__Push *m, const float *payload);
 
-/* The clock of a block as a push sees it: past a due gather. */
-uint64_t gather_clock(const struct job *job, const struct block *b);
-
 /* A worker moved on, or one fewer is active: find out which gathers are due. */
 void gather_review(struct shard *s, struct job *job);
 

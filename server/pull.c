@@ -27,7 +27,7 @@ sync_ready(struct shard *s, const struct job *job, struct pull *p)
         struct block_ref ref;
 
         catalog_refind(s, p->data->var[p->at], p->data->block[p->at], &ref);
-        if (clock_of_block(job, ref.block) < p->clock)
+        if (clock_of_block(job, ref.block, CLOCK_FOR_PULL) < p->clock)
             return false;
     }
     return true;

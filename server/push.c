@@ -24,7 +24,7 @@ check_version(const struct block_ref *ref, const Psd__Push *m, size_t i, struct 
 static enum ps_err
 check_step(const struct job *job, const struct block_ref *ref, const Psd__Push *m, struct ps_error *e)
 {
-    uint64_t clock = gather_clock(job, ref->block);
+    uint64_t clock = clock_of_block(job, ref->block, CLOCK_FOR_PUSH);
 
     if (m->clock <= clock)
         return PS_OK;

@@ -309,7 +309,7 @@ on_block(const struct job *job, const struct block_ref *ref, uint64_t clock, Psd
     struct gather *g = ref->block->gather;
 
     m->variable = (char *)ref->variable->name;
-    m->on_clock = clock_of_block(job, ref->block) + 1;
+    m->on_clock = clock_of_block(job, ref->block, CLOCK_FOR_PULL) + 1;
     if (g != NULL)
         m->n_on_task = MIN(gather_missing(g, m->on_task, ON_TASKS_MAX), (uint32_t)ON_TASKS_MAX);
     else
