@@ -85,10 +85,6 @@ perform(struct daemon *d, struct shard_action *a, bool *stopped)
 
 /* ---- Turns ---- */
 
-/* A turn that has written this much ends: values that a push asked for go out while the cache holds them, and the worker
- * has something to do. Many small updates still share a commit. */
-#define TURN_LONG (1 * MIB)
-
 static void on_wake(uv_timer_t *timer);
 
 static void
@@ -152,7 +148,7 @@ daemon_step(struct daemon *d, struct shard_event *event)
     while (shard_step(d->shard, event) == SHARD_TURN_FULL)
         end_turn(d);
     d->turn_open = true;
-    if (shard_written(d->shard) >= TURN_LONG)
+    if (shard_long_turn(d->shard))
         end_turn(d);
     if (d->options->spin_us != 0)
         d->spin_until_ns = uv_hrtime() + d->options->spin_us * 1000;

@@ -46,6 +46,7 @@
 #define SHARD_UNRESOLVED_MAX 65536      /* sequenced messages of one session received and not yet answered */
 #define SHARD_ODD_MAX        32         /* outcomes other than OK that a session remembers until they are acked */
 #define SHARD_BARRIERS_MAX   4096       /* open barriers */
+#define SHARD_TURN_LONG      (1 * MIB)  /* see shard_long_turn() */
 #define SHARD_WORK_BYTES     (4 * MIB)  /* blocks initialized per SHARD_WORK event */
 
 struct shard;
@@ -61,7 +62,7 @@ struct shard_config {
     const char *version;          /* of psd, for reports */
     const char *live_dir;         /* for reports */
     uint64_t pid;                 /* for reports */
-    uint64_t stream_min_bytes;    /* non-temporal stores when the shard holds more data than this; default 64 MiB */
+    uint64_t stream_min_bytes;    /* non-temporal stores when the shard holds more data than this; default 8 MiB */
 };
 
 /* Create over a store and load what it holds. Borrows the store until shard_free(). Copies strings. PS_ERR_CLUSTER when
@@ -109,8 +110,10 @@ void shard_set_grace(struct shard *s, uint32_t grace_ms);
 /* True when the turn wrote something that shard_commit() must commit. */
 bool shard_dirty(const struct shard *s);
 
-/* Bytes of blocks that the turn has written so far: a turn that is longer than the cache answers from cold memory. */
-uint64_t shard_written(const struct shard *s);
+/* True when the turn had better end now: it answers with values and has written SHARD_TURN_LONG bytes of blocks, so
+ * that what it answers with is just leaving the cache while the workers wait for it. Pushes that ask for no values go
+ * on sharing a commit and an acknowledgement. */
+bool shard_long_turn(const struct shard *s);
 
 /* When SHARD_TIME is wanted next (ms, monotonic); UINT64_MAX: never. */
 uint64_t shard_next_time(const struct shard *s);
