@@ -25,8 +25,7 @@
 #define PSD_VERSION "unknown"
 #endif
 
-#define EXIT_USAGE       2
-#define STREAM_MIN_BYTES (64 * MIB)
+#define EXIT_USAGE 2
 
 /* What reload() needs: the command line stays as it was. */
 static int main_argc;
@@ -132,7 +131,6 @@ open_shard(struct server *s, struct ps_error *e)
         .version = PSD_VERSION,
         .live_dir = s->live_dir,
         .pid = (uint64_t)getpid(),
-        .stream_min_bytes = STREAM_MIN_BYTES,
     };
 
     if (getrandom(&config.boot, sizeof config.boot, 0) != sizeof config.boot)
