@@ -3,9 +3,9 @@
  *     bench_wire [--psd PATH] [--rounds N] [--seconds S] [--congestion NAME] [--unix] [--json FILE]
  *
  * For every size it pushes, pulls and push-and-pulls with several operations in flight through psd and through the pump
- * (pump.h), one after the other, `rounds` times, and prints medians, spreads and the ratio psd / pump. Then round trips
- * of one block, blocking and spinning at both ends. Rates are payload bytes per second, one direction counted for
- * push-and-pull. Nothing is asserted: it reports. */
+ * (pump.h), one after the other, `rounds` times, and prints medians, spreads and the median of the rounds' ratios. Then
+ * round trips of one block, blocking and spinning at both ends. Rates are payload bytes per second, one direction
+ * counted for push-and-pull. Nothing is asserted: it reports. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -267,21 +267,36 @@ compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Sorts a copy: rounds stay in their order. */
 static double
-quantile(struct series *s, double q)
+quantile(const struct series *s, double q)
 {
-    qsort(s->value, (size_t)s->n, sizeof s->value[0], compare);
-    return s->value[(int)((s->n - 1) * q + 0.5)];
+    struct series sorted = *s;
+
+    qsort(sorted.value, (size_t)s->n, sizeof s->value[0], compare);
+    return sorted.value[(int)((s->n - 1) * q + 0.5)];
+}
+
+/* The median over the rounds of a / b: the two of a round ran right after each other, so that what else the machine did
+ * meanwhile weighs on both. */
+static double
+paired_ratio(const struct series *a, const struct series *b)
+{
+    struct series ratios = {.n = a->n};
+
+    for (int i = 0; i < a->n; i++)
+        ratios.value[i] = a->value[i] / b->value[i];
+    return quantile(&ratios, 0.5);
 }
 
 static json_t *results;
 
 static void
-report(const char *what, const char *size, const char *unit, double to_unit, bool rate, struct series *psd,
-       struct series *pump)
+report(const char *what, const char *size, const char *unit, double to_unit, bool rate, const struct series *psd,
+       const struct series *pump)
 {
     double a = quantile(psd, 0.5), b = quantile(pump, 0.5);
-    double ratio = rate ? b / a : a / b;
+    double ratio = rate ? paired_ratio(pump, psd) : paired_ratio(psd, pump);
     double x = rate ? to_unit / a : a * to_unit, y = rate ? to_unit / b : b * to_unit;
 
     printf("%-14s %-8s psd %9.3f %-5s (%4.1f %%)   pump %9.3f %-5s (%4.1f %%)   ratio %.2f\n", what, size, x, unit,
