@@ -5,28 +5,22 @@
 #include <string.h>
 
 #include "client/core.h"
-#include "common/placement.h"
 
 bool
 cursor_next(const struct walk *w, struct cursor *at, struct walk_block *out)
 {
     const struct core_var *v;
-    struct layout_block b;
 
-    while (at->var < w->n && at->nth >= w->vars[at->var]->shard[w->shard].blocks) {
-        at->var++;
-        at->nth = 0;
+    for (; at->var < w->n; at->var++, at->nth = 0) {
+        v = w->vars[at->var];
+        if (at->nth >= v->shard[w->shard].blocks)
+            continue;
+        out->var = at->var;
+        out->block = var_nth_block(v, w->shard, at->nth++);
+        var_block_place(v, out->block, &out->first, &out->len);
+        return true;
     }
-    if (at->var == w->n)
-        return false;
-    v = w->vars[at->var];
-    out->var = at->var;
-    out->block = placement_nth(v->start, w->shard, v->shards, at->nth);
-    b = layout_block(&v->layout, out->block);
-    out->first = b.first;
-    out->len = b.len;
-    at->nth++;
-    return true;
+    return false;
 }
 
 void
@@ -35,13 +29,14 @@ gather_stretch(const struct walk *w, struct cursor from, bool by_seen, struct st
     struct cursor next = from;
     struct walk_block b;
     uint64_t bytes, version;
-    bool seen;
+    bool seen = false;
 
     *out = (struct stretch){.from = from, .to = from};
     while ((out->end = !cursor_next(w, &next, &b)) == false) {
         bytes = (uint64_t)b.len * sizeof(float);
-        seen = var_seen(w->vars[b.var], b.block, &version);
-        if (out->blocks > 0 && (out->bytes + bytes > PART_BATCH_BYTES || (by_seen && seen != out->seen)))
+        if (by_seen)
+            seen = var_seen(w->vars[b.var], b.block, &version);
+        if (out->blocks > 0 && (out->bytes + bytes > PART_BATCH_BYTES || seen != out->seen))
             return;
         if (out->blocks == PART_BLOCKS_MAX)
             return;

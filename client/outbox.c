@@ -287,8 +287,6 @@ part_take_stretch(struct link *l, struct lane *lane, struct part *p)
     struct walk walk = {op->vars, op->n, l->shard};
     bool by_seen = op->kind == OP_PUSH || op->pull.only_changed;
     struct stretch s;
-    struct cursor end;
-    struct walk_block b;
 
     gather_stretch(&walk, lane->at, by_seen, &s);
     ps_assert(s.blocks > 0);
@@ -297,8 +295,8 @@ part_take_stretch(struct link *l, struct lane *lane, struct part *p)
     p->bytes = s.bytes;
     if (note_versions(op, l, p, by_seen && s.seen) != PS_OK)
         return PS_ERR_NOMEM;
-    lane->at = end = s.to;
-    lane->queued = cursor_next(&walk, &end, &b);
+    lane->at = s.to;
+    lane->queued = !s.end;
     return PS_OK;
 }
 

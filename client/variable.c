@@ -145,8 +145,10 @@ var_define(struct core_var *v, const struct variables *t, const struct ps_var_sp
     v->shard = shard;
     v->seen = seen;
     v->declared = false;
-    for (i = 0; i < t->shards; i++)
+    for (i = 0; i < t->shards; i++) {
         shard[i].blocks = placement_count(v->start, layout.blocks, i, t->shards);
+        shard[i].first = placement_nth(v->start, i, t->shards, 0);
+    }
     return PS_OK;
 }
 
@@ -215,7 +217,7 @@ variables_forget(struct variables *t, uint32_t shard)
     for (v = t->first; v != NULL; v = v->next) {
         v->shard[shard].known = false;
         for (i = 0; i < v->shard[shard].blocks; i++)
-            v->seen[placement_nth(v->start, shard, t->shards, i)] = 0;
+            v->seen[var_nth_block(v, shard, i)] = 0;
     }
 }
 

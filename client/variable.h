@@ -8,10 +8,11 @@
 #include "common/layout.h"
 #include "proto/psd.pb-c.h"
 
-/* One shard's share of a variable. */
+/* One shard's share of a variable: blocks first, first + shards, first + 2 shards ... (see common/placement.h). */
 struct var_shard {
     uint64_t blocks; /* that it holds; 0: the shard never hears of the variable */
-    uint32_t id;     /* its number there, when known */
+    uint64_t first;
+    uint32_t id; /* its number there, when known */
     bool known;
 };
 
@@ -49,6 +50,26 @@ enum ps_err variables_declare(struct variables *t, const struct ps_var_spec *spe
 
 /* The shard lost data: its ids and the versions of its blocks are no longer known. */
 void variables_forget(struct variables *t, uint32_t shard);
+
+/* The i-th block, from 0, that a shard holds. */
+static inline uint64_t
+var_nth_block(const struct core_var *v, uint32_t shard, uint64_t i)
+{
+    return v->shard[shard].first + i * v->shards;
+}
+
+/* Where a block lies in the variable. Models have many small variables of one block, and every operation walks all of
+ * its blocks several times: those need no arithmetic. */
+static inline void
+var_block_place(const struct core_var *v, uint64_t block, uint64_t *first, uint32_t *len)
+{
+    struct layout_block b = {.len = (uint32_t)v->elements};
+
+    if (v->layout.blocks > 1)
+        b = layout_block(&v->layout, block);
+    *first = b.first;
+    *len = b.len;
+}
 
 /* Version of a block as last seen. False when none was. */
 static inline bool
