@@ -18,14 +18,12 @@
  *        │           HELLO observer
  *        └──────────────────────────► CONN_OBSERVER ────────────────────────────► gone
  *
- * A session (one worker index of one job; kept in the store):
+ * A session (one worker index of one job; kept in the store; hello.h says who gets in):
  *
- *                new hello                 connection lost: grace passes; open but silent: lease passes
- *     (none) ──────────────► SESSION_LIVE ─────────────────────────────────────────► SESSION_LAPSED
- *                             ▲   │  ▲ resume, same incarnation                           │
- *                             └───┼──┘                                                    │ new hello (other
- * incarnation), │ goodbye(finished)                                     │ clock = slowest live └────────────►
- * SESSION_FINISHED ──────────► SESSION_LIVE ◄┘
+ *     (none) ─new hello─► SESSION_LIVE ─┬─connection lost: grace passes; silent: lease passes─► SESSION_LAPSED ──┐
+ *                          ▲  ▲  │      └─goodbye(finished)───────────────────────────────────► SESSION_FINISHED ┤
+ *                          │  └──┘ resume, same incarnation                                                      │
+ *                          └──────new hello, another incarnation: clock = slowest live───────────────────────────┘
  *
  * Rooms: catalog (jobs, variables, blocks), hello (who may come), session (life and leases), sequence (exactly once),
  * clock (who is slowest), pull (those that wait, too), gather (gradients of a sync step), barrier, report (answers to
