@@ -1,9 +1,15 @@
 /* Hellos of workers: who may hold a worker index.
  *
- *     new incarnation ──► nobody there, or without a connection, lapsed, finished ──► installed: begins from nothing,
- * where │                                                                        the slowest worker stands └──► a live
- * process holds it ──► TASK_TAKEN resume, or the same incarnation again ──► it is there and live ──► attached; its
- * sequences go on └──► nobody: NOT_FOUND; another incarnation, or it said goodbye: FENCED; lapsed: LEASE_LAPSED */
+ *     a new incarnation, when
+ *         nobody holds it, or who did has no connection, lapsed or finished ──► installed: from nothing, at the slowest
+ *         a live process holds it ────────────────────────────────────────────► TASK_TAKEN
+ *
+ *     resume, or the same incarnation once more, when
+ *         it is there and live ────────────────────────► attached: its sequences go on
+ *         no session is there ─────────────────────────► NOT_FOUND
+ *         another incarnation is, or it said goodbye ──► FENCED
+ *         it lapsed ───────────────────────────────────► LEASE_LAPSED
+ */
 #ifndef SERVER_HELLO_H
 #define SERVER_HELLO_H
 
