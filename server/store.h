@@ -8,8 +8,7 @@
  * were left, so a second update works in place.
  *
  * Readers: a snapshot is the state of one commit, shared by reference count; what it returns stays until its last
- * unref(). Keep snapshots short: everything freed after the oldest one began stays (architecture.md, "Readers pin
- * pages").
+ * unref(). Keep snapshots short: no page that was freed after the oldest one began is used again while it is held.
  *
  * Nothing here blocks but for page faults. */
 #ifndef SERVER_STORE_H
@@ -80,8 +79,8 @@ struct store_ops {
     enum ps_err (*each_row)(struct store *s, enum store_table t, store_visit_row visit, void *arg);
 
     void (*usage)(struct store *s, struct store_usage *out);
-    void (*close)(
-        struct store *s); /* frees it; no transaction or snapshot may be open. NULL is accepted by store_close */
+    /* Frees it; no transaction or snapshot may be open. */
+    void (*close)(struct store *s);
 };
 
 /* Every store begins with this. */

@@ -1,4 +1,4 @@
-/* The live environment: see store_lmdb.h, and architecture.md's "Things LMDB makes you know" for the measurements.
+/* The live environment: see store_lmdb.h.
  *
  * An update, happily:
  *
@@ -11,16 +11,16 @@
  *   - A put over a value whose overflow pages are clean takes new pages; over pages that are dirty in this transaction
  *     it answers with the same place. Pages freed by transaction N are used again from N + 2 on, or when the last
  *     reader older than that has gone: so what get() lent lasts until the end, and what a snapshot lent lasts as long.
- *   - Pages come from the free list first, lowest number first, and only then from past the last page. The map is
- * larger than the most that we allow, so MDB_MAP_FULL cannot happen in the middle of a transaction; room is our own
- * count.
+ *   - Pages come from the free list first, lowest number first, and only then from past the last page. The map
+ *     is larger than the most that we allow, so MDB_MAP_FULL cannot happen in the middle of a transaction; room is our
+ *     own count.
  *
  * Room. Writing to a page of a sparse file that the filesystem cannot provide is SIGBUS, so a write never goes where
  * nothing was allocated. A transaction runs in one of two ways:
  *
  *     growing     the file is allocated as far past LMDB's last page as the transaction may reach
- *     recycling   the filesystem or the limit is exhausted: the transaction must fit in pages that LMDB has free and
- * may use; new blocks are refused, updates go on
+ *     recycling   the filesystem or the limit is exhausted: the transaction must fit in pages that LMDB has free
+ *                 and may use; new blocks are refused, updates go on
  *
  * New blocks are refused where they would leave less than an eighth or KEPT_MIN free: updates need pages to move to,
  * and what two turns freed is not free yet. */

@@ -1,4 +1,5 @@
-/* The live environment: LMDB's map as the memory of the shard (architecture.md, rule 2). The one file that sees lmdb.h.
+/* The live environment: LMDB's map as the memory of the shard, not a copy of it on disk. store_lmdb.c is the one file
+ * that sees lmdb.h.
  *
  * Opened MDB_WRITEMAP | MDB_NOSYNC | MDB_NOTLS in a directory that should be RAM-backed, after an flock on a file of
  * our own, since LMDB does not refuse a second opener. fallocate runs ahead of LMDB's last page, so that a full tmpfs
