@@ -13,10 +13,10 @@
  *
  * The writing of one frame:
  *
- *     OUT_QUEUED ──first in line: prepare()──► OUT_READY ──all bytes were taken──► done(PS_OK)
- *         │                                      │ socket full: copy a little, uv_write that, go on in its callback
- *         │                                      │ pinned and ready for CONN_PIN_MS: copy what is left and release()
- *         └── connection closed ─────────────────┴──► done(PS_ERR_CLOSED)
+ *     queued ──first in line: prepare()──► ready ──all bytes were taken──► done(PS_OK)
+ *       │                                    │ socket full: copy a little, uv_write that, go on in its callback
+ *       │                                    │ pinned and ready for CONN_PIN_MS: copy what is left and release()
+ *       └── connection closed ───────────────┴──► done(PS_ERR_CLOSED)
  *
  * uv_write cannot be taken back, so it never gets the sender's memory: whatever is queued may be dropped at any time.
  *
