@@ -2,7 +2,7 @@
  * number of shards and any order give the same bits on one instruction set. Pure.
  *
  * Randomness: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011); key = seed,
- * counter = (element index / 4 or element index, draw). Scales: Glorot and Bengio, AISTATS 2010; He et al., ICCV 2015;
+ * counter = (element index / 4, draw). Scales: Glorot and Bengio, AISTATS 2010; He et al., ICCV 2015;
  * LeCun et al., "Efficient BackProp", 1998. Fans follow the large frameworks: rank 0: 1, 1; rank 1: n, n; rank 2: rows
  * in, columns out; higher rank: the product of the leading dimensions is the receptive field, the last two are in and
  * out. */
