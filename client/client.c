@@ -15,7 +15,6 @@
 #include "common/wire.h"
 
 #define TIMEOUT_DEFAULT_MS 60000
-#define LEASE_DEFAULT_MS   300000
 #define COPY_DEFAULT       (256 * MIB)
 #define NEAR_MS            250 /* this long before a deadline the shards are asked who they wait for */
 #define FOREVER            (UINT64_MAX / 2)
@@ -281,7 +280,7 @@ take_options(ps_client *c, const struct ps_client_options *options, struct ps_er
     if (o->timeout_ms == 0)
         o->timeout_ms = TIMEOUT_DEFAULT_MS;
     if (o->lease_ms == 0)
-        o->lease_ms = LEASE_DEFAULT_MS;
+        o->lease_ms = WIRE_LEASE_MS;
     if (o->copy_max == 0)
         o->copy_max = COPY_DEFAULT;
     o->job = strdup(o->job != NULL ? o->job : "train");

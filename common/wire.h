@@ -27,6 +27,7 @@
 #define WIRE_WORKERS_MAX    65536        /* workers in one job */
 #define WIRE_SHARDS_MAX     4096         /* shards in one cluster */
 #define WIRE_BUCKETS_MAX    64           /* of a histogram */
+#define WIRE_LEASE_MS       300000u      /* of a worker that asks for none */
 #define WIRE_LEASE_MS_MAX   (24u * 3600u * 1000u)
 #define WIRE_ERROR_TEXT_MAX 2048 /* bytes of a sentence */
 

@@ -38,7 +38,7 @@ set_agent(struct session *session, const Psd__Hello *hello)
         return false;
     free(session->agent);
     session->agent = agent;
-    session->lease_ms = hello->lease_ms != 0 ? hello->lease_ms : HELLO_LEASE_MS_DEFAULT;
+    session->lease_ms = hello->lease_ms != 0 ? hello->lease_ms : WIRE_LEASE_MS;
     return true;
 }
 

@@ -22,8 +22,6 @@ struct job;
 struct connection;
 struct session;
 
-#define HELLO_LEASE_MS_DEFAULT 300000
-
 /* A hello of a worker, once cluster and job are known to be right. Attaches the connection or says why not. */
 enum ps_err hello_worker(struct shard *s, struct job *job, struct connection *c, const Psd__Hello *hello,
                          struct session **out, struct ps_error *e) PS_MUST_USE;

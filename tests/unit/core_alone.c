@@ -3,7 +3,12 @@
 #include <stdio.h>
 
 #include "client/core.h"
+#include "common/wire.h"
 #include "server/shard.h"
+
+/* One limit under two names, on the two sides of a wall. */
+static_assert(PS_NAME_MAX == WIRE_NAME_MAX && PS_RANK_MAX == WIRE_RANK_MAX, "the API's limits are the protocol's");
+static_assert(LINK_UNACKED_MAX <= SHARD_UNRESOLVED_MAX, "a client sends no more than a shard takes");
 
 int
 main(void)
