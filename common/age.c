@@ -2,23 +2,8 @@
 #include "age.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "power.h"
-
-static const char *const names[AGE_KIND_MAX] = {
-    [AGE_NONE] = "none",
-    [AGE_INVERSE] = "inverse",
-    [AGE_EXPONENTIAL] = "exponential",
-    [AGE_CUTOFF] = "cutoff",
-};
-
-static bool
-takes_parameter(enum age_kind kind)
-{
-    return kind == AGE_EXPONENTIAL || kind == AGE_CUTOFF;
-}
 
 enum ps_err
 age_check(const struct age_policy *p, struct ps_error *e)
@@ -58,39 +43,6 @@ age_scale(const struct age_policy *p, uint64_t age)
         break;
     }
     ps_assert(!"age_check() passed");
-}
-
-/* The number after the colon; false unless it is all of the text. */
-static bool
-parse_number(const char *text, double *out)
-{
-    char *end;
-
-    *out = strtod(text, &end);
-    return end != text && *end == '\0';
-}
-
-enum ps_err
-age_parse(const char *text, struct age_policy *out, struct ps_error *e)
-{
-    const char *colon = strchr(text, ':');
-    size_t len = colon != NULL ? (size_t)(colon - text) : strlen(text);
-
-    for (int kind = 0; kind < AGE_KIND_MAX; kind++) {
-        struct age_policy p = {.kind = (enum age_kind)kind};
-        enum ps_err err;
-
-        if (strlen(names[kind]) != len || memcmp(text, names[kind], len) != 0)
-            continue;
-        if (takes_parameter(p.kind) != (colon != NULL) || (colon != NULL && !parse_number(colon + 1, &p.parameter)))
-            break;
-        if ((err = age_check(&p, e)) != PS_OK)
-            return err;
-        *out = p;
-        return PS_OK;
-    }
-    return ps_fail(e, PS_ERR_INVALID, "age policy \"%s\" is not one of none, inverse, exponential:BASE, cutoff:AGE",
-                   text);
 }
 
 int

@@ -19,9 +19,6 @@ enum ps_err age_check(const struct age_policy *p, struct ps_error *e) PS_MUST_US
 /* The factor for the gradient, or -1 when the push is dropped. */
 float age_scale(const struct age_policy *p, uint64_t age);
 
-/* "none", "inverse", "exponential:0.9", "cutoff:8" from text. */
-enum ps_err age_parse(const char *text, struct age_policy *out, struct ps_error *e) PS_MUST_USE;
-
 /* Powers of two: bucket 0 counts age 0, bucket i counts 2^(i-1) to 2^i - 1. */
 #define AGE_BUCKETS 33
 struct age_histogram {

@@ -76,66 +76,6 @@ START_TEST(check_refuses_what_is_out_of_range)
 }
 END_TEST
 
-START_TEST(text_is_parsed)
-{
-    static const struct {
-        const char *text;
-        struct age_policy policy;
-    } cases[] = {
-        {"none", {AGE_NONE, 0}},
-        {"inverse", {AGE_INVERSE, 0}},
-        {"exponential:0.9", {AGE_EXPONENTIAL, 0.9}},
-        {"exponential:1e-3", {AGE_EXPONENTIAL, 1e-3}},
-        {"cutoff:8", {AGE_CUTOFF, 8}},
-        {"cutoff:0", {AGE_CUTOFF, 0}},
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct age_policy p = {AGE_KIND_MAX, -1};
-        struct ps_error e;
-
-        ck_assert_int_eq(age_parse(cases[i].text, &p, &e), PS_OK);
-        ck_assert_int_eq((int)p.kind, (int)cases[i].policy.kind);
-        ck_assert(p.parameter == cases[i].policy.parameter);
-    }
-}
-END_TEST
-
-START_TEST(bad_text_is_refused_and_leaves_the_policy_alone)
-{
-    static const char *const texts[] = {
-        "",
-        "non",
-        "nonex",
-        "none:",
-        "none:1",
-        "inverse:2",
-        "exponential",
-        "cutoff",
-        "cutoff:",
-        "cutoff:x",
-        "cutoff:8x",
-        "cutoff:-1",
-        "cutoff:nan",
-        "exponential:1.5",
-        "exponential:",
-        "cutoff:inf",
-        "NONE",
-        ":8",
-        "exponential:0.9:1",
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-        struct age_policy p = {AGE_INVERSE, 42};
-        struct ps_error e = {0};
-
-        ck_assert_msg(age_parse(texts[i], &p, &e) == PS_ERR_INVALID, "\"%s\" passed", texts[i]);
-        ck_assert(p.kind == AGE_INVERSE && p.parameter == 42);
-        ck_assert_uint_gt(strlen(e.text), 10);
-    }
-}
-END_TEST
-
 START_TEST(buckets_are_powers_of_two)
 {
     ck_assert_int_eq(age_bucket(0), 0);
@@ -159,8 +99,6 @@ make_suite(void)
     tcase_add_test(t, exponential_raises_the_base_to_the_age);
     tcase_add_test(t, cutoff_drops_past_the_parameter_only);
     tcase_add_test(t, check_refuses_what_is_out_of_range);
-    tcase_add_test(t, text_is_parsed);
-    tcase_add_test(t, bad_text_is_refused_and_leaves_the_policy_alone);
     tcase_add_test(t, buckets_are_powers_of_two);
     suite_add_tcase(s, t);
     return s;
