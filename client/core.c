@@ -102,7 +102,8 @@ core_free(struct core *c)
 
 /* ---- Sentences ---- */
 
-void
+/* "shard 1 at 127.0.0.1:4001" */
+static void
 core_peer(const struct core *c, const struct link *l, char *out, size_t size)
 {
     snprintf(out, size, "shard %u at %.100s", l->shard, c->addresses[l->shard]);

@@ -101,9 +101,6 @@ struct core {
 
 /* ---- core.c ---- */
 
-/* "shard 1 at 127.0.0.1:4001" */
-void core_peer(const struct core *c, const struct link *l, char *out, size_t size);
-
 /* Fill *e with code and sentence, and the link as the peer. */
 void core_say(const struct core *c, const struct link *l, struct ps_error *e, enum ps_err code, const char *format, ...)
     PS_PRINTF(5, 6);

@@ -681,7 +681,8 @@ core_op_free(struct core *c, struct core_op *op)
 
 /* ---- Sentences ---- */
 
-void
+/* "pull of 'w' and 3 more at clock 7". */
+static void
 op_describe(const struct core_op *op, char *out, size_t size)
 {
     static const char *const word[] = {[OP_PULL] = "pull", [OP_PUSH] = "push", [OP_DECLARE] = "declaration"};

@@ -75,9 +75,6 @@ void op_end(struct core *c, struct core_op *op, const struct ps_error *result);
 /* Nobody has it and nothing of it is under way: to the free list. */
 void op_recycle_if_over(struct core *c, struct core_op *op);
 
-/* "pull of 'w' and 3 more at clock 7". */
-void op_describe(const struct core_op *op, char *out, size_t size);
-
 /* Free what is on the list, and the free list. */
 void ops_finish(struct core *c);
 

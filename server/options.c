@@ -395,7 +395,8 @@ parse_file(struct options *o, const char *file, struct ps_error *e)
 
 /* ---- All together ---- */
 
-enum ps_err
+/* Checks that need several options. */
+static enum ps_err
 options_check(const struct options *o, struct ps_error *e)
 {
     if (o->shard >= o->shards)

@@ -50,9 +50,6 @@ void options_finish(struct options *o); /* accepts a zeroed one */
  * its task says. PS_ERR_CONFIG. */
 enum ps_err options_apply_tf_config(struct options *o, const char *text, struct ps_error *e) PS_MUST_USE;
 
-/* Checks that need several options. Called by options_parse(). */
-enum ps_err options_check(const struct options *o, struct ps_error *e) PS_MUST_USE;
-
 void options_help(FILE *out);
 
 /* Visit what differs between two. reloadable: SIGHUP may take it from the new one. Texts are for people. */

@@ -99,13 +99,8 @@ table_cell(struct table *t, const char *format, ...)
     t->cells[(t->rows - 1) * t->columns + t->next++] = table_text(text);
 }
 
-size_t
-table_rows(const struct table *t)
-{
-    return t->rows;
-}
-
-size_t
+/* Columns that UTF-8 text takes on a terminal, counted as one per code point. */
+static size_t
 table_width(const char *text)
 {
     size_t n = 0;

@@ -33,10 +33,6 @@ void table_row(struct table *t);
 /* The row's next cell. Control characters become '?', so that a name cannot draw on the terminal. */
 void table_cell(struct table *t, const char *format, ...) PS_PRINTF(2, 3);
 
-size_t table_rows(const struct table *t);
 void table_print(const struct table *t, FILE *out);
-
-/* Columns that UTF-8 text takes on a terminal, counted as one per code point. */
-size_t table_width(const char *text);
 
 #endif

@@ -25,13 +25,6 @@ view_find(const char *word)
     return kind;
 }
 
-const char *
-view_name(enum view_kind kind)
-{
-    ps_assert(kind < VIEWS);
-    return view_names[kind];
-}
-
 /* ---- members of a report ---- */
 
 static uint64_t
@@ -777,7 +770,7 @@ view_print_json(enum view_kind kind, const struct answer *answers, uint32_t n, F
         json_array_append_new(shards, answer_json(&answers[i]));
         not_reached += !answers[i].reached;
     }
-    root = json_pack("{s:s,s:o,s:i}", "command", view_name(kind), "shards", shards, "not_reached", not_reached);
+    root = json_pack("{s:s,s:o,s:i}", "command", view_names[kind], "shards", shards, "not_reached", not_reached);
     json_dumpf(root, out, JSON_INDENT(2));
     fputc('\n', out);
     json_decref(root);

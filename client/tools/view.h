@@ -11,7 +11,6 @@ enum view_kind { VIEW_STATUS, VIEW_VARIABLES, VIEW_STATS, VIEW_WORKERS, VIEW_BLO
 
 /* "status", ...; VIEWS when there is no such word. */
 enum view_kind view_find(const char *word);
-const char *view_name(enum view_kind kind);
 
 /* Tables; then a line for each shard that was not reached. */
 void view_print(enum view_kind kind, const struct answer *answers, uint32_t n, FILE *out);

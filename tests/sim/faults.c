@@ -11,7 +11,7 @@ faults_may_lapse(enum sim_faults level)
     return level >= FAULTS_CUTS;
 }
 
-bool
+static bool
 faults_fail_stores(enum sim_faults level)
 {
     return level >= FAULTS_CRASHES;

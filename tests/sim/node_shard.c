@@ -628,12 +628,6 @@ node_shard_fail_store(struct node_shard *n, enum store_mem_fail what, uint64_t n
     store_mem_fail_at(n->store, what, nth);
 }
 
-bool
-node_shard_quiet(const struct node_shard *n)
-{
-    return !n->turn_open && n->conns == NULL;
-}
-
 void
 node_shard_init(struct node_shard *n, struct sim *s, struct net *net, struct ledger *l, const struct model *m,
                 uint32_t index, const struct node_shard_profile *p)

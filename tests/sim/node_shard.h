@@ -80,7 +80,4 @@ void node_shard_drain(struct node_shard *n, uint64_t down_us);
 /* The next nth operation of this kind fails. */
 void node_shard_fail_store(struct node_shard *n, enum store_mem_fail what, uint64_t nth);
 
-/* True while something is to be answered or written: connections are open, or a turn is. */
-bool node_shard_quiet(const struct node_shard *n);
-
 #endif

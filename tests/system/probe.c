@@ -93,7 +93,8 @@ probe_send(struct probe *p, enum msg_type type, const ProtobufCMessage *message,
     return p->request;
 }
 
-bool
+/* Whether something can be read within ms. */
+static bool
 probe_readable(struct probe *p, int ms)
 {
     struct pollfd wait = {.fd = p->fd, .events = POLLIN};

@@ -31,9 +31,6 @@ void probe_send_bytes(struct probe *p, const void *bytes, size_t len);
 /* The next frame is in p->msg and p->payload. False: the peer closed the connection. */
 bool probe_receive(struct probe *p);
 
-/* Whether something can be read within ms. */
-bool probe_readable(struct probe *p, int ms);
-
 /* HELLO as a worker of job "job" (async, 8 workers) in cluster "psd", shard 0 of 1; as an observer when task < 0.
  * What answers is in p->msg. */
 bool probe_hello(struct probe *p, int task, uint64_t incarnation, bool resume);
