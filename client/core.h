@@ -31,7 +31,7 @@
  *         │   backoff          ▼                        ▼      lost             │  ▼
  *         └─────────────── LINK_BACKOFF ◄───────────────┴───────────────────────┤ LINK_RESTORING ──► LINK_READY
  *                                                                               │
- *       any state: CLUSTER, MISMATCH, VERSION, FENCED, LEASE_LAPSED, PROTOCOL ──┴──► LINK_FATAL (until core_rejoin())
+ *       any state: an error that link_error_final() lists ──────────────────────┴──► LINK_FATAL (until core_rejoin())
  *
  * An operation (pull, push, tick, barrier, declare, query, ping) is cut into parts, each one frame to one shard. Parts
  * of pulls and of sequenced messages are made when there is room to send them, so an operation on a terabyte holds a
@@ -46,8 +46,8 @@
  * deadlines: who waits, gives up (core_op_cancel()) or lets the operation go on.
  *
  * Rooms: variable (the table of variables, their ids and versions), gather (which bytes of which buffer belong to which
- * block), pending (parts, sequence window, requests), op (operations), link (one shard's connection). core.c
- * dispatches. */
+ * block), pending (parts, sequence window, requests), part (how parts end), op (operations), link (one shard's
+ * connection), outbox and inbox (what goes out and comes in there). core.c dispatches. */
 #ifndef CLIENT_CORE_H
 #define CLIENT_CORE_H
 
@@ -134,7 +134,6 @@ struct core_send {
     const struct span *parts; /* in user buffers */
     size_t parts_len;
     size_t payload_len;
-    void *glue; /* the driver's own */
 };
 void core_sent(struct core *c, struct core_send *send, enum ps_err result);
 
