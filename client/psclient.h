@@ -18,7 +18,7 @@
  * Rules that hold everywhere:
  *
  * - Every function that can fail returns enum ps_err and fills *error (may be NULL): the code, a sentence, and the
- * peer.
+ *   peer.
  * - Time-outs are in milliseconds, -1 means the client's default (options.timeout_ms), 0 means "do not wait".
  *   Every call returns by its deadline. A passed deadline ends the wait, not the operation.
  * - Tensors are float32, row-major, contiguous, in host memory, at least 4-byte aligned (64 is best).
@@ -333,7 +333,7 @@ enum ps_query {
     PS_QUERY_BLOCKED = 4
 };
 
-/* Ask one shard. *json: a JSON object, freed with ps_free(); PROTOCOL.md's Report names its members. job NULL: all. */
+/* Ask one shard. *json: a JSON object, freed with ps_free(); psd.proto's Report names its members. job NULL: all. */
 PS_API enum ps_err ps_client_query(ps_client *client, uint32_t shard, enum ps_query query, const char *job,
                                    int timeout_ms, char **json, struct ps_error *error) PS_MUST_USE;
 

@@ -18,7 +18,7 @@ struct answer {
     uint32_t shard;      /* its place in the list */
     struct ps_error error;
     bool reached;
-    json_t *report; /* a Report, see PROTOCOL.md; NULL: not reached, or a ping */
+    json_t *report; /* a Report, see psd.proto; NULL: not reached, or a ping */
     double *pings;  /* [pings_len] round trips, microseconds, in the order they were made */
     size_t pings_len;
 };

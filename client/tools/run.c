@@ -1,6 +1,6 @@
-/* The happy path: run_prepare() makes the directory and reserves ports; run_start_shards(); each shard says where it
- * listens; run_start_workers(); run_gone() hears of each end and run_advance() moves the run on. Failures go through
- * run_fail(), which keeps the first one's status and has everything stopped. */
+/* The happy path: run_prepare() makes the directory and reserves ports; run_start() starts the shards; each says where
+ * it listens; then the workers start; run_gone() hears of each end and run_advance() moves the run on. Failures go
+ * through run_fail(), which keeps the first one's status and has everything stopped. */
 #include "run.h"
 
 #include <arpa/inet.h>

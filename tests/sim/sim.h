@@ -3,7 +3,7 @@
  * addresses: the same seed gives the same run, line by line, whatever the compiler (so: one draw in an expression).
  *
  *     sim_init(&sim, seed, false);
- *     timer.run = node_wake;  sim_at(&sim, &timer, sim.now_us + 500);
+ *     timer.run = fault_comes;  sim_at(&sim, &timer, sim.now_us + 500);
  *     while (sim_step(&sim)) {}                 // until nothing is left to come, or sim_fail() was called
  *     sim_finish(&sim);
  *
