@@ -7,7 +7,8 @@
  * AVX-512; the choice is made at run time, and PSD_ISA=plain|avx2|avx512 in the environment overrides it for tests. No
  * fused multiply-add and one order of operations, so that all of them give the same bits.
  *
- * Adding an optimizer: a row in optimizer.c, a kernel in optimizer_kernels.h, a number in psd.proto. */
+ * Adding an optimizer: a row in optimizer.c, a kernel in optimizer_kernels.h, a number: the same here, in psd.proto
+ * and in psclient.h. wire_describe.c says which parameters it has. */
 #ifndef COMMON_OPTIMIZER_H
 #define COMMON_OPTIMIZER_H
 
