@@ -446,7 +446,9 @@ speak_http(void *arg)
 
     if (read(fd, request, sizeof request) > 0)
         (void)!write(fd, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", 47);
-    usleep(300000);
+    shutdown(fd, SHUT_WR);
+    while (read(fd, request, sizeof request) > 0) /* until the client has seen it and gone */
+        ;
     close(fd);
     return NULL;
 }
