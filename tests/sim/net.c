@@ -434,10 +434,13 @@ end_learns(struct sim_timer *t)
         net_close(e); /* lingered long enough */
 }
 
+/* What comes first stands: an end that lingers does not wait until TCP gives up because the connection falls silent. */
 static void
 learn_later(struct net_end *e, uint64_t delay_us, enum ps_err why, const char *text)
 {
     if (e->state == END_DEAD || e->state == END_UNBORN)
+        return;
+    if (e->late.place != 0 && e->late.at_us <= sim_of(e)->now_us + delay_us)
         return;
     e->why = why;
     e->text = text;
@@ -521,12 +524,12 @@ net_dial(struct net *n, struct net_listener *to, const struct net_user *user, vo
 void
 net_close(struct net_end *e)
 {
-    bool was_open = sends(e);
+    bool accepted = other(e)->state != END_UNBORN; /* whether or not the dialler has heard of it */
 
-    if (e->state == END_DEAD)
+    if (e->state == END_DEAD || e->state == END_UNBORN)
         return;
     end_die(e);
-    if (!was_open)
+    if (!accepted)
         return;
     if (sim_chance(sim_of(e), 300))
         chunks_drop(e); /* a reset overtakes what is on the way */

@@ -1,9 +1,10 @@
-/* The simulator as a test: some seeds for every mode and level of faults, the same seed twice, and lies that the ledger
- * must find. PSD_TEST_SEED moves the seeds; `sim` itself runs as many as one likes. */
+/* The simulator as a test: some seeds for every mode and level of faults, the same seed twice, lies that the ledger
+ * must find, and how its connections end. PSD_TEST_SEED moves the seeds; `sim` itself runs as many as one likes. */
 #include "tests/unit/check_main.h"
 
 #include <string.h>
 
+#include "net.h"
 #include "run.h"
 
 #define SEEDS 8
@@ -122,6 +123,133 @@ START_TEST(lie_is_found)
 }
 END_TEST
 
+/* ---- How connections end ---- */
+
+#define END_SOON_US (10 * SIM_SECOND) /* before TCP gives up */
+
+/* One connection and what its two ends were told. */
+struct link {
+    struct sim sim;
+    struct net net;
+    struct net_listener listener;
+    struct net_end *dialled, *accepted;
+    unsigned opened, closed, gone;
+};
+
+static void
+link_opened(struct net_end *e)
+{
+    ((struct link *)e->arg)->opened++;
+}
+
+static void
+link_bytes(struct net_end *e, const uint8_t *data, size_t n)
+{
+    (void)e;
+    (void)data;
+    (void)n;
+}
+
+static void
+link_closed(struct net_end *e, enum ps_err why, const char *text)
+{
+    (void)why;
+    (void)text;
+    ((struct link *)e->arg)->closed++;
+}
+
+static void
+link_gone(struct net_end *e)
+{
+    ((struct link *)e->arg)->gone++;
+}
+
+static const struct net_user link_user = {
+    .opened = link_opened, .bytes = link_bytes, .closed = link_closed, .gone = link_gone};
+
+static void
+link_accept(struct net_listener *listener, struct net_end *e)
+{
+    struct link *l = CONTAINER_OF(listener, struct link, listener);
+
+    l->accepted = e;
+    e->user = &link_user;
+    e->arg = l;
+}
+
+/* Dial, and pass time until the listener has accepted: the dialler has not heard of it. */
+static void
+link_init(struct link *l)
+{
+    static const struct net_profile profile = {
+        .latency_min_us = 1000, .latency_max_us = 2000, .chunk_max = 1000, .window_max = 4000};
+
+    *l = (struct link){.listener = {.up = true, .accept = link_accept}};
+    sim_init(&l->sim, test_seed(), false);
+    net_init(&l->net, &l->sim, &profile);
+    l->dialled = net_dial(&l->net, &l->listener, &link_user, l);
+    while (l->accepted == NULL && sim_step(&l->sim)) {
+    }
+    ck_assert_ptr_nonnull(l->accepted);
+    ck_assert_uint_eq(l->opened, 0);
+}
+
+static void
+link_pass(struct link *l, uint64_t us)
+{
+    uint64_t until_us = l->sim.now_us + us;
+
+    while (l->sim.queue_len > 0 && l->sim.queue[0]->at_us <= until_us && sim_step(&l->sim)) {
+    }
+}
+
+static void
+link_finish(struct link *l)
+{
+    net_finish(&l->net);
+    sim_finish(&l->sim);
+}
+
+static void
+frame_done(struct net_out *out, enum ps_err result)
+{
+    (void)out;
+    ck_assert_int_eq(result, PS_ERR_CLOSED);
+}
+
+START_TEST(silence_does_not_prolong_lingering)
+{
+    static const uint8_t bytes[100000];
+    struct net_out frame = {.head = bytes, .head_len = sizeof bytes, .done = frame_done};
+    struct link l;
+
+    link_init(&l);
+    link_pass(&l, SIM_SECOND);
+    ck_assert_uint_eq(l.opened, 1);
+    net_silence(l.accepted->conn, 3);
+    net_send(l.accepted, &frame); /* does not fit into the window */
+    net_finish_end(l.accepted);
+    net_silence(l.accepted->conn, 3);
+    link_pass(&l, END_SOON_US);
+    ck_assert_uint_eq(l.gone, 1);
+    link_finish(&l);
+}
+END_TEST
+
+START_TEST(dialler_that_closes_before_it_hears_is_missed)
+{
+    struct link l;
+
+    link_init(&l);
+    net_close(l.dialled);
+    link_pass(&l, END_SOON_US);
+    ck_assert_uint_eq(l.opened, 0);
+    ck_assert_uint_eq(l.closed, 1); /* the listener's end */
+    ck_assert_uint_eq(l.gone, 2);
+    link_finish(&l);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -137,6 +265,10 @@ make_suite(void)
     tc = tcase_create("lies");
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, lie_is_found, 0, (int)ARRAY_LEN(lies));
+    suite_add_tcase(suite, tc);
+    tc = tcase_create("network");
+    tcase_add_test(tc, silence_does_not_prolong_lingering);
+    tcase_add_test(tc, dialler_that_closes_before_it_hears_is_missed);
     suite_add_tcase(suite, tc);
     return suite;
 }
