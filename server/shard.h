@@ -25,9 +25,10 @@
  *                          │  └──┘ resume, same incarnation                                                      │
  *                          └──────new hello, another incarnation: clock = slowest live───────────────────────────┘
  *
- * Rooms: catalog (jobs, variables, blocks), hello (who may come), session (life and leases), sequence (exactly once),
- * clock (who is slowest), pull (those that wait, too), gather (gradients of a sync step), barrier, report (answers to
- * psctl), actions (what goes out). shard.c dispatches.
+ * Rooms: catalog (jobs, variables, blocks), connection (who speaks), hello (who may come), session (life and leases;
+ * session_row: what outlives the process), sequence (exactly once), clock (who is slowest), push (checks), update (of
+ * one block), gather (gradients of a sync step), pull (those that wait, too), data (answers with blocks), barrier,
+ * report (answers to psctl), turn (the transaction), actions (what goes out), pool (memory). shard.c dispatches.
  */
 #ifndef SERVER_SHARD_H
 #define SERVER_SHARD_H
