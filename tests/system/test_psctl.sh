@@ -9,7 +9,7 @@ set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=tap.sh
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 
-data=${DIGITS_DATA:-$here/../../client/examples/data/digits}
+data=${PSD_SOURCE_DIR:-$here/../..}/client/examples/data/digits
 unset TF_CONFIG PSD_SHARDS PSD_WORKERS PSD_TASK PSD_CLUSTER
 
 psctl() {
