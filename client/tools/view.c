@@ -596,10 +596,11 @@ print_workers(const struct answer *answers, uint32_t n, FILE *out)
 
 /* ---- blocked ---- */
 
-/* "worker 2", "workers 0, 3". */
+/* "worker 2", "workers 0, 3", "workers 0, 1, 2 ..." when there is no room for all. */
 static void
 blocked_on(const json_t *tasks, char *out, size_t size)
 {
+    static const char more[] = " ...";
     const json_t *task;
     size_t i, at;
 
@@ -610,9 +611,11 @@ blocked_on(const json_t *tasks, char *out, size_t size)
     at = (size_t)snprintf(out, size, "worker%s ", json_array_size(tasks) == 1 ? "" : "s");
     json_array_foreach(tasks, i, task)
     {
-        if (at < size)
-            at +=
-                (size_t)snprintf(out + at, size - at, "%s%lld", i > 0 ? ", " : "", (long long)json_integer_value(task));
+        at += (size_t)snprintf(out + at, size - at, "%s%lld", i > 0 ? ", " : "", (long long)json_integer_value(task));
+        if (at + 24 + sizeof more > size) {
+            snprintf(out + at, size - at, "%s", i + 1 < json_array_size(tasks) ? more : "");
+            return;
+        }
     }
 }
 
@@ -658,6 +661,9 @@ print_blocked(const struct answer *answers, uint32_t n, FILE *out)
         blocked_row(t, &places[i]);
     print_and_free(t, out);
     free(places);
+    for (uint32_t i = 0; i < n; i++)
+        if (json_is_true(json_object_get(answers[i].report, "more")))
+            fprintf(out, "shard %" PRIu32 ": more wait than a report holds; these are the first\n", answers[i].shard);
 }
 
 /* ---- ping ---- */

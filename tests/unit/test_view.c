@@ -232,6 +232,27 @@ START_TEST(blocked_says_who_waits_for_whom)
 }
 END_TEST
 
+START_TEST(blocked_says_what_it_leaves_out)
+{
+    static char report[4096];
+    struct answer answers[1];
+    size_t at = (size_t)sprintf(report, "{\"more\": true, \"blocked\": [{\"job\": \"train\", \"what\": \"pull\","
+                                        " \"on_task\": [100");
+    char *text;
+
+    for (int task = 101; task < 400; task++)
+        at += (size_t)sprintf(report + at, ",%d", task);
+    strcpy(report + at, "]}]}");
+    answers[0] = answer_of(3, report);
+    text = shown(VIEW_BLOCKED, answers, 1, false);
+    ck_assert_ptr_nonnull(strstr(text, "workers 100, 101, 102"));
+    ck_assert_ptr_nonnull(strstr(text, " ... "));
+    ck_assert_ptr_null(strstr(text, "399"));
+    ck_assert_ptr_nonnull(strstr(text, "shard 3: more wait than a report holds"));
+    free(text);
+}
+END_TEST
+
 START_TEST(workers_are_grouped_by_job_and_task)
 {
     struct answer answers[] = {
@@ -301,6 +322,7 @@ make_suite(void)
     tcase_add_test(t, status_warns_of_a_list_in_the_wrong_order);
     tcase_add_test(t, stats_show_counters_and_ages);
     tcase_add_test(t, blocked_says_who_waits_for_whom);
+    tcase_add_test(t, blocked_says_what_it_leaves_out);
     tcase_add_test(t, workers_are_grouped_by_job_and_task);
     tcase_add_test(t, ping_gives_least_median_and_most);
     tcase_add_test(t, json_is_one_document_with_everything);
