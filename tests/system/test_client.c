@@ -140,6 +140,7 @@ train_a_little(ps_client *c)
 
     FINE(ps_client_declare(c, &spec, &scalar, &error));
     ck_assert_uint_eq(ps_var_elements(scalar), 1);
+    ck_assert_str_eq(ps_var_name(scalar), "scalar");
     vars[0] = big;
     vars[1] = scalar;
     for (size_t i = 0; i < BIG; i++)
@@ -148,6 +149,7 @@ train_a_little(ps_client *c)
     FINE(ps_client_tick(c, &error));
     ck_assert_uint_eq(ps_client_clock(c), 1);
     FINE(ps_client_pull(c, 2, vars, (float *[]){out, got}, NULL, &error));
+    ck_assert_uint_eq(ps_client_slowest_clock(c), 1); /* the only worker's own */
     for (size_t i = 0; i < BIG; i++)
         if (out[i] != -grad[i])
             ck_abort_msg("element %zu is %g, not %g", i, (double)out[i], (double)-grad[i]);
