@@ -15,15 +15,7 @@
  *     is larger than the most that we allow, so MDB_MAP_FULL cannot happen in the middle of a transaction; room is our
  *     own count.
  *
- * Room. Writing to a page of a sparse file that the filesystem cannot provide is SIGBUS, so a write never goes where
- * nothing was allocated. A transaction runs in one of two ways:
- *
- *     growing     the file is allocated as far past LMDB's last page as the transaction may reach
- *     recycling   the filesystem or the limit is exhausted: the transaction must fit in pages that LMDB has free
- *                 and may use; new blocks are refused, updates go on
- *
- * New blocks are refused where they would leave less than an eighth or KEPT_MIN free: updates need pages to move to,
- * and what two turns freed is not free yet. */
+ * Each write is counted by the room (store_room.h) first: nothing is written where the file is not backed. */
 #include "store_lmdb.h"
 
 #include <errno.h>
@@ -42,24 +34,19 @@
 #include <lmdb.h>
 
 #include "common/layout.h"
+#include "store_room.h"
 
 #define PAGE            LAYOUT_PAGE
 #define LIMIT_MIN       (64 * MIB) /* of max_bytes: a few turns and their free pages */
 #define READERS_DEFAULT 4096
 #define MAP_SPARE       (256 * MIB) /* address space past the limit, never allocated */
-#define ALLOCATE_STEP   (8 * MIB)   /* the file grows by at least this, when it can */
-#define KEPT_MIN        (8 * MIB)   /* free for updates, at least */
-#define SLACK_PAGES     512         /* of a transaction: tree pages, LMDB's free list */
 #define RESERVE_PAGES   2           /* of a reserve: its leaf, and a share of branches */
 /* Of a row, without its value: its leaf, branches, a split. */
 #define ROW_PAGES (STORE_ROW_ROOM / PAGE - 1)
 /* Free-list records that LMDB surely reads before it gives up: 60 for each page of what it looks for, at least 17. */
-#define RECORDS_MAX        1000
-#define RUN_PAGES_MIN      17  /* the free list's own records take up to about 12 pages in a row */
-#define RUNS_SPARE         3   /* runs lost to pieces of other sizes: at most one per size */
-#define RUNS_ENOUGH        256 /* stop counting here */
-#define FREE_PAGES_AGE_MAX 64
-#define LOCK_FILE          "psd.lock"
+#define RECORDS_MAX 1000
+#define RUNS_ENOUGH 256 /* stop counting here */
+#define LOCK_FILE   "psd.lock"
 
 static const char *const table_names[STORE_TABLES] = {
     [STORE_SHARD] = "shard", [STORE_JOBS] = "jobs", [STORE_VARS] = "vars", [STORE_SESSIONS] = "sessions"};
@@ -78,19 +65,10 @@ struct store_lmdb {
     MDB_dbi blocks, tables[STORE_TABLES];
     int lock_fd, data_fd;
     char *data_path;
-    uint64_t limit_pages;     /* of the file */
-    uint64_t allocated_pages; /* all pages below this are backed by the filesystem */
-    uint64_t free_pages;      /* of the filesystem, when last looked at */
-    unsigned free_pages_age;  /* transactions since */
+    struct store_room room;
 
-    MDB_txn *txn;            /* the writer's, or NULL */
-    bool wrote, recycling;   /* in this transaction */
-    bool new_refused;        /* new blocks are, in this transaction */
-    uint64_t spent_pages;    /* by this transaction, at worst */
-    uint64_t promised_pages; /* that it may spend without asking again */
-
-    uint64_t run_pages; /* of the largest value seen, at least RUN_PAGES_MIN */
-    uint64_t runs_free; /* runs of that length that recycling may still count on */
+    MDB_txn *txn; /* the writer's, or NULL */
+    bool wrote;   /* in this transaction */
 
     uint64_t commit;
     struct store_snapshot *open; /* newest first; its first may be of the newest commit */
@@ -232,64 +210,21 @@ lmdb_snapshot_get(struct store *base, struct store_snapshot *snap, const struct 
     return err;
 }
 
-/* ---- Room ---- */
+/* ---- What the room asks ---- */
+
+static struct store_lmdb *
+store_of(struct store_room *r)
+{
+    return CONTAINER_OF(r, struct store_lmdb, room);
+}
 
 static uint64_t
-last_page(struct store_lmdb *s)
+last_page(struct store_room *r)
 {
     MDB_envinfo info;
 
-    mdb_env_info(s->env, &info);
+    mdb_env_info(store_of(r)->env, &info);
     return info.me_last_pgno;
-}
-
-static uint64_t
-filesystem_free_pages(struct store_lmdb *s)
-{
-    struct statfs fs;
-
-    s->free_pages = fstatfs(s->data_fd, &fs) == 0 ? (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize / PAGE : 0;
-    s->free_pages_age = 0;
-    return s->free_pages;
-}
-
-/* The same as it was a few transactions ago: for judging, not for promising. */
-static uint64_t
-filesystem_free_pages_about(struct store_lmdb *s)
-{
-    return ++s->free_pages_age < FREE_PAGES_AGE_MAX ? s->free_pages : filesystem_free_pages(s);
-}
-
-/* Back all pages below `pages` with memory of the filesystem. Asks for its free space first: on tmpfs an fallocate that
- * fails has allocated and given back most of it by then. */
-static bool
-allocate_exactly(struct store_lmdb *s, uint64_t pages)
-{
-    uint64_t more = pages - s->allocated_pages;
-    int rc;
-
-    if (more > filesystem_free_pages(s))
-        return false;
-    s->free_pages_age = FREE_PAGES_AGE_MAX; /* it changes now */
-    do
-        rc = fallocate(s->data_fd, FALLOC_FL_KEEP_SIZE, (off_t)(s->allocated_pages * PAGE), (off_t)(more * PAGE));
-    while (rc < 0 && errno == EINTR);
-    if (rc < 0 && errno != EOPNOTSUPP) /* a filesystem that cannot allocate ahead cannot promise anything */
-        return false;
-    s->allocated_pages = pages;
-    return true;
-}
-
-static bool
-allocate_to(struct store_lmdb *s, uint64_t pages)
-{
-    uint64_t ahead = MIN(MAX(pages, s->allocated_pages + ALLOCATE_STEP / PAGE), s->limit_pages);
-
-    if (pages <= s->allocated_pages)
-        return true;
-    if (pages > s->limit_pages)
-        return false;
-    return (ahead > pages && allocate_exactly(s, ahead)) || allocate_exactly(s, pages);
 }
 
 static size_t
@@ -332,8 +267,9 @@ oldest_reader(const struct store_lmdb *s, size_t oldest)
 /* How many runs the next transaction may take from the free list: a lower bound, since runs that lie across records
  * count for nothing here. Records freed by the oldest reader's transaction or later are not free yet. */
 static uint64_t
-count_free_runs(struct store_lmdb *s)
+free_runs(struct store_room *r, uint64_t run_pages)
 {
+    struct store_lmdb *s = store_of(r);
     struct store_snapshot *snap;
     MDB_cursor *cursor;
     MDB_val key, value;
@@ -348,22 +284,12 @@ count_free_runs(struct store_lmdb *s)
         while (runs < RUNS_ENOUGH && records++ < RECORDS_MAX && mdb_cursor_get(cursor, &key, &value, MDB_NEXT) == 0) {
             if (size_at(key.mv_data, 0) >= oldest)
                 break;
-            runs += record_runs(value.mv_data, s->run_pages);
+            runs += record_runs(value.mv_data, run_pages);
         }
         mdb_cursor_close(cursor);
     }
     lmdb_snapshot_unref(&s->base, snap);
     return runs;
-}
-
-static bool
-recycle(struct store_lmdb *s, uint64_t pages)
-{
-    uint64_t runs = (pages + s->run_pages - 1) / s->run_pages + RUNS_SPARE;
-
-    if (s->runs_free < runs)
-        s->runs_free = count_free_runs(s);
-    return s->runs_free >= runs;
 }
 
 static uint64_t
@@ -378,13 +304,14 @@ dbi_pages(MDB_txn *txn, MDB_dbi dbi)
 
 /* LMDB counts the pages of each tree, so this takes no walk: 0 is the free list's tree, 1 the tree of trees. */
 static uint64_t
-used_pages(struct store_lmdb *s)
+used_pages(struct store_room *r)
 {
+    struct store_lmdb *s = store_of(r);
     struct store_snapshot *snap;
     uint64_t pages = 2; /* meta */
 
     if (lmdb_snapshot_ref(&s->base, &snap) != PS_OK)
-        return last_page(s) + 1;
+        return last_page(r) + 1;
     pages += dbi_pages(snap->txn, 0) + dbi_pages(snap->txn, 1) + dbi_pages(snap->txn, s->blocks);
     for (int t = 0; t < STORE_TABLES; t++)
         pages += dbi_pages(snap->txn, s->tables[t]);
@@ -392,49 +319,11 @@ used_pages(struct store_lmdb *s)
     return pages;
 }
 
-/* Would a new block take what updates need? The end is the limit's or the filesystem's, whichever comes first. */
-static bool
-crowded(struct store_lmdb *s, uint64_t need)
-{
-    uint64_t most = MIN(s->limit_pages, s->allocated_pages + filesystem_free_pages_about(s));
-    uint64_t kept = MAX(most / 8, KEPT_MIN / PAGE);
-
-    if (last_page(s) + need + SLACK_PAGES + kept <= most)
-        return false;
-    return used_pages(s) + need + kept > most;
-}
-
-/* May the transaction spend this much in all? */
-static bool
-room_for(struct store_lmdb *s, uint64_t pages)
-{
-    if (s->recycling)
-        return recycle(s, pages);
-    return allocate_to(s, last_page(s) + 1 + pages);
-}
-
-/* Count what an operation may take at worst. False, and nothing is counted, when there is no room for it. */
-static bool
-spend(struct store_lmdb *s, uint64_t pages)
-{
-    if (s->spent_pages + pages > s->promised_pages) {
-        if (!room_for(s, s->spent_pages + pages + SLACK_PAGES))
-            return false;
-        s->promised_pages = s->spent_pages + pages;
-    }
-    s->spent_pages += pages;
-    return true;
-}
-
-static void
-spend_end(struct store_lmdb *s)
-{
-    uint64_t runs = (s->spent_pages + SLACK_PAGES) / s->run_pages + RUNS_SPARE;
-
-    if (s->recycling)
-        s->runs_free -= MIN(runs, s->runs_free);
-    s->txn = NULL;
-}
+static const struct store_room_ops room_ops = {
+    .last_page = last_page,
+    .used_pages = used_pages,
+    .free_runs = free_runs,
+};
 
 /* ---- The write transaction ---- */
 
@@ -442,18 +331,11 @@ static enum ps_err
 lmdb_begin(struct store *base, uint64_t room_bytes)
 {
     struct store_lmdb *s = lmdb(base);
-    uint64_t need = pages_of(room_bytes), end = last_page(s) + 1 + need + SLACK_PAGES;
     enum ps_err err;
 
     ps_assert(s->txn == NULL && room_bytes <= STORE_ROOM_MAX);
-    s->recycling = !allocate_to(s, end);
-    if (!s->recycling) /* if it can be had: should others take the rest, updates have something to move to */
-        (void)allocate_to(s, end + MIN(KEPT_MIN / PAGE, 2 * last_page(s)));
-    if (s->recycling && !recycle(s, need + SLACK_PAGES))
+    if (!store_room_begin(&s->room, pages_of(room_bytes)))
         return PS_ERR_FULL;
-    s->new_refused = crowded(s, need);
-    s->spent_pages = 0;
-    s->promised_pages = need;
     s->wrote = false;
     if ((err = lmdb_error(mdb_txn_begin(s->env, NULL, 0, &s->txn))) != PS_OK)
         s->txn = NULL;
@@ -468,7 +350,8 @@ lmdb_commit(struct store *base)
 
     ps_assert(s->txn != NULL);
     err = lmdb_error(mdb_txn_commit(s->txn));
-    spend_end(s);
+    s->txn = NULL;
+    store_room_end(&s->room);
     if (err == PS_OK && s->wrote)
         s->commit++;
     return err;
@@ -481,18 +364,8 @@ lmdb_abort(struct store *base)
 
     ps_assert(s->txn != NULL);
     mdb_txn_abort(s->txn);
-    spend_end(s);
-}
-
-static void
-saw_value(struct store_lmdb *s, size_t size)
-{
-    uint64_t pages = value_pages(size);
-
-    if (pages > s->run_pages) {
-        s->run_pages = pages;
-        s->runs_free = 0; /* was counted for shorter ones */
-    }
+    s->txn = NULL;
+    store_room_end(&s->room);
 }
 
 static enum ps_err
@@ -520,10 +393,10 @@ lmdb_reserve(struct store *base, const struct store_key *key, size_t size, void 
     enum ps_err err;
 
     ps_assert(s->txn != NULL);
-    if (s->new_refused && mdb_get(s->txn, s->blocks, &k, &old) == MDB_NOTFOUND)
+    if (s->room.new_refused && mdb_get(s->txn, s->blocks, &k, &old) == MDB_NOTFOUND)
         return PS_ERR_FULL;
-    saw_value(s, size);
-    if (!spend(s, value_pages(size) + RESERVE_PAGES))
+    store_room_saw(&s->room, value_pages(size));
+    if (!store_room_spend(&s->room, value_pages(size) + RESERVE_PAGES))
         return PS_ERR_FULL;
     s->wrote = true;
     if ((err = lmdb_error(mdb_put(s->txn, s->blocks, &k, &v, MDB_RESERVE))) != PS_OK)
@@ -542,7 +415,7 @@ lmdb_erase(struct store *base, const struct store_key *key)
     MDB_val k = block_val(key, &packed);
 
     ps_assert(s->txn != NULL);
-    if (!spend(s, ROW_PAGES))
+    if (!store_room_spend(&s->room, ROW_PAGES))
         return PS_ERR_FULL;
     s->wrote = true;
     return lmdb_error(mdb_del(s->txn, s->blocks, &k, NULL));
@@ -555,7 +428,7 @@ lmdb_row_put(struct store *base, enum store_table t, struct span key, struct spa
     MDB_val k = row_val(key), v = {value.len, (void *)value.data};
 
     ps_assert(s->txn != NULL && value.len <= STORE_ROW_MAX);
-    if (!spend(s, value_pages(value.len) + ROW_PAGES))
+    if (!store_room_spend(&s->room, value_pages(value.len) + ROW_PAGES))
         return PS_ERR_FULL;
     s->wrote = true;
     return lmdb_error(mdb_put(s->txn, s->tables[t], &k, &v, 0));
@@ -568,7 +441,7 @@ lmdb_row_erase(struct store *base, enum store_table t, struct span key)
     MDB_val k = row_val(key);
 
     ps_assert(s->txn != NULL);
-    if (!spend(s, ROW_PAGES))
+    if (!store_room_spend(&s->room, ROW_PAGES))
         return PS_ERR_FULL;
     s->wrote = true;
     return lmdb_error(mdb_del(s->txn, s->tables[t], &k, NULL));
@@ -598,7 +471,7 @@ walk_visit(const struct walk *w, const MDB_val *k, const MDB_val *v)
         .var = (uint32_t)(packed >> 32) & STORE_VAR_MAX,
         .block = (uint32_t)packed,
     };
-    saw_value(w->store, value.len);
+    store_room_saw(&w->store->room, value_pages(value.len));
     return w->visit_block(w->arg, &key, value);
 }
 
@@ -640,23 +513,15 @@ lmdb_each_row(struct store *base, enum store_table t, store_visit_row visit, voi
     return walk(&w, w.store->tables[t]);
 }
 
-static uint64_t
-file_bytes(int fd)
-{
-    struct stat st;
-
-    return fstat(fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
-}
-
 static void
 lmdb_usage(struct store *base, struct store_usage *out)
 {
     struct store_lmdb *s = lmdb(base);
 
     *out = (struct store_usage){
-        .used_bytes = used_pages(s) * PAGE,
-        .file_bytes = file_bytes(s->data_fd),
-        .max_bytes = MIN(s->limit_pages, s->allocated_pages + filesystem_free_pages(s)) * PAGE,
+        .used_bytes = used_pages(&s->room) * PAGE,
+        .file_bytes = store_room_file_bytes(&s->room),
+        .max_bytes = store_room_max_bytes(&s->room),
     };
 }
 
@@ -801,7 +666,7 @@ choose_limit(struct store_lmdb *s, const struct store_lmdb_options *o, struct st
                        " MiB are needed",
                        o->dir, (uint64_t)(report->free_bytes / MIB), report->fs_name,
                        (uint64_t)(o->max_bytes != 0 ? LIMIT_MIN : LIMIT_MIN / 4 * 5) / MIB);
-    s->limit_pages = limit / PAGE;
+    s->room.limit_pages = limit / PAGE;
     return PS_OK;
 }
 
@@ -837,7 +702,7 @@ open_env(struct store_lmdb *s, const struct store_lmdb_options *o, struct ps_err
         return err;
     if ((rc = mdb_env_create(&s->env)) != 0)
         return ps_fail(e, lmdb_error(rc), "cannot set up LMDB: %s", mdb_strerror(rc));
-    mdb_env_set_mapsize(s->env, s->limit_pages * PAGE + MAP_SPARE);
+    mdb_env_set_mapsize(s->env, s->room.limit_pages * PAGE + MAP_SPARE);
     mdb_env_set_maxdbs(s->env, STORE_TABLES + 1);
     mdb_env_set_maxreaders(s->env, readers);
     rc = mdb_env_open(s->env, o->dir, MDB_WRITEMAP | MDB_NOSYNC | MDB_NOTLS, 0600);
@@ -855,30 +720,14 @@ open_env(struct store_lmdb *s, const struct store_lmdb_options *o, struct ps_err
     return PS_OK;
 }
 
-/* How far the file is backed without a hole. We only ever allocate at its end, so what it has is its beginning; asking
- * for that again costs nothing. (On tmpfs SEEK_HOLE alone would leave out what was allocated and never written.) */
-static uint64_t
-allocated_at_open(int fd)
-{
-    uint64_t has = file_bytes(fd) / PAGE;
-    off_t hole = lseek(fd, 0, SEEK_HOLE);
-
-    if (has > 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)(has * PAGE)) == 0)
-        return has;
-    return hole > 0 ? (uint64_t)hole / PAGE : 0;
-}
-
 static enum ps_err
 open_tables(struct store_lmdb *s, struct ps_error *e)
 {
     MDB_txn *txn = NULL;
     int rc;
 
-    s->allocated_pages = allocated_at_open(s->data_fd);
-    s->limit_pages = MAX(s->limit_pages, last_page(s) + 1); /* a smaller limit than before: no growth */
-    if (!allocate_to(s, last_page(s) + 1))
+    if (!store_room_open(&s->room, s->data_fd))
         return ps_fail(e, PS_ERR_IO, "cannot allocate %s: %s", s->data_path, strerror(errno));
-    (void)allocate_to(s, MIN(last_page(s) + 1 + SLACK_PAGES, s->limit_pages));
     rc = mdb_txn_begin(s->env, NULL, 0, &txn);
     if (rc == 0)
         rc = mdb_dbi_open(txn, "blocks", MDB_CREATE | MDB_INTEGERKEY, &s->blocks);
@@ -906,8 +755,7 @@ store_lmdb_open(const struct store_lmdb_options *o, struct store **out, struct s
         return ps_fail(e, PS_ERR_NOMEM, "out of memory");
     s->base.ops = &lmdb_ops;
     s->lock_fd = s->data_fd = -1;
-    s->run_pages = RUN_PAGES_MIN;
-    s->free_pages_age = FREE_PAGES_AGE_MAX;
+    store_room_init(&s->room, &room_ops);
     err = ps_fail(e, PS_ERR_NOMEM, "out of memory");
     if (asprintf(&s->data_path, "%s/data.mdb", o->dir) < 0) {
         s->data_path = NULL;
