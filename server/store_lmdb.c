@@ -652,7 +652,7 @@ choose_limit(struct store_lmdb *s, const struct store_lmdb_options *o, struct st
     if (statfs(o->dir, &fs) < 0)
         return ps_fail(e, PS_ERR_IO, "cannot look at the live directory %s: %s", o->dir, strerror(errno));
     name_filesystem(&fs, report);
-    report->free_bytes = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
+    report->free_bytes = store_room_free_bytes(&fs);
     if (limit == 0)
         limit = (report->free_bytes + there) / 5 * 4;
     if (o->max_bytes != 0 && o->max_bytes < LIMIT_MIN)

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/layout.h"
@@ -19,12 +18,20 @@
 
 /* ---- What the file is backed with ---- */
 
+uint64_t
+store_room_free_bytes(const struct statfs *fs)
+{
+    if (fs->f_blocks == 0)
+        return (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    return (uint64_t)fs->f_bavail * (uint64_t)fs->f_bsize;
+}
+
 static uint64_t
 filesystem_free_pages(struct store_room *r)
 {
     struct statfs fs;
 
-    r->free_pages = fstatfs(r->fd, &fs) == 0 ? (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize / PAGE : 0;
+    r->free_pages = fstatfs(r->fd, &fs) == 0 ? store_room_free_bytes(&fs) / PAGE : 0;
     r->free_pages_age = 0;
     return r->free_pages;
 }

@@ -21,6 +21,8 @@
 #ifndef SERVER_STORE_ROOM_H
 #define SERVER_STORE_ROOM_H
 
+#include <sys/vfs.h>
+
 #include "common/base.h"
 
 struct store_room;
@@ -65,6 +67,10 @@ void store_room_end(struct store_room *r);
 
 /* There are values of this many pages, which must lie in a row. */
 void store_room_saw(struct store_room *r, uint64_t pages);
+
+/* What a filesystem can still give. A tmpfs without a limit has no figures of its own: the machine's free memory then.
+ */
+uint64_t store_room_free_bytes(const struct statfs *fs);
 
 uint64_t store_room_file_bytes(const struct store_room *r); /* what the file takes of memory */
 uint64_t store_room_max_bytes(struct store_room *r);        /* the most that it may take, as things are now */
