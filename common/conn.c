@@ -3,11 +3,12 @@
  * Reading, the usual way: read_alloc() offers what the frame reader wants, read_done() feeds it, events go out. Then
  * the failures: bytes that are no frame and the end of the stream both stop reading and are told once (end()).
  *
- * Writing, the usual way: conn_send() appends, flush() prepares the first frames, gathers them into one uv_try_write()
- * and takes off the queue what the kernel took. When the socket is full, park() copies a little into c->copy and gives
- * that to uv_write(); its callback means the socket has room again, and flush() goes on. park() also ends a flush that
- * has written CONN_TURN_BYTES, so that one fast reader does not starve the others. When writing fails the reading side
- * usually has something to say about it (a last ERROR frame), so the owner is told when that ends, or a little later.
+ * Writing, the usual way: conn_send() appends to the queue (conn_queue.c), flush() prepares the first frames, gathers
+ * them into one uv_try_write() and takes off the queue what the kernel took. When the socket is full, park() copies a
+ * little into c->copy and gives that to uv_write(); its callback means the socket has room again, and flush() goes on.
+ * park() also ends a flush that has written CONN_TURN_BYTES, so that one fast reader does not starve the others. When
+ * writing fails the reading side usually has something to say about it (a last ERROR frame), so the owner is told when
+ * that ends, or a little later.
  *
  * Time: each connection has at most one deadline (a pinned frame, a linger, a failure to be told), all share one timer.
  *
@@ -23,7 +24,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define CONN_BUFS    128 /* buffers in one system call */
 #define CONN_TELL_MS 100 /* after a failed write: how long the reading side may take to say why */
 
 static void flush(struct conn *c);
@@ -141,18 +141,16 @@ due_remove(struct conn *c)
     }
 }
 
-/* The earliest deadline: the linger's or the oldest pinned frame's. Frames that are ready come first, oldest first. */
+/* The earliest deadline: the linger's or the oldest pinned frame's. */
 static uint64_t
 due_first(const struct conn *c)
 {
+    const struct conn_out *o = conn_queue_pinned(c->queue.first);
     uint64_t due = c->end_ms;
 
-    for (const struct conn_out *o = c->first; o != NULL && o->ready; o = o->next) {
-        if (!o->pinned || o->released)
-            continue;
-        return due == 0 ? o->ready_ms + CONN_PIN_MS : MIN(due, o->ready_ms + CONN_PIN_MS);
-    }
-    return due;
+    if (o == NULL)
+        return due;
+    return due == 0 ? o->ready_ms + CONN_PIN_MS : MIN(due, o->ready_ms + CONN_PIN_MS);
 }
 
 static void
@@ -174,230 +172,6 @@ due_update(struct conn *c)
     p->waiting = c;
     if (p->timer_ms == 0 || due < p->timer_ms)
         timer_set(p, due);
-}
-
-/* ---- One outgoing frame ---- */
-
-/* Heap bytes that this frame holds from now on. */
-static void
-out_hold(struct conn *c, struct conn_out *o, uint64_t bytes)
-{
-    o->held_bytes += bytes;
-    c->held_bytes += bytes;
-}
-
-static void
-out_ready(struct conn *c, struct conn_out *o)
-{
-    uint64_t payload = 0;
-
-    for (size_t i = 0; i < o->parts_len; i++)
-        payload += o->parts[i].len;
-    o->ready = true;
-    o->ready_ms = uv_now(c->pool->loop);
-    o->rest = o->parts;
-    o->rest_len = o->parts_len;
-    o->piece = o->offset = 0;
-    o->pad = frame_pad(payload);
-    o->left = o->head_len + payload + o->pad;
-    ps_assert(o->left > 0);
-}
-
-static struct span
-out_piece(const struct conn_out *o, size_t i)
-{
-    static const uint8_t zeros[FRAME_ALIGN];
-
-    if (i == 0)
-        return (struct span){o->head, o->head_len};
-    return i <= o->rest_len ? o->rest[i - 1] : (struct span){zeros, o->pad};
-}
-
-/* Add what is left of the frame to bufs, at most `most` bytes. *n counts buffers, at most CONN_BUFS. Returns bytes. */
-static uint64_t
-out_gather(const struct conn_out *o, uv_buf_t *bufs, unsigned *n, uint64_t most)
-{
-    uint64_t bytes = 0;
-    size_t offset = o->offset;
-
-    for (size_t i = o->piece; i <= o->rest_len + 1 && *n < CONN_BUFS && bytes < most; i++, offset = 0) {
-        struct span piece = out_piece(o, i);
-        size_t len = MIN(piece.len - offset, most - bytes);
-
-        if (len == 0)
-            continue;
-        bufs[(*n)++] = (uv_buf_t){.base = (char *)piece.data + offset, .len = len};
-        bytes += len;
-    }
-    return bytes;
-}
-
-/* n bytes of it are gone, n <= left. */
-static void
-out_take(struct conn_out *o, uint64_t n)
-{
-    o->left -= n;
-    while (n > 0) {
-        size_t here = out_piece(o, o->piece).len - o->offset;
-
-        if (n < here) {
-            o->offset += n;
-            return;
-        }
-        n -= here;
-        o->piece++;
-        o->offset = 0;
-    }
-}
-
-static void
-out_release(struct conn_out *o)
-{
-    if (!o->ready || !o->pinned || o->released)
-        return;
-    o->released = true;
-    if (o->release != NULL)
-        o->release(o);
-}
-
-/* It is off the queue: its last words. */
-static void
-out_done(struct conn *c, struct conn_out *o, enum ps_err result)
-{
-    out_release(o);
-    c->held_bytes -= o->held_bytes;
-    free((void *)o->owned.data);
-    o->done(o, result); /* may free it */
-}
-
-/* Copy what is left of its parts, so that they can be released. */
-static bool
-out_own(struct conn *c, struct conn_out *o)
-{
-    size_t head_left = o->piece == 0 ? o->head_len - o->offset : 0, len, at = 0;
-    uint8_t *copy;
-
-    if (o->piece > o->rest_len) /* only pad is left */
-        return true;
-    len = (size_t)o->left - head_left - o->pad;
-    copy = malloc(len);
-    if (copy == NULL)
-        return false;
-    for (size_t i = MAX(o->piece, 1), offset = o->piece > 0 ? o->offset : 0; i <= o->rest_len; i++, offset = 0) {
-        const struct span *part = &o->rest[i - 1];
-
-        if (part->len > offset)
-            memcpy(copy + at, (const uint8_t *)part->data + offset, part->len - offset);
-        at += part->len - offset;
-    }
-    ps_assert(at == len);
-    o->owned = (struct span){copy, len};
-    o->rest = &o->owned;
-    o->rest_len = 1;
-    if (o->piece > 0) {
-        o->piece = 1;
-        o->offset = 0;
-    }
-    out_hold(c, o, len);
-    return true;
-}
-
-/* ---- The queue ---- */
-
-static void
-queue_append(struct conn *c, struct conn_out *o)
-{
-    o->next = NULL;
-    if (c->last != NULL)
-        c->last->next = o;
-    else
-        c->first = o;
-    c->last = o;
-}
-
-static struct conn_out *
-queue_pop(struct conn *c)
-{
-    struct conn_out *o = c->first;
-
-    c->first = o->next;
-    if (c->first == NULL)
-        c->last = NULL;
-    return o;
-}
-
-static void
-queue_remove_after(struct conn *c, struct conn_out *before, struct conn_out *o)
-{
-    if (before == NULL) {
-        queue_pop(c);
-        return;
-    }
-    before->next = o->next;
-    if (c->last == o)
-        c->last = before;
-}
-
-/* Make the first frame ready, and those behind it that fit the same system call. */
-static void
-queue_prepare(struct conn *c)
-{
-    struct conn_out *before = NULL, *o = c->first;
-    uint64_t bytes = 0;
-
-    while (o != NULL && bytes < CONN_BATCH_BYTES) {
-        enum ps_err err = !o->ready && o->prepare != NULL ? o->prepare(o) : PS_OK;
-
-        if (err != PS_OK) {
-            queue_remove_after(c, before, o);
-            out_done(c, o, err);
-            before = NULL; /* the callback may have changed the queue: start anew */
-            o = c->first;
-            bytes = 0;
-            continue;
-        }
-        if (!o->ready) {
-            if (o->prepare != NULL)
-                out_hold(c, o, o->head_len);
-            out_ready(c, o);
-        }
-        if (c->closing)
-            return;
-        bytes += o->left;
-        before = o;
-        o = o->next;
-    }
-}
-
-static uint64_t
-queue_gather(const struct conn *c, uv_buf_t *bufs, unsigned *n, uint64_t most)
-{
-    uint64_t bytes = 0;
-
-    *n = 0;
-    for (const struct conn_out *o = c->first; o != NULL && o->ready && *n < CONN_BUFS && bytes < most; o = o->next) {
-        uint64_t got = out_gather(o, bufs, n, most - bytes);
-
-        bytes += got;
-        if (got < o->left) /* no room for the rest of it: what is behind must wait */
-            break;
-    }
-    return bytes;
-}
-
-/* The first n bytes of the queue were taken; frames that are whole are done. */
-static void
-queue_take(struct conn *c, uint64_t n)
-{
-    while (n > 0) {
-        struct conn_out *o = c->first;
-        uint64_t here = MIN(n, o->left);
-
-        out_take(o, here);
-        n -= here;
-        if (o->left == 0)
-            out_done(c, queue_pop(c), PS_OK);
-    }
 }
 
 /* ---- Writing ---- */
@@ -432,9 +206,9 @@ write_done(uv_write_t *write, int status)
 static void
 park(struct conn *c)
 {
-    uv_buf_t bufs[CONN_BUFS], copy;
+    uv_buf_t bufs[CONN_QUEUE_BUFS], copy;
     unsigned n;
-    uint64_t bytes = queue_gather(c, bufs, &n, CONN_COPY), at = 0;
+    uint64_t bytes = conn_queue_gather(&c->queue, bufs, &n, CONN_COPY), at = 0;
     int status;
 
     c->copy = malloc(CONN_COPY);
@@ -453,7 +227,7 @@ park(struct conn *c)
         return;
     }
     c->writing = true;
-    queue_take(c, bytes);
+    conn_queue_take(&c->queue, bytes);
 }
 
 static void
@@ -469,7 +243,7 @@ shutdown_done(uv_shutdown_t *shutdown, int status)
 static void
 finish_next(struct conn *c)
 {
-    if (!c->finishing || c->shut || c->closing || c->writing || (c->first != NULL && !c->broken))
+    if (!c->finishing || c->shut || c->closing || c->writing || (c->queue.first != NULL && !c->broken))
         return;
     c->shut = true;
     if (!c->started || c->broken || uv_shutdown(&c->shutdown, &c->u.stream, shutdown_done) < 0)
@@ -486,15 +260,15 @@ may_write(const struct conn *c)
 static bool
 write_some(struct conn *c, uint64_t *budget)
 {
-    uv_buf_t bufs[CONN_BUFS];
+    uv_buf_t bufs[CONN_QUEUE_BUFS];
     uint64_t bytes;
     unsigned n;
     int taken;
 
-    queue_prepare(c);
-    if (c->closing || c->first == NULL)
+    conn_queue_prepare(&c->queue, c->pool->loop);
+    if (c->closing || c->queue.first == NULL)
         return false;
-    bytes = queue_gather(c, bufs, &n, UINT64_MAX);
+    bytes = conn_queue_gather(&c->queue, bufs, &n, UINT64_MAX);
     taken = uv_try_write(&c->u.stream, bufs, n);
     if (taken < 0 && taken != UV_EAGAIN) {
         broke(c, taken);
@@ -502,12 +276,12 @@ write_some(struct conn *c, uint64_t *budget)
     }
     taken = MAX(taken, 0);
     *budget -= MIN(*budget, (uint64_t)taken);
-    queue_take(c, (uint64_t)taken);
+    conn_queue_take(&c->queue, (uint64_t)taken);
     if ((uint64_t)taken == bytes && *budget > 0)
         return true;
     if ((uint64_t)taken == bytes)
-        queue_prepare(c); /* park() takes only from what is ready */
-    if (!c->closing && c->first != NULL)
+        conn_queue_prepare(&c->queue, c->pool->loop); /* park() takes only from what is ready */
+    if (!c->closing && c->queue.first != NULL)
         park(c);
     return false;
 }
@@ -520,7 +294,7 @@ flush(struct conn *c)
     if (c->flushing)
         return;
     c->flushing = true;
-    while (may_write(c) && c->first != NULL && write_some(c, &budget))
+    while (may_write(c) && c->queue.first != NULL && write_some(c, &budget))
         continue;
     c->flushing = false;
     finish_next(c);
@@ -530,12 +304,7 @@ flush(struct conn *c)
 void
 conn_send(struct conn *c, struct conn_out *out, bool later)
 {
-    out->ready = out->released = false;
-    out->owned = (struct span){0};
-    out->held_bytes = 0;
-    queue_append(c, out);
-    if (out->prepare == NULL)
-        out_hold(c, out, out->head_len);
+    conn_queue_append(&c->queue, out);
     if (!later)
         flush(c);
 }
@@ -552,12 +321,12 @@ conn_flush(struct conn *c)
 static void
 pins_release(struct conn *c, uint64_t now)
 {
-    for (struct conn_out *o = c->first; o != NULL && o->ready && !c->closing; o = o->next) {
-        if (!o->pinned || o->released || o->ready_ms + CONN_PIN_MS > now)
-            continue;
-        if (!out_own(c, o))
+    struct conn_out *o = conn_queue_pinned(c->queue.first);
+
+    for (; o != NULL && o->ready_ms + CONN_PIN_MS <= now && !c->closing; o = conn_queue_pinned(o->next)) {
+        if (!conn_queue_own(&c->queue, o))
             broke(c, UV_ENOMEM); /* nothing of it will be written */
-        out_release(o);
+        conn_queue_release(o);
     }
 }
 
@@ -838,8 +607,7 @@ close_done(uv_handle_t *handle)
 {
     struct conn *c = handle->data;
 
-    while (c->first != NULL)
-        out_done(c, queue_pop(c), PS_ERR_CLOSED);
+    conn_queue_drop(&c->queue);
     frame_reader_finish(&c->reader);
     free(c->copy);
     c->copy = NULL;
@@ -854,7 +622,7 @@ conn_close(struct conn *c, void (*closed)(struct conn *c))
         return;
     if (!c->finishing)
         c->closed = closed;
-    c->closing = true;
+    c->closing = c->queue.closing = true;
     frame_discard(&c->reader); /* parts are free */
     due_update(c);
     uv_close(&c->u.handle, close_done);
@@ -863,5 +631,5 @@ conn_close(struct conn *c, void (*closed)(struct conn *c))
 uint64_t
 conn_bytes(const struct conn *c)
 {
-    return frame_reader_bytes(&c->reader) + c->held_bytes + (c->copy != NULL ? CONN_COPY : 0);
+    return frame_reader_bytes(&c->reader) + c->queue.held_bytes + (c->copy != NULL ? CONN_COPY : 0);
 }

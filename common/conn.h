@@ -9,14 +9,7 @@
  *
  * Reading: bytes go where the frame reader wants them: a large payload straight into its final buffer, the rest through
  * one scratch buffer per loop. Writing: a queue of outgoing frames, sent in order; several small ones share a system
- * call.
- *
- * The writing of one frame:
- *
- *     queued ──first in line: prepare()──► ready ──all bytes were taken──► done(PS_OK)
- *       │                                    │ socket full: copy a little, uv_write that, go on in its callback
- *       │                                    │ pinned and ready for CONN_PIN_MS: copy what is left and release()
- *       └── connection closed ───────────────┴──► done(PS_ERR_CLOSED)
+ * call. conn_queue.h says what a sender fills in (struct conn_out) and draws the life of one frame.
  *
  * uv_write cannot be taken back, so it never gets the sender's memory: whatever is queued may be dropped at any time.
  *
@@ -32,15 +25,15 @@
 #include "address.h"
 #include "base.h"
 #include "buffer_pool.h"
+#include "conn_queue.h"
 #include "frame.h"
 #include "ps_err.h"
 
-#define CONN_PIN_MS      10         /* a read transaction is held no longer than this for one frame */
-#define CONN_SCRATCH     (64 * KIB) /* bytes read at once when no large payload is expected */
-#define CONN_COPY        (16 * KIB) /* "a little" */
-#define CONN_BATCH_BYTES (64 * KIB) /* frames are put into one system call up to here */
-#define CONN_TURN_BYTES  (8 * MIB)  /* written at once before the loop's other business gets its turn */
-#define CONN_LINGER_MS   2000       /* how long conn_finish() waits for the peer */
+#define CONN_PIN_MS     10         /* a read transaction is held no longer than this for one frame */
+#define CONN_SCRATCH    (64 * KIB) /* bytes read at once when no large payload is expected */
+#define CONN_COPY       (16 * KIB) /* "a little" */
+#define CONN_TURN_BYTES (8 * MIB)  /* written at once before the loop's other business gets its turn */
+#define CONN_LINGER_MS  2000       /* how long conn_finish() waits for the peer */
 
 struct conn;
 
@@ -59,33 +52,6 @@ struct conn_pool {
 /* Sets SIGPIPE to be ignored where it is at its default, since libuv's writes would raise it. PS_ERR_NOMEM. */
 enum ps_err conn_pool_init(struct conn_pool *p, uv_loop_t *loop) PS_MUST_USE;
 void conn_pool_finish(struct conn_pool *p); /* accepts zeroed and finished pools */
-
-/* One outgoing frame; embedded in the sender's own struct or allocated by it, zeroed but for what the sender sets. head
- * stays valid until done(), parts until release() or done(). */
-struct conn_out {
-    /* Set by the sender. prepare() is called once, when the frame is about to be written; it sets head, parts and
-     * pinned. If it fails the frame is dropped: done() gets its code, and the connection goes on with the next. */
-    enum ps_err (*prepare)(struct conn_out *out);           /* NULL: head and parts are already set */
-    void (*release)(struct conn_out *out);                  /* pinned and prepared: once, before done(); may be NULL */
-    void (*done)(struct conn_out *out, enum ps_err result); /* once, last; may free out */
-    const uint8_t *head;                                    /* header, metadata, pad */
-    size_t head_len;
-    const struct span *parts; /* payload; the connection adds the pad after it */
-    size_t parts_len;
-    bool pinned; /* parts lie under a read transaction: hold them at most CONN_PIN_MS */
-
-    /* private */
-    struct conn_out *next;
-    const struct span *rest; /* parts, or what was copied of them */
-    size_t rest_len;
-    struct span owned;    /* the copy */
-    size_t piece, offset; /* the next byte: piece 0 is head, then rest[], then the pad */
-    size_t pad;
-    uint64_t left;       /* bytes, once it is ready */
-    uint64_t held_bytes; /* its share of the connection's */
-    uint64_t ready_ms;
-    bool ready, released;
-};
 
 struct conn_events {
     /* Metadata of a frame with a payload is whole: optionally frame_direct() or frame_discard() on conn_reader(). May
@@ -114,8 +80,7 @@ struct conn {
 
     /* private */
     struct frame_reader reader;
-    struct conn_out *first, *last; /* those that are ready come first */
-    uint64_t held_bytes;           /* heads and copies of queued frames */
+    struct conn_queue queue;
     uv_write_t write;
     uv_shutdown_t shutdown;
     uint8_t *copy; /* CONN_COPY bytes that uv_write is sending; NULL when it is not */
