@@ -582,3 +582,29 @@ kit_state(struct kit *k)
         ck_assert_int_eq(k->store->ops->each_row(k->store, (enum store_table)t, hash_row, &hash), PS_OK);
     return hash;
 }
+
+/* ---- Variables of four equal elements ---- */
+
+void
+kit_push_four(struct kit *k, uint64_t conn, uint64_t seq, uint64_t clock, uint32_t var, float g)
+{
+    float gradient[4] = {g, g, g, g};
+
+    kit_push(k, conn, &(struct kit_push){.seq = seq, .clock = clock, .var = var, .gradient = gradient, .len = 4});
+}
+
+float
+kit_value_four(struct kit *k, uint64_t conn, uint32_t var, uint64_t version)
+{
+    float out[4];
+
+    ck_assert_uint_eq(kit_read(k, conn, var, 0, out, 4), version);
+    return out[0];
+}
+
+void
+kit_ticked(struct kit *k, uint64_t conn, uint64_t seq, uint64_t clock)
+{
+    kit_tick(k, conn, seq, clock);
+    kit_ack(k, conn, seq, PS_OK);
+}

@@ -135,4 +135,11 @@ uint64_t kit_read(struct kit *k, uint64_t conn, uint32_t var, uint32_t block, fl
 /* Hash of all that is committed: blocks with their heads, and rows. */
 uint64_t kit_state(struct kit *k);
 
+/* Variables of four equal elements: push four times g; read one of them, and assert the block's version. */
+void kit_push_four(struct kit *k, uint64_t conn, uint64_t seq, uint64_t clock, uint32_t var, float g);
+float kit_value_four(struct kit *k, uint64_t conn, uint32_t var, uint64_t version);
+
+/* Tick and assert that it was answered OK. */
+void kit_ticked(struct kit *k, uint64_t conn, uint64_t seq, uint64_t clock);
+
 #endif

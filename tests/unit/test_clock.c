@@ -27,13 +27,6 @@ ssp(uint32_t workers, uint32_t bound)
     return job;
 }
 
-static void
-tick(uint64_t conn, uint64_t seq, uint64_t clock)
-{
-    kit_tick(&k, conn, seq, clock);
-    kit_ack(&k, conn, seq, PS_OK);
-}
-
 static uint64_t
 served_clock(uint64_t conn)
 {
@@ -52,17 +45,17 @@ START_TEST(pull_waits_for_slowest_worker)
     kit_join(&k, 2, ssp(3, 2), 1);
     kit_join(&k, 3, ssp(3, 2), 2);
     var = kit_declare(&k, 1, "w", 4, OPT_SGD);
-    tick(1, 1, 2);
+    kit_ticked(&k, 1, 1, 2);
     kit_pull(&k, 1, var, 0, 2);
     ck_assert_uint_eq(served_clock(1), 0);
-    tick(1, 2, 4);
+    kit_ticked(&k, 1, 2, 4);
     kit_pull(&k, 1, var, 0, 4);
     kit_expect_nothing(&k, 1);
-    tick(2, 1, 2);
+    kit_ticked(&k, 2, 1, 2);
     kit_expect_nothing(&k, 1); /* the third is still at 0 */
-    tick(3, 1, 1);
+    kit_ticked(&k, 3, 1, 1);
     kit_expect_nothing(&k, 1);
-    tick(3, 2, 3);
+    kit_ticked(&k, 3, 2, 3);
     ck_assert_uint_eq(served_clock(1), 2);
     kit_expect_nothing(&k, 1);
 }
@@ -75,7 +68,7 @@ START_TEST(async_pull_never_waits)
     kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
     kit_join(&k, 2, kit_job("train", PSD__MODE__ASYNC, 2), 1);
     var = kit_declare(&k, 1, "w", 4, OPT_SGD);
-    tick(1, 1, 1000);
+    kit_ticked(&k, 1, 1, 1000);
     kit_pull(&k, 1, var, 0, 1000);
     ck_assert_uint_eq(served_clock(1), 0);
 }
@@ -89,7 +82,7 @@ START_TEST(pull_now_does_not_wait)
     kit_join(&k, 1, ssp(2, 0), 0);
     kit_join(&k, 2, ssp(2, 0), 1);
     var = kit_declare(&k, 1, "w", 4, OPT_SGD);
-    tick(1, 1, 1);
+    kit_ticked(&k, 1, 1, 1);
     kit_pull(&k, 1, var, 0, 1);
     kit_expect_nothing(&k, 1);
     ck_assert_uint_eq(kit_read(&k, 1, var, 0, out, 4), 0);
@@ -104,7 +97,7 @@ START_TEST(worker_that_lapsed_or_finished_holds_nobody_back)
     kit_join(&k, 2, ssp(3, 0), 1);
     kit_join(&k, 3, ssp(3, 0), 2);
     var = kit_declare(&k, 1, "w", 4, OPT_SGD);
-    tick(1, 1, 5);
+    kit_ticked(&k, 1, 1, 5);
     kit_pull(&k, 1, var, 0, 5);
     kit_close(&k, 2);
     kit_pass(&k, 5000);
@@ -126,7 +119,7 @@ START_TEST(lapse_fails_parked_pulls_when_the_job_says_so)
     kit_join(&k, 1, job, 0);
     kit_join(&k, 2, job, 1);
     var = kit_declare(&k, 1, "w", 4, OPT_SGD);
-    tick(1, 1, 5);
+    kit_ticked(&k, 1, 1, 5);
     request = kit_pull(&k, 1, var, 0, 5);
     kit_close(&k, 2);
     kit_pass(&k, 5000);
@@ -147,14 +140,14 @@ START_TEST(cancelled_pull_is_answered)
     kit_join(&k, 1, ssp(2, 0), 0);
     kit_join(&k, 2, ssp(2, 0), 1);
     var = kit_declare(&k, 1, "w", 4, OPT_SGD);
-    tick(1, 1, 1);
+    kit_ticked(&k, 1, 1, 1);
     first = kit_pull(&k, 1, var, 0, 1);
     second = kit_pull(&k, 1, var, 0, 1);
     kit_cancel(&k, 1, first);
     kit_expect_error(&k, 1, first, PS_ERR_CANCELLED);
     kit_cancel(&k, 1, first); /* there is nothing more to take back */
     kit_expect_nothing(&k, 1);
-    tick(2, 1, 1);
+    kit_ticked(&k, 2, 1, 1);
     kit_answer_free(kit_expect(&k, 1, MSG_DATA));
     kit_cancel(&k, 1, second); /* too late */
     kit_expect_nothing(&k, 1);
@@ -168,12 +161,12 @@ START_TEST(parked_pulls_of_a_lost_connection_are_forgotten)
     kit_join(&k, 1, ssp(2, 0), 0);
     kit_join(&k, 2, ssp(2, 0), 1);
     var = kit_declare(&k, 1, "w", 4, OPT_SGD);
-    tick(1, 1, 1);
+    kit_ticked(&k, 1, 1, 1);
     for (int i = 0; i < 10; i++)
         kit_pull(&k, 1, var, 0, 1);
     kit_close(&k, 1);
     kit_resume(&k, 1, ssp(2, 0), 0, 1);
-    tick(2, 1, 1);
+    kit_ticked(&k, 2, 1, 1);
     kit_expect_nothing(&k, 1);
 }
 END_TEST
@@ -185,12 +178,12 @@ START_TEST(parked_pulls_have_a_limit)
     kit_join(&k, 1, ssp(2, 0), 0);
     kit_join(&k, 2, ssp(2, 0), 1);
     var = kit_declare(&k, 1, "w", 4, OPT_SGD);
-    tick(1, 1, 1);
+    kit_ticked(&k, 1, 1, 1);
     for (int i = 0; i < SHARD_PARKED_MAX; i++)
         kit_pull(&k, 1, var, 0, 1);
     kit_expect_nothing(&k, 1);
     kit_expect_error(&k, 1, kit_pull(&k, 1, var, 0, 1), PS_ERR_LIMIT);
-    tick(2, 1, 1);
+    kit_ticked(&k, 2, 1, 1);
     for (int i = 0; i < SHARD_PARKED_MAX; i++)
         kit_answer_free(kit_expect(&k, 1, MSG_DATA));
     kit_expect_nothing(&k, 1);

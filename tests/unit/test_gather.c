@@ -41,42 +41,18 @@ start(Psd__Job *job)
     return var;
 }
 
-static void
-push(uint64_t conn, uint64_t seq, uint64_t clock, uint32_t var, float g)
-{
-    float gradient[4] = {g, g, g, g};
-
-    kit_push(&k, conn, &(struct kit_push){.seq = seq, .clock = clock, .var = var, .gradient = gradient, .len = 4});
-}
-
-static void
-tick(uint64_t conn, uint64_t seq, uint64_t clock)
-{
-    kit_tick(&k, conn, seq, clock);
-    kit_ack(&k, conn, seq, PS_OK);
-}
-
-static float
-value(uint64_t conn, uint32_t var, uint64_t version)
-{
-    float out[4];
-
-    ck_assert_uint_eq(kit_read(&k, conn, var, 0, out, 4), version);
-    return out[0];
-}
-
 START_TEST(update_is_the_mean_of_all_workers)
 {
     uint32_t var = start(sync_job(3, 3));
 
-    push(1, 1, 0, var, 3);
-    push(2, 1, 0, var, 6);
+    kit_push_four(&k, 1, 1, 0, var, 3);
+    kit_push_four(&k, 2, 1, 0, var, 6);
     kit_expect_nothing(&k, 1);
-    ck_assert(value(1, var, 0) == 0);
-    push(3, 1, 0, var, 0);
+    ck_assert(kit_value_four(&k, 1, var, 0) == 0);
+    kit_push_four(&k, 3, 1, 0, var, 0);
     for (uint64_t conn = 1; conn <= 3; conn++)
         kit_ack(&k, conn, 1, PS_OK);
-    ck_assert(value(1, var, 1) == -3);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -3);
 }
 END_TEST
 
@@ -87,11 +63,11 @@ START_TEST(pull_waits_until_the_step_is_done)
 
     kit_pull(&k, 1, var, 0, 0);
     kit_answer_free(kit_expect(&k, 1, MSG_DATA));
-    push(1, 1, 0, var, 2);
-    tick(1, 2, 1);
+    kit_push_four(&k, 1, 1, 0, var, 2);
+    kit_ticked(&k, 1, 2, 1);
     kit_pull(&k, 1, var, 0, 1);
     kit_expect_nothing(&k, 1);
-    push(2, 1, 0, var, 4);
+    kit_push_four(&k, 2, 1, 0, var, 4);
     kit_ack(&k, 2, 1, PS_OK);
     a = kit_expect(&k, 1, MSG_DATA); /* the ack of push 1 comes behind it, at the end of the turn */
     ck_assert(a->payload[0] == -3);
@@ -105,14 +81,14 @@ START_TEST(late_gradients_are_dropped_and_reported)
 {
     uint32_t var = start(sync_job(3, 2));
 
-    push(1, 1, 0, var, 2);
-    push(2, 1, 0, var, 4);
+    kit_push_four(&k, 1, 1, 0, var, 2);
+    kit_push_four(&k, 2, 1, 0, var, 4);
     kit_ack(&k, 1, 1, PS_OK);
     kit_ack(&k, 2, 1, PS_OK);
-    push(3, 1, 0, var, 1000);
+    kit_push_four(&k, 3, 1, 0, var, 1000);
     kit_ack(&k, 3, 1, PS_ERR_LATE);
-    ck_assert(value(3, var, 1) == -3);
-    push(3, 1, 0, var, 1000); /* again: the same answer */
+    ck_assert(kit_value_four(&k, 3, var, 1) == -3);
+    kit_push_four(&k, 3, 1, 0, var, 1000); /* again: the same answer */
     kit_ack(&k, 3, 1, PS_ERR_LATE);
 }
 END_TEST
@@ -121,10 +97,10 @@ START_TEST(push_for_a_step_to_come_is_refused)
 {
     uint32_t var = start(sync_job(2, 2));
 
-    tick(1, 1, 1);
-    push(1, 2, 1, var, 1);
+    kit_ticked(&k, 1, 1, 1);
+    kit_push_four(&k, 1, 2, 1, var, 1);
     kit_ack(&k, 1, 2, PS_ERR_CLOCK);
-    push(1, 3, 2, var, 1); /* not even where the worker is */
+    kit_push_four(&k, 1, 3, 2, var, 1); /* not even where the worker is */
     kit_ack(&k, 1, 3, PS_ERR_CLOCK);
 }
 END_TEST
@@ -133,12 +109,12 @@ START_TEST(second_push_at_a_clock_is_refused)
 {
     uint32_t var = start(sync_job(2, 2));
 
-    push(1, 1, 0, var, 1);
-    push(1, 2, 0, var, 5);
+    kit_push_four(&k, 1, 1, 0, var, 1);
+    kit_push_four(&k, 1, 2, 0, var, 5);
     kit_ack(&k, 1, 2, PS_ERR_INVALID);
-    push(2, 1, 0, var, 3);
+    kit_push_four(&k, 2, 1, 0, var, 3);
     kit_ack(&k, 1, 1, PS_OK);
-    ck_assert(value(1, var, 1) == -2);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -2);
 }
 END_TEST
 
@@ -147,11 +123,11 @@ START_TEST(single_worker_steps_alone)
     uint32_t var = start(sync_job(1, 1));
 
     for (uint64_t c = 0; c < 5; c++) {
-        push(1, 2 * c + 1, c, var, 1);
+        kit_push_four(&k, 1, 2 * c + 1, c, var, 1);
         kit_ack(&k, 1, 2 * c + 1, PS_OK);
-        tick(1, 2 * c + 2, c + 1);
+        kit_ticked(&k, 1, 2 * c + 2, c + 1);
     }
-    ck_assert(value(1, var, 5) == -5);
+    ck_assert(kit_value_four(&k, 1, var, 5) == -5);
 }
 END_TEST
 
@@ -208,8 +184,8 @@ START_TEST(lapse_shrinks_the_step)
 {
     uint32_t var = start(sync_job(3, 3));
 
-    push(1, 1, 0, var, 2);
-    push(2, 1, 0, var, 4);
+    kit_push_four(&k, 1, 1, 0, var, 2);
+    kit_push_four(&k, 2, 1, 0, var, 4);
     kit_close(&k, 3);
     kit_expect_nothing(&k, 1);
     kit_pass(&k, 5000);
@@ -218,7 +194,7 @@ START_TEST(lapse_shrinks_the_step)
     kit_ack(&k, 1, 1, PS_OK);
     kit_answer_free(kit_expect(&k, 2, MSG_EVENT));
     kit_ack(&k, 2, 1, PS_OK);
-    ck_assert(value(1, var, 1) == -3);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -3);
 }
 END_TEST
 
@@ -226,16 +202,16 @@ START_TEST(gradient_of_the_lapsed_does_not_stand_for_a_live_one)
 {
     uint32_t var = start(sync_job(3, 3));
 
-    push(3, 1, 0, var, 6);
-    push(1, 1, 0, var, 3);
+    kit_push_four(&k, 3, 1, 0, var, 6);
+    kit_push_four(&k, 1, 1, 0, var, 3);
     kit_close(&k, 3);
     kit_pass(&k, 5000);
     kit_work(&k);
     kit_answer_free(kit_expect(&k, 1, MSG_EVENT));
     kit_expect_nothing(&k, 1); /* worker 1 of 0, 1 is still to come */
-    push(2, 1, 0, var, 0);
+    kit_push_four(&k, 2, 1, 0, var, 0);
     kit_ack(&k, 1, 1, PS_OK);
-    ck_assert(value(1, var, 1) == -3); /* and what came of the lapsed one counts */
+    ck_assert(kit_value_four(&k, 1, var, 1) == -3); /* and what came of the lapsed one counts */
 }
 END_TEST
 
@@ -247,7 +223,7 @@ START_TEST(lapse_fails_the_step_when_the_job_says_so)
 
     job->lapse = PSD__LAPSE__FAIL;
     var = start(job);
-    push(1, 1, 0, var, 2);
+    kit_push_four(&k, 1, 1, 0, var, 2);
     kit_close(&k, 2);
     kit_pass(&k, 5000);
     kit_answer_free(kit_expect(&k, 1, MSG_EVENT));
@@ -255,8 +231,8 @@ START_TEST(lapse_fails_the_step_when_the_job_says_so)
     ck_assert_uint_eq(a->msg.u.ack->code[0], PS_ERR_STEP_FAILED);
     ck_assert_ptr_nonnull(strstr(a->msg.u.ack->error[0]->text, "worker 1"));
     kit_answer_free(a);
-    ck_assert(value(1, var, 0) == 0);
-    push(1, 1, 0, var, 2); /* used up, and remembered */
+    ck_assert(kit_value_four(&k, 1, var, 0) == 0);
+    kit_push_four(&k, 1, 1, 0, var, 2); /* used up, and remembered */
     kit_ack(&k, 1, 1, PS_ERR_STEP_FAILED);
 }
 END_TEST
@@ -265,17 +241,17 @@ START_TEST(step_closes_with_what_came_when_all_moved_on)
 {
     uint32_t var = start(sync_job(2, 2));
 
-    push(1, 1, 0, var, 4);
-    tick(1, 2, 1);
+    kit_push_four(&k, 1, 1, 0, var, 4);
+    kit_ticked(&k, 1, 2, 1);
     kit_tick(&k, 2, 1, 1); /* without a push */
     kit_work(&k);
     kit_ack(&k, 2, 1, PS_OK);
     kit_ack(&k, 1, 1, PS_OK);
-    ck_assert(value(1, var, 1) == -4);
-    push(1, 3, 1, var, 1); /* the next step is open */
-    push(2, 2, 1, var, 1);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -4);
+    kit_push_four(&k, 1, 3, 1, var, 1); /* the next step is open */
+    kit_push_four(&k, 2, 2, 1, var, 1);
     kit_ack(&k, 1, 3, PS_OK);
-    ck_assert(value(1, var, 2) == -5);
+    ck_assert(kit_value_four(&k, 1, var, 2) == -5);
 }
 END_TEST
 
@@ -283,7 +259,7 @@ START_TEST(block_that_nobody_pushes_moves_on_with_the_slowest)
 {
     uint32_t var = start(sync_job(2, 2));
 
-    tick(1, 1, 1);
+    kit_ticked(&k, 1, 1, 1);
     kit_pull(&k, 1, var, 0, 1);
     kit_expect_nothing(&k, 1);
     kit_tick(&k, 2, 1, 1);
@@ -292,10 +268,10 @@ START_TEST(block_that_nobody_pushes_moves_on_with_the_slowest)
     kit_crash(&k); /* and so it is after a restart */
     kit_resume(&k, 1, sync_job(2, 2), 0, 1);
     kit_resume(&k, 2, sync_job(2, 2), 1, 1);
-    push(1, 2, 1, var, 2);
-    push(2, 2, 1, var, 2);
+    kit_push_four(&k, 1, 2, 1, var, 2);
+    kit_push_four(&k, 2, 2, 1, var, 2);
     kit_ack(&k, 1, 2, PS_OK);
-    ck_assert(value(1, var, 1) == -2);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -2);
 }
 END_TEST
 
@@ -307,18 +283,18 @@ START_TEST(worker_that_never_joined_is_waited_for)
 
     kit_join(&k, 1, job, 0);
     var = kit_declare(&k, 1, "w", 4, OPT_SGD);
-    push(1, 1, 0, var, 2);
-    tick(1, 2, 1);
+    kit_push_four(&k, 1, 1, 0, var, 2);
+    kit_ticked(&k, 1, 2, 1);
     kit_work(&k);
     kit_expect_nothing(&k, 1); /* the step is not done without it */
     kit_hello(&k, 2, &(struct kit_hello){.job = job, .task = 1});
     a = kit_expect(&k, 2, MSG_WELCOME);
     ck_assert_uint_eq(a->msg.u.welcome->clock, 0);
     kit_answer_free(a);
-    push(2, 1, 0, var, 4);
+    kit_push_four(&k, 2, 1, 0, var, 4);
     kit_ack(&k, 1, 1, PS_OK);
     kit_ack(&k, 2, 1, PS_OK);
-    ck_assert(value(1, var, 1) == -3);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -3);
 }
 END_TEST
 
@@ -327,18 +303,18 @@ START_TEST(gradients_are_sent_again_after_a_crash)
     Psd__Job *job = sync_job(2, 2);
     uint32_t var = start(job);
 
-    push(1, 1, 0, var, 2);
-    tick(1, 2, 1);
+    kit_push_four(&k, 1, 1, 0, var, 2);
+    kit_ticked(&k, 1, 2, 1);
     kit_crash(&k);
     ck_assert_uint_eq(kit_resume(&k, 1, job, 0, 0), 0);
     kit_resume(&k, 2, job, 1, 0);
-    push(1, 1, 0, var, 2);
+    kit_push_four(&k, 1, 1, 0, var, 2);
     kit_tick(&k, 1, 2, 1); /* was taken before the crash, ahead of the push */
     kit_ack(&k, 1, 2, PS_OK);
-    push(2, 1, 0, var, 4);
+    kit_push_four(&k, 2, 1, 0, var, 4);
     kit_ack(&k, 1, 1, PS_OK);
     kit_ack(&k, 2, 1, PS_OK);
-    ck_assert(value(1, var, 1) == -3);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -3);
 }
 END_TEST
 
@@ -347,18 +323,18 @@ START_TEST(several_ticks_ahead_of_a_push_survive_a_crash)
     Psd__Job *job = sync_job(2, 2);
     uint32_t var = start(job);
 
-    push(1, 1, 0, var, 2);
-    tick(1, 2, 1);
-    tick(1, 3, 2);
+    kit_push_four(&k, 1, 1, 0, var, 2);
+    kit_ticked(&k, 1, 2, 1);
+    kit_ticked(&k, 1, 3, 2);
     kit_crash(&k);
     kit_resume(&k, 1, job, 0, 0);
     kit_resume(&k, 2, job, 1, 0);
-    push(1, 1, 0, var, 2);
-    tick(1, 2, 1);
-    tick(1, 3, 2);
-    push(2, 1, 0, var, 4);
+    kit_push_four(&k, 1, 1, 0, var, 2);
+    kit_ticked(&k, 1, 2, 1);
+    kit_ticked(&k, 1, 3, 2);
+    kit_push_four(&k, 2, 1, 0, var, 4);
     kit_ack(&k, 1, 1, PS_OK);
-    ck_assert(value(1, var, 1) == -3);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -3);
 }
 END_TEST
 
@@ -368,21 +344,21 @@ START_TEST(push_whose_update_survived_a_crash_is_not_taken_twice)
     uint32_t var = start(job);
     uint32_t other = kit_declare(&k, 1, "v", 4, OPT_SGD);
 
-    push(1, 1, 0, var, 2);   /* waits */
-    push(1, 2, 0, other, 2); /* is done at once, ahead of it */
-    push(2, 1, 0, other, 4);
+    kit_push_four(&k, 1, 1, 0, var, 2);   /* waits */
+    kit_push_four(&k, 1, 2, 0, other, 2); /* is done at once, ahead of it */
+    kit_push_four(&k, 2, 1, 0, other, 4);
     kit_ack(&k, 1, 2, PS_OK);
     kit_ack(&k, 2, 1, PS_OK);
     kit_crash(&k);
     ck_assert_uint_eq(kit_resume(&k, 1, job, 0, 0), 0); /* 1 is not resolved, so 2 cannot be counted */
     ck_assert_uint_eq(kit_resume(&k, 2, job, 1, 1), 1);
-    push(1, 1, 0, var, 2);
-    push(1, 2, 0, other, 2);
+    kit_push_four(&k, 1, 1, 0, var, 2);
+    kit_push_four(&k, 1, 2, 0, other, 2);
     kit_ack(&k, 1, 2, PS_OK);
-    ck_assert(value(1, other, 1) == -3);
-    push(2, 2, 0, var, 4);
+    ck_assert(kit_value_four(&k, 1, other, 1) == -3);
+    kit_push_four(&k, 2, 2, 0, var, 4);
     kit_ack(&k, 1, 1, PS_OK);
-    ck_assert(value(1, var, 1) == -3);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -3);
 }
 END_TEST
 
@@ -391,24 +367,24 @@ START_TEST(push_waits_on_over_a_lost_connection)
     Psd__Job *job = sync_job(2, 2);
     uint32_t var = start(job);
 
-    push(1, 1, 0, var, 2);
+    kit_push_four(&k, 1, 1, 0, var, 2);
     kit_close(&k, 1);
     kit_resume(&k, 3, job, 0, 0);
-    push(2, 1, 0, var, 4);
+    kit_push_four(&k, 2, 1, 0, var, 4);
     kit_ack(&k, 2, 1, PS_OK);
     kit_expect_nothing(&k, 3); /* it has not asked again yet */
-    push(3, 1, 0, var, 2);
+    kit_push_four(&k, 3, 1, 0, var, 2);
     kit_ack(&k, 3, 1, PS_OK);
-    tick(3, 2, 1);
-    tick(2, 2, 1);
-    push(3, 3, 1, var, 2);
+    kit_ticked(&k, 3, 2, 1);
+    kit_ticked(&k, 2, 2, 1);
+    kit_push_four(&k, 3, 3, 1, var, 2);
     kit_close(&k, 3);
     kit_resume(&k, 4, job, 0, 2);
     kit_skip(&k, 4, 3); /* the worker gave it up; the gather keeps it */
     kit_expect_nothing(&k, 4);
-    push(2, 3, 1, var, 4);
+    kit_push_four(&k, 2, 3, 1, var, 4);
     kit_ack(&k, 4, 3, PS_OK);
-    ck_assert(value(4, var, 2) == -6);
+    ck_assert(kit_value_four(&k, 4, var, 2) == -6);
 }
 END_TEST
 
@@ -421,7 +397,7 @@ START_TEST(push_that_wants_values_gets_them_after_the_step)
     kit_push(&k, 1,
              &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4, .want_value = true, .request = 55});
     kit_expect_nothing(&k, 1);
-    push(2, 1, 0, var, 4);
+    kit_push_four(&k, 2, 1, 0, var, 4);
     a = kit_expect(&k, 1, MSG_DATA);
     ck_assert_uint_eq(a->msg.request, 55);
     ck_assert_uint_eq(a->msg.u.data->seq, 1);
@@ -437,15 +413,15 @@ START_TEST(new_incarnation_joins_the_gather_once)
     Psd__Job *job = sync_job(2, 2);
     uint32_t var = start(job);
 
-    push(1, 1, 0, var, 2);
+    kit_push_four(&k, 1, 1, 0, var, 2);
     kit_close(&k, 1);
     kit_hello(&k, 3, &(struct kit_hello){.job = job, .task = 0, .incarnation = 5});
     kit_answer_free(kit_expect(&k, 3, MSG_WELCOME));
-    push(3, 1, 0, var, 100); /* its own first push of the step; the other one's gradient is in */
+    kit_push_four(&k, 3, 1, 0, var, 100); /* its own first push of the step; the other one's gradient is in */
     kit_answer_free(kit_expect(&k, 2, MSG_EVENT));
-    push(2, 1, 0, var, 4);
+    kit_push_four(&k, 2, 1, 0, var, 4);
     kit_ack(&k, 3, 1, PS_OK);
-    ck_assert(value(3, var, 1) == -3);
+    ck_assert(kit_value_four(&k, 3, var, 1) == -3);
 }
 END_TEST
 
@@ -454,7 +430,7 @@ START_TEST(step_is_repeated_when_all_were_lost)
     Psd__Job *job = sync_job(2, 2);
     uint32_t var = start(job);
 
-    push(1, 1, 0, var, 100);
+    kit_push_four(&k, 1, 1, 0, var, 100);
     kit_close(&k, 1);
     kit_close(&k, 2);
     kit_pass(&k, 6000);
@@ -464,10 +440,10 @@ START_TEST(step_is_repeated_when_all_were_lost)
         kit_drop_answers(&k, task + 1);
     }
     kit_drop_answers(&k, 1);
-    push(1, 1, 0, var, 2);
-    push(2, 1, 0, var, 4);
+    kit_push_four(&k, 1, 1, 0, var, 2);
+    kit_push_four(&k, 2, 1, 0, var, 4);
     kit_ack(&k, 1, 1, PS_OK);
-    ck_assert(value(1, var, 1) == -3);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -3);
 }
 END_TEST
 
@@ -478,20 +454,20 @@ START_TEST(not_finite_gradient_is_refused_before_it_joins)
 
     kit_push(&k, 1, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4});
     kit_ack(&k, 1, 1, PS_ERR_NONFINITE);
-    push(1, 2, 0, var, 2);
-    push(2, 1, 0, var, 4);
+    kit_push_four(&k, 1, 2, 0, var, 2);
+    kit_push_four(&k, 2, 1, 0, var, 4);
     kit_ack(&k, 1, 2, PS_OK);
-    ck_assert(value(1, var, 1) == -3);
-    tick(1, 3, 1);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -3);
+    kit_ticked(&k, 1, 3, 1);
     kit_drop_answers(&k, 2);
-    tick(2, 2, 1);
-    push(1, 4, 1, var, 3e38f); /* each is finite, their sum is not */
-    push(2, 3, 1, var, 3e38f);
+    kit_ticked(&k, 2, 2, 1);
+    kit_push_four(&k, 1, 4, 1, var, 3e38f); /* each is finite, their sum is not */
+    kit_push_four(&k, 2, 3, 1, var, 3e38f);
     kit_ack(&k, 1, 4, PS_ERR_NONFINITE);
     kit_ack(&k, 2, 3, PS_ERR_NONFINITE);
-    ck_assert(value(1, var, 1) == -3);
-    tick(1, 5, 2);
-    tick(2, 4, 2);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -3);
+    kit_ticked(&k, 1, 5, 2);
+    kit_ticked(&k, 2, 4, 2);
     kit_pull(&k, 1, var, 0, 2); /* the step is over all the same */
     kit_answer_free(kit_expect(&k, 1, MSG_DATA));
 }
@@ -506,17 +482,17 @@ START_TEST(old_gradients_are_scaled_or_dropped_by_age)
 
     job->age->kind = PSD__AGE_KIND__AGE_INVERSE;
     var = start(job);
-    push(1, 1, 0, var, 0);
-    push(2, 1, 0, var, 0);
+    kit_push_four(&k, 1, 1, 0, var, 0);
+    kit_push_four(&k, 2, 1, 0, var, 0);
     kit_drop_answers(&k, 1);
     kit_drop_answers(&k, 2);
-    tick(1, 2, 1);
-    tick(2, 2, 1);
+    kit_ticked(&k, 1, 2, 1);
+    kit_ticked(&k, 2, 2, 1);
     kit_push(&k, 1,
              &(struct kit_push){.seq = 3, .clock = 1, .var = var, .gradient = g, .len = 4, .from_version = &from});
-    push(2, 3, 1, var, 2);
+    kit_push_four(&k, 2, 3, 1, var, 2);
     kit_ack(&k, 1, 3, PS_OK);
-    ck_assert(value(1, var, 2) == -3); /* (8 / 2 + 2) / 2 */
+    ck_assert(kit_value_four(&k, 1, var, 2) == -3); /* (8 / 2 + 2) / 2 */
 }
 END_TEST
 
@@ -530,34 +506,34 @@ START_TEST(dropped_gradient_counts_as_come)
     job->age->kind = PSD__AGE_KIND__AGE_CUTOFF;
     job->age->parameter = 0;
     var = start(job);
-    push(1, 1, 0, var, 0);
-    push(2, 1, 0, var, 0);
+    kit_push_four(&k, 1, 1, 0, var, 0);
+    kit_push_four(&k, 2, 1, 0, var, 0);
     kit_drop_answers(&k, 1);
     kit_drop_answers(&k, 2);
-    tick(1, 2, 1);
-    tick(2, 2, 1);
+    kit_ticked(&k, 1, 2, 1);
+    kit_ticked(&k, 2, 2, 1);
     kit_push(&k, 1,
              &(struct kit_push){.seq = 3, .clock = 1, .var = var, .gradient = g, .len = 4, .from_version = &from});
     kit_ack(&k, 1, 3, PS_ERR_STALE);
-    push(2, 3, 1, var, 2);
+    kit_push_four(&k, 2, 3, 1, var, 2);
     kit_ack(&k, 2, 3, PS_OK);
-    ck_assert(value(1, var, 2) == -2); /* the mean of the one that counts */
-    tick(1, 4, 2);
-    tick(2, 4, 2);
+    ck_assert(kit_value_four(&k, 1, var, 2) == -2); /* the mean of the one that counts */
+    kit_ticked(&k, 1, 4, 2);
+    kit_ticked(&k, 2, 4, 2);
     kit_push(&k, 1,
              &(struct kit_push){.seq = 5, .clock = 2, .var = var, .gradient = g, .len = 4, .from_version = &from});
     kit_push(&k, 2,
              &(struct kit_push){.seq = 5, .clock = 2, .var = var, .gradient = g, .len = 4, .from_version = &from});
     kit_ack(&k, 1, 5, PS_ERR_STALE);
     kit_ack(&k, 2, 5, PS_ERR_STALE);
-    ck_assert(value(1, var, 2) == -2);
+    ck_assert(kit_value_four(&k, 1, var, 2) == -2);
     kit_crash(&k); /* the step without an update is done all the same */
     kit_resume(&k, 1, job, 0, 5);
     kit_resume(&k, 2, job, 1, 5);
-    tick(1, 6, 3);
-    push(1, 7, 3, var, 1);
-    tick(2, 6, 3);
-    push(2, 7, 3, var, 1);
+    kit_ticked(&k, 1, 6, 3);
+    kit_push_four(&k, 1, 7, 3, var, 1);
+    kit_ticked(&k, 2, 6, 3);
+    kit_push_four(&k, 2, 7, 3, var, 1);
     kit_ack(&k, 1, 7, PS_OK);
 }
 END_TEST
@@ -572,20 +548,20 @@ START_TEST(dropped_gradient_may_be_followed_by_a_fresh_one)
     job->age->kind = PSD__AGE_KIND__AGE_CUTOFF;
     job->age->parameter = 0;
     var = start(job);
-    push(1, 1, 0, var, 0);
-    push(2, 1, 0, var, 0);
+    kit_push_four(&k, 1, 1, 0, var, 0);
+    kit_push_four(&k, 2, 1, 0, var, 0);
     kit_drop_answers(&k, 1);
-    tick(1, 2, 1);
+    kit_ticked(&k, 1, 2, 1);
     kit_push(&k, 1,
              &(struct kit_push){.seq = 3, .clock = 1, .var = var, .gradient = g, .len = 4, .from_version = &from});
     kit_ack(&k, 1, 3, PS_ERR_STALE);
-    push(1, 4, 1, var, 4);
+    kit_push_four(&k, 1, 4, 1, var, 4);
     kit_expect_nothing(&k, 1);
     kit_drop_answers(&k, 2);
-    tick(2, 2, 1);
-    push(2, 3, 1, var, 2);
+    kit_ticked(&k, 2, 2, 1);
+    kit_push_four(&k, 2, 3, 1, var, 2);
     kit_ack(&k, 1, 4, PS_OK);
-    ck_assert(value(1, var, 2) == -3);
+    ck_assert(kit_value_four(&k, 1, var, 2) == -3);
 }
 END_TEST
 
@@ -616,7 +592,7 @@ START_TEST(outcomes_ahead_of_a_push_that_waits_survive_a_crash)
     uint32_t var = start(job);
     float g[3] = {0};
 
-    push(1, 1, 0, var, 2); /* waits */
+    kit_push_four(&k, 1, 1, 0, var, 2); /* waits */
     kit_push(&k, 1, &(struct kit_push){.seq = 2, .var = var, .gradient = g, .len = 3});
     kit_ack(&k, 1, 2, PS_ERR_SHAPE);
     kit_tick(&k, 1, 3, UINT64_MAX);
@@ -624,14 +600,14 @@ START_TEST(outcomes_ahead_of_a_push_that_waits_survive_a_crash)
     kit_crash(&k);
     ck_assert_uint_eq(kit_resume(&k, 1, job, 0, 0), 0);
     kit_resume(&k, 2, job, 1, 0);
-    push(1, 1, 0, var, 2);
-    push(1, 2, 0, var, 2); /* whatever it holds now */
+    kit_push_four(&k, 1, 1, 0, var, 2);
+    kit_push_four(&k, 1, 2, 0, var, 2); /* whatever it holds now */
     kit_ack(&k, 1, 2, PS_ERR_SHAPE);
     kit_tick(&k, 1, 3, 1);
     kit_ack(&k, 1, 3, PS_ERR_CLOCK);
-    push(2, 1, 0, var, 4);
+    kit_push_four(&k, 2, 1, 0, var, 4);
     kit_ack(&k, 1, 1, PS_OK);
-    ck_assert(value(1, var, 1) == -3);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -3);
 }
 END_TEST
 
@@ -656,8 +632,8 @@ START_TEST(blocks_of_one_push_have_their_own_outcomes)
     uint32_t v, w = start(sync_job(4, 2));
 
     v = kit_declare(&k, 1, "v", 4, OPT_SGD);
-    push(1, 1, 0, w, 1);
-    push(2, 1, 0, w, 1); /* w's step is done, v's is not */
+    kit_push_four(&k, 1, 1, 0, w, 1);
+    kit_push_four(&k, 2, 1, 0, w, 1); /* w's step is done, v's is not */
     push_two(3, 1, w, v, false);
     kit_expect_nothing(&k, 3);
     push_two(4, 1, w, v, true);
@@ -677,7 +653,7 @@ START_TEST(blocks_of_one_push_have_their_own_outcomes)
     ck_assert_uint_eq(a->msg.u.data->code[0], PS_ERR_LATE);
     kit_answer_free(a);
     kit_drop_answers(&k, 1);
-    ck_assert(value(1, v, 1) == -1);
+    ck_assert(kit_value_four(&k, 1, v, 1) == -1);
 }
 END_TEST
 
@@ -837,7 +813,7 @@ START_TEST(full_sync_is_exact_under_random_crashes)
             if (!k.open[conn])
                 continue;
             /* The worker's messages of this step are 2c + 1, its push, and 2c + 2, its tick. */
-            push(conn, 2 * c + 1, c, var, g[task]);
+            kit_push_four(&k, conn, 2 * c + 1, c, var, g[task]);
             if (k.open[conn])
                 kit_tick(&k, conn, 2 * c + 2, c + 1);
             for (int i = 0; i < N; i++) {
@@ -861,10 +837,10 @@ START_TEST(full_sync_is_exact_under_random_crashes)
         for (uint32_t task = 0; task < N; task++) {
             if (!k.open[task + 1])
                 kit_resume(&k, task + 1, job, task, acked[task]);
-            tick(task + 1, 2 * c + 2, c + 1);
+            kit_ticked(&k, task + 1, 2 * c + 2, c + 1);
             acked[task] = 2 * c + 2;
         }
-        ck_assert(value(1, var, c + 1) == expected);
+        ck_assert(kit_value_four(&k, 1, var, c + 1) == expected);
     }
 }
 END_TEST

@@ -19,30 +19,6 @@ teardown(void)
     kit_finish(&k);
 }
 
-static void
-push(uint64_t conn, uint64_t seq, uint64_t clock, uint32_t var, float g)
-{
-    float gradient[4] = {g, g, g, g};
-
-    kit_push(&k, conn, &(struct kit_push){.seq = seq, .clock = clock, .var = var, .gradient = gradient, .len = 4});
-}
-
-static void
-tick(uint64_t conn, uint64_t seq, uint64_t clock)
-{
-    kit_tick(&k, conn, seq, clock);
-    kit_ack(&k, conn, seq, PS_OK);
-}
-
-static float
-value(uint64_t conn, uint32_t var, uint64_t version)
-{
-    float out[4];
-
-    ck_assert_uint_eq(kit_read(&k, conn, var, 0, out, 4), version);
-    return out[0];
-}
-
 /* Worker t is on connection t + 1. */
 static uint32_t
 start(Psd__Job *job)
@@ -60,14 +36,14 @@ START_TEST(step_does_not_wait_for_a_gradient_that_was_refused)
 {
     uint32_t var = start(kit_job("train", PSD__MODE__SYNC, 2));
 
-    push(1, 1, 0, var, 4);
+    kit_push_four(&k, 1, 1, 0, var, 4);
     kit_expect_nothing(&k, 1);
-    push(2, 1, 0, var, NAN);
+    kit_push_four(&k, 2, 1, 0, var, NAN);
     kit_ack(&k, 2, 1, PS_ERR_NONFINITE);
     kit_expect_nothing(&k, 1); /* it might push again */
-    tick(2, 2, 1);
+    kit_ticked(&k, 2, 2, 1);
     kit_ack(&k, 1, 1, PS_OK);
-    ck_assert(value(1, var, 1) == -4);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -4);
 }
 END_TEST
 
@@ -77,10 +53,10 @@ START_TEST(step_does_not_wait_for_a_gradient_that_was_skipped)
 
     kit_skip(&k, 2, 1);
     kit_ack(&k, 2, 1, PS_OK);
-    tick(2, 2, 1);
-    push(1, 1, 0, var, 4);
+    kit_ticked(&k, 2, 2, 1);
+    kit_push_four(&k, 1, 1, 0, var, 4);
     kit_ack(&k, 1, 1, PS_OK);
-    ck_assert(value(1, var, 1) == -4);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -4);
 }
 END_TEST
 
@@ -90,21 +66,21 @@ START_TEST(step_waits_for_gradients_that_a_crash_lost)
     uint32_t var = start(job);
 
     for (uint64_t conn = 1; conn <= 2; conn++) {
-        push(conn, 1, 0, var, (float)conn);
-        tick(conn, 2, 1);
+        kit_push_four(&k, conn, 1, 0, var, (float)conn);
+        kit_ticked(&k, conn, 2, 1);
     }
     kit_crash(&k);
     for (uint32_t task = 0; task < 3; task++)
         ck_assert_uint_eq(kit_resume(&k, task + 1, job, task, 0), 0);
-    push(3, 1, 0, var, 3);
-    tick(3, 2, 1);
-    ck_assert(value(3, var, 0) == 0); /* all have ticked, two gradients are on their way */
-    push(1, 1, 0, var, 1);
-    tick(1, 2, 1);
-    push(2, 1, 0, var, 2);
+    kit_push_four(&k, 3, 1, 0, var, 3);
+    kit_ticked(&k, 3, 2, 1);
+    ck_assert(kit_value_four(&k, 3, var, 0) == 0); /* all have ticked, two gradients are on their way */
+    kit_push_four(&k, 1, 1, 0, var, 1);
+    kit_ticked(&k, 1, 2, 1);
+    kit_push_four(&k, 2, 1, 0, var, 2);
     for (uint64_t conn = 1; conn <= 3; conn++)
         kit_ack(&k, conn, 1, PS_OK);
-    ck_assert(value(3, var, 1) == -2);
+    ck_assert(kit_value_four(&k, 3, var, 1) == -2);
 }
 END_TEST
 
@@ -114,8 +90,8 @@ START_TEST(newcomer_begins_at_the_step_that_still_waits)
     uint32_t var = start(job);
     struct kit_answer *a;
 
-    push(1, 1, 0, var, 2);
-    tick(1, 2, 1);
+    kit_push_four(&k, 1, 1, 0, var, 2);
+    kit_ticked(&k, 1, 2, 1);
     kit_crash(&k);
     kit_resume(&k, 1, job, 0, 0);
     kit_hello(&k, 3, &(struct kit_hello){.job = job, .task = 1, .incarnation = 77});
@@ -123,10 +99,10 @@ START_TEST(newcomer_begins_at_the_step_that_still_waits)
     ck_assert_uint_eq(a->msg.u.welcome->clock, 0);
     kit_answer_free(a);
     kit_drop_answers(&k, 1); /* that worker 1 is back */
-    push(3, 1, 0, var, 4);
-    push(1, 1, 0, var, 2);
+    kit_push_four(&k, 3, 1, 0, var, 4);
+    kit_push_four(&k, 1, 1, 0, var, 2);
     kit_ack(&k, 3, 1, PS_OK);
-    ck_assert(value(3, var, 1) == -3);
+    ck_assert(kit_value_four(&k, 3, var, 1) == -3);
 }
 END_TEST
 
@@ -136,16 +112,16 @@ START_TEST(step_goes_on_when_a_newcomer_begins_past_it)
     Psd__Job *job = kit_job("train", PSD__MODE__SYNC, 2);
     uint32_t var = start(job);
 
-    push(1, 1, 0, var, 4);
-    tick(1, 2, 1);
+    kit_push_four(&k, 1, 1, 0, var, 4);
+    kit_ticked(&k, 1, 2, 1);
     kit_close(&k, 1); /* its push stays in the gather, without anybody to tell */
     kit_hello(&k, 3, &(struct kit_hello){.job = job, .task = 0, .incarnation = 77});
     kit_answer_free(kit_expect(&k, 3, MSG_WELCOME));
-    tick(3, 1, 1);
+    kit_ticked(&k, 3, 1, 1);
     kit_close(&k, 2);
     kit_hello(&k, 4, &(struct kit_hello){.job = job, .task = 1, .incarnation = 78});
     kit_answer_free(kit_expect(&k, 4, MSG_WELCOME));
-    ck_assert(value(4, var, 1) == -4);
+    ck_assert(kit_value_four(&k, 4, var, 1) == -4);
 }
 END_TEST
 
@@ -156,19 +132,19 @@ START_TEST(push_for_a_step_done_before_its_worker_came_back_is_not_said_to_count
     Psd__Job *job = kit_job("train", PSD__MODE__SYNC, 2);
     uint32_t var = start(job);
 
-    push(1, 1, 0, var, 4);
+    kit_push_four(&k, 1, 1, 0, var, 4);
     kit_close(&k, 2);
     kit_pass(&k, 6000); /* it lapses */
     kit_drop_answers(&k, 1);
-    ck_assert(value(1, var, 1) == -4);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -4);
     kit_hello(&k, 3, &(struct kit_hello){.job = job, .task = 1, .incarnation = 77});
     kit_answer_free(kit_expect(&k, 3, MSG_WELCOME));
     kit_crash(&k);
     kit_hello(&k, 4, &(struct kit_hello){.job = job, .task = 1, .incarnation = 77, .resume = true});
     kit_answer_free(kit_expect(&k, 4, MSG_WELCOME));
-    push(4, 1, 0, var, 8);
+    kit_push_four(&k, 4, 1, 0, var, 8);
     kit_ack(&k, 4, 1, PS_ERR_UNKNOWN_OUTCOME);
-    ck_assert(value(4, var, 1) == -4);
+    ck_assert(kit_value_four(&k, 4, var, 1) == -4);
 }
 END_TEST
 
@@ -180,20 +156,20 @@ START_TEST(hold_is_kept_over_a_second_crash)
     uint32_t x = start(job), y = kit_declare(&k, 1, "y", 4, OPT_SGD);
 
     for (uint64_t conn = 1; conn <= 3; conn++)
-        push(conn, 1, 0, y, 1);
-    push(1, 2, 0, x, 1);
+        kit_push_four(&k, conn, 1, 0, y, 1);
+    kit_push_four(&k, 1, 2, 0, x, 1);
     kit_tick(&k, 1, 3, 1);
-    push(1, 4, 1, y, 1);
+    kit_push_four(&k, 1, 4, 1, y, 1);
     kit_tick(&k, 1, 5, 2);
     kit_crash(&k);
     for (uint32_t task = 0; task < 3; task++)
         ck_assert_uint_eq(kit_resume(&k, task + 1, job, task, 0), 1);
     for (uint64_t conn = 1; conn <= 3; conn++)
-        push(conn, 2, 0, x, 1);
+        kit_push_four(&k, conn, 2, 0, x, 1);
     for (uint64_t conn = 3; conn > 0; conn--)
         kit_tick(&k, conn, 3, 1);
-    push(1, 4, 1, y, 1);
-    push(1, 5, 1, x, 1);
+    kit_push_four(&k, 1, 4, 1, y, 1);
+    kit_push_four(&k, 1, 5, 1, x, 1);
     kit_close(&k, 3);
     kit_pass(&k, 6000);
     kit_crash(&k);
@@ -202,7 +178,7 @@ START_TEST(hold_is_kept_over_a_second_crash)
     kit_close(&k, 2);
     kit_pass(&k, 6000);
     kit_drop_answers(&k, 1);
-    push(1, 4, 1, y, 1);
+    kit_push_four(&k, 1, 4, 1, y, 1);
     kit_ack(&k, 1, 4, PS_OK);
 }
 END_TEST
