@@ -117,6 +117,13 @@ wait_one(ps_op *op, uint64_t timeout_ms, struct ps_error *e)
     return core_op_waiting(op->client->core, op->core, timeout_ms, e);
 }
 
+/* Options of blocking forms: 0 stands for the client's default, which a wait calls -1. */
+static int
+timeout_or_default(int timeout_ms)
+{
+    return timeout_ms != 0 ? timeout_ms : -1;
+}
+
 /* The blocking form: wait for a started operation and free it. */
 static enum ps_err
 finish(ps_op *op, int timeout_ms, struct ps_error *e)
@@ -447,7 +454,7 @@ ps_client_pull(ps_client *c, size_t n, ps_var *const vars[], float *const out[],
 
     if ((err = ps_client_pull_start(c, n, vars, out, options, &op, error)) != PS_OK)
         return err;
-    return finish(op, options != NULL && options->timeout_ms != 0 ? options->timeout_ms : -1, error);
+    return finish(op, options != NULL ? timeout_or_default(options->timeout_ms) : -1, error);
 }
 
 /* ---- Push ---- */
@@ -474,12 +481,6 @@ push_start(ps_client *c, size_t n, ps_var *const vars[], const float *const grad
     return err;
 }
 
-static int
-push_timeout(const struct ps_push_options *options)
-{
-    return options != NULL && options->timeout_ms != 0 ? options->timeout_ms : -1;
-}
-
 enum ps_err
 ps_client_push_start(ps_client *c, size_t n, ps_var *const vars[], const float *const grads[],
                      const struct ps_push_options *options, ps_op **op, struct ps_error *error)
@@ -496,7 +497,7 @@ ps_client_push(ps_client *c, size_t n, ps_var *const vars[], const float *const 
 
     if ((err = push_start(c, n, vars, grads, NULL, options, &op, error)) != PS_OK)
         return err;
-    return finish(op, push_timeout(options), error);
+    return finish(op, options != NULL ? timeout_or_default(options->timeout_ms) : -1, error);
 }
 
 enum ps_err
@@ -517,7 +518,7 @@ ps_client_push_pull(ps_client *c, size_t n, ps_var *const vars[], const float *c
 
     if ((err = ps_client_push_pull_start(c, n, vars, grads, out, options, &op, error)) != PS_OK)
         return err;
-    return finish(op, push_timeout(options), error);
+    return finish(op, options != NULL ? timeout_or_default(options->timeout_ms) : -1, error);
 }
 
 /* ---- Tick, barrier ---- */
