@@ -56,6 +56,11 @@ begin_closing(struct daemon *d)
     uv_unref((uv_handle_t *)&d->interrupt);
 }
 
+/* The core's levels are the log's by number. */
+static_assert((int)SHARD_LOG_ERROR == (int)LOG_LEVEL_ERROR && (int)SHARD_LOG_WARNING == (int)LOG_LEVEL_WARNING &&
+                  (int)SHARD_LOG_INFO == (int)LOG_LEVEL_INFO,
+              "perform() hands one over as the other");
+
 static void
 perform(struct daemon *d, struct shard_action *a, bool *stopped)
 {
