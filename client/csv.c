@@ -2,11 +2,11 @@
  * names. What is set aside for values follows the length of the text, since every value takes two bytes of it. */
 #include "client/csv.h"
 
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/number.h"
 #include "client/slurp.h"
 #include "common/base.h"
 
@@ -131,23 +131,11 @@ next_line(struct csv_scan *s)
     return false;
 }
 
-/* Decimal digits, point, sign, exponent: strtod() alone would take "0x10", "nan" and "infinity" too. */
-static bool
-parse_number(const struct csv_scan *s, const char *text, double *out)
-{
-    char *end;
-
-    if (text[0] == '\0' || text[strspn(text, "+-.0123456789eE")] != '\0')
-        return false;
-    *out = strtod_l(text, &end, s->c_locale);
-    return *end == '\0';
-}
-
 static enum ps_err
 parse_row(const struct csv_scan *s, double *out, struct ps_error *e)
 {
     for (size_t c = 0; c < s->count; c++) {
-        if (!parse_number(s, s->fields[c], &out[c]))
+        if (!number_parse(s->fields[c], s->c_locale, &out[c]))
             return ps_fail(e, PS_ERR_DATA, "%s:%llu:%zu: \"%.40s\" is not a number", s->name,
                            (unsigned long long)s->line, c + 1, s->fields[c]);
         if (!isfinite(out[c]))
@@ -166,7 +154,7 @@ is_header(const struct csv_scan *s, enum ps_csv_header header)
     if (header != PS_CSV_HEADER_DETECT)
         return header == PS_CSV_HEADER_YES;
     for (size_t c = 0; c < s->count; c++)
-        if (s->fields[c][0] != '\0' && !parse_number(s, s->fields[c], &ignored))
+        if (s->fields[c][0] != '\0' && !number_parse(s->fields[c], s->c_locale, &ignored))
             return true;
     return false;
 }

@@ -1,5 +1,5 @@
-/* ps_data.h: training data for workers. Readers for IDX and CSV files, datasets, and a sampler that deals every batch
- * of every epoch out to the workers.
+/* ps_data.h: training data for workers. Readers for IDX, CSV and LIBSVM files, datasets, and a sampler that deals every
+ * batch of every epoch out to the workers.
  *
  *     struct ps_dataset train, held_out;
  *     struct ps_scaling scaling;
@@ -92,6 +92,60 @@ struct ps_csv {
 PS_API enum ps_err ps_csv_read(const char *path, const struct ps_csv_options *options, struct ps_csv *out,
                                struct ps_error *error) PS_MUST_USE;
 PS_API void ps_csv_free(struct ps_csv *csv);
+
+/* ---- LIBSVM: sparse examples ---------------------------------------------------------------------------------------
+ */
+
+/* Rows of which most columns are 0, each with a label: the entries of row r are start[r] to start[r + 1] - 1. */
+struct ps_sparse {
+    uint64_t rows, columns, entries;
+    uint64_t *start;  /* [rows + 1], start[0] is 0 */
+    uint32_t *column; /* [entries], below columns, ascending within a row */
+    float *value;     /* [entries], finite */
+    float *label;     /* [rows], as written: +1, -1, 7, 0.5 */
+};
+
+/* What the first column is called. */
+enum ps_libsvm_base {
+    PS_LIBSVM_FROM_1 = 0,
+    PS_LIBSVM_FROM_0 = 1,
+    PS_LIBSVM_DETECT = 2 /* 0 when the file names a column 0, else 1; a held-out part may tell otherwise than its
+                            training part: detect on one, and say it for the other */
+};
+
+struct ps_libsvm_options {
+    enum ps_libsvm_base base;
+    uint64_t columns; /* 0: as many as the largest index needs; else a larger index is refused */
+};
+
+#define PS_SPARSE_COLUMNS_MAX 2147483647
+
+/* Lines "label index:value index:value ... # comment", as LIBSVM and SVMlight write them: numbers as in CSV, indices
+ * ascending; empty lines are passed over, "qid:" is refused. options may be NULL. Errors: DATA with file, line and
+ * character ("a9a:12:30: ..."), IO, NOMEM. */
+PS_API enum ps_err ps_libsvm_read(const char *path, const struct ps_libsvm_options *options, struct ps_sparse *out,
+                                  struct ps_error *error) PS_MUST_USE;
+PS_API void ps_sparse_free(struct ps_sparse *sparse);
+
+/* The two values that labels of two classes take, {-1, +1}, {0, 1} or {1, 2}: the larger is the class that a model says
+ * the probability of. DATA: there are not two, or an infinite number of them (which). */
+struct ps_binary {
+    float negative, positive;
+};
+PS_API enum ps_err ps_binary_fit(const struct ps_sparse *sparse, struct ps_binary *out,
+                                 struct ps_error *error) PS_MUST_USE;
+
+/* targets: [rows], 1 where the label is positive, 0 where it is negative. DATA: a label that is neither (which row). */
+PS_API enum ps_err ps_binary_targets(const struct ps_sparse *sparse, const struct ps_binary *binary, float *targets,
+                                     struct ps_error *error) PS_MUST_USE;
+
+/* A batch: some rows of a larger ps_sparse, in memory of its own that fits any rows_max of them. */
+PS_API enum ps_err ps_sparse_batch_new(const struct ps_sparse *from, size_t rows_max, struct ps_sparse *out,
+                                       struct ps_error *error) PS_MUST_USE;
+
+/* Copy rows index[0..n) into a batch, n <= its rows_max; allocates nothing. Every index is below from->rows, and no row
+ * is named twice. */
+PS_API void ps_sparse_gather(const struct ps_sparse *from, size_t n, const uint32_t *index, struct ps_sparse *batch);
 
 /* ---- Dataset: features and labels ------------------------------------------------------------------------------- */
 
