@@ -1,0 +1,148 @@
+/* Counters, and how old pushes were. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "client/tools/views/cells.h"
+#include "client/tools/views/members.h"
+#include "client/tools/views/views.h"
+
+#define HISTOGRAM_BAR 40 /* columns of the longest */
+
+struct stat_line {
+    const char *name, *what;
+    bool bytes;
+};
+
+static const struct stat_line stat_lines[] = {
+    {"turns", "loop turns", false},
+    {"commits", "transactions committed", false},
+    {"pushes_applied", "pushes applied", false},
+    {"pushes_repeated", "pushes answered as repeats", false},
+    {"refused_nonfinite", "pushes refused: NaN or Inf", false},
+    {"refused_shape", "pushes refused: shape", false},
+    {"refused_other", "pushes refused: other", false},
+    {"dropped_stale", "blocks dropped: too old", false},
+    {"dropped_late", "blocks dropped: too late", false},
+    {"pulls", "pulls answered", false},
+    {"pulls_parked", "pulls that had to wait", false},
+    {"pushed_bytes", "bytes pushed", true},
+    {"pulled_bytes", "bytes pulled", true},
+    {"lease_lapses", "leases lapsed", false},
+    {"bad_peers", "connections closed for bad input", false},
+};
+
+static void
+stat_cell(struct table *t, const struct stat_line *line, uint64_t value)
+{
+    if (line->bytes)
+        cell_bytes(t, value);
+    else
+        cell_count(t, value);
+}
+
+static void
+print_counters(const struct answer *answers, uint32_t n, FILE *out)
+{
+    struct table *t = table_new("COUNTER", "ALL>", NULL);
+    uint32_t shown = n > 1 ? MIN(n, (uint32_t)TABLE_COLUMNS_MAX - 2) : 0;
+    char heading[24];
+
+    for (uint32_t i = 0; i < shown; i++) {
+        snprintf(heading, sizeof heading, "SHARD %u>", answers[i].shard);
+        table_column(t, heading);
+    }
+    for (size_t l = 0; l < ARRAY_LEN(stat_lines); l++) {
+        uint64_t sum = 0;
+
+        for (uint32_t i = 0; i < n; i++)
+            sum += member_number(json_object_get(answers[i].report, "stats"), stat_lines[l].name);
+        table_row(t);
+        table_cell(t, "%s", stat_lines[l].what);
+        stat_cell(t, &stat_lines[l], sum);
+        for (uint32_t i = 0; i < shown; i++) {
+            if (answers[i].reached)
+                stat_cell(t, &stat_lines[l],
+                          member_number(json_object_get(answers[i].report, "stats"), stat_lines[l].name));
+            else
+                table_cell(t, "?");
+        }
+    }
+    table_print_free(t, out);
+    if (n > 1 && shown < n)
+        fprintf(out, "shards %u to %u are in the sum; --json shows them all\n", shown, n - 1);
+}
+
+/* Pushes of one age bucket on all shards. */
+static uint64_t
+age_count(const struct answer *answers, uint32_t n, size_t bucket)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const json_t *stats = json_object_get(answers[i].report, "stats");
+        const json_t *count = json_object_get(json_object_get(stats, "age"), "count");
+
+        sum += (uint64_t)json_integer_value(json_array_get(count, bucket));
+    }
+    return sum;
+}
+
+static void
+age_range(size_t bucket, char *out, size_t size)
+{
+    if (bucket <= 1)
+        snprintf(out, size, "%zu", bucket);
+    else
+        snprintf(out, size, "%" PRIu64 "-%" PRIu64, UINT64_C(1) << (bucket - 1), (UINT64_C(1) << bucket) - 1);
+}
+
+static void
+age_row(struct table *t, size_t bucket, uint64_t count, uint64_t most, uint64_t sum)
+{
+    char range[48], bar[HISTOGRAM_BAR + 1];
+    size_t len = most > 0 ? (size_t)((double)count / (double)most * HISTOGRAM_BAR + 0.5) : 0;
+
+    if (len == 0 && count > 0)
+        len = 1;
+    memset(bar, '#', len);
+    bar[len] = '\0';
+    age_range(bucket, range, sizeof range);
+    table_row(t);
+    table_cell(t, "%s", range);
+    cell_count(t, count);
+    table_cell(t, "%.1f %%", sum > 0 ? 100 * (double)count / (double)sum : 0);
+    table_cell(t, "%s", bar);
+}
+
+static void
+print_ages(const struct answer *answers, uint32_t n, FILE *out)
+{
+    enum { BUCKETS = 64 };
+    uint64_t count[BUCKETS], most = 0, sum = 0;
+    struct table *t;
+    size_t used = 0;
+
+    for (size_t b = 0; b < BUCKETS; b++) {
+        count[b] = age_count(answers, n, b);
+        most = MAX(most, count[b]);
+        sum += count[b];
+        if (count[b] > 0)
+            used = b + 1;
+    }
+    if (used == 0) {
+        fprintf(out, "\nno block has been pushed yet\n");
+        return;
+    }
+    fprintf(out, "\nages of pushed blocks, in updates that each missed:\n");
+    t = table_new("AGE>", "BLOCKS>", "SHARE>", "", NULL);
+    for (size_t b = 0; b < used; b++)
+        age_row(t, b, count[b], most, sum);
+    table_print_free(t, out);
+}
+
+void
+view_stats(const struct answer *answers, uint32_t n, FILE *out)
+{
+    print_counters(answers, n, out);
+    print_ages(answers, n, out);
+}

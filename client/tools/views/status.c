@@ -1,0 +1,106 @@
+/* Each shard: since when, how much it holds, what is in flight. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "client/tools/units.h"
+#include "client/tools/views/cells.h"
+#include "client/tools/views/members.h"
+#include "client/tools/views/views.h"
+
+static void
+status_row(struct table *t, const struct answer *a)
+{
+    const json_t *s = json_object_get(a->report, "status");
+    struct units u;
+
+    table_row(t);
+    table_cell(t, "%u", a->shard);
+    table_cell(t, "%s", a->address);
+    if (!a->reached) {
+        table_cell(t, "not reached");
+        return;
+    }
+    table_cell(t, "%s", member_flag(s, "draining") ? "draining" : "serving");
+    table_cell(t, "%s", units_duration(member_number(s, "uptime_ms"), &u));
+    table_cell(t, "%" PRIu64, member_number(s, "pid"));
+    cell_count(t, member_number(s, "workers"));
+    cell_count(t, member_number(s, "variables"));
+    cell_count(t, member_number(s, "blocks"));
+    cell_bytes(t, member_number(s, "data_bytes"));
+    cell_of(t, member_number(s, "store_bytes"), member_number(s, "store_bytes_max"));
+    cell_of(t, member_number(s, "in_flight_bytes"), member_number(s, "in_flight_bytes_max"));
+    cell_count(t, member_number(s, "connections"));
+}
+
+/* What can be added up over shards; workers and variables are seen by each of them. */
+static void
+status_total(struct table *t, const struct answer *answers, uint32_t n)
+{
+    uint64_t blocks = 0, data = 0, store = 0, store_max = 0, in_flight = 0, in_flight_max = 0, connections = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const json_t *s = json_object_get(answers[i].report, "status");
+
+        blocks += member_number(s, "blocks");
+        data += member_number(s, "data_bytes");
+        store += member_number(s, "store_bytes");
+        store_max += member_number(s, "store_bytes_max");
+        in_flight += member_number(s, "in_flight_bytes");
+        in_flight_max += member_number(s, "in_flight_bytes_max");
+        connections += member_number(s, "connections");
+    }
+    table_row(t);
+    table_cell(t, "all");
+    for (int empty = 0; empty < 6; empty++)
+        table_cell(t, "%s", "");
+    cell_count(t, blocks);
+    cell_bytes(t, data);
+    cell_of(t, store, store_max);
+    cell_of(t, in_flight, in_flight_max);
+    cell_count(t, connections);
+}
+
+/* A list in the wrong order, or with a shard of another cluster, is a mistake that workers stumble over. */
+static void
+status_warn(const struct answer *a, uint32_t n, const char *cluster, FILE *out)
+{
+    const json_t *s = json_object_get(a->report, "status");
+
+    if (member_number(s, "shard") != a->shard || member_number(s, "shards") != n)
+        fprintf(out, "warning: %s says that it is shard %" PRIu64 " of %" PRIu64 ", but is listed as shard %u of %u\n",
+                a->address, member_number(s, "shard"), member_number(s, "shards"), a->shard, n);
+    if (strcmp(member_text(s, "cluster"), cluster) != 0)
+        fprintf(out, "warning: %s belongs to cluster \"%s\", the first shard to \"%s\"\n", a->address,
+                member_text(s, "cluster"), cluster);
+}
+
+/* The first that answered; NULL: none. */
+static const json_t *
+status_first(const struct answer *answers, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (answers[i].reached)
+            return json_object_get(answers[i].report, "status");
+    return NULL;
+}
+
+void
+view_status(const struct answer *answers, uint32_t n, FILE *out)
+{
+    struct table *t = table_new("SHARD>", "ADDRESS", "STATE", "UP FOR>", "PID>", "WORKERS>", "VARIABLES>", "BLOCKS>",
+                                "DATA>", "MEMORY>", "IN FLIGHT>", "CONNECTIONS>", NULL);
+    const json_t *first = status_first(answers, n);
+
+    if (first != NULL)
+        fprintf(out, "cluster \"%s\" of %" PRIu64 " shard%s, psd %s\n\n", member_text(first, "cluster"),
+                member_number(first, "shards"), member_number(first, "shards") == 1 ? "" : "s",
+                member_text(first, "version"));
+    for (uint32_t i = 0; i < n; i++)
+        status_row(t, &answers[i]);
+    if (n > 1)
+        status_total(t, answers, n);
+    table_print_free(t, out);
+    for (uint32_t i = 0; i < n; i++)
+        if (answers[i].reached)
+            status_warn(&answers[i], n, member_text(first, "cluster"), out);
+}

@@ -1,0 +1,60 @@
+/* Each worker, on each shard that knows it. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "client/tools/units.h"
+#include "client/tools/views/cells.h"
+#include "client/tools/views/members.h"
+#include "client/tools/views/views.h"
+
+static const char *
+worker_state(const json_t *w)
+{
+    if (member_flag(w, "finished"))
+        return "finished";
+    if (member_flag(w, "lapsed"))
+        return "lapsed";
+    return member_flag(w, "connected") ? "live" : "away";
+}
+
+static void
+worker_row(struct table *t, const struct place *p, bool named)
+{
+    const json_t *w = p->report;
+    struct units u;
+
+    table_row(t);
+    table_cell(t, "%s", named ? member_text(w, "job") : "");
+    if (named)
+        table_cell(t, "%" PRIu64, member_number(w, "task"));
+    else
+        table_cell(t, "%s", "");
+    table_cell(t, "%u", p->shard);
+    table_cell(t, "%s", worker_state(w));
+    cell_count(t, member_number(w, "clock"));
+    cell_count(t, member_number(w, "last_seq"));
+    cell_count(t, member_number(w, "unresolved"));
+    table_cell(t, "%s", units_duration(member_number(w, "silent_ms"), &u));
+    table_cell(t, "%s", units_duration(member_number(w, "lease_ms"), &u));
+    table_cell(t, "%s", member_text(w, "agent"));
+}
+
+void
+view_workers(const struct answer *answers, uint32_t n, FILE *out)
+{
+    size_t len;
+    struct place *places = places_gather(answers, n, "worker", &len);
+    struct table *t;
+
+    if (len == 0) {
+        fprintf(out, "no workers\n");
+        free(places);
+        return;
+    }
+    t = table_new("JOB", "WORKER>", "SHARD>", "STATE", "CLOCK>", "LAST SEQ>", "UNANSWERED>", "SILENT>", "LEASE>",
+                  "PROCESS", NULL);
+    for (size_t i = 0; i < len; i++)
+        worker_row(t, &places[i], i == 0 || !place_same(&places[i - 1], &places[i]));
+    table_print_free(t, out);
+    free(places);
+}
