@@ -43,7 +43,7 @@ static void
 forget_waiting(struct shard *s, struct connection *c)
 {
     pull_forget(s, c);
-    catalog_forget_waiters(s, c, 0, PS_OK);
+    declare_forget(s, c, 0, PS_OK);
     if (c->session != NULL)
         session_detach(s, c->session);
     c->session = NULL;

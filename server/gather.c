@@ -74,7 +74,7 @@ gather_free(struct shard *s, struct gather *g)
     struct job *job = g->variable->job;
     struct block_ref ref;
 
-    catalog_refind(s, g->variable->id, g->number, &ref);
+    block_refind(s, g->variable->id, g->number, &ref);
     ref.block->gather = NULL;
     if (g->due)
         DL_DELETE(s->due, g);
@@ -159,7 +159,7 @@ step(struct shard *s, const struct gather *g, const float *now)
     enum ps_err err;
     uint32_t n;
 
-    catalog_refind(s, g->variable->id, g->number, &ref);
+    block_refind(s, g->variable->id, g->number, &ref);
     if ((err = turn_touch(s, &ref)) != PS_OK)
         return err;
     n = collect(s, g, now);
@@ -229,7 +229,7 @@ close_due(struct shard *s, struct gather *g)
     struct block_ref ref;
     enum ps_err err;
 
-    catalog_refind(s, g->variable->id, g->number, &ref);
+    block_refind(s, g->variable->id, g->number, &ref);
     /* A block that this turn has written is updated in place. */
     switch (turn_room(s, ref.block->turn == s->turn.number ? 0 : block_size(&ref), &err)) {
     case TURN_WAIT:
@@ -476,7 +476,7 @@ gather_forget(struct shard *s, struct pending *p)
 
         if (p->blocks[i].done)
             continue;
-        catalog_refind(s, p->blocks[i].var, p->blocks[i].block, &ref);
+        block_refind(s, p->blocks[i].var, p->blocks[i].block, &ref);
         entry = ref.block->gather != NULL ? entry_find(ref.block->gather, p->session->task) : NULL;
         if (entry != NULL && entry->pending == p)
             entry->pending = NULL;

@@ -26,7 +26,7 @@ sync_ready(struct shard *s, const struct job *job, struct pull *p)
     for (; p->at < p->data->len; p->at++) {
         struct block_ref ref;
 
-        catalog_refind(s, p->data->var[p->at], p->data->block[p->at], &ref);
+        block_refind(s, p->data->var[p->at], p->data->block[p->at], &ref);
         if (clock_of_block(job, ref.block, CLOCK_FOR_PULL) < p->clock)
             return false;
     }
@@ -64,7 +64,7 @@ check(struct shard *s, const struct job *job, const Psd__Pull *m, struct ps_erro
     enum ps_err err;
 
     for (size_t i = 0; i < m->n_var; i++) {
-        if ((err = catalog_find(s, job, m->var[i], m->block[i], &ref, e)) != PS_OK)
+        if ((err = block_find(s, job, m->var[i], m->block[i], &ref, e)) != PS_OK)
             return err;
         bytes += ref.cut.len * sizeof(float);
     }

@@ -57,7 +57,7 @@ check_blocks(struct shard *s, const struct session *session, const struct wire_m
     for (size_t i = 0; i < m->n_var; i++) {
         struct block_ref *ref = &s->refs[i];
 
-        if ((err = catalog_find(s, job, m->var[i], m->block[i], ref, e)) != PS_OK ||
+        if ((err = block_find(s, job, m->var[i], m->block[i], ref, e)) != PS_OK ||
             (err = check_version(ref, m, i, e)) != PS_OK)
             return err;
         if (sync && (err = check_step(job, ref, m, e)) != PS_OK)
@@ -128,7 +128,7 @@ count_refused(struct shard *s, const struct session *session, const Psd__Push *m
         struct block_ref ref;
         struct ps_error e;
 
-        if (catalog_find(s, session->job, m->var[i], m->block[i], &ref, &e) == PS_OK)
+        if (block_find(s, session->job, m->var[i], m->block[i], &ref, &e) == PS_OK)
             ref.variable->stats.refused++;
     }
 }
@@ -288,7 +288,7 @@ repeat(struct shard *s, struct connection *c, uint64_t request, const Psd__Push 
 
     s->stats.pushes_repeated += m->n_var;
     for (size_t i = 0; i < m->n_var && taken; i++)
-        taken = catalog_find(s, c->session->job, m->var[i], m->block[i], &ref, &e) == PS_OK;
+        taken = block_find(s, c->session->job, m->var[i], m->block[i], &ref, &e) == PS_OK;
     if (m->want_value && taken)
         repeat_values(s, c, request, m, code);
     else

@@ -325,7 +325,7 @@ blocked_pull(struct builder *b, const struct job *job, const struct pull *p)
     if (m == NULL)
         return false;
     m->clock = p->clock;
-    catalog_refind(b->s, p->data->var[p->at], p->data->block[p->at], &ref);
+    block_refind(b->s, p->data->var[p->at], p->data->block[p->at], &ref);
     if (job_is_sync(job)) {
         on_block(job, &ref, p->clock, m);
     } else {
@@ -348,7 +348,7 @@ blocked_push(struct builder *b, const struct job *job, const struct pending *p)
     while (i + 1 < p->blocks_len && p->blocks[i].done)
         i++;
     m->clock = p->clock;
-    catalog_refind(b->s, p->blocks[i].var, p->blocks[i].block, &ref);
+    block_refind(b->s, p->blocks[i].var, p->blocks[i].block, &ref);
     on_block(job, &ref, p->clock, m);
     m->on_clock = p->clock;
     return add_blocked(b, m);

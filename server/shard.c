@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/store.pb-c.h"
 #include "shard_state.h"
 
 #define GRACE_MS_DEFAULT    5000
@@ -62,8 +63,7 @@ welcome_worker(struct shard *s, struct connection *c, uint64_t request, const Ps
     struct job *job;
     enum ps_err err;
 
-    if ((err = catalog_job(s, m->job, &job, &e)) != PS_OK ||
-        (err = hello_worker(s, job, c, m, &session, &e)) != PS_OK) {
+    if ((err = job_open(s, m->job, &job, &e)) != PS_OK || (err = hello_worker(s, job, c, m, &session, &e)) != PS_OK) {
         connection_refuse(s, c, err, "%s", e.text);
         return;
     }
@@ -100,7 +100,7 @@ static enum shard_result
 on_declare(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
 {
     (void)event;
-    catalog_declare(s, c, msg->request, msg->u.declare);
+    declare_take(s, c, msg->request, msg->u.declare);
     return SHARD_TAKEN;
 }
 
@@ -146,7 +146,7 @@ on_cancel(struct shard *s, struct connection *c, const struct wire_msg *msg, con
     struct pending *p;
 
     (void)event;
-    if (pull_end(s, c, request, PS_ERR_CANCELLED, text) || catalog_forget_waiters(s, c, request, PS_ERR_CANCELLED))
+    if (pull_end(s, c, request, PS_ERR_CANCELLED, text) || declare_forget(s, c, request, PS_ERR_CANCELLED))
         return SHARD_TAKEN;
     p = sequence_pending_request(c->session, request);
     if (p != NULL && p->barrier != NULL) {
@@ -391,7 +391,7 @@ drain(struct shard *s)
     HASH_ITER (hh, s->connections, c, next) {
         if (c->state == CONN_WORKER) {
             pull_end(s, c, 0, PS_ERR_DRAINING, text);
-            catalog_forget_waiters(s, c, 0, PS_ERR_DRAINING);
+            declare_forget(s, c, 0, PS_ERR_DRAINING);
         }
         connection_close(s, c);
     }
@@ -427,7 +427,7 @@ work(struct shard *s)
         return SHARD_TAKEN;
     if (s->due != NULL)
         return gather_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
-    return catalog_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
+    return block_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
 }
 
 static enum shard_result

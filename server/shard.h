@@ -25,10 +25,11 @@
  *                          │  └──┘ resume, same incarnation                                                      │
  *                          └──────new hello, another incarnation: clock = slowest live───────────────────────────┘
  *
- * Rooms: catalog (jobs, variables, blocks), connection (who speaks), hello (who may come), session (life and leases;
- * session_row: what outlives the process), sequence (exactly once), clock (who is slowest), push (checks), update (of
- * one block), gather (gradients of a sync step), pull (those that wait, too), data (answers with blocks), barrier,
- * report (answers to psctl), turn (the transaction), actions (what goes out), pool (memory). shard.c dispatches.
+ * Rooms: job, variable, declare (how they come to be), block (found and made), catalog and row (all of these as the
+ * store has them), connection (who speaks), hello (who may come), session (life and leases; session_row: what outlives
+ * the process), sequence (exactly once), clock (who is slowest), push (checks), update (of one block), gather
+ * (gradients of a sync step), pull (those that wait, too), data (answers with blocks), barrier, report (answers to
+ * psctl), turn (the transaction), actions (what goes out), pool (memory). shard.c dispatches.
  */
 #ifndef SERVER_SHARD_H
 #define SERVER_SHARD_H

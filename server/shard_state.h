@@ -8,17 +8,21 @@
 
 #include "actions.h"
 #include "barrier.h"
+#include "block.h"
 #include "catalog.h"
 #include "clock.h"
 #include "connection.h"
 #include "data.h"
+#include "declare.h"
 #include "gather.h"
 #include "hash.h"
 #include "hello.h"
+#include "job.h"
 #include "pool.h"
 #include "pull.h"
 #include "push.h"
 #include "report.h"
+#include "row.h"
 #include "sequence.h"
 #include "session.h"
 #include "session_row.h"
@@ -26,6 +30,7 @@
 #include "store.h"
 #include "turn.h"
 #include "update.h"
+#include "variable.h"
 
 #define SHARD_FORMAT 1
 

@@ -153,9 +153,9 @@ put_rows(struct shard *s)
     enum ps_err err = PS_OK;
 
     for (struct job *j = t->jobs; j != NULL && err == PS_OK; j = j->marked_next)
-        err = catalog_put_job(s, j);
+        err = job_put(s, j);
     for (struct variable *v = t->variables; v != NULL && err == PS_OK; v = v->marked_next)
-        err = catalog_put_variable(s, v);
+        err = variable_put(s, v);
     for (struct session *x = t->sessions; x != NULL && err == PS_OK; x = x->marked_next)
         err = session_row_put(s, x);
     return err;

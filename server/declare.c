@@ -1,0 +1,201 @@
+/* Check that the store and the gather budget have room, make the variable, mark its row; its blocks follow in
+ * block_work(). What is promised to declared variables counts as taken, so that two declares cannot both get the last
+ * room. */
+#include "declare.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/wire.h"
+#include "shard_state.h"
+
+/* Kept free when variables are declared: an eighth of the store, which it keeps itself, what a turn needs, and some for
+ * rows and trees. */
+static uint64_t
+headroom(uint64_t max_bytes)
+{
+    return max_bytes / 8 + STORE_ROOM_TURN + 4 * MIB;
+}
+
+static enum ps_err
+check_room(struct shard *s, const struct variable *v, struct ps_error *e)
+{
+    struct store_usage usage;
+    uint64_t taken;
+
+    s->store->ops->usage(s->store, &usage);
+    taken = usage.used_bytes + s->promised_bytes;
+    if (v->layout.blocks > UINT32_MAX)
+        return ps_fail(e, PS_ERR_LIMIT, "variable '%.64s' has %" PRIu64 " blocks, the limit is %u", v->name,
+                       v->layout.blocks, UINT32_MAX);
+    if (taken + v->bytes + headroom(usage.max_bytes) > usage.max_bytes)
+        return ps_fail(e, PS_ERR_FULL,
+                       "variable '%.64s' needs %" PRIu64 " bytes on shard %u, which uses %" PRIu64 " of %" PRIu64
+                       " and keeps %" PRIu64 " free",
+                       v->name, v->bytes, s->config.shard, taken, usage.max_bytes, headroom(usage.max_bytes));
+    if (s->gather_bytes + v->gather_bytes > s->config.gather_bytes_max)
+        return ps_fail(e, PS_ERR_LIMIT,
+                       "variable '%.64s' needs %" PRIu64 " bytes for gradients that wait on shard %u, where %" PRIu64
+                       " of %" PRIu64 " are set aside",
+                       v->name, v->gather_bytes, s->config.shard, s->gather_bytes, s->config.gather_bytes_max);
+    return PS_OK;
+}
+
+static enum ps_err
+create(struct shard *s, struct job *job, const Psd__Declare *declare, struct variable **out, struct ps_error *e)
+{
+    struct variable *v;
+    enum ps_err err;
+
+    if (s->variables_len >= SHARD_VARIABLES_MAX)
+        return ps_fail(e, PS_ERR_LIMIT, "no room for variable '%.64s': shard %u has %u", declare->name, s->config.shard,
+                       SHARD_VARIABLES_MAX);
+    if ((v = variable_new(s, job, declare, s->variables_len + 1)) == NULL)
+        goto nomem;
+    if ((err = check_room(s, v, e)) != PS_OK) {
+        variable_free(v);
+        return err;
+    }
+    if (!variable_add(s, v))
+        goto nomem;
+    turn_mark_variable(s, v);
+    actions_log(s, SHARD_LOG_INFO, "variable declared job=%s variable=%s id=%u blocks=%" PRIu64 " bytes=%" PRIu64,
+                job->name, v->name, v->id, v->count, v->bytes);
+    *out = v;
+    return PS_OK;
+nomem:
+    return ps_fail(e, PS_ERR_NOMEM, "shard %u has no memory for variable '%.64s'", s->config.shard, declare->name);
+}
+
+static enum ps_err
+mismatch(const struct variable *v, const Psd__Declare *declare, struct ps_error *e)
+{
+    char ours[PS_ERROR_TEXT_MAX / 2 - 32], theirs[sizeof ours];
+
+    wire_describe(v->declare, ours, sizeof ours);
+    wire_describe(declare, theirs, sizeof theirs);
+    return ps_fail(e, PS_ERR_MISMATCH, "declared before as %s, now as %s", ours, theirs);
+}
+
+static void
+send_declared(struct shard *s, struct connection *c, uint64_t request, const struct variable *v, bool created)
+{
+    Psd__Declared m = PSD__DECLARED__INIT;
+
+    m.var = v->id;
+    m.created = created;
+    actions_send(s, c, MSG_DECLARED, request, &m.base);
+}
+
+static void
+wait_for_blocks(struct shard *s, struct variable *v, struct connection *c, uint64_t request, bool created)
+{
+    struct declare_waiter *w;
+
+    block_want(s, v);
+    if (c->declares_len >= SHARD_PARKED_MAX) {
+        actions_error(s, c, request, PS_ERR_LIMIT, "too many declares wait on this connection");
+        return;
+    }
+    if ((w = malloc(sizeof *w)) == NULL) {
+        turn_fail(s, PS_ERR_NOMEM);
+        return;
+    }
+    *w = (struct declare_waiter){.connection = c, .request = request, .created = created};
+    DL_APPEND(v->waiters, w);
+    c->declares_len++;
+}
+
+void
+declare_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Declare *declare)
+{
+    struct job *job = c->session->job;
+    struct ps_error e = {0};
+    struct variable *v;
+    enum ps_err err = PS_OK;
+    bool created = false;
+
+    HASH_FIND(hh, job->variables, declare->name, strlen(declare->name), v);
+    if (v == NULL) {
+        created = true;
+        err = create(s, job, declare, &v, &e);
+    } else if (!wire_declare_equal(v->declare, declare)) {
+        err = mismatch(v, declare, &e);
+    }
+    if (err != PS_OK)
+        actions_error(s, c, request, err, e.text);
+    else if (v->ready == v->count)
+        send_declared(s, c, request, v, created);
+    else
+        wait_for_blocks(s, v, c, request, created);
+}
+
+/* ---- Those who wait ---- */
+
+static void
+waiter_end(struct variable *v, struct declare_waiter *w)
+{
+    DL_DELETE(v->waiters, w);
+    w->connection->declares_len--;
+    free(w);
+}
+
+bool
+declare_forget(struct shard *s, struct connection *c, uint64_t request, enum ps_err answer)
+{
+    bool found = false;
+
+    if (c->declares_len == 0)
+        return false;
+    for (uint32_t id = 1; id <= s->variables_len; id++) {
+        struct variable *v = s->variables[id];
+        struct declare_waiter *w, *next;
+
+        DL_FOREACH_SAFE (v->waiters, w, next) {
+            if (w->connection != c || (request != 0 && w->request != request))
+                continue;
+            found = true;
+            if (answer != PS_OK)
+                actions_error(s, c, w->request, answer, ps_strerror(answer));
+            waiter_end(v, w);
+        }
+    }
+    return found;
+}
+
+void
+declare_answer(struct shard *s, struct variable *v)
+{
+    struct declare_waiter *w, *next;
+
+    DL_FOREACH_SAFE (v->waiters, w, next) {
+        send_declared(s, w->connection, w->request, v, w->created);
+        waiter_end(v, w);
+    }
+}
+
+void
+declare_refuse(struct shard *s, struct variable *v, enum ps_err err)
+{
+    struct declare_waiter *w, *next;
+    char text[PS_ERROR_TEXT_MAX];
+
+    snprintf(text, sizeof text, "shard %u could make %" PRIu64 " of %" PRIu64 " blocks of variable '%.64s': %s",
+             s->config.shard, v->ready, v->count, v->name, ps_strerror(err));
+    actions_log(s, SHARD_LOG_ERROR, "%s", text);
+    DL_FOREACH_SAFE (v->waiters, w, next) {
+        actions_error(s, w->connection, w->request, err, text);
+        waiter_end(v, w);
+    }
+}
+
+void
+declare_free_waiters(struct variable *v)
+{
+    struct declare_waiter *w, *next;
+
+    DL_FOREACH_SAFE (v->waiters, w, next)
+        free(w);
+}

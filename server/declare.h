@@ -1,0 +1,34 @@
+/* Declaring: the variable's row is committed, its blocks are made in the background (block.h), and every declare that
+ * waits is answered when the last one is there. After a crash in between the rest is made on start. */
+#ifndef SERVER_DECLARE_H
+#define SERVER_DECLARE_H
+
+#include "common/base.h"
+#include "common/ps_err.h"
+#include "proto/psd.pb-c.h"
+
+struct shard;
+struct connection;
+struct variable;
+
+struct declare_waiter {
+    struct connection *connection;
+    uint64_t request;
+    bool created;
+    struct declare_waiter *prev, *next;
+};
+
+/* Declare for a connection: answers now or when the blocks are there. */
+void declare_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Declare *declare);
+
+/* All blocks are there, or some cannot be made: answer those who wait. */
+void declare_answer(struct shard *s, struct variable *v);
+void declare_refuse(struct shard *s, struct variable *v, enum ps_err err);
+
+/* Forget declares of a connection that wait. With an error they are answered; request 0: all of them. True when there
+ * was one. */
+bool declare_forget(struct shard *s, struct connection *c, uint64_t request, enum ps_err answer);
+
+void declare_free_waiters(struct variable *v);
+
+#endif

@@ -1,0 +1,122 @@
+/* Jobs in heap memory, and their rows. */
+#include "job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/wire.h"
+#include "proto/store.pb-c.h"
+#include "shard_state.h"
+
+void
+job_free(struct shard *s, struct job *job)
+{
+    if (job == NULL)
+        return;
+    pull_end_job(s, job, PS_OK, NULL);
+    gather_free_all(s, job);
+    barrier_free_all(s, job);
+    for (uint32_t i = 0; job->sessions != NULL && i < job->options->workers; i++)
+        session_free(s, job->sessions[i]);
+    free(job->sessions);
+    psd__job__free_unpacked(job->options, NULL);
+    free(job);
+}
+
+static struct job *
+job_new(const Psd__Job *options, uint32_t id)
+{
+    struct job *job = calloc(1, sizeof *job);
+
+    if (job == NULL)
+        return NULL;
+    job->id = id;
+    if ((job->options = row_copy(&options->base)) == NULL)
+        goto fail;
+    job->name = job->options->name;
+    job->age = wire_age(job->options->age);
+    job->live_min = UINT64_MAX;
+    if ((job->sessions = calloc(job->options->workers, sizeof(struct session *))) == NULL)
+        goto fail;
+    return job;
+fail:
+    if (job->options != NULL)
+        psd__job__free_unpacked(job->options, NULL);
+    free(job);
+    return NULL;
+}
+
+static void
+job_add(struct shard *s, struct job *job)
+{
+    HASH_ADD_KEYPTR(hh, s->jobs, job->name, strlen(job->name), job);
+    s->jobs_by_id[job->id] = job;
+    s->jobs_len = MAX(s->jobs_len, job->id);
+}
+
+static enum ps_err
+job_mismatch(const struct job *job, const Psd__Job *options, struct ps_error *e)
+{
+    char ours[PS_ERROR_TEXT_MAX / 2 - 64], theirs[sizeof ours];
+
+    wire_job_describe(job->options, ours, sizeof ours);
+    wire_job_describe(options, theirs, sizeof theirs);
+    return ps_fail(e, PS_ERR_MISMATCH, "job '%.64s' runs as %s, but was asked for as %s", job->name, ours, theirs);
+}
+
+enum ps_err
+job_open(struct shard *s, const Psd__Job *options, struct job **out, struct ps_error *e)
+{
+    struct job *job;
+
+    HASH_FIND(hh, s->jobs, options->name, strlen(options->name), job);
+    if (job != NULL) {
+        *out = job;
+        return wire_job_equal(job->options, options) ? PS_OK : job_mismatch(job, options, e);
+    }
+    if (s->jobs_len >= SHARD_JOBS_MAX)
+        return ps_fail(e, PS_ERR_LIMIT, "no room for job '%.64s': the cluster has %d jobs", options->name,
+                       SHARD_JOBS_MAX);
+    if ((job = job_new(options, s->jobs_len + 1)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "shard %u has no memory for job '%.64s'", s->config.shard, options->name);
+    job_add(s, job);
+    turn_mark_job(s, job);
+    actions_log(s, SHARD_LOG_INFO, "job created job=%s id=%u workers=%u", job->name, job->id, options->workers);
+    *out = job;
+    return PS_OK;
+}
+
+/* ---- Rows ---- */
+
+enum ps_err
+job_put(struct shard *s, const struct job *job)
+{
+    Psd__JobRow row = PSD__JOB_ROW__INIT;
+
+    row.id = job->id;
+    row.options = job->options;
+    row.slowest = job->slowest;
+    return row_put(s, STORE_JOBS, job->id, &row.base);
+}
+
+bool
+job_load(void *arg, struct span key, struct span value)
+{
+    struct row_load *l = arg;
+    uint32_t id = row_id(key);
+    Psd__JobRow *row = psd__job_row__unpack(NULL, value.len, value.data);
+    struct job *job = NULL;
+    bool ok = row != NULL && row->id == id && id >= 1 && id <= SHARD_JOBS_MAX && row->options != NULL &&
+              row->options->age != NULL && row->options->workers >= 1 && row->options->workers <= WIRE_WORKERS_MAX &&
+              l->s->jobs_by_id[id] == NULL;
+
+    if (ok && (job = job_new(row->options, id)) != NULL) {
+        job->slowest = row->slowest;
+        job_add(l->s, job);
+    }
+    if (row != NULL)
+        psd__job_row__free_unpacked(row, NULL);
+    if (job == NULL)
+        return row_load_stop(l, ok ? PS_ERR_NOMEM : PS_ERR_IO, "job", id);
+    return true;
+}

@@ -1,0 +1,69 @@
+/* Jobs: who belongs together, by which rules. A job is made by its first hello and stays. */
+#ifndef SERVER_JOB_H
+#define SERVER_JOB_H
+
+#include "common/age.h"
+#include "common/base.h"
+#include "common/ps_err.h"
+#include "hash.h"
+#include "proto/psd.pb-c.h"
+#include "store.h"
+
+struct shard;
+struct session;
+struct variable;
+struct pull;
+struct gather;
+struct barrier;
+
+struct job {
+    uint32_t id; /* counts from 1 */
+    Psd__Job *options;
+    const char *name;
+    struct age_policy age;
+    struct session **sessions; /* [workers], NULL: never joined */
+    uint32_t joined, live, lapsed, finished;
+    uint64_t slowest; /* clock of the slowest live worker; never goes back */
+    uint64_t live_min;
+    uint32_t at_live_min; /* how many live workers stand there */
+    struct variable *variables;
+    struct pull *pulls; /* parked */
+    bool sweep;         /* some of them may be ready */
+    struct gather *gathers;
+    struct barrier *barriers;
+    bool marked;
+    struct job *marked_next;
+    UT_hash_handle hh; /* by name */
+};
+
+static inline bool
+job_is_sync(const struct job *job)
+{
+    return job->options->mode == PSD__MODE__SYNC;
+}
+
+/* Every step needs all workers. */
+static inline bool
+job_is_full_sync(const struct job *job)
+{
+    return job_is_sync(job) && job->options->quorum == job->options->workers;
+}
+
+/* Workers that a step or a barrier may still count on: joined or not, but neither lapsed nor finished. */
+static inline uint32_t
+job_active(const struct job *job)
+{
+    return job->options->workers - job->lapsed - job->finished;
+}
+
+/* The job of this name with these options, made when it is new. PS_ERR_MISMATCH, PS_ERR_LIMIT, PS_ERR_INVALID,
+ * PS_ERR_NOMEM. */
+enum ps_err job_open(struct shard *s, const Psd__Job *options, struct job **out, struct ps_error *e) PS_MUST_USE;
+
+/* Its row: written by turn.c, loaded by catalog.c (each_row's callback; arg is a struct row_load). */
+enum ps_err job_put(struct shard *s, const struct job *job) PS_MUST_USE;
+bool job_load(void *arg, struct span key, struct span value);
+
+void job_free(struct shard *s, struct job *job); /* accepts NULL; its variables stay */
+
+#endif

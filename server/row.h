@@ -1,0 +1,32 @@
+/* Rows that are messages: how jobs and variables are written to the store and what they are loaded through. */
+#ifndef SERVER_ROW_H
+#define SERVER_ROW_H
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "common/base.h"
+#include "common/ps_err.h"
+#include "store.h"
+
+struct shard;
+
+/* Write a message under an id. */
+enum ps_err row_put(struct shard *s, enum store_table table, uint32_t id, const ProtobufCMessage *m) PS_MUST_USE;
+
+/* The id that a row was written under; 0 when the key is not one. */
+uint32_t row_id(struct span key);
+
+/* A message in heap memory of its own, freed as protobuf-c frees; NULL when out of memory. */
+void *row_copy(const ProtobufCMessage *m);
+
+/* What the store's iteration carries along: the first error ends it. */
+struct row_load {
+    struct shard *s;
+    struct ps_error *e;
+    enum ps_err err;
+};
+
+/* False, for the iteration to stop: "no memory to load job 3", "the store's row of job 3 is damaged". */
+bool row_load_stop(struct row_load *l, enum ps_err err, const char *what, uint32_t id);
+
+#endif
