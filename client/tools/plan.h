@@ -5,21 +5,8 @@
 #ifndef CLIENT_TOOLS_PLAN_H
 #define CLIENT_TOOLS_PLAN_H
 
-#include "common/base.h"
-#include "options.h"
-#include "ps_err.h"
-
-#define PLAN_SHARDS_MAX  256
-#define PLAN_WORKERS_MAX 1024
-
-/* psrun's options; the table that fills it is plan_command. */
-struct plan_settings {
-    int64_t shards, workers, cpus_per_worker, restart_workers, timeout_ms, grace_ms;
-    const char *psd, *live_dir, *cluster;
-    struct option_list env, psd_options;
-    bool unix_sockets, keep_servers, no_prefix;
-};
-extern const struct option_command plan_command;
+#include "settings.h"
+#include "words.h"
 
 struct plan {
     const struct plan_settings *settings;
@@ -31,37 +18,24 @@ struct plan {
     char **addresses;     /* [shards] where the shards listen, once they said so */
 };
 
-/* What options_parse() cannot see: that --env is K=V, that there is a program, that workers have names in range. */
-enum ps_err plan_check(const struct plan_settings *settings, const struct option_rest *rest,
-                       struct ps_error *e) PS_MUST_USE;
-
-/* Strings ended by NULL, as execve() takes them. */
-struct plan_strings {
-    char **text;
-    size_t len;
-};
-void plan_add(struct plan_strings *list, const char *format, ...) PS_PRINTF(2, 3);
-void plan_strings_free(struct plan_strings *list); /* accepts a zeroed one */
-
 /* Where the server may be, best first: --psd, $PSD_BIN, beside psrun, in the build tree beside it, in $PATH. exe: path
  * of the running psrun; env_path: $PATH. --psd with a slash, or PSD_BIN, is the only candidate then. */
 void plan_psd_candidates(const char *psd, const char *psd_bin, const char *exe, const char *env_path,
-                         struct plan_strings *out);
+                         struct words *out);
 
 /* "DIR/shard-1": this shard's own directory in the run's; and where its data lives. Into out. */
 void plan_shard_dir(const struct plan *p, uint32_t shard, char *out, size_t size);
 void plan_live_dir(const struct plan *p, uint32_t shard, char *out, size_t size);
 
 /* psd's arguments. ready_fd: the descriptor on which it says where it listens. */
-void plan_shard_argv(const struct plan *p, uint32_t shard, int ready_fd, struct plan_strings *out);
+void plan_shard_argv(const struct plan *p, uint32_t shard, int ready_fd, struct words *out);
 
 /* The environment that psrun has, without what would tell a shard about another cluster, with --env. */
-void plan_shard_env(const struct plan *p, char *const *environment, struct plan_strings *out);
+void plan_shard_env(const struct plan *p, char *const *environment, struct words *out);
 
 /* The same with TF_CONFIG, PSD_SHARDS, PSD_WORKERS, PSD_TASK, PSD_CLUSTER, the threads, and, when columns > 0,
  * PSRUN_COLUMNS: the width of the terminal on which a worker may draw a live line. */
-void plan_worker_env(const struct plan *p, uint32_t worker, int columns, char *const *environment,
-                     struct plan_strings *out);
+void plan_worker_env(const struct plan *p, uint32_t worker, int columns, char *const *environment, struct words *out);
 
 /* TF_CONFIG's text; freed with free(). */
 char *plan_tf_config(const struct plan *p, uint32_t worker);

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "plan.h"
+#include "words.h"
 
 /* ---- ending ---- */
 
@@ -226,7 +226,7 @@ process_open_all(struct process *p, const struct process_start *how, int child[P
 static int
 process_spawn(struct process *p, const struct process_start *how, const int child[PIPES])
 {
-    struct plan_strings argv = {0};
+    struct words argv = {0};
     uv_stdio_container_t stdio[KEEP_READY_FD + 1] = {
         {.flags = UV_IGNORE},
         {.flags = UV_INHERIT_FD, .data.fd = child[PIPE_OUT]},
@@ -241,19 +241,19 @@ process_spawn(struct process *p, const struct process_start *how, const int chil
                                     .stdio_count = how->ready ? KEEP_READY_FD + 1 : KEEP_READY_FD};
     int err;
 
-    plan_add(&argv, "psrun");
-    plan_add(&argv, KEEP_WORD);
-    plan_add(&argv, "%d", (int)getpid());
-    plan_add(&argv, "%s", how->remove_dir);
-    plan_add(&argv, "%d", how->keepable ? 1 : 0);
-    plan_add(&argv, "--");
+    words_add(&argv, "psrun");
+    words_add(&argv, KEEP_WORD);
+    words_add(&argv, "%d", (int)getpid());
+    words_add(&argv, "%s", how->remove_dir);
+    words_add(&argv, "%d", how->keepable ? 1 : 0);
+    words_add(&argv, "--");
     for (size_t i = 0; how->argv[i] != NULL; i++)
-        plan_add(&argv, "%s", how->argv[i]);
+        words_add(&argv, "%s", how->argv[i]);
     options.args = argv.text;
     p->spawned = true;
     p->handles++; /* libuv wants it closed also when this fails */
     err = uv_spawn(p->loop, &p->keeper, &options);
-    plan_strings_free(&argv);
+    words_free(&argv);
     return err;
 }
 

@@ -17,7 +17,7 @@
 
 /* The first that can be executed; prints what was tried when there is none. */
 static const char *
-psrun_find_psd(const struct plan_strings *candidates)
+psrun_find_psd(const struct words *candidates)
 {
     for (size_t i = 0; i < candidates->len; i++)
         if (access(candidates->text[i], X_OK) == 0)
@@ -44,7 +44,7 @@ static int
 psrun_run(const struct plan_settings *settings, char *const *program)
 {
     struct plan plan = {.settings = settings, .program = program, .cpus = uv_available_parallelism(), .dir = ""};
-    struct plan_strings candidates = {0};
+    struct words candidates = {0};
     char exe[4096];
     size_t size = sizeof exe;
     int status = EXIT_FAILURE;
@@ -57,7 +57,7 @@ psrun_run(const struct plan_settings *settings, char *const *program)
     psrun_raise_descriptors();
     if ((plan.psd = psrun_find_psd(&candidates)) != NULL)
         status = run_plan(&plan, exe);
-    plan_strings_free(&candidates);
+    words_free(&candidates);
     return status;
 }
 

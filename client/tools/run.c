@@ -136,7 +136,7 @@ run_all_listen(const struct run *r)
 static void
 run_start_shard(struct run *r, uint32_t shard)
 {
-    struct plan_strings argv = {0}, env = {0};
+    struct words argv = {0}, env = {0};
     bool keep = r->plan->settings->keep_servers;
     char dir[128], log[160];
     struct ps_error e;
@@ -157,14 +157,14 @@ run_start_shard(struct run *r, uint32_t shard)
         run_say(r, "%s", e.text);
         run_fail(r, STATUS_NOT_STARTED);
     }
-    plan_strings_free(&argv);
-    plan_strings_free(&env);
+    words_free(&argv);
+    words_free(&env);
 }
 
 static void
 run_start_worker(struct run *r, uint32_t worker)
 {
-    struct plan_strings env = {0};
+    struct words env = {0};
     struct ps_error e;
 
     plan_worker_env(r->plan, worker, screen_columns(&r->screen), environ, &env);
@@ -175,7 +175,7 @@ run_start_worker(struct run *r, uint32_t worker)
         run_say(r, "%s", e.text);
         run_fail(r, STATUS_NOT_STARTED);
     }
-    plan_strings_free(&env);
+    words_free(&env);
 }
 
 /* ---- ending ---- */

@@ -29,7 +29,7 @@ plan_of(struct plan_settings *settings)
 
 /* The value of a variable; NULL when it is not there. Fails when it is there twice. */
 static const char *
-value_of(const struct plan_strings *env, const char *key)
+value_of(const struct words *env, const char *key)
 {
     const char *found = NULL;
 
@@ -43,7 +43,7 @@ value_of(const struct plan_strings *env, const char *key)
 }
 
 static bool
-has(const struct plan_strings *list, const char *text)
+has(const struct words *list, const char *text)
 {
     for (size_t i = 0; i < list->len; i++)
         if (strcmp(list->text[i], text) == 0)
@@ -78,7 +78,7 @@ START_TEST(a_worker_environment_says_who_it_is)
                                         (char *)"PSD_TASKS=kept", (char *)"PSRUN_COLUMNS=7", NULL};
     struct plan_settings settings;
     struct plan p = plan_of(&settings);
-    struct plan_strings env = {0};
+    struct words env = {0};
 
     plan_worker_env(&p, 2, 0, environment, &env);
     ck_assert_str_eq(value_of(&env, "HOME"), "/h");
@@ -89,14 +89,14 @@ START_TEST(a_worker_environment_says_who_it_is)
     ck_assert_str_eq(value_of(&env, "PSD_SHARDS"), "127.0.0.1:7001,127.0.0.1:7002");
     ck_assert(strstr(value_of(&env, "TF_CONFIG"), "\"index\":2") != NULL);
     ck_assert_ptr_null(value_of(&env, "PSRUN_COLUMNS"));
-    plan_strings_free(&env);
+    words_free(&env);
     plan_worker_env(&p, 0, 91, environment, &env);
     ck_assert_str_eq(value_of(&env, "PSRUN_COLUMNS"), "91");
-    plan_strings_free(&env);
+    words_free(&env);
     plan_shard_env(&p, environment, &env);
     ck_assert_ptr_null(value_of(&env, "TF_CONFIG"));
     ck_assert_ptr_null(value_of(&env, "PSD_TASK"));
-    plan_strings_free(&env);
+    words_free(&env);
 }
 END_TEST
 
@@ -105,20 +105,20 @@ START_TEST(threads_are_the_share_of_the_machine)
     static char *const bare[] = {NULL}, *const chosen[] = {(char *)"OPENBLAS_NUM_THREADS=5", NULL};
     struct plan_settings settings;
     struct plan p = plan_of(&settings);
-    struct plan_strings env = {0};
+    struct words env = {0};
 
     ck_assert_uint_eq(plan_threads(&p), 2);
     plan_worker_env(&p, 0, 0, bare, &env);
     ck_assert_str_eq(value_of(&env, "OPENBLAS_NUM_THREADS"), "2");
     ck_assert_str_eq(value_of(&env, "OMP_NUM_THREADS"), "2");
-    plan_strings_free(&env);
+    words_free(&env);
     plan_worker_env(&p, 0, 0, chosen, &env);
     ck_assert_str_eq(value_of(&env, "OPENBLAS_NUM_THREADS"), "5");
-    plan_strings_free(&env);
+    words_free(&env);
     settings.cpus_per_worker = 7;
     plan_worker_env(&p, 0, 0, chosen, &env);
     ck_assert_str_eq(value_of(&env, "OPENBLAS_NUM_THREADS"), "7");
-    plan_strings_free(&env);
+    words_free(&env);
     settings.cpus_per_worker = 0;
     p.cpus = 2;
     ck_assert_uint_eq(plan_threads(&p), 1);
@@ -130,14 +130,14 @@ START_TEST(env_has_the_last_word)
     static char *const environment[] = {(char *)"A=1", NULL};
     struct plan_settings settings;
     struct plan p = plan_of(&settings);
-    struct plan_strings env = {0};
+    struct words env = {0};
 
     settings.env = (struct option_list){.text = {"A=2", "OPENBLAS_NUM_THREADS=1", "B=x=y", "A=3"}, .len = 4};
     plan_worker_env(&p, 0, 0, environment, &env);
     ck_assert_str_eq(value_of(&env, "A"), "3");
     ck_assert_str_eq(value_of(&env, "B"), "x=y");
     ck_assert_str_eq(value_of(&env, "OPENBLAS_NUM_THREADS"), "1");
-    plan_strings_free(&env);
+    words_free(&env);
 }
 END_TEST
 
@@ -145,7 +145,7 @@ START_TEST(a_shard_is_told_where_it_belongs)
 {
     struct plan_settings settings;
     struct plan p = plan_of(&settings);
-    struct plan_strings argv = {0};
+    struct words argv = {0};
 
     settings.psd_options = (struct option_list){.text = {"--grace=1s"}, .len = 1};
     plan_shard_argv(&p, 1, 4, &argv);
@@ -154,12 +154,12 @@ START_TEST(a_shard_is_told_where_it_belongs)
     ck_assert(has(&argv, "--listen=127.0.0.1:0") && has(&argv, "--ready-fd=4"));
     ck_assert(has(&argv, "--live-dir=/run/x/shard-1/live"));
     ck_assert_str_eq(argv.text[argv.len - 1], "--grace=1s");
-    plan_strings_free(&argv);
+    words_free(&argv);
     settings.unix_sockets = true;
     settings.live_dir = "/data";
     plan_shard_argv(&p, 0, 4, &argv);
     ck_assert(has(&argv, "--listen=unix:/run/x/shard-0/psd.sock") && has(&argv, "--live-dir=/data/shard-0"));
-    plan_strings_free(&argv);
+    words_free(&argv);
 }
 END_TEST
 
@@ -176,14 +176,14 @@ static const char *const places[][5] = {
 
 START_TEST(the_server_is_looked_for_in_order)
 {
-    struct plan_strings list = {0};
+    struct words list = {0};
     char text[512] = "";
 
     plan_psd_candidates(places[_i][0], places[_i][1], places[_i][2], places[_i][3], &list);
     for (size_t i = 0; i < list.len; i++)
         strcat(strcat(text, i > 0 ? " " : ""), list.text[i]);
     ck_assert_str_eq(text, places[_i][4]);
-    plan_strings_free(&list);
+    words_free(&list);
 }
 END_TEST
 

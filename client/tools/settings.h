@@ -1,0 +1,25 @@
+/* psrun's options, as a command line gives them. Pure. */
+#ifndef CLIENT_TOOLS_SETTINGS_H
+#define CLIENT_TOOLS_SETTINGS_H
+
+#include "common/base.h"
+#include "options.h"
+#include "ps_err.h"
+
+#define PLAN_SHARDS_MAX  256
+#define PLAN_WORKERS_MAX 1024
+
+/* psrun's options; the table that fills it is plan_command. */
+struct plan_settings {
+    int64_t shards, workers, cpus_per_worker, restart_workers, timeout_ms, grace_ms;
+    const char *psd, *live_dir, *cluster;
+    struct option_list env, psd_options;
+    bool unix_sockets, keep_servers, no_prefix;
+};
+extern const struct option_command plan_command;
+
+/* What options_parse() cannot see: that --env is K=V, that there is a program, that workers have names in range. */
+enum ps_err plan_check(const struct plan_settings *settings, const struct option_rest *rest,
+                       struct ps_error *e) PS_MUST_USE;
+
+#endif
