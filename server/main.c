@@ -34,7 +34,7 @@ static char **main_argv;
 struct server {
     struct options options;
     char live_dir[PATH_MAX];
-    struct store_lmdb_report report;
+    struct store_dir_report report;
     struct store *store;
     struct shard *shard;
     struct daemon daemon;

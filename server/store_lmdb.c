@@ -20,24 +20,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <lmdb.h>
 
 #include "common/layout.h"
+#include "store_dir.h"
 #include "store_room.h"
 
 #define PAGE            LAYOUT_PAGE
-#define LIMIT_MIN       (64 * MIB) /* of max_bytes: a few turns and their free pages */
 #define READERS_DEFAULT 4096
 #define MAP_SPARE       (256 * MIB) /* address space past the limit, never allocated */
 #define RESERVE_PAGES   2           /* of a reserve: its leaf, and a share of branches */
@@ -46,7 +41,6 @@
 /* Free-list records that LMDB surely reads before it gives up: 60 for each page of what it looks for, at least 17. */
 #define RECORDS_MAX 1000
 #define RUNS_ENOUGH 256 /* stop counting here */
-#define LOCK_FILE   "psd.lock"
 
 static const char *const table_names[STORE_TABLES] = {
     [STORE_SHARD] = "shard", [STORE_JOBS] = "jobs", [STORE_VARS] = "vars", [STORE_SESSIONS] = "sessions"};
@@ -63,8 +57,8 @@ struct store_lmdb {
     struct store base;
     MDB_env *env;
     MDB_dbi blocks, tables[STORE_TABLES];
-    int lock_fd, data_fd;
-    char *data_path;
+    struct store_dir dir;
+    int data_fd; /* LMDB's own */
     struct store_room room;
 
     MDB_txn *txn; /* the writer's, or NULL */
@@ -539,9 +533,7 @@ free_all(struct store_lmdb *s)
     }
     if (s->env != NULL)
         mdb_env_close(s->env);
-    if (s->lock_fd >= 0)
-        close(s->lock_fd); /* drops the flock */
-    free(s->data_path);
+    store_dir_close(&s->dir);
     free(s);
 }
 
@@ -571,104 +563,6 @@ static const struct store_ops lmdb_ops = {
     .usage = lmdb_usage,
     .close = lmdb_close,
 };
-
-static void
-name_filesystem(const struct statfs *fs, struct store_lmdb_report *report)
-{
-    static const struct {
-        unsigned long magic;
-        const char *name;
-    } known[] = {{TMPFS_MAGIC, "tmpfs"},
-                 {RAMFS_MAGIC, "ramfs"},
-                 {EXT4_SUPER_MAGIC, "ext4"},
-                 {XFS_SUPER_MAGIC, "xfs"},
-                 {NFS_SUPER_MAGIC, "nfs"},
-                 {BTRFS_SUPER_MAGIC, "btrfs"},
-                 {OVERLAYFS_SUPER_MAGIC, "overlay"}};
-    unsigned long magic = (unsigned long)fs->f_type;
-
-    report->on_disk = magic != TMPFS_MAGIC && magic != RAMFS_MAGIC;
-    snprintf(report->fs_name, sizeof report->fs_name, "0x%lx", magic);
-    for (size_t i = 0; i < ARRAY_LEN(known); i++)
-        if (known[i].magic == magic)
-            snprintf(report->fs_name, sizeof report->fs_name, "%s", known[i].name);
-}
-
-static enum ps_err
-make_dir(const char *dir, struct ps_error *e)
-{
-    if (mkdir(dir, 0700) == 0 || errno == EEXIST)
-        return PS_OK;
-    if (errno == ENOENT)
-        return ps_fail(e, PS_ERR_IO, "cannot create the live directory %s: its parent does not exist", dir);
-    return ps_fail(e, PS_ERR_IO, "cannot create the live directory %s: %s", dir, strerror(errno));
-}
-
-/* Take the lock, and write who holds it for the one who comes second. */
-static enum ps_err
-lock_dir(struct store_lmdb *s, const char *dir, struct ps_error *e)
-{
-    char path[PATH_MAX], holder[16] = "";
-    ssize_t n;
-
-    snprintf(path, sizeof path, "%s/" LOCK_FILE, dir);
-    s->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (s->lock_fd < 0)
-        return ps_fail(e, errno == ENOSPC ? PS_ERR_FULL : PS_ERR_IO, "cannot write in the live directory %s: %s", dir,
-                       strerror(errno));
-    if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-        if (errno != EWOULDBLOCK)
-            return ps_fail(e, PS_ERR_IO, "cannot lock %s: %s", path, strerror(errno));
-        n = pread(s->lock_fd, holder, sizeof holder - 1, 0);
-        holder[strcspn(holder, "\n")] = '\0';
-        return ps_fail(e, PS_ERR_BUSY, "another psd (process %s) has the live directory %s", n > 0 ? holder : "unknown",
-                       dir);
-    }
-    n = snprintf(holder, sizeof holder, "%ld\n", (long)getpid());
-    if (pwrite(s->lock_fd, holder, (size_t)n, 0) != n || ftruncate(s->lock_fd, n) < 0)
-        return ps_fail(e, errno == ENOSPC ? PS_ERR_FULL : PS_ERR_IO, "cannot write in the live directory %s: %s", dir,
-                       strerror(errno));
-    return PS_OK;
-}
-
-static uint64_t
-existing_bytes(const char *path, struct store_lmdb_report *report)
-{
-    struct stat st;
-
-    if (stat(path, &st) < 0)
-        return 0;
-    report->existed = st.st_size > 0;
-    return (uint64_t)st.st_blocks * 512;
-}
-
-static enum ps_err
-choose_limit(struct store_lmdb *s, const struct store_lmdb_options *o, struct store_lmdb_report *report,
-             struct ps_error *e)
-{
-    uint64_t there = existing_bytes(s->data_path, report), limit = o->max_bytes;
-    struct statfs fs;
-
-    if (statfs(o->dir, &fs) < 0)
-        return ps_fail(e, PS_ERR_IO, "cannot look at the live directory %s: %s", o->dir, strerror(errno));
-    name_filesystem(&fs, report);
-    report->free_bytes = store_room_free_bytes(&fs);
-    if (limit == 0)
-        limit = (report->free_bytes + there) / 5 * 4;
-    if (o->max_bytes != 0 && o->max_bytes < LIMIT_MIN)
-        return ps_fail(e, PS_ERR_FULL,
-                       "%" PRIu64 " MiB of memory for the live directory are too few: at least %" PRIu64
-                       " MiB are needed",
-                       (uint64_t)(o->max_bytes / MIB), (uint64_t)(LIMIT_MIN / MIB));
-    if (limit < LIMIT_MIN || report->free_bytes + there < LIMIT_MIN)
-        return ps_fail(e, PS_ERR_FULL,
-                       "the live directory %s is too small: %" PRIu64 " MiB are free on its %s, at least %" PRIu64
-                       " MiB are needed",
-                       o->dir, (uint64_t)(report->free_bytes / MIB), report->fs_name,
-                       (uint64_t)(o->max_bytes != 0 ? LIMIT_MIN : LIMIT_MIN / 4 * 5) / MIB);
-    s->room.limit_pages = limit / PAGE;
-    return PS_OK;
-}
 
 /* The reader table is mapped as well, and sparse when LMDB makes it. Closed before LMDB opens it: closing a file drops
  * the POSIX locks that the process has on it. */
@@ -707,14 +601,14 @@ open_env(struct store_lmdb *s, const struct store_lmdb_options *o, struct ps_err
     mdb_env_set_maxreaders(s->env, readers);
     rc = mdb_env_open(s->env, o->dir, MDB_WRITEMAP | MDB_NOSYNC | MDB_NOTLS, 0600);
     if (rc == MDB_INVALID || rc == MDB_VERSION_MISMATCH)
-        return ps_fail(e, PS_ERR_VERSION, "%s is not an LMDB environment that this psd can read: %s", s->data_path,
+        return ps_fail(e, PS_ERR_VERSION, "%s is not an LMDB environment that this psd can read: %s", s->dir.data_path,
                        mdb_strerror(rc));
     if (rc != 0)
-        return ps_fail(e, lmdb_error(rc), "cannot open %s: %s", s->data_path, mdb_strerror(rc));
+        return ps_fail(e, lmdb_error(rc), "cannot open %s: %s", s->dir.data_path, mdb_strerror(rc));
     mdb_env_stat(s->env, &stat);
     if (stat.ms_psize != PAGE)
-        return ps_fail(e, PS_ERR_UNSUPPORTED, "%s has pages of %u bytes; psd's blocks are made for %d", s->data_path,
-                       stat.ms_psize, PAGE);
+        return ps_fail(e, PS_ERR_UNSUPPORTED, "%s has pages of %u bytes; psd's blocks are made for %d",
+                       s->dir.data_path, stat.ms_psize, PAGE);
     mdb_reader_check(s->env, NULL);
     mdb_env_get_fd(s->env, &s->data_fd);
     return PS_OK;
@@ -727,7 +621,7 @@ open_tables(struct store_lmdb *s, struct ps_error *e)
     int rc;
 
     if (!store_room_open(&s->room, s->data_fd))
-        return ps_fail(e, PS_ERR_IO, "cannot allocate %s: %s", s->data_path, strerror(errno));
+        return ps_fail(e, PS_ERR_IO, "cannot allocate %s: %s", s->dir.data_path, strerror(errno));
     rc = mdb_txn_begin(s->env, NULL, 0, &txn);
     if (rc == 0)
         rc = mdb_dbi_open(txn, "blocks", MDB_CREATE | MDB_INTEGERKEY, &s->blocks);
@@ -739,31 +633,26 @@ open_tables(struct store_lmdb *s, struct ps_error *e)
     }
     mdb_txn_abort(txn);
     if (rc != 0)
-        return ps_fail(e, lmdb_error(rc), "cannot prepare %s: %s", s->data_path, mdb_strerror(rc));
+        return ps_fail(e, lmdb_error(rc), "cannot prepare %s: %s", s->dir.data_path, mdb_strerror(rc));
     return PS_OK;
 }
 
 enum ps_err
-store_lmdb_open(const struct store_lmdb_options *o, struct store **out, struct store_lmdb_report *report,
+store_lmdb_open(const struct store_lmdb_options *o, struct store **out, struct store_dir_report *report,
                 struct ps_error *e)
 {
     struct store_lmdb *s = calloc(1, sizeof *s);
     enum ps_err err;
 
-    *report = (struct store_lmdb_report){0};
     if (s == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "out of memory");
     s->base.ops = &lmdb_ops;
-    s->lock_fd = s->data_fd = -1;
+    s->data_fd = -1;
     store_room_init(&s->room, &room_ops);
-    err = ps_fail(e, PS_ERR_NOMEM, "out of memory");
-    if (asprintf(&s->data_path, "%s/data.mdb", o->dir) < 0) {
-        s->data_path = NULL;
+    if ((err = store_dir_open(&s->dir, o->dir, o->max_bytes, report, e)) != PS_OK)
         goto fail;
-    }
-    if ((err = make_dir(o->dir, e)) != PS_OK || (err = lock_dir(s, o->dir, e)) != PS_OK ||
-        (err = choose_limit(s, o, report, e)) != PS_OK || (err = open_env(s, o, e)) != PS_OK ||
-        (err = open_tables(s, e)) != PS_OK)
+    s->room.limit_pages = report->limit_bytes / PAGE;
+    if ((err = open_env(s, o, e)) != PS_OK || (err = open_tables(s, e)) != PS_OK)
         goto fail;
     *out = &s->base;
     return PS_OK;
@@ -776,10 +665,8 @@ bool
 store_lmdb_still_there(struct store *base)
 {
     struct store_lmdb *s = lmdb(base);
-    struct stat ours, named;
 
-    return fstat(s->data_fd, &ours) == 0 && stat(s->data_path, &named) == 0 && ours.st_dev == named.st_dev &&
-           ours.st_ino == named.st_ino;
+    return store_dir_holds(&s->dir, s->data_fd);
 }
 
 enum ps_err

@@ -47,7 +47,7 @@ dirs_teardown(void)
 }
 
 static enum ps_err
-try_open(uint64_t max_bytes, struct store **out, struct store_lmdb_report *report, struct ps_error *e)
+try_open(uint64_t max_bytes, struct store **out, struct store_dir_report *report, struct ps_error *e)
 {
     struct store_lmdb_options o = {.dir = live_dir, .max_bytes = max_bytes};
 
@@ -57,7 +57,7 @@ try_open(uint64_t max_bytes, struct store **out, struct store_lmdb_report *repor
 static struct store *
 open_store(uint64_t max_bytes)
 {
-    struct store_lmdb_report report;
+    struct store_dir_report report;
     struct ps_error e = {0};
     struct store *s = NULL;
     enum ps_err err = try_open(max_bytes, &s, &report, &e);
@@ -133,7 +133,7 @@ check_block(struct store *s, uint32_t var, uint32_t block, uint64_t version)
 START_TEST(blocks_are_there_after_a_restart)
 {
     struct store *s = open_store(STORE_SUITE_BYTES);
-    struct store_lmdb_report report;
+    struct store_dir_report report;
     struct ps_error e;
 
     for (uint32_t i = 0; i < 30; i++)
@@ -150,7 +150,7 @@ END_TEST
 START_TEST(second_opener_is_told_who_has_it)
 {
     struct store *s = open_store(STORE_SUITE_BYTES), *other;
-    struct store_lmdb_report report;
+    struct store_dir_report report;
     struct ps_error e;
     char pid[32];
 
@@ -169,7 +169,7 @@ static void
 expect_refusal(uint64_t max_bytes, enum ps_err want, const char *says)
 {
     struct store *s = NULL;
-    struct store_lmdb_report report;
+    struct store_dir_report report;
     struct ps_error e = {0};
 
     ck_assert_int_eq(try_open(max_bytes, &s, &report, &e), want);
@@ -263,7 +263,7 @@ START_TEST(too_many_different_snapshots_are_refused)
     enum { MOST = 512 };
     struct store_lmdb_options o = {.dir = live_dir, .max_bytes = STORE_SUITE_BYTES, .readers_max = 16};
     struct store_snapshot *snap[MOST];
-    struct store_lmdb_report report;
+    struct store_dir_report report;
     struct store *s;
     struct ps_error e;
     enum ps_err err = PS_OK;
