@@ -43,11 +43,14 @@ struct server {
 static enum ps_err
 load_options(struct options *o, struct ps_error *e)
 {
+    const char *tf_config = getenv("TF_CONFIG");
     enum ps_err err = options_parse(o, main_argc, main_argv, e);
 
     if (err != PS_OK || o->help || o->version)
         return err;
-    return options_apply_tf_config(o, getenv("TF_CONFIG"), e);
+    if (tf_config != NULL)
+        return options_apply_tf_config(o, tf_config, e);
+    return options_apply_shards(o, getenv("PSD_SHARDS"), e);
 }
 
 static enum ps_err

@@ -395,13 +395,27 @@ parse_file(struct options *o, const char *file, struct ps_error *e)
 
 /* ---- All together ---- */
 
-/* Checks that need several options. */
+static bool
+given(const struct options *o, const char *name)
+{
+    return o->source[row_index(row_find(name, strlen(name)))] > FROM_ENVIRONMENT;
+}
+
 static enum ps_err
-options_check(const struct options *o, struct ps_error *e)
+check_place(const struct options *o, struct ps_error *e)
 {
     if (o->shard >= o->shards)
         return ps_fail(e, PS_ERR_CONFIG, "shard %" PRIu64 " of %" PRIu64 ": indices are 0 to --shards less one",
                        o->shard, o->shards);
+    return PS_OK;
+}
+
+/* Checks that need several options. Without --shards the environment may still say how many there are. */
+static enum ps_err
+options_check(const struct options *o, struct ps_error *e)
+{
+    if (given(o, "shards") && check_place(o, e) != PS_OK)
+        return PS_ERR_CONFIG;
     if (strlen(o->cluster) > WIRE_CLUSTER_MAX || !wire_text_ok(o->cluster, strlen(o->cluster)))
         return ps_fail(e, PS_ERR_CONFIG, "--cluster is at most %d bytes of UTF-8 without control characters",
                        WIRE_CLUSTER_MAX);
@@ -439,13 +453,7 @@ options_finish(struct options *o)
     *o = (struct options){0};
 }
 
-/* ---- TF_CONFIG ---- */
-
-static bool
-given(const struct options *o, const char *name)
-{
-    return o->source[row_index(row_find(name, strlen(name)))] > FROM_TF_CONFIG;
-}
+/* ---- The environment: TF_CONFIG or PSD_SHARDS ---- */
 
 static bool
 is_loopback(const char *host)
@@ -464,36 +472,48 @@ listen_for(const char *text, const struct address *address, char *out, size_t si
         snprintf(out, size, "[::]:%u", address->port);
 }
 
+/* source: the variable that the text is from, for errors. */
 static enum ps_err
-set_named(struct options *o, const char *name, const char *text, struct ps_error *e)
+set_named(struct options *o, const char *source, const char *name, const char *text, struct ps_error *e)
 {
-    struct place p = {.row = row_find(name, strlen(name)), .file = "TF_CONFIG", .line = 1};
+    struct place p = {.row = row_find(name, strlen(name)), .file = source, .line = 1};
 
-    return set(o, &p, FROM_TF_CONFIG, text, e);
+    return set(o, &p, FROM_ENVIRONMENT, text, e);
+}
+
+/* This process is the one at `index` in the list of the cluster's shards. */
+static enum ps_err
+apply_place(struct options *o, const char *source, const struct tf_addresses *ps, uint64_t index, struct ps_error *e)
+{
+    struct address address;
+    char text[ADDRESS_MAX];
+    enum ps_err err;
+
+    if ((err = address_parse(ps->text[index], &address, e)) != PS_OK)
+        return err;
+    listen_for(ps->text[index], &address, text, sizeof text);
+    if (address.is_unix && o->unix_path != NULL && strcmp(address.path, o->unix_path) == 0)
+        snprintf(text, sizeof text, "none"); /* --unix listens there */
+    if ((err = set_named(o, source, "listen", text, e)) != PS_OK)
+        return err;
+    if (!given(o, "advertise") && (err = set_named(o, source, "advertise", ps->text[index], e)) != PS_OK)
+        return err;
+    snprintf(text, sizeof text, "%u", ps->len);
+    return set_named(o, source, "shards", text, e);
 }
 
 static enum ps_err
 apply_task(struct options *o, const struct tf_config *tf, struct ps_error *e)
 {
-    const struct tf_addresses *ps = &tf->jobs[TF_PS];
-    struct address address;
-    char text[ADDRESS_MAX];
+    char text[16];
     enum ps_err err;
 
     if (tf->type != TF_PS)
         return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: task.type is \"%s\"; psd is a \"ps\"", tf_job_name(tf->type));
-    if ((err = address_parse(ps->text[tf->index], &address, e)) != PS_OK)
-        return err;
-    listen_for(ps->text[tf->index], &address, text, sizeof text);
-    if ((err = set_named(o, "listen", text, e)) != PS_OK)
-        return err;
-    if (!given(o, "advertise") && (err = set_named(o, "advertise", ps->text[tf->index], e)) != PS_OK)
-        return err;
-    snprintf(text, sizeof text, "%u", ps->len);
-    if ((err = set_named(o, "shards", text, e)) != PS_OK)
-        return err;
     snprintf(text, sizeof text, "%u", tf->index);
-    return set_named(o, "shard", text, e);
+    if ((err = set_named(o, "TF_CONFIG", "shard", text, e)) != PS_OK)
+        return err;
+    return apply_place(o, "TF_CONFIG", &tf->jobs[TF_PS], tf->index, e);
 }
 
 enum ps_err
@@ -503,12 +523,30 @@ options_apply_tf_config(struct options *o, const char *text, struct ps_error *e)
     enum ps_err err;
 
     if (text == NULL || given(o, "listen") || given(o, "unix") || given(o, "shard") || given(o, "shards"))
-        return PS_OK;
+        return check_place(o, e);
     err = tf_config_parse(text, &tf, e);
     if (err == PS_OK)
         err = apply_task(o, &tf, e);
     tf_config_finish(&tf);
-    return err != PS_OK ? err : options_check(o, e);
+    return err != PS_OK ? err : check_place(o, e);
+}
+
+enum ps_err
+options_apply_shards(struct options *o, const char *list, struct ps_error *e)
+{
+    struct tf_config tf = {0};
+    enum ps_err err;
+
+    if (list == NULL || *list == '\0' || given(o, "listen") || given(o, "shards"))
+        return check_place(o, e);
+    err = tf_config_parse_list("PSD_SHARDS", list, &tf, e);
+    if (err == PS_OK && o->shard >= tf.jobs[TF_PS].len)
+        err = ps_fail(e, PS_ERR_CONFIG, "PSD_SHARDS: there is no shard %" PRIu64 " in it: it lists %u", o->shard,
+                      tf.jobs[TF_PS].len);
+    if (err == PS_OK)
+        err = apply_place(o, "PSD_SHARDS", &tf.jobs[TF_PS], o->shard, e);
+    tf_config_finish(&tf);
+    return err;
 }
 
 /* ---- Reloading ---- */
@@ -595,8 +633,11 @@ options_help(FILE *out)
         "Environment:\n"
         "  TF_CONFIG          when none of --listen, --unix, --shard and --shards is given: task.type must be \"ps\";\n"
         "                     shard, shards and the port come from it\n"
+        "  PSD_SHARDS         the cluster as its workers have it, host:port,...: without TF_CONFIG, and when neither\n"
+        "                     --listen nor --shards is given, shards and the port of --shard come from it\n"
         "  RUNTIME_DIRECTORY  set by systemd: the live directory is made in it\n"
-        "  NOTIFY_SOCKET      set by systemd: told when psd serves and when it stops\n"
+        "  NOTIFY_SOCKET      set by systemd: told when psd serves, how much it holds, and when it stops\n"
+        "  WATCHDOG_USEC      set by systemd: signs of life go to NOTIFY_SOCKET twice as often\n"
         "  JOURNAL_STREAM     set by systemd: log lines take the journal's form\n"
         "\n"
         "Signals:\n"

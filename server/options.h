@@ -1,7 +1,7 @@
 /* psd's options: one table drives the command line, the configuration file, --help and validation.
  *
- * A value comes from the first of: command line, configuration file, TF_CONFIG (--listen, --shard, --shards only, see
- * options_apply_tf_config()), default. Both --name VALUE and --name=VALUE are understood; in the file a line is
+ * A value comes from the first of: command line, configuration file, TF_CONFIG or PSD_SHARDS (--listen, --advertise,
+ * --shard, --shards only), default. Both --name VALUE and --name=VALUE are understood; in the file a line is
  * "name = value", '#' starts a comment. Sizes take KiB, MiB, GiB, TiB (or K, M, G, T); times take us, ms, s, m, h. */
 #ifndef SERVER_OPTIONS_H
 #define SERVER_OPTIONS_H
@@ -12,7 +12,7 @@
 #include "log.h"
 #include "ps_err.h"
 
-enum option_source { FROM_DEFAULT, FROM_TF_CONFIG, FROM_FILE, FROM_ARGS };
+enum option_source { FROM_DEFAULT, FROM_ENVIRONMENT, FROM_FILE, FROM_ARGS };
 
 #define OPTIONS_MAX 32
 
@@ -41,14 +41,20 @@ struct options {
     enum option_source source[OPTIONS_MAX];
 };
 
-/* Parse the command line and the configuration file that it names. PS_ERR_CONFIG: the sentence names the option, or
- * file:line. Ended by options_finish(), also after a failure. */
+/* Parse the command line and the configuration file that it names; then one of the two options_apply_ below, which may
+ * say how many shards there are, checks --shard. PS_ERR_CONFIG: the sentence names the option, or file:line. Ended by
+ * options_finish(), also after a failure. */
 enum ps_err options_parse(struct options *o, int argc, char *const *argv, struct ps_error *e) PS_MUST_USE;
 void options_finish(struct options *o); /* accepts a zeroed one */
 
 /* When TF_CONFIG's text is given and none of --listen, --unix, --shard and --shards was: this process is the ps that
  * its task says. PS_ERR_CONFIG. */
 enum ps_err options_apply_tf_config(struct options *o, const char *text, struct ps_error *e) PS_MUST_USE;
+
+/* When PSD_SHARDS's text is given and neither --listen nor --shards was: the cluster's shards are that list, and this
+ * process is its entry --shard. So every shard of a cluster, and every worker, may have the same environment.
+ * PS_ERR_CONFIG. */
+enum ps_err options_apply_shards(struct options *o, const char *list, struct ps_error *e) PS_MUST_USE;
 
 void options_help(FILE *out);
 

@@ -113,7 +113,7 @@ static const struct {
     {{"--memory=5s"}, "--memory takes a size"},
     {{"--grace=5MiB"}, "--grace takes a time"},
     {{"--shards=0"}, "--shards must be 1 to 4096"},
-    {{"--shard=1"}, "shard 1 of 1"},
+    {{"--shard=1", "--shards=1"}, "shard 1 of 1"},
     {{"--shard=one"}, "--shard takes a number"},
     {{"--log-level=loud"}, "--log-level is one of error, warning, info, debug: \"loud\""},
     {{"--listen=nowhere"}, "--listen"},
@@ -177,7 +177,7 @@ START_TEST(help_names_every_option_with_default_and_wins_over_mistakes)
 {
     static const char *const wants[] = {"--listen ADDRESS", "127.0.0.1:7420", "--in-flight SIZE",  "256MiB",
                                         "--grace TIME",     "SIGHUP",         "RUNTIME_DIRECTORY", "Exit status",
-                                        "TF_CONFIG"};
+                                        "TF_CONFIG",        "PSD_SHARDS"};
     char *text = NULL;
     size_t len;
     FILE *out = open_memstream(&text, &len);
@@ -233,6 +233,65 @@ START_TEST(tf_config_of_a_worker_or_garbage_is_refused)
 }
 END_TEST
 
+/* ---- PSD_SHARDS ---- */
+
+#define LIST "10.0.0.1:7000,127.0.0.1:7001,unix:/run/psd/2/socket"
+
+START_TEST(the_list_of_shards_says_where_this_one_listens)
+{
+    OK(PARSE("--shard=0"));
+    OK(options_apply_shards(&o, LIST, &e));
+    ck_assert_uint_eq(o.shards, 3);
+    ck_assert_str_eq(o.listen, "[::]:7000"); /* others reach it from other machines */
+    ck_assert_str_eq(o.advertise, "10.0.0.1:7000");
+    OK(PARSE("--shard=1", "--advertise=b:1"));
+    OK(options_apply_shards(&o, LIST, &e));
+    ck_assert_uint_eq(o.shard, 1);
+    ck_assert_str_eq(o.listen, "127.0.0.1:7001");
+    ck_assert_str_eq(o.advertise, "b:1");
+}
+END_TEST
+
+START_TEST(a_unix_socket_in_the_list_is_listened_on_once)
+{
+    OK(PARSE("--shard=2"));
+    OK(options_apply_shards(&o, LIST, &e));
+    ck_assert_str_eq(o.listen, "unix:/run/psd/2/socket");
+    OK(PARSE("--shard=2", "--unix=/run/psd/2/socket"));
+    OK(options_apply_shards(&o, LIST, &e));
+    ck_assert_str_eq(o.listen, "none");
+}
+END_TEST
+
+START_TEST(options_win_over_the_list_of_shards)
+{
+    OK(PARSE("--listen=127.0.0.1:1"));
+    OK(options_apply_shards(&o, "no list at all", &e));
+    ck_assert_str_eq(o.listen, "127.0.0.1:1");
+    OK(PARSE("--shard=1", "--shards=2"));
+    OK(options_apply_shards(&o, LIST, &e));
+    ck_assert_uint_eq(o.shards, 2);
+    OK(PARSE("--shard=0"));
+    OK(options_apply_shards(&o, "", &e)); /* set to nothing: not set */
+    ck_assert_uint_eq(o.shards, 1);
+}
+END_TEST
+
+START_TEST(a_shard_that_the_cluster_does_not_have_is_refused)
+{
+    OK(PARSE("--shard=3"));
+    REFUSED(options_apply_shards(&o, LIST, &e));
+    SAYS("PSD_SHARDS: there is no shard 3 in it: it lists 3");
+    REFUSED(options_apply_shards(&o, NULL, &e));
+    SAYS("shard 3 of 1");
+    REFUSED(options_apply_tf_config(&o, TF("ps", "1"), &e)); /* --shard wins over it */
+    SAYS("shard 3 of 1");
+    OK(PARSE("--shard=0"));
+    REFUSED(options_apply_shards(&o, "a:1,b", &e));
+    SAYS("PSD_SHARDS[1]: 'b'");
+}
+END_TEST
+
 /* ---- Reload ---- */
 
 struct seen {
@@ -284,6 +343,10 @@ make_suite(void)
     tcase_add_test(tc, tf_config_says_which_shard_this_is);
     tcase_add_test(tc, options_win_over_tf_config);
     tcase_add_test(tc, tf_config_of_a_worker_or_garbage_is_refused);
+    tcase_add_test(tc, the_list_of_shards_says_where_this_one_listens);
+    tcase_add_test(tc, a_unix_socket_in_the_list_is_listened_on_once);
+    tcase_add_test(tc, options_win_over_the_list_of_shards);
+    tcase_add_test(tc, a_shard_that_the_cluster_does_not_have_is_refused);
     tcase_add_test(tc, reload_takes_what_is_reloadable_and_names_the_rest);
     suite_add_tcase(suite, tc);
     return suite;
