@@ -530,21 +530,9 @@ name_tcp(struct conn *c)
 {
     struct sockaddr_storage address;
     int len = sizeof address;
-    char host[64] = "";
 
-    if (uv_tcp_getpeername(&c->u.tcp, (struct sockaddr *)&address, &len) < 0)
-        return;
-    if (address.ss_family == AF_INET6) {
-        struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address;
-
-        uv_ip6_name(in6, host, sizeof host);
-        snprintf(c->peer, sizeof c->peer, "[%s]:%u", host, ntohs(in6->sin6_port));
-    } else {
-        struct sockaddr_in *in = (struct sockaddr_in *)&address;
-
-        uv_ip4_name(in, host, sizeof host);
-        snprintf(c->peer, sizeof c->peer, "%s:%u", host, ntohs(in->sin_port));
-    }
+    if (uv_tcp_getpeername(&c->u.tcp, (struct sockaddr *)&address, &len) == 0)
+        sockname_text(&address, c->peer, sizeof c->peer);
 }
 
 /* A client sees the path; the listening side sees no name, but may ask who it is. */

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/sockname.h"
 #include "log.h"
 #include "peer.h"
 
@@ -59,16 +60,9 @@ write_address(struct listener *l)
 {
     struct sockaddr_storage bound;
     int len = sizeof bound;
-    char host[64] = "";
-    bool v6;
 
-    if (uv_tcp_getsockname(&l->u.tcp, (struct sockaddr *)&bound, &len) != 0)
-        return;
-    uv_ip_name((struct sockaddr *)&bound, host, sizeof host);
-    v6 = bound.ss_family == AF_INET6;
-    snprintf(l->address, sizeof l->address, v6 ? "[%s]:%u" : "%s:%u", host,
-             ntohs(v6 ? ((struct sockaddr_in6 *)(void *)&bound)->sin6_port
-                      : ((struct sockaddr_in *)(void *)&bound)->sin_port));
+    if (uv_tcp_getsockname(&l->u.tcp, (struct sockaddr *)&bound, &len) == 0)
+        sockname_text(&bound, l->address, sizeof l->address);
 }
 
 static int

@@ -134,12 +134,7 @@ enum shard_action_kind {
     SHARD_STOPPED /* drained */
 };
 
-enum shard_log_level {
-    SHARD_LOG_ERROR = 3,
-    SHARD_LOG_WARNING = 4,
-    SHARD_LOG_INFO = 6,
-    SHARD_LOG_DEBUG = 7
-}; /* syslog's */
+enum shard_log_level { SHARD_LOG_ERROR = 3, SHARD_LOG_WARNING = 4, SHARD_LOG_INFO = 6 }; /* syslog's */
 
 struct shard_action {
     enum shard_action_kind kind;

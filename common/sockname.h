@@ -1,0 +1,11 @@
+/* A socket's address as people write it. Common glue. */
+#ifndef COMMON_SOCKNAME_H
+#define COMMON_SOCKNAME_H
+
+#include <stddef.h>
+#include <sys/socket.h>
+
+/* "127.0.0.1:7420", "[::1]:7420"; address is IPv4 or IPv6. Cut off when size is too small. */
+void sockname_text(const struct sockaddr_storage *address, char *out, size_t size);
+
+#endif
