@@ -24,6 +24,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "sockname.h"
+
 #define CONN_TELL_MS 100 /* after a failed write: how long the reading side may take to say why */
 
 static void flush(struct conn *c);
