@@ -51,6 +51,7 @@ begin_closing(struct daemon *d)
     uv_close((uv_handle_t *)&d->idle, NULL);
     uv_close((uv_handle_t *)&d->wake, NULL);
     uv_close((uv_handle_t *)&d->housekeeping, NULL);
+    uv_close((uv_handle_t *)&d->watchdog, NULL);
     uv_close((uv_handle_t *)&d->hangup, NULL);
     uv_unref((uv_handle_t *)&d->term); /* a second one still ends us at once */
     uv_unref((uv_handle_t *)&d->interrupt);
@@ -203,7 +204,7 @@ drain(struct daemon *d)
     struct shard_event event = {.kind = SHARD_DRAIN};
 
     d->state = DAEMON_DRAINING;
-    notify_systemd("STOPPING=1");
+    notify_stopping();
     listeners_close(d);
     daemon_step(d, &event);
 }
@@ -249,6 +250,7 @@ on_hangup(uv_signal_t *signal, int number)
     struct ps_error e = {0};
 
     (void)number;
+    notify_reloading();
     if (d->reload(&fresh, &e) != PS_OK) {
         log_line(LOG_LEVEL_ERROR, "options stay as they are: %s", e.text);
     } else {
@@ -258,6 +260,7 @@ on_hangup(uv_signal_t *signal, int number)
         apply_reloadable(d);
     }
     options_finish(&fresh);
+    notify_reloaded();
 }
 
 /* Shard and store keep an eighth and some turns' room for updates to move to, so that from about here on new variables
@@ -285,6 +288,8 @@ on_housekeeping(uv_timer_t *timer)
 
     peers_check_stalls(d);
     check_room(d);
+    if (d->state == DAEMON_SERVING)
+        notify_status(d);
     if (d->unlinked || store_lmdb_still_there(d->store))
         return;
     d->unlinked = true;
@@ -303,6 +308,7 @@ start_handles(struct daemon *d)
     uv_idle_init(&d->loop, &d->idle);
     uv_timer_init(&d->loop, &d->wake);
     uv_timer_init(&d->loop, &d->housekeeping);
+    uv_timer_init(&d->loop, &d->watchdog);
     uv_signal_init(&d->loop, &d->term);
     uv_signal_init(&d->loop, &d->interrupt);
     uv_signal_init(&d->loop, &d->hangup);

@@ -40,6 +40,7 @@ struct daemon {
     uv_idle_t idle;  /* keeps the loop from sleeping: background work, an open turn, spinning */
     uv_timer_t wake; /* the shard's next time */
     uv_timer_t housekeeping;
+    uv_timer_t watchdog; /* systemd's signs of life, while it wants them */
     uv_signal_t term, interrupt, hangup;
 
     enum daemon_state state;
@@ -54,8 +55,9 @@ struct daemon {
     uint64_t next_id;
     struct in_flight in_flight;
     uint64_t refused_log_ms, accept_log_ms, full_log_ms, commit_log_ms; /* when such a line was last written */
-    bool crowded;  /* the live directory is nearly full, and was told so */
-    bool unlinked; /* the live directory is gone, and was told so */
+    bool crowded;     /* the live directory is nearly full, and was told so */
+    bool unlinked;    /* the live directory is gone, and was told so */
+    char status[128]; /* what systemd was last told */
 
     /* Read the options again, for SIGHUP. */
     enum ps_err (*reload)(struct options *fresh, struct ps_error *e);

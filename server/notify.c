@@ -11,10 +11,13 @@
 #include <unistd.h>
 
 #include "listener.h"
+#include "peer.h"
 
-/* The protocol is one datagram of NAME=value lines to a Unix socket; a leading @ stands for the abstract namespace. */
-void
-notify_systemd(const char *state)
+/* ---- systemd: sd_notify(3)'s protocol ---- */
+
+/* One datagram of NAME=value lines to a Unix socket; a leading @ stands for the abstract namespace. */
+static void
+send_state(const char *state)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *path = getenv("NOTIFY_SOCKET");
@@ -33,6 +36,66 @@ notify_systemd(const char *state)
                  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
     close(fd);
 }
+
+static void
+on_watchdog(uv_timer_t *timer)
+{
+    (void)timer;
+    send_state("WATCHDOG=1");
+}
+
+/* Twice in the time that WATCHDOG_USEC allows, from the loop that does the work: stuck, it falls silent. Without
+ * WATCHDOG_USEC, or when that is meant for another process, never. */
+static void
+watchdog_start(struct daemon *d)
+{
+    const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+    uint64_t every_ms = usec != NULL ? strtoull(usec, NULL, 10) / 2000 : 0;
+
+    if (every_ms == 0 || (pid != NULL && strtoll(pid, NULL, 10) != getpid()))
+        return;
+    uv_timer_start(&d->watchdog, on_watchdog, every_ms, every_ms);
+}
+
+void
+notify_status(struct daemon *d)
+{
+    const struct options *o = d->options;
+    struct store_usage usage;
+    char text[sizeof d->status];
+
+    d->store->ops->usage(d->store, &usage);
+    snprintf(text, sizeof text,
+             "STATUS=Shard %" PRIu64 " of %" PRIu64 ", connections: %u, %" PRIu64 " of %" PRIu64 " MiB", o->shard,
+             o->shards, HASH_COUNT(d->peers), (uint64_t)(usage.used_bytes / MIB), (uint64_t)(usage.max_bytes / MIB));
+    if (strcmp(text, d->status) == 0)
+        return;
+    memcpy(d->status, text, sizeof text);
+    send_state(text);
+}
+
+void
+notify_reloading(void)
+{
+    char text[64];
+
+    snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, uv_hrtime() / 1000);
+    send_state(text);
+}
+
+void
+notify_reloaded(void)
+{
+    send_state("READY=1");
+}
+
+void
+notify_stopping(void)
+{
+    send_state("STOPPING=1\nSTATUS=Draining");
+}
+
+/* ---- Launchers ---- */
 
 static bool
 write_addresses(const struct daemon *d, int fd)
@@ -75,7 +138,10 @@ notify_ready(struct daemon *d, struct ps_error *e)
     }
     if (err == PS_OK && o->ready_file != NULL)
         err = ready_file(d, o->ready_file, e);
-    if (err == PS_OK)
-        notify_systemd("READY=1");
-    return err;
+    if (err != PS_OK)
+        return err;
+    send_state("READY=1");
+    notify_status(d);
+    watchdog_start(d);
+    return PS_OK;
 }

@@ -4,10 +4,16 @@
 
 #include "daemon.h"
 
-/* Now serving: the listeners' addresses, one a line, to --ready-fd and --ready-file; READY=1 to systemd. */
+/* Now serving: the listeners' addresses, one a line, to --ready-fd and --ready-file; READY=1 to systemd, and from now
+ * on a sign of life from d->watchdog as often as it wants one. */
 enum ps_err notify_ready(struct daemon *d, struct ps_error *e) PS_MUST_USE;
 
-/* "STOPPING=1", "STATUS=...": sd_notify(3)'s protocol. Nothing happens without NOTIFY_SOCKET. */
-void notify_systemd(const char *state);
+/* What `systemctl status` shows: how much is held. Said when it has changed. */
+void notify_status(struct daemon *d);
+
+/* Around SIGHUP's work, and before the last of it. Nothing happens without NOTIFY_SOCKET. */
+void notify_reloading(void);
+void notify_reloaded(void);
+void notify_stopping(void);
 
 #endif

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/address.h"
@@ -257,27 +258,101 @@ START_TEST(stale_unix_socket_is_replaced_and_a_live_one_is_not)
 }
 END_TEST
 
-START_TEST(systemd_is_told)
-{
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
-    char text[128];
-    int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
-    ssize_t n;
+/* ---- systemd ---- */
 
+static int notify_fd;
+
+static void
+listen_for_notifications(void)
+{
+    static struct sockaddr_un at;
+    struct timeval patience = {.tv_sec = PROBE_WAIT_MS / 1000};
+
+    at = (struct sockaddr_un){.sun_family = AF_UNIX};
     snprintf(at.sun_path, sizeof at.sun_path, "%s/notify", base_dir);
     notify_socket = at.sun_path;
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
-    START();
-    n = recv(fd, text, sizeof text - 1, 0);
-    ck_assert_int_gt(n, 0);
+    notify_fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+    ck_assert_int_eq(setsockopt(notify_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    ck_assert_int_eq(bind(notify_fd, (struct sockaddr *)&at, sizeof at), 0);
+}
+
+static uint64_t
+monotonic_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static const char *
+notified(void)
+{
+    static char text[256];
+    ssize_t n = recv(notify_fd, text, sizeof text - 1, 0);
+
+    ck_assert_msg(n > 0, "systemd is told nothing; log: %s", file_text(log_path));
     text[n] = '\0';
-    ck_assert_str_eq(text, "READY=1");
+    return text;
+}
+
+START_TEST(systemd_is_told)
+{
+    struct probe p;
+    unsigned long long usec;
+
+    listen_for_notifications();
+    START("--memory=64MiB");
+    ck_assert_str_eq(notified(), "READY=1");
+    ck_assert_str_eq(notified(), "STATUS=Shard 0 of 1, connections: 0, 0 of 64 MiB");
+    p = connected();
+    ck_assert_str_eq(notified(), "STATUS=Shard 0 of 1, connections: 1, 0 of 64 MiB");
+    kill(psd, SIGHUP);
+    ck_assert_int_eq(sscanf(notified(), "RELOADING=1\nMONOTONIC_USEC=%llu", &usec), 1);
+    ck_assert_uint_le(usec, monotonic_us());
+    ck_assert_str_eq(notified(), "READY=1");
     ck_assert_int_eq(stop(), 0);
-    n = recv(fd, text, sizeof text - 1, 0);
-    ck_assert_int_gt(n, 0);
-    text[n] = '\0';
-    ck_assert_str_eq(text, "STOPPING=1");
-    close(fd);
+    ck_assert_str_eq(notified(), "STOPPING=1\nSTATUS=Draining");
+    probe_close(&p);
+    close(notify_fd);
+}
+END_TEST
+
+START_TEST(watchdog_sees_signs_of_life_at_half_its_time)
+{
+    uint64_t began;
+
+    listen_for_notifications();
+    setenv("WATCHDOG_USEC", "400000", 1);
+    unsetenv("WATCHDOG_PID");
+    START("--memory=64MiB");
+    unsetenv("WATCHDOG_USEC");
+    ck_assert_str_eq(notified(), "READY=1");
+    began = monotonic_us();
+    notified(); /* the status */
+    for (int i = 0; i < 4; i++)
+        ck_assert_str_eq(notified(), "WATCHDOG=1");
+    ck_assert_uint_ge(monotonic_us() - began, (4 * 200 - 50) * 1000); /* no flood either */
+    ck_assert_int_eq(stop(), 0);
+    close(notify_fd);
+}
+END_TEST
+
+START_TEST(watchdog_of_another_process_is_left_alone)
+{
+    listen_for_notifications();
+    setenv("WATCHDOG_USEC", "2000", 1);
+    setenv("WATCHDOG_PID", "1", 1);
+    START("--memory=64MiB");
+    unsetenv("WATCHDOG_USEC");
+    unsetenv("WATCHDOG_PID");
+    ck_assert_str_eq(notified(), "READY=1");
+    notified(); /* the status */
+    kill(psd, SIGHUP);
+    WAIT_FOR(logged("options read again"));
+    ck_assert_int_eq(strncmp(notified(), "RELOADING=1", 11), 0); /* nothing came before it */
+    ck_assert_int_eq(stop(), 0);
+    close(notify_fd);
 }
 END_TEST
 
@@ -833,6 +908,8 @@ make_suite(void)
     tcase_add_test(tc, second_psd_on_a_directory_is_refused_and_the_first_goes_on);
     tcase_add_test(tc, stale_unix_socket_is_replaced_and_a_live_one_is_not);
     tcase_add_test(tc, systemd_is_told);
+    tcase_add_test(tc, watchdog_sees_signs_of_life_at_half_its_time);
+    tcase_add_test(tc, watchdog_of_another_process_is_left_alone);
     tcase_add_test(tc, hangup_reloads_and_names_what_needs_a_restart);
     tcase_add_test(tc, removed_live_directory_is_noticed);
     tcase_add_test(tc, disk_is_warned_about_and_a_clean_stop_syncs);
