@@ -1,5 +1,4 @@
-/* Devices by name, and the way from the public calls to the device's own. What is the same for all is done here: sizes
- * are checked and calls without rows end. */
+/* Devices by name, their memory, and what they say of themselves. device_ops.c has the operations. */
 #include "client/device.h"
 
 #include <stdio.h>
@@ -17,12 +16,6 @@ static const struct device_kind kinds[] = {
     {"cpu", device_cpu_open, NULL},
     {"cuda", NULL, "this build of libpsclient has no CUDA device; use \"cpu\""},
 };
-
-static bool
-sizes_fit(size_t a, size_t b, size_t c)
-{
-    return a <= PS_DEVICE_SIZE_MAX && b <= PS_DEVICE_SIZE_MAX && c <= PS_DEVICE_SIZE_MAX;
-}
 
 static enum ps_err
 unknown_device(const char *name, struct ps_error *e)
@@ -136,90 +129,4 @@ enum ps_err
 ps_device_finish(ps_device *device, struct ps_error *error)
 {
     return device->ops->finish(device, error);
-}
-
-void
-ps_dense_forward(ps_device *device, size_t rows, size_t in, size_t out, const float *x, const float *w, const float *b,
-                 float *y)
-{
-    ps_assert(sizes_fit(rows, in, out) && in > 0 && out > 0);
-    if (rows > 0)
-        device->ops->dense_forward(device, rows, in, out, x, w, b, y);
-}
-
-void
-ps_dense_backward(ps_device *device, size_t rows, size_t in, size_t out, const float *x, const float *w,
-                  const float *dy, float *dx, float *dw, float *db)
-{
-    ps_assert(sizes_fit(rows, in, out) && in > 0 && out > 0);
-    if (rows > 0) {
-        device->ops->dense_backward(device, rows, in, out, x, w, dy, dx, dw, db);
-        return;
-    }
-    /* A worker whose slice of the last batch is empty still has a gradient to push. */
-    device->ops->zero(device, dw, in * out * sizeof *dw);
-    if (db != NULL)
-        device->ops->zero(device, db, out * sizeof *db);
-}
-
-void
-ps_relu_forward(ps_device *device, size_t n, const float *x, float *y)
-{
-    if (n > 0)
-        device->ops->relu_forward(device, n, x, y);
-}
-
-void
-ps_relu_backward(ps_device *device, size_t n, const float *y, const float *dy, float *dx)
-{
-    if (n > 0)
-        device->ops->relu_backward(device, n, y, dy, dx);
-}
-
-void
-ps_tanh_forward(ps_device *device, size_t n, const float *x, float *y)
-{
-    if (n > 0)
-        device->ops->tanh_forward(device, n, x, y);
-}
-
-void
-ps_tanh_backward(ps_device *device, size_t n, const float *y, const float *dy, float *dx)
-{
-    if (n > 0)
-        device->ops->tanh_backward(device, n, y, dy, dx);
-}
-
-void
-ps_softmax(ps_device *device, size_t rows, size_t classes, const float *x, float *p)
-{
-    ps_assert(sizes_fit(rows, classes, 0) && classes > 0);
-    if (rows > 0)
-        device->ops->softmax(device, rows, classes, x, p);
-}
-
-void
-ps_softmax_cross_entropy(ps_device *device, size_t rows, size_t classes, const float *x, const uint32_t *labels,
-                         float scale, float *loss, float *dx)
-{
-    ps_assert(sizes_fit(rows, classes, 0) && classes > 0);
-    if (rows > 0)
-        device->ops->softmax_cross_entropy(device, rows, classes, x, labels, scale, loss, dx);
-}
-
-void
-ps_argmax(ps_device *device, size_t rows, size_t classes, const float *x, uint32_t *best)
-{
-    ps_assert(sizes_fit(rows, classes, 0) && classes > 0);
-    if (rows > 0)
-        device->ops->argmax(device, rows, classes, x, best);
-}
-
-enum ps_err
-ps_count_equal(ps_device *device, size_t n, const uint32_t *a, const uint32_t *b, size_t *count, struct ps_error *error)
-{
-    *count = 0;
-    if (n == 0)
-        return device->ops->finish(device, error);
-    return device->ops->count_equal(device, n, a, b, count, error);
 }

@@ -1,11 +1,38 @@
 /* Inside of ps_device.h: what a kind of device provides. One table per kind; device.c chooses it by name and forwards.
  *
- * Adding a kind: a row in device.c's list and a module device_<kind>.c that fills every member. Arguments have been
- * checked when a member is called: sizes within PS_DEVICE_SIZE_MAX, rows and n at least 1. */
+ * Adding a kind: a row in device.c's list and a module device_<kind>.c that fills every member. Adding an operation: a
+ * row in DEVICE_COMPUTE_OPS, its public call in device_ops.c and its function in each kind. Arguments have been checked
+ * when a member is called: sizes within PS_DEVICE_SIZE_MAX, shapes that fit, rows and n at least 1. */
 #ifndef CLIENT_DEVICE_H
 #define CLIENT_DEVICE_H
 
 #include "client/ps_device.h"
+
+/* The operations that compute: the name and the parameters of each, those of ps_<name>() after the device. */
+#define DEVICE_COMPUTE_OPS(OP)                                                                                         \
+    OP(dense_forward, size_t rows, size_t in, size_t out, const float *x, const float *w, const float *b, float *y)    \
+    OP(dense_backward, size_t rows, size_t in, size_t out, const float *x, const float *w, const float *dy, float *dx, \
+       float *dw, float *db)                                                                                           \
+    OP(bias_forward, size_t rows, size_t n, const float *x, const float *b, float *y)                                  \
+    OP(bias_backward, size_t rows, size_t n, const float *dy, float *db)                                               \
+    OP(conv2d_forward, size_t rows, const struct ps_conv2d *c, const float *x, const float *w, const float *b,         \
+       float *y, float *workspace)                                                                                     \
+    OP(conv2d_backward, size_t rows, const struct ps_conv2d *c, const float *x, const float *w, const float *dy,       \
+       float *dx, float *dw, float *db, float *workspace)                                                              \
+    OP(max_pool_forward, size_t rows, const struct ps_pool2d *p, const float *x, float *y, uint32_t *best)             \
+    OP(max_pool_backward, size_t rows, const struct ps_pool2d *p, const uint32_t *best, const float *dy, float *dx)    \
+    OP(avg_pool_forward, size_t rows, const struct ps_pool2d *p, const float *x, float *y)                             \
+    OP(avg_pool_backward, size_t rows, const struct ps_pool2d *p, const float *dy, float *dx)                          \
+    OP(relu_forward, size_t n, const float *x, float *y)                                                               \
+    OP(relu_backward, size_t n, const float *y, const float *dy, float *dx)                                            \
+    OP(tanh_forward, size_t n, const float *x, float *y)                                                               \
+    OP(tanh_backward, size_t n, const float *y, const float *dy, float *dx)                                            \
+    OP(softmax, size_t rows, size_t classes, const float *x, float *p)                                                 \
+    OP(softmax_cross_entropy, size_t rows, size_t classes, const float *x, const uint32_t *labels, float scale,        \
+       float *loss, float *dx)                                                                                         \
+    OP(argmax, size_t rows, size_t classes, const float *x, uint32_t *best)
+
+#define DEVICE_OP_MEMBER(name, ...) void (*name)(ps_device * d, __VA_ARGS__);
 
 struct device_ops {
     int is_host;
@@ -19,18 +46,7 @@ struct device_ops {
     enum ps_err (*download)(ps_device *d, void *to_host, const void *from, size_t size, struct ps_error *e);
     enum ps_err (*finish)(ps_device *d, struct ps_error *e);
 
-    void (*dense_forward)(ps_device *d, size_t rows, size_t in, size_t out, const float *x, const float *w,
-                          const float *b, float *y);
-    void (*dense_backward)(ps_device *d, size_t rows, size_t in, size_t out, const float *x, const float *w,
-                           const float *dy, float *dx, float *dw, float *db);
-    void (*relu_forward)(ps_device *d, size_t n, const float *x, float *y);
-    void (*relu_backward)(ps_device *d, size_t n, const float *y, const float *dy, float *dx);
-    void (*tanh_forward)(ps_device *d, size_t n, const float *x, float *y);
-    void (*tanh_backward)(ps_device *d, size_t n, const float *y, const float *dy, float *dx);
-    void (*softmax)(ps_device *d, size_t rows, size_t classes, const float *x, float *p);
-    void (*softmax_cross_entropy)(ps_device *d, size_t rows, size_t classes, const float *x, const uint32_t *labels,
-                                  float scale, float *loss, float *dx);
-    void (*argmax)(ps_device *d, size_t rows, size_t classes, const float *x, uint32_t *best);
+    DEVICE_COMPUTE_OPS(DEVICE_OP_MEMBER)
     enum ps_err (*count_equal)(ps_device *d, size_t n, const uint32_t *a, const uint32_t *b, size_t *count,
                                struct ps_error *e);
 };

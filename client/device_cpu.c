@@ -1,12 +1,7 @@
-/* The CPU device: matrix products by OpenBLAS, the rest as plain loops. The one file that includes cblas.h.
- *
- * Device memory is host memory, and every operation is done when its call returns. Matrix products are the only thing
- * that OpenBLAS's threads share; how it cuts them depends on the shape and the number of threads alone, so the same
- * call gives the same bits whatever ran before it. */
-#include "client/device.h"
+/* The CPU device: opening, memory, and the way to OpenBLAS. The one file that includes cblas.h. The operations are in
+ * device_cpu_*.c. */
+#include "client/device_cpu.h"
 
-#include <errno.h>
-#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,157 +72,6 @@ cpu_finish(ps_device *d, struct ps_error *e)
     return PS_OK;
 }
 
-/* ---- Dense ---- */
-
-static void
-cpu_dense_forward(ps_device *d, size_t rows, size_t in, size_t out, const float *x, const float *w, const float *b,
-                  float *y)
-{
-    (void)d;
-    if (b != NULL)
-        for (size_t r = 0; r < rows; r++)
-            memcpy(y + r * out, b, out * sizeof *y);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)rows, (blasint)out, (blasint)in, 1, x, (blasint)in,
-                w, (blasint)out, b != NULL ? 1 : 0, y, (blasint)out);
-}
-
-/* db: [out] = sums of the columns of dy: [rows, out], rows added in their order. */
-static void
-column_sums(size_t rows, size_t out, const float *restrict dy, float *restrict db)
-{
-    memcpy(db, dy, out * sizeof *db);
-    for (size_t r = 1; r < rows; r++)
-        for (size_t c = 0; c < out; c++)
-            db[c] += dy[r * out + c];
-}
-
-static void
-cpu_dense_backward(ps_device *d, size_t rows, size_t in, size_t out, const float *x, const float *w, const float *dy,
-                   float *dx, float *dw, float *db)
-{
-    (void)d;
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)in, (blasint)out, (blasint)rows, 1, x, (blasint)in,
-                dy, (blasint)out, 0, dw, (blasint)out);
-    if (db != NULL)
-        column_sums(rows, out, dy, db);
-    if (dx != NULL)
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)rows, (blasint)in, (blasint)out, 1, dy,
-                    (blasint)out, w, (blasint)out, 0, dx, (blasint)in);
-}
-
-/* ---- Activations ---- */
-
-static void
-cpu_relu_forward(ps_device *d, size_t n, const float *x, float *y)
-{
-    (void)d;
-    for (size_t i = 0; i < n; i++)
-        y[i] = x[i] < 0 ? 0 : x[i]; /* in this order a NaN stays */
-}
-
-static void
-cpu_relu_backward(ps_device *d, size_t n, const float *y, const float *dy, float *dx)
-{
-    (void)d;
-    for (size_t i = 0; i < n; i++)
-        dx[i] = y[i] > 0 ? dy[i] : 0;
-}
-
-static void
-cpu_tanh_forward(ps_device *d, size_t n, const float *x, float *y)
-{
-    (void)d;
-    for (size_t i = 0; i < n; i++)
-        y[i] = tanhf(x[i]);
-}
-
-static void
-cpu_tanh_backward(ps_device *d, size_t n, const float *y, const float *dy, float *dx)
-{
-    (void)d;
-    for (size_t i = 0; i < n; i++)
-        dx[i] = dy[i] * (1 - y[i] * y[i]);
-}
-
-/* ---- Classification ---- */
-
-/* A NaN anywhere in the row makes everything after it NaN: exp and the sum carry it. */
-static float
-row_max(size_t classes, const float *x)
-{
-    float max = x[0];
-
-    for (size_t c = 1; c < classes; c++)
-        if (x[c] > max)
-            max = x[c];
-    return max;
-}
-
-/* p = exp(x - max); returns the sum. Subtracting the largest keeps exp() from overflowing and the sum at 1 or more. */
-static float
-row_exp(size_t classes, const float *x, float max, float *p)
-{
-    float sum = 0;
-
-    for (size_t c = 0; c < classes; c++) {
-        p[c] = expf(x[c] - max);
-        sum += p[c];
-    }
-    return sum;
-}
-
-static void
-cpu_softmax(ps_device *d, size_t rows, size_t classes, const float *x, float *p)
-{
-    (void)d;
-    for (size_t r = 0; r < rows; r++, x += classes, p += classes) {
-        float sum = row_exp(classes, x, row_max(classes, x), p);
-        for (size_t c = 0; c < classes; c++)
-            p[c] /= sum;
-    }
-}
-
-static float
-row_sum_exp(size_t classes, const float *x, float max)
-{
-    float sum = 0;
-
-    for (size_t c = 0; c < classes; c++)
-        sum += expf(x[c] - max);
-    return sum;
-}
-
-static void
-cpu_softmax_cross_entropy(ps_device *d, size_t rows, size_t classes, const float *x, const uint32_t *labels,
-                          float scale, float *loss, float *dx)
-{
-    (void)d;
-    for (size_t r = 0; r < rows; r++, x += classes) {
-        ps_assert(labels[r] < classes);
-        float max = row_max(classes, x), at_label = x[labels[r]] - max; /* dx may be x: read before */
-        float sum = dx != NULL ? row_exp(classes, x, max, dx) : row_sum_exp(classes, x, max);
-
-        loss[r] = logf(sum) - at_label;
-        if (dx == NULL)
-            continue;
-        for (size_t c = 0; c < classes; c++)
-            dx[c] = (dx[c] / sum - (c == labels[r] ? 1.0f : 0.0f)) * scale;
-        dx += classes;
-    }
-}
-
-static void
-cpu_argmax(ps_device *d, size_t rows, size_t classes, const float *x, uint32_t *best)
-{
-    (void)d;
-    for (size_t r = 0; r < rows; r++, x += classes) {
-        best[r] = 0;
-        for (size_t c = 1; c < classes; c++)
-            if (x[c] > x[best[r]])
-                best[r] = (uint32_t)c;
-    }
-}
-
 static enum ps_err
 cpu_count_equal(ps_device *d, size_t n, const uint32_t *a, const uint32_t *b, size_t *count, struct ps_error *e)
 {
@@ -241,6 +85,17 @@ cpu_count_equal(ps_device *d, size_t n, const uint32_t *a, const uint32_t *b, si
     return PS_OK;
 }
 
+void
+cpu_product(bool a_transposed, bool b_transposed, size_t m, size_t n, size_t k, const float *a, const float *b,
+            float keep, float *c)
+{
+    cblas_sgemm(CblasRowMajor, a_transposed ? CblasTrans : CblasNoTrans, b_transposed ? CblasTrans : CblasNoTrans,
+                (blasint)m, (blasint)n, (blasint)k, 1, a, (blasint)(a_transposed ? m : k), b,
+                (blasint)(b_transposed ? k : n), keep, c, (blasint)n);
+}
+
+#define CPU_OP_ENTRY(name, ...) .name = cpu_##name,
+
 static const struct device_ops cpu_ops = {
     .is_host = 1,
     .close = cpu_close,
@@ -251,16 +106,7 @@ static const struct device_ops cpu_ops = {
     .zero = cpu_zero,
     .download = cpu_download,
     .finish = cpu_finish,
-    .dense_forward = cpu_dense_forward,
-    .dense_backward = cpu_dense_backward,
-    .relu_forward = cpu_relu_forward,
-    .relu_backward = cpu_relu_backward,
-    .tanh_forward = cpu_tanh_forward,
-    .tanh_backward = cpu_tanh_backward,
-    .softmax = cpu_softmax,
-    .softmax_cross_entropy = cpu_softmax_cross_entropy,
-    .argmax = cpu_argmax,
-    .count_equal = cpu_count_equal,
+    DEVICE_COMPUTE_OPS(CPU_OP_ENTRY).count_equal = cpu_count_equal,
 };
 
 /* ---- Opening ---- */

@@ -87,6 +87,69 @@ PS_API void ps_dense_forward(ps_device *device, size_t rows, size_t in, size_t o
 PS_API void ps_dense_backward(ps_device *device, size_t rows, size_t in, size_t out, const float *x, const float *w,
                               const float *dy, float *dx, float *dw, float *db);
 
+/* ---- Bias: y = x + b ------------------------------------------------------------------------------------------- */
+
+/* x, y: [rows, n], b: [n]; y may be x. Backward: db: [n] = column sums of dy: [rows, n]; dx is dy itself. */
+PS_API void ps_bias_forward(ps_device *device, size_t rows, size_t n, const float *x, const float *b, float *y);
+PS_API void ps_bias_backward(ps_device *device, size_t rows, size_t n, const float *dy, float *db);
+
+/* ---- Windows over images --------------------------------------------------------------------------------------- */
+
+/* An image is [height, width, channels]: the channels of a pixel lie beside each other (NHWC). Windows start every
+ * stride pixels. VALID: where they lie on the image; SAME: as often as strides begin on it, so that a stride of 1 keeps
+ * the size, on an image padded at both ends of each axis as evenly as can be, the odd pixel at the far end. Layouts and
+ * padding are TensorFlow's, so that weights mean the same here and there. */
+enum ps_padding { PS_PAD_VALID = 0, PS_PAD_SAME = 1 };
+
+struct ps_conv2d {
+    size_t height, width, in; /* of the input; in: channels */
+    size_t out;               /* channels of the output */
+    size_t kernel_height, kernel_width;
+    size_t stride_height, stride_width;
+    enum ps_padding padding;
+};
+
+/* A shape is used only after it has been checked. Errors: INVALID (a size is 0, no such padding, a window that does not
+ * fit without padding), LIMIT (an image, a kernel of one output, or an output past PS_DEVICE_SIZE_MAX elements). */
+PS_API enum ps_err ps_conv2d_check(const struct ps_conv2d *c, struct ps_error *error) PS_MUST_USE;
+PS_API void ps_conv2d_output(const struct ps_conv2d *c, size_t *height, size_t *width);
+
+/* Floats of memory that a convolution of at most so many rows needs while it runs; what they held does not matter. It
+ * grows with the rows up to a size that fits a cache, half a MiB or 256 windows, and may be 0. */
+PS_API size_t ps_conv2d_workspace(const struct ps_conv2d *c, size_t rows);
+
+/* y = x * w + b, the cross-correlation that networks call convolution; 0 beyond the edges.
+ * x: [rows, height, width, in], w: [kernel_height, kernel_width, in, out], b: [out] or NULL,
+ * y: [rows, output height, output width, out]. */
+PS_API void ps_conv2d_forward(ps_device *device, size_t rows, const struct ps_conv2d *c, const float *x, const float *w,
+                              const float *b, float *y, float *workspace);
+
+/* From dy, shaped as y: dw as w; db: [out], may be NULL; dx as x, may be NULL, not x or dy. */
+PS_API void ps_conv2d_backward(ps_device *device, size_t rows, const struct ps_conv2d *c, const float *x,
+                               const float *w, const float *dy, float *dx, float *dw, float *db, float *workspace);
+
+struct ps_pool2d {
+    size_t height, width, channels;
+    size_t window_height, window_width;
+    size_t stride_height, stride_width;
+    enum ps_padding padding;
+};
+
+PS_API enum ps_err ps_pool2d_check(const struct ps_pool2d *p, struct ps_error *error) PS_MUST_USE;
+PS_API void ps_pool2d_output(const struct ps_pool2d *p, size_t *height, size_t *width);
+
+/* Largest of each window, for each channel. x: [rows, height, width, channels]; y, best: [rows, output height, output
+ * width, channels]. best: where in its row of x each was, the first of equals; NaN is the largest of all. Backward adds
+ * each element of dy, shaped as y, to dx, shaped as x, there; other elements of dx are 0. dx may not be dy. */
+PS_API void ps_max_pool_forward(ps_device *device, size_t rows, const struct ps_pool2d *p, const float *x, float *y,
+                                uint32_t *best);
+PS_API void ps_max_pool_backward(ps_device *device, size_t rows, const struct ps_pool2d *p, const uint32_t *best,
+                                 const float *dy, float *dx);
+
+/* Mean of each window, of the pixels that lie on the image. Shapes as above. */
+PS_API void ps_avg_pool_forward(ps_device *device, size_t rows, const struct ps_pool2d *p, const float *x, float *y);
+PS_API void ps_avg_pool_backward(ps_device *device, size_t rows, const struct ps_pool2d *p, const float *dy, float *dx);
+
 /* ---- Activations: element by element; y may be x, dx may be dy ------------------------------------------------- */
 
 /* y = max(x, 0), NaN stays NaN. Backward needs the output only: dx = dy where y > 0, else 0. All [n]. */
