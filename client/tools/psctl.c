@@ -4,11 +4,10 @@
 #include <string.h>
 
 #include "ask.h"
-#include "options.h"
+#include "common/cli/command.h"
 #include "view.h"
 
 #define STATUS_NOT_REACHED 1
-#define STATUS_USAGE       2
 
 struct psctl_settings {
     const char *shards, *job;
@@ -22,21 +21,24 @@ static const struct option psctl_options[] = {
     {.name = "shards",
      .kind = OPTION_TEXT,
      .argument = "ADDR,...",
+     .usual = "TF_CONFIG's ps, else PSD_SHARDS",
      .offset = FIELD(shards),
-     .help = "the shards, in order: host:port, [v6]:port or unix:/path (default: TF_CONFIG's ps, else PSD_SHARDS)"},
+     .help = "the shards, in order: host:port, [v6]:port or unix:/path"},
     {.name = "job",
      .kind = OPTION_TEXT,
      .argument = "NAME",
+     .usual = "all jobs",
      .offset = FIELD(job),
-     .help = "variables, workers and waits of this job alone (default: all jobs)"},
+     .commands = "variables workers blocked",
+     .help = "variables, workers and waits of this job alone"},
     {.name = "timeout",
-     .kind = OPTION_INT,
+     .kind = OPTION_MS,
      .argument = "MS",
-     .fallback = "5000",
+     .fallback = "5s",
      .min = 1,
      .max = 3600 * 1000,
      .offset = FIELD(timeout_ms),
-     .help = "how long to wait for a shard, in milliseconds"},
+     .help = "how long to wait for a shard, in milliseconds or with ms, s, m"},
     {.name = "count",
      .kind = OPTION_INT,
      .argument = "N",
@@ -44,41 +46,41 @@ static const struct option psctl_options[] = {
      .min = 1,
      .max = ASK_PINGS_MAX,
      .offset = FIELD(count),
-     .help = "ping: round trips with each shard"},
+     .commands = "ping",
+     .help = "round trips with each shard"},
     {.name = "json", .kind = OPTION_FLAG, .offset = FIELD(json), .help = "print one JSON document instead of tables"},
 };
 
-static const struct option_command psctl_command = {
-    .name = "psctl",
-    .usage = "[options] status|variables|stats|workers|blocked|ping",
-    .about = "Ask the shards of a cluster how they are.\n"
-             "\n"
-             "  status     each shard: since when, how much it holds, what is in flight\n"
-             "  variables  each variable: bytes, versions and traffic, in all and on each shard\n"
-             "  stats      counters, and how old pushes were\n"
-             "  workers    each worker: its clock, its lease, what is unanswered\n"
-             "  blocked    who waits for whom, until which clock, since when\n"
-             "  ping       round trips: least, median, most",
-    .after = "Exit status: 0 when every shard answered; 1 when one did not (the others are shown); 2 when the options "
-             "or the configuration are wrong.",
-    .options = psctl_options,
-    .options_len = ARRAY_LEN(psctl_options),
+/* In the order of enum view_kind. */
+static const struct subcommand psctl_commands[] = {
+    [VIEW_STATUS] = {.name = "status", .about = "each shard: since when, how much it holds, what is in flight"},
+    [VIEW_VARIABLES] = {.name = "variables",
+                        .about = "each variable: bytes, versions and traffic, in all and on each shard"},
+    [VIEW_STATS] = {.name = "stats", .about = "counters, and how old pushes were"},
+    [VIEW_WORKERS] = {.name = "workers", .about = "each worker: its clock, its lease, what is unanswered"},
+    [VIEW_BLOCKED] = {.name = "blocked", .about = "who waits for whom, until which clock, since when"},
+    [VIEW_PING] = {.name = "ping", .about = "round trips: least, median, most"},
 };
 
-static enum ps_err
-psctl_check(const struct option_rest *rest, enum view_kind *kind, struct ps_error *e)
-{
-    if (rest->len == 0)
-        return ps_fail(e, PS_ERR_INVALID, "expected what to ask: status, variables, stats, workers, blocked or ping");
-    if (rest->len > 1)
-        return ps_fail(e, PS_ERR_INVALID, "unexpected '%.64s' after '%.64s'", rest->words[1], rest->words[0]);
-    *kind = view_find(rest->words[0]);
-    if (*kind == VIEWS)
-        return ps_fail(e, PS_ERR_INVALID,
-                       "unknown question '%.64s': it is one of status, variables, stats, workers, blocked, ping",
-                       rest->words[0]);
-    return PS_OK;
-}
+static const struct command_section psctl_sections[] = {
+    {"Exit status", (const struct command_entry[]){{"0", "every shard answered"},
+                                                   {"1", "one did not; the others are shown"},
+                                                   {"2", "the options or the configuration are wrong"},
+                                                   {NULL, NULL}}},
+    {NULL, NULL},
+};
+
+static const struct command psctl_command = {
+    .name = "psctl",
+    .manual = 1,
+    .title = "ask the shards of a cluster how they are",
+    .about = "Ask the shards of a cluster how they are.",
+    .commands = psctl_commands,
+    .commands_len = ARRAY_LEN(psctl_commands),
+    .options = psctl_options,
+    .options_len = ARRAY_LEN(psctl_options),
+    .sections = psctl_sections,
+};
 
 static enum ps_err
 psctl_cluster(const struct psctl_settings *settings, ps_cluster **out, struct ps_error *e)
@@ -123,28 +125,21 @@ int
 main(int argc, char **argv)
 {
     struct psctl_settings settings;
-    struct option_rest rest;
+    struct command_line line;
     ps_cluster *cluster = NULL;
-    enum view_kind kind = VIEWS;
     struct ps_error e;
-    enum ps_err err;
-    bool help;
+    enum ps_err err = command_parse(&psctl_command, argc, argv, &settings, &line, &e);
     int status;
 
-    err = options_parse(&psctl_command, argc, argv, &settings, &rest, &help, &e);
-    if (err == PS_OK && help) {
-        options_help(&psctl_command, stdout);
-        return EXIT_SUCCESS;
-    }
-    if (err == PS_OK)
-        err = psctl_check(&rest, &kind, &e);
+    if (err == PS_OK && line.asked != COMMAND_RUN)
+        return command_answer(&psctl_command, &line, stdout);
     if (err == PS_OK)
         err = psctl_cluster(&settings, &cluster, &e);
     if (err != PS_OK) {
         fprintf(stderr, "psctl: %s\n", e.text);
-        return STATUS_USAGE;
+        return EXIT_USAGE;
     }
-    status = psctl_ask(&settings, kind, cluster);
+    status = psctl_ask(&settings, (enum view_kind)(line.command - psctl_commands), cluster);
     ps_cluster_free(cluster);
     if (fflush(stdout) != 0)
         status = STATUS_NOT_REACHED;

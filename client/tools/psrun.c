@@ -13,8 +13,6 @@
 #include "plan.h"
 #include "run.h"
 
-#define STATUS_USAGE 2
-
 /* The first that can be executed; prints what was tried when there is none. */
 static const char *
 psrun_find_psd(const struct words *candidates)
@@ -65,25 +63,20 @@ int
 main(int argc, char **argv)
 {
     struct plan_settings settings;
-    struct option_rest rest;
+    struct command_line line;
     struct ps_error e;
     enum ps_err err;
-    bool help;
 
     if (argc > 1 && strcmp(argv[1], KEEP_WORD) == 0)
         return keep_main(argc, argv);
-    err = options_parse(&plan_command, argc, argv, &settings, &rest, &help, &e);
-    if (err == PS_OK && help) {
-        options_help(&plan_command, stdout);
-        return EXIT_SUCCESS;
-    }
+    err = command_parse(&plan_command, argc, argv, &settings, &line, &e);
+    if (err == PS_OK && line.asked != COMMAND_RUN)
+        return command_answer(&plan_command, &line, stdout);
     if (err == PS_OK)
-        err = plan_check(&settings, &rest, &e);
+        err = plan_check(&settings, &line, &e);
     if (err != PS_OK) {
         fprintf(stderr, "psrun: %s\n", e.text);
-        return STATUS_USAGE;
+        return EXIT_USAGE;
     }
-    /* argv ends with NULL, but what options_parse() moved may have left words behind it. */
-    rest.words[rest.len] = NULL;
-    return psrun_run(&settings, rest.words);
+    return psrun_run(&settings, line.words);
 }

@@ -17,7 +17,7 @@
 
 #include "fate.h"
 #include "process.h"
-#include "units.h"
+#include "common/units.h"
 
 #define STATUS_NOT_STARTED 1
 #define STATUS_LATE        124         /* as timeout(1) */

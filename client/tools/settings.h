@@ -2,9 +2,7 @@
 #ifndef CLIENT_TOOLS_SETTINGS_H
 #define CLIENT_TOOLS_SETTINGS_H
 
-#include "common/base.h"
-#include "options.h"
-#include "ps_err.h"
+#include "common/cli/command.h"
 
 #define PLAN_SHARDS_MAX  256
 #define PLAN_WORKERS_MAX 1024
@@ -16,10 +14,10 @@ struct plan_settings {
     struct option_list env, psd_options;
     bool unix_sockets, keep_servers, no_prefix;
 };
-extern const struct option_command plan_command;
+extern const struct command plan_command;
 
-/* What options_parse() cannot see: that --env is K=V, that there is a program, that workers have names in range. */
-enum ps_err plan_check(const struct plan_settings *settings, const struct option_rest *rest,
+/* What command_parse() cannot see: that --env is K=V, that there is a program, that workers have names in range. */
+enum ps_err plan_check(const struct plan_settings *settings, const struct command_line *line,
                        struct ps_error *e) PS_MUST_USE;
 
 #endif

@@ -8,16 +8,6 @@ static const char *const view_names[VIEWS] = {
     [VIEW_STATUS] = "status",   [VIEW_VARIABLES] = "variables", [VIEW_STATS] = "stats",
     [VIEW_WORKERS] = "workers", [VIEW_BLOCKED] = "blocked",     [VIEW_PING] = "ping"};
 
-enum view_kind
-view_find(const char *word)
-{
-    enum view_kind kind = 0;
-
-    while (kind < VIEWS && strcmp(view_names[kind], word) != 0)
-        kind++;
-    return kind;
-}
-
 void
 view_print(enum view_kind kind, const struct answer *answers, uint32_t n, FILE *out)
 {

@@ -9,9 +9,6 @@
 
 enum view_kind { VIEW_STATUS, VIEW_VARIABLES, VIEW_STATS, VIEW_WORKERS, VIEW_BLOCKED, VIEW_PING, VIEWS };
 
-/* "status", ...; VIEWS when there is no such word. */
-enum view_kind view_find(const char *word);
-
 /* Tables; then a line for each shard that was not reached. */
 void view_print(enum view_kind kind, const struct answer *answers, uint32_t n, FILE *out);
 

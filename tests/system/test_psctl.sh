@@ -130,10 +130,11 @@ usage() {
   ok $? "$sentence"
 }
 
-usage "no question is refused" "expected what to ask"
-usage "an unknown question is refused" "unknown question 'statos'" statos
+usage "no question is refused" "expected a command: status, variables"
+usage "an unknown question is refused" "unknown command 'statos'" statos
 usage "two questions are refused" "unexpected 'stats'" status stats
 usage "a bad address is refused with its place" 'shards\[1\]' status --shards 127.0.0.1:1,nonsense
+usage "an option that the question does not take is refused" "--count is not for status" status --count 3
 usage "a time that is no number is refused" "--timeout" status --timeout soon
 unset PSD_SHARDS
 usage "an environment without a cluster is refused" "neither TF_CONFIG nor PSD_SHARDS" status

@@ -190,21 +190,18 @@ END_TEST
 START_TEST(wrong_settings_are_refused)
 {
     static char *words[] = {(char *)"train", NULL};
-    struct option_rest rest = {.words = words, .len = 1};
+    struct command_line line = {.words = words, .len = 1};
     struct plan_settings settings;
     struct ps_error e;
 
     plan_of(&settings);
-    ck_assert_int_eq(plan_check(&settings, &rest, NULL), PS_OK);
+    ck_assert_int_eq(plan_check(&settings, &line, NULL), PS_OK);
     settings.env = (struct option_list){.text = {"A=1", "=1"}, .len = 2};
-    ck_assert_int_eq(plan_check(&settings, &rest, &e), PS_ERR_INVALID);
+    ck_assert_int_eq(plan_check(&settings, &line, &e), PS_ERR_INVALID);
     ck_assert(strstr(e.text, "--env: expected K=V, got '=1'") != NULL);
     plan_of(&settings);
-    settings.cluster = "";
-    ck_assert_int_eq(plan_check(&settings, &rest, NULL), PS_ERR_INVALID);
-    plan_of(&settings);
-    rest.len = 0;
-    ck_assert_int_eq(plan_check(&settings, &rest, NULL), PS_ERR_INVALID);
+    line.len = 0;
+    ck_assert_int_eq(plan_check(&settings, &line, NULL), PS_ERR_INVALID);
 }
 END_TEST
 

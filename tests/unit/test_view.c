@@ -4,50 +4,8 @@
 
 #include "check_main.h"
 #include "client/tools/table.h"
-#include "client/tools/units.h"
 
-/* ---- units and tables ---- */
-
-START_TEST(bytes_are_read_in_three_digits)
-{
-    static const struct {
-        uint64_t bytes;
-        const char *text;
-    } all[] = {{0, "0 B"},
-               {1023, "1023 B"},
-               {1024, "1.00 KiB"},
-               {1536, "1.50 KiB"},
-               {10 * 1024, "10.0 KiB"},
-               {1023 * 1024 + 1000, "1.00 MiB"},
-               {12345678, "11.8 MiB"},
-               {300 * MIB, "300 MiB"},
-               {5 * GIB, "5.00 GiB"},
-               {UINT64_MAX, "16.0 EiB"}};
-    struct units u;
-
-    for (size_t i = 0; i < ARRAY_LEN(all); i++)
-        ck_assert_str_eq(units_bytes(all[i].bytes, &u), all[i].text);
-}
-END_TEST
-
-START_TEST(counts_and_times_are_read_at_a_glance)
-{
-    struct units u;
-
-    ck_assert_str_eq(units_count(0, &u), "0");
-    ck_assert_str_eq(units_count(999, &u), "999");
-    ck_assert_str_eq(units_count(1000, &u), "1,000");
-    ck_assert_str_eq(units_count(UINT64_MAX, &u), "18,446,744,073,709,551,615");
-    ck_assert_str_eq(units_duration(0, &u), "0.0 s");
-    ck_assert_str_eq(units_duration(59999, &u), "59.9 s");
-    ck_assert_str_eq(units_duration(187000, &u), "3m 07s");
-    ck_assert_str_eq(units_duration(7500000, &u), "2h 05m");
-    ck_assert_str_eq(units_duration(UINT64_C(90000) * 1000, &u), "1d 01h");
-    ck_assert_str_eq(units_microseconds(87.34, &u), "87.3 us");
-    ck_assert_str_eq(units_microseconds(1240, &u), "1.24 ms");
-    ck_assert_str_eq(units_microseconds(2.1e6, &u), "2.10 s");
-}
-END_TEST
+/* ---- tables ---- */
 
 START_TEST(columns_are_as_wide_as_their_widest_cell)
 {
@@ -314,8 +272,6 @@ make_suite(void)
     Suite *s = suite_create("view");
     TCase *t = tcase_create("view");
 
-    tcase_add_test(t, bytes_are_read_in_three_digits);
-    tcase_add_test(t, counts_and_times_are_read_at_a_glance);
     tcase_add_test(t, columns_are_as_wide_as_their_widest_cell);
     tcase_add_test(t, variables_are_summed_over_shards);
     tcase_add_test(t, status_says_which_shards_were_not_reached);

@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "client/tools/units.h"
+#include "common/units.h"
 #include "client/tools/views/cells.h"
 #include "client/tools/views/members.h"
 #include "client/tools/views/views.h"

@@ -1,0 +1,235 @@
+/* The happy path: defaults are stored as if they had been written, then each word is looked up and stored. What is no
+ * option is moved to the front of argv, or, for a command that runs a program, ends the options. */
+#include "command.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "help.h"
+
+#define CALLED_MAX 80
+
+const struct option command_own[COMMAND_OWN] = {
+    {.name = "help", .kind = OPTION_FLAG, .help = "print this and exit"},
+    {.name = "version", .kind = OPTION_FLAG, .help = "print the version and exit"},
+};
+
+const struct option *
+command_find(const struct command *c, const char *name, size_t len)
+{
+    for (size_t i = 0; i < c->options_len; i++)
+        if (strlen(c->options[i].name) == len && memcmp(c->options[i].name, name, len) == 0)
+            return &c->options[i];
+    return NULL;
+}
+
+/* ---- options ---- */
+
+static bool
+command_asks(const char *word, enum command_question *asked)
+{
+    static const struct {
+        const char *word;
+        enum command_question asked;
+    } questions[] = {{"--help", COMMAND_HELP}, {"-h", COMMAND_HELP}, {"--version", COMMAND_VERSION}};
+
+    for (size_t i = 0; i < ARRAY_LEN(questions); i++)
+        if (strcmp(questions[i].word, word) == 0) {
+            *asked = questions[i].asked;
+            return true;
+        }
+    return false;
+}
+
+/* What is being parsed. */
+struct walk {
+    const struct command *command;
+    int argc, at; /* argv[at] is looked at */
+    char **argv;
+    command_take take;
+    void *arg;
+    struct command_line *line;
+    struct ps_error *e;
+};
+
+/* An option and, when its value is the next word, that too. */
+static enum ps_err
+walk_option(struct walk *w)
+{
+    const struct command *c = w->command;
+    const char *word = w->argv[w->at], *equals = strchr(word, '='), *value = equals != NULL ? equals + 1 : NULL;
+    const struct option *o = NULL;
+
+    if (command_asks(word, &w->line->asked))
+        return PS_OK;
+    if (word[1] == '-')
+        o = command_find(c, word + 2, strcspn(word + 2, "="));
+    if (o == NULL)
+        return ps_fail(w->e, PS_ERR_INVALID, "unknown option '%.128s'; %s --help lists them", word, c->name);
+    if (o->kind == OPTION_FLAG && value != NULL)
+        return ps_fail(w->e, PS_ERR_INVALID, "--%s takes no value", o->name);
+    if (o->kind != OPTION_FLAG && value == NULL) {
+        if (w->at + 1 >= w->argc)
+            return ps_fail(w->e, PS_ERR_INVALID, "--%s: expected a value (%s) after it", o->name, o->argument);
+        value = w->argv[++w->at];
+    }
+    w->line->given |= UINT64_C(1) << (o - c->options);
+    return w->take(w->arg, o, value, w->e);
+}
+
+/* ---- words ---- */
+
+/* "expected a command: status, stats or ping" */
+static enum ps_err
+refuse_command(const struct command *c, const char *what, struct ps_error *e)
+{
+    char list[256] = "";
+
+    for (size_t i = 0; i < c->commands_len; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s",
+                 i == 0                     ? ""
+                 : i + 1 == c->commands_len ? " or "
+                                            : ", ",
+                 c->commands[i].name);
+    return ps_fail(e, PS_ERR_INVALID, "%s: %s", what, list);
+}
+
+static enum ps_err
+walk_command(struct walk *w, const char *word)
+{
+    const struct command *c = w->command;
+    char what[128];
+
+    for (size_t i = 0; i < c->commands_len; i++)
+        if (strcmp(c->commands[i].name, word) == 0) {
+            w->line->command = &c->commands[i];
+            return PS_OK;
+        }
+    snprintf(what, sizeof what, "unknown command '%.64s', it is one of", word);
+    return refuse_command(c, what, w->e);
+}
+
+/* argv[at] is no option, or stands behind them. */
+static enum ps_err
+walk_word(struct walk *w)
+{
+    const struct command *c = w->command;
+    struct command_line *line = w->line;
+    char *word = w->argv[w->at];
+
+    if (c->commands_len > 0 && line->command == NULL)
+        return walk_command(w, word);
+    if (c->commands_len > 0 && line->command->operands == NULL)
+        return ps_fail(w->e, PS_ERR_INVALID, "unexpected '%.64s' after '%s'", word, line->command->name);
+    if (c->commands_len == 0 && c->operands == NULL)
+        return ps_fail(w->e, PS_ERR_INVALID, "unexpected '%.64s': %s takes options alone, see %s --help", word, c->name,
+                       c->name);
+    line->words[line->len++] = word;
+    return PS_OK;
+}
+
+static enum ps_err
+walk_check(const struct walk *w)
+{
+    const struct command *c = w->command;
+    struct command_line *line = w->line;
+
+    if (c->program || line->len > 0)
+        line->words[line->len] = NULL;
+    if (c->commands_len == 0)
+        return PS_OK;
+    if (line->command == NULL)
+        return refuse_command(c, "expected a command", w->e);
+    for (size_t i = 0; i < c->options_len; i++)
+        if ((line->given >> i & 1) != 0 && !option_is_for(&c->options[i], line->command->name))
+            return ps_fail(w->e, PS_ERR_INVALID, "--%s is not for %s; it is for: %s", c->options[i].name,
+                           line->command->name, c->options[i].commands);
+    return PS_OK;
+}
+
+enum ps_err
+command_walk(const struct command *c, int argc, char **argv, command_take take, void *arg, struct command_line *line,
+             struct ps_error *e)
+{
+    struct walk w = {.command = c, .argc = argc, .at = 1, .argv = argv, .take = take, .arg = arg, .line = line, .e = e};
+    bool options = true;
+    enum ps_err err = PS_OK;
+
+    ps_assert(c->options_len <= 64);
+    *line = (struct command_line){.words = argv + 1};
+    for (; err == PS_OK && w.at < argc; w.at++) {
+        const char *word = argv[w.at];
+
+        if (options && strcmp(word, "--") == 0) {
+            options = false;
+        } else if (options && word[0] == '-' && word[1] != '\0') {
+            err = walk_option(&w);
+        } else {
+            err = walk_word(&w);
+            options = options && !c->program;
+        }
+        if (line->asked != COMMAND_RUN)
+            return err;
+    }
+    return err != PS_OK ? err : walk_check(&w);
+}
+
+/* ---- settings ---- */
+
+static enum ps_err
+command_store(void *settings, const struct option *o, const char *text, struct ps_error *e)
+{
+    char called[CALLED_MAX];
+
+    snprintf(called, sizeof called, "--%s", o->name);
+    return option_store(o, called, text, settings, e);
+}
+
+static enum ps_err
+command_defaults(const struct command *c, void *settings, struct ps_error *e)
+{
+    enum ps_err err;
+
+    for (size_t i = 0; i < c->options_len; i++)
+        option_clear(&c->options[i], settings);
+    for (size_t i = 0; i < c->options_len; i++)
+        if (c->options[i].fallback != NULL &&
+            (err = command_store(settings, &c->options[i], c->options[i].fallback, e)) != PS_OK)
+            return err;
+    return PS_OK;
+}
+
+enum ps_err
+command_parse(const struct command *c, int argc, char **argv, void *settings, struct command_line *line,
+              struct ps_error *e)
+{
+    enum ps_err err = command_defaults(c, settings, e);
+
+    *line = (struct command_line){.words = argv + 1};
+    return err != PS_OK ? err : command_walk(c, argc, argv, command_store, settings, line, e);
+}
+
+bool
+command_given(const struct command *c, const struct command_line *line, const char *name)
+{
+    const struct option *o = command_find(c, name, strlen(name));
+
+    ps_assert(o != NULL);
+    return (line->given >> (o - c->options) & 1) != 0;
+}
+
+int
+command_answer(const struct command *c, const struct command_line *line, FILE *out)
+{
+    switch (line->asked) {
+    case COMMAND_RUN:
+        break;
+    case COMMAND_HELP:
+        command_help(c, line->command, out);
+        break;
+    case COMMAND_VERSION:
+        fprintf(out, "%s %s\n", c->name, PSD_VERSION);
+        break;
+    }
+    return fflush(out) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
