@@ -234,7 +234,7 @@ log_change(void *arg, const char *name, bool reloadable, const char *was, const 
 static void
 apply_reloadable(struct daemon *d)
 {
-    log_set_level((enum log_level)d->options->log_level);
+    log_set_level(d->options->log_level);
     d->in_flight.max = d->options->in_flight;
     d->in_flight.part_max = d->options->in_flight_connection;
     peers_admit(d);

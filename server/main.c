@@ -25,8 +25,6 @@
 #define PSD_VERSION "unknown"
 #endif
 
-#define EXIT_USAGE 2
-
 /* What reload() needs: the command line stays as it was. */
 static int main_argc;
 static char **main_argv;
@@ -46,7 +44,7 @@ load_options(struct options *o, struct ps_error *e)
     const char *tf_config = getenv("TF_CONFIG");
     enum ps_err err = options_parse(o, main_argc, main_argv, e);
 
-    if (err != PS_OK || o->help || o->version)
+    if (err != PS_OK || o->line.asked != COMMAND_RUN || o->sample_config)
         return err;
     if (tf_config != NULL)
         return options_apply_tf_config(o, tf_config, e);
@@ -224,15 +222,16 @@ run(struct server *s)
         fprintf(stderr, "psd: %s\n", e.text);
         return EXIT_USAGE;
     }
-    if (s->options.help) {
-        options_help(stdout);
-        return EXIT_SUCCESS;
+    if (s->options.line.asked != COMMAND_RUN)
+        return command_answer(&psd_command, &s->options.line, stdout);
+    if (s->options.sample_config || s->options.check) {
+        if (s->options.sample_config)
+            options_sample(stdout);
+        else
+            puts("psd: the options are valid");
+        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
-    if (s->options.version || s->options.check) {
-        puts(s->options.version ? "psd " PSD_VERSION : "psd: the options are valid");
-        return EXIT_SUCCESS;
-    }
-    log_open((enum log_level)s->options.log_level);
+    log_open(s->options.log_level);
     raise_descriptors(&s->options);
     return serve(s);
 }

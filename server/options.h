@@ -2,13 +2,15 @@
  *
  * A value comes from the first of: command line, configuration file, TF_CONFIG or PSD_SHARDS (--listen, --advertise,
  * --shard, --shards only), default. Both --name VALUE and --name=VALUE are understood; in the file a line is
- * "name = value", '#' starts a comment. Sizes take KiB, MiB, GiB, TiB (or K, M, G, T); times take us, ms, s, m, h. */
+ * "name = value", '#' starts a comment.
+ *
+ * Rooms: options_table (the table), options (where values come from), options_place (the environment). */
 #ifndef SERVER_OPTIONS_H
 #define SERVER_OPTIONS_H
 
 #include <stdio.h>
 
-#include "common/base.h"
+#include "common/cli/command.h"
 #include "log.h"
 #include "ps_err.h"
 
@@ -33,8 +35,9 @@ struct options {
     uint64_t grace_ms;
     uint64_t spin_us;
     uint64_t ready_fd; /* 0: none */
-    uint64_t log_level;
-    bool discard_stale, check, version, help;
+    enum log_level log_level;
+    bool discard_stale, sample_config, check;
+    struct command_line line; /* what is asked for besides serving */
 
     /* private */
     char *text[OPTIONS_MAX]; /* values as they were written; the strings above point to them */
@@ -42,9 +45,9 @@ struct options {
 };
 
 /* Parse the command line and the configuration file that it names; then one of the two options_apply_ below, which may
- * say how many shards there are, checks --shard. PS_ERR_CONFIG: the sentence names the option, or file:line. Ended by
- * options_finish(), also after a failure. */
-enum ps_err options_parse(struct options *o, int argc, char *const *argv, struct ps_error *e) PS_MUST_USE;
+ * say how many shards there are, checks --shard. PS_ERR_INVALID, PS_ERR_CONFIG: the sentence names the option, or
+ * file:line. Ended by options_finish(), also after a failure. */
+enum ps_err options_parse(struct options *o, int argc, char **argv, struct ps_error *e) PS_MUST_USE;
 void options_finish(struct options *o); /* accepts a zeroed one */
 
 /* When TF_CONFIG's text is given and none of --listen, --unix, --shard and --shards was: this process is the ps that
@@ -56,7 +59,8 @@ enum ps_err options_apply_tf_config(struct options *o, const char *text, struct 
  * PS_ERR_CONFIG. */
 enum ps_err options_apply_shards(struct options *o, const char *list, struct ps_error *e) PS_MUST_USE;
 
-void options_help(FILE *out);
+/* A configuration file with every option in it, commented out and explained. */
+void options_sample(FILE *out);
 
 /* Visit what differs between two. reloadable: SIGHUP may take it from the new one. Texts are for people. */
 typedef void (*options_visit)(void *arg, const char *name, bool reloadable, const char *was, const char *is);
@@ -64,5 +68,19 @@ void options_compare(const struct options *was, const struct options *is, option
 
 /* Take over what is reloadable. */
 void options_reload(struct options *o, const struct options *from);
+
+/* ---- For the rooms ---- */
+
+extern const struct command psd_command;
+
+/* Give an option its text. Nothing happens when it already has one from a better source; one that repeats and has one
+ * from the same source gets both. called: as in option_store(). */
+enum ps_err options_set(struct options *o, const struct option *row, const char *called, enum option_source source,
+                        const char *text, struct ps_error *e) PS_MUST_USE;
+
+/* On the command line or in the file. */
+bool options_given(const struct options *o, const char *name);
+
+enum ps_err options_check_place(const struct options *o, struct ps_error *e) PS_MUST_USE;
 
 #endif

@@ -195,7 +195,7 @@ static const struct {
     int status;
     const char *says, *live_dir;
 } refusals[] = {
-    {"--shards=banana", 2, "psd: --shards takes a number: \"banana\"", NULL},
+    {"--shards=banana", 2, "psd: --shards: expected a whole number, got 'banana'", NULL},
     {"--ready-fd=77", 2, "psd: --ready-fd: descriptor 77 is not open", NULL},
     {"--memory=1MiB", 1, "at least 64 MiB are needed", NULL},
     {"--listen=127.0.0.1:0", 1, "its parent does not exist", "/proc/nothing/here"},
