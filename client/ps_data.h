@@ -139,6 +139,15 @@ PS_API enum ps_err ps_binary_fit(const struct ps_sparse *sparse, struct ps_binar
 PS_API enum ps_err ps_binary_targets(const struct ps_sparse *sparse, const struct ps_binary *binary, float *targets,
                                      struct ps_error *error) PS_MUST_USE;
 
+struct ps_scaling;
+
+/* A scaling for sparse columns, each divided by its largest absolute value, so that what is 0 stays 0; and its use, in
+ * place. Errors as those of ps_scaling_fit() and ps_dataset_scale(). */
+PS_API enum ps_err ps_sparse_scaling_fit(const struct ps_sparse *sparse, struct ps_scaling *out,
+                                         struct ps_error *error) PS_MUST_USE;
+PS_API enum ps_err ps_sparse_scale(struct ps_sparse *sparse, const struct ps_scaling *scaling,
+                                   struct ps_error *error) PS_MUST_USE;
+
 /* A batch: some rows of a larger ps_sparse, in memory of its own that fits any rows_max of them. */
 PS_API enum ps_err ps_sparse_batch_new(const struct ps_sparse *from, size_t rows_max, struct ps_sparse *out,
                                        struct ps_error *error) PS_MUST_USE;

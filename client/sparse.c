@@ -1,6 +1,7 @@
-/* Sparse examples in memory: labels of two classes, batches of rows. */
+/* Sparse examples in memory: labels of two classes, scaling, batches of rows. */
 #include "client/ps_data.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,37 @@ ps_binary_targets(const struct ps_sparse *sparse, const struct ps_binary *binary
                            (double)binary->positive);
         targets[r] = sparse->label[r] == binary->positive;
     }
+    return PS_OK;
+}
+
+/* ---- Scaling ---- */
+
+enum ps_err
+ps_sparse_scaling_fit(const struct ps_sparse *sparse, struct ps_scaling *out, struct ps_error *error)
+{
+    struct ps_scaling s = {.columns = sparse->columns};
+
+    if ((s.shift = calloc(2 * sparse->columns, sizeof *s.shift)) == NULL)
+        return ps_fail(error, PS_ERR_NOMEM, "scaling: out of memory");
+    s.factor = s.shift + s.columns;
+    for (uint64_t i = 0; i < sparse->entries; i++) {
+        float *largest = &s.factor[sparse->column[i]];
+        *largest = fmaxf(*largest, fabsf(sparse->value[i]));
+    }
+    for (uint64_t c = 0; c < s.columns; c++)
+        s.factor[c] = s.factor[c] > 0 ? 1 / s.factor[c] : 1;
+    *out = s;
+    return PS_OK;
+}
+
+enum ps_err
+ps_sparse_scale(struct ps_sparse *sparse, const struct ps_scaling *scaling, struct ps_error *error)
+{
+    if (sparse->columns != scaling->columns)
+        return ps_fail(error, PS_ERR_INVALID, "scaling: made for %llu columns, the examples have %llu",
+                       (unsigned long long)scaling->columns, (unsigned long long)sparse->columns);
+    for (uint64_t i = 0; i < sparse->entries; i++)
+        sparse->value[i] *= scaling->factor[sparse->column[i]];
     return PS_OK;
 }
 

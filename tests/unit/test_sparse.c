@@ -1,4 +1,4 @@
-/* Sparse examples in memory: two classes, batches of rows. */
+/* Sparse examples in memory: two classes, scaling, batches of rows. */
 #include "client/libsvm.h"
 
 #include "common/base.h"
@@ -72,6 +72,23 @@ START_TEST(a_batch_holds_the_rows_in_the_order_asked)
 }
 END_TEST
 
+START_TEST(columns_are_scaled_to_one_and_zeros_stay)
+{
+    struct ps_sparse m = parse("1 1:-4 3:2\n0 1:2\n"), other = parse("1 1:1\n");
+    struct ps_scaling s;
+
+    ck_assert_int_eq(ps_sparse_scaling_fit(&m, &s, &error), PS_OK);
+    ck_assert_int_eq(ps_sparse_scale(&m, &s, &error), PS_OK);
+    ck_assert_uint_eq(m.entries, 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert(m.value[i] == ((float[]){-1, 1, .5f})[i]);
+    ck_assert_int_eq(ps_sparse_scale(&other, &s, &error), PS_ERR_INVALID);
+    ps_scaling_free(&s);
+    ps_sparse_free(&m);
+    ps_sparse_free(&other);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -80,6 +97,7 @@ make_suite(void)
 
     tcase_add_test(tc, the_larger_of_two_labels_is_positive);
     tcase_add_test(tc, one_label_or_three_are_not_two_classes);
+    tcase_add_test(tc, columns_are_scaled_to_one_and_zeros_stay);
     tcase_add_test(tc, a_batch_holds_the_rows_in_the_order_asked);
     suite_add_tcase(s, tc);
     return s;
