@@ -13,6 +13,10 @@
     OP(dense_forward, size_t rows, size_t in, size_t out, const float *x, const float *w, const float *b, float *y)    \
     OP(dense_backward, size_t rows, size_t in, size_t out, const float *x, const float *w, const float *dy, float *dx, \
        float *dw, float *db)                                                                                           \
+    OP(sparse_forward, size_t rows, size_t in, size_t out, const uint64_t *start, const uint32_t *column,              \
+       const float *value, const float *w, const float *b, float *y)                                                   \
+    OP(sparse_backward, size_t rows, size_t in, size_t out, const uint64_t *start, const uint32_t *column,             \
+       const float *value, const float *dy, float *dw, float *db)                                                      \
     OP(bias_forward, size_t rows, size_t n, const float *x, const float *b, float *y)                                  \
     OP(bias_backward, size_t rows, size_t n, const float *dy, float *db)                                               \
     OP(conv2d_forward, size_t rows, const struct ps_conv2d *c, const float *x, const float *w, const float *b,         \

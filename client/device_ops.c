@@ -35,6 +35,29 @@ ps_dense_backward(ps_device *device, size_t rows, size_t in, size_t out, const f
 }
 
 void
+ps_sparse_forward(ps_device *device, size_t rows, size_t in, size_t out, const uint64_t *start, const uint32_t *column,
+                  const float *value, const float *w, const float *b, float *y)
+{
+    ps_assert(sizes_fit(rows, in, out) && in > 0 && out > 0);
+    if (rows > 0)
+        device->ops->sparse_forward(device, rows, in, out, start, column, value, w, b, y);
+}
+
+void
+ps_sparse_backward(ps_device *device, size_t rows, size_t in, size_t out, const uint64_t *start, const uint32_t *column,
+                   const float *value, const float *dy, float *dw, float *db)
+{
+    ps_assert(sizes_fit(rows, in, out) && in > 0 && out > 0);
+    if (rows > 0) {
+        device->ops->sparse_backward(device, rows, in, out, start, column, value, dy, dw, db);
+        return;
+    }
+    device->ops->zero(device, dw, in * out * sizeof *dw);
+    if (db != NULL)
+        device->ops->zero(device, db, out * sizeof *db);
+}
+
+void
 ps_bias_forward(ps_device *device, size_t rows, size_t n, const float *x, const float *b, float *y)
 {
     ps_assert(sizes_fit(rows, n, 0) && n > 0);

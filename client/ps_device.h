@@ -87,6 +87,17 @@ PS_API void ps_dense_forward(ps_device *device, size_t rows, size_t in, size_t o
 PS_API void ps_dense_backward(ps_device *device, size_t rows, size_t in, size_t out, const float *x, const float *w,
                               const float *dy, float *dx, float *dw, float *db);
 
+/* ---- Sparse input: y = x w + b, where most of x is 0 ------------------------------------------------------------- */
+
+/* x: [rows, in] by its entries: those of row r are number start[r] to start[r + 1] - 1; column[i] is below in, value[i]
+ * what stands there (struct ps_sparse of ps_data.h has all three). w: [in, out], b: [out] or NULL, y: [rows, out]. */
+PS_API void ps_sparse_forward(ps_device *device, size_t rows, size_t in, size_t out, const uint64_t *start,
+                              const uint32_t *column, const float *value, const float *w, const float *b, float *y);
+
+/* From dy: [rows, out]: dw: [in, out], whole, 0 where no row has an entry; db: [out], may be NULL. */
+PS_API void ps_sparse_backward(ps_device *device, size_t rows, size_t in, size_t out, const uint64_t *start,
+                               const uint32_t *column, const float *value, const float *dy, float *dw, float *db);
+
 /* ---- Bias: y = x + b ------------------------------------------------------------------------------------------- */
 
 /* x, y: [rows, n], b: [n]; y may be x. Backward: db: [n] = column sums of dy: [rows, n]; dx is dy itself. */
