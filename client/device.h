@@ -31,9 +31,19 @@
     OP(relu_backward, size_t n, const float *y, const float *dy, float *dx)                                            \
     OP(tanh_forward, size_t n, const float *x, float *y)                                                               \
     OP(tanh_backward, size_t n, const float *y, const float *dy, float *dx)                                            \
+    OP(sigmoid_forward, size_t n, const float *x, float *y)                                                            \
+    OP(sigmoid_backward, size_t n, const float *y, const float *dy, float *dx)                                         \
+    OP(gelu_forward, size_t n, const float *x, float *y)                                                               \
+    OP(gelu_backward, size_t n, const float *x, const float *dy, float *dx)                                            \
+    OP(layer_norm_forward, size_t rows, size_t n, const float *x, const float *gamma, const float *beta,               \
+       float epsilon, float *y, float *mean, float *rstd)                                                              \
+    OP(layer_norm_backward, size_t rows, size_t n, const float *x, const float *gamma, const float *mean,              \
+       const float *rstd, const float *dy, float *dx, float *dgamma, float *dbeta)                                     \
     OP(softmax, size_t rows, size_t classes, const float *x, float *p)                                                 \
     OP(softmax_cross_entropy, size_t rows, size_t classes, const float *x, const uint32_t *labels, float scale,        \
        float *loss, float *dx)                                                                                         \
+    OP(sigmoid_cross_entropy, size_t rows, size_t n, const float *x, const float *targets, float scale, float *loss,   \
+       float *dx)                                                                                                      \
     OP(argmax, size_t rows, size_t classes, const float *x, uint32_t *best)
 
 #define DEVICE_OP_MEMBER(name, ...) void (*name)(ps_device * d, __VA_ARGS__);

@@ -15,6 +15,11 @@
 void cpu_product(bool a_transposed, bool b_transposed, size_t m, size_t n, size_t k, const float *a, const float *b,
                  float keep, float *c);
 
+/* Sums over rows are made of sums over so many rows, which keeps the error of a long one small: a convolution's bias
+ * has a row for every pixel of every image. So many columns at a time stay in registers or the first cache. */
+#define CPU_SUM_ROWS    64
+#define CPU_SUM_COLUMNS 64
+
 #define DEVICE_OP_CPU(name, ...) void cpu_##name(ps_device *d, __VA_ARGS__);
 DEVICE_COMPUTE_OPS(DEVICE_OP_CPU)
 

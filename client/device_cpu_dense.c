@@ -36,16 +36,10 @@ cpu_bias_forward(ps_device *d, size_t rows, size_t n, const float *x, const floa
             y[r * n + i] = x[r * n + i] + b[i];
 }
 
-/* Columns and rows that are summed up by themselves. A convolution's bias has a row for every place of every image:
- * parts of SUM_ROWS keep the error of so long a sum small, and SUM_COLUMNS sums stay in registers or the first cache.
- */
-#define SUM_COLUMNS 64
-#define SUM_ROWS    64
-
 static void
 add_rows(size_t rows, size_t columns, size_t stride, const float *restrict dy, float *restrict sum)
 {
-    float part[SUM_COLUMNS] = {0};
+    float part[CPU_SUM_COLUMNS] = {0};
 
     for (size_t r = 0; r < rows; r++)
         for (size_t c = 0; c < columns; c++)
@@ -59,7 +53,7 @@ cpu_bias_backward(ps_device *d, size_t rows, size_t n, const float *dy, float *d
 {
     (void)d;
     memset(db, 0, n * sizeof *db);
-    for (size_t c = 0; c < n; c += SUM_COLUMNS)
-        for (size_t r = 0; r < rows; r += SUM_ROWS)
-            add_rows(MIN(rows - r, SUM_ROWS), MIN(n - c, SUM_COLUMNS), n, dy + r * n + c, db + c);
+    for (size_t c = 0; c < n; c += CPU_SUM_COLUMNS)
+        for (size_t r = 0; r < rows; r += CPU_SUM_ROWS)
+            add_rows(MIN(rows - r, CPU_SUM_ROWS), MIN(n - c, CPU_SUM_COLUMNS), n, dy + r * n + c, db + c);
 }

@@ -1,9 +1,6 @@
 /* What a network's outputs mean: probabilities, losses with their gradients, the largest. */
 #include "client/device_cpu.h"
-
-#include <math.h>
-
-#include "common/base.h"
+#include "client/device_cpu_math.h"
 
 /* A NaN anywhere in the row makes everything after it NaN: exp and the sum carry it. */
 static float
@@ -21,13 +18,10 @@ row_max(size_t classes, const float *x)
 static float
 row_exp(size_t classes, const float *x, float max, float *p)
 {
-    float sum = 0;
-
-    for (size_t c = 0; c < classes; c++) {
-        p[c] = expf(x[c] - max);
-        sum += p[c];
-    }
-    return sum;
+    ELEMENTWISE
+    for (size_t c = 0; c < classes; c++)
+        p[c] = math_exp(x[c] - max);
+    return math_sum(classes, p);
 }
 
 void
@@ -41,14 +35,16 @@ cpu_softmax(ps_device *d, size_t rows, size_t classes, const float *x, float *p)
     }
 }
 
+/* As row_exp() without a place for the powers, to the same bits. */
 static float
 row_sum_exp(size_t classes, const float *x, float max)
 {
-    float sum = 0;
+    float lane[MATH_LANES] = {0};
 
-    for (size_t c = 0; c < classes; c++)
-        sum += expf(x[c] - max);
-    return sum;
+    for (size_t i = 0; i < classes; i += MATH_LANES)
+        for (size_t k = 0; k < MIN(classes - i, MATH_LANES); k++)
+            lane[k] += math_exp(x[i + k] - max);
+    return math_add_lanes(lane);
 }
 
 void
@@ -68,6 +64,43 @@ cpu_softmax_cross_entropy(ps_device *d, size_t rows, size_t classes, const float
             dx[c] = (dx[c] / sum - (c == labels[r] ? 1.0f : 0.0f)) * scale;
         dx += classes;
     }
+}
+
+/* -t log s(x) - (1 - t) log(1 - s(x)) for the sigmoid s, which is max(x, 0) - x t + log(1 + e^-|x|): nothing overflows,
+ * and no log meets a 0. gradient: s(x) - t. */
+static float
+sigmoid_loss(float x, float target, float *gradient)
+{
+    float power = math_exp(-fabsf(x));
+
+    *gradient = (x < 0 ? power : 1.0f) / (1.0f + power) - target;
+    return (x < 0 ? 0 : x) - x * target + math_log1p(power);
+}
+
+/* One row. Each part is read before it is written: dx may be x. */
+static float
+row_sigmoid_cross_entropy(size_t n, const float *x, const float *targets, float scale, float *dx)
+{
+    float lane[MATH_LANES] = {0}, gradient[MATH_LANES];
+
+    for (size_t i = 0; i < n; i += MATH_LANES) {
+        size_t part = MIN(n - i, MATH_LANES);
+
+        for (size_t k = 0; k < part; k++)
+            lane[k] += sigmoid_loss(x[i + k], targets[i + k], &gradient[k]);
+        for (size_t k = 0; dx != NULL && k < part; k++)
+            dx[i + k] = gradient[k] * scale;
+    }
+    return math_add_lanes(lane);
+}
+
+void
+cpu_sigmoid_cross_entropy(ps_device *d, size_t rows, size_t n, const float *x, const float *targets, float scale,
+                          float *loss, float *dx)
+{
+    (void)d;
+    for (size_t r = 0; r < rows; r++)
+        loss[r] = row_sigmoid_cross_entropy(n, x + r * n, targets + r * n, scale, dx != NULL ? dx + r * n : NULL);
 }
 
 void

@@ -55,11 +55,13 @@ each_view(size_t rows, const struct ps_pool2d *p, const struct tensors *t, visit
 static void
 keep_larger(size_t channels, const float *restrict x, uint32_t at, float *restrict y, uint32_t *restrict best)
 {
-    for (uint32_t c = 0; c < channels; c++) {
-        bool larger = x[c] > y[c] || x[c] != x[c];
+    for (size_t c = 0; c < channels; c++) { /* all is read and written, so that it is done several at a time */
+        float found = x[c], kept = y[c];
+        uint32_t is = at + (uint32_t)c, was = best[c];
+        int larger = (found > kept) | (found != found);
 
-        y[c] = larger ? x[c] : y[c];
-        best[c] = larger ? at + c : best[c];
+        y[c] = larger ? found : kept;
+        best[c] = larger ? is : was;
     }
 }
 

@@ -160,6 +160,56 @@ ps_tanh_backward(ps_device *device, size_t n, const float *y, const float *dy, f
 }
 
 void
+ps_sigmoid_forward(ps_device *device, size_t n, const float *x, float *y)
+{
+    if (n > 0)
+        device->ops->sigmoid_forward(device, n, x, y);
+}
+
+void
+ps_sigmoid_backward(ps_device *device, size_t n, const float *y, const float *dy, float *dx)
+{
+    if (n > 0)
+        device->ops->sigmoid_backward(device, n, y, dy, dx);
+}
+
+void
+ps_gelu_forward(ps_device *device, size_t n, const float *x, float *y)
+{
+    if (n > 0)
+        device->ops->gelu_forward(device, n, x, y);
+}
+
+void
+ps_gelu_backward(ps_device *device, size_t n, const float *x, const float *dy, float *dx)
+{
+    if (n > 0)
+        device->ops->gelu_backward(device, n, x, dy, dx);
+}
+
+void
+ps_layer_norm_forward(ps_device *device, size_t rows, size_t n, const float *x, const float *gamma, const float *beta,
+                      float epsilon, float *y, float *mean, float *rstd)
+{
+    ps_assert(sizes_fit(rows, n, 0) && n > 0 && epsilon >= 0);
+    if (rows > 0)
+        device->ops->layer_norm_forward(device, rows, n, x, gamma, beta, epsilon, y, mean, rstd);
+}
+
+void
+ps_layer_norm_backward(ps_device *device, size_t rows, size_t n, const float *x, const float *gamma, const float *mean,
+                       const float *rstd, const float *dy, float *dx, float *dgamma, float *dbeta)
+{
+    ps_assert(sizes_fit(rows, n, 0) && n > 0);
+    if (rows > 0) {
+        device->ops->layer_norm_backward(device, rows, n, x, gamma, mean, rstd, dy, dx, dgamma, dbeta);
+        return;
+    }
+    device->ops->zero(device, dgamma, n * sizeof *dgamma);
+    device->ops->zero(device, dbeta, n * sizeof *dbeta);
+}
+
+void
 ps_softmax(ps_device *device, size_t rows, size_t classes, const float *x, float *p)
 {
     ps_assert(sizes_fit(rows, classes, 0) && classes > 0);
@@ -174,6 +224,15 @@ ps_softmax_cross_entropy(ps_device *device, size_t rows, size_t classes, const f
     ps_assert(sizes_fit(rows, classes, 0) && classes > 0);
     if (rows > 0)
         device->ops->softmax_cross_entropy(device, rows, classes, x, labels, scale, loss, dx);
+}
+
+void
+ps_sigmoid_cross_entropy(ps_device *device, size_t rows, size_t n, const float *x, const float *targets, float scale,
+                         float *loss, float *dx)
+{
+    ps_assert(sizes_fit(rows, n, 0) && n > 0);
+    if (rows > 0)
+        device->ops->sigmoid_cross_entropy(device, rows, n, x, targets, scale, loss, dx);
 }
 
 void

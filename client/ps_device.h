@@ -171,6 +171,28 @@ PS_API void ps_relu_backward(ps_device *device, size_t n, const float *y, const 
 PS_API void ps_tanh_forward(ps_device *device, size_t n, const float *x, float *y);
 PS_API void ps_tanh_backward(ps_device *device, size_t n, const float *y, const float *dy, float *dx);
 
+/* y = 1 / (1 + exp(-x)), safe for large x; dx = dy y (1 - y). All [n]. */
+PS_API void ps_sigmoid_forward(ps_device *device, size_t n, const float *x, float *y);
+PS_API void ps_sigmoid_backward(ps_device *device, size_t n, const float *y, const float *dy, float *dx);
+
+/* y = x P(a standard normal number is below x), the exact form of Hendrycks and Gimpel, "Gaussian error linear units",
+ * 2016. Backward needs the input: dx = dy (P + x times the density at x). All [n]. */
+PS_API void ps_gelu_forward(ps_device *device, size_t n, const float *x, float *y);
+PS_API void ps_gelu_backward(ps_device *device, size_t n, const float *x, const float *dy, float *dx);
+
+/* ---- Layer normalization (Ba, Kiros and Hinton, 2016) ---------------------------------------------------------- */
+
+/* y = gamma (x - mean) rstd + beta with each row's mean and rstd = 1 / sqrt(variance + epsilon), the variance being the
+ * mean of squares. x, y: [rows, n]; gamma, beta: [n]; mean, rstd: [rows], for the way back. y may be x, which the way
+ * back needs. epsilon >= 0; 1e-5 is usual. */
+PS_API void ps_layer_norm_forward(ps_device *device, size_t rows, size_t n, const float *x, const float *gamma,
+                                  const float *beta, float epsilon, float *y, float *mean, float *rstd);
+
+/* dx: [rows, n], may be dy, may be NULL; dgamma, dbeta: [n]. */
+PS_API void ps_layer_norm_backward(ps_device *device, size_t rows, size_t n, const float *x, const float *gamma,
+                                   const float *mean, const float *rstd, const float *dy, float *dx, float *dgamma,
+                                   float *dbeta);
+
 /* ---- Classification -------------------------------------------------------------------------------------------- */
 
 /* p[r, c] = exp(x[r, c]) / sum over c, safe for large x. x, p: [rows, classes]; p may be x. classes >= 1. */
@@ -181,6 +203,12 @@ PS_API void ps_softmax(ps_device *device, size_t rows, size_t classes, const flo
  * 1 / (rows of the whole batch) the gradients of the batch's slices sum to the gradient of the batch's mean loss. */
 PS_API void ps_softmax_cross_entropy(ps_device *device, size_t rows, size_t classes, const float *x,
                                      const uint32_t *labels, float scale, float *loss, float *dx);
+
+/* Sigmoid and cross-entropy in one, for n independent yes-or-no questions a row; logistic regression has one. x,
+ * targets: [rows, n], targets from 0 to 1. loss: [rows] = sum over n of -t log s - (1 - t) log(1 - s), s = sigmoid(x),
+ * computed so that nothing overflows; unscaled. dx: [rows, n] = scale (s - t), may be x, may be NULL. */
+PS_API void ps_sigmoid_cross_entropy(ps_device *device, size_t rows, size_t n, const float *x, const float *targets,
+                                     float scale, float *loss, float *dx);
 
 /* best[r] = column of the largest value of row r, the first of equals. x: [rows, classes], best: [rows]. */
 PS_API void ps_argmax(ps_device *device, size_t rows, size_t classes, const float *x, uint32_t *best);

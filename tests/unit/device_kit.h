@@ -7,6 +7,7 @@
 #ifndef TESTS_UNIT_DEVICE_KIT_H
 #define TESTS_UNIT_DEVICE_KIT_H
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
