@@ -6,8 +6,8 @@
 
 /* ---- Handles ---- */
 
-static struct ps_op *
-handle_new(ps_client *c)
+struct ps_op *
+call_new(ps_client *c)
 {
     struct ps_op *op = c->free_ops;
 
@@ -25,8 +25,8 @@ handle_new(ps_client *c)
     return op;
 }
 
-static void
-handle_free(struct ps_op *op)
+void
+call_free(struct ps_op *op)
 {
     ps_client *c = op->client;
 
@@ -40,13 +40,12 @@ handle_free(struct ps_op *op)
     c->free_ops = op;
 }
 
-/* The end of every start: what it made goes out; a failed one leaves no handle. */
-static enum ps_err
-started(struct ps_op *op, enum ps_err err, ps_op **out)
+enum ps_err
+call_started(struct ps_op *op, enum ps_err err, ps_op **out)
 {
     client_perform(op->client);
     if (err != PS_OK)
-        handle_free(op);
+        call_free(op);
     else
         *out = op;
     return err;
@@ -82,8 +81,8 @@ core_vars(ps_client *c, size_t n, ps_var *const vars[], enum ps_err *err, struct
     return c->scratch;
 }
 
-static enum ps_err
-need(const ps_client *c, const void *out, struct ps_error *e)
+enum ps_err
+call_need(const ps_client *c, const void *out, struct ps_error *e)
 {
     if (c == NULL || out == NULL)
         return ps_fail(e, PS_ERR_INVALID, "the client, or the place for the result, is NULL");
@@ -106,9 +105,8 @@ op_near(void *arg)
     core_op_ask_why(op->client->core, op->core);
 }
 
-/* Within client_enter(). */
-static enum ps_err
-wait_one(ps_op *op, uint64_t timeout_ms, struct ps_error *e)
+enum ps_err
+call_wait(ps_op *op, uint64_t timeout_ms, struct ps_error *e)
 {
     struct client_wait w = {.ready = op_ready, .near = op_near, .arg = op};
 
@@ -142,7 +140,7 @@ ps_op_wait(ps_op *op, int timeout_ms, struct ps_error *error)
     if (op == NULL)
         return ps_fail(error, PS_ERR_INVALID, "there is no operation to wait for");
     client_enter(op->client);
-    err = wait_one(op, client_timeout(op->client, timeout_ms), error);
+    err = call_wait(op, client_timeout(op->client, timeout_ms), error);
     client_leave(op->client);
     return err;
 }
@@ -333,7 +331,7 @@ ps_op_free(ps_op *op)
     client_enter(c);
     core_op_free(c->core, op->core);
     client_perform(c);
-    handle_free(op);
+    call_free(op);
     client_leave(c);
 }
 
@@ -358,7 +356,7 @@ var_handle(ps_client *c, struct core_var *core)
 static enum ps_err
 declare(ps_client *c, const struct ps_var_spec *spec, ps_var **out, ps_op **op, struct ps_error *e)
 {
-    struct ps_op *handle = handle_new(c);
+    struct ps_op *handle = call_new(c);
     struct core_var *v;
     enum ps_err err;
 
@@ -369,7 +367,7 @@ declare(ps_client *c, const struct ps_var_spec *spec, ps_var **out, ps_op **op, 
         core_op_free(c->core, handle->core);
         err = ps_fail(e, PS_ERR_NOMEM, "no memory for variable '%s'", spec->name);
     }
-    return started(handle, err, op);
+    return call_started(handle, err, op);
 }
 
 enum ps_err
@@ -377,7 +375,7 @@ ps_client_declare_start(ps_client *c, const struct ps_var_spec *spec, ps_var **o
 {
     enum ps_err err;
 
-    if ((err = need(c, out, error)) != PS_OK || (err = need(c, op, error)) != PS_OK)
+    if ((err = call_need(c, out, error)) != PS_OK || (err = call_need(c, op, error)) != PS_OK)
         return err;
     client_enter(c);
     err = declare(c, spec, out, op, error);
@@ -432,14 +430,14 @@ ps_client_pull_start(ps_client *c, size_t n, ps_var *const vars[], float *const 
     struct ps_op *handle;
     enum ps_err err;
 
-    if ((err = need(c, op, error)) != PS_OK)
+    if ((err = call_need(c, op, error)) != PS_OK)
         return err;
     client_enter(c);
     if ((list = core_vars(c, n, vars, &err, error)) != NULL) {
-        if ((handle = handle_new(c)) == NULL)
+        if ((handle = call_new(c)) == NULL)
             err = ps_fail(error, PS_ERR_NOMEM, "no memory to start a pull");
         else
-            err = started(handle, core_pull(c->core, n, list, out, options, &handle->core, error), op);
+            err = call_started(handle, core_pull(c->core, n, list, out, options, &handle->core, error), op);
     }
     client_leave(c);
     return err;
@@ -463,19 +461,18 @@ static enum ps_err
 push_start(ps_client *c, size_t n, ps_var *const vars[], const float *const grads[], float *const out[],
            const struct ps_push_options *options, ps_op **op, struct ps_error *error)
 {
-    unsigned flags = options != NULL ? options->flags : 0;
     struct core_var **list;
     struct ps_op *handle;
     enum ps_err err;
 
-    if ((err = need(c, op, error)) != PS_OK)
+    if ((err = call_need(c, op, error)) != PS_OK)
         return err;
     client_enter(c);
     if ((list = core_vars(c, n, vars, &err, error)) != NULL) {
-        if ((handle = handle_new(c)) == NULL)
+        if ((handle = call_new(c)) == NULL)
             err = ps_fail(error, PS_ERR_NOMEM, "no memory to start a push");
         else
-            err = started(handle, core_push(c->core, n, list, grads, out, flags, &handle->core, error), op);
+            err = call_started(handle, core_push(c->core, n, list, grads, out, options, &handle->core, error), op);
     }
     client_leave(c);
     return err;
@@ -529,13 +526,13 @@ ps_client_tick_start(ps_client *c, ps_op **op, struct ps_error *error)
     struct ps_op *handle;
     enum ps_err err;
 
-    if ((err = need(c, op, error)) != PS_OK)
+    if ((err = call_need(c, op, error)) != PS_OK)
         return err;
     client_enter(c);
-    if ((handle = handle_new(c)) == NULL)
+    if ((handle = call_new(c)) == NULL)
         err = ps_fail(error, PS_ERR_NOMEM, "no memory to start a tick");
     else
-        err = started(handle, core_tick(c->core, &handle->core, error), op);
+        err = call_started(handle, core_tick(c->core, &handle->core, error), op);
     client_leave(c);
     return err;
 }
@@ -557,13 +554,13 @@ ps_client_barrier_start(ps_client *c, const char *name, ps_op **op, struct ps_er
     struct ps_op *handle;
     enum ps_err err;
 
-    if ((err = need(c, op, error)) != PS_OK)
+    if ((err = call_need(c, op, error)) != PS_OK)
         return err;
     client_enter(c);
-    if ((handle = handle_new(c)) == NULL)
+    if ((handle = call_new(c)) == NULL)
         err = ps_fail(error, PS_ERR_NOMEM, "no memory to start a barrier");
     else
-        err = started(handle, core_barrier(c->core, name, &handle->core, error), op);
+        err = call_started(handle, core_barrier(c->core, name, &handle->core, error), op);
     client_leave(c);
     return err;
 }
@@ -577,84 +574,4 @@ ps_client_barrier(ps_client *c, const char *name, int timeout_ms, struct ps_erro
     if ((err = ps_client_barrier_start(c, name, &op, error)) != PS_OK)
         return err;
     return finish(op, timeout_ms, error);
-}
-
-/* ---- Questions ---- */
-
-/* One page of a report; within client_enter(). */
-static enum ps_err
-query_page(ps_client *c, uint32_t shard, enum ps_query query, const char *job, char *after, size_t after_size,
-           uint64_t timeout_ms, struct report **report, bool *more, struct ps_error *e)
-{
-    struct ps_op *op = handle_new(c);
-    enum ps_err err;
-
-    if (op == NULL)
-        return ps_fail(e, PS_ERR_NOMEM, "no memory to start a query");
-    if ((err = core_query(c->core, shard, query, job, after, &op->core, e)) != PS_OK) {
-        handle_free(op);
-        return err;
-    }
-    client_perform(c);
-    if ((err = wait_one(op, timeout_ms, e)) == PS_OK &&
-        (err = report_add(report, core_op_answer(op->core), more, after, after_size)) != PS_OK)
-        ps_fail(e, err, "no memory for the report");
-    core_op_free(c->core, op->core);
-    client_perform(c);
-    handle_free(op);
-    return err;
-}
-
-enum ps_err
-ps_client_query(ps_client *c, uint32_t shard, enum ps_query query, const char *job, int timeout_ms, char **json,
-                struct ps_error *error)
-{
-    char after[2 * PS_NAME_MAX + 2] = "";
-    struct report *report = NULL;
-    uint64_t deadline, now;
-    bool more = true;
-    enum ps_err err;
-
-    if ((err = need(c, json, error)) != PS_OK)
-        return err;
-    *json = NULL;
-    client_enter(c);
-    now = uv_hrtime() / 1000000;
-    deadline = now + client_timeout(c, timeout_ms);
-    while (err == PS_OK && more) {
-        err = query_page(c, shard, query, job, after, sizeof(after), deadline - MIN(now, deadline), &report, &more,
-                         error);
-        now = uv_hrtime() / 1000000;
-    }
-    if (err == PS_OK && (*json = report_text(report)) == NULL)
-        err = ps_fail(error, PS_ERR_NOMEM, "no memory for the report");
-    report_free(report);
-    client_leave(c);
-    return err;
-}
-
-enum ps_err
-ps_client_ping(ps_client *c, uint32_t shard, int timeout_ms, double *microseconds, struct ps_error *error)
-{
-    struct ps_op *op;
-    uint64_t start;
-    enum ps_err err;
-
-    if ((err = need(c, microseconds, error)) != PS_OK)
-        return err;
-    client_enter(c);
-    start = uv_hrtime();
-    if ((op = handle_new(c)) == NULL)
-        err = ps_fail(error, PS_ERR_NOMEM, "no memory to start a ping");
-    else
-        err = started(op, core_ping(c->core, shard, &op->core, error), &op);
-    if (err == PS_OK) {
-        err = wait_one(op, client_timeout(c, timeout_ms), error);
-        *microseconds = (double)(uv_hrtime() - start) / 1000;
-        core_op_free(c->core, op->core);
-        client_perform(c);
-        handle_free(op);
-    }
-    client_leave(c);
-    return err;
 }

@@ -94,6 +94,21 @@ struct client_wait {
 };
 bool client_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms);
 
+/* ---- calls.c; within client_enter() ---- */
+
+/* A handle of the client's, to be given a core operation; NULL: out of memory. */
+struct ps_op *call_new(ps_client *c);
+void call_free(struct ps_op *op);
+
+/* The end of every start: what it made goes out; a failed one leaves no handle. */
+enum ps_err call_started(struct ps_op *op, enum ps_err err, ps_op **out) PS_MUST_USE;
+
+/* Until it is done or the time is over. */
+enum ps_err call_wait(ps_op *op, uint64_t timeout_ms, struct ps_error *e) PS_MUST_USE;
+
+/* PS_ERR_INVALID when one of these is NULL. */
+enum ps_err call_need(const ps_client *c, const void *out, struct ps_error *e) PS_MUST_USE;
+
 /* ---- net.c ---- */
 
 enum ps_err net_init(ps_client *c, const ps_cluster *cluster, struct ps_error *e) PS_MUST_USE;

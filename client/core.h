@@ -33,13 +33,13 @@
  *                                                                               │
  *       any state: an error that link_error_final() lists ──────────────────────┴──► LINK_FATAL (until core_rejoin())
  *
- * An operation (pull, push, tick, barrier, declare, query, ping) is cut into parts, each one frame to one shard. Parts
- * of pulls and of sequenced messages are made when there is room to send them, so an operation on a terabyte holds a
- * few kilobytes. On each shard parts go out in the order of the operations' starts. Windows, per shard: bytes handed
- * out by CORE_SEND and not told back (LINK_SEND_BYTES), pulls asked and not answered (LINK_PULL_BYTES,
- * LINK_PULLS_MAX), sequence numbers given and not acknowledged (LINK_UNACKED_MAX, a count and not bytes: in sync an
- * acknowledgement comes when the others have pushed, so workers that push in different orders would wait for each other
- * in a window of bytes). Declares, queries, pings and cancellations pass all windows.
+ * An operation (pull, push, tick, barrier, declare, query, ping, set, drain) is cut into parts, each one frame to one
+ * shard. Parts of pulls and of sequenced messages are made when there is room to send them, so an operation on a
+ * terabyte holds a few kilobytes. On each shard parts go out in the order of the operations' starts. Windows, per
+ * shard: bytes handed out by CORE_SEND and not told back (LINK_SEND_BYTES), pulls asked and not answered
+ * (LINK_PULL_BYTES, LINK_PULLS_MAX), sequence numbers given and not acknowledged (LINK_UNACKED_MAX, a count and not
+ * bytes: in sync an acknowledgement comes when the others have pushed, so workers that push in different orders would
+ * wait for each other in a window of bytes). Declares, queries, pings, sets, drains and cancellations pass all windows.
  *
  * After a lost connection: connect again, HELLO resume, send again in order all that is not acknowledged, from the user
  * buffers that are still borrowed; ask again what was not answered. No operation fails because of it. The core has no
@@ -47,7 +47,8 @@
  *
  * Rooms: variable (the table of variables, their ids and versions), gather (which bytes of which buffer belong to which
  * block), pending (parts, sequence window, requests), part (how parts end), op (operations), link (one shard's
- * connection), outbox and inbox (what goes out and comes in there). core.c dispatches. */
+ * connection), outbox and inbox (what goes out and comes in there), setting (changes of a running cluster). core.c
+ * dispatches. */
 #ifndef CLIENT_CORE_H
 #define CLIENT_CORE_H
 
@@ -201,9 +202,10 @@ enum ps_err core_declare(struct core *c, const struct ps_var_spec *spec, struct 
                          struct ps_error *e) PS_MUST_USE;
 enum ps_err core_pull(struct core *c, size_t n, struct core_var *const vars[], float *const out[],
                       const struct ps_pull_options *options, struct core_op **op, struct ps_error *e) PS_MUST_USE;
-/* out: NULL, or [n] for push and pull. flags: of enum ps_push_flag. */
+/* out: NULL, or [n] for push and pull. options: NULL, or flags and norm. */
 enum ps_err core_push(struct core *c, size_t n, struct core_var *const vars[], const float *const grads[],
-                      float *const out[], unsigned flags, struct core_op **op, struct ps_error *e) PS_MUST_USE;
+                      float *const out[], const struct ps_push_options *options, struct core_op **op,
+                      struct ps_error *e) PS_MUST_USE;
 enum ps_err core_tick(struct core *c, struct core_op **op, struct ps_error *e) PS_MUST_USE;
 enum ps_err core_barrier(struct core *c, const char *name, struct core_op **op, struct ps_error *e) PS_MUST_USE;
 /* job, after: NULL or text. */
@@ -211,12 +213,20 @@ enum ps_err core_query(struct core *c, uint32_t shard, enum ps_query query, cons
                        struct core_op **op, struct ps_error *e) PS_MUST_USE;
 enum ps_err core_ping(struct core *c, uint32_t shard, struct core_op **op, struct ps_error *e) PS_MUST_USE;
 
+/* To all shards; one that did not change is named by the result. */
+enum ps_err core_set(struct core *c, const struct ps_setting *setting, struct core_op **op,
+                     struct ps_error *e) PS_MUST_USE;
+
+/* Done when the shard says that it stops and the connection has ended. */
+enum ps_err core_drain(struct core *c, uint32_t shard, struct core_op **op, struct ps_error *e) PS_MUST_USE;
+
 bool core_op_done(const struct core_op *op);
 
 /* The result of one that is done; PS_ERR_INVALID for one that is not. */
 enum ps_err core_op_result(const struct core_op *op, struct ps_error *e);
 
 uint64_t core_op_blocks(const struct core_op *op);    /* blocks that a pull transferred */
+uint64_t core_op_variables(const struct core_op *op); /* that a set changed */
 struct span core_op_answer(const struct core_op *op); /* a query's: the Report's metadata; lives as long as op */
 
 /* Done at once, with CANCELLED or UNKNOWN_OUTCOME (pushes that may have reached the shard; ticks, which go on). Its

@@ -402,6 +402,7 @@ on_event(struct core *c, struct link *l)
 
     if ((size_t)m->kind >= ARRAY_LEN(codes))
         return; /* of a later version */
+    l->draining |= m->kind == PSD__EVENT_KIND__EVENT_DRAINING;
     if (m->kind == PSD__EVENT_KIND__EVENT_DRAINING)
         core_say(c, l, &e, codes[m->kind], "%s", m->text[0] != '\0' ? m->text : texts[m->kind]);
     else
@@ -490,13 +491,27 @@ on_pong(struct core *c, struct link *l)
     part_answered(c, l, p, NULL);
 }
 
+static void
+on_set_done(struct core *c, struct link *l)
+{
+    struct part *p = requests_find(&l->requests, l->msg.request);
+
+    if (p == NULL || p->kind != PART_SET) {
+        broke_protocol(c, l, "answered a set that was not asked for");
+        return;
+    }
+    if (!p->given_up)
+        p->op->variables += l->msg.u.set_done->variables;
+    part_answered(c, l, p, NULL);
+}
+
 /* ---- Frames ---- */
 
 typedef void (*on_message)(struct core *c, struct link *l);
 
 static const on_message handlers[MSG_TYPE_MAX] = {
     [MSG_WELCOME] = on_welcome, [MSG_DECLARED] = on_declared, [MSG_DATA] = on_data,   [MSG_ACK] = on_ack,
-    [MSG_PONG] = on_pong,       [MSG_ERROR] = on_error,       [MSG_EVENT] = on_event,
+    [MSG_PONG] = on_pong,       [MSG_ERROR] = on_error,       [MSG_EVENT] = on_event, [MSG_SET_DONE] = on_set_done,
 };
 
 /* l->msg is this frame's, and a payload that came with it is where it belongs. False when the link is no more. */

@@ -121,6 +121,7 @@ link_connected(struct core *c, struct link *l)
     l->state = LINK_GREETING;
     l->due_ms = c->now_ms + LINK_GREET_MS;
     l->silent_ms = 0;
+    l->draining = false;
     hello.cluster = (char *)(k->any_cluster ? "" : k->cluster);
     hello.shard = l->shard;
     hello.shards = k->shards;
@@ -204,6 +205,25 @@ hold_parts(struct core *c, struct link *l)
     l->to_send = l->parts.first;
 }
 
+/* The shard has let everybody go: what a drain waits for. */
+static void
+drained(struct core *c, struct link *l)
+{
+    struct part *p, *next;
+
+    for (p = l->control.first; p != NULL; p = next) {
+        struct core_op *op = p->op;
+        struct lane *lane = p->lane;
+
+        next = p->next;
+        if (p->kind != PART_DRAIN)
+            continue;
+        part_end(c, l, p);
+        if (op != NULL)
+            op_answered(c, op, lane, NULL);
+    }
+}
+
 void
 link_lost(struct core *c, struct link *l, const struct ps_error *why)
 {
@@ -213,6 +233,8 @@ link_lost(struct core *c, struct link *l, const struct ps_error *why)
     if (l->state == LINK_FATAL || l->state == LINK_IDLE)
         return;
     forget_connection(c, l);
+    if (l->draining || (why != NULL && why->code == PS_ERR_DRAINING))
+        drained(c, l);
     hold_parts(c, l);
     l->state = LINK_BACKOFF;
     l->due_ms = c->now_ms;

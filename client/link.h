@@ -31,6 +31,7 @@ struct link {
     uint64_t silent_ms;      /* nothing heard while being driven */
     uint64_t sent_ms;        /* last time that something was handed out */
     bool probed;
+    bool draining;     /* the shard has said that it stops: this connection is its last */
     bool reset_wanted; /* part_give_up() found a payload half way into the socket: link_lost() is due */
 
     /* the session on the shard */

@@ -1,11 +1,13 @@
 /* Operations: starting, ending, giving up, and the sentences about them. See op.h. */
 #include "client/op.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/link.h"
+#include "client/setting.h"
 #include "common/placement.h"
 
 #define OP_ROOM_KEPT 64 /* an operation on the free list keeps lists of at most so many variables and lanes */
@@ -37,6 +39,14 @@ op_free_copy(struct core *c, struct core_op *op)
 }
 
 static void
+op_free_set(struct core_op *op)
+{
+    if (op->set != NULL)
+        psd__set__free_unpacked(op->set, NULL);
+    op->set = NULL;
+}
+
+static void
 op_recycle(struct core *c, struct core_op *op)
 {
     ps_assert(op->done && !op->held && op->left == 0 && op->whys == 0);
@@ -49,6 +59,7 @@ op_recycle(struct core *c, struct core_op *op)
     op_free_copy(c, op);
     free(op->answer);
     op->answer = NULL;
+    op_free_set(op);
     if (op->room > OP_ROOM_KEPT || op->lanes_room > OP_ROOM_KEPT)
         op_free_lists(op);
     op->next = c->free_ops;
@@ -62,8 +73,7 @@ op_recycle_if_over(struct core *c, struct core_op *op)
         op_recycle(c, op);
 }
 
-/* A fresh one, in use and held; its lists keep their room. */
-static struct core_op *
+struct core_op *
 op_new(struct core *c, enum op_kind kind)
 {
     struct core_op *op = c->free_ops;
@@ -82,6 +92,9 @@ op_new(struct core *c, enum op_kind kind)
     op->n = 0;
     op->answered = false;
     op->want = false;
+    op->with_norm = false;
+    op->norm = 0;
+    op->variables = 0;
     op->pull = (struct ps_pull_options){0};
     op->clock = c->clock;
     op->blocks_transferred = 0;
@@ -96,8 +109,7 @@ op_new(struct core *c, enum op_kind kind)
     return op;
 }
 
-/* A start that failed: nothing of it is under way. */
-static enum ps_err
+enum ps_err
 op_undo(struct core *c, struct core_op *op, struct ps_error *e, const char *what)
 {
     op->done = true;
@@ -106,7 +118,7 @@ op_undo(struct core *c, struct core_op *op, struct ps_error *e, const char *what
     return ps_fail(e, PS_ERR_NOMEM, "no memory to start a %s", what);
 }
 
-static enum ps_err
+enum ps_err
 op_room(struct core_op *op, size_t n, uint32_t lanes)
 {
     if (n > op->room) {
@@ -156,6 +168,7 @@ ops_finish(struct core *c)
         next = op->next;
         op_free_copy(c, op);
         free(op->answer);
+        op_free_set(op);
         op_free_lists(op);
         free(op);
     }
@@ -225,8 +238,11 @@ op_answered(struct core *c, struct core_op *op, struct lane *lane, const struct 
         op_recycle_if_over(c, op);
         return;
     }
+    lane->failed = error != NULL;
     if (error != NULL && op->result.code == PS_OK)
         op->result = *error;
+    if (op->left == 0 && op->kind == OP_SET)
+        setting_result(op);
     if (op->left == 0)
         op_end(c, op, &op->result);
     else if (error != NULL && op->kind == OP_PULL)
@@ -284,9 +300,8 @@ op_give_up(struct core *c, struct core_op *op, const struct ps_error *result)
 
 /* ---- Starting ---- */
 
-/* Whether operations may start; *e says why not. */
-static enum ps_err
-may_start(const struct core *c, struct ps_error *e)
+enum ps_err
+op_may_start(const struct core *c, struct ps_error *e)
 {
     if (c->fatal.code != PS_OK) {
         if (e != NULL)
@@ -301,7 +316,7 @@ may_start(const struct core *c, struct ps_error *e)
 static enum ps_err
 may_train(const struct core *c, struct ps_error *e)
 {
-    enum ps_err err = may_start(c, e);
+    enum ps_err err = op_may_start(c, e);
 
     if (err != PS_OK)
         return err;
@@ -405,9 +420,10 @@ copy_grads(struct core *c, struct core_op *op, struct ps_error *e)
 }
 
 static enum ps_err
-check_push(size_t n, struct core_var *const vars[], const float *const grads[], float *const out[], unsigned flags,
-           struct ps_error *e)
+check_push(size_t n, struct core_var *const vars[], const float *const grads[], float *const out[],
+           const struct ps_push_options *options, struct ps_error *e)
 {
+    unsigned flags = options != NULL ? options->flags : 0;
     enum ps_err err;
     size_t i;
 
@@ -416,6 +432,8 @@ check_push(size_t n, struct core_var *const vars[], const float *const grads[], 
         return err;
     if ((flags & ~(unsigned)PS_PUSH_COPY) != 0)
         return ps_fail(e, PS_ERR_INVALID, "push: flags 0x%x are not known", flags);
+    if (options != NULL && !(options->norm >= 0 && isfinite(options->norm)))
+        return ps_fail(e, PS_ERR_INVALID, "push: a norm of %g; it must be finite and at least 0", options->norm);
     for (i = 0; out != NULL && (flags & PS_PUSH_COPY) == 0 && i < n; i++)
         if (out[i] == grads[i])
             return ps_fail(e, PS_ERR_INVALID,
@@ -426,12 +444,13 @@ check_push(size_t n, struct core_var *const vars[], const float *const grads[], 
 
 enum ps_err
 core_push(struct core *c, size_t n, struct core_var *const vars[], const float *const grads[], float *const out[],
-          unsigned flags, struct core_op **op_out, struct ps_error *e)
+          const struct ps_push_options *options, struct core_op **op_out, struct ps_error *e)
 {
+    bool copy = options != NULL && (options->flags & PS_PUSH_COPY) != 0;
     struct core_op *op;
     enum ps_err err;
 
-    if ((err = may_train(c, e)) != PS_OK || (err = check_push(n, vars, grads, out, flags, e)) != PS_OK)
+    if ((err = may_train(c, e)) != PS_OK || (err = check_push(n, vars, grads, out, options, e)) != PS_OK)
         return err;
     if ((op = op_new(c, OP_PUSH)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to start a push");
@@ -443,7 +462,11 @@ core_push(struct core *c, size_t n, struct core_var *const vars[], const float *
     memcpy(op->grads, grads, n * sizeof(*grads));
     if (out != NULL)
         memcpy(op->out, out, n * sizeof(*out));
-    if ((flags & PS_PUSH_COPY) != 0 && (err = copy_grads(c, op, e)) != PS_OK) {
+    if (options != NULL && options->norm > 0) {
+        op->norm = options->norm;
+        op->with_norm = true;
+    }
+    if (copy && (err = copy_grads(c, op, e)) != PS_OK) {
         (void)op_undo(c, op, NULL, "push");
         return err;
     }
@@ -505,9 +528,8 @@ core_barrier(struct core *c, const char *name, struct core_op **op_out, struct p
     return PS_OK;
 }
 
-/* One part on one shard that passes all windows. */
-static enum ps_err
-start_control(struct core *c, struct core_op *op, uint32_t shard, enum part_kind kind, struct core_var *var)
+enum ps_err
+op_start_control(struct core *c, struct core_op *op, uint32_t shard, enum part_kind kind, struct core_var *var)
 {
     struct part *p = pool_part(&c->pools);
     struct lane *lane;
@@ -525,8 +547,8 @@ start_control(struct core *c, struct core_op *op, uint32_t shard, enum part_kind
     return PS_OK;
 }
 
-static void
-pump_lanes(struct core *c, struct core_op *op)
+void
+op_pump(struct core *c, struct core_op *op)
 {
     uint32_t i;
 
@@ -561,13 +583,13 @@ core_declare(struct core *c, const struct ps_var_spec *spec, struct core_var **v
     for (i = 0; i < c->config.shards; i++) {
         struct ps_error starved;
 
-        if (v->shard[i].blocks == 0 || start_control(c, op, i, PART_DECLARE, v) == PS_OK)
+        if (v->shard[i].blocks == 0 || op_start_control(c, op, i, PART_DECLARE, v) == PS_OK)
             continue;
         ps_fail(&starved, PS_ERR_NOMEM, "no memory to declare '%s'", v->name);
         op_give_up(c, op, &starved);
         return PS_OK;
     }
-    pump_lanes(c, op);
+    op_pump(c, op);
     return PS_OK;
 }
 
@@ -579,7 +601,7 @@ start_question(struct core *c, enum op_kind kind, enum part_kind part, uint32_t 
     struct core_op *op;
     enum ps_err err;
 
-    if ((err = may_start(c, e)) != PS_OK)
+    if ((err = op_may_start(c, e)) != PS_OK)
         return err;
     if (shard >= c->config.shards)
         return ps_fail(e, PS_ERR_INVALID, "there is no shard %u: the cluster has %u", shard, c->config.shards);
@@ -588,10 +610,10 @@ start_question(struct core *c, enum op_kind kind, enum part_kind part, uint32_t 
     op->query = like->query;
     memcpy(op->name, like->name, sizeof(op->name));
     memcpy(op->after, like->after, sizeof(op->after));
-    if (op_room(op, 0, 1) != PS_OK || start_control(c, op, shard, part, NULL) != PS_OK)
+    if (op_room(op, 0, 1) != PS_OK || op_start_control(c, op, shard, part, NULL) != PS_OK)
         return op_undo(c, op, e, "query");
     *op_out = op;
-    pump_lanes(c, op);
+    op_pump(c, op);
     return PS_OK;
 }
 
@@ -601,7 +623,7 @@ core_query(struct core *c, uint32_t shard, enum ps_query query, const char *job,
 {
     struct core_op like = {.query = query};
 
-    if ((int)query < PS_QUERY_STATUS || query > PS_QUERY_BLOCKED)
+    if ((int)query < PS_QUERY_STATUS || query > PS_QUERY_JOBS)
         return ps_fail(e, PS_ERR_INVALID, "query %d is not known", (int)query);
     if (job != NULL && (strlen(job) > PS_NAME_MAX || !wire_text_ok(job, strlen(job))))
         return ps_fail(e, PS_ERR_INVALID, "a job's name is up to %d bytes of UTF-8", PS_NAME_MAX);
@@ -710,6 +732,12 @@ op_describe(const struct core_op *op, char *out, size_t size)
         return;
     case OP_PING:
         snprintf(out, size, "ping");
+        return;
+    case OP_SET:
+        setting_describe(op, out, size);
+        return;
+    case OP_DRAIN:
+        snprintf(out, size, "drain");
         return;
     }
 }

@@ -1,7 +1,7 @@
 /* Operations: what a caller starts and waits for. Pure.
  *
  * An operation has a lane on each shard that it concerns. A lane of a pull, push, tick or barrier queues at its link
- * until all its parts are made; declares, queries and pings make their one part at once.
+ * until all its parts are made; declares, queries, pings, sets and drains make their one part at once.
  *
  *     start ──► under way ──last part answered──► done ──core_op_free()──► recycled
  *                   │                              ▲
@@ -13,8 +13,9 @@
 #include "client/core.h"
 #include "client/gather.h"
 #include "client/pending.h"
+#include "proto/psd.pb-c.h"
 
-enum op_kind { OP_PULL, OP_PUSH, OP_TICK, OP_BARRIER, OP_DECLARE, OP_QUERY, OP_PING };
+enum op_kind { OP_PULL, OP_PUSH, OP_TICK, OP_BARRIER, OP_DECLARE, OP_QUERY, OP_PING, OP_SET, OP_DRAIN };
 
 #define OP_WHY_MAX  256
 #define OP_TEXT_MAX (2 * PS_NAME_MAX + 2) /* a name, or job/name */
@@ -27,6 +28,7 @@ struct lane {
     struct cursor at; /* what is not made into parts yet */
     uint64_t parts;   /* made and not answered */
     bool queued;      /* some are not made */
+    bool failed;      /* its last answer was an error */
 };
 
 struct core_op {
@@ -47,6 +49,10 @@ struct core_op {
     float *copy;   /* PS_PUSH_COPY */
     uint64_t copy_bytes;
     struct ps_pull_options pull;
+    bool with_norm; /* a push that gives one */
+    double norm;
+    Psd__Set *set;      /* what a set asks of every shard */
+    uint64_t variables; /* that it changed */
     uint64_t clock;
     uint64_t blocks_transferred;
 
@@ -60,6 +66,27 @@ struct core_op {
     size_t answer_len;
     char why[OP_WHY_MAX]; /* who holds it back, as last heard */
 };
+
+/* ---- Starting ---- */
+
+/* Whether operations may start; *e says why not. */
+enum ps_err op_may_start(const struct core *c, struct ps_error *e) PS_MUST_USE;
+
+/* A fresh one, in use and held; its lists keep their room. NULL: out of memory. */
+struct core_op *op_new(struct core *c, enum op_kind kind);
+
+/* Room for n variables and so many lanes. */
+enum ps_err op_room(struct core_op *op, size_t n, uint32_t lanes) PS_MUST_USE;
+
+/* A start that failed for lack of memory: nothing of it is under way. */
+enum ps_err op_undo(struct core *c, struct core_op *op, struct ps_error *e, const char *what);
+
+/* One part on one shard that passes all windows; op_pump() lets those of an operation go. */
+enum ps_err op_start_control(struct core *c, struct core_op *op, uint32_t shard, enum part_kind kind,
+                             struct core_var *var) PS_MUST_USE;
+void op_pump(struct core *c, struct core_op *op);
+
+/* ---- Ending ---- */
 
 /* One of its parts was answered. error NULL: well. Ends the operation with its last part, a pull with its first error.
  */

@@ -123,6 +123,7 @@ static enum ps_err
 encode_push(struct core *c, struct link *l, struct part *p, struct send *s)
 {
     Psd__Push m = PSD__PUSH__INIT;
+    Psd__Norm norm = PSD__NORM__INIT;
 
     if (list_blocks(c, l, p, s) != PS_OK)
         return PS_ERR_NOMEM;
@@ -135,6 +136,10 @@ encode_push(struct core *c, struct link *l, struct part *p, struct send *s)
     m.n_from_version = p->versions.any ? p->blocks : 0;
     m.from_version = c->block_versions;
     m.want_value = p->op->want;
+    if (p->op->with_norm) {
+        norm.l2 = p->op->norm;
+        m.norm = &norm;
+    }
     return send_encode(s, MSG_PUSH, p->request, &m.base, p->bytes);
 }
 
@@ -211,13 +216,32 @@ encode_ping(struct core *c, struct link *l, struct part *p, struct send *s)
     return send_encode(s, MSG_PING, p->request, &m.base, 0);
 }
 
+static enum ps_err
+encode_set(struct core *c, struct link *l, struct part *p, struct send *s)
+{
+    (void)c;
+    (void)l;
+    return send_encode(s, MSG_SET, p->request, &p->op->set->base, 0);
+}
+
+static enum ps_err
+encode_drain(struct core *c, struct link *l, struct part *p, struct send *s)
+{
+    Psd__Drain m = PSD__DRAIN__INIT;
+
+    (void)c;
+    (void)l;
+    return send_encode(s, MSG_DRAIN, p->request, &m.base, 0);
+}
+
 typedef enum ps_err (*part_encode)(struct core *c, struct link *l, struct part *p, struct send *s);
 
 static const part_encode encoders[] = {
     [PART_PULL] = encode_pull,       [PART_PUSH] = encode_push,  [PART_TICK] = encode_tick,
     [PART_BARRIER] = encode_barrier, [PART_SKIP] = encode_skip,  [PART_DECLARE] = encode_declare,
     [PART_QUERY] = encode_query,     [PART_PING] = encode_ping,  [PART_RESTORE] = encode_declare,
-    [PART_WHY] = encode_query,       [PART_ALIVE] = encode_ping,
+    [PART_WHY] = encode_query,       [PART_ALIVE] = encode_ping, [PART_SET] = encode_set,
+    [PART_DRAIN] = encode_drain,
 };
 
 /* False: no memory, and the link is lost. */

@@ -31,6 +31,8 @@ enum part_kind {
     PART_DECLARE,
     PART_QUERY,
     PART_PING,
+    PART_SET,
+    PART_DRAIN,
     PART_RESTORE, /* the core's own DECLARE after a shard lost data */
     PART_WHY,     /* the core's own QUERY: who holds op back */
     PART_ALIVE    /* the core's own PING */

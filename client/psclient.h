@@ -37,6 +37,7 @@
 #include <stdint.h>
 
 #include "ps_err.h"
+#include "ps_optimizer.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -191,17 +192,6 @@ struct ps_init {
     uint64_t seed; /* the variable's values depend on seed and element index alone */
 };
 
-enum ps_optimizer_kind { PS_SGD = 0, PS_MOMENTUM = 1, PS_NESTEROV = 2, PS_ADAGRAD = 3, PS_ADAM = 4 };
-
-struct ps_optimizer {
-    enum ps_optimizer_kind kind;
-    double learning_rate;
-    double momentum;            /* momentum, Nesterov */
-    double beta1, beta2;        /* Adam */
-    double epsilon;             /* Adagrad, Adam */
-    double initial_accumulator; /* Adagrad */
-};
-
 /* "sgd", "momentum", "nesterov", "adagrad", "adam" with the large frameworks' defaults. PS_ERR_INVALID lists the names.
  */
 PS_API enum ps_err ps_optimizer_by_name(const char *name, struct ps_optimizer *out, struct ps_error *error) PS_MUST_USE;
@@ -250,6 +240,9 @@ enum ps_push_flag {
 struct ps_push_options {
     unsigned flags; /* of enum ps_push_flag */
     int timeout_ms; /* of the blocking form; 0: default */
+    double norm;    /* L2 norm of this worker's whole gradient, for variables that clip by PS_CLIP_GIVEN_NORM. 0: when
+                       one of the call's variables was declared so, the norm over the gradients of this call, computed
+                       in double when it starts. Give it when a step's gradients go in several calls */
 };
 
 /* Push gradients, grads[i] is [ps_var_elements(vars[i])] f32, and wait until they are applied and committed. Results
@@ -330,7 +323,8 @@ enum ps_query {
     PS_QUERY_VARIABLES = 1,
     PS_QUERY_STATS = 2,
     PS_QUERY_WORKERS = 3,
-    PS_QUERY_BLOCKED = 4
+    PS_QUERY_BLOCKED = 4,
+    PS_QUERY_JOBS = 5
 };
 
 /* Ask one shard. *json: a JSON object, freed with ps_free(); psd.proto's Report names its members. job NULL: all. */
@@ -340,6 +334,53 @@ PS_API enum ps_err ps_client_query(ps_client *client, uint32_t shard, enum ps_qu
 /* One round trip to one shard, in microseconds. */
 PS_API enum ps_err ps_client_ping(ps_client *client, uint32_t shard, int timeout_ms, double *microseconds,
                                   struct ps_error *error) PS_MUST_USE;
+
+/* ---- Changing a running cluster (psctl, or a worker that knows better by now) -------------------------------------
+ */
+
+struct ps_parameter {
+    const char *name; /* a member of struct ps_optimizer: "learning_rate" */
+    double value;
+};
+
+struct ps_age_policy {
+    enum ps_age kind;
+    double parameter; /* exponential: base in (0, 1); cutoff: largest age that counts */
+};
+
+/* What is to change. Values are absolute, so that the same setting twice is the same as once. */
+struct ps_setting {
+    const char *job;                      /* NULL: the client's own */
+    const char *variables;                /* names, * for any characters and ? for one; NULL: no variable */
+    size_t parameters;                    /* of the optimizers of these variables */
+    const struct ps_parameter *parameter; /* [parameters] */
+    const struct ps_schedule *schedule;   /* of their optimizers; NULL: as it is */
+    const struct ps_clip *clip;           /* the same */
+    const struct ps_age_policy *age;      /* of the job; NULL: as it is */
+    const uint32_t *bound;                /* of the job, which is ssp; NULL: as it is */
+};
+
+/* Change a running job on every shard; workers and observers may. Each shard checks the whole setting, then does all of
+ * it, in one transaction that survives kill -9: from its next update on. A larger bound lets waiting pulls go at once.
+ * What workers open and declare later is compared with what was opened and declared first, so they go on as they are.
+ *
+ * Not atomic over the shards: when one refuses or cannot be reached in time, the others have changed all the same, and
+ * the error names which did; calling again is safe. A lost connection is no error before the time-out (-1: the
+ * default). variables: how many the pattern named; NULL: nobody asks.
+ *
+ * Errors: INVALID (a parameter that an optimizer of the variables does not have, a value out of its range, a change
+ * that would need other slots, a bound for a job that is not ssp; PS_CLIP_GIVEN_NORM for a variable that was not
+ * declared with it, because its workers give no norm: none of its shards has changed anything); NOT_FOUND (no such job,
+ * or no variable of the job, on any shard, has a name that fits); LIMIT (the pattern names too many variables at once),
+ * TIMEOUT, CLOSED. */
+PS_API enum ps_err ps_client_set(ps_client *client, const struct ps_setting *setting, int timeout_ms,
+                                 uint64_t *variables, struct ps_error *error) PS_MUST_USE;
+
+/* Stop a shard as SIGTERM does: it answers what is under way, takes no new work, and exits with 0. Returns when it has
+ * closed the connection. Its clients go on trying to reach the shard; started again on its live directory it goes on
+ * where it was. Workers and observers may. Errors: TIMEOUT, INVALID (no such shard). */
+PS_API enum ps_err ps_client_drain(ps_client *client, uint32_t shard, int timeout_ms,
+                                   struct ps_error *error) PS_MUST_USE;
 
 PS_API void ps_free(void *memory);
 

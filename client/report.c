@@ -112,12 +112,13 @@ message_json(const ProtobufCMessage *m)
     return object;
 }
 
-/* Later pages bring more variables or workers; all else is the first page's. */
+/* Later pages bring more variables, workers or jobs; all else is the first page's. */
 static void
 merge_page(json_t *into, json_t *page)
 {
     json_array_extend(json_object_get(into, "variable"), json_object_get(page, "variable"));
     json_array_extend(json_object_get(into, "worker"), json_object_get(page, "worker"));
+    json_array_extend(json_object_get(into, "job"), json_object_get(page, "job"));
     json_object_set(into, "more", json_object_get(page, "more"));
     json_decref(page);
 }
@@ -130,7 +131,9 @@ page_end(const Psd__Report *m, char *after, size_t after_size)
         snprintf(after, after_size, "%s/%s", m->variable[m->n_variable - 1]->job, m->variable[m->n_variable - 1]->name);
     else if (m->n_worker > 0)
         snprintf(after, after_size, "%s/%u", m->worker[m->n_worker - 1]->job, m->worker[m->n_worker - 1]->task);
-    return m->n_variable > 0 || m->n_worker > 0;
+    else if (m->n_job > 0)
+        snprintf(after, after_size, "%s", m->job[m->n_job - 1]->name);
+    return m->n_variable > 0 || m->n_worker > 0 || m->n_job > 0;
 }
 
 enum ps_err

@@ -42,7 +42,7 @@
 #include "ps_err.h"
 
 #define FRAME_MAGIC       0x31445350u /* "PSD1" */
-#define FRAME_VERSION     1
+#define FRAME_VERSION     2
 #define FRAME_HEAD_SIZE   32
 #define FRAME_ALIGN       8
 #define FRAME_META_MAX    (256 * KIB) /* bytes of metadata in one frame */
@@ -70,6 +70,9 @@ enum msg_type {
     MSG_ERROR = 17,
     MSG_EVENT = 18,
     MSG_GOODBYE = 19,
+    MSG_SET = 20,
+    MSG_SET_DONE = 21,
+    MSG_DRAIN = 22,
     MSG_TYPE_MAX
 };
 

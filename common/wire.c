@@ -35,6 +35,9 @@ static const struct row rows[MSG_TYPE_MAX] = {
     [MSG_ERROR] = {"error", &psd__error__descriptor, false, false, wire_check_error},
     [MSG_EVENT] = {"event", &psd__event__descriptor, false, false, wire_check_event},
     [MSG_GOODBYE] = {"goodbye", &psd__goodbye__descriptor, false, false, NULL},
+    [MSG_SET] = {"set", &psd__set__descriptor, false, true, wire_check_set},
+    [MSG_SET_DONE] = {"set done", &psd__set_done__descriptor, false, true, NULL},
+    [MSG_DRAIN] = {"drain", &psd__drain__descriptor, false, false, NULL},
 };
 
 static const struct row *
@@ -131,4 +134,21 @@ wire_encode_new(enum msg_type type, uint64_t request, const ProtobufCMessage *me
     wire_encode(type, request, message, payload_len, out);
     *len = size;
     return out;
+}
+
+/* ---- Copying ---- */
+
+void *
+wire_copy(const ProtobufCMessage *message)
+{
+    size_t len = protobuf_c_message_get_packed_size(message);
+    uint8_t *bytes = malloc(MAX(len, 1));
+    void *copy = NULL;
+
+    if (bytes != NULL) {
+        protobuf_c_message_pack(message, bytes);
+        copy = protobuf_c_message_unpack(message->descriptor, NULL, len, bytes);
+    }
+    free(bytes);
+    return copy;
 }

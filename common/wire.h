@@ -27,6 +27,7 @@
 #define WIRE_WORKERS_MAX    65536        /* workers in one job */
 #define WIRE_SHARDS_MAX     4096         /* shards in one cluster */
 #define WIRE_BUCKETS_MAX    64           /* of a histogram */
+#define WIRE_PARAMETERS_MAX 64           /* in one set */
 #define WIRE_LEASE_MS       300000u      /* of a worker that asks for none */
 #define WIRE_LEASE_MS_MAX   (24u * 3600u * 1000u)
 #define WIRE_ERROR_TEXT_MAX 2048 /* bytes of a sentence */
@@ -55,6 +56,9 @@ struct wire_msg {
         Psd__Error *error;
         Psd__Event *event;
         Psd__Goodbye *goodbye;
+        Psd__Set *set;
+        Psd__SetDone *set_done;
+        Psd__Drain *drain;
     } u;
 };
 
@@ -78,6 +82,9 @@ void wire_encode(enum msg_type type, uint64_t request, const ProtobufCMessage *m
 /* The same into a new heap buffer; *len bytes. NULL when out of memory. */
 uint8_t *wire_encode_new(enum msg_type type, uint64_t request, const ProtobufCMessage *message, uint64_t payload_len,
                          size_t *len);
+
+/* A copy in heap memory, freed as protobuf-c frees; NULL when out of memory. */
+void *wire_copy(const ProtobufCMessage *message);
 
 /* "push"; "message 77" for a number that is not known. */
 const char *wire_type_name(enum msg_type type);
@@ -108,5 +115,11 @@ bool wire_declare_equal(const Psd__Declare *a, const Psd__Declare *b);
  * sentence when they are not: "train sync(3 of 4), lapse shrink, age exponential(0.9)". */
 bool wire_job_equal(const Psd__Job *a, const Psd__Job *b);
 void wire_job_describe(const Psd__Job *j, char *out, size_t size);
+
+/* The same without the name. */
+void wire_job_options(const Psd__Job *j, char *out, size_t size);
+
+/* True when two age policies are the same. */
+bool wire_age_equal(const struct age_policy *a, const struct age_policy *b);
 
 #endif

@@ -188,12 +188,12 @@ no_room(struct ps_error *e)
 /* ---- Hello, welcome ---- */
 
 static enum ps_err
-check_age(const Psd__AgePolicy *a, struct ps_error *e)
+check_age(const Psd__AgePolicy *a, const char *kind, const char *parameter, struct ps_error *e)
 {
     struct age_policy policy;
 
-    TRY(known(e, "job.age.kind", (int)a->kind, AGE_KIND_MAX));
-    TRY(number(e, "job.age.parameter", a->parameter));
+    TRY(known(e, kind, (int)a->kind, AGE_KIND_MAX));
+    TRY(number(e, parameter, a->parameter));
     policy = wire_age(a);
     return age_check(&policy, e);
 }
@@ -209,7 +209,7 @@ check_job(Psd__Job *j, struct ps_error *e)
         TRY(within(e, "job.quorum", j->quorum, 1, UINT64_MAX));
         TRY(below(e, "job.quorum", j->quorum, "job.workers + 1", (uint64_t)j->workers + 1));
     }
-    return check_age(j->age, e);
+    return check_age(j->age, "job.age.kind", "job.age.parameter", e);
 }
 
 /* An observer may leave out which shard of which cluster it wants. */
@@ -304,6 +304,23 @@ check_initializer(const Psd__Initializer *i, struct ps_error *e)
     return initializer_check(&init, e);
 }
 
+/* Ranges are the optimizers' own: optimizer_check(). */
+static enum ps_err
+check_schedule(const Psd__Schedule *s, struct ps_error *e)
+{
+    TRY(known(e, "schedule.kind", (int)s->kind, PSD__SCHEDULE_KIND__SCHEDULE_LINEAR + 1));
+    TRY(known(e, "schedule.by", (int)s->by, PSD__SCHEDULE_BY__BY_CLOCK + 1));
+    TRY(number(e, "schedule.factor", s->factor));
+    return number(e, "schedule.floor", s->floor);
+}
+
+static enum ps_err
+check_clip(const Psd__Clip *c, struct ps_error *e)
+{
+    TRY(known(e, "clip.kind", (int)c->kind, PSD__CLIP_KIND__CLIP_GIVEN_NORM + 1));
+    return number(e, "clip.limit", c->limit);
+}
+
 static enum ps_err
 check_optimizer(const Psd__Optimizer *o, struct ps_error *e)
 {
@@ -368,6 +385,8 @@ wire_check_push(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
     TRY(sequence(e, "push.seq", p->seq, p->acked_through));
     TRY(within(e, "the number of push.var", p->n_var, 1, WIRE_BLOCKS_MAX));
     TRY(parallel(e, "push.block", p->n_block, "push.var", p->n_var));
+    if (p->norm != NULL && !(p->norm->l2 >= 0 && isfinite(p->norm->l2)))
+        return ps_fail(e, PS_ERR_INVALID, "push.norm.l2 is %g; it must be finite and at least 0", p->norm->l2);
     return empty_or_parallel(e, "push.from_version", p->n_from_version, "push.var", p->n_var);
 }
 
@@ -455,7 +474,7 @@ wire_check_query(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
     const Psd__Query *q = msg->u.query;
 
     (void)arena;
-    TRY(known(e, "query.kind", (int)q->kind, PSD__QUERY_KIND__BLOCKED + 1));
+    TRY(known(e, "query.kind", (int)q->kind, PSD__QUERY_KIND__JOBS + 1));
     TRY(name(e, "query.job", q->job, 0, WIRE_NAME_MAX));
     return name(e, "query.after", q->after, 0, 2 * WIRE_NAME_MAX + 1); /* job/name */
 }
@@ -483,7 +502,7 @@ wire_check_report(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
 {
     Psd__Report *r = msg->u.report;
 
-    TRY(known(e, "report.kind", (int)r->kind, PSD__QUERY_KIND__BLOCKED + 1));
+    TRY(known(e, "report.kind", (int)r->kind, PSD__QUERY_KIND__JOBS + 1));
     FILL(arena, r->status, psd__status_report__init);
     FILL(arena, r->stats, psd__stats_report__init);
     FILL(arena, r->stats->age, psd__histogram__init);
@@ -499,5 +518,54 @@ wire_check_report(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
     }
     for (size_t i = 0; i < r->n_blocked; i++)
         TRY(check_blocked_report(r->blocked[i], e));
+    for (size_t i = 0; i < r->n_job; i++) {
+        TRY(sentence(e, "report.job.name", r->job[i]->name));
+        TRY(sentence(e, "report.job.options", r->job[i]->options));
+    }
+    return PS_OK;
+}
+
+/* ---- Set ---- */
+
+static bool
+changes_variables(const Psd__Set *s)
+{
+    return s->n_parameter > 0 || s->schedule != NULL || s->clip != NULL;
+}
+
+/* Names and ranges are the optimizers' own: the receiver knows which ones the pattern names. */
+static enum ps_err
+check_parameters(const Psd__Set *s, struct ps_error *e)
+{
+    TRY(within(e, "the number of set.parameter", s->n_parameter, 0, WIRE_PARAMETERS_MAX));
+    for (size_t i = 0; i < s->n_parameter; i++) {
+        TRY(name(e, "set.parameter.name", s->parameter[i]->name, 1, WIRE_NAME_MAX));
+        TRY(number(e, "set.parameter.value", s->parameter[i]->value));
+    }
+    return PS_OK;
+}
+
+enum ps_err
+wire_check_set(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
+{
+    const Psd__Set *s = msg->u.set;
+
+    (void)arena;
+    TRY(name(e, "set.job", s->job, 1, WIRE_NAME_MAX));
+    TRY(name(e, "set.variables", s->variables, 0, WIRE_NAME_MAX));
+    TRY(check_parameters(s, e));
+    if (s->schedule != NULL)
+        TRY(check_schedule(s->schedule, e));
+    if (s->clip != NULL)
+        TRY(check_clip(s->clip, e));
+    if (s->age != NULL)
+        TRY(check_age(s->age, "set.age.kind", "set.age.parameter", e));
+    if (changes_variables(s) && s->variables[0] == '\0')
+        return ps_fail(e, PS_ERR_INVALID, "set: changes of variables, but set.variables is empty");
+    if (!changes_variables(s) && s->variables[0] != '\0')
+        return ps_fail(e, PS_ERR_INVALID, "set: variables '%s' are named, but nothing of them is to change",
+                       s->variables);
+    if (!changes_variables(s) && s->age == NULL && s->bound == NULL)
+        return ps_fail(e, PS_ERR_INVALID, "set: nothing is to change");
     return PS_OK;
 }

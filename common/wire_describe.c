@@ -99,6 +99,12 @@ wire_declare_equal(const Psd__Declare *a, const Psd__Declare *b)
 }
 
 bool
+wire_age_equal(const struct age_policy *a, const struct age_policy *b)
+{
+    return a->kind == b->kind && a->parameter == b->parameter;
+}
+
+bool
 wire_job_equal(const Psd__Job *a, const Psd__Job *b)
 {
     struct age_policy x = wire_age(a->age), y = wire_age(b->age);
@@ -109,7 +115,7 @@ wire_job_equal(const Psd__Job *a, const Psd__Job *b)
         return false;
     if (a->mode == PSD__MODE__SYNC && a->quorum != b->quorum)
         return false;
-    return x.kind == y.kind && x.parameter == y.parameter;
+    return wire_age_equal(&x, &y);
 }
 
 /* ---- Printing ---- */
@@ -249,13 +255,12 @@ put_mode(struct text *t, const Psd__Job *j)
 }
 
 void
-wire_job_describe(const Psd__Job *j, char *out, size_t size)
+wire_job_options(const Psd__Job *j, char *out, size_t size)
 {
     static const char *const ages[AGE_KIND_MAX] = {"none", "inverse", "exponential", "cutoff"};
     struct text t = text_start(out, size);
     struct age_policy age = wire_age(j->age);
 
-    put(&t, "%s ", j->name);
     put_mode(&t, j);
     put(&t, ", lapse %s, age %s", j->lapse == PSD__LAPSE__FAIL ? "fail" : "shrink", ages[age.kind]);
     if (age.kind == AGE_EXPONENTIAL || age.kind == AGE_CUTOFF) {
@@ -263,4 +268,13 @@ wire_job_describe(const Psd__Job *j, char *out, size_t size)
         put_number(&t, age.parameter);
         put(&t, ")");
     }
+}
+
+void
+wire_job_describe(const Psd__Job *j, char *out, size_t size)
+{
+    struct text t = text_start(out, size);
+
+    put(&t, "%s ", j->name);
+    wire_job_options(j, out + t.len, size - t.len);
 }

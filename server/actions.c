@@ -102,6 +102,12 @@ actions_log(struct shard *s, enum shard_log_level level, const char *format, ...
 }
 
 void
+actions_draining(struct shard *s)
+{
+    queue(s, (struct shard_action){.kind = SHARD_DRAIN_BEGUN});
+}
+
+void
 actions_stopped(struct shard *s)
 {
     queue(s, (struct shard_action){.kind = SHARD_STOPPED});

@@ -46,6 +46,7 @@ void actions_error(struct shard *s, struct connection *c, uint64_t request, enum
 void actions_data(struct shard *s, struct connection *c, struct shard_data *data);
 void actions_close(struct shard *s, struct connection *c);
 void actions_log(struct shard *s, enum shard_log_level level, const char *format, ...) PS_PRINTF(3, 4);
+void actions_draining(struct shard *s);
 void actions_stopped(struct shard *s);
 
 /* An event to all connected workers of a job but one; job NULL: to all connections. */

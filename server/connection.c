@@ -38,6 +38,14 @@ connection_open(struct shard *s, uint64_t id, const char *peer)
                           s->config.connections_max);
 }
 
+const char *
+connection_agent(const struct connection *c)
+{
+    const char *agent = c->session != NULL ? c->session->agent : c->agent;
+
+    return agent != NULL ? agent : "";
+}
+
 /* What waits there and whose it is. */
 static void
 forget_waiting(struct shard *s, struct connection *c)
@@ -57,6 +65,7 @@ connection_gone(struct shard *s, struct connection *c)
         LL_DELETE2(s->actions.acking, c, acking_next);
     HASH_DEL(s->connections, c);
     s->connections_len--;
+    free(c->agent);
     free(c);
 }
 
@@ -158,6 +167,7 @@ connection_free_all(struct shard *s)
 
     HASH_ITER (hh, s->connections, c, next) {
         HASH_DEL(s->connections, c);
+        free(c->agent);
         free(c);
     }
     s->connections_len = 0;

@@ -26,12 +26,16 @@ struct connection {
     uint64_t parked_bytes;
     uint32_t acks_first, acks_last; /* this turn's, as index + 1 into the shard's, or 0 */
     struct connection *acking_next;
+    char *agent; /* CONN_OBSERVER: who it says it is; may be NULL */
     UT_hash_handle hh;
     char peer[];
 };
 
 void connection_open(struct shard *s, uint64_t id, const char *peer);
 struct connection *connection_find(struct shard *s, uint64_t id);
+
+/* Who speaks there, for people: "host pid", or "". */
+const char *connection_agent(const struct connection *c);
 
 /* It is gone: forget it. */
 void connection_gone(struct shard *s, struct connection *c);

@@ -57,6 +57,17 @@ begin_closing(struct daemon *d)
     uv_unref((uv_handle_t *)&d->interrupt);
 }
 
+/* The shard lets everybody go; nobody new comes. */
+static void
+begin_draining(struct daemon *d)
+{
+    if (d->state != DAEMON_SERVING)
+        return;
+    d->state = DAEMON_DRAINING;
+    notify_stopping();
+    listeners_close(d);
+}
+
 /* The core's levels are the log's by number. */
 static_assert((int)SHARD_LOG_ERROR == (int)LOG_LEVEL_ERROR && (int)SHARD_LOG_WARNING == (int)LOG_LEVEL_WARNING &&
                   (int)SHARD_LOG_INFO == (int)LOG_LEVEL_INFO,
@@ -71,6 +82,9 @@ perform(struct daemon *d, struct shard_action *a, bool *stopped)
     case SHARD_LOG:
         log_line((enum log_level)a->level, "%s", a->text);
         free(a->text);
+        return;
+    case SHARD_DRAIN_BEGUN:
+        begin_draining(d);
         return;
     case SHARD_STOPPED:
         *stopped = true;
@@ -199,28 +213,20 @@ on_wake(uv_timer_t *timer)
 /* ---- Signals ---- */
 
 static void
-drain(struct daemon *d)
-{
-    struct shard_event event = {.kind = SHARD_DRAIN};
-
-    d->state = DAEMON_DRAINING;
-    notify_stopping();
-    listeners_close(d);
-    daemon_step(d, &event);
-}
-
-static void
 on_stop(uv_signal_t *signal, int number)
 {
     struct daemon *d = signal->data;
     const char *name = number == SIGTERM ? "TERM" : "INT";
+    struct shard_event event = {.kind = SHARD_DRAIN};
 
-    if (d->state > DAEMON_SERVING) {
+    if (d->signalled) {
         log_line(LOG_LEVEL_WARNING, "stopped at once: a second signal signal=%s", name);
         _exit(128 + number);
     }
     log_line(LOG_LEVEL_INFO, "stopping signal=%s connections=%u", name, HASH_COUNT(d->peers));
-    drain(d);
+    d->signalled = true;
+    begin_draining(d);
+    daemon_step(d, &event);
 }
 
 static void

@@ -5,7 +5,7 @@
  *     read callback    frame → shard_step()                          peer.c
  *     end of the turn  shard_commit(), perform actions, flush        daemon.c
  *
- *                      listening              TERM, INT                shard says stopped       all connections closed
+ *                      listening          TERM, INT, DRAIN            shard says stopped       all connections closed
  *     DAEMON_STARTING ──────────► DAEMON_SERVING ────────► DAEMON_DRAINING ───────────► DAEMON_CLOSING ────────► gone
  *                                      │ HUP: options again
  *                                      └──┘
@@ -45,6 +45,7 @@ struct daemon {
 
     enum daemon_state state;
     bool turn_open, performing;
+    bool signalled; /* TERM or INT came: the next one ends us at once */
     bool time_due; /* the shard is told in this round of the loop, after what has arrived */
     uint64_t wake_at_ms;
     uint64_t spin_until_ns;

@@ -31,10 +31,11 @@ job_new(const Psd__Job *options, uint32_t id)
     if (job == NULL)
         return NULL;
     job->id = id;
-    if ((job->options = row_copy(&options->base)) == NULL)
+    if ((job->options = wire_copy(&options->base)) == NULL)
         goto fail;
     job->name = job->options->name;
     job->age = wire_age(job->options->age);
+    job->bound = job->options->bound;
     job->live_min = UINT64_MAX;
     if ((job->sessions = calloc(job->options->workers, sizeof(struct session *))) == NULL)
         goto fail;
@@ -92,11 +93,31 @@ enum ps_err
 job_put(struct shard *s, const struct job *job)
 {
     Psd__JobRow row = PSD__JOB_ROW__INIT;
+    Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
+    Psd__Bound bound = PSD__BOUND__INIT;
 
     row.id = job->id;
     row.options = job->options;
     row.slowest = job->slowest;
+    age.kind = (Psd__AgeKind)job->age.kind;
+    age.parameter = job->age.parameter;
+    row.age = &age;
+    bound.clocks = job->bound;
+    row.bound = &bound;
     return row_put(s, STORE_JOBS, job->id, &row.base);
+}
+
+/* What was checked when it came is checked again. */
+static bool
+age_ok(const Psd__AgePolicy *a)
+{
+    struct age_policy policy;
+    struct ps_error e;
+
+    if (a == NULL)
+        return false;
+    policy = wire_age(a);
+    return age_check(&policy, &e) == PS_OK;
 }
 
 bool
@@ -107,11 +128,15 @@ job_load(void *arg, struct span key, struct span value)
     Psd__JobRow *row = psd__job_row__unpack(NULL, value.len, value.data);
     struct job *job = NULL;
     bool ok = row != NULL && row->id == id && id >= 1 && id <= SHARD_JOBS_MAX && row->options != NULL &&
-              row->options->age != NULL && row->options->workers >= 1 && row->options->workers <= WIRE_WORKERS_MAX &&
-              l->s->jobs_by_id[id] == NULL;
+              age_ok(row->options->age) && (row->age == NULL || age_ok(row->age)) && row->options->workers >= 1 &&
+              row->options->workers <= WIRE_WORKERS_MAX && l->s->jobs_by_id[id] == NULL;
 
     if (ok && (job = job_new(row->options, id)) != NULL) {
         job->slowest = row->slowest;
+        if (row->age != NULL)
+            job->age = wire_age(row->age);
+        if (row->bound != NULL)
+            job->bound = row->bound->clocks;
         job_add(l->s, job);
     }
     if (row != NULL)

@@ -17,10 +17,11 @@ struct gather;
 struct barrier;
 
 struct job {
-    uint32_t id; /* counts from 1 */
-    Psd__Job *options;
+    uint32_t id;       /* counts from 1 */
+    Psd__Job *options; /* as the hellos have them */
     const char *name;
-    struct age_policy age;
+    struct age_policy age; /* this and the next as SET left them */
+    uint32_t bound;
     struct session **sessions; /* [workers], NULL: never joined */
     uint32_t joined, live, lapsed, finished;
     uint64_t slowest; /* clock of the slowest live worker; never goes back */

@@ -13,7 +13,7 @@
 static bool
 ssp_ready(const struct job *job, uint64_t clock)
 {
-    uint64_t bound = job->options->bound;
+    uint64_t bound = job->bound;
 
     return clock <= bound || job->slowest >= clock - bound;
 }

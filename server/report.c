@@ -261,6 +261,89 @@ workers(struct builder *b)
     }
 }
 
+/* ---- Jobs ---- */
+
+/* "ssp(bound 4), 3 workers, lapse shrink, age none", as a SET left it. */
+static char *
+job_options(struct shard *s, const struct job *job)
+{
+    Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
+    Psd__Job now = *job->options;
+    char text[256];
+
+    age.kind = (Psd__AgeKind)job->age.kind;
+    age.parameter = job->age.parameter;
+    now.age = &age;
+    now.bound = job->bound;
+    wire_job_options(&now, text, sizeof text);
+    return text_copy(s, text);
+}
+
+static uint64_t
+fastest_clock(const struct job *job)
+{
+    uint64_t fastest = 0;
+
+    for (uint32_t task = 0; task < job->options->workers; task++)
+        if (job->sessions[task] != NULL)
+            fastest = MAX(fastest, job->sessions[task]->clock);
+    return fastest;
+}
+
+static Psd__JobReport *
+job_report(struct shard *s, const struct job *job)
+{
+    Psd__JobReport *m = zeroed(s, sizeof *m);
+    const struct pull *p;
+
+    if (m == NULL)
+        return NULL;
+    psd__job_report__init(m);
+    m->name = (char *)job->name;
+    m->options = job_options(s, job);
+    m->workers = job->options->workers;
+    m->live = job->live;
+    m->lapsed = job->lapsed;
+    m->finished = job->finished;
+    m->slowest_clock = job->slowest;
+    m->fastest_clock = fastest_clock(job);
+    m->variables = HASH_COUNT(job->variables);
+    DL_FOREACH (job->pulls, p)
+        m->pulls_parked++;
+    return m;
+}
+
+/* In order of id, which is that of their first hellos; a name that is not known has none after it. */
+static uint32_t
+first_job(const struct builder *b)
+{
+    const struct job *job;
+
+    if (b->after[0] == '\0')
+        return 1;
+    HASH_FIND(hh, b->s->jobs, b->after, strlen(b->after), job);
+    return job != NULL ? job->id + 1 : UINT32_MAX;
+}
+
+static void
+jobs(struct builder *b)
+{
+    struct shard *s = b->s;
+    Psd__Report *r = b->report;
+
+    if ((r->job = zeroed(s, ENTRIES_MAX * sizeof(Psd__JobReport *))) == NULL)
+        return;
+    for (uint32_t id = first_job(b); id <= s->jobs_len; id++) {
+        Psd__JobReport *m;
+
+        if (!wants_job(b, s->jobs_by_id[id]))
+            continue;
+        if ((m = job_report(s, s->jobs_by_id[id])) == NULL || !fits(b, r->n_job, &m->base))
+            return;
+        r->job[r->n_job++] = m;
+    }
+}
+
 /* ---- Who waits for whom ---- */
 
 static Psd__BlockedReport *
@@ -330,7 +413,7 @@ blocked_pull(struct builder *b, const struct job *job, const struct pull *p)
         on_block(job, &ref, p->clock, m);
     } else {
         m->variable = (char *)ref.variable->name;
-        m->on_clock = p->clock - job->options->bound;
+        m->on_clock = p->clock - MIN(p->clock, job->bound);
         on_slower(job, m->on_clock, m);
     }
     return add_blocked(b, m);
@@ -430,6 +513,9 @@ report_answer(struct shard *s, struct connection *c, uint64_t request, const Psd
         break;
     case PSD__QUERY_KIND__BLOCKED:
         all_blocked(&b);
+        break;
+    case PSD__QUERY_KIND__JOBS:
+        jobs(&b);
         break;
     default:
         ps_assert(false);

@@ -2,7 +2,6 @@
 #include "row.h"
 
 #include <endian.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "shard_state.h"
@@ -27,21 +26,6 @@ row_id(struct span key)
     if (key.len == sizeof id)
         memcpy(&id, key.data, sizeof id);
     return be32toh(id);
-}
-
-void *
-row_copy(const ProtobufCMessage *m)
-{
-    size_t len = protobuf_c_message_get_packed_size(m);
-    uint8_t *bytes = malloc(MAX(len, 1));
-    void *copy = NULL;
-
-    if (bytes != NULL) {
-        protobuf_c_message_pack(m, bytes);
-        copy = protobuf_c_message_unpack(m->descriptor, NULL, len, bytes);
-    }
-    free(bytes);
-    return copy;
 }
 
 bool

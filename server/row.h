@@ -16,9 +16,6 @@ enum ps_err row_put(struct shard *s, enum store_table table, uint32_t id, const 
 /* The id that a row was written under; 0 when the key is not one. */
 uint32_t row_id(struct span key);
 
-/* A message in heap memory of its own, freed as protobuf-c frees; NULL when out of memory. */
-void *row_copy(const ProtobufCMessage *m);
-
 /* What the store's iteration carries along: the first error ends it. */
 struct row_load {
     struct shard *s;

@@ -87,6 +87,7 @@ on_hello(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
                           s->config.shard, s->config.shards, s->cluster, m->shard, m->shards, m->cluster);
     } else if (m->role == PSD__ROLE__OBSERVER) {
         c->state = CONN_OBSERVER;
+        c->agent = shard_strdup(m->agent);
         send_welcome(s, c, msg->request);
     } else {
         welcome_worker(s, c, msg->request, m);
@@ -134,6 +135,26 @@ on_goodbye(struct shard *s, struct connection *c, const struct wire_msg *msg, co
     if (c->state == CONN_WORKER && msg->u.goodbye->finished)
         session_finish_work(s, c->session);
     connection_close(s, c);
+    return SHARD_TAKEN;
+}
+
+static enum shard_result
+on_set(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    (void)event;
+    return setting_take(s, c, msg->request, msg->u.set);
+}
+
+static void drain(struct shard *s);
+
+/* Answered by EVENT(DRAINING) and the end of the connection, as for everybody. */
+static enum shard_result
+on_drain(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    (void)msg;
+    (void)event;
+    actions_log(s, SHARD_LOG_INFO, "drain asked by=\"%s\" peer=%s", connection_agent(c), c->peer);
+    drain(s);
     return SHARD_TAKEN;
 }
 
@@ -295,6 +316,8 @@ static const struct row dispatch[MSG_TYPE_MAX] = {
     [MSG_QUERY] = {on_query, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
     [MSG_PING] = {on_ping, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
     [MSG_GOODBYE] = {on_goodbye, IN(CONN_WORKER) | IN(CONN_OBSERVER), false},
+    [MSG_SET] = {on_set, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
+    [MSG_DRAIN] = {on_drain, IN(CONN_WORKER) | IN(CONN_OBSERVER), false},
 };
 
 static const char *const state_names[CONN_STATES] = {
@@ -386,6 +409,7 @@ drain(struct shard *s)
     if (s->draining)
         return;
     s->draining = true;
+    actions_draining(s);
     actions_log(s, SHARD_LOG_INFO, "draining connections=%" PRIu64, s->connections_len);
     actions_event(s, NULL, NULL, PSD__EVENT_KIND__EVENT_DRAINING, 0, text);
     HASH_ITER (hh, s->connections, c, next) {
@@ -522,7 +546,9 @@ undo(struct shard *s, enum ps_err why)
     if (!reload(s, &e))
         actions_log(s, SHARD_LOG_ERROR, "store cannot be read code=%s reason=\"%s\"", ps_err_name(e.code), e.text);
     connection_after_reload(s);
-    s->stopped = false; /* that it was said is undone as well */
+    s->stopped = false; /* what was said is undone, draining goes on */
+    if (s->draining)
+        actions_draining(s);
     stop_if_idle(s);
     actions_hand_out(s);
 }

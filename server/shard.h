@@ -46,6 +46,7 @@
 #define SHARD_UNRESOLVED_MAX 65536      /* sequenced messages of one session received and not yet answered */
 #define SHARD_ODD_MAX        32         /* outcomes other than OK that a session remembers until they are acked */
 #define SHARD_BARRIERS_MAX   4096       /* open barriers */
+#define SHARD_SET_MAX        4096       /* variables that one set may change */
 #define SHARD_TURN_LONG      (1 * MIB)  /* see shard_long_turn() */
 #define SHARD_WORK_BYTES     (4 * MIB)  /* blocks initialized per SHARD_WORK event */
 
@@ -127,11 +128,12 @@ bool shard_busy(const struct shard *s);
 struct shard_data;
 
 enum shard_action_kind {
-    SHARD_SEND,   /* conn, bytes, len: a whole frame without payload; bytes are now the receiver's (free()) */
-    SHARD_DATA,   /* conn, data: now the receiver's: shard_data_open() ... shard_data_free() */
-    SHARD_CLOSE,  /* conn: close after what was queued is sent */
-    SHARD_LOG,    /* level, text */
-    SHARD_STOPPED /* drained */
+    SHARD_SEND,        /* conn, bytes, len: a whole frame without payload; bytes are now the receiver's (free()) */
+    SHARD_DATA,        /* conn, data: now the receiver's: shard_data_open() ... shard_data_free() */
+    SHARD_CLOSE,       /* conn: close after what was queued is sent */
+    SHARD_LOG,         /* level, text */
+    SHARD_DRAIN_BEGUN, /* on SHARD_DRAIN, or because a peer asked: take no new connections. May come again */
+    SHARD_STOPPED      /* drained */
 };
 
 enum shard_log_level { SHARD_LOG_ERROR = 3, SHARD_LOG_WARNING = 4, SHARD_LOG_INFO = 6 }; /* syslog's */

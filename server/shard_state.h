@@ -26,6 +26,7 @@
 #include "sequence.h"
 #include "session.h"
 #include "session_row.h"
+#include "setting.h"
 #include "shard.h"
 #include "store.h"
 #include "turn.h"

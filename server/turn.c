@@ -102,6 +102,14 @@ turn_create(struct shard *s, struct block_ref *ref)
     return reserve(s, ref);
 }
 
+bool
+turn_has_rows(const struct shard *s, uint64_t n)
+{
+    const struct turn *t = &s->turn;
+
+    return !t->begun || (t->rows + n) * STORE_ROW_ROOM <= TURN_ROWS_MIN / 2;
+}
+
 void
 turn_mark_session(struct shard *s, struct session *session)
 {

@@ -60,7 +60,7 @@ variable_new(struct shard *s, struct job *job, const Psd__Declare *declare, uint
         return NULL;
     v->id = id;
     v->job = job;
-    v->declare = row_copy(&declare->base);
+    v->declare = wire_copy(&declare->base);
     v->path = malloc(path_size);
     if (v->declare == NULL || v->path == NULL) {
         variable_free(v);

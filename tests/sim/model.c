@@ -63,13 +63,13 @@ draw_optimizer(const struct model *m, struct sim *s, struct ps_optimizer *o)
     enum ps_err err = optimizer_by_name(model_counts(m) ? "sgd" : names[sim_below(s, 5)], &drawn, NULL);
 
     ps_assert(err == PS_OK);
-    *o = (struct ps_optimizer){(enum ps_optimizer_kind)drawn.kind,
-                               drawn.learning_rate,
-                               drawn.momentum,
-                               drawn.beta1,
-                               drawn.beta2,
-                               drawn.epsilon,
-                               drawn.initial_accumulator};
+    *o = (struct ps_optimizer){.kind = (enum ps_optimizer_kind)drawn.kind,
+                               .learning_rate = drawn.learning_rate,
+                               .momentum = drawn.momentum,
+                               .beta1 = drawn.beta1,
+                               .beta2 = drawn.beta2,
+                               .epsilon = drawn.epsilon,
+                               .initial_accumulator = drawn.initial_accumulator};
     if (model_counts(m))
         o->learning_rate = 1.0 / (double)(1u << sim_below(s, 4));
 }

@@ -292,6 +292,8 @@ perform(struct node_shard *n, struct shard_action *a)
         see_log(n, a->text);
         free(a->text);
         break;
+    case SHARD_DRAIN_BEGUN: /* the core turns newcomers away as well */
+        break;
     case SHARD_STOPPED:
         n->stopped = true;
         break;

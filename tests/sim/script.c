@@ -199,7 +199,7 @@ start_push(struct node_worker *w, uint32_t first, uint32_t n, bool awaited)
     }
     if (may_spoil(w, awaited))
         may_cancel(w, o);
-    err = core_push(w->core, n, vars, grads, o->want ? out : NULL, flags, &o->op, &e);
+    err = core_push(w->core, n, vars, grads, o->want ? out : NULL, &(struct ps_push_options){.flags = flags}, &o->op, &e);
     if (err == PS_OK && (flags & PS_PUSH_COPY)) {
         for (uint32_t i = 0; i < n; i++) {
             buffer_free(o->grads[i], w->model->vars[first + i].elements);

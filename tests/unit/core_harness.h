@@ -25,6 +25,8 @@
 #define MODEL_VARS     8
 #define MODEL_SEQS     4096
 
+static const struct ps_push_options copied = {.flags = PS_PUSH_COPY};
+
 /* A frame on its way, bytes and all. */
 struct flight {
     struct flight *next;
@@ -758,7 +760,7 @@ start_push(struct harness *h, struct core_var *v, const float *grad)
     struct core_op *op;
     struct ps_error e = {0};
 
-    ck_assert_msg(core_push(h->core, 1, &v, &grad, NULL, 0, &op, &e) == PS_OK, "%s", e.text);
+    ck_assert_msg(core_push(h->core, 1, &v, &grad, NULL, NULL, &op, &e) == PS_OK, "%s", e.text);
     harness_perform(h);
     return op;
 }

@@ -136,6 +136,9 @@ perform(struct kit *k, struct shard_action *a)
         free(a->text);
         k->logs++;
         break;
+    case SHARD_DRAIN_BEGUN:
+        k->draining = true;
+        break;
     case SHARD_STOPPED:
         k->stopped = true;
         break;

@@ -42,6 +42,7 @@ struct kit {
     uint64_t next_request;
     bool hold;     /* turns end only in kit_turn() */
     bool failed;   /* the last turn's commit did */
+    bool draining; /* SHARD_DRAIN_BEGUN came */
     bool stopped;  /* SHARD_STOPPED came */
     unsigned logs; /* SHARD_LOG actions seen */
     bool open[KIT_CONNS];

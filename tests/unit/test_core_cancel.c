@@ -257,7 +257,7 @@ START_TEST(push_and_pull_given_up_takes_no_values)
     struct flight *f;
     struct core_place place;
 
-    ck_assert_int_eq(core_push(h.core, 1, &w, grads, outs, 0, &op, NULL), PS_OK);
+    ck_assert_int_eq(core_push(h.core, 1, &w, grads, outs, NULL, &op, NULL), PS_OK);
     harness_perform(&h);
     m = expect(&h, 0, MSG_PUSH);
     ck_assert(m.u.push->want_value);
@@ -422,7 +422,7 @@ START_TEST(numbers_stay_in_order_whatever_is_given_up)
             else if (test_below(&rng, 2) == 0)
                 ops[at] = start_pull(&h, w, out);
             else
-                ck_assert_int_eq(core_push(h.core, 1, &w, grads, outs, PS_PUSH_COPY, &ops[at], NULL), PS_OK);
+                ck_assert_int_eq(core_push(h.core, 1, &w, grads, outs, &copied, &ops[at], NULL), PS_OK);
             harness_perform(&h);
             break;
         default:

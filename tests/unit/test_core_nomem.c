@@ -89,9 +89,9 @@ start_all(struct core_var *vars[2], struct core_op *ops[OPS])
     size_t n = 0;
 
     n += fine_or_starved(core_pull(h.core, 2, vars, outs, NULL, &ops[n], NULL));
-    n += fine_or_starved(core_push(h.core, 2, vars, grads, NULL, 0, &ops[n], NULL));
+    n += fine_or_starved(core_push(h.core, 2, vars, grads, NULL, NULL, &ops[n], NULL));
     n += fine_or_starved(core_tick(h.core, &ops[n], NULL));
-    n += fine_or_starved(core_push(h.core, 1, &vars[1], grads, outs, PS_PUSH_COPY, &ops[n], NULL));
+    n += fine_or_starved(core_push(h.core, 1, &vars[1], grads, outs, &copied, &ops[n], NULL));
     n += fine_or_starved(core_barrier(h.core, "b", &ops[n], NULL));
     n += fine_or_starved(core_pull(h.core, 2, vars, outs, &changed, &ops[n], NULL));
     n += fine_or_starved(core_ping(h.core, 0, &ops[n], NULL));

@@ -371,12 +371,12 @@ script_start(struct script *s)
     struct ps_error e;
 
     s->n = 0;
-    ck_assert_int_eq(core_push(h.core, 2, vars, grads, NULL, 0, &s->ops[s->n++], &e), PS_OK);
+    ck_assert_int_eq(core_push(h.core, 2, vars, grads, NULL, NULL, &s->ops[s->n++], &e), PS_OK);
     ck_assert_int_eq(core_tick(h.core, &s->ops[s->n++], &e), PS_OK);
     ck_assert_int_eq(core_pull(h.core, 2, vars, outs, NULL, &s->ops[s->n++], &e), PS_OK);
-    ck_assert_int_eq(core_push(h.core, 1, &s->small, grads, &outs[1], 0, &s->ops[s->n++], &e), PS_OK);
+    ck_assert_int_eq(core_push(h.core, 1, &s->small, grads, &outs[1], NULL, &s->ops[s->n++], &e), PS_OK);
     ck_assert_int_eq(core_barrier(h.core, "b", &s->ops[s->n++], &e), PS_OK);
-    ck_assert_int_eq(core_push(h.core, 2, vars, grads, NULL, PS_PUSH_COPY, &s->ops[s->n++], &e), PS_OK);
+    ck_assert_int_eq(core_push(h.core, 2, vars, grads, NULL, &copied, &s->ops[s->n++], &e), PS_OK);
     ck_assert_int_eq(core_tick(h.core, &s->ops[s->n++], &e), PS_OK);
     ck_assert_int_eq(core_pull(h.core, 2, vars, outs, &changed, &s->ops[s->n++], &e), PS_OK);
     harness_perform(&h);

@@ -67,7 +67,7 @@ START_TEST(unacknowledged_pushes_are_bounded_by_count_alone)
     uint32_t i;
 
     for (i = 0; i < ARRAY_LEN(ops); i++) {
-        if (core_push(h.core, 1, &v, &(const float *){grad}, NULL, 0, &ops[i], NULL) != PS_OK)
+        if (core_push(h.core, 1, &v, &(const float *){grad}, NULL, NULL, &ops[i], NULL) != PS_OK)
             ck_abort_msg("push %u was refused", i);
         for (struct core_action a; core_next_action(h.core, &a);) {
             if (a.kind != CORE_SEND)
@@ -121,7 +121,7 @@ START_TEST(variables_of_one_operation_share_frames)
     struct flight *f;
     float want[15] = {1, 2, 3, 4, 5, 0, 0, 0, 6};
 
-    ck_assert_int_eq(core_push(h.core, 3, vars, grads, NULL, 0, &op, NULL), PS_OK);
+    ck_assert_int_eq(core_push(h.core, 3, vars, grads, NULL, NULL, &op, NULL), PS_OK);
     harness_perform(&h);
     ck_assert_uint_eq(h.link[0].up.n, 1);
     f = h.link[0].up.first;
@@ -170,7 +170,7 @@ START_TEST(known_and_unknown_versions_do_not_share_a_push)
     op = start_pull(&h, vars[1], b);
     harness_run(&h);
     end_op(&h, op, PS_OK);
-    ck_assert_int_eq(core_push(h.core, 2, vars, grads, NULL, 0, &op, NULL), PS_OK);
+    ck_assert_int_eq(core_push(h.core, 2, vars, grads, NULL, NULL, &op, NULL), PS_OK);
     harness_perform(&h);
     ck_assert_uint_eq(expect(&h, 0, MSG_PUSH).u.push->n_from_version, 0);
     m = expect(&h, 0, MSG_PUSH);
@@ -196,7 +196,7 @@ START_TEST(each_block_carries_the_version_it_was_pulled_at)
     ck_assert_int_eq(core_pull(h.core, 3, vars, out, NULL, &op, NULL), PS_OK);
     harness_run(&h);
     end_op(&h, op, PS_OK);
-    ck_assert_int_eq(core_push(h.core, 3, vars, grads, NULL, 0, &op, NULL), PS_OK);
+    ck_assert_int_eq(core_push(h.core, 3, vars, grads, NULL, NULL, &op, NULL), PS_OK);
     harness_perform(&h);
     m = expect(&h, 0, MSG_PUSH);
     ck_assert_uint_eq(m.u.push->n_from_version, 3);
@@ -290,13 +290,13 @@ START_TEST(copied_gradients_are_free_at_once_and_counted)
     struct ps_error e;
 
     h.core->config.copy_max = 150 * sizeof(float);
-    ck_assert_int_eq(core_push(h.core, 1, &v, grads, NULL, PS_PUSH_COPY, &op, &e), PS_OK);
+    ck_assert_int_eq(core_push(h.core, 1, &v, grads, NULL, &copied, &op, &e), PS_OK);
     grad[0] = 99;
-    ck_assert_int_eq(core_push(h.core, 1, &v, grads, NULL, PS_PUSH_COPY, &other, &e), PS_ERR_LIMIT);
+    ck_assert_int_eq(core_push(h.core, 1, &v, grads, NULL, &copied, &other, &e), PS_ERR_LIMIT);
     harness_run(&h);
     end_op(&h, op, PS_OK);
     ck_assert_float_eq(h.model[0].var[0].value[0], 3);
-    ck_assert_int_eq(core_push(h.core, 1, &v, grads, NULL, PS_PUSH_COPY, &op, &e), PS_OK);
+    ck_assert_int_eq(core_push(h.core, 1, &v, grads, NULL, &copied, &op, &e), PS_OK);
     harness_run(&h);
     end_op(&h, op, PS_OK);
 }

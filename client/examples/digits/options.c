@@ -351,10 +351,9 @@ usual_learning_rate(enum ps_optimizer_kind kind)
         return 0.02;
     case PS_ADAGRAD:
         return 0.04;
-    case PS_ADAM:
-        break;
+    default:
+        return 0.001;
     }
-    return 0.001;
 }
 
 static void

@@ -1,0 +1,198 @@
+/* From the public struct to the message, and from the shards' answers to one result. */
+#include "client/setting.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "client/link.h"
+#include "common/ps_optimizer.h"
+#include "common/wire_check.h"
+
+/* ---- Starting ---- */
+
+/* The message and all that it points to. */
+struct set_message {
+    Psd__Set set;
+    Psd__Parameter parameters[WIRE_PARAMETERS_MAX];
+    Psd__Parameter *list[WIRE_PARAMETERS_MAX];
+    Psd__Schedule schedule;
+    Psd__Clip clip;
+    Psd__AgePolicy age;
+    Psd__Bound bound;
+};
+
+static void
+fill_parameters(struct set_message *m, const struct ps_setting *s)
+{
+    for (size_t i = 0; i < s->parameters; i++) {
+        psd__parameter__init(&m->parameters[i]);
+        m->parameters[i].name = (char *)(s->parameter[i].name != NULL ? s->parameter[i].name : "");
+        m->parameters[i].value = s->parameter[i].value;
+        m->list[i] = &m->parameters[i];
+    }
+    m->set.n_parameter = s->parameters;
+    m->set.parameter = m->list;
+}
+
+static void
+fill_schedule(struct set_message *m, const struct ps_schedule *s)
+{
+    psd__schedule__init(&m->schedule);
+    m->schedule.kind = (Psd__ScheduleKind)s->kind;
+    m->schedule.by = (Psd__ScheduleBy)s->by;
+    m->schedule.warmup_steps = s->warmup_steps;
+    m->schedule.steps = s->steps;
+    m->schedule.factor = s->factor;
+    m->schedule.floor = s->floor;
+    m->set.schedule = &m->schedule;
+}
+
+static void
+fill_clip(struct set_message *m, const struct ps_clip *c)
+{
+    psd__clip__init(&m->clip);
+    m->clip.kind = (Psd__ClipKind)c->kind;
+    m->clip.limit = c->limit;
+    m->set.clip = &m->clip;
+}
+
+static void
+fill_job(struct set_message *m, const struct ps_setting *s)
+{
+    if (s->age != NULL) {
+        psd__age_policy__init(&m->age);
+        m->age.kind = (Psd__AgeKind)s->age->kind;
+        m->age.parameter = s->age->parameter;
+        m->set.age = &m->age;
+    }
+    if (s->bound != NULL) {
+        psd__bound__init(&m->bound);
+        m->bound.clocks = *s->bound;
+        m->set.bound = &m->bound;
+    }
+}
+
+static enum ps_err
+fill(struct set_message *m, const struct core *c, const struct ps_setting *s, struct ps_error *e)
+{
+    struct wire_msg msg = {.type = MSG_SET, .u.set = &m->set};
+
+    if (s->parameters > WIRE_PARAMETERS_MAX || (s->parameters > 0 && s->parameter == NULL))
+        return ps_fail(e, PS_ERR_INVALID, "a set has %d parameters at most, and a list of them", WIRE_PARAMETERS_MAX);
+    psd__set__init(&m->set);
+    m->set.job = (char *)(s->job != NULL ? s->job : c->config.job);
+    m->set.variables = (char *)(s->variables != NULL ? s->variables : "");
+    fill_parameters(m, s);
+    if (s->schedule != NULL)
+        fill_schedule(m, s->schedule);
+    if (s->clip != NULL)
+        fill_clip(m, s->clip);
+    fill_job(m, s);
+    return wire_check_set(&msg, NULL, e); /* as the shards will */
+}
+
+enum ps_err
+core_set(struct core *c, const struct ps_setting *setting, struct core_op **op_out, struct ps_error *e)
+{
+    struct set_message m;
+    struct core_op *op;
+    enum ps_err err;
+
+    if ((err = op_may_start(c, e)) != PS_OK || (err = fill(&m, c, setting, e)) != PS_OK)
+        return err;
+    if ((op = op_new(c, OP_SET)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory to start a set");
+    if (op_room(op, 0, c->config.shards) != PS_OK || (op->set = wire_copy(&m.set.base)) == NULL)
+        return op_undo(c, op, e, "set");
+    *op_out = op;
+    for (uint32_t i = 0; i < c->config.shards; i++) {
+        struct ps_error starved;
+
+        if (op_start_control(c, op, i, PART_SET, NULL) == PS_OK)
+            continue;
+        ps_fail(&starved, PS_ERR_NOMEM, "no memory to start a set");
+        op_give_up(c, op, &starved);
+        return PS_OK;
+    }
+    op_pump(c, op);
+    return PS_OK;
+}
+
+enum ps_err
+core_drain(struct core *c, uint32_t shard, struct core_op **op_out, struct ps_error *e)
+{
+    struct core_op *op;
+    enum ps_err err;
+
+    if ((err = op_may_start(c, e)) != PS_OK)
+        return err;
+    if (shard >= c->config.shards)
+        return ps_fail(e, PS_ERR_INVALID, "there is no shard %u: the cluster has %u", shard, c->config.shards);
+    if ((op = op_new(c, OP_DRAIN)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory to start a drain");
+    if (op_room(op, 0, 1) != PS_OK || op_start_control(c, op, shard, PART_DRAIN, NULL) != PS_OK)
+        return op_undo(c, op, e, "drain");
+    *op_out = op;
+    op_pump(c, op);
+    return PS_OK;
+}
+
+uint64_t
+core_op_variables(const struct core_op *op)
+{
+    return op->variables;
+}
+
+/* ---- The result ---- */
+
+static bool
+lane_done(const struct lane *lane)
+{
+    return lane->parts == 0 && !lane->failed;
+}
+
+/* "shards 0, 2", "no shard"; returns how many. A long list is cut off. */
+static uint32_t
+done_on(const struct core_op *op, char *out, size_t size)
+{
+    uint32_t done = 0;
+    size_t at = 0;
+
+    snprintf(out, size, "no shard");
+    for (uint32_t i = 0; i < op->lanes_n; i++) {
+        if (!lane_done(&op->lanes[i]))
+            continue;
+        if (at + 16 < size)
+            at += (size_t)snprintf(out + at, size - at, "%s%u", done == 0 ? "shards " : ", ", op->lanes[i].shard);
+        else if (at + 4 < size)
+            at += (size_t)snprintf(out + at, size - at, " ...");
+        done++;
+    }
+    return done;
+}
+
+void
+setting_result(struct core_op *op)
+{
+    char text[sizeof(op->result.text)], shards[128];
+
+    if (op->result.code == PS_OK && op->set->variables[0] != '\0' && op->variables == 0) {
+        ps_fail(&op->result, PS_ERR_NOT_FOUND, "no variable of job '%.64s' has a name that fits '%.64s'", op->set->job,
+                op->set->variables);
+        return;
+    }
+    if (op->result.code == PS_OK || op->lanes_n == 1)
+        return;
+    done_on(op, shards, sizeof(shards));
+    snprintf(text, sizeof(text), "%.80s: %.240s; changed on %.127s", op->result.peer, op->result.text, shards);
+    memcpy(op->result.text, text, sizeof(text));
+}
+
+void
+setting_describe(const struct core_op *op, char *out, size_t size)
+{
+    char shards[96];
+
+    done_on(op, shards, sizeof(shards));
+    snprintf(out, size, "set of job '%.64s', done on %s", op->set->job, shards);
+}
