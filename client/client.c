@@ -11,7 +11,6 @@
 
 #include "client/client_state.h"
 #include "common/age.h"
-#include "common/optimizer.h"
 #include "common/wire.h"
 
 #define TIMEOUT_DEFAULT_MS 60000
@@ -29,26 +28,6 @@ void
 ps_free(void *memory)
 {
     free(memory);
-}
-
-enum ps_err
-ps_optimizer_by_name(const char *name, struct ps_optimizer *out, struct ps_error *error)
-{
-    struct optimizer o;
-    enum ps_err err;
-
-    if (name == NULL || out == NULL)
-        return ps_fail(error, PS_ERR_INVALID, "an optimizer needs a name and a place to put it");
-    if ((err = optimizer_by_name(name, &o, error)) != PS_OK)
-        return err;
-    *out = (struct ps_optimizer){.kind = (enum ps_optimizer_kind)o.kind,
-                                 .learning_rate = o.learning_rate,
-                                 .momentum = o.momentum,
-                                 .beta1 = o.beta1,
-                                 .beta2 = o.beta2,
-                                 .epsilon = o.epsilon,
-                                 .initial_accumulator = o.initial_accumulator};
-    return PS_OK;
 }
 
 /* ---- Calls ---- */

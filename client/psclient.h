@@ -192,10 +192,6 @@ struct ps_init {
     uint64_t seed; /* the variable's values depend on seed and element index alone */
 };
 
-/* "sgd", "momentum", "nesterov", "adagrad", "adam" with the large frameworks' defaults. PS_ERR_INVALID lists the names.
- */
-PS_API enum ps_err ps_optimizer_by_name(const char *name, struct ps_optimizer *out, struct ps_error *error) PS_MUST_USE;
-
 struct ps_var_spec {
     const char *name; /* 1 to PS_NAME_MAX bytes of UTF-8 */
     uint32_t rank;    /* 0 (a scalar) to PS_RANK_MAX */

@@ -35,28 +35,6 @@ fill_parameters(struct set_message *m, const struct ps_setting *s)
 }
 
 static void
-fill_schedule(struct set_message *m, const struct ps_schedule *s)
-{
-    psd__schedule__init(&m->schedule);
-    m->schedule.kind = (Psd__ScheduleKind)s->kind;
-    m->schedule.by = (Psd__ScheduleBy)s->by;
-    m->schedule.warmup_steps = s->warmup_steps;
-    m->schedule.steps = s->steps;
-    m->schedule.factor = s->factor;
-    m->schedule.floor = s->floor;
-    m->set.schedule = &m->schedule;
-}
-
-static void
-fill_clip(struct set_message *m, const struct ps_clip *c)
-{
-    psd__clip__init(&m->clip);
-    m->clip.kind = (Psd__ClipKind)c->kind;
-    m->clip.limit = c->limit;
-    m->set.clip = &m->clip;
-}
-
-static void
 fill_job(struct set_message *m, const struct ps_setting *s)
 {
     if (s->age != NULL) {
@@ -83,10 +61,14 @@ fill(struct set_message *m, const struct core *c, const struct ps_setting *s, st
     m->set.job = (char *)(s->job != NULL ? s->job : c->config.job);
     m->set.variables = (char *)(s->variables != NULL ? s->variables : "");
     fill_parameters(m, s);
-    if (s->schedule != NULL)
-        fill_schedule(m, s->schedule);
-    if (s->clip != NULL)
-        fill_clip(m, s->clip);
+    if (s->schedule != NULL) {
+        wire_schedule_message(s->schedule, &m->schedule);
+        m->set.schedule = &m->schedule;
+    }
+    if (s->clip != NULL) {
+        wire_clip_message(s->clip, &m->clip);
+        m->set.clip = &m->clip;
+    }
     fill_job(m, s);
     return wire_check_set(&msg, NULL, e); /* as the shards will */
 }

@@ -54,7 +54,6 @@ var_message(const struct core_var *v, struct var_message *room)
 {
     const struct ps_var_spec *s = &v->spec;
     Psd__Initializer *i = &room->init;
-    Psd__Optimizer *o = &room->optimizer;
     Psd__Declare *d = &room->declare;
 
     psd__initializer__init(i);
@@ -62,20 +61,12 @@ var_message(const struct core_var *v, struct var_message *room)
     i->a = s->init.a;
     i->b = s->init.b;
     i->seed = s->init.seed;
-    psd__optimizer__init(o);
-    o->kind = (Psd__OptimizerKind)s->optimizer.kind;
-    o->learning_rate = s->optimizer.learning_rate;
-    o->momentum = s->optimizer.momentum;
-    o->beta1 = s->optimizer.beta1;
-    o->beta2 = s->optimizer.beta2;
-    o->epsilon = s->optimizer.epsilon;
-    o->initial_accumulator = s->optimizer.initial_accumulator;
     psd__declare__init(d);
     d->name = (char *)v->name;
     d->n_dims = s->rank;
     d->dims = (uint64_t *)s->dims;
     d->init = i;
-    d->optimizer = o;
+    d->optimizer = wire_optimizer_message(&s->optimizer, &room->optimizer);
     d->nonfinite = s->allow_nonfinite ? PSD__NON_FINITE__ALLOW : PSD__NON_FINITE__REFUSE;
     return &d->base;
 }
@@ -85,7 +76,6 @@ static enum ps_err
 spec_check(const struct ps_var_spec *s, uint64_t *elements, struct ps_error *e)
 {
     struct initializer init;
-    struct optimizer opt;
     enum ps_err err;
 
     if (s->name == NULL || s->name[0] == '\0')
@@ -105,14 +95,7 @@ spec_check(const struct ps_var_spec *s, uint64_t *elements, struct ps_error *e)
     init = (struct initializer){(enum initializer_kind)s->init.kind, s->init.a, s->init.b, s->init.seed};
     if ((err = initializer_check(&init, e)) != PS_OK)
         return err;
-    opt = (struct optimizer){.kind = (enum optimizer_kind)s->optimizer.kind,
-                             .learning_rate = s->optimizer.learning_rate,
-                             .momentum = s->optimizer.momentum,
-                             .beta1 = s->optimizer.beta1,
-                             .beta2 = s->optimizer.beta2,
-                             .epsilon = s->optimizer.epsilon,
-                             .initial_accumulator = s->optimizer.initial_accumulator};
-    return optimizer_check(&opt, e);
+    return optimizer_check(&s->optimizer, e);
 }
 
 /* Give v this definition. On failure v is as it was. */
@@ -124,7 +107,7 @@ var_define(struct core_var *v, const struct variables *t, const struct ps_var_sp
     uint64_t *seen;
     uint32_t i;
 
-    layout_init(&layout, elements, optimizer_row((int)spec->optimizer.kind)->slots);
+    layout_init(&layout, elements, optimizer_slots(&spec->optimizer));
     shard = calloc(t->shards, sizeof(*shard));
     seen = calloc(layout.blocks, sizeof(*seen));
     if (shard == NULL || seen == NULL) {

@@ -6,6 +6,7 @@
 #include "client/psclient.h"
 #include "common/base.h"
 #include "common/layout.h"
+#include "common/wire.h"
 #include "proto/psd.pb-c.h"
 
 /* One shard's share of a variable: blocks first, first + shards, first + 2 shards ... (see common/placement.h). */
@@ -89,7 +90,7 @@ var_see(struct core_var *v, uint64_t block, uint64_t version)
 struct var_message {
     Psd__Declare declare;
     Psd__Initializer init;
-    Psd__Optimizer optimizer;
+    struct wire_optimizer optimizer;
 };
 const ProtobufCMessage *var_message(const struct core_var *v, struct var_message *room);
 

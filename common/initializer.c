@@ -8,17 +8,14 @@
  *                               the counter: an element's value depends on no other's luck
  *
  * All arithmetic is in double and made of + - * / and sqrt, which IEEE 754 rounds exactly, with logarithm, sine and
- * cosine of our own: no C library's last bit is in a model. The compiler must not fuse a product and a sum
- * (-ffp-contract=off), or machines with such an instruction get other bits. */
+ * cosine of our own (elementary.h): no C library's last bit is in a model. */
 #include "initializer.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-#ifdef __clang__
-#pragma STDC FP_CONTRACT OFF
-#endif
+#include "elementary.h"
 
 #define GROUP 4 /* elements that share a Philox block */
 
@@ -200,50 +197,15 @@ group_words(uint64_t seed, uint64_t group, uint32_t draw, uint32_t words[GROUP])
     philox4x32(counter, key, words);
 }
 
-/* The two halves of a group go through the same arithmetic: two lanes. */
-typedef double doubles __attribute__((vector_size(16)));
-typedef int64_t longs __attribute__((vector_size(16)));
-
-static doubles
-as_doubles(longs bits)
-{
-    doubles x;
-
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static longs
-as_longs(doubles x)
-{
-    longs bits;
-
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-/* -2 ln((w + 1) / 2^32), which lies in [0, 44.4]. With w + 1 = m 2^k and m in [0.71, 1.42], ln m = 2 atanh(s) for
- * s = (m - 1) / (m + 1), |s| < 0.172: nine terms of atanh's series reach 2^-52. */
+/* The two halves of a group go through the same arithmetic, in two lanes.
+ *
+ * -2 ln((w + 1) / 2^32), which lies in [0, 44.4]. */
 static doubles
 minus_two_log(const uint32_t w[2])
 {
-    longs bits = as_longs((doubles){(double)w[0] + 1, (double)w[1] + 1});
-    /* What is added carries into the exponent just when the fraction is past that of sqrt(2). */
-    longs exponent = (bits + 0x00095f6200000000) & 0x7ff0000000000000;
-    doubles k = {(double)((exponent[0] >> 52) - 1023), (double)((exponent[1] >> 52) - 1023)};
-    doubles m = as_doubles(bits - exponent + 0x3ff0000000000000);
-    doubles s = (m - 1) / (m + 1);
-    doubles q = s * s;
-    doubles series = 1.0 / 15 + q * (1.0 / 17);
+    doubles k, half = elementary_log_parts((doubles){(double)w[0] + 1, (double)w[1] + 1}, &k);
 
-    series = 1.0 / 13 + q * series;
-    series = 1.0 / 11 + q * series;
-    series = 1.0 / 9 + q * series;
-    series = 1.0 / 7 + q * series;
-    series = 1.0 / 5 + q * series;
-    series = 1.0 / 3 + q * series;
-    series = 1.0 + q * series;
-    return (32.0 - k) * (2 * 0.69314718055994530942) - 4.0 * s * series;
+    return (32.0 - k) * (2 * 0.69314718055994530942) - 4.0 * half;
 }
 
 /* a where mask's lanes are all ones, b where they are 0. */
@@ -253,8 +215,7 @@ choose(longs mask, doubles a, doubles b)
     return as_doubles((as_longs(a) & mask) | (as_longs(b) & ~mask));
 }
 
-/* Cosine and sine of w / 2^32 turns: the nearest quarter turn is taken out exactly, Taylor's series does the rest
- * (|x| <= pi / 4). */
+/* Cosine and sine of w / 2^32 turns: the nearest quarter turn is taken out exactly. */
 static void
 cos_sin(const uint32_t w[2], doubles *cosine, doubles *sine)
 {
@@ -263,24 +224,9 @@ cos_sin(const uint32_t w[2], doubles *cosine, doubles *sine)
                     (double)(int32_t)(w[1] - (quarter[1] & 0xc0000000u))};
     longs odd = -(longs){quarter[0] >> 30 & 1, quarter[1] >> 30 & 1};
     longs sign = (longs){quarter[0] >> 31, quarter[1] >> 31} << 63;
-    doubles x = rest * (6.28318530717958647693 * 0x1p-32);
-    doubles q = x * x;
-    doubles c = 1.0 / 87178291200 - q * (1.0 / 20922789888000);
-    doubles s = 1.0 / 6227020800 - q * (1.0 / 1307674368000);
+    doubles c, s;
 
-    c = 1.0 / 479001600 - q * c;
-    s = 1.0 / 39916800 - q * s;
-    c = 1.0 / 3628800 - q * c;
-    s = 1.0 / 362880 - q * s;
-    c = 1.0 / 40320 - q * c;
-    s = 1.0 / 5040 - q * s;
-    c = 1.0 / 720 - q * c;
-    s = 1.0 / 120 - q * s;
-    c = 1.0 / 24 - q * c;
-    s = 1.0 / 6 - q * s;
-    c = 1.0 / 2 - q * c;
-    s = x - x * q * s;
-    c = 1.0 - q * c;
+    elementary_cos_sin(rest * (6.28318530717958647693 * 0x1p-32), &c, &s);
     /* Odd quarters turn (c, s) into (-s, c); the second half turn changes both signs. */
     *cosine = as_doubles(as_longs(choose(odd, -s, c)) ^ sign);
     *sine = as_doubles(as_longs(choose(odd, c, s)) ^ sign);

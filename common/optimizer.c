@@ -1,281 +1,252 @@
-/* The table of optimizers: what each is called, what it may be given, what it prepares once per update, and which
- * instruction set's kernels run. The arithmetic on arrays is in optimizer_kernels.h.
- *
- * Once per update and in double: the bias correction. Once per process: the instruction set. */
+/* The table of optimizers, put together from their files, and one update: what is computed once for it, in double
+ * (the schedule's rate, bias corrections, the block's norm), before a kernel takes the arrays. */
 #include "optimizer.h"
 
 #include <float.h>
 #include <math.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "optimizer_isa.h"
+#include "optimizer_row.h"
 #include "power.h"
+#include "schedule.h"
 
-static bool
-supported_always(void)
-{
-    return true;
-}
+#define OPTIMIZER_ROWS
+#include "optimizer_files.h"
 
-#ifdef __x86_64__
-static bool
-supported_avx2(void)
-{
-    return __builtin_cpu_supports("avx2");
-}
-
-static bool
-supported_avx512(void)
-{
-    return __builtin_cpu_supports("avx512f");
-}
-#endif
-
-/* Widest first. */
-static const struct isa {
-    const struct optimizer_kernels *kernels;
-    bool (*supported)(void);
-} isas[] = {
-#ifdef __x86_64__
-    {&optimizer_kernels_avx512, supported_avx512},
-    {&optimizer_kernels_avx2, supported_avx2},
-#endif
-    {&optimizer_kernels_plain, supported_always},
+static const char *const names[] = {
+#define NAME(NAME, name, number) [number] = #name,
+    PS_OPTIMIZER_LIST(NAME)
+#undef NAME
 };
 
-const struct optimizer_kernels *
-optimizer_kernels_at(size_t i)
-{
-    for (size_t k = 0; k < ARRAY_LEN(isas); k++)
-        if (isas[k].supported() && i-- == 0)
-            return isas[k].kernels;
-    return NULL;
-}
+static const struct optimizer_row *const rows[] = {
+#define ROW(NAME, name, number) [number] = &name##_row,
+    PS_OPTIMIZER_LIST(ROW)
+#undef ROW
+};
 
-const struct optimizer_kernels *
-optimizer_kernels_choose(const char *name)
-{
-    const struct optimizer_kernels *k;
+static const uint32_t slots_max[] = {
+#define SLOTS(NAME, name, number) [number] = NAME##_SLOTS_MAX,
+    PS_OPTIMIZER_LIST(SLOTS)
+#undef SLOTS
+};
 
-    for (size_t i = 0; name != NULL && (k = optimizer_kernels_at(i)) != NULL; i++)
-        if (strcmp(k->name, name) == 0)
-            return k;
-    return optimizer_kernels_at(0);
-}
+static const char *const parameter_names[] = {
+#define PARAMETER_NAME(name) [PARAMETER_##name] = #name,
+    OPTIMIZER_PARAMETER_LIST(PARAMETER_NAME)
+#undef PARAMETER_NAME
+};
 
-/* The choice, made at the first call. Threads that come first together choose the same. */
-static const struct optimizer_kernels *
-kernels(void)
-{
-    static _Atomic(const struct optimizer_kernels *) chosen;
-    const struct optimizer_kernels *k = atomic_load_explicit(&chosen, memory_order_relaxed);
+static const size_t parameter_offsets[] = {
+#define PARAMETER_OFFSET(name) [PARAMETER_##name] = offsetof(struct ps_optimizer, name),
+    OPTIMIZER_PARAMETER_LIST(PARAMETER_OFFSET)
+#undef PARAMETER_OFFSET
+};
 
-    if (k == NULL) {
-        k = optimizer_kernels_choose(getenv("PSD_ISA"));
-        atomic_store_explicit(&chosen, k, memory_order_relaxed);
+/* Each file's numbers into the step that all kernels take. */
+#define PREPARE(NAME, name, number)                                                                                    \
+    static void prepare_##name(const struct ps_optimizer *o, double rate, uint64_t version, struct optimizer_step *s)  \
+    {                                                                                                                  \
+        struct name##_step own;                                                                                        \
+        static_assert(sizeof own <= sizeof s->own, "OPTIMIZER_STEP_MAX");                                              \
+        name##_prepare(o, rate, version, &own);                                                                        \
+        memcpy(s->own, &own, sizeof own);                                                                              \
     }
-    return k;
+PS_OPTIMIZER_LIST(PREPARE)
+
+static void (*const prepares[])(const struct ps_optimizer *, double, uint64_t, struct optimizer_step *) = {
+#define PREPARE_ROW(NAME, name, number) [number] = prepare_##name,
+    PS_OPTIMIZER_LIST(PREPARE_ROW)
+#undef PREPARE_ROW
+};
+
+/* ---- Parameters ---- */
+
+const char *
+ps_optimizer_name(enum ps_optimizer_kind kind)
+{
+    return (unsigned)kind < PS_OPTIMIZER_KINDS ? names[kind] : NULL;
+}
+
+const struct optimizer_row *
+optimizer_row(enum ps_optimizer_kind kind)
+{
+    return (unsigned)kind < PS_OPTIMIZER_KINDS ? rows[kind] : NULL;
 }
 
 const char *
-optimizer_isa(void)
+optimizer_parameter_name(enum optimizer_parameter p)
 {
-    return kernels()->name;
+    return parameter_names[p];
 }
 
-/* A parameter's range, for the sentence when it is outside. */
-static enum ps_err
-refuse(const struct optimizer *o, const char *parameter, double value, const char *range, struct ps_error *e)
+double *
+optimizer_parameter(struct ps_optimizer *o, enum optimizer_parameter p)
 {
-    return ps_fail(e, PS_ERR_INVALID, "optimizer %s: %s must be %s, not %g", optimizer_row((int)o->kind)->name,
-                   parameter, range, value);
+    return (double *)(void *)((char *)o + parameter_offsets[p]);
 }
 
-/* Greater than 0 and finite, also when rounded to f32. */
-static bool
-positive(double x)
+static double
+parameter_of(const struct ps_optimizer *o, enum optimizer_parameter p)
 {
-    return x > 0 && x <= (double)FLT_MAX && (float)x > 0;
+    return *optimizer_parameter((struct ps_optimizer *)o, p);
 }
 
-static bool
-fraction(double x)
+const struct optimizer_use *
+optimizer_find_use(enum ps_optimizer_kind kind, enum optimizer_parameter p)
 {
-    return x >= 0 && x < 1;
+    const struct optimizer_use *use = optimizer_row(kind)->parameters;
+
+    while (use->range != RANGE_NONE && use->parameter != p)
+        use++;
+    return use->range != RANGE_NONE ? use : NULL;
 }
 
-static enum ps_err
-check_rate(const struct optimizer *o, struct ps_error *e)
+bool
+optimizer_uses(enum ps_optimizer_kind kind, enum optimizer_parameter p)
 {
-    if (!positive(o->learning_rate))
-        return refuse(o, "learning_rate", o->learning_rate, "greater than 0 and finite", e);
+    return optimizer_find_use(kind, p) != NULL;
+}
+
+static const struct {
+    const char *text;
+    double least, most;
+    bool open_below, open_above; /* the bound itself is outside */
+} ranges[] = {
+    [AT_LEAST_0] = {"at least 0 and finite", 0, (double)FLT_MAX, false, false},
+    [ABOVE_0] = {"greater than 0 and finite", 0, (double)FLT_MAX, true, false},
+    [AT_LEAST_0_BELOW_1] = {"at least 0 and less than 1", 0, 1, false, true},
+    [AT_MOST_0] = {"at most 0 and finite", -(double)FLT_MAX, 0, false, false},
+};
+
+enum ps_err
+optimizer_check_value(enum ps_optimizer_kind kind, const struct optimizer_use *use, double value, struct ps_error *e)
+{
+    /* What is above 0 must be so when it is rounded to f32. */
+    double x = ranges[use->range].open_below ? (double)(float)value : value;
+    bool above = ranges[use->range].open_below ? x > ranges[use->range].least : x >= ranges[use->range].least;
+    bool below = ranges[use->range].open_above ? x < ranges[use->range].most : x <= ranges[use->range].most;
+
+    if (above && below)
+        return PS_OK;
+    return ps_fail(e, PS_ERR_INVALID, "optimizer %s: %s must be %s, not %g", names[kind],
+                   parameter_names[use->parameter], ranges[use->range].text, value);
+}
+
+enum ps_err
+clip_check(const struct ps_clip *c, struct ps_error *e)
+{
+    if ((unsigned)c->kind > PS_CLIP_GIVEN_NORM)
+        return ps_fail(e, PS_ERR_INVALID, "clip %d is not known", (int)c->kind);
+    if (c->kind != PS_CLIP_NONE && !((float)c->limit > 0 && c->limit <= (double)FLT_MAX))
+        return ps_fail(e, PS_ERR_INVALID, "clip: limit must be greater than 0 and finite, not %g", c->limit);
     return PS_OK;
 }
 
-static enum ps_err
-check_momentum(const struct optimizer *o, struct ps_error *e)
-{
-    if (!fraction(o->momentum))
-        return refuse(o, "momentum", o->momentum, "at least 0 and less than 1", e);
-    return check_rate(o, e);
-}
-
-/* An epsilon of 0 would make 0 / 0 of an element that has seen no gradient. */
-static enum ps_err
-check_epsilon(const struct optimizer *o, struct ps_error *e)
-{
-    if (!positive(o->epsilon))
-        return refuse(o, "epsilon", o->epsilon, "greater than 0 and finite", e);
-    return check_rate(o, e);
-}
-
-static enum ps_err
-check_adagrad(const struct optimizer *o, struct ps_error *e)
-{
-    if (!(o->initial_accumulator >= 0 && o->initial_accumulator <= (double)FLT_MAX))
-        return refuse(o, "initial_accumulator", o->initial_accumulator, "at least 0 and finite", e);
-    return check_epsilon(o, e);
-}
-
-static enum ps_err
-check_adam(const struct optimizer *o, struct ps_error *e)
-{
-    if (!fraction(o->beta1))
-        return refuse(o, "beta1", o->beta1, "at least 0 and less than 1", e);
-    if (!fraction(o->beta2))
-        return refuse(o, "beta2", o->beta2, "at least 0 and less than 1", e);
-    return check_epsilon(o, e);
-}
-
-static void
-prepare_rate(const struct optimizer *o, uint64_t step, struct optimizer_step *s)
-{
-    (void)step;
-    s->rate = (float)o->learning_rate;
-    s->momentum = (float)o->momentum;
-    s->epsilon = (float)o->epsilon;
-}
-
-/* m and v start at 0 and so are too small by 1 - beta^t at step t. Dividing m by its own and v by its own is, but for
- * epsilon's weight, one factor on the rate: lr * sqrt(1 - beta2^t) / (1 - beta1^t) (Kingma and Ba, ICLR 2015, end of
- * section 2). */
-static void
-prepare_adam(const struct optimizer *o, uint64_t step, struct optimizer_step *s)
-{
-    double mean = 1 - power(o->beta1, step), square = 1 - power(o->beta2, step);
-
-    s->rate = (float)(o->learning_rate * sqrt(square) / mean);
-    s->beta1 = (float)o->beta1;
-    s->beta2 = (float)o->beta2;
-    s->one_minus_beta1 = (float)(1 - o->beta1);
-    s->one_minus_beta2 = (float)(1 - o->beta2);
-    s->epsilon = (float)o->epsilon;
-}
-
-static float
-start_zero(const struct optimizer *o, uint32_t slot)
-{
-    (void)o;
-    (void)slot;
-    return 0;
-}
-
-static float
-start_accumulator(const struct optimizer *o, uint32_t slot)
-{
-    (void)slot;
-    return (float)o->initial_accumulator;
-}
-
-static const struct optimizer_row rows[OPT_KIND_MAX] = {
-    [OPT_SGD] = {.name = "sgd",
-                 .slots = 0,
-                 .source = "Robbins and Monro, Annals of Mathematical Statistics 22, 1951",
-                 .check = check_rate,
-                 .prepare = prepare_rate,
-                 .slot_start = start_zero},
-    [OPT_MOMENTUM] = {.name = "momentum",
-                      .slots = 1,
-                      .source = "Polyak, USSR Computational Mathematics 4, 1964; Sutskever et al., ICML 2013",
-                      .check = check_momentum,
-                      .prepare = prepare_rate,
-                      .slot_start = start_zero},
-    [OPT_NESTEROV] = {.name = "nesterov",
-                      .slots = 1,
-                      .source = "Nesterov, Soviet Mathematics Doklady 27, 1983; Sutskever et al., ICML 2013",
-                      .check = check_momentum,
-                      .prepare = prepare_rate,
-                      .slot_start = start_zero},
-    [OPT_ADAGRAD] = {.name = "adagrad",
-                     .slots = 1,
-                     .source = "Duchi, Hazan and Singer, JMLR 12, 2011",
-                     .check = check_adagrad,
-                     .prepare = prepare_rate,
-                     .slot_start = start_accumulator},
-    [OPT_ADAM] = {.name = "adam",
-                  .slots = 2,
-                  .source = "Kingma and Ba, ICLR 2015",
-                  .check = check_adam,
-                  .prepare = prepare_adam,
-                  .slot_start = start_zero},
-};
-
-static const struct optimizer defaults[OPT_KIND_MAX] = {
-    [OPT_SGD] = {.kind = OPT_SGD, .learning_rate = 0.01},
-    [OPT_MOMENTUM] = {.kind = OPT_MOMENTUM, .learning_rate = 0.01, .momentum = 0.9},
-    [OPT_NESTEROV] = {.kind = OPT_NESTEROV, .learning_rate = 0.01, .momentum = 0.9},
-    [OPT_ADAGRAD] = {.kind = OPT_ADAGRAD, .learning_rate = 0.01, .initial_accumulator = 0.1, .epsilon = 1e-7},
-    [OPT_ADAM] = {.kind = OPT_ADAM, .learning_rate = 0.001, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-7},
-};
-
-const struct optimizer_row *
-optimizer_row(int kind)
-{
-    return kind >= 0 && kind < OPT_KIND_MAX ? &rows[kind] : NULL;
-}
-
 enum ps_err
-optimizer_by_name(const char *name, struct optimizer *out, struct ps_error *e)
+optimizer_check(const struct ps_optimizer *o, struct ps_error *e)
 {
-    char list[128] = "";
-    size_t len = 0;
-
-    for (int kind = 0; kind < OPT_KIND_MAX; kind++) {
-        if (strcmp(name, rows[kind].name) == 0) {
-            *out = defaults[kind];
-            return PS_OK;
-        }
-        len += (size_t)snprintf(list + len, sizeof list - len, "%s%s", kind == 0 ? "" : ", ", rows[kind].name);
-        ps_assert(len < sizeof list);
-    }
-    return ps_fail(e, PS_ERR_INVALID, "optimizer \"%s\" is not one of %s", name, list);
-}
-
-enum ps_err
-optimizer_check(const struct optimizer *o, struct ps_error *e)
-{
-    const struct optimizer_row *row = optimizer_row((int)o->kind);
+    const struct optimizer_row *row = optimizer_row(o->kind);
+    enum ps_err err;
 
     if (row == NULL)
         return ps_fail(e, PS_ERR_INVALID, "optimizer %d is not known", (int)o->kind);
-    return row->check(o, e);
+    for (const struct optimizer_use *use = row->parameters; use->range != RANGE_NONE; use++)
+        if ((err = optimizer_check_value(o->kind, use, parameter_of(o, use->parameter), e)) != PS_OK)
+            return err;
+    if (row->check != NULL && (err = row->check(o, e)) != PS_OK)
+        return err;
+    if ((err = schedule_check(&o->schedule, o->learning_rate, e)) != PS_OK)
+        return err;
+    if (row->fixed_rate && schedule_moves(&o->schedule))
+        return ps_fail(e, PS_ERR_INVALID, "optimizer %s takes no schedule: its rates fall by themselves",
+                       names[o->kind]);
+    return clip_check(&o->clip, e);
+}
+
+struct ps_optimizer
+optimizer_used(const struct ps_optimizer *o)
+{
+    struct ps_optimizer used = {.kind = o->kind, .schedule = schedule_used(&o->schedule), .clip = o->clip};
+
+    for (const struct optimizer_use *use = optimizer_row(o->kind)->parameters; use->range != RANGE_NONE; use++)
+        *optimizer_parameter(&used, use->parameter) = parameter_of(o, use->parameter);
+    if (used.clip.kind == PS_CLIP_NONE)
+        used.clip.limit = 0;
+    return used;
+}
+
+bool
+optimizer_equal(const struct ps_optimizer *a, const struct ps_optimizer *b)
+{
+    struct ps_optimizer x = optimizer_used(a), y = optimizer_used(b);
+
+    for (enum optimizer_parameter p = 0; p < OPTIMIZER_PARAMETERS; p++)
+        if (parameter_of(&x, p) != parameter_of(&y, p))
+            return false;
+    return x.kind == y.kind && x.schedule.kind == y.schedule.kind && x.schedule.by == y.schedule.by &&
+           x.schedule.warmup_steps == y.schedule.warmup_steps && x.schedule.steps == y.schedule.steps &&
+           x.schedule.factor == y.schedule.factor && x.schedule.floor == y.schedule.floor &&
+           x.clip.kind == y.clip.kind && x.clip.limit == y.clip.limit;
+}
+
+/* ---- Work ---- */
+
+uint32_t
+optimizer_slots(const struct ps_optimizer *o)
+{
+    const struct optimizer_row *row = optimizer_row(o->kind);
+
+    return row->slots != NULL ? row->slots(o) : slots_max[o->kind];
 }
 
 void
-optimizer_start(const struct optimizer *o, size_t n, const struct optimizer_arrays *to)
+optimizer_start(const struct ps_optimizer *o, size_t n, const struct optimizer_arrays *to)
 {
-    const struct optimizer_row *row = optimizer_row((int)o->kind);
+    const struct optimizer_row *row = optimizer_row(o->kind);
 
-    ps_assert(row != NULL);
-    for (uint32_t k = 0; k < row->slots; k++) {
-        float value = row->slot_start(o, k);
+    for (uint32_t k = 0; k < optimizer_slots(o); k++) {
+        float value = row->slot_start != NULL ? row->slot_start(o, k) : 0;
 
         for (size_t i = 0; i < n; i++)
             to->slot[k][i] = value;
     }
+}
+
+double
+optimizer_rate(const struct ps_optimizer *o, const struct optimizer_when *when)
+{
+    uint64_t t = o->schedule.by == PS_BY_CLOCK ? when->clock : when->version - 1;
+
+    return schedule_rate(&o->schedule, o->learning_rate, t);
+}
+
+void
+optimizer_prepare(const struct ps_optimizer *o, const struct optimizer_when *when, float scale,
+                  struct optimizer_step *s)
+{
+    double rate = optimizer_rate(o, when);
+    double l2 = optimizer_row(o->kind)->own_l2 ? 0 : o->l2;
+    double decay = optimizer_uses(o->kind, PARAMETER_weight_decay) ? rate * o->weight_decay : 0;
+
+    *s = (struct optimizer_step){.scale = scale,
+                                 .shaped = l2 > 0 || decay > 0 || o->clip.kind == PS_CLIP_VALUE,
+                                 .limit = o->clip.kind == PS_CLIP_VALUE ? (float)o->clip.limit : INFINITY,
+                                 .l2 = (float)l2,
+                                 .decay = (float)decay,
+                                 .slots = optimizer_slots(o)};
+    prepares[o->kind](o, rate, when->version, s);
+}
+
+/* What brings the scaled gradient's norm down to the limit, as one factor with the scale. A gradient that is not finite
+ * is left to the kernel to find. */
+static float
+clip_block(const struct ps_clip *c, float scale, size_t n, const float *grad)
+{
+    double norm = optimizer_norm(n, grad), most = c->limit / fabs((double)scale);
+
+    return norm > most ? (float)((double)scale * (most / norm)) : scale;
 }
 
 /* What kernels may assume. */
@@ -290,27 +261,15 @@ aligned(const struct optimizer_arrays *a, uint32_t slots)
 }
 
 bool
-optimizer_apply(const struct optimizer *o, uint64_t step, float scale, size_t n, const float *grad,
-                const struct optimizer_arrays *from, const struct optimizer_arrays *to, bool stream)
+optimizer_apply(const struct ps_optimizer *o, const struct optimizer_when *when, float scale, size_t n,
+                const float *grad, const struct optimizer_arrays *from, const struct optimizer_arrays *to, bool stream)
 {
-    const struct optimizer_row *row = optimizer_row((int)o->kind);
-    struct optimizer_step s = {.scale = scale};
+    struct optimizer_step s;
 
-    ps_assert(row != NULL && step >= 1);
-    ps_assert(aligned(from, row->slots) && aligned(to, row->slots));
-    row->prepare(o, step, &s);
-    return kernels()->update[o->kind](&s, n, grad, from, to, stream);
-}
-
-bool
-optimizer_finite(size_t n, const float *x)
-{
-    return kernels()->finite(n, x);
-}
-
-void
-optimizer_sum(size_t n, size_t k, const float *const x[], float *sum)
-{
-    ps_assert(k >= 1);
-    kernels()->sum(n, k, x, sum);
+    ps_assert(optimizer_row(o->kind) != NULL && when->version >= 1);
+    if (o->clip.kind == PS_CLIP_BLOCK_NORM)
+        scale = clip_block(&o->clip, scale, n, grad);
+    optimizer_prepare(o, when, scale, &s);
+    ps_assert(aligned(from, s.slots) && aligned(to, s.slots));
+    return optimizer_kernels_chosen()->update[o->kind](&s, n, grad, from, to, stream);
 }

@@ -1,14 +1,15 @@
-/* What each instruction set's file gives to optimizer.c, and the choice among them. Internal to the optimizer and its
- * tests; everybody else uses optimizer.h. */
+/* What each instruction set's file gives, and the choice among them. Internal to the optimizer and its tests; everybody
+ * else uses optimizer.h. */
 #ifndef COMMON_OPTIMIZER_ISA_H
 #define COMMON_OPTIMIZER_ISA_H
 
-#include "optimizer.h"
+#include "optimizer_row.h"
 
 struct optimizer_kernels {
     const char *name; /* "avx2" */
-    optimizer_kernel update[OPT_KIND_MAX];
+    optimizer_kernel update[PS_OPTIMIZER_KINDS];
     bool (*finite)(size_t n, const float *x);
+    double (*square_sum)(size_t n, const float *x);
     void (*sum)(size_t n, size_t k, const float *const x[], float *sum);
 };
 
@@ -23,5 +24,8 @@ const struct optimizer_kernels *optimizer_kernels_at(size_t i);
 
 /* The one called name, or the widest when name is NULL or not among those that this machine runs. */
 const struct optimizer_kernels *optimizer_kernels_choose(const char *name);
+
+/* The one that is in use: PSD_ISA in the environment, or the widest. */
+const struct optimizer_kernels *optimizer_kernels_chosen(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* The update rules and the loops around them, written once over vectors of KERNEL_LANES floats and compiled by each of
+/* The loops around the rules of optimizers/, written once over vectors of KERNEL_LANES floats and compiled by each of
  * optimizer_plain.c, optimizer_avx2.c and optimizer_avx512.c with its own -m flags:
  *
  *     #define KERNEL_LANES 8
@@ -6,9 +6,10 @@
  *     #define KERNEL_TABLE optimizer_kernels_avx2
  *     #include "optimizer_kernels.h"
  *
- * A rule says what happens to the elements of one vector; run_loop() is the loop: load, check, scale, rule, store, and
- * once more through small buffers for what is left over. The rule and the way to store are constants where run_loop()
- * is called, so that each kernel becomes one straight loop.
+ * A rule says what happens to the elements of one vector; run_loop() is the loop: load, check, shape (scale, and
+ * for those who ask for it clipping and penalties), rule, store, and once more through small buffers for what is left
+ * over. The rule, the shaping and the way to store are constants where run_loop() is called, so that each kernel
+ * becomes straight loops and nobody pays for what others use.
  *
  * Same bits everywhere: + - * / and sqrt are rounded exactly by IEEE 754, each element goes through the same operations
  * in the same order whatever the width, and no product may be fused with a sum. The last is not in the language's
@@ -29,6 +30,7 @@
 #include <arm_neon.h>
 #endif
 
+#include "elementary.h"
 #include "optimizer_isa.h"
 
 #ifdef __clang__
@@ -49,7 +51,7 @@ struct lanes {
     floats slot[LAYOUT_SLOTS_MAX];
 };
 
-typedef void (*kernel_rule)(const struct optimizer_step *s, floats grad, struct lanes *x);
+typedef void (*kernel_rule)(const struct optimizer_step *s, uint32_t slots, floats grad, struct lanes *x);
 
 KERNEL_INLINE floats
 load(const float *p)
@@ -132,49 +134,24 @@ any_sign(words x)
     return all >> 31;
 }
 
-/* w -= rate * g */
-KERNEL_INLINE void
-rule_sgd(const struct optimizer_step *s, floats grad, struct lanes *x)
+/* a where mask's lanes are all ones, b where they are 0. */
+KERNEL_INLINE floats
+choose_lanes(words mask, floats a, floats b)
 {
-    x->weights -= grad * s->rate;
+    return (floats)(((words)a & mask) | ((words)b & ~mask));
 }
 
-/* Velocity v = momentum * v - rate * g; w += v. (Sutskever et al., ICML 2013, section 2) */
-KERNEL_INLINE void
-rule_momentum(const struct optimizer_step *s, floats grad, struct lanes *x)
+/* To [-limit, limit]; NaN stays. */
+KERNEL_INLINE floats
+clamp(floats x, float limit)
 {
-    x->slot[0] = x->slot[0] * s->momentum - grad * s->rate;
-    x->weights += x->slot[0];
+    floats high = limit - (floats){0}, low = -high;
+
+    x = choose_lanes((words)(x > high), high, x);
+    return choose_lanes((words)(x < low), low, x);
 }
 
-/* The same velocity, but the weights kept are those at which the gradient is taken, one look-ahead on: w += momentum *
- * v - rate * g with the new v. (Sutskever et al., ICML 2013; in this form Bengio et al., ICASSP 2013, section 3.5) */
-KERNEL_INLINE void
-rule_nesterov(const struct optimizer_step *s, floats grad, struct lanes *x)
-{
-    floats move = grad * s->rate;
-
-    x->slot[0] = x->slot[0] * s->momentum - move;
-    x->weights += x->slot[0] * s->momentum - move;
-}
-
-/* a += g^2; w -= rate * g / (sqrt(a) + epsilon) (Duchi et al., JMLR 2011, figure 1, diagonal) */
-KERNEL_INLINE void
-rule_adagrad(const struct optimizer_step *s, floats grad, struct lanes *x)
-{
-    x->slot[0] += grad * grad;
-    x->weights -= (grad * s->rate) / (square_root(x->slot[0]) + s->epsilon);
-}
-
-/* m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; w -= rate * m / (sqrt(v) + epsilon), where rate holds
- * both bias corrections (Kingma and Ba, ICLR 2015, end of section 2: epsilon is their epsilon-hat). */
-KERNEL_INLINE void
-rule_adam(const struct optimizer_step *s, floats grad, struct lanes *x)
-{
-    x->slot[0] = x->slot[0] * s->beta1 + grad * s->one_minus_beta1;
-    x->slot[1] = x->slot[1] * s->beta2 + (grad * grad) * s->one_minus_beta2;
-    x->weights -= (x->slot[0] * s->rate) / (square_root(x->slot[1]) + s->epsilon);
-}
+#include "optimizer_files.h"
 
 KERNEL_INLINE void
 load_lanes(struct lanes *x, const struct optimizer_arrays *from, uint32_t slots, size_t i)
@@ -192,11 +169,23 @@ store_lanes(const struct lanes *x, const struct optimizer_arrays *to, uint32_t s
         put(to->slot[k] + i, x->slot[k]);
 }
 
+/* The gradient as the rule gets it. Clipping and both penalties come before every rule, in this order. */
+KERNEL_INLINE floats
+shape(const struct optimizer_step *s, bool shaped, floats g, struct lanes *x)
+{
+    g *= s->scale;
+    if (shaped) {
+        g = clamp(g, s->limit) + x->weights * s->l2;
+        x->weights -= x->weights * s->decay;
+    }
+    return g;
+}
+
 /* The last n < KERNEL_LANES elements from i on. Nothing past them is read or written; the lanes without an element
  * compute on zeros. */
 KERNEL_INLINE words
 run_rest(const struct optimizer_step *s, size_t i, size_t n, const float *grad, const struct optimizer_arrays *from,
-         const struct optimizer_arrays *to, uint32_t slots, kernel_rule rule)
+         const struct optimizer_arrays *to, uint32_t slots, bool shaped, kernel_rule rule)
 {
     struct lanes x = {0};
     floats g = {0};
@@ -207,7 +196,7 @@ run_rest(const struct optimizer_step *s, size_t i, size_t n, const float *grad, 
     for (uint32_t k = 0; k < slots; k++)
         memcpy(&x.slot[k], from->slot[k] + i, n * sizeof(float));
     bad = unfinite(g);
-    rule(s, g * s->scale, &x);
+    rule(s, slots, shape(s, shaped, g, &x), &x);
     memcpy(to->weights + i, &x.weights, n * sizeof(float));
     for (uint32_t k = 0; k < slots; k++)
         memcpy(to->slot[k] + i, &x.slot[k], n * sizeof(float));
@@ -216,7 +205,7 @@ run_rest(const struct optimizer_step *s, size_t i, size_t n, const float *grad, 
 
 KERNEL_INLINE bool
 run_loop(const struct optimizer_step *step, size_t n, const float *grad, const struct optimizer_arrays *from_arrays,
-         const struct optimizer_arrays *to_arrays, uint32_t slots, kernel_rule rule, kernel_store put)
+         const struct optimizer_arrays *to_arrays, uint32_t slots, bool shaped, kernel_rule rule, kernel_store put)
 {
     /* Copies that no store through a float pointer can change: they stay in registers. */
     const struct optimizer_step s = *step;
@@ -230,31 +219,46 @@ run_loop(const struct optimizer_step *step, size_t n, const float *grad, const s
 
         bad |= unfinite(g);
         load_lanes(&x, &from, slots, i);
-        rule(&s, g * s.scale, &x);
+        rule(&s, slots, shape(&s, shaped, g, &x), &x);
         store_lanes(&x, &to, slots, i, put);
     }
     if (i < n)
-        bad |= run_rest(&s, i, n - i, grad, &from, &to, slots, rule);
+        bad |= run_rest(&s, i, n - i, grad, &from, &to, slots, shaped, rule);
     return !any_sign(bad);
 }
 
-#define KERNEL(name, slots)                                                                                            \
-    static bool name(const struct optimizer_step *s, size_t n, const float *grad, const struct optimizer_arrays *from, \
-                     const struct optimizer_arrays *to, bool stream)                                                   \
+/* Whether anything is shaped and how to store become constants here, and so the loop is straight. */
+KERNEL_INLINE bool
+run(const struct optimizer_step *s, size_t n, const float *grad, const struct optimizer_arrays *from,
+    const struct optimizer_arrays *to, uint32_t slots, kernel_rule rule, bool stream)
+{
+    bool finite;
+
+    if (!stream)
+        return s->shaped ? run_loop(s, n, grad, from, to, slots, true, rule, store)
+                         : run_loop(s, n, grad, from, to, slots, false, rule, store);
+    finite = s->shaped ? run_loop(s, n, grad, from, to, slots, true, rule, store_streamed)
+                       : run_loop(s, n, grad, from, to, slots, false, rule, store_streamed);
+    stream_done();
+    return finite;
+}
+
+#define KERNEL(NAME, name, number)                                                                                     \
+    KERNEL_INLINE void name##_lanes(const struct optimizer_step *s, uint32_t slots, floats g, struct lanes *x)         \
     {                                                                                                                  \
-        bool finite;                                                                                                   \
-        if (!stream)                                                                                                   \
-            return run_loop(s, n, grad, from, to, slots, rule_##name, store);                                          \
-        finite = run_loop(s, n, grad, from, to, slots, rule_##name, store_streamed);                                   \
-        stream_done();                                                                                                 \
-        return finite;                                                                                                 \
+        struct name##_step own;                                                                                        \
+        memcpy(&own, s->own, sizeof own);                                                                              \
+        name##_rule(&own, slots, g, x);                                                                                \
+    }                                                                                                                  \
+    static bool name##_kernel(const struct optimizer_step *s, size_t n, const float *grad,                             \
+                              const struct optimizer_arrays *from, const struct optimizer_arrays *to, bool stream)     \
+    {                                                                                                                  \
+        if (NAME##_SLOTS_MIN < NAME##_SLOTS_MAX && s->slots == NAME##_SLOTS_MIN)                                       \
+            return run(s, n, grad, from, to, NAME##_SLOTS_MIN, name##_lanes, stream);                                  \
+        return run(s, n, grad, from, to, NAME##_SLOTS_MAX, name##_lanes, stream);                                      \
     }
 
-KERNEL(sgd, 0)
-KERNEL(momentum, 1)
-KERNEL(nesterov, 1)
-KERNEL(adagrad, 1)
-KERNEL(adam, 2)
+PS_OPTIMIZER_LIST(KERNEL)
 
 static bool
 all_finite(size_t n, const float *x)
@@ -273,6 +277,35 @@ all_finite(size_t n, const float *x)
     }
     memcpy(&rest, x + i, (n - i) * sizeof(float));
     return !any_sign(bad | more | unfinite(rest));
+}
+
+/* The sum of squares in double: element i goes into partial sum i mod 16, and those are added in order, so that all
+ * widths give the same bits. (Products of two floats are exact in double.) */
+#define PARTIAL_SUMS 16
+#define PAIR_LANES   (KERNEL_LANES / 2)
+
+typedef float half_floats __attribute__((vector_size(PAIR_LANES * 4), may_alias, aligned(4)));
+typedef double wide_doubles __attribute__((vector_size(PAIR_LANES * 8)));
+
+static double
+square_sum(size_t n, const float *x)
+{
+    wide_doubles sums[PARTIAL_SUMS / PAIR_LANES] = {{0}};
+    double partial[PARTIAL_SUMS], total = 0;
+    size_t i;
+
+    for (i = 0; i + PARTIAL_SUMS <= n; i += PARTIAL_SUMS)
+        for (size_t k = 0; k < ARRAY_LEN(sums); k++) {
+            wide_doubles v = __builtin_convertvector(*(const half_floats *)(x + i + k * PAIR_LANES), wide_doubles);
+
+            sums[k] += v * v;
+        }
+    memcpy(partial, sums, sizeof partial);
+    for (size_t k = 0; i + k < n; k++)
+        partial[k] += (double)x[i + k] * (double)x[i + k];
+    for (size_t k = 0; k < PARTIAL_SUMS; k++)
+        total += partial[k];
+    return total;
 }
 
 /* Elements of a tile: the running sum stays in the first-level cache while the k arrays pass by, each in a long enough
@@ -306,11 +339,13 @@ sum_arrays(size_t n, size_t k, const float *const x[], float *sum)
 
 const struct optimizer_kernels KERNEL_TABLE = {
     .name = KERNEL_ISA,
-    .update = {[OPT_SGD] = sgd,
-               [OPT_MOMENTUM] = momentum,
-               [OPT_NESTEROV] = nesterov,
-               [OPT_ADAGRAD] = adagrad,
-               [OPT_ADAM] = adam},
+    .update =
+        {
+#define KERNEL_ROW(NAME, name, number) [number] = name##_kernel,
+            PS_OPTIMIZER_LIST(KERNEL_ROW)
+#undef KERNEL_ROW
+        },
     .finite = all_finite,
+    .square_sum = square_sum,
     .sum = sum_arrays,
 };

@@ -1,7 +1,12 @@
 /* ps_optimizer.h: how gradients change weights, as psd and libpsclient both say it: which optimizers there are, their
- * parameters, learning-rate schedules and clipping. Part of psclient.h; nobody includes it alone.
+ * parameters, learning-rate schedules and clipping. Part of psclient.h.
  *
  *     struct ps_optimizer adam;
+ *     ps_optimizer_parse("adam:learning_rate=3e-4,schedule=cosine,warmup=500,steps=20000,clip=given_norm,limit=1",
+ *                        &adam, &error);
+ *
+ * or, in C,
+ *
  *     ps_optimizer_by_name("adam", &adam, &error);
  *     adam.learning_rate = 3e-4;
  *     adam.schedule = (struct ps_schedule){.kind = PS_SCHEDULE_COSINE, .warmup_steps = 500, .steps = 20000};
@@ -96,7 +101,9 @@ struct ps_clip {
     double limit; /* above 0 */
 };
 
-/* Parameters that the kind does not use are ignored; ps_optimizer_by_name() fills in those that it does. */
+/* Parameters that the kind does not use are ignored; ps_optimizer_by_name() fills in those that it does. Ranges: the
+ * learning rate, momentum, the betas, rho, l1, l2, beta, weight_decay and initial_accumulator are at least 0; momentum,
+ * the betas and rho are less than 1; epsilon and FTRL's learning rate are greater than 0. */
 struct ps_optimizer {
     enum ps_optimizer_kind kind;
     double learning_rate;
@@ -110,9 +117,40 @@ struct ps_optimizer {
     double l2;                  /* FTRL: lambda 2; others: penalty added to the gradient */
     double beta;                /* FTRL: the paper's beta */
     double weight_decay;        /* decoupled; all but FTRL */
-    struct ps_schedule schedule;
-    struct ps_clip clip;
+    struct ps_schedule
+        schedule;        /* zeroed: the learning rate as it is; FTRL takes no other, its rates fall by themselves */
+    struct ps_clip clip; /* zeroed: none */
 };
+
+/* All of these: any thread; errors are PS_ERR_INVALID with a sentence, and leave *out and *optimizer as they were. */
+
+/* "adam"; NULL for a number that is not known. Static. */
+PS_API const char *ps_optimizer_name(enum ps_optimizer_kind kind);
+
+/* By name ("adam"), with the defaults of Keras and TensorFlow; its file in common/optimizers cites them. The sentence
+ * lists the names. */
+PS_API enum ps_err ps_optimizer_by_name(const char *name, struct ps_optimizer *out, struct ps_error *error) PS_MUST_USE;
+
+/* Set one parameter by its name in the struct ("beta1"). Refused: a parameter that this kind does not use (the sentence
+ * lists those that it does), a value out of its range. */
+PS_API enum ps_err ps_optimizer_set(struct ps_optimizer *optimizer, const char *parameter, double value,
+                                    struct ps_error *error) PS_MUST_USE;
+
+/* From text: a name, then, after a colon, what differs from its defaults:
+ *
+ *     adam:learning_rate=3e-4,beta1=0.8,schedule=cosine,warmup=500,steps=20000,floor=1e-5,by=clock,clip=value,limit=1
+ *
+ * parameters by their names in the struct; schedule: constant, step, exponential, cosine, linear; by: version, clock;
+ * clip: none, value, block_norm, given_norm. Schedules and clips can be had alone: "cosine:warmup=500,steps=20000",
+ * "value:limit=1". */
+PS_API enum ps_err ps_optimizer_parse(const char *text, struct ps_optimizer *out, struct ps_error *error) PS_MUST_USE;
+PS_API enum ps_err ps_schedule_parse(const char *text, struct ps_schedule *out, struct ps_error *error) PS_MUST_USE;
+PS_API enum ps_err ps_clip_parse(const char *text, struct ps_clip *out, struct ps_error *error) PS_MUST_USE;
+
+/* And back: the learning rate and what differs from the defaults, in digits that read back as the same numbers. out:
+ * [size] bytes, terminated, cut off when size is too small; PS_OPTIMIZER_TEXT_MAX always does. */
+#define PS_OPTIMIZER_TEXT_MAX 768
+PS_API void ps_optimizer_describe(const struct ps_optimizer *optimizer, char *out, size_t size);
 
 #ifdef __cplusplus
 }

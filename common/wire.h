@@ -102,9 +102,22 @@ enum ps_err wire_elements(const uint64_t *dims, size_t rank, uint64_t *elements)
 /* Definitions as the core works with them. Parameters that the kind does not use come out as 0. */
 struct age_policy wire_age(const Psd__AgePolicy *a);
 struct initializer wire_initializer(const Psd__Initializer *i);
-struct optimizer wire_optimizer(const Psd__Optimizer *o);
+struct ps_optimizer wire_optimizer(const Psd__Optimizer *o);
+struct ps_schedule wire_schedule(const Psd__Schedule *s); /* NULL: constant */
+struct ps_clip wire_clip(const Psd__Clip *c);             /* NULL: none */
 
-/* "name float32[3,4] glorot_uniform(seed 7) adam(learning rate 0.001, ...)": both halves of a MISMATCH sentence.
+/* And back, into room that the message borrows: optimizers are sent with all that their kind uses. */
+struct wire_optimizer {
+    Psd__Optimizer optimizer;
+    Psd__Schedule schedule;
+    Psd__Clip clip;
+};
+double wire_optimizer_parameter(const Psd__Optimizer *o, enum optimizer_parameter p);
+Psd__Optimizer *wire_optimizer_message(const struct ps_optimizer *o, struct wire_optimizer *room);
+void wire_schedule_message(const struct ps_schedule *s, Psd__Schedule *out);
+void wire_clip_message(const struct ps_clip *c, Psd__Clip *out);
+
+/* "name float32[3,4] glorot_uniform(seed 7) adam:learning_rate=0.001": both halves of a MISMATCH sentence.
  * Numbers are printed with as many digits as tell them apart. Terminated; cut off when size is too small. */
 void wire_describe(const Psd__Declare *d, char *out, size_t size);
 

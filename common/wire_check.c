@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define TRY(check)                                                                                                     \
@@ -321,18 +322,22 @@ check_clip(const Psd__Clip *c, struct ps_error *e)
     return number(e, "clip.limit", c->limit);
 }
 
+/* Parameters that the kind does not use are not looked at, but must be numbers all the same. */
 static enum ps_err
 check_optimizer(const Psd__Optimizer *o, struct ps_error *e)
 {
-    struct optimizer optimizer;
+    struct ps_optimizer optimizer;
+    char field[64];
 
-    TRY(known(e, "declare.optimizer.kind", (int)o->kind, OPT_KIND_MAX));
-    TRY(number(e, "declare.optimizer.learning_rate", o->learning_rate));
-    TRY(number(e, "declare.optimizer.momentum", o->momentum));
-    TRY(number(e, "declare.optimizer.beta1", o->beta1));
-    TRY(number(e, "declare.optimizer.beta2", o->beta2));
-    TRY(number(e, "declare.optimizer.epsilon", o->epsilon));
-    TRY(number(e, "declare.optimizer.initial_accumulator", o->initial_accumulator));
+    TRY(known(e, "declare.optimizer.kind", (int)o->kind, PS_OPTIMIZER_KINDS));
+    for (enum optimizer_parameter p = 0; p < OPTIMIZER_PARAMETERS; p++) {
+        snprintf(field, sizeof field, "declare.optimizer.%s", optimizer_parameter_name(p));
+        TRY(number(e, field, wire_optimizer_parameter(o, p)));
+    }
+    if (o->schedule != NULL)
+        TRY(check_schedule(o->schedule, e));
+    if (o->clip != NULL)
+        TRY(check_clip(o->clip, e));
     optimizer = wire_optimizer(o);
     return optimizer_check(&optimizer, e);
 }

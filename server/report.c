@@ -153,12 +153,12 @@ static Psd__VariableReport *
 variable(struct shard *s, const struct variable *v)
 {
     Psd__VariableReport *m = zeroed(s, sizeof *m);
-    char text[128];
+    char text[PS_OPTIMIZER_TEXT_MAX];
 
     if (m == NULL)
         return NULL;
     psd__variable_report__init(m);
-    snprintf(text, sizeof text, "%s lr=%g", optimizer_row((int)v->optimizer.kind)->name, v->optimizer.learning_rate);
+    ps_optimizer_describe(&v->optimizer, text, sizeof text);
     m->job = (char *)v->job->name;
     m->name = (char *)v->name;
     m->n_dims = v->declare->n_dims;

@@ -31,11 +31,14 @@ update_apply(struct shard *s, const struct block_ref *ref, const float *gradient
     struct variable *v = ref->variable;
     bool out_of_place = ref->place != ref->old;
     bool stream = out_of_place && s->data_bytes > s->config.stream_min_bytes;
+    /* The step of sync that this closes, and elsewhere how far all have come: the schedule's clock. */
+    struct optimizer_when when = {.version = ref->block->version + 1,
+                                  .clock = job_is_sync(v->job) ? ref->block->clock : v->job->slowest};
     bool finite;
 
     set_arrays(&from, ref->old, ref);
     set_arrays(&to, ref->place, ref);
-    finite = optimizer_apply(&v->optimizer, ref->block->version + 1, scale, ref->cut.len, gradient, &from, &to, stream);
+    finite = optimizer_apply(&v->optimizer, &when, scale, ref->cut.len, gradient, &from, &to, stream);
     if (!finite && v->refuse_nonfinite) {
         ps_assert(out_of_place);
         memcpy(ref->place, ref->old, block_size(ref));

@@ -42,7 +42,7 @@ variable_measure(struct variable *v, uint32_t shard, uint32_t shards)
     enum ps_err err = wire_elements(v->declare->dims, v->declare->n_dims, &elements);
 
     ps_assert(err == PS_OK);
-    layout_init(&v->layout, elements, optimizer_row((int)v->optimizer.kind)->slots);
+    layout_init(&v->layout, elements, optimizer_slots(&v->optimizer));
     v->start = placement_start(v->job->name, v->name, shards);
     v->count = placement_count(v->start, v->layout.blocks, shard, shards);
     for (int c = 0; c < LAYOUT_CLASSES; c++)
@@ -127,7 +127,7 @@ static bool
 declare_ok(const Psd__Declare *d)
 {
     struct ps_error e;
-    struct optimizer optimizer;
+    struct ps_optimizer optimizer;
     struct initializer initializer;
     uint64_t elements;
 
@@ -135,8 +135,7 @@ declare_ok(const Psd__Declare *d)
         return false;
     optimizer = wire_optimizer(d->optimizer);
     initializer = wire_initializer(d->init);
-    return optimizer_row((int)optimizer.kind) != NULL && optimizer_check(&optimizer, &e) == PS_OK &&
-           initializer_check(&initializer, &e) == PS_OK;
+    return optimizer_check(&optimizer, &e) == PS_OK && initializer_check(&initializer, &e) == PS_OK;
 }
 
 bool

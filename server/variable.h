@@ -27,7 +27,7 @@ struct variable {
     const char *name; /* within path */
     Psd__Declare *declare;
     struct layout layout;
-    struct optimizer optimizer;
+    struct ps_optimizer optimizer;
     struct initializer initializer;
     bool refuse_nonfinite;
     uint32_t start;        /* of its placement */

@@ -20,7 +20,7 @@
 #define BLOCK_BYTES  ((size_t)1 << 20) /* arrays of one largest block */
 #define CACHE_PASSES 40
 #define ROUNDS_MAX   99
-#define CASES_MAX    256
+#define CASES_MAX    512
 
 enum work { WORK_COPY, WORK_TRIAD, WORK_UPDATE, WORK_FINITE, WORK_SUM };
 enum way { IN_PLACE, COPY, STREAM };
@@ -34,7 +34,7 @@ struct memory {
 struct bench_case {
     enum work work;
     const struct optimizer_kernels *kernels;
-    enum optimizer_kind kind;
+    struct ps_optimizer optimizer;
     enum way way;
     bool cache;
     double bytes, parameters; /* of one run */
@@ -87,17 +87,13 @@ triad(size_t n, float scale, const float *restrict b, const float *restrict c, f
 static void
 update(const struct bench_case *c, const struct memory *m, size_t i)
 {
-    const struct optimizer_row *row = optimizer_row((int)c->kind);
-    size_t n = layout_capacity(LAYOUT_CLASSES - 1, row->slots);
+    size_t n = layout_capacity(LAYOUT_CLASSES - 1, optimizer_slots(&c->optimizer));
     struct optimizer_arrays from = arrays_at(m->from, i, n), to = arrays_at(m->to, i, n);
-    struct optimizer_step s = {.scale = 1};
-    struct optimizer o;
+    struct optimizer_step s;
 
-    if (optimizer_by_name(row->name, &o, NULL) != PS_OK)
-        abort();
-    row->prepare(&o, 100, &s);
-    if (!c->kernels->update[c->kind](&s, n, (const float *)(void *)(m->grad + i * n * sizeof(float)), &from,
-                                     c->way == IN_PLACE ? &from : &to, c->way == STREAM))
+    optimizer_prepare(&c->optimizer, &(struct optimizer_when){.version = 100}, 1, &s);
+    if (!c->kernels->update[c->optimizer.kind](&s, n, (const float *)(void *)(m->grad + i * n * sizeof(float)), &from,
+                                               c->way == IN_PLACE ? &from : &to, c->way == STREAM))
         abort();
 }
 
@@ -153,12 +149,16 @@ add(struct bench_case c, double block_bytes, double block_parameters, size_t blo
 static void
 add_updates(const struct optimizer_kernels *k, bool cache, size_t blocks)
 {
-    for (int kind = 0; kind < OPT_KIND_MAX; kind++)
+    for (int kind = 0; kind < PS_OPTIMIZER_KINDS; kind++)
         for (enum way way = IN_PLACE; way <= STREAM; way++) {
-            uint32_t slots = optimizer_row(kind)->slots;
-            double n = layout_capacity(LAYOUT_CLASSES - 1, slots);
-            struct bench_case c = {
-                .work = WORK_UPDATE, .kernels = k, .kind = (enum optimizer_kind)kind, .way = way, .cache = cache};
+            struct bench_case c = {.work = WORK_UPDATE, .kernels = k, .way = way, .cache = cache};
+            uint32_t slots;
+            double n;
+
+            if (ps_optimizer_by_name(ps_optimizer_name((enum ps_optimizer_kind)kind), &c.optimizer, NULL) != PS_OK)
+                abort();
+            slots = optimizer_slots(&c.optimizer);
+            n = layout_capacity(LAYOUT_CLASSES - 1, slots);
 
             add(c, n * 4 * (2 * (slots + 1) + 1), n, blocks);
         }
@@ -201,7 +201,7 @@ static void
 print_case(const struct bench_case *c, double speed, double copy, double triad_speed)
 {
     static const char *const works[] = {"memcpy", "triad", "", "finite", "sum of 3"};
-    const char *name = c->work == WORK_UPDATE ? optimizer_row((int)c->kind)->name : works[c->work];
+    const char *name = c->work == WORK_UPDATE ? ps_optimizer_name(c->optimizer.kind) : works[c->work];
 
     printf("%-7s %-9s %-7s %-9s %7.1f %9.0f %8.2f %8.2f\n", c->cache ? "cache" : "memory", name,
            c->kernels != NULL ? c->kernels->name : "", c->work == WORK_UPDATE ? way_names[c->way] : "", speed,

@@ -190,7 +190,7 @@ end_wait(struct end *e)
 static void
 serve(struct server *s)
 {
-    static const struct optimizer sgd = {.kind = OPT_SGD, .learning_rate = 1e-6};
+    static const struct ps_optimizer sgd = {.kind = PS_SGD, .learning_rate = 1e-6};
     const struct pump_head *h = &s->end.head;
     const uint32_t *index = (const uint32_t *)(const void *)s->end.body;
     const uint8_t *grad = s->end.body + h->count * sizeof *index;
@@ -198,8 +198,8 @@ serve(struct server *s)
 
     for (uint32_t i = 0; h->kind != PUMP_PULL && i < h->count; i++) {
         struct optimizer_arrays at = {.weights = (float *)(void *)(s->model + index[i] * h->size)};
-        (void)optimizer_apply(&sgd, 1, 1.0f, h->size / sizeof(float), (const float *)(const void *)(grad + i * h->size),
-                              &at, &at, false);
+        (void)optimizer_apply(&sgd, &(struct optimizer_when){.version = 1}, 1.0f, h->size / sizeof(float),
+                              (const float *)(const void *)(grad + i * h->size), &at, &at, false);
     }
     if (h->kind != PUMP_PUSH) {
         reply.body_len = reply.head.body = h->count * h->size;

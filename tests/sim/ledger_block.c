@@ -233,16 +233,14 @@ static bool
 step_gives(const struct search *x, uint32_t n)
 {
     const struct ps_optimizer *o = &x->l->model->vars[x->b->var].spec.optimizer;
-    const struct optimizer opt = {
-        (enum optimizer_kind)o->kind, o->learning_rate, o->momentum, o->beta1, o->beta2, o->epsilon,
-        o->initial_accumulator};
+    struct optimizer_when when = {.version = x->version, .clock = x->clock};
     struct optimizer_arrays from, to;
     float *sum = floats(x->b->len);
 
     mean_sum(x, n, sum);
     arrays_of(x->b, x->b->arrays, &from);
     arrays_of(x->b, x->b->next, &to);
-    (void)optimizer_apply(&opt, x->version, 1.0f / (float)x->chosen_len, n, sum, &from, &to, false);
+    (void)optimizer_apply(o, &when, 1.0f / (float)x->chosen_len, n, sum, &from, &to, false);
     free(sum);
     return same_arrays(x->b, x->b->next, x->target, n);
 }

@@ -58,18 +58,10 @@ draw_init(const struct model *m, struct sim *s, struct ps_init *init)
 static void
 draw_optimizer(const struct model *m, struct sim *s, struct ps_optimizer *o)
 {
-    static const char *const names[] = {"sgd", "momentum", "nesterov", "adagrad", "adam"};
-    struct optimizer drawn;
-    enum ps_err err = optimizer_by_name(model_counts(m) ? "sgd" : names[sim_below(s, 5)], &drawn, NULL);
+    enum ps_optimizer_kind kind = (enum ps_optimizer_kind)sim_below(s, PS_OPTIMIZER_KINDS);
+    enum ps_err err = ps_optimizer_by_name(ps_optimizer_name(model_counts(m) ? PS_SGD : kind), o, NULL);
 
     ps_assert(err == PS_OK);
-    *o = (struct ps_optimizer){.kind = (enum ps_optimizer_kind)drawn.kind,
-                               .learning_rate = drawn.learning_rate,
-                               .momentum = drawn.momentum,
-                               .beta1 = drawn.beta1,
-                               .beta2 = drawn.beta2,
-                               .epsilon = drawn.epsilon,
-                               .initial_accumulator = drawn.initial_accumulator};
     if (model_counts(m))
         o->learning_rate = 1.0 / (double)(1u << sim_below(s, 4));
 }
@@ -78,7 +70,6 @@ static void
 draw_var(struct model *m, struct sim *s, uint32_t i)
 {
     struct model_var *v = &m->vars[i];
-    const struct optimizer_row *row;
 
     snprintf(v->name, sizeof v->name, "v%u", i);
     v->spec.name = v->name;
@@ -88,9 +79,7 @@ draw_var(struct model *m, struct sim *s, uint32_t i)
     v->elements = 1;
     for (uint32_t d = 0; d < v->spec.rank; d++)
         v->elements *= v->spec.dims[d];
-    row = optimizer_row((int)v->spec.optimizer.kind);
-    ps_assert(row != NULL);
-    layout_init(&v->layout, v->elements, row->slots);
+    layout_init(&v->layout, v->elements, optimizer_slots(&v->spec.optimizer));
     v->start = placement_start(m->job, v->name, m->shards);
 }
 

@@ -229,7 +229,7 @@ describe(struct run *r)
               m->age == PS_AGE_CUTOFF ? ", old pushes are dropped" : "");
     for (uint32_t i = 0; i < m->vars_len; i++)
         sim_trace(&r->sim, "%s: %" PRIu64 " elements in %" PRIu64 " blocks, %s", m->vars[i].name, m->vars[i].elements,
-                  m->vars[i].layout.blocks, optimizer_row((int)m->vars[i].spec.optimizer.kind)->name);
+                  m->vars[i].layout.blocks, ps_optimizer_name(m->vars[i].spec.optimizer.kind));
 }
 
 static void

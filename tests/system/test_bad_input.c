@@ -396,8 +396,8 @@ DECLARE(declare_of_rank_9, d.n_dims = 9)
 DECLARE(declare_of_no_elements, dims[0] = 0)
 DECLARE(declare_past_all_limits, d.n_dims = 2; dims[0] = dims[1] = UINT64_C(1) << 40)
 DECLARE(declare_past_the_memory, dims[0] = UINT64_C(1) << 40)
-DECLARE(declare_of_unknown_optimizer, o.kind = (Psd__OptimizerKind)77)
-DECLARE(declare_without_a_rate, o.learning_rate = 0)
+DECLARE(declare_of_unknown_optimizer, o.kind = (uint32_t)77)
+DECLARE(declare_of_a_negative_rate, o.learning_rate = -1)
 DECLARE(declare_of_endless_rate, o.learning_rate = (double)INFINITY)
 DECLARE(declare_of_nan, init.kind = PSD__INIT_KIND__CONSTANT; init.a = (double)NAN)
 DECLARE(declare_of_other_shape, text(&d.name, "w"); dims[0] = ELEMENTS + 1)
@@ -572,7 +572,7 @@ static const struct mistake {
     AFTER(declare_past_all_limits, LIMIT, REFUSED),
     AFTER(declare_past_the_memory, FULL, REFUSED),
     AFTER(declare_of_unknown_optimizer, INVALID, REFUSED),
-    AFTER(declare_without_a_rate, INVALID, REFUSED),
+    AFTER(declare_of_a_negative_rate, INVALID, REFUSED),
     AFTER(declare_of_endless_rate, INVALID, REFUSED),
     AFTER(declare_of_nan, INVALID, REFUSED),
     AFTER(declare_of_other_shape, MISMATCH, REFUSED),

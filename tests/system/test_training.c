@@ -264,7 +264,7 @@ train_through_psd(const struct digits_options *o)
 struct reference {
     ps_mlp *mlp;
     ps_sampler *samplers[WORKERS];
-    struct optimizer optimizer;
+    struct ps_optimizer optimizer;
     float *gradient[WORKERS][PARAMS_MAX], *sum[PARAMS_MAX], *slot[PARAMS_MAX][LAYOUT_SLOTS_MAX];
 };
 
@@ -280,18 +280,10 @@ new_floats(size_t n)
 static void
 reference_init(struct reference *r, const struct digits_options *o, ps_device *device)
 {
-    const struct ps_optimizer *p = &o->optimizer;
-
     r->mlp = new_network(device, o);
     ck_assert_ptr_nonnull(r->mlp);
     ps_mlp_initialize(r->mlp, o->seed);
-    r->optimizer = (struct optimizer){.kind = (enum optimizer_kind)p->kind,
-                                      .learning_rate = p->learning_rate,
-                                      .momentum = p->momentum,
-                                      .beta1 = p->beta1,
-                                      .beta2 = p->beta2,
-                                      .epsilon = p->epsilon,
-                                      .initial_accumulator = p->initial_accumulator};
+    r->optimizer = o->optimizer;
     for (uint32_t w = 0; w < WORKERS; w++)
         ck_assert_int_eq(ps_sampler_new(data.rows, o->batch, WORKERS, w, o->seed, &r->samplers[w], NULL), PS_OK);
     for (size_t i = 0; i < ps_mlp_params(r->mlp); i++) {
@@ -347,8 +339,8 @@ reference_update(struct reference *r, uint64_t version)
             gradients[w] = r->gradient[w][i];
         memcpy(arrays.slot, r->slot[i], sizeof arrays.slot);
         optimizer_sum(elements_of(r->mlp, i), WORKERS, gradients, r->sum[i]);
-        ck_assert(optimizer_apply(&r->optimizer, version, 1.0f / WORKERS, elements_of(r->mlp, i), r->sum[i], &arrays,
-                                  &arrays, false));
+        ck_assert(optimizer_apply(&r->optimizer, &(struct optimizer_when){version, version - 1}, 1.0f / WORKERS,
+                                  elements_of(r->mlp, i), r->sum[i], &arrays, &arrays, false));
     }
 }
 
@@ -393,11 +385,10 @@ assert_same_bits(const char *arguments)
 /* Batches of 100 over 3 workers: slices of 34, 33 and 33, and a last batch of 97. */
 START_TEST(sync_training_has_the_bits_of_one_process)
 {
-    static const char *const optimizers[] = {"sgd", "momentum", "nesterov", "adagrad", "adam"};
     char arguments[160];
 
     snprintf(arguments, sizeof arguments, "--strategy sync --optimizer %s --epochs 3 --batch 100 --seed 7",
-             optimizers[_i]);
+             ps_optimizer_name((enum ps_optimizer_kind)_i));
     assert_same_bits(arguments);
 }
 END_TEST

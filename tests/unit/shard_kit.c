@@ -399,33 +399,43 @@ kit_resume(struct kit *k, uint64_t conn, const Psd__Job *job, uint32_t task, uin
     return welcomed(k, conn);
 }
 
-void
-kit_declare_as(struct kit *k, uint64_t conn, uint64_t request, const char *name, const uint64_t *dims, size_t rank,
-               enum optimizer_kind optimizer, Psd__InitKind init)
+struct ps_optimizer
+kit_optimizer(enum ps_optimizer_kind kind)
 {
-    Psd__Declare m = PSD__DECLARE__INIT;
-    Psd__Initializer initializer = PSD__INITIALIZER__INIT;
-    Psd__Optimizer o = PSD__OPTIMIZER__INIT;
+    struct ps_optimizer o;
 
-    initializer.kind = init;
-    initializer.b = init == PSD__INIT_KIND__UNIFORM ? 1 : 0;
-    initializer.seed = 5;
-    o.kind = (Psd__OptimizerKind)optimizer;
+    ck_assert_int_eq(ps_optimizer_by_name(ps_optimizer_name(kind), &o, NULL), PS_OK);
     o.learning_rate = 1;
     o.momentum = 0.5;
     o.beta1 = 0.5;
     o.beta2 = 0.75;
+    o.rho = 0.5;
     o.epsilon = 1;
+    return o;
+}
+
+void
+kit_declare_as(struct kit *k, uint64_t conn, uint64_t request, const char *name, const uint64_t *dims, size_t rank,
+               enum ps_optimizer_kind optimizer, Psd__InitKind init)
+{
+    Psd__Declare m = PSD__DECLARE__INIT;
+    Psd__Initializer initializer = PSD__INITIALIZER__INIT;
+    struct ps_optimizer o = kit_optimizer(optimizer);
+    struct wire_optimizer room;
+
+    initializer.kind = init;
+    initializer.b = init == PSD__INIT_KIND__UNIFORM ? 1 : 0;
+    initializer.seed = 5;
     m.name = (char *)name;
     m.dims = (uint64_t *)dims;
     m.n_dims = rank;
     m.init = &initializer;
-    m.optimizer = &o;
+    m.optimizer = wire_optimizer_message(&o, &room);
     kit_frame(k, conn, MSG_DECLARE, request, &m.base, NULL, 0);
 }
 
 uint32_t
-kit_declare(struct kit *k, uint64_t conn, const char *name, uint64_t elements, enum optimizer_kind optimizer)
+kit_declare(struct kit *k, uint64_t conn, const char *name, uint64_t elements, enum ps_optimizer_kind optimizer)
 {
     struct kit_answer *a;
     uint32_t var;

@@ -3,7 +3,7 @@
  *     struct kit k;
  *     kit_init(&k, NULL);
  *     kit_join(&k, 1, &job, 0);                       // connection 1 is worker 0
- *     var = kit_declare(&k, 1, "w", 10, OPT_SGD);
+ *     var = kit_declare(&k, 1, "w", 10, PS_SGD);
  *     kit_push(&k, 1, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 10});
  *     kit_ack(&k, 1, 1, PS_OK);
  *     kit_finish(&k);
@@ -108,9 +108,12 @@ uint64_t kit_join(struct kit *k, uint64_t conn, const Psd__Job *job, uint32_t ta
 uint64_t kit_resume(struct kit *k, uint64_t conn, const Psd__Job *job, uint32_t task, uint64_t acked_through);
 
 /* Zeros; learning rate 1. Makes its blocks, takes DECLARED and returns the id. */
-uint32_t kit_declare(struct kit *k, uint64_t conn, const char *name, uint64_t elements, enum optimizer_kind optimizer);
+/* What variables are declared with: this kind with parameters that show after a few updates. */
+struct ps_optimizer kit_optimizer(enum ps_optimizer_kind kind);
+uint32_t kit_declare(struct kit *k, uint64_t conn, const char *name, uint64_t elements,
+                     enum ps_optimizer_kind optimizer);
 void kit_declare_as(struct kit *k, uint64_t conn, uint64_t request, const char *name, const uint64_t *dims, size_t rank,
-                    enum optimizer_kind optimizer, Psd__InitKind init);
+                    enum ps_optimizer_kind optimizer, Psd__InitKind init);
 
 struct kit_push {
     uint64_t seq, clock, acked_through;

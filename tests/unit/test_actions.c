@@ -52,7 +52,7 @@ START_TEST(sentences_of_many_refusals_fit_frames)
     uint32_t var;
 
     kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     k.hold = true;
     for (uint64_t seq = 1; seq <= N; seq++)
         kit_push(&k, 1, &(struct kit_push){.seq = seq, .var = var, .gradient = g, .len = 3});
@@ -90,7 +90,7 @@ START_TEST(failed_turn_says_nothing_but_goodbye)
 {
     kit_join(&k, 1, kit_job("train", PSD__MODE__SSP, 2), 0);
     kit_join(&k, 2, kit_job("train", PSD__MODE__SSP, 2), 1);
-    kit_declare(&k, 1, "w", 4, OPT_SGD);
+    kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_tick(&k, 1, 1, 5);
     kit_ack(&k, 1, 1, PS_OK);
     kit_pull(&k, 1, 1, 0, 5);
@@ -110,7 +110,7 @@ START_TEST(drain_is_over_also_when_its_commit_fails)
     float g[4] = {0};
 
     kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
-    kit_declare(&k, 1, "w", 4, OPT_SGD);
+    kit_declare(&k, 1, "w", 4, PS_SGD);
     store_mem_fail_at(k.store, STORE_MEM_FAIL_COMMIT, 1);
     k.hold = true;
     kit_push(&k, 1, &(struct kit_push){.seq = 1, .var = 1, .gradient = g, .len = 4});

@@ -208,7 +208,7 @@ START_TEST(push_in_the_place_of_a_barrier_gets_no_values)
     uint32_t var;
 
     kit_join(&k, 1, job(2), 0);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_join(&k, 2, job(2), 1);
     kit_barrier(&k, 1, 1, "b");
     kit_push(&k, 1, &(struct kit_push){.seq = 1, .var = var, .gradient = gradient, .len = 4, .want_value = true});

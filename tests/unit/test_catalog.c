@@ -31,7 +31,7 @@ job(void)
 static void
 declare(uint64_t conn, uint64_t request, const char *name, uint64_t elements)
 {
-    kit_declare_as(&k, conn, request, name, &elements, 1, OPT_SGD, PSD__INIT_KIND__UNIFORM);
+    kit_declare_as(&k, conn, request, name, &elements, 1, PS_SGD, PSD__INIT_KIND__UNIFORM);
 }
 
 static Psd__Declared
@@ -217,7 +217,7 @@ START_TEST(every_block_is_on_one_shard_and_has_the_same_bits)
 
     layout_init(&l, ELEMENTS, 0);
     kit_join(&k, 1, job(), 0);
-    kit_declare_as(&k, 1, 5, "w", dims, 2, OPT_SGD, PSD__INIT_KIND__GLOROT_NORMAL);
+    kit_declare_as(&k, 1, 5, "w", dims, 2, PS_SGD, PSD__INIT_KIND__GLOROT_NORMAL);
     kit_work(&k);
     kit_drop_answers(&k, 1);
     for (uint32_t block = 0; block < l.blocks; block++) {
@@ -231,7 +231,7 @@ START_TEST(every_block_is_on_one_shard_and_has_the_same_bits)
 
         kit_init(&part, &config);
         kit_join(&part, 1, job(), 0);
-        kit_declare_as(&part, 1, 5, "w", dims, 2, OPT_SGD, PSD__INIT_KIND__GLOROT_NORMAL);
+        kit_declare_as(&part, 1, 5, "w", dims, 2, PS_SGD, PSD__INIT_KIND__GLOROT_NORMAL);
         kit_work(&part);
         kit_drop_answers(&part, 1);
         for (uint32_t block = 0; block < l.blocks; block++) {
@@ -261,7 +261,7 @@ START_TEST(variable_without_a_block_here_is_declared_at_once)
     config.shard = (placement_start("train", "w", 64) + 1) % 64;
     kit_init(&one, &config);
     kit_join(&one, 1, job(), 0);
-    kit_declare_as(&one, 1, 5, "w", (const uint64_t[]){10}, 1, OPT_SGD, PSD__INIT_KIND__ZEROS);
+    kit_declare_as(&one, 1, 5, "w", (const uint64_t[]){10}, 1, PS_SGD, PSD__INIT_KIND__ZEROS);
     kit_answer_free(kit_expect(&one, 1, MSG_DECLARED));
     kit_crash(&one);
     kit_finish(&one);
@@ -295,10 +295,10 @@ START_TEST(names_may_be_long_and_of_any_language)
     memcpy(name, "\xe5\xb1\xa4", 3);
     j = kit_job(name, PSD__MODE__ASYNC, 1);
     kit_join(&k, 1, j, 0);
-    kit_declare(&k, 1, name, 10, OPT_SGD);
+    kit_declare(&k, 1, name, 10, PS_SGD);
     kit_crash(&k);
     kit_resume(&k, 1, j, 0, 0);
-    ck_assert_uint_eq(kit_declare(&k, 1, name, 10, OPT_SGD), 1);
+    ck_assert_uint_eq(kit_declare(&k, 1, name, 10, PS_SGD), 1);
 }
 END_TEST
 
@@ -326,7 +326,7 @@ START_TEST(damaged_rows_are_reported_at_start)
     struct shard *s;
 
     kit_join(&k, 1, job(), 0);
-    kit_declare(&k, 1, "w", 4, OPT_SGD);
+    kit_declare(&k, 1, "w", 4, PS_SGD);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct span key = {rows[i].key, rows[i].key_len};
 
@@ -350,7 +350,7 @@ START_TEST(damaged_blocks_are_reported_at_start)
     void *place;
 
     kit_join(&k, 1, job(), 0);
-    kit_declare(&k, 1, "w", 4, OPT_SGD);
+    kit_declare(&k, 1, "w", 4, PS_SGD);
     ck_assert_int_eq(k.store->ops->begin(k.store, MIB), PS_OK);
     ck_assert_int_eq(k.store->ops->reserve(k.store, &key, layout_value_size(0), &place), PS_OK);
     memset(place, 0, layout_value_size(0));

@@ -44,7 +44,7 @@ START_TEST(pull_waits_for_slowest_worker)
     kit_join(&k, 1, ssp(3, 2), 0);
     kit_join(&k, 2, ssp(3, 2), 1);
     kit_join(&k, 3, ssp(3, 2), 2);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_ticked(&k, 1, 1, 2);
     kit_pull(&k, 1, var, 0, 2);
     ck_assert_uint_eq(served_clock(1), 0);
@@ -67,7 +67,7 @@ START_TEST(async_pull_never_waits)
 
     kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
     kit_join(&k, 2, kit_job("train", PSD__MODE__ASYNC, 2), 1);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_ticked(&k, 1, 1, 1000);
     kit_pull(&k, 1, var, 0, 1000);
     ck_assert_uint_eq(served_clock(1), 0);
@@ -81,7 +81,7 @@ START_TEST(pull_now_does_not_wait)
 
     kit_join(&k, 1, ssp(2, 0), 0);
     kit_join(&k, 2, ssp(2, 0), 1);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_ticked(&k, 1, 1, 1);
     kit_pull(&k, 1, var, 0, 1);
     kit_expect_nothing(&k, 1);
@@ -96,7 +96,7 @@ START_TEST(worker_that_lapsed_or_finished_holds_nobody_back)
     kit_join(&k, 1, ssp(3, 0), 0);
     kit_join(&k, 2, ssp(3, 0), 1);
     kit_join(&k, 3, ssp(3, 0), 2);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_ticked(&k, 1, 1, 5);
     kit_pull(&k, 1, var, 0, 5);
     kit_close(&k, 2);
@@ -118,7 +118,7 @@ START_TEST(lapse_fails_parked_pulls_when_the_job_says_so)
     job->lapse = PSD__LAPSE__FAIL;
     kit_join(&k, 1, job, 0);
     kit_join(&k, 2, job, 1);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_ticked(&k, 1, 1, 5);
     request = kit_pull(&k, 1, var, 0, 5);
     kit_close(&k, 2);
@@ -139,7 +139,7 @@ START_TEST(cancelled_pull_is_answered)
 
     kit_join(&k, 1, ssp(2, 0), 0);
     kit_join(&k, 2, ssp(2, 0), 1);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_ticked(&k, 1, 1, 1);
     first = kit_pull(&k, 1, var, 0, 1);
     second = kit_pull(&k, 1, var, 0, 1);
@@ -160,7 +160,7 @@ START_TEST(parked_pulls_of_a_lost_connection_are_forgotten)
 
     kit_join(&k, 1, ssp(2, 0), 0);
     kit_join(&k, 2, ssp(2, 0), 1);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_ticked(&k, 1, 1, 1);
     for (int i = 0; i < 10; i++)
         kit_pull(&k, 1, var, 0, 1);
@@ -177,7 +177,7 @@ START_TEST(parked_pulls_have_a_limit)
 
     kit_join(&k, 1, ssp(2, 0), 0);
     kit_join(&k, 2, ssp(2, 0), 1);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_ticked(&k, 1, 1, 1);
     for (int i = 0; i < SHARD_PARKED_MAX; i++)
         kit_pull(&k, 1, var, 0, 1);
@@ -198,8 +198,8 @@ START_TEST(only_newer_blocks_are_sent)
     struct kit_answer *a;
 
     kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
-    var[0] = kit_declare(&k, 1, "a", 4, OPT_SGD);
-    var[1] = kit_declare(&k, 1, "b", 2, OPT_SGD);
+    var[0] = kit_declare(&k, 1, "a", 4, PS_SGD);
+    var[1] = kit_declare(&k, 1, "b", 2, PS_SGD);
     kit_push(&k, 1, &(struct kit_push){.seq = 1, .var = var[1], .gradient = ones, .len = 2});
     kit_ack(&k, 1, 1, PS_OK);
     m.n_var = m.n_block = m.n_newer_than = 2;
@@ -230,7 +230,7 @@ START_TEST(pull_larger_than_a_frame_is_refused)
     uint32_t var[8], block[8];
 
     kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
-    kit_declare_as(&k, 1, 7, "w", &dims, 1, OPT_SGD, PSD__INIT_KIND__ZEROS);
+    kit_declare_as(&k, 1, 7, "w", &dims, 1, PS_SGD, PSD__INIT_KIND__ZEROS);
     kit_work(&k);
     kit_drop_answers(&k, 1);
     for (uint32_t i = 0; i < 8; i++) {
@@ -254,7 +254,7 @@ START_TEST(ids_out_of_range_are_not_found)
 
     kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
     kit_expect_error(&k, 1, kit_pull(&k, 1, 1, 0, 0), PS_ERR_NOT_FOUND); /* before it is declared */
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_expect_error(&k, 1, kit_pull(&k, 1, 0, 0, 0), PS_ERR_NOT_FOUND);
     kit_expect_error(&k, 1, kit_pull(&k, 1, var + 1, 0, 0), PS_ERR_NOT_FOUND);
     kit_expect_error(&k, 1, kit_pull(&k, 1, UINT32_MAX, 0, 0), PS_ERR_NOT_FOUND);
@@ -301,7 +301,7 @@ START_TEST(staleness_bound_is_never_broken_under_random_schedules)
             w[task].clock = a->msg.u.welcome->clock;
             kit_answer_free(a);
             if (var == 0)
-                var = kit_declare(&k, conn, "w", 4, OPT_SGD);
+                var = kit_declare(&k, conn, "w", 4, PS_SGD);
         } else if (w[task].waits) {
             if (test_below(&rng, 100) == 0) { /* the worker dies, and lapses */
                 kit_close(&k, conn);

@@ -36,7 +36,7 @@ start(Psd__Job *job)
     for (uint32_t task = 0; task < job->workers; task++) {
         kit_join(&k, task + 1, job, task);
         if (task == 0)
-            var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+            var = kit_declare(&k, 1, "w", 4, PS_SGD);
     }
     return var;
 }
@@ -145,7 +145,7 @@ START_TEST(mean_is_bitwise_the_same_in_any_order_of_arrival)
         kit_init(&k, NULL);
         for (uint32_t task = 0; task < N; task++)
             kit_join(&k, task + 1, sync_job(N, N), task);
-        var = kit_declare(&k, 1, "w", LEN, OPT_ADAGRAD);
+        var = kit_declare(&k, 1, "w", LEN, PS_ADAGRAD);
         for (uint32_t i = 0; i < N; i++)
             order[i] = i;
         for (uint32_t i = N - 1; i > 0; i--) {
@@ -282,7 +282,7 @@ START_TEST(worker_that_never_joined_is_waited_for)
     uint32_t var;
 
     kit_join(&k, 1, job, 0);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_push_four(&k, 1, 1, 0, var, 2);
     kit_ticked(&k, 1, 2, 1);
     kit_work(&k);
@@ -342,7 +342,7 @@ START_TEST(push_whose_update_survived_a_crash_is_not_taken_twice)
 {
     Psd__Job *job = sync_job(2, 2);
     uint32_t var = start(job);
-    uint32_t other = kit_declare(&k, 1, "v", 4, OPT_SGD);
+    uint32_t other = kit_declare(&k, 1, "v", 4, PS_SGD);
 
     kit_push_four(&k, 1, 1, 0, var, 2);   /* waits */
     kit_push_four(&k, 1, 2, 0, other, 2); /* is done at once, ahead of it */
@@ -573,14 +573,14 @@ START_TEST(gradients_of_one_variable_have_a_budget)
 
     kit_init(&small, &config);
     kit_join(&small, 1, sync_job(4, 4), 0);
-    kit_declare_as(&small, 1, 5, "a", &dims, 1, OPT_SGD, PSD__INIT_KIND__ZEROS);
+    kit_declare_as(&small, 1, 5, "a", &dims, 1, PS_SGD, PSD__INIT_KIND__ZEROS);
     kit_work(&small);
     kit_answer_free(kit_expect(&small, 1, MSG_DECLARED));
-    kit_declare_as(&small, 1, 6, "b", &dims, 1, OPT_SGD, PSD__INIT_KIND__ZEROS);
+    kit_declare_as(&small, 1, 6, "b", &dims, 1, PS_SGD, PSD__INIT_KIND__ZEROS);
     kit_expect_error(&small, 1, 6, PS_ERR_LIMIT);
     kit_crash(&small);
     kit_resume(&small, 1, sync_job(4, 4), 0, 0);
-    kit_declare_as(&small, 1, 7, "c", &dims, 1, OPT_SGD, PSD__INIT_KIND__ZEROS);
+    kit_declare_as(&small, 1, 7, "c", &dims, 1, PS_SGD, PSD__INIT_KIND__ZEROS);
     kit_expect_error(&small, 1, 7, PS_ERR_LIMIT);
     kit_finish(&small);
 }
@@ -631,7 +631,7 @@ START_TEST(blocks_of_one_push_have_their_own_outcomes)
     struct kit_answer *a;
     uint32_t v, w = start(sync_job(4, 2));
 
-    v = kit_declare(&k, 1, "v", 4, OPT_SGD);
+    v = kit_declare(&k, 1, "v", 4, PS_SGD);
     kit_push_four(&k, 1, 1, 0, w, 1);
     kit_push_four(&k, 2, 1, 0, w, 1); /* w's step is done, v's is not */
     push_two(3, 1, w, v, false);
@@ -670,7 +670,7 @@ make_many_due(Psd__Job *job)
         due_gradient[i] = 1;
     kit_join(&k, 1, job, 0);
     kit_join(&k, 2, job, 1);
-    kit_declare_as(&k, 1, 5, "w", &dims, 1, OPT_SGD, PSD__INIT_KIND__ZEROS);
+    kit_declare_as(&k, 1, 5, "w", &dims, 1, PS_SGD, PSD__INIT_KIND__ZEROS);
     kit_work(&k);
     kit_drop_answers(&k, 1);
     for (uint32_t i = 0; i < DUE_BLOCKS; i++)
@@ -872,7 +872,7 @@ START_TEST(step_closes_in_place_when_the_turn_is_full)
     static float out[LARGE_MOST];
 
     kit_join(&k, 1, sync_job(3, 2), 0);
-    var = kit_declare(&k, 1, "large", TURN_FULL * (uint64_t)LARGE, OPT_SGD);
+    var = kit_declare(&k, 1, "large", TURN_FULL * (uint64_t)LARGE, PS_SGD);
     kit_join(&k, 2, sync_job(3, 2), 1);
     kit_join(&k, 3, sync_job(3, 2), 2);
     k.hold = true;
@@ -909,10 +909,10 @@ START_TEST(pull_goes_on_when_a_step_ends_without_its_update)
     uint64_t asked;
 
     kit_join(&k, 1, sync_job(2, 2), 0);
-    var = kit_declare(&k, 1, "large", LARGE, OPT_SGD);
+    var = kit_declare(&k, 1, "large", LARGE, PS_SGD);
     kit_join(&k, 2, sync_job(2, 2), 1);
     kit_join(&k, 3, kit_job("other", PSD__MODE__ASYNC, 1), 0);
-    other = kit_declare(&k, 3, "large", TURN_FULL * (uint64_t)LARGE, OPT_SGD);
+    other = kit_declare(&k, 3, "large", TURN_FULL * (uint64_t)LARGE, PS_SGD);
     push_large(2, 1, 0, var, 0);
     kit_close(&k, 2);
     kit_pass(&k, 6000); /* lapses; its gradient stays */

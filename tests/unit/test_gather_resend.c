@@ -26,7 +26,7 @@ start(Psd__Job *job)
     uint32_t var;
 
     kit_join(&k, 1, job, 0);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     for (uint32_t task = 1; task < job->workers; task++)
         kit_join(&k, task + 1, job, task);
     return var;
@@ -153,7 +153,7 @@ END_TEST
 START_TEST(hold_is_kept_over_a_second_crash)
 {
     Psd__Job *job = kit_job("train", PSD__MODE__SYNC, 3);
-    uint32_t x = start(job), y = kit_declare(&k, 1, "y", 4, OPT_SGD);
+    uint32_t x = start(job), y = kit_declare(&k, 1, "y", 4, PS_SGD);
 
     for (uint64_t conn = 1; conn <= 3; conn++)
         kit_push_four(&k, conn, 1, 0, y, 1);

@@ -33,7 +33,7 @@ push(uint64_t seq, uint32_t var, const float *g, size_t len)
 }
 
 static uint32_t
-start(enum optimizer_kind kind)
+start(enum ps_optimizer_kind kind)
 {
     kit_join(&k, 1, job(), 0);
     return kit_declare(&k, 1, "w", 4, kind);
@@ -45,14 +45,9 @@ START_TEST(updates_are_what_the_optimizer_computes)
     struct test_rng rng = {test_seed()};
 
     kit_join(&k, 1, job(), 0);
-    for (int kind = 0; kind < OPT_KIND_MAX; kind++) {
+    for (int kind = 0; kind < PS_OPTIMIZER_KINDS; kind++) {
         enum { LEN = 333 };
-        struct optimizer o = {.kind = (enum optimizer_kind)kind,
-                              .learning_rate = 1,
-                              .momentum = 0.5,
-                              .beta1 = 0.5,
-                              .beta2 = 0.75,
-                              .epsilon = 1};
+        struct ps_optimizer o = kit_optimizer((enum ps_optimizer_kind)kind);
         static _Alignas(64) float arrays[1 + LAYOUT_SLOTS_MAX][336];
         struct optimizer_arrays a = {arrays[0], {arrays[1], arrays[2], arrays[3]}};
         static uint64_t seq = 1;
@@ -67,7 +62,7 @@ START_TEST(updates_are_what_the_optimizer_computes)
         for (uint64_t step = 1; step <= 20; step++) {
             for (int i = 0; i < LEN; i++)
                 g[i] = test_float(&rng);
-            ck_assert(optimizer_apply(&o, step, 1, LEN, g, &a, &a, false));
+            ck_assert(optimizer_apply(&o, &(struct optimizer_when){.version = step}, 1, LEN, g, &a, &a, false));
             k.hold = step % 4 != 0; /* several in one turn are applied in place */
             push(seq++, var, g, LEN);
         }
@@ -92,7 +87,7 @@ END_TEST
 
 START_TEST(payload_of_another_size_is_refused)
 {
-    uint32_t var = start(OPT_SGD);
+    uint32_t var = start(PS_SGD);
     float g[8] = {1, 1, 1, 1, 1, 1, 1, 1};
     struct kit_answer *a;
 
@@ -112,7 +107,7 @@ END_TEST
 
 START_TEST(not_finite_gradient_changes_nothing)
 {
-    uint32_t var = start(OPT_ADAM);
+    uint32_t var = start(PS_ADAM);
     float good[4] = {1, 2, 3, 4}, bad[4] = {1, INFINITY, 1, 1}, out[4], before[4];
 
     push(1, var, good, 4);
@@ -142,8 +137,8 @@ START_TEST(not_finite_block_refuses_the_whole_frame)
     float g[6] = {1, 1, 1, 1, 1, NAN}, out[4];
 
     kit_join(&k, 1, job(), 0);
-    var[0] = kit_declare(&k, 1, "a", 4, OPT_SGD);
-    var[1] = kit_declare(&k, 1, "b", 2, OPT_SGD);
+    var[0] = kit_declare(&k, 1, "a", 4, PS_SGD);
+    var[1] = kit_declare(&k, 1, "b", 2, PS_SGD);
     m.seq = 1;
     m.n_var = m.n_block = 2;
     m.var = var;
@@ -184,7 +179,7 @@ END_TEST
 
 START_TEST(clock_of_a_push_is_the_workers)
 {
-    uint32_t var = start(OPT_SGD);
+    uint32_t var = start(PS_SGD);
     float g[4] = {0};
 
     kit_tick(&k, 1, 1, 5);
@@ -200,7 +195,7 @@ END_TEST
 
 START_TEST(version_from_the_future_is_refused)
 {
-    uint32_t var = start(OPT_SGD);
+    uint32_t var = start(PS_SGD);
     uint64_t from = 1;
     float g[4] = {0};
 
@@ -218,7 +213,7 @@ START_TEST(age_scales_the_gradient)
 
     j->age->kind = PSD__AGE_KIND__AGE_INVERSE;
     kit_join(&k, 1, j, 0);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     for (uint64_t seq = 1; seq <= 3; seq++) {
         kit_push(&k, 1, &(struct kit_push){.seq = seq, .var = var, .gradient = g, .len = 4, .from_version = &from});
         kit_ack(&k, 1, seq, PS_OK);
@@ -240,8 +235,8 @@ START_TEST(push_past_the_cutoff_is_dropped_block_by_block)
     j->age->kind = PSD__AGE_KIND__AGE_CUTOFF;
     j->age->parameter = 1;
     kit_join(&k, 1, j, 0);
-    var[0] = kit_declare(&k, 1, "a", 4, OPT_SGD);
-    var[1] = kit_declare(&k, 1, "b", 2, OPT_SGD);
+    var[0] = kit_declare(&k, 1, "a", 4, PS_SGD);
+    var[1] = kit_declare(&k, 1, "b", 2, PS_SGD);
     push(1, var[0], g, 4);
     push(2, var[0], g, 4);
     kit_drop_answers(&k, 1);
@@ -275,7 +270,7 @@ END_TEST
 
 START_TEST(block_named_twice_is_updated_twice)
 {
-    uint32_t one = start(OPT_SGD), var[2] = {one, one}, block[2] = {0, 0};
+    uint32_t one = start(PS_SGD), var[2] = {one, one}, block[2] = {0, 0};
     Psd__Push m = PSD__PUSH__INIT;
     float g[8] = {1, 1, 1, 1, 2, 2, 2, 2}, out[4];
 
@@ -292,7 +287,7 @@ END_TEST
 
 START_TEST(push_and_pull_is_one_round_trip)
 {
-    uint32_t var = start(OPT_SGD);
+    uint32_t var = start(PS_SGD);
     float g[4] = {1, 2, 3, 4};
     struct kit_answer *a;
 
@@ -328,7 +323,7 @@ START_TEST(frame_of_many_small_blocks_is_one_unit)
         char name[16];
 
         snprintf(name, sizeof name, "w%u", i);
-        kit_declare_as(&k, 1, 1 + i, name, &dims, 1, OPT_SGD, PSD__INIT_KIND__ZEROS);
+        kit_declare_as(&k, 1, 1 + i, name, &dims, 1, PS_SGD, PSD__INIT_KIND__ZEROS);
     }
     kit_work(&k);
     kit_drop_answers(&k, 1);
@@ -377,7 +372,7 @@ START_TEST(distinct_small_blocks_may_take_more_room_than_a_turn)
         char name[16];
 
         snprintf(name, sizeof name, "w%u", i);
-        kit_declare_as(&k, 1, 1 + i, name, NULL, 0, OPT_SGD, PSD__INIT_KIND__ZEROS);
+        kit_declare_as(&k, 1, 1 + i, name, NULL, 0, PS_SGD, PSD__INIT_KIND__ZEROS);
         var[i] = i + 1;
     }
     kit_turn(&k);
@@ -410,8 +405,8 @@ START_TEST(full_store_refuses_pushes_and_goes_on)
     void *place;
     struct store_usage usage;
 
-    var = start(OPT_SGD);
-    kit_declare_as(&k, 1, 5, "large", &dims, 1, OPT_SGD, PSD__INIT_KIND__ZEROS);
+    var = start(PS_SGD);
+    kit_declare_as(&k, 1, 5, "large", &dims, 1, PS_SGD, PSD__INIT_KIND__ZEROS);
     kit_work(&k);
     kit_drop_answers(&k, 1);
     /* Somebody else takes the memory: fill the store behind the shard's back. */

@@ -45,7 +45,7 @@ START_TEST(status_says_what_the_shard_is_and_holds)
     const Psd__StatusReport *m;
 
     kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
-    kit_declare(&k, 1, "w", 5000, OPT_SGD);
+    kit_declare(&k, 1, "w", 5000, PS_SGD);
     kit_pass(&k, 250);
     a = ask(1, PSD__QUERY_KIND__STATUS, "", "");
     ck_assert_uint_eq(a->msg.request, 77);
@@ -76,8 +76,8 @@ START_TEST(variables_are_counted_one_by_one)
     const Psd__VariableReport *m;
 
     kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
-    kit_declare(&k, 1, "b", 10, OPT_ADAM);
-    kit_declare(&k, 1, "a", 10, OPT_SGD);
+    kit_declare(&k, 1, "b", 10, PS_ADAM);
+    kit_declare(&k, 1, "a", 10, PS_SGD);
     for (uint64_t seq = 1; seq <= 3; seq++)
         kit_push(&k, 1, &(struct kit_push){.seq = seq, .var = 1, .gradient = g, .len = 10});
     g[0] = NAN;
@@ -121,7 +121,7 @@ START_TEST(each_gradient_of_a_step_counts_as_a_push)
     job->quorum = 3;
     for (uint32_t task = 0; task < 3; task++)
         kit_join(&k, task + 1, job, task);
-    kit_declare(&k, 1, "w", 10, OPT_SGD);
+    kit_declare(&k, 1, "w", 10, PS_SGD);
     for (uint64_t conn = 1; conn <= 3; conn++)
         kit_push(&k, conn, &(struct kit_push){.seq = 1, .var = 1, .gradient = g, .len = 10});
     kit_drop_answers(&k, 1);
@@ -151,7 +151,7 @@ START_TEST(many_variables_come_in_pages)
         char name[32];
 
         snprintf(name, sizeof name, "w%04d", (i * 7) % N);
-        kit_declare_as(&k, 1, (uint64_t)i + 1, name, NULL, 0, OPT_SGD, PSD__INIT_KIND__ZEROS);
+        kit_declare_as(&k, 1, (uint64_t)i + 1, name, NULL, 0, PS_SGD, PSD__INIT_KIND__ZEROS);
     }
     k.hold = false;
     kit_work(&k);
@@ -188,7 +188,7 @@ START_TEST(stats_count_what_happened)
     job->age->kind = PSD__AGE_KIND__AGE_CUTOFF;
     job->age->parameter = 2;
     kit_join(&k, 1, job, 0);
-    kit_declare(&k, 1, "w", 4, OPT_SGD);
+    kit_declare(&k, 1, "w", 4, PS_SGD);
     for (uint64_t seq = 1; seq <= 4; seq++) /* ages 0, 1, 2, 3: the last is dropped */
         kit_push(&k, 1, &(struct kit_push){.seq = seq, .var = 1, .gradient = g, .len = 4, .from_version = &from});
     kit_push(&k, 1, &(struct kit_push){.seq = 4, .var = 1, .gradient = g, .len = 4});
@@ -263,7 +263,7 @@ START_TEST(blocked_says_who_waits_for_whom)
     job->bound = 1;
     for (uint32_t task = 0; task < 3; task++)
         kit_join(&k, task + 1, job, task);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_tick(&k, 1, 1, 5);
     kit_tick(&k, 2, 1, 4);
     kit_pull(&k, 1, var, 0, 5);
@@ -285,7 +285,7 @@ START_TEST(blocked_says_who_waits_for_whom)
     job = kit_job("sync", PSD__MODE__SYNC, 3);
     kit_join(&k, 11, job, 0);
     kit_join(&k, 12, job, 1);
-    var = kit_declare(&k, 11, "v", 4, OPT_SGD);
+    var = kit_declare(&k, 11, "v", 4, PS_SGD);
     kit_push(&k, 11, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4});
     kit_tick(&k, 11, 2, 1);
     kit_pull(&k, 11, var, 0, 1);
@@ -318,7 +318,7 @@ START_TEST(report_always_fits_a_frame)
 
     kit_join(&k, 1, job, 0);
     kit_join(&k, 2, job, 1);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_tick(&k, 1, 1, 5);
     for (int i = 0; i < SHARD_PARKED_MAX; i++)
         kit_pull(&k, 1, var, 0, 5);

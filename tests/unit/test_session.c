@@ -85,7 +85,7 @@ START_TEST(resume_goes_on_with_the_session)
     uint32_t var;
 
     kit_join(&k, 1, job(), 0);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     push(1, 1, var);
     kit_ack(&k, 1, 1, PS_OK);
     kit_close(&k, 1);
@@ -112,7 +112,7 @@ START_TEST(resume_forgets_the_pulls_of_the_older_connection)
     uint32_t var;
 
     kit_join(&k, 1, sync, 0);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_pull(&k, 1, var, 0, 1);
     kit_resume(&k, 2, sync, 0, 0);
     ck_assert(k.closed[1]);
@@ -274,7 +274,7 @@ START_TEST(skipped_sequence_breaks_the_connection)
     uint32_t var;
 
     kit_join(&k, 1, job(), 0);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     push(1, 2, var);
     kit_expect_closed(&k, 1, PS_ERR_SEQUENCE);
     kit_resume(&k, 2, job(), 0, 0);
@@ -289,7 +289,7 @@ START_TEST(repeated_push_is_answered_and_not_applied)
     uint32_t var;
 
     kit_join(&k, 1, job(), 0);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     push(1, 1, var);
     kit_ack(&k, 1, 1, PS_OK);
     push(1, 1, var);
@@ -307,7 +307,7 @@ START_TEST(refused_push_is_remembered_until_it_is_acked)
     uint32_t var;
 
     kit_join(&k, 1, job(), 0);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_push(&k, 1, &(struct kit_push){.seq = 1, .var = var, .gradient = ones, .len = 3});
     kit_ack(&k, 1, 1, PS_ERR_SHAPE);
     kit_crash(&k);
@@ -327,7 +327,7 @@ START_TEST(forgotten_outcomes_are_unknown)
     uint32_t var;
 
     kit_join(&k, 1, job(), 0);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     for (uint64_t seq = 1; seq <= SHARD_ODD_MAX + 2; seq++) {
         kit_push(&k, 1, &(struct kit_push){.seq = seq, .var = var, .gradient = ones, .len = 3});
         kit_ack(&k, 1, seq, PS_ERR_SHAPE);
@@ -346,7 +346,7 @@ START_TEST(skip_uses_a_sequence_up)
     uint32_t var;
 
     kit_join(&k, 1, job(), 0);
-    var = kit_declare(&k, 1, "w", 4, OPT_SGD);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_skip(&k, 1, 1);
     kit_ack(&k, 1, 1, PS_OK);
     push(1, 1, var); /* too late: it was given up */
@@ -494,8 +494,8 @@ START_TEST(every_push_counts_exactly_once_under_random_resends_and_crashes)
         workers[task] = (struct ledger_worker){.conn = task + 1, .next_seq = 1};
         kit_join(&k, task + 1, job(), task);
     }
-    kit_declare(&k, 1, "a", 4, OPT_SGD);
-    kit_declare(&k, 1, "b", 4, OPT_SGD);
+    kit_declare(&k, 1, "a", 4, PS_SGD);
+    kit_declare(&k, 1, "b", 4, PS_SGD);
     for (int i = 0; i < 6000; i++) {
         k.hold = test_below(&rng, 3) == 0;
         ledger_step(&rng, (uint32_t)test_below(&rng, 3));

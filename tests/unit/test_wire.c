@@ -118,7 +118,7 @@ samples_variables(void)
     m.init.b = 2;
     m.init.seed = 7;
     psd__optimizer__init(&m.optimizer);
-    m.optimizer.kind = PSD__OPTIMIZER_KIND__ADAM;
+    m.optimizer.kind = PS_ADAM;
     m.optimizer.learning_rate = 0.001;
     m.optimizer.beta1 = 0.9;
     m.optimizer.beta2 = 0.999;
@@ -478,7 +478,7 @@ END_TEST
     X(init_a, DECLARE, INVALID, "declare.init.a is not finite", m.init.a = INFINITY)                                   \
     X(init_b, DECLARE, INVALID, "declare.init.b is not finite", m.init.b = NAN)                                        \
     X(init_deviation, DECLARE, INVALID, "initializer normal", m.init.b = -1)                                           \
-    X(optimizer_kind, DECLARE, INVALID, "declare.optimizer.kind is 5", m.optimizer.kind = 5)                           \
+    X(optimizer_kind, DECLARE, INVALID, "declare.optimizer.kind is 10", m.optimizer.kind = 10)                         \
     X(optimizer_rate, DECLARE, INVALID, "declare.optimizer.learning_rate", m.optimizer.learning_rate = NAN)            \
     X(optimizer_momentum, DECLARE, INVALID, "declare.optimizer.momentum", m.optimizer.momentum = NAN)                  \
     X(optimizer_beta1, DECLARE, INVALID, "declare.optimizer.beta1", m.optimizer.beta1 = -INFINITY)                     \
@@ -892,24 +892,23 @@ START_TEST(a_declaration_is_described)
     char small[20];
 
     ck_assert_str_eq(described(),
-                     "layer/w float32[3,4] normal(mean 0.25, deviation 2, seed 7) adam(learning rate 0.001, "
-                     "beta1 0.9, beta2 0.999, epsilon 1e-07) nonfinite allowed");
+                     "layer/w float32[3,4] normal(mean 0.25, deviation 2, seed 7) adam:learning_rate=0.001 "
+                     "nonfinite allowed");
     m.declare.n_dims = 0;
     m.declare.nonfinite = PSD__NON_FINITE__REFUSE;
     m.init.kind = PSD__INIT_KIND__ZEROS;
-    m.optimizer.kind = PSD__OPTIMIZER_KIND__SGD;
-    ck_assert_str_eq(described(), "layer/w float32[] zeros sgd(learning rate 0.001)");
+    m.optimizer.kind = PS_SGD;
+    ck_assert_str_eq(described(), "layer/w float32[] zeros sgd:learning_rate=0.001");
     m.init.kind = PSD__INIT_KIND__CONSTANT;
     m.init.a = 0.1 + 0.2;
-    m.optimizer.kind = PSD__OPTIMIZER_KIND__NESTEROV;
+    m.optimizer.kind = PS_NESTEROV;
     m.optimizer.momentum = 0.5;
-    ck_assert_str_eq(described(),
-                     "layer/w float32[] constant(0.30000000000000004) nesterov(learning rate 0.001, momentum "
-                     "0.5)");
+    ck_assert_str_eq(described(), "layer/w float32[] constant(0.30000000000000004) nesterov:learning_rate=0.001,"
+                                  "momentum=0.5");
     m.init.kind = PSD__INIT_KIND__HE_UNIFORM;
-    m.optimizer.kind = PSD__OPTIMIZER_KIND__ADAGRAD;
+    m.optimizer.kind = PS_ADAGRAD;
     ck_assert_str_eq(described(),
-                     "layer/w float32[] he_uniform(seed 7) adagrad(learning rate 0.001, start 0, epsilon 1e-07)");
+                     "layer/w float32[] he_uniform(seed 7) adagrad:learning_rate=0.001,initial_accumulator=0");
     wire_describe(&m.declare, small, sizeof small);
     ck_assert_str_eq(small, "layer/w float32[] h");
 }
@@ -926,7 +925,7 @@ END_TEST
     X(init_a, init.a = 1, false)                                                                                       \
     X(init_b, init.b = 1, false)                                                                                       \
     X(init_seed, init.seed = 8, false)                                                                                 \
-    X(optimizer_kind, optimizer.kind = PSD__OPTIMIZER_KIND__ADAGRAD, false)                                            \
+    X(optimizer_kind, optimizer.kind = PS_ADAGRAD, false)                                                              \
     X(learning_rate, optimizer.learning_rate = 0.0010000000000000002, false)                                           \
     X(beta1, optimizer.beta1 = 0.8, false)                                                                             \
     X(beta2, optimizer.beta2 = 0.8, false)                                                                             \

@@ -341,9 +341,9 @@ take_one(struct parser *p, int argc, char **argv, int at, int *used)
 
 /* Rates at which the shipped digits train well, asynchronously too; the large frameworks' defaults are slower. */
 static double
-usual_learning_rate(enum ps_optimizer_kind kind)
+usual_learning_rate(const struct ps_optimizer *o)
 {
-    switch (kind) {
+    switch (o->kind) {
     case PS_SGD:
         return 0.2;
     case PS_MOMENTUM:
@@ -352,7 +352,7 @@ usual_learning_rate(enum ps_optimizer_kind kind)
     case PS_ADAGRAD:
         return 0.04;
     default:
-        return 0.001;
+        return o->learning_rate;
     }
 }
 
@@ -391,7 +391,7 @@ digits_options_parse(int argc, char **argv, struct digits_options *out, struct p
     }
     if ((err = ps_optimizer_by_name(p.optimizer, &out->optimizer, error)) != PS_OK)
         return err;
-    out->optimizer.learning_rate = p.learning_rate > 0 ? p.learning_rate : usual_learning_rate(out->optimizer.kind);
+    out->optimizer.learning_rate = p.learning_rate > 0 ? p.learning_rate : usual_learning_rate(&out->optimizer);
     return PS_OK;
 }
 

@@ -32,7 +32,6 @@ void
 report_start(FILE *file, const struct train *t, const char *device)
 {
     const struct digits_options *o = t->options;
-    static const char *const optimizers[] = {"SGD", "momentum", "Nesterov", "Adagrad", "Adam"};
     char strategy[64];
 
     fprintf(file, "%" PRIu64 " images to train on, %" PRIu64 " held out; network %" PRIu64, t->data->rows,
@@ -41,12 +40,12 @@ report_start(FILE *file, const struct train *t, const char *device)
         fprintf(file, "-%zu", o->hidden[i]);
     fprintf(file, "-%u, %" PRIu64 " weights; %s\n", MAX(t->data->classes, t->held_out->classes),
             ps_mlp_elements(t->mlp), device);
-    fprintf(file,
-            "%u worker%s, %u shard%s, %s, %s %g, batch %zu, %" PRIu64 " epochs of %" PRIu64 " steps, seed %" PRIu64
-            "\n",
-            t->workers, t->workers == 1 ? "" : "s", ps_client_shards(t->client),
-            ps_client_shards(t->client) == 1 ? "" : "s", digits_options_strategy(o, t->workers, strategy),
-            optimizers[o->optimizer.kind], o->optimizer.learning_rate, o->batch, o->epochs, t->steps_each, o->seed);
+    fprintf(
+        file,
+        "%u worker%s, %u shard%s, %s, %s %g, batch %zu, %" PRIu64 " epochs of %" PRIu64 " steps, seed %" PRIu64 "\n",
+        t->workers, t->workers == 1 ? "" : "s", ps_client_shards(t->client),
+        ps_client_shards(t->client) == 1 ? "" : "s", digits_options_strategy(o, t->workers, strategy),
+        ps_optimizer_name(o->optimizer.kind), o->optimizer.learning_rate, o->batch, o->epochs, t->steps_each, o->seed);
     fflush(file);
 }
 

@@ -1,0 +1,98 @@
+/* Which instruction set's kernels run: chosen once per process. */
+#include "optimizer_isa.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool
+supported_always(void)
+{
+    return true;
+}
+
+#ifdef __x86_64__
+static bool
+supported_avx2(void)
+{
+    return __builtin_cpu_supports("avx2");
+}
+
+static bool
+supported_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f");
+}
+#endif
+
+/* Widest first. */
+static const struct isa {
+    const struct optimizer_kernels *kernels;
+    bool (*supported)(void);
+} isas[] = {
+#ifdef __x86_64__
+    {&optimizer_kernels_avx512, supported_avx512},
+    {&optimizer_kernels_avx2, supported_avx2},
+#endif
+    {&optimizer_kernels_plain, supported_always},
+};
+
+const struct optimizer_kernels *
+optimizer_kernels_at(size_t i)
+{
+    for (size_t k = 0; k < ARRAY_LEN(isas); k++)
+        if (isas[k].supported() && i-- == 0)
+            return isas[k].kernels;
+    return NULL;
+}
+
+const struct optimizer_kernels *
+optimizer_kernels_choose(const char *name)
+{
+    const struct optimizer_kernels *k;
+
+    for (size_t i = 0; name != NULL && (k = optimizer_kernels_at(i)) != NULL; i++)
+        if (strcmp(k->name, name) == 0)
+            return k;
+    return optimizer_kernels_at(0);
+}
+
+/* The choice, made at the first call. Threads that come first together choose the same. */
+const struct optimizer_kernels *
+optimizer_kernels_chosen(void)
+{
+    static _Atomic(const struct optimizer_kernels *) chosen;
+    const struct optimizer_kernels *k = atomic_load_explicit(&chosen, memory_order_relaxed);
+
+    if (k == NULL) {
+        k = optimizer_kernels_choose(getenv("PSD_ISA"));
+        atomic_store_explicit(&chosen, k, memory_order_relaxed);
+    }
+    return k;
+}
+
+const char *
+optimizer_isa(void)
+{
+    return optimizer_kernels_chosen()->name;
+}
+
+bool
+optimizer_finite(size_t n, const float *x)
+{
+    return optimizer_kernels_chosen()->finite(n, x);
+}
+
+void
+optimizer_sum(size_t n, size_t k, const float *const x[], float *sum)
+{
+    ps_assert(k >= 1);
+    optimizer_kernels_chosen()->sum(n, k, x, sum);
+}
+
+double
+optimizer_norm(size_t n, const float *x)
+{
+    return sqrt(optimizer_kernels_chosen()->square_sum(n, x));
+}
