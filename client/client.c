@@ -324,22 +324,34 @@ make_core(ps_client *c, const ps_cluster *cluster, struct ps_error *e)
     return err;
 }
 
+/* Workers wait for shards that are still starting. An observer asks how they are, and that one is not there is an
+ * answer: it has tried every address of the shard's name once. */
+static bool
+shard_is_not_there(const ps_client *c)
+{
+    for (uint32_t i = 0; c->options.observer && i < c->shards; i++)
+        if (core_failures(c->core, i) >= MAX(c->links[i].addresses, 1))
+            return true;
+    return false;
+}
+
 static bool
 joined_or_failed(void *arg)
 {
     ps_client *c = arg;
 
-    return core_joined(c->core) || core_fatal(c->core, NULL) != PS_OK;
+    return core_joined(c->core) || core_fatal(c->core, NULL) != PS_OK || shard_is_not_there(c);
 }
 
 static enum ps_err
 wait_joined(ps_client *c, uint64_t timeout_ms, struct ps_error *e)
 {
     struct client_wait w = {.ready = joined_or_failed, .arg = c};
+    uint64_t start = uv_hrtime();
 
     if (client_wait(c, &w, timeout_ms) && core_joined(c->core))
         return PS_OK;
-    return core_join_error(c->core, timeout_ms, e);
+    return core_join_error(c->core, (uv_hrtime() - start) / 1000000, e);
 }
 
 static enum ps_err

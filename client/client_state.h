@@ -23,7 +23,8 @@ struct net_link {
     uint32_t shard;
     struct address address;
     char *text;            /* the address as given */
-    uint32_t attempts;     /* which of a name's addresses comes next */
+    uint32_t addresses;    /* that its name had when it was last looked up; 0: never */
+    uint32_t attempts;     /* which of them comes next */
     struct net_conn *conn; /* NULL: none */
     uint32_t outs;         /* frames handed to conn and not told back */
     bool flush;            /* frames were queued and are to be written */

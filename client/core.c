@@ -395,6 +395,12 @@ join_link(const struct core *c)
     return first;
 }
 
+uint32_t
+core_failures(const struct core *c, uint32_t shard)
+{
+    return c->links[shard].failures;
+}
+
 enum ps_err
 core_join_error(const struct core *c, uint64_t waited_ms, struct ps_error *e)
 {

@@ -121,6 +121,9 @@ void core_frame(struct core *c, uint32_t shard, const struct frame_head *head, c
 
 void core_time(struct core *c, uint64_t now_ms);
 
+/* Attempts to connect to a shard that have failed since it last answered. */
+uint32_t core_failures(const struct core *c, uint32_t shard);
+
 /* When core_time() is wanted next; UINT64_MAX: never. */
 uint64_t core_next_time(const struct core *c);
 

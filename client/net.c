@@ -229,16 +229,17 @@ net_connect_tcp(struct net_conn *nc, const struct sockaddr *to)
         net_fail_open(nc, PS_ERR_UNREACHABLE, "cannot connect", uv_strerror(rc));
 }
 
-/* The k-th of a name's addresses, round and round: one of them answers. */
+/* The next of a name's addresses, round and round: one of them answers. */
 static const struct addrinfo *
-pick_address(const struct addrinfo *list, uint32_t k)
+pick_address(struct net_link *n, const struct addrinfo *list)
 {
     const struct addrinfo *at;
-    uint32_t n = 0;
+    uint32_t k;
 
+    n->addresses = 0;
     for (at = list; at != NULL; at = at->ai_next)
-        n++;
-    for (at = list, k %= n; k > 0; k--)
+        n->addresses++;
+    for (at = list, k = n->attempts++ % n->addresses; k > 0; k--)
         at = at->ai_next;
     return at;
 }
@@ -253,7 +254,7 @@ net_resolve_done(uv_getaddrinfo_t *req, int status, struct addrinfo *list)
         net_failed(nc, PS_ERR_UNREACHABLE, "cannot look the name up", uv_strerror(status));
         net_conn_free(nc);
     } else {
-        net_connect_tcp(nc, pick_address(list, nc->link->attempts++)->ai_addr);
+        net_connect_tcp(nc, pick_address(nc->link, list)->ai_addr);
     }
     uv_freeaddrinfo(list);
 }

@@ -123,7 +123,8 @@ struct ps_client_options {
     int progress_thread;    /* nonzero: drive the network from a hidden thread */
     uint32_t spin_us;       /* poll this long before sleeping while waiting, microseconds; 0: sleep at once; the
                                progress thread always sleeps */
-    int observer;           /* nonzero: look only (psctl); no worker index is taken */
+    int observer;           /* nonzero: look only (psctl); no worker index is taken, and opening does not wait for
+                               shards that are not there */
     int any_cluster;        /* nonzero, observers only: accept shards of any cluster name and count */
     const char *congestion; /* TCP congestion control ("reno"); NULL: "reno" to loopback addresses, else the system's */
     uint64_t copy_max;      /* bytes that PS_PUSH_COPY may hold in all; 0: 256 MiB */
@@ -243,8 +244,7 @@ struct ps_push_options {
 
 /* Push gradients, grads[i] is [ps_var_elements(vars[i])] f32, and wait until they are applied and committed. Results
  * are per block; the first that is not applied is the call's error: NONFINITE (refused with the blocks that shared its
- * frame: small ones of one shard, up to 256 KiB), STALE, LATE (dropped by the age policy or the quorum). A norm that is
- * computed and not finite is NONFINITE, too: then nothing was pushed anywhere. */
+ * frame: small ones of one shard, up to 256 KiB), STALE, LATE (dropped by the age policy or the quorum). */
 PS_API enum ps_err ps_client_push(ps_client *client, size_t n, ps_var *const vars[], const float *const grads[],
                                   const struct ps_push_options *options, struct ps_error *error) PS_MUST_USE;
 
