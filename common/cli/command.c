@@ -52,6 +52,12 @@ struct walk {
     struct ps_error *e;
 };
 
+static bool
+begins_with_digit(const char *word)
+{
+    return word != NULL && word[0] != '\0' && strchr("0123456789", word[0]) != NULL;
+}
+
 /* An option and, when its value is the next word, that too. */
 static enum ps_err
 walk_option(struct walk *w)
@@ -68,7 +74,9 @@ walk_option(struct walk *w)
         return ps_fail(w->e, PS_ERR_INVALID, "unknown option '%.128s'; %s --help lists them", word, c->name);
     if (o->kind == OPTION_FLAG && value != NULL)
         return ps_fail(w->e, PS_ERR_INVALID, "--%s takes no value", o->name);
-    if (o->kind != OPTION_FLAG && value == NULL) {
+    if (o->bare != NULL && value == NULL && !begins_with_digit(w->at + 1 < w->argc ? w->argv[w->at + 1] : NULL)) {
+        value = o->bare;
+    } else if (o->kind != OPTION_FLAG && value == NULL) {
         if (w->at + 1 >= w->argc)
             return ps_fail(w->e, PS_ERR_INVALID, "--%s: expected a value (%s) after it", o->name, o->argument);
         value = w->argv[++w->at];

@@ -93,8 +93,11 @@ help_option(FILE *out, const struct option *o, bool for_commands)
 {
     char line[2048], notes[OPTION_NOTES_MAX];
     const char *commands = for_commands && o->commands != NULL ? o->commands : "";
-    int at =
-        fprintf(out, "  --%s%s%s", o->name, o->argument != NULL ? " " : "", o->argument != NULL ? o->argument : "");
+    int at = fprintf(out, "  --%s%s%s%s", o->name,
+                     o->argument == NULL ? ""
+                     : o->bare != NULL   ? "[="
+                                         : " ",
+                     o->argument != NULL ? o->argument : "", o->bare != NULL ? "]" : "");
 
     option_notes(o, notes);
     snprintf(line, sizeof line, "%s%s%s%s%s", commands, *commands != '\0' ? ": " : "", o->help,

@@ -60,6 +60,8 @@ struct option {
     enum option_kind kind;
     const char *argument; /* what --help calls the value: "N"; NULL for a flag */
     const char *fallback; /* the default as one would write it; NULL: none */
+    const char *bare;     /* what the option means without a value; the next word is one when it begins with a digit.
+                             NULL: it needs one */
     const char *usual;    /* the default in words, where fallback does not say it */
     int64_t min, max;     /* in the field's unit; max 0: no upper end */
     double low, high;     /* of a REAL; high 0: no upper end */

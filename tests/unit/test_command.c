@@ -8,7 +8,7 @@ enum color { COLOR_AUTO = 3, COLOR_ALWAYS, COLOR_NEVER };
 
 struct settings {
     bool loud, quiet;
-    int64_t workers, wait_ms, grace_ms, spin_us, mode;
+    int64_t workers, wait_ms, again_ms, grace_ms, spin_us, mode;
     uint64_t memory, at_least;
     double rate, share, margin;
     int color;
@@ -94,6 +94,14 @@ static const struct option table[] = {
      .traits = OPTION_REPEATS,
      FIELD(addresses),
      .help = "who they are"},
+    {.name = "again",
+     .kind = OPTION_SECONDS,
+     .argument = "SECONDS",
+     .bare = "2s",
+     .min = 100,
+     .max = 10000,
+     FIELD(again_ms),
+     .help = "and again"},
     {.name = "env", .kind = OPTION_LIST, .argument = "K=V", FIELD(env), .help = "variables"},
 };
 
@@ -186,6 +194,30 @@ START_TEST(both_forms_of_a_value_are_read)
     ck_assert_str_eq(p.s.env.text[1], "B=2");
     ck_assert(command_given(&words, &p.line, "loud") && command_given(&words, &p.line, "env"));
     ck_assert(!command_given(&words, &p.line, "color"));
+}
+END_TEST
+
+START_TEST(an_option_that_may_stand_bare_takes_a_number_that_follows)
+{
+    static const struct {
+        const char *line;
+        int64_t again_ms;
+        int words;
+    } all[] = {{"--again", 2000, 0},
+               {"--again list", 2000, 1},
+               {"--again 5 list", 5000, 1},
+               {"--again=0.5 7", 500, 1},
+               {"--again 500ms", 500, 0},
+               {"--again --loud", 2000, 0},
+               {"list", 0, 1}};
+    struct parsed p;
+
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        ck_assert_int_eq(parse(&words, &p, all[i].line), PS_OK);
+        ck_assert_int_eq(p.s.again_ms, all[i].again_ms);
+        ck_assert_int_eq(p.line.len, all[i].words);
+    }
+    ck_assert_int_eq(parse(&words, &p, "--again 0.01"), PS_ERR_INVALID);
 }
 END_TEST
 
@@ -377,12 +409,16 @@ START_TEST(help_lists_every_option_with_its_default)
 
     ck_assert(strstr(text, "usage: tool [options] WORD...\n") == text);
     for (size_t i = 0; i < ARRAY_LEN(table); i++) {
-        snprintf(option, sizeof option, "\n  --%s%s%s", table[i].name, table[i].argument != NULL ? " " : "",
+        snprintf(option, sizeof option, "\n  --%s%s%s", table[i].name,
+                 table[i].argument == NULL ? ""
+                 : table[i].bare != NULL   ? "[="
+                                           : " ",
                  table[i].argument != NULL ? table[i].argument : "");
         holds(text, option);
         holds(text, table[i].help);
     }
     holds(text, "how long (default 1.5)\n");
+    holds(text, "  --again[=SECONDS] ");
     holds(text, "how long then (default 5s; read again on SIGHUP)\n");
     holds(text, "how many at least (default none)\n");
     holds(text, "variables (may be given many times)\n");
@@ -450,6 +486,7 @@ make_suite(void)
 
     tcase_add_test(t, defaults_hold_when_nothing_is_given);
     tcase_add_test(t, both_forms_of_a_value_are_read);
+    tcase_add_test(t, an_option_that_may_stand_bare_takes_a_number_that_follows);
     tcase_add_test(t, every_kind_is_read_into_its_field);
     tcase_add_test(t, words_may_stand_among_options);
     tcase_add_test(t, a_program_keeps_its_own_options);
