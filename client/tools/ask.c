@@ -28,24 +28,58 @@ ask_open(const struct answer *a, int timeout_ms, ps_client **client, struct ps_e
     return err;
 }
 
+/* Reports of different queries have nothing in common but "kind" and "more", and lists that are empty but in one. */
+static void
+ask_merge(struct answer *a, json_t *report)
+{
+    bool more = json_is_true(json_object_get(report, "more")) || json_is_true(json_object_get(a->report, "more"));
+    const char *name;
+    json_t *value;
+
+    if (a->report == NULL) {
+        a->report = report;
+        return;
+    }
+    json_object_foreach(report, name, value)
+    {
+        if (!json_is_array(value) || json_array_size(value) > 0)
+            json_object_set(a->report, name, value);
+    }
+    json_object_set_new(a->report, "more", json_boolean(more));
+    json_decref(report);
+}
+
 static enum ps_err
-ask_query(const struct question *q, ps_client *client, struct answer *a)
+ask_query(const struct question *q, enum ps_query query, ps_client *client, struct answer *a)
 {
     json_error_t where;
+    json_t *report;
     char *text;
     enum ps_err err;
 
-    if ((err = ps_client_query(client, 0, q->query, q->job, q->timeout_ms, &text, &a->error)) != PS_OK)
+    if ((err = ps_client_query(client, 0, query, q->job, q->timeout_ms, &text, &a->error)) != PS_OK)
         return err;
-    a->report = json_loads(text, 0, &where);
+    report = json_loads(text, 0, &where);
     ps_free(text);
-    if (a->report == NULL)
+    if (report == NULL)
         return ps_fail(&a->error, PS_ERR_INTERNAL, "the report is not valid JSON: %s", where.text);
+    ask_merge(a, report);
     return PS_OK;
 }
 
 static enum ps_err
-ask_ping(const struct question *q, ps_client *client, struct answer *a)
+ask_queries(const struct question *q, ps_client *client, struct answer *a)
+{
+    enum ps_err err = PS_OK;
+
+    for (unsigned query = 0; err == PS_OK && q->queries >> query != 0; query++)
+        if (q->queries & ASK_BIT(query))
+            err = ask_query(q, (enum ps_query)query, client, a);
+    return err;
+}
+
+static enum ps_err
+ask_pings(const struct question *q, ps_client *client, struct answer *a)
 {
     enum ps_err err = PS_OK;
 
@@ -75,11 +109,13 @@ ask_rename(const struct answer *a, char *text, size_t size)
 static void
 ask_shard(const struct question *q, struct answer *a)
 {
+    static enum ps_err (*const asks[])(const struct question *q, ps_client *client,
+                                       struct answer *a) = {[ASK_QUERIES] = ask_queries, [ASK_PINGS] = ask_pings};
     ps_client *client;
     enum ps_err err;
 
     if ((err = ask_open(a, q->timeout_ms, &client, &a->error)) == PS_OK) {
-        err = q->ping ? ask_ping(q, client, a) : ask_query(q, client, a);
+        err = asks[q->kind](q, client, a);
         ps_client_close(client);
     }
     a->reached = err == PS_OK;
@@ -106,7 +142,7 @@ static void
 ask_run(struct ask *ask)
 {
     pthread_t threads[ASK_THREADS_MAX];
-    uint32_t wanted = ask->question->ping ? 0 : MIN(ask->n - 1, (uint32_t)ASK_THREADS_MAX), started = 0;
+    uint32_t wanted = ask->question->kind == ASK_PINGS ? 0 : MIN(ask->n - 1, (uint32_t)ASK_THREADS_MAX), started = 0;
 
     while (started < wanted && pthread_create(&threads[started], NULL, ask_thread, ask) == 0)
         started++;
@@ -116,15 +152,17 @@ ask_run(struct ask *ask)
 }
 
 enum ps_err
-ask_all(const ps_cluster *cluster, const struct question *question, struct answer **answers, struct ps_error *e)
+ask_shards(const ps_cluster *cluster, uint32_t first, uint32_t n, const struct question *question,
+           struct answer **answers, struct ps_error *e)
 {
-    struct ask ask = {.question = question, .n = ps_cluster_shards(cluster)};
+    struct ask ask = {.question = question, .n = n};
 
+    ps_assert(n >= 1 && first + n <= ps_cluster_shards(cluster));
     if ((ask.answers = calloc(ask.n, sizeof *ask.answers)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "out of memory");
     for (uint32_t i = 0; i < ask.n; i++) {
-        ask.answers[i].address = ps_cluster_shard_address(cluster, i);
-        ask.answers[i].shard = i;
+        ask.answers[i].address = ps_cluster_shard_address(cluster, first + i);
+        ask.answers[i].shard = first + i;
     }
     ask_run(&ask);
     *answers = ask.answers;
@@ -139,4 +177,14 @@ answers_free(struct answer *answers, uint32_t n)
         free(answers[i].pings);
     }
     free(answers);
+}
+
+uint32_t
+answers_reached(const struct answer *answers, uint32_t n)
+{
+    uint32_t reached = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        reached += answers[i].reached;
+    return reached;
 }

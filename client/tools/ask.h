@@ -12,29 +12,44 @@
 #define ASK_THREADS_MAX 16
 #define ASK_PINGS_MAX   100000
 
-/* What one shard said; view.h prints these. */
+/* What one shard said; view.h and top.h print these. */
 struct answer {
     const char *address; /* borrowed from the cluster */
     uint32_t shard;      /* its place in the list */
     struct ps_error error;
     bool reached;
-    json_t *report; /* a Report, see psd.proto; NULL: not reached, or a ping */
+    json_t *report; /* a Report, see psd.proto, of several queries the members of all; NULL: not reached, or no query */
     double *pings;  /* [pings_len] round trips, microseconds, in the order they were made */
     size_t pings_len;
 };
 
-struct question {
-    bool ping;           /* round trips instead of a query */
-    enum ps_query query; /* what to ask */
-    const char *job;     /* NULL: all */
-    size_t pings;        /* how many round trips, 1 to ASK_PINGS_MAX */
-    int timeout_ms;      /* for connecting, and for each answer */
+/* What the shards of a cluster said at one time. */
+struct sample {
+    struct answer *answers;
+    uint32_t n;
 };
 
-/* Fill answers[ps_cluster_shards(cluster)], which answers_free() frees. PS_ERR_NOMEM; what the shards do wrong is in
- * the answers. */
-enum ps_err ask_all(const ps_cluster *cluster, const struct question *question, struct answer **answers,
-                    struct ps_error *e) PS_MUST_USE;
+enum ask_kind {
+    ASK_QUERIES,
+    ASK_PINGS /* round trips */
+};
+
+#define ASK_BIT(query) (1u << (query)) /* of an enum ps_query */
+
+struct question {
+    enum ask_kind kind;
+    unsigned queries; /* bits; asked one after the other */
+    const char *job;  /* NULL: all */
+    size_t pings;     /* how many round trips, 1 to ASK_PINGS_MAX */
+    int timeout_ms;   /* for connecting, and for each answer */
+};
+
+/* Ask shards first to first + n - 1 of the cluster. Fill answers[n], which answers_free() frees. PS_ERR_NOMEM; what the
+ * shards do wrong is in the answers. */
+enum ps_err ask_shards(const ps_cluster *cluster, uint32_t first, uint32_t n, const struct question *question,
+                       struct answer **answers, struct ps_error *e) PS_MUST_USE;
 void answers_free(struct answer *answers, uint32_t n); /* accepts NULL */
+
+uint32_t answers_reached(const struct answer *answers, uint32_t n);
 
 #endif

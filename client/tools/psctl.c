@@ -1,21 +1,22 @@
-/* psctl: what a cluster's shards say about themselves. It asks them all (ask.c) and shows the answers (view.c). */
+/* psctl: what a cluster's shards say about themselves, and what an operator tells them. This file has the command line
+ * and the exit status; each command is a psctl_*.c. */
+#include "psctl.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "ask.h"
 #include "common/cli/command.h"
-#include "view.h"
-
-#define STATUS_NOT_REACHED 1
-
-struct psctl_settings {
-    const char *shards, *job;
-    int64_t timeout_ms, count;
-    bool json;
-};
+#include "terminal.h"
+#include "top/top.h"
 
 #define FIELD(name) offsetof(struct psctl_settings, name)
+
+static const struct option_choice colours[] = {
+    {"auto", PAGE_AUTO}, {"always", PAGE_ALWAYS}, {"never", PAGE_NEVER}, {NULL, 0}};
+static const struct option_choice sorts[] = {
+    {"load", TOP_BY_LOAD}, {"memory", TOP_BY_MEMORY}, {"name", TOP_BY_NAME}, {NULL, 0}};
 
 static const struct option psctl_options[] = {
     {.name = "shards",
@@ -29,7 +30,7 @@ static const struct option psctl_options[] = {
      .argument = "NAME",
      .usual = "all jobs",
      .offset = FIELD(job),
-     .commands = "variables workers blocked",
+     .commands = "jobs variables workers blocked top",
      .help = "variables, workers and waits of this job alone"},
     {.name = "timeout",
      .kind = OPTION_MS,
@@ -38,7 +39,37 @@ static const struct option psctl_options[] = {
      .min = 1,
      .max = 3600 * 1000,
      .offset = FIELD(timeout_ms),
-     .help = "how long to wait for a shard, in milliseconds or with ms, s, m"},
+     .help = "how long to wait for a shard, in milliseconds or with ms, s, m; one that refuses the connection is not "
+             "waited for"},
+    {.name = "watch",
+     .kind = OPTION_SECONDS,
+     .argument = "SECONDS",
+     .bare = "2s",
+     .min = 100,
+     .max = 24 * 3600 * 1000,
+     .offset = FIELD(watch_ms),
+     .commands = "status jobs variables stats workers blocked ping",
+     .help = "ask again and again, this often: in place on a terminal, where q and Ctrl-C end it; elsewhere one block "
+             "after the other, each below the time, or with --json one document after the other"},
+    {.name = "color",
+     .kind = OPTION_CHOICE,
+     .argument = "WHEN",
+     .choices = colours,
+     .fallback = "auto",
+     .offset = FIELD(colour),
+     .help = "colour headings and what somebody should look at: auto (on a terminal, unless NO_COLOR is set), always "
+             "or never"},
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     .offset = FIELD(json),
+     .commands = "status jobs variables stats workers blocked ping",
+     .help = "print one JSON document instead of tables"},
+    {.name = "check",
+     .kind = OPTION_FLAG,
+     .offset = FIELD(check),
+     .commands = "status",
+     .help = "for health checks: say only which shards were not reached, drain or have a store that is 95 % full or "
+             "more, and exit with 1 when there is one"},
     {.name = "count",
      .kind = OPTION_INT,
      .argument = "N",
@@ -48,24 +79,53 @@ static const struct option psctl_options[] = {
      .offset = FIELD(count),
      .commands = "ping",
      .help = "round trips with each shard"},
-    {.name = "json", .kind = OPTION_FLAG, .offset = FIELD(json), .help = "print one JSON document instead of tables"},
+    {.name = "interval",
+     .kind = OPTION_SECONDS,
+     .argument = "SECONDS",
+     .fallback = "2s",
+     .min = 100,
+     .max = 24 * 3600 * 1000,
+     .offset = FIELD(interval_ms),
+     .commands = "top",
+     .help = "from one look at the shards to the next; rates are of the time between"},
+    {.name = "sort",
+     .kind = OPTION_CHOICE,
+     .argument = "KEY",
+     .choices = sorts,
+     .fallback = "load",
+     .offset = FIELD(sort),
+     .commands = "top",
+     .help = "what comes first: load (bytes moved; workers that are furthest behind), memory or name; the keys l, m "
+             "and n change it"},
 };
 
-/* In the order of enum view_kind. */
-static const struct subcommand psctl_commands[] = {
+enum psctl_word { WORD_TOP = VIEWS, WORDS };
+
+/* The questions in the order of enum view_kind, then the others. */
+static const struct subcommand psctl_commands[WORDS] = {
     [VIEW_STATUS] = {.name = "status", .about = "each shard: since when, how much it holds, what is in flight"},
+    [VIEW_JOBS] = {.name = "jobs",
+                   .about = "each job: its options, its workers, the slowest and the fastest clock, pulls that wait"},
     [VIEW_VARIABLES] = {.name = "variables",
                         .about = "each variable: bytes, versions and traffic, in all and on each shard"},
     [VIEW_STATS] = {.name = "stats", .about = "counters, and how old pushes were"},
     [VIEW_WORKERS] = {.name = "workers", .about = "each worker: its clock, its lease, what is unanswered"},
     [VIEW_BLOCKED] = {.name = "blocked", .about = "who waits for whom, until which clock, since when"},
     [VIEW_PING] = {.name = "ping", .about = "round trips: least, median, most"},
+    [WORD_TOP] = {.name = "top",
+                  .about = "a live page: rates, shards, workers and who waits for whom, variables by traffic; "
+                           "without a terminal two looks, and one page of what lay between"},
 };
 
 static const struct command_section psctl_sections[] = {
-    {"Exit status", (const struct command_entry[]){{"0", "every shard answered"},
-                                                   {"1", "one did not; the others are shown"},
+    {"Environment", (const struct command_entry[]){{"TF_CONFIG, PSD_SHARDS", "the shards, when --shards is not given"},
+                                                   {"NO_COLOR", "when set and not empty: no colours of itself"},
+                                                   {NULL, NULL}}},
+    {"Exit status", (const struct command_entry[]){{"0", "all is well; --watch and top were ended by who watched"},
+                                                   {"1", "a shard did not answer (the others are shown), or --check "
+                                                         "found one that is not well"},
                                                    {"2", "the options or the configuration are wrong"},
+                                                   {"3", "a shard refused what was asked for"},
                                                    {NULL, NULL}}},
     {NULL, NULL},
 };
@@ -73,7 +133,7 @@ static const struct command_section psctl_sections[] = {
 static const struct command psctl_command = {
     .name = "psctl",
     .manual = 1,
-    .title = "ask the shards of a cluster how they are",
+    .title = "look into a cluster of psd shards",
     .about = "Ask the shards of a cluster how they are.",
     .commands = psctl_commands,
     .commands_len = ARRAY_LEN(psctl_commands),
@@ -81,6 +141,48 @@ static const struct command psctl_command = {
     .options_len = ARRAY_LEN(psctl_options),
     .sections = psctl_sections,
 };
+
+/* ---- exit status ---- */
+
+/* Did the shard answer that it will not, rather than not answer? */
+static bool
+is_refusal(enum ps_err code)
+{
+    switch (code) {
+    case PS_ERR_UNREACHABLE:
+    case PS_ERR_TIMEOUT:
+    case PS_ERR_CLOSED:
+    case PS_ERR_IO:
+    case PS_ERR_NOMEM:
+    case PS_ERR_INTERNAL:
+        return false;
+    default:
+        return true;
+    }
+}
+
+int
+psctl_failed(const struct ps_error *e)
+{
+    fprintf(stderr, "psctl: %s\n", e->text);
+    return is_refusal(e->code) ? STATUS_REFUSED : STATUS_NOT_REACHED;
+}
+
+int
+psctl_status_of(const struct answer *answers, uint32_t n)
+{
+    int status = EXIT_SUCCESS;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (!answers[i].reached && !is_refusal(answers[i].error.code))
+            return STATUS_NOT_REACHED;
+        if (!answers[i].reached)
+            status = STATUS_REFUSED;
+    }
+    return status;
+}
+
+/* ---- one command ---- */
 
 static enum ps_err
 psctl_cluster(const struct psctl_settings *settings, ps_cluster **out, struct ps_error *e)
@@ -90,56 +192,55 @@ psctl_cluster(const struct psctl_settings *settings, ps_cluster **out, struct ps
     return ps_cluster_from_env(out, e);
 }
 
-static int
-psctl_ask(const struct psctl_settings *settings, enum view_kind kind, const ps_cluster *cluster)
+static enum ps_err
+psctl_check(const struct psctl_settings *s, struct ps_error *e)
 {
-    static const enum ps_query queries[VIEWS] = {[VIEW_STATUS] = PS_QUERY_STATUS,
-                                                 [VIEW_VARIABLES] = PS_QUERY_VARIABLES,
-                                                 [VIEW_STATS] = PS_QUERY_STATS,
-                                                 [VIEW_WORKERS] = PS_QUERY_WORKERS,
-                                                 [VIEW_BLOCKED] = PS_QUERY_BLOCKED};
-    struct question question = {.ping = kind == VIEW_PING,
-                                .query = queries[kind],
-                                .job = settings->job,
-                                .pings = (size_t)settings->count,
-                                .timeout_ms = (int)settings->timeout_ms};
-    uint32_t n = ps_cluster_shards(cluster), reached = 0;
-    struct answer *answers;
-    struct ps_error e;
+    if (s->check && (s->json || s->watch_ms > 0))
+        return ps_fail(e, PS_ERR_INVALID, "--check goes with neither --json nor --watch");
+    return PS_OK;
+}
 
-    if (ask_all(cluster, &question, &answers, &e) != PS_OK) {
-        fprintf(stderr, "psctl: %s\n", e.text);
-        return STATUS_NOT_REACHED;
+static int
+psctl_run(struct psctl *p, enum psctl_word word)
+{
+    const char *term = getenv("TERM");
+
+    p->page = (struct page){.out = stdout,
+                            .colour = page_coloured((enum page_when)p->settings.colour, isatty(STDOUT_FILENO) == 1,
+                                                    getenv("NO_COLOR"), term)};
+    p->in_place = terminal_can(term);
+    switch (word) {
+    case WORD_TOP:
+        return psctl_top(p);
+    default:
+        return psctl_look(p, (enum view_kind)word);
     }
-    if (settings->json)
-        view_print_json(kind, answers, n, stdout);
-    else
-        view_print(kind, answers, n, stdout);
-    for (uint32_t i = 0; i < n; i++)
-        reached += answers[i].reached;
-    answers_free(answers, n);
-    return reached == n ? EXIT_SUCCESS : STATUS_NOT_REACHED;
 }
 
 int
 main(int argc, char **argv)
 {
-    struct psctl_settings settings;
+    struct psctl p = {0};
     struct command_line line;
     ps_cluster *cluster = NULL;
     struct ps_error e;
-    enum ps_err err = command_parse(&psctl_command, argc, argv, &settings, &line, &e);
+    enum ps_err err = command_parse(&psctl_command, argc, argv, &p.settings, &line, &e);
     int status;
 
     if (err == PS_OK && line.asked != COMMAND_RUN)
         return command_answer(&psctl_command, &line, stdout);
     if (err == PS_OK)
-        err = psctl_cluster(&settings, &cluster, &e);
+        err = psctl_check(&p.settings, &e);
+    if (err == PS_OK)
+        err = psctl_cluster(&p.settings, &cluster, &e);
     if (err != PS_OK) {
         fprintf(stderr, "psctl: %s\n", e.text);
-        return EXIT_USAGE;
+        return STATUS_USAGE;
     }
-    status = psctl_ask(&settings, (enum view_kind)(line.command - psctl_commands), cluster);
+    p.cluster = cluster;
+    p.words = line.words;
+    p.words_len = line.len;
+    status = psctl_run(&p, (enum psctl_word)(line.command - psctl_commands));
     ps_cluster_free(cluster);
     if (fflush(stdout) != 0)
         status = STATUS_NOT_REACHED;

@@ -5,11 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lines.h"
+
+struct cell {
+    char *text; /* NULL: empty */
+    enum paint paint;
+};
+
 struct table {
     char *headings[TABLE_COLUMNS_MAX];
     bool right[TABLE_COLUMNS_MAX];
     size_t columns;
-    char **cells; /* [rows × columns]; NULL: empty */
+    struct cell *cells; /* [rows × columns] */
     size_t rows, rows_size;
     size_t next; /* column of the next cell */
 };
@@ -66,7 +73,7 @@ table_free(struct table *t)
     for (size_t i = 0; i < t->columns; i++)
         free(t->headings[i]);
     for (size_t i = 0; i < t->rows * t->columns; i++)
-        free(t->cells[i]);
+        free(t->cells[i].text);
     free(t->cells);
     free(t);
 }
@@ -96,7 +103,14 @@ table_cell(struct table *t, const char *format, ...)
     for (char *c = text; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = '?';
-    t->cells[(t->rows - 1) * t->columns + t->next++] = table_text(text);
+    t->cells[(t->rows - 1) * t->columns + t->next++].text = table_text(text);
+}
+
+void
+table_paint(struct table *t, enum paint paint)
+{
+    ps_assert(t->rows > 0 && t->next > 0);
+    t->cells[(t->rows - 1) * t->columns + t->next - 1].paint = paint;
 }
 
 /* Columns that UTF-8 text takes on a terminal, counted as one per code point. */
@@ -110,50 +124,55 @@ table_width(const char *text)
     return n;
 }
 
-static const char *
-table_at(const struct table *t, size_t row, size_t column)
+/* A cell in what is left of the line. */
+static void
+table_print_cell(const struct cell *cell, bool right, size_t width, size_t room, bool last, const struct page *page)
 {
-    const char *cell = t->cells[row * t->columns + column];
+    const char *text = cell->text != NULL ? cell->text : "";
+    size_t shown, len = lines_cut(text, strlen(text), room, &shown);
+    int pad = (int)(width - MIN(width, shown));
 
-    return cell != NULL ? cell : "";
+    fprintf(page->out, "%*s%s%.*s%s%*s", right ? pad : 0, "", page_begin(page, cell->paint), (int)len, text,
+            page_end(page, cell->paint), right || last ? 0 : pad, "");
 }
 
-/* One line of cells; nothing is printed after the last that is not empty. */
+/* One line of cells; nothing is printed after the last that is not empty. Part of a number would be another one: what
+ * does not fit is left out. */
 static void
-table_print_row(const struct table *t, const char *const cells[], const size_t width[], FILE *out)
+table_print_row(const struct table *t, const struct cell cells[], const size_t width[], const struct page *page)
 {
-    size_t used = t->columns;
+    size_t room = page->columns > 0 ? page->columns : SIZE_MAX, used = t->columns;
 
-    while (used > 0 && cells[used - 1][0] == '\0')
+    while (used > 0 && (cells[used - 1].text == NULL || cells[used - 1].text[0] == '\0'))
         used--;
     for (size_t c = 0; c < used; c++) {
-        int pad = (int)(width[c] - table_width(cells[c]));
-        bool last = c + 1 == used;
+        bool last = c + 1 == used || width[c] + 2 >= room;
 
-        if (t->right[c])
-            fprintf(out, "%*s%s%s", pad, "", cells[c], last ? "" : "  ");
-        else
-            fprintf(out, "%s%*s", cells[c], last ? 0 : pad + 2, "");
+        if (t->right[c] && width[c] > room)
+            break;
+        table_print_cell(&cells[c], t->right[c], width[c], room, last, page);
+        if (last)
+            break;
+        fputs("  ", page->out);
+        room -= width[c] + 2;
     }
-    fputc('\n', out);
+    fputc('\n', page->out);
 }
 
 void
-table_print(const struct table *t, FILE *out)
+table_print(const struct table *t, const struct page *page)
 {
-    const char *cells[TABLE_COLUMNS_MAX];
+    struct cell headings[TABLE_COLUMNS_MAX];
     size_t width[TABLE_COLUMNS_MAX];
 
     for (size_t c = 0; c < t->columns; c++) {
+        headings[c] = (struct cell){t->headings[c], PAINT_HEADING};
         width[c] = table_width(t->headings[c]);
-        for (size_t r = 0; r < t->rows; r++)
-            width[c] = MAX(width[c], table_width(table_at(t, r, c)));
-        cells[c] = t->headings[c];
     }
-    table_print_row(t, cells, width, out);
-    for (size_t r = 0; r < t->rows; r++) {
-        for (size_t c = 0; c < t->columns; c++)
-            cells[c] = table_at(t, r, c);
-        table_print_row(t, cells, width, out);
-    }
+    for (size_t i = 0; i < t->rows * t->columns; i++)
+        if (t->cells[i].text != NULL)
+            width[i % t->columns] = MAX(width[i % t->columns], table_width(t->cells[i].text));
+    table_print_row(t, headings, width, page);
+    for (size_t r = 0; r < t->rows; r++)
+        table_print_row(t, t->cells + r * t->columns, width, page);
 }

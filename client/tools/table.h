@@ -5,17 +5,15 @@
  *     table_cell(t, "%d", 0);
  *     table_cell(t, "%s", address);
  *     ...
- *     table_print(t, stdout);
+ *     table_print(t, &page);
  *     table_free(t);
  *
  * Running out of memory ends the process with a sentence: these are tools, and there is nothing to keep. */
 #ifndef CLIENT_TOOLS_TABLE_H
 #define CLIENT_TOOLS_TABLE_H
 
-#include <stdio.h>
-
 #include "common/base.h"
-#include "ps_err.h"
+#include "page.h"
 
 #define TABLE_COLUMNS_MAX 32
 
@@ -33,6 +31,9 @@ void table_row(struct table *t);
 /* The row's next cell. Control characters become '?', so that a name cannot draw on the terminal. */
 void table_cell(struct table *t, const char *format, ...) PS_PRINTF(2, 3);
 
-void table_print(const struct table *t, FILE *out);
+/* Colour the cell that was last given. */
+void table_paint(struct table *t, enum paint paint);
+
+void table_print(const struct table *t, const struct page *page);
 
 #endif

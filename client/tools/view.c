@@ -1,19 +1,25 @@
 #include "view.h"
 
-#include <string.h>
-
 #include "client/tools/views/views.h"
 
 static const char *const view_names[VIEWS] = {
-    [VIEW_STATUS] = "status",   [VIEW_VARIABLES] = "variables", [VIEW_STATS] = "stats",
-    [VIEW_WORKERS] = "workers", [VIEW_BLOCKED] = "blocked",     [VIEW_PING] = "ping"};
+    [VIEW_STATUS] = "status",   [VIEW_VARIABLES] = "variables", [VIEW_STATS] = "stats", [VIEW_WORKERS] = "workers",
+    [VIEW_BLOCKED] = "blocked", [VIEW_JOBS] = "jobs",           [VIEW_PING] = "ping"};
+
+const char *
+view_name(enum view_kind kind)
+{
+    ps_assert(kind < VIEWS);
+    return view_names[kind];
+}
 
 void
-view_print(enum view_kind kind, const struct answer *answers, uint32_t n, FILE *out)
+view_print(enum view_kind kind, const struct answer *answers, uint32_t n, const struct page *page)
 {
-    static void (*const prints[VIEWS])(const struct answer *answers, uint32_t n, FILE *out) = {
+    static void (*const prints[VIEWS])(const struct answer *answers, uint32_t n, const struct page *page) = {
         [VIEW_STATUS] = view_status,   [VIEW_VARIABLES] = view_variables, [VIEW_STATS] = view_stats,
-        [VIEW_WORKERS] = view_workers, [VIEW_BLOCKED] = view_blocked,     [VIEW_PING] = view_ping,
+        [VIEW_WORKERS] = view_workers, [VIEW_BLOCKED] = view_blocked,     [VIEW_JOBS] = view_jobs,
+        [VIEW_PING] = view_ping,
     };
     bool any = false;
 
@@ -21,11 +27,11 @@ view_print(enum view_kind kind, const struct answer *answers, uint32_t n, FILE *
     for (uint32_t i = 0; i < n; i++)
         any = any || answers[i].reached;
     if (any || kind == VIEW_STATUS)
-        prints[kind](answers, n, out);
+        prints[kind](answers, n, page);
     for (uint32_t i = 0; i < n; i++)
         if (!answers[i].reached)
-            fprintf(out, "not reached: shard %u at %s: %s\n", answers[i].shard, answers[i].address,
-                    answers[i].error.text);
+            page_line(page, PAINT_FAULT, "not reached: shard %u at %s: %s", answers[i].shard, answers[i].address,
+                      answers[i].error.text);
 }
 
 static json_t *
@@ -50,7 +56,7 @@ answer_json(const struct answer *a)
 }
 
 void
-view_print_json(enum view_kind kind, const struct answer *answers, uint32_t n, FILE *out)
+view_print_json(enum view_kind kind, const struct answer *answers, uint32_t n, const struct page *page)
 {
     json_t *shards = json_array(), *root;
     int not_reached = 0;
@@ -60,7 +66,7 @@ view_print_json(enum view_kind kind, const struct answer *answers, uint32_t n, F
         not_reached += !answers[i].reached;
     }
     root = json_pack("{s:s,s:o,s:i}", "command", view_names[kind], "shards", shards, "not_reached", not_reached);
-    json_dumpf(root, out, JSON_INDENT(2));
-    fputc('\n', out);
+    json_dumpf(root, page->out, JSON_INDENT(2));
+    fputc('\n', page->out);
     json_decref(root);
 }

@@ -103,6 +103,7 @@ wait "$psrun"
 # ---- shards that are not there ----
 
 kill_shard=$(echo "$stop" | awk '{ print $3 + 0 }')
+[ "$kill_shard" -gt 1 ] || done_testing # 0 would be this process group
 kill -KILL "$kill_shard"
 gone() { ! kill -0 "$kill_shard" 2>/dev/null; }
 within gone
@@ -119,6 +120,122 @@ eval "${stop/ $kill_shard/}"
 within none_marked
 ok $? "the shards are stopped as psrun said"
 
+# ---- again and again ----
+
+# serve NAME: a shard of its own at $work/NAME.sock, its process in $shard.
+serve() {
+  PSD_TEST_MARK=$mark "$PSD_BIN" --listen none --unix "$work/$1.sock" --live-dir "$work/$1" --memory 64MiB \
+    >"$work/$1.log" 2>&1 </dev/null &
+  shard=$!
+  within answers "$1"
+}
+answers() { "$PSCTL" --shards "unix:$work/$1.sock" ping --count 1 >/dev/null 2>&1; }
+alone="unix:$work/alone.sock"
+serve alone
+
+psctl status --check --shards "$alone"
+is "0 1 shard is well" "$status $(cat "$work/out")" "--check finds a shard well"
+psctl status --color always --shards "$alone"
+[ "$status" -eq 0 ] && grep -q "$(printf '^\033\\[1mSHARD\033\\[0m')" "$work/out"
+ok $? "--color always colours a pipe"
+psctl status --shards "$alone"
+! grep -q "$(printf '\033')" "$work/out"
+ok $? "which has no colours of itself"
+
+# blocks PATTERN N: the pattern stands in at least so many blocks of what is watched.
+blocks() { [ "$(grep -cE -- "$1" "$work/watched")" -ge "$2" ]; }
+
+: >"$work/watched"
+"$PSCTL" status --watch 0.1 --timeout 2s --shards "$alone" >>"$work/watched" 2>"$work/err" </dev/null &
+watching=$!
+within blocks '^ +0  unix:.* serving ' 2
+kill -KILL "$shard"
+wait "$shard" 2>/dev/null
+within blocks '^ +0  unix:.* not reached$' 2
+ok $? "a shard that goes away while it is watched is shown so"
+: >"$work/watched"
+serve alone
+within blocks '^ +0  unix:.* serving ' 2
+ok $? "and is shown again when it is back"
+kill -TERM "$watching"
+wait "$watching"
+is 0 $? "TERM ends a watch as it was meant to end"
+times=$(grep -cE '^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$' "$work/watched")
+[ "$times" -ge 2 ] && [ "$(grep -B1 -E '^[0-9]{4}-' "$work/watched" | grep -c '^$')" -ge $((times - 1)) ] &&
+  ! grep -q "$(printf '\033')" "$work/watched"
+ok $? "a watch in a pipe is plain blocks, each below its time, an empty line between them"
+
+"$PSCTL" ping --json --watch=0.1 --count 1 --shards "$alone" >"$work/watched" 2>"$work/err" </dev/null &
+watching=$!
+within blocks '^  "command": "ping"' 3
+kill -TERM "$watching"
+wait "$watching"
+is 0 $? "--json can be watched"
+python3 -c 'import json, sys
+text, n = sys.stdin.read().strip(), 0
+while text:
+    document, end = json.JSONDecoder().raw_decode(text)
+    text, n = text[end:].strip(), n + 1
+sys.exit(n < 3)' <"$work/watched"
+ok $? "as one document after the other"
+
+psctl top --interval 0.2 --shards "$alone"
+[ "$status" -eq 0 ] && [ "$(grep -c '^cluster "psd": 1 of 1 shard up' "$work/out")" -eq 1 ] && has '^0 pushes/s, 0 B/s pushed' &&
+  has '^0 serving -+ 0 % 0 0 B/s 0 B/s 0 B '
+ok $? "top without a terminal is one page, with rates"
+
+# on_terminal ARGS...: psctl on a terminal of 24 rows; keys go in through descriptor 9, what it draws to $work/screen.
+on_terminal() {
+  rm -f "$work/keys" "$work/screen"
+  mkfifo "$work/keys"
+  PSD_TEST_MARK=$mark TERM=xterm script -qefc "stty cols 60 rows 24; '$PSCTL' $*; code=\$?; stty -a | tr ';' '\n'; exit \$code" \
+    "$work/screen" <"$work/keys" >/dev/null 2>&1 &
+  terminal=$!
+  exec 9>"$work/keys"
+}
+drawn() { [ -f "$work/screen" ] && [ "$(grep -c "$1" "$work/screen")" -ge "$2" ]; }
+home=$(printf '\033\\[H')
+# The last page is left, the cursor shown, and the terminal echoes again and reads lines.
+restored() {
+  grep -q "$(printf '\033\\[?25h\033\\[?1049l')" "$work/screen" && grep -qE '(^| )icanon' "$work/screen" &&
+    grep -qE '(^| )echo( |$)' <(tr -d '\r' <"$work/screen")
+}
+
+if command -v script >/dev/null && command -v stty >/dev/null; then
+  for keys in 'q:status --watch 0.1' '\003:status --watch=0.1' 'q:top --interval 0.1' '\003:top --interval 0.1'; do
+    on_terminal "${keys#*:} --shards $alone"
+    within drawn "$home" 3
+    printf '%b' "${keys%%:*}" >&9
+    exec 9>&-
+    wait "$terminal" && restored
+    ok $? "${keys#*:} on a terminal is drawn in place until $([ "${keys%%:*}" = q ] && echo q || echo Ctrl-C)"
+  done
+  on_terminal "status --watch 5m --shards $alone"
+  within drawn "$home" 1
+  before=$(grep -c "$home" "$work/screen")
+  for pid in $(marked); do
+    [ "$(cat "/proc/$pid/comm")" = psctl ] && kill -WINCH "$pid"
+  done
+  within drawn "$home" $((before + 1))
+  ok $? "it is drawn again when the window changes"
+  printf q >&9
+  exec 9>&-
+  wait "$terminal"
+else
+  skip "psctl on a terminal" "script is not installed"
+fi
+
+kill -KILL "$shard"
+wait "$shard" 2>/dev/null
+start=$(date +%s%N)
+psctl status --check --shards "$alone"
+took=$((($(date +%s%N) - start) / 1000000))
+[ "$status" -eq 1 ] && says out '^shard 0 at unix:.*: not reached: ' && [ "$took" -lt 1000 ]
+ok $? "a dead shard is told at once ($took ms)"
+psctl jobs --job nobody --shards "127.0.0.1:1"
+[ "$status" -eq 1 ]
+ok $? "and a port that nobody listens on"
+
 # ---- usage ----
 
 # usage SENTENCE TEXT ARGS...: refused with status 2 and the text.
@@ -130,12 +247,15 @@ usage() {
   ok $? "$sentence"
 }
 
-usage "no question is refused" "expected a command: status, variables"
+usage "no question is refused" "expected a command: status, jobs"
 usage "an unknown question is refused" "unknown command 'statos'" statos
 usage "two questions are refused" "unexpected 'stats'" status stats
 usage "a bad address is refused with its place" 'shards\[1\]' status --shards 127.0.0.1:1,nonsense
 usage "an option that the question does not take is refused" "--count is not for status" status --count 3
 usage "a time that is no number is refused" "--timeout" status --timeout soon
+usage "--check goes alone" "--check goes with neither" status --check --json
+usage "a watch that is no time is refused" "--watch" status --watch=soon
+usage "top is no JSON" "--json is not for top" top --json
 unset PSD_SHARDS
 usage "an environment without a cluster is refused" "neither TF_CONFIG nor PSD_SHARDS" status
 export TF_CONFIG='{"cluster": '

@@ -1,63 +1,8 @@
 #include "client/tools/view.h"
 
-#include <string.h>
-
+#include "answers_kit.h"
 #include "check_main.h"
-#include "client/tools/table.h"
-
-/* ---- tables ---- */
-
-START_TEST(columns_are_as_wide_as_their_widest_cell)
-{
-    struct table *t = table_new("N>", "NAME", "X>", NULL);
-    char *text;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-
-    table_row(t);
-    table_cell(t, "%d", 7);
-    table_cell(t, "gr\xc3\xbc\xc3\x9f\x65");
-    table_cell(t, "1.5");
-    table_row(t);
-    table_cell(t, "%d", 123);
-    table_cell(t, "a\x1b[2Jb");
-    table_print(t, out);
-    fclose(out);
-    ck_assert_str_eq(text, "  N  NAME      X\n"
-                           "  7  gr\xc3\xbc\xc3\x9f\x65   1.5\n"
-                           "123  a?[2Jb\n");
-    table_free(t);
-    free(text);
-}
-END_TEST
-
-/* ---- views ---- */
-
-static json_t *
-report(const char *text)
-{
-    json_error_t where;
-    json_t *value = json_loads(text, 0, &where);
-
-    ck_assert_msg(value != NULL, "%s at %d", where.text, where.position);
-    return value;
-}
-
-static struct answer
-answer_of(uint32_t shard, const char *text)
-{
-    return (struct answer){
-        .shard = shard, .address = shard == 0 ? "a:1" : "b:2", .reached = true, .report = report(text)};
-}
-
-static struct answer
-answer_lost(uint32_t shard)
-{
-    struct answer a = {.shard = shard, .address = "c:3"};
-
-    (void)ps_fail(&a.error, PS_ERR_UNREACHABLE, "connection refused");
-    return a;
-}
+#include "client/tools/health.h"
 
 /* What is printed; the answers' reports are given up. */
 static char *
@@ -65,37 +10,17 @@ shown(enum view_kind kind, struct answer *answers, uint32_t n, bool json)
 {
     char *text;
     size_t size;
-    FILE *out = open_memstream(&text, &size);
+    struct page page = {.out = open_memstream(&text, &size)};
 
     if (json)
-        view_print_json(kind, answers, n, out);
+        view_print_json(kind, answers, n, &page);
     else
-        view_print(kind, answers, n, out);
-    fclose(out);
+        view_print(kind, answers, n, &page);
+    fclose(page.out);
     for (uint32_t i = 0; i < n; i++)
         json_decref(answers[i].report);
     return text;
 }
-
-/* A line of the text that holds all the words, in this order, blanks apart. */
-static bool
-has_line(const char *text, const char *words)
-{
-    char *copy = strdup(text), *rest = copy, *line;
-    bool found = false;
-
-    while (!found && (line = strsep(&rest, "\n")) != NULL) {
-        char squeezed[1024] = "";
-
-        for (char *word = strtok(line, " "); word != NULL; word = strtok(NULL, " "))
-            strcat(strcat(squeezed, squeezed[0] != '\0' ? " " : ""), word);
-        found = strcmp(squeezed, words) == 0;
-    }
-    free(copy);
-    return found;
-}
-
-#define ck_assert_line(text, words) ck_assert_msg(has_line(text, words), "no line '%s' in:\n%s", words, text)
 
 START_TEST(variables_are_summed_over_shards)
 {
@@ -228,6 +153,66 @@ START_TEST(workers_are_grouped_by_job_and_task)
 }
 END_TEST
 
+START_TEST(jobs_show_the_worst_of_what_shards_say)
+{
+    struct answer answers[] = {
+        answer_of(0, "{\"job\": [{\"name\": \"train\", \"options\": \"ssp(4)\", \"workers\": 3, \"live\": 2,"
+                     " \"lapsed\": 1, \"slowest_clock\": 1000, \"fastest_clock\": 1004, \"variables\": 2,"
+                     " \"pulls_parked\": 1},"
+                     " {\"name\": \"other\", \"options\": \"async\", \"workers\": 1, \"live\": 1}]}"),
+        answer_of(1, "{\"job\": [{\"name\": \"train\", \"options\": \"ssp(8)\", \"workers\": 3, \"live\": 3,"
+                     " \"slowest_clock\": 1001, \"fastest_clock\": 1005, \"variables\": 4, \"pulls_parked\": 2}]}")};
+    char *text = shown(VIEW_JOBS, answers, 2, false);
+
+    ck_assert_line(text, "other all 1 1 0 0 0 0 0 0 async");
+    ck_assert_line(text, "train all 3 2 1 0 1,000 1,005 4 3 not the same on all shards");
+    ck_assert_line(text, "1 3 3 0 0 1,001 1,005 4 2 ssp(8)");
+    free(text);
+    answers[0] = answer_of(0, "{}");
+    text = shown(VIEW_JOBS, answers, 1, false);
+    ck_assert_str_eq(text, "no jobs\n");
+    free(text);
+}
+END_TEST
+
+START_TEST(a_store_that_is_nearly_full_says_how_full)
+{
+    struct answer answers[] = {
+        answer_of(0, "{\"status\": {\"shards\": 2, \"store_bytes\": 89, \"store_bytes_max\": 100}}"),
+        answer_of(1, "{\"status\": {\"shards\": 2, \"shard\": 1, \"store_bytes\": 90, \"store_bytes_max\": 100}}")};
+    char *text = shown(VIEW_STATUS, answers, 2, false);
+
+    ck_assert_ptr_nonnull(strstr(text, " 89 B of 100 B  "));
+    ck_assert_ptr_nonnull(strstr(text, " 90 B of 100 B, 90 %  "));
+    free(text);
+}
+END_TEST
+
+START_TEST(a_shard_is_well_when_it_answers_serves_and_has_room)
+{
+    static const struct {
+        const char *report, *why;
+    } all[] = {
+        {"{\"status\": {\"store_bytes\": 949, \"store_bytes_max\": 1000}}", NULL},
+        {"{\"status\": {\"store_bytes\": 950, \"store_bytes_max\": 1000}}", "its memory is 95 % full"},
+        {"{\"status\": {\"draining\": true}}", "draining"},
+        {"{\"status\": {}}", NULL},
+    };
+    struct answer a = answer_lost(0);
+    char why[128];
+
+    ck_assert(!health_check(&a, why, sizeof why));
+    ck_assert_str_eq(why, "not reached: connection refused");
+    for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+        a = answer_of(0, all[i].report);
+        ck_assert_int_eq(health_check(&a, why, sizeof why), all[i].why == NULL);
+        if (all[i].why != NULL)
+            ck_assert_str_eq(why, all[i].why);
+        json_decref(a.report);
+    }
+}
+END_TEST
+
 START_TEST(ping_gives_least_median_and_most)
 {
     double odd[] = {30, 10, 1234}, even[] = {4, 1, 3, 2};
@@ -272,7 +257,6 @@ make_suite(void)
     Suite *s = suite_create("view");
     TCase *t = tcase_create("view");
 
-    tcase_add_test(t, columns_are_as_wide_as_their_widest_cell);
     tcase_add_test(t, variables_are_summed_over_shards);
     tcase_add_test(t, status_says_which_shards_were_not_reached);
     tcase_add_test(t, status_warns_of_a_list_in_the_wrong_order);
@@ -280,6 +264,9 @@ make_suite(void)
     tcase_add_test(t, blocked_says_who_waits_for_whom);
     tcase_add_test(t, blocked_says_what_it_leaves_out);
     tcase_add_test(t, workers_are_grouped_by_job_and_task);
+    tcase_add_test(t, jobs_show_the_worst_of_what_shards_say);
+    tcase_add_test(t, a_store_that_is_nearly_full_says_how_full);
+    tcase_add_test(t, a_shard_is_well_when_it_answers_serves_and_has_room);
     tcase_add_test(t, ping_gives_least_median_and_most);
     tcase_add_test(t, json_is_one_document_with_everything);
     suite_add_tcase(s, t);

@@ -3,13 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/units.h"
 #include "client/tools/views/cells.h"
 #include "client/tools/views/members.h"
 #include "client/tools/views/views.h"
+#include "common/units.h"
 
-/* "worker 2", "workers 0, 3", "workers 0, 1, 2 ..." when there is no room for all. */
-static void
+void
 blocked_on(const json_t *tasks, char *out, size_t size)
 {
     static const char more[] = " ...";
@@ -31,6 +30,12 @@ blocked_on(const json_t *tasks, char *out, size_t size)
     }
 }
 
+bool
+blocked_in_barrier(const json_t *report)
+{
+    return strncmp(member_text(report, "what"), "barrier", strlen("barrier")) == 0;
+}
+
 static void
 blocked_row(struct table *t, const struct place *p)
 {
@@ -46,7 +51,7 @@ blocked_row(struct table *t, const struct place *p)
     table_cell(t, "%s", member_text(b, "what"));
     cell_count(t, member_number(b, "clock"));
     table_cell(t, "%s", on);
-    if (strncmp(member_text(b, "what"), "barrier", 7) == 0)
+    if (blocked_in_barrier(b))
         table_cell(t, "-");
     else
         cell_count(t, member_number(b, "on_clock"));
@@ -56,14 +61,14 @@ blocked_row(struct table *t, const struct place *p)
 }
 
 void
-view_blocked(const struct answer *answers, uint32_t n, FILE *out)
+view_blocked(const struct answer *answers, uint32_t n, const struct page *page)
 {
     size_t len;
     struct place *places = places_gather(answers, n, "blocked", &len);
     struct table *t;
 
     if (len == 0) {
-        fprintf(out, "nobody waits\n");
+        fprintf(page->out, "nobody waits\n");
         free(places);
         return;
     }
@@ -71,9 +76,10 @@ view_blocked(const struct answer *answers, uint32_t n, FILE *out)
                   NULL);
     for (size_t i = 0; i < len; i++)
         blocked_row(t, &places[i]);
-    table_print_free(t, out);
+    table_print_free(t, page);
     free(places);
     for (uint32_t i = 0; i < n; i++)
         if (json_is_true(json_object_get(answers[i].report, "more")))
-            fprintf(out, "shard %" PRIu32 ": more wait than a report holds; these are the first\n", answers[i].shard);
+            fprintf(page->out, "shard %" PRIu32 ": more wait than a report holds; these are the first\n",
+                    answers[i].shard);
 }

@@ -27,8 +27,8 @@ cell_of(struct table *t, uint64_t part, uint64_t whole)
 }
 
 void
-table_print_free(struct table *t, FILE *out)
+table_print_free(struct table *t, const struct page *page)
 {
-    table_print(t, out);
+    table_print(t, page);
     table_free(t);
 }

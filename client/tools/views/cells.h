@@ -8,6 +8,6 @@ void cell_bytes(struct table *t, uint64_t bytes);
 void cell_count(struct table *t, uint64_t count);
 void cell_of(struct table *t, uint64_t part, uint64_t whole); /* "2.00 MiB of 1.00 GiB" */
 
-void table_print_free(struct table *t, FILE *out);
+void table_print_free(struct table *t, const struct page *page);
 
 #endif

@@ -80,3 +80,9 @@ places_gather(const struct answer *answers, uint32_t n, const char *member, size
     qsort(places, *len, sizeof *places, place_compare);
     return places;
 }
+
+const struct place *
+places_find(const struct place *places, size_t len, const struct place *like)
+{
+    return len > 0 ? bsearch(like, places, len, sizeof *places, place_compare) : NULL;
+}

@@ -22,6 +22,9 @@ struct place {
  * memory, which reads as an empty one. */
 struct place *places_gather(const struct answer *answers, uint32_t n, const char *member, size_t *len);
 
+/* The entry of the same variable or worker on the same shard; NULL when there is none. */
+const struct place *places_find(const struct place *places, size_t len, const struct place *like);
+
 /* The same variable or worker, on another shard perhaps. */
 bool place_same(const struct place *a, const struct place *b);
 

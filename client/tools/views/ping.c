@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/units.h"
 #include "client/tools/views/cells.h"
 #include "client/tools/views/views.h"
+#include "common/units.h"
 
 static int
 ping_compare(const void *a, const void *b)
@@ -34,7 +34,7 @@ ping_sum_up(const struct answer *a)
 }
 
 void
-view_ping(const struct answer *answers, uint32_t n, FILE *out)
+view_ping(const struct answer *answers, uint32_t n, const struct page *page)
 {
     struct table *t = table_new("SHARD>", "ADDRESS", "ROUND TRIPS>", "MIN>", "MEDIAN>", "MAX>", NULL);
 
@@ -54,5 +54,5 @@ view_ping(const struct answer *answers, uint32_t n, FILE *out)
         table_cell(t, "%s", units_microseconds(s.median, &u));
         table_cell(t, "%s", units_microseconds(s.most, &u));
     }
-    table_print_free(t, out);
+    table_print_free(t, page);
 }

@@ -11,24 +11,25 @@
 struct stat_line {
     const char *name, *what;
     bool bytes;
+    bool trouble; /* more than none is worth a look */
 };
 
 static const struct stat_line stat_lines[] = {
-    {"turns", "loop turns", false},
-    {"commits", "transactions committed", false},
-    {"pushes_applied", "pushes applied", false},
-    {"pushes_repeated", "pushes answered as repeats", false},
-    {"refused_nonfinite", "pushes refused: NaN or Inf", false},
-    {"refused_shape", "pushes refused: shape", false},
-    {"refused_other", "pushes refused: other", false},
-    {"dropped_stale", "blocks dropped: too old", false},
-    {"dropped_late", "blocks dropped: too late", false},
-    {"pulls", "pulls answered", false},
-    {"pulls_parked", "pulls that had to wait", false},
-    {"pushed_bytes", "bytes pushed", true},
-    {"pulled_bytes", "bytes pulled", true},
-    {"lease_lapses", "leases lapsed", false},
-    {"bad_peers", "connections closed for bad input", false},
+    {"turns", "loop turns", false, false},
+    {"commits", "transactions committed", false, false},
+    {"pushes_applied", "pushes applied", false, false},
+    {"pushes_repeated", "pushes answered as repeats", false, false},
+    {"refused_nonfinite", "pushes refused: NaN or Inf", false, true},
+    {"refused_shape", "pushes refused: shape", false, true},
+    {"refused_other", "pushes refused: other", false, true},
+    {"dropped_stale", "blocks dropped: too old", false, false},
+    {"dropped_late", "blocks dropped: too late", false, false},
+    {"pulls", "pulls answered", false, false},
+    {"pulls_parked", "pulls that had to wait", false, false},
+    {"pushed_bytes", "bytes pushed", true, false},
+    {"pulled_bytes", "bytes pulled", true, false},
+    {"lease_lapses", "leases lapsed", false, true},
+    {"bad_peers", "connections closed for bad input", false, true},
 };
 
 static void
@@ -38,10 +39,11 @@ stat_cell(struct table *t, const struct stat_line *line, uint64_t value)
         cell_bytes(t, value);
     else
         cell_count(t, value);
+    table_paint(t, line->trouble && value > 0 ? PAINT_WARNING : PAINT_PLAIN);
 }
 
 static void
-print_counters(const struct answer *answers, uint32_t n, FILE *out)
+print_counters(const struct answer *answers, uint32_t n, const struct page *page)
 {
     struct table *t = table_new("COUNTER", "ALL>", NULL);
     uint32_t shown = n > 1 ? MIN(n, (uint32_t)TABLE_COLUMNS_MAX - 2) : 0;
@@ -67,9 +69,9 @@ print_counters(const struct answer *answers, uint32_t n, FILE *out)
                 table_cell(t, "?");
         }
     }
-    table_print_free(t, out);
+    table_print_free(t, page);
     if (n > 1 && shown < n)
-        fprintf(out, "shards %u to %u are in the sum; --json shows them all\n", shown, n - 1);
+        fprintf(page->out, "shards %u to %u are in the sum; --json shows them all\n", shown, n - 1);
 }
 
 /* Pushes of one age bucket on all shards. */
@@ -87,7 +89,7 @@ age_count(const struct answer *answers, uint32_t n, size_t bucket)
     return sum;
 }
 
-static void
+void
 age_range(size_t bucket, char *out, size_t size)
 {
     if (bucket <= 1)
@@ -115,7 +117,7 @@ age_row(struct table *t, size_t bucket, uint64_t count, uint64_t most, uint64_t 
 }
 
 static void
-print_ages(const struct answer *answers, uint32_t n, FILE *out)
+print_ages(const struct answer *answers, uint32_t n, const struct page *page)
 {
     enum { BUCKETS = 64 };
     uint64_t count[BUCKETS], most = 0, sum = 0;
@@ -130,19 +132,19 @@ print_ages(const struct answer *answers, uint32_t n, FILE *out)
             used = b + 1;
     }
     if (used == 0) {
-        fprintf(out, "\nno block has been pushed yet\n");
+        fprintf(page->out, "\nno block has been pushed yet\n");
         return;
     }
-    fprintf(out, "\nages of pushed blocks, in updates that each missed:\n");
+    fprintf(page->out, "\nages of pushed blocks, in updates that each missed:\n");
     t = table_new("AGE>", "BLOCKS>", "SHARE>", "", NULL);
     for (size_t b = 0; b < used; b++)
         age_row(t, b, count[b], most, sum);
-    table_print_free(t, out);
+    table_print_free(t, page);
 }
 
 void
-view_stats(const struct answer *answers, uint32_t n, FILE *out)
+view_stats(const struct answer *answers, uint32_t n, const struct page *page)
 {
-    print_counters(answers, n, out);
-    print_ages(answers, n, out);
+    print_counters(answers, n, page);
+    print_ages(answers, n, page);
 }

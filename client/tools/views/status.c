@@ -2,10 +2,27 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/units.h"
+#include "client/tools/health.h"
 #include "client/tools/views/cells.h"
 #include "client/tools/views/members.h"
 #include "client/tools/views/views.h"
+#include "common/units.h"
+
+/* A store that is nearly full says so. */
+static void
+status_memory(struct table *t, const json_t *s)
+{
+    uint64_t used = member_number(s, "store_bytes"), max = member_number(s, "store_bytes_max");
+    unsigned percent = health_store_percent(s);
+    struct units a, b;
+
+    if (percent < HEALTH_STORE_WARN) {
+        cell_of(t, used, max);
+        return;
+    }
+    table_cell(t, "%s of %s, %u %%", units_bytes(used, &a), units_bytes(max, &b), percent);
+    table_paint(t, percent < HEALTH_STORE_FULL ? PAINT_WARNING : PAINT_FAULT);
+}
 
 static void
 status_row(struct table *t, const struct answer *a)
@@ -18,16 +35,18 @@ status_row(struct table *t, const struct answer *a)
     table_cell(t, "%s", a->address);
     if (!a->reached) {
         table_cell(t, "not reached");
+        table_paint(t, PAINT_FAULT);
         return;
     }
     table_cell(t, "%s", member_flag(s, "draining") ? "draining" : "serving");
+    table_paint(t, member_flag(s, "draining") ? PAINT_WARNING : PAINT_PLAIN);
     table_cell(t, "%s", units_duration(member_number(s, "uptime_ms"), &u));
     table_cell(t, "%" PRIu64, member_number(s, "pid"));
     cell_count(t, member_number(s, "workers"));
     cell_count(t, member_number(s, "variables"));
     cell_count(t, member_number(s, "blocks"));
     cell_bytes(t, member_number(s, "data_bytes"));
-    cell_of(t, member_number(s, "store_bytes"), member_number(s, "store_bytes_max"));
+    status_memory(t, s);
     cell_of(t, member_number(s, "in_flight_bytes"), member_number(s, "in_flight_bytes_max"));
     cell_count(t, member_number(s, "connections"));
 }
@@ -62,16 +81,17 @@ status_total(struct table *t, const struct answer *answers, uint32_t n)
 
 /* A list in the wrong order, or with a shard of another cluster, is a mistake that workers stumble over. */
 static void
-status_warn(const struct answer *a, uint32_t n, const char *cluster, FILE *out)
+status_warn(const struct answer *a, uint32_t n, const char *cluster, const struct page *page)
 {
     const json_t *s = json_object_get(a->report, "status");
 
     if (member_number(s, "shard") != a->shard || member_number(s, "shards") != n)
-        fprintf(out, "warning: %s says that it is shard %" PRIu64 " of %" PRIu64 ", but is listed as shard %u of %u\n",
-                a->address, member_number(s, "shard"), member_number(s, "shards"), a->shard, n);
+        page_line(page, PAINT_WARNING,
+                  "warning: %s says that it is shard %" PRIu64 " of %" PRIu64 ", but is listed as shard %u of %u",
+                  a->address, member_number(s, "shard"), member_number(s, "shards"), a->shard, n);
     if (strcmp(member_text(s, "cluster"), cluster) != 0)
-        fprintf(out, "warning: %s belongs to cluster \"%s\", the first shard to \"%s\"\n", a->address,
-                member_text(s, "cluster"), cluster);
+        page_line(page, PAINT_WARNING, "warning: %s belongs to cluster \"%s\", the first shard to \"%s\"", a->address,
+                  member_text(s, "cluster"), cluster);
 }
 
 /* The first that answered; NULL: none. */
@@ -85,22 +105,22 @@ status_first(const struct answer *answers, uint32_t n)
 }
 
 void
-view_status(const struct answer *answers, uint32_t n, FILE *out)
+view_status(const struct answer *answers, uint32_t n, const struct page *page)
 {
     struct table *t = table_new("SHARD>", "ADDRESS", "STATE", "UP FOR>", "PID>", "WORKERS>", "VARIABLES>", "BLOCKS>",
                                 "DATA>", "MEMORY>", "IN FLIGHT>", "CONNECTIONS>", NULL);
     const json_t *first = status_first(answers, n);
 
     if (first != NULL)
-        fprintf(out, "cluster \"%s\" of %" PRIu64 " shard%s, psd %s\n\n", member_text(first, "cluster"),
+        fprintf(page->out, "cluster \"%s\" of %" PRIu64 " shard%s, psd %s\n\n", member_text(first, "cluster"),
                 member_number(first, "shards"), member_number(first, "shards") == 1 ? "" : "s",
                 member_text(first, "version"));
     for (uint32_t i = 0; i < n; i++)
         status_row(t, &answers[i]);
     if (n > 1)
         status_total(t, answers, n);
-    table_print_free(t, out);
+    table_print_free(t, page);
     for (uint32_t i = 0; i < n; i++)
         if (answers[i].reached)
-            status_warn(&answers[i], n, member_text(first, "cluster"), out);
+            status_warn(&answers[i], n, member_text(first, "cluster"), page);
 }

@@ -61,6 +61,7 @@ var_traffic(struct table *t, const struct var_sum *sum)
     cell_count(t, sum->pulls);
     cell_bytes(t, sum->pulled);
     cell_count(t, sum->refused);
+    table_paint(t, sum->refused > 0 ? PAINT_WARNING : PAINT_PLAIN);
     cell_count(t, sum->dropped);
 }
 
@@ -136,7 +137,7 @@ vars_total_row(struct table *t, const struct answer *answers, uint32_t from, uin
 }
 
 void
-view_variables(const struct answer *answers, uint32_t n, FILE *out)
+view_variables(const struct answer *answers, uint32_t n, const struct page *page)
 {
     size_t len, at = 0;
     struct place *places = places_gather(answers, n, "variable", &len);
@@ -144,7 +145,7 @@ view_variables(const struct answer *answers, uint32_t n, FILE *out)
     char who[16];
 
     if (len == 0) {
-        fprintf(out, "no variables\n");
+        fprintf(page->out, "no variables\n");
         free(places);
         return;
     }
@@ -157,6 +158,6 @@ view_variables(const struct answer *answers, uint32_t n, FILE *out)
         snprintf(who, sizeof who, "%u", answers[i].shard);
         vars_total_row(t, answers, i, i + 1, "", who);
     }
-    table_print_free(t, out);
+    table_print_free(t, page);
     free(places);
 }

@@ -2,16 +2,25 @@
 #ifndef CLIENT_TOOLS_VIEWS_VIEWS_H
 #define CLIENT_TOOLS_VIEWS_VIEWS_H
 
-#include <stdio.h>
-
 #include "client/tools/ask.h"
+#include "client/tools/page.h"
 
-void view_status(const struct answer *answers, uint32_t n, FILE *out);
-void view_variables(const struct answer *answers, uint32_t n, FILE *out);
-void view_stats(const struct answer *answers, uint32_t n, FILE *out);
-void view_workers(const struct answer *answers, uint32_t n, FILE *out);
-void view_blocked(const struct answer *answers, uint32_t n, FILE *out);
-void view_ping(const struct answer *answers, uint32_t n, FILE *out);
+void view_status(const struct answer *answers, uint32_t n, const struct page *page);
+void view_variables(const struct answer *answers, uint32_t n, const struct page *page);
+void view_stats(const struct answer *answers, uint32_t n, const struct page *page);
+void view_workers(const struct answer *answers, uint32_t n, const struct page *page);
+void view_blocked(const struct answer *answers, uint32_t n, const struct page *page);
+void view_jobs(const struct answer *answers, uint32_t n, const struct page *page);
+void view_ping(const struct answer *answers, uint32_t n, const struct page *page);
+
+/* "0", "1", "2-3", "4-7": the ages that a bucket of the histogram counts. */
+void age_range(size_t bucket, char *out, size_t size);
+
+/* "worker 2", "workers 0, 3", "workers 0, 1, 2 ..." when there is no room for all. size: at least 64. */
+void blocked_on(const json_t *tasks, char *out, size_t size);
+
+/* Whether a BlockedReport waits in a barrier, which no clock ends. */
+bool blocked_in_barrier(const json_t *report);
 
 /* Of one shard's round trips, microseconds; pings_len >= 1. */
 struct ping_summary {

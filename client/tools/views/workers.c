@@ -1,11 +1,12 @@
 /* Each worker, on each shard that knows it. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "common/units.h"
 #include "client/tools/views/cells.h"
 #include "client/tools/views/members.h"
 #include "client/tools/views/views.h"
+#include "common/units.h"
 
 static const char *
 worker_state(const json_t *w)
@@ -31,6 +32,7 @@ worker_row(struct table *t, const struct place *p, bool named)
         table_cell(t, "%s", "");
     table_cell(t, "%u", p->shard);
     table_cell(t, "%s", worker_state(w));
+    table_paint(t, strcmp(worker_state(w), "lapsed") == 0 ? PAINT_WARNING : PAINT_PLAIN);
     cell_count(t, member_number(w, "clock"));
     cell_count(t, member_number(w, "last_seq"));
     cell_count(t, member_number(w, "unresolved"));
@@ -40,14 +42,14 @@ worker_row(struct table *t, const struct place *p, bool named)
 }
 
 void
-view_workers(const struct answer *answers, uint32_t n, FILE *out)
+view_workers(const struct answer *answers, uint32_t n, const struct page *page)
 {
     size_t len;
     struct place *places = places_gather(answers, n, "worker", &len);
     struct table *t;
 
     if (len == 0) {
-        fprintf(out, "no workers\n");
+        fprintf(page->out, "no workers\n");
         free(places);
         return;
     }
@@ -55,6 +57,6 @@ view_workers(const struct answer *answers, uint32_t n, FILE *out)
                   "PROCESS", NULL);
     for (size_t i = 0; i < len; i++)
         worker_row(t, &places[i], i == 0 || !place_same(&places[i - 1], &places[i]));
-    table_print_free(t, out);
+    table_print_free(t, page);
     free(places);
 }

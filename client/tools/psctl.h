@@ -1,0 +1,41 @@
+/* What psctl's commands share: the options, the cluster, and what its exit status means. */
+#ifndef CLIENT_TOOLS_PSCTL_H
+#define CLIENT_TOOLS_PSCTL_H
+
+#include "ask.h"
+#include "page.h"
+#include "view.h"
+
+enum {
+    STATUS_NOT_REACHED = 1, /* a shard did not answer, or --check found one that is not well */
+    STATUS_USAGE = 2,
+    STATUS_REFUSED = 3 /* a shard answered that it will not */
+};
+
+struct psctl_settings {
+    const char *shards, *job, *variables;
+    int64_t timeout_ms, count, watch_ms, interval_ms, shard;
+    int colour, sort;
+    bool json, check, all;
+};
+
+struct psctl {
+    struct psctl_settings settings;
+    char **words; /* the command's own */
+    int words_len;
+    const ps_cluster *cluster;
+    struct page page; /* standard output */
+    bool in_place;    /* and it is a terminal that can be drawn on again and again */
+};
+
+/* The commands. Each returns an exit status. */
+int psctl_look(struct psctl *p, enum view_kind kind);
+int psctl_top(struct psctl *p);
+
+/* Say it on standard error; the exit status that it means. */
+int psctl_failed(const struct ps_error *e);
+
+/* The worst among the answers; 0 when all are well. */
+int psctl_status_of(const struct answer *answers, uint32_t n);
+
+#endif

@@ -1,0 +1,114 @@
+/* psctl status, jobs, variables, stats, workers, blocked, ping: ask, show, and again when --watch says so. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "health.h"
+#include "psctl.h"
+#include "watch.h"
+
+static const unsigned look_queries[VIEWS] = {
+    [VIEW_STATUS] = ASK_BIT(PS_QUERY_STATUS),   [VIEW_JOBS] = ASK_BIT(PS_QUERY_JOBS),
+    [VIEW_STATS] = ASK_BIT(PS_QUERY_STATS),     [VIEW_VARIABLES] = ASK_BIT(PS_QUERY_VARIABLES),
+    [VIEW_WORKERS] = ASK_BIT(PS_QUERY_WORKERS), [VIEW_BLOCKED] = ASK_BIT(PS_QUERY_BLOCKED),
+};
+
+static void
+look_show(const struct psctl *p, enum view_kind kind, const struct answer *answers, uint32_t n, const struct page *page)
+{
+    if (p->settings.json)
+        view_print_json(kind, answers, n, page);
+    else
+        view_print(kind, answers, n, page);
+}
+
+/* --check: a line for each shard that is not well. */
+static int
+look_check(const struct psctl *p, const struct answer *answers, uint32_t n)
+{
+    char why[PS_ERROR_TEXT_MAX + 32];
+    uint32_t bad = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (health_check(&answers[i], why, sizeof why))
+            continue;
+        bad++;
+        page_line(&p->page, PAINT_FAULT, "shard %u at %s: %s", answers[i].shard, answers[i].address, why);
+    }
+    if (bad == 0)
+        printf("%u shard%s well\n", n, n == 1 ? " is" : "s are");
+    return bad == 0 ? EXIT_SUCCESS : STATUS_NOT_REACHED;
+}
+
+static int
+look_once(const struct psctl *p, enum view_kind kind, const struct question *question)
+{
+    uint32_t n = ps_cluster_shards(p->cluster);
+    struct answer *answers;
+    struct ps_error e;
+    int status;
+
+    if (ask_shards(p->cluster, 0, n, question, &answers, &e) != PS_OK)
+        return psctl_failed(&e);
+    if (p->settings.check) {
+        status = look_check(p, answers, n);
+    } else {
+        look_show(p, kind, answers, n, &p->page);
+        status = psctl_status_of(answers, n);
+    }
+    answers_free(answers, n);
+    return status;
+}
+
+/* ---- --watch ---- */
+
+struct look {
+    const struct psctl *psctl;
+    enum view_kind kind;
+};
+
+static void
+look_draw(void *arg, const struct sample *before, const struct sample *now, size_t rows, const struct page *page)
+{
+    const struct look *look = arg;
+
+    (void)before;
+    (void)rows;
+    look_show(look->psctl, look->kind, now->answers, now->n, page);
+}
+
+static int
+look_again(const struct psctl *p, enum view_kind kind, const struct question *question)
+{
+    struct look look = {p, kind};
+    char title[32];
+    struct watch watch = {.cluster = p->cluster,
+                          .question = question,
+                          .interval_ms = (int)p->settings.watch_ms,
+                          .in_place = p->in_place && !p->settings.json,
+                          .colour = p->page.colour,
+                          .bare = p->settings.json,
+                          .title = title,
+                          .draw = look_draw,
+                          .arg = &look};
+    struct sample last;
+    struct ps_error e;
+    enum ps_err err;
+
+    snprintf(title, sizeof title, "psctl %s", view_name(kind));
+    err = watch_run(&watch, &last, &e);
+    answers_free(last.answers, last.n);
+    return err == PS_OK ? EXIT_SUCCESS : psctl_failed(&e);
+}
+
+int
+psctl_look(struct psctl *p, enum view_kind kind)
+{
+    struct question question = {.kind = kind == VIEW_PING ? ASK_PINGS : ASK_QUERIES,
+                                .queries = look_queries[kind],
+                                .job = p->settings.job,
+                                .pings = (size_t)p->settings.count,
+                                .timeout_ms = (int)p->settings.timeout_ms};
+
+    return p->settings.watch_ms > 0 ? look_again(p, kind, &question) : look_once(p, kind, &question);
+}

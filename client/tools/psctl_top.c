@@ -1,0 +1,70 @@
+/* psctl top: a live page on a terminal, one page of two rounds elsewhere. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "psctl.h"
+#include "top/top.h"
+#include "watch.h"
+
+struct top {
+    enum top_sort sort;
+    bool live;
+};
+
+/* Without a terminal the first round is there for the second's rates. */
+static void
+top_draw(void *arg, const struct sample *before, const struct sample *now, size_t rows, const struct page *page)
+{
+    const struct top *top = arg;
+
+    if (top->live || before != NULL)
+        top_print(before, now, top->sort, rows, page);
+}
+
+static void
+top_key(void *arg, char key)
+{
+    struct top *top = arg;
+
+    switch (key) {
+    case 'l':
+        top->sort = TOP_BY_LOAD;
+        break;
+    case 'm':
+        top->sort = TOP_BY_MEMORY;
+        break;
+    case 'n':
+        top->sort = TOP_BY_NAME;
+        break;
+    default:
+        break;
+    }
+}
+
+int
+psctl_top(struct psctl *p)
+{
+    struct top top = {.sort = (enum top_sort)p->settings.sort, .live = p->in_place};
+    struct question question = {
+        .kind = ASK_QUERIES, .queries = top_queries, .job = p->settings.job, .timeout_ms = (int)p->settings.timeout_ms};
+    struct watch watch = {.cluster = p->cluster,
+                          .question = &question,
+                          .interval_ms = (int)p->settings.interval_ms,
+                          .in_place = p->in_place,
+                          .colour = p->page.colour,
+                          .bare = true,
+                          .title = "psctl top: l, m, n sort by load, memory, name",
+                          .rounds = p->in_place ? 0 : 2,
+                          .draw = top_draw,
+                          .key = top_key,
+                          .arg = &top};
+    struct sample last;
+    struct ps_error e;
+    int status;
+
+    if (watch_run(&watch, &last, &e) != PS_OK)
+        return psctl_failed(&e);
+    status = p->in_place || last.answers == NULL ? EXIT_SUCCESS : psctl_status_of(last.answers, last.n);
+    answers_free(last.answers, last.n);
+    return status;
+}

@@ -1,0 +1,19 @@
+/* A text that is drawn over the one before it on a terminal, line by line, so that nothing flickers: the cursor goes
+ * home, each line ends by clearing what stood behind it, and what stood below is cleared last. Pure.
+ *
+ *     struct redraw_size size = {.columns = 80, .rows = 24};
+ *     len = redraw(text, size, &out);      // write out at once; free(out) */
+#ifndef CLIENT_TOOLS_REDRAW_H
+#define CLIENT_TOOLS_REDRAW_H
+
+#include "common/base.h"
+
+struct redraw_size {
+    size_t columns, rows; /* both at least 1 */
+};
+
+/* Lines longer than the terminal is wide are cut; of more lines than it is high the last row says how many are missing.
+ * *out is heap memory, NULL with 0 returned when there is none. */
+size_t redraw(const char *text, struct redraw_size size, char **out);
+
+#endif

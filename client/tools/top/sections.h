@@ -1,0 +1,38 @@
+/* The tables of top's page. Each says how many rows it has, and prints those that it is given room for. */
+#ifndef CLIENT_TOOLS_TOP_SECTIONS_H
+#define CLIENT_TOOLS_TOP_SECTIONS_H
+
+#include "client/tools/table.h"
+#include "client/tools/top/rates.h"
+#include "client/tools/top/top.h"
+
+/* A worker over all shards. They see it perhaps a moment apart: the worst counts. */
+struct top_worker {
+    const json_t *first; /* a report, for its job and number */
+    bool connected, lapsed, finished;
+    uint64_t clock, unresolved;
+    uint64_t lag;        /* clocks behind the fastest of its job */
+    const json_t *waits; /* its longest wait, of a BLOCKED report; NULL: it does not wait */
+};
+
+/* The workers, not sorted yet; the caller frees them. NULL when out of memory, which reads as none. */
+struct top_worker *top_workers(const struct sample *now, size_t *len);
+const char *top_worker_state(const struct top_worker *w); /* "live", "away", "lapsed", "finished" */
+
+/* Tables of the first `shown` rows in the order of sort. */
+struct table *top_shards_table(const struct rates *r, enum top_sort sort, size_t shown);
+struct table *top_workers_table(struct top_worker *workers, size_t len, enum top_sort sort, size_t shown);
+struct table *top_variables_table(const struct rates *r, enum top_sort sort, size_t shown);
+
+size_t top_variables_count(const struct sample *now);
+
+/* Cells of figures that may not be known: "-". */
+void cell_rate(struct table *t, double per_second);
+void cell_rate_bytes(struct table *t, double bytes_per_second);
+
+/* The same in a line: "1,204", "0.5", "-"; "9.41 MiB/s". */
+struct units;
+const char *rate_text(double per_second, struct units *out);
+const char *rate_bytes_text(double bytes_per_second, struct units *out);
+
+#endif

@@ -1,0 +1,126 @@
+/* Each variable, over all shards, by its traffic. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/tools/top/sections.h"
+#include "client/tools/views/cells.h"
+#include "common/units.h"
+
+struct row {
+    struct place first;
+    double pushes, pushed, pulled;
+    uint64_t bytes, refused, version;
+    size_t order; /* by job and name */
+};
+
+static int
+compare_name(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+static double
+row_load(const struct row *row)
+{
+    double load = rates_add(row->pushed, row->pulled);
+
+    return isnan(load) ? -1 : load;
+}
+
+static int
+compare_load(const void *a, const void *b)
+{
+    double x = row_load(a), y = row_load(b);
+
+    return x != y ? (x < y) - (x > y) : compare_name(a, b);
+}
+
+static int
+compare_memory(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+
+    return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : compare_name(a, b);
+}
+
+static void
+row_add(struct row *row, const struct rates *r, const struct place *p)
+{
+    row->pushes = rates_add(row->pushes, rates_variable(r, p, "pushes"));
+    row->pushed = rates_add(row->pushed, rates_variable(r, p, "pushed_bytes"));
+    row->pulled = rates_add(row->pulled, rates_variable(r, p, "pulled_bytes"));
+    row->bytes += member_number(p->report, "bytes");
+    row->refused += member_number(p->report, "refused");
+    row->version = MAX(row->version, member_number(p->report, "version_max"));
+}
+
+/* places are sorted: those of one variable stand together. */
+static size_t
+rows_fill(struct row *rows, const struct rates *r, const struct place *places, size_t len)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        if (i == 0 || !place_same(&places[i - 1], &places[i])) {
+            rows[n] = (struct row){.first = places[i], .pushes = NAN, .pushed = NAN, .pulled = NAN, .order = n};
+            n++;
+        }
+        row_add(&rows[n - 1], r, &places[i]);
+    }
+    return n;
+}
+
+static void
+variable_row(struct table *t, const struct row *row)
+{
+    table_row(t);
+    table_cell(t, "%s", member_text(row->first.report, "job"));
+    table_cell(t, "%s", member_text(row->first.report, "name"));
+    cell_rate(t, row->pushes);
+    cell_rate_bytes(t, row->pushed);
+    cell_rate_bytes(t, row->pulled);
+    cell_bytes(t, row->bytes);
+    cell_count(t, row->version);
+    cell_count(t, row->refused);
+    table_paint(t, row->refused > 0 ? PAINT_WARNING : PAINT_PLAIN);
+    table_cell(t, "%s", member_text(row->first.report, "optimizer"));
+}
+
+struct table *
+top_variables_table(const struct rates *r, enum top_sort sort, size_t shown)
+{
+    static int (*const compare[])(const void *, const void *) = {
+        [TOP_BY_LOAD] = compare_load, [TOP_BY_MEMORY] = compare_memory, [TOP_BY_NAME] = compare_name};
+    struct table *t = table_new("JOB", "VARIABLE", "PUSHES/S>", "PUSHED>", "PULLED>", "BYTES>", "VERSION>", "REFUSED>",
+                                "OPTIMIZER", NULL);
+    size_t len, n;
+    struct place *places = places_gather(r->now->answers, r->now->n, "variable", &len);
+    struct row *rows = calloc(len + 1, sizeof *rows);
+
+    if (rows != NULL) {
+        n = rows_fill(rows, r, places, len);
+        qsort(rows, n, sizeof *rows, compare[sort]);
+        for (size_t i = 0; i < MIN(n, shown); i++)
+            variable_row(t, &rows[i]);
+    }
+    free(rows);
+    free(places);
+    return t;
+}
+
+size_t
+top_variables_count(const struct sample *now)
+{
+    size_t len, n = 0;
+    struct place *places = places_gather(now->answers, now->n, "variable", &len);
+
+    for (size_t i = 0; i < len; i++)
+        n += i == 0 || !place_same(&places[i - 1], &places[i]);
+    free(places);
+    return n;
+}
