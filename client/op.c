@@ -8,6 +8,7 @@
 
 #include "client/link.h"
 #include "client/setting.h"
+#include "common/optimizer.h"
 #include "common/placement.h"
 
 #define OP_ROOM_KEPT 64 /* an operation on the free list keeps lists of at most so many variables and lanes */
@@ -442,15 +443,48 @@ check_push(size_t n, struct core_var *const vars[], const float *const grads[], 
     return PS_OK;
 }
 
+static bool
+clips_by_norm(size_t n, struct core_var *const vars[])
+{
+    for (size_t i = 0; i < n; i++)
+        if (vars[i]->spec.optimizer.clip.kind == PS_CLIP_GIVEN_NORM)
+            return true;
+    return false;
+}
+
+/* The norm that the push gives; negative: none. Variables that were declared to clip by it always get one: what a SET
+ * makes of them while they run is for the shards to know. */
+static enum ps_err
+push_norm(size_t n, struct core_var *const vars[], const float *const grads[], const struct ps_push_options *options,
+          double *norm, struct ps_error *e)
+{
+    double squares = 0;
+
+    *norm = options != NULL && options->norm > 0 ? options->norm : -1;
+    if (*norm > 0 || !clips_by_norm(n, vars))
+        return PS_OK;
+    for (size_t i = 0; i < n; i++) {
+        double one = optimizer_norm(vars[i]->elements, grads[i]);
+
+        squares += one * one;
+    }
+    *norm = sqrt(squares);
+    if (!isfinite(*norm))
+        return ps_fail(e, PS_ERR_NONFINITE, "push: a gradient holds NaN or Inf, and so does the norm to clip it by");
+    return PS_OK;
+}
+
 enum ps_err
 core_push(struct core *c, size_t n, struct core_var *const vars[], const float *const grads[], float *const out[],
           const struct ps_push_options *options, struct core_op **op_out, struct ps_error *e)
 {
     bool copy = options != NULL && (options->flags & PS_PUSH_COPY) != 0;
+    double norm;
     struct core_op *op;
     enum ps_err err;
 
-    if ((err = may_train(c, e)) != PS_OK || (err = check_push(n, vars, grads, out, options, e)) != PS_OK)
+    if ((err = may_train(c, e)) != PS_OK || (err = check_push(n, vars, grads, out, options, e)) != PS_OK ||
+        (err = push_norm(n, vars, grads, options, &norm, e)) != PS_OK)
         return err;
     if ((op = op_new(c, OP_PUSH)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to start a push");
@@ -462,10 +496,8 @@ core_push(struct core *c, size_t n, struct core_var *const vars[], const float *
     memcpy(op->grads, grads, n * sizeof(*grads));
     if (out != NULL)
         memcpy(op->out, out, n * sizeof(*out));
-    if (options != NULL && options->norm > 0) {
-        op->norm = options->norm;
-        op->with_norm = true;
-    }
+    op->with_norm = norm >= 0;
+    op->norm = norm;
     if (copy && (err = copy_grads(c, op, e)) != PS_OK) {
         (void)op_undo(c, op, NULL, "push");
         return err;

@@ -244,7 +244,8 @@ struct ps_push_options {
 
 /* Push gradients, grads[i] is [ps_var_elements(vars[i])] f32, and wait until they are applied and committed. Results
  * are per block; the first that is not applied is the call's error: NONFINITE (refused with the blocks that shared its
- * frame: small ones of one shard, up to 256 KiB), STALE, LATE (dropped by the age policy or the quorum). */
+ * frame: small ones of one shard, up to 256 KiB), STALE, LATE (dropped by the age policy or the quorum). A norm that is
+ * computed and not finite is NONFINITE, too: then nothing was pushed anywhere. */
 PS_API enum ps_err ps_client_push(ps_client *client, size_t n, ps_var *const vars[], const float *const grads[],
                                   const struct ps_push_options *options, struct ps_error *error) PS_MUST_USE;
 

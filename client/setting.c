@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "client/link.h"
-#include "common/ps_optimizer.h"
 #include "common/wire_check.h"
 
 /* ---- Starting ---- */

@@ -337,7 +337,7 @@ entry_insert(struct gather *g, uint32_t task)
     return &g->entries[i];
 }
 
-/* A copy of the gradient, scaled by its age. */
+/* A copy of the gradient, scaled (push_scale()). */
 static float *
 copy_gradient(struct shard *s, const float *gradient, uint32_t len, float scale)
 {
@@ -421,13 +421,13 @@ join(struct shard *s, struct pending *p, uint32_t index, struct block_ref *ref, 
         gather_close(s, g, gradient);
 }
 
+/* The scale of a gradient that joins, counted. */
 static float
-age_of(struct shard *s, const struct session *session, const struct block_ref *ref, const Psd__Push *m, size_t i)
+scale_of(struct shard *s, const struct block_ref *ref, const Psd__Push *m, size_t i)
 {
-    uint64_t age = m->n_from_version > 0 ? ref->block->version - m->from_version[i] : 0;
-    float scale = age_scale(&session->job->age, age);
+    float scale = push_scale(ref, m, i);
 
-    s->stats.age.count[age_bucket(age)]++;
+    s->stats.age.count[age_bucket(push_age(ref, m, i))]++;
     if (scale < 0) {
         s->stats.dropped_stale++;
         ref->variable->stats.dropped++;
@@ -457,7 +457,7 @@ gather_push(struct shard *s, struct session *session, uint64_t request, const Ps
         if (g != NULL && g->due && m->clock > g->clock && !close_due(s, ref->block->gather))
             ps_assert(false); /* there is room for every block of this push */
         if (m->clock >= clock_of_block(job, ref->block, CLOCK_FOR_PULL)) { /* into a due gather as well */
-            join(s, p, i, ref, payload, age_of(s, session, ref, m, i));
+            join(s, p, i, ref, payload, scale_of(s, ref, m, i));
         } else {
             too_late(s, p, i, ref, late_code(session, m->clock));
         }

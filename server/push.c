@@ -8,6 +8,31 @@
 
 #include "shard_state.h"
 
+/* ---- The scale ---- */
+
+uint64_t
+push_age(const struct block_ref *ref, const Psd__Push *m, size_t i)
+{
+    return m->n_from_version > 0 ? ref->block->version - m->from_version[i] : 0;
+}
+
+/* Clipping by the norm of the worker's whole gradient (Pascanu, Mikolov and Bengio, ICML 2013). */
+static double
+clip_factor(const struct ps_clip *clip, const Psd__Push *m)
+{
+    if (clip->kind != PS_CLIP_GIVEN_NORM || m->norm->l2 <= clip->limit)
+        return 1;
+    return clip->limit / m->norm->l2;
+}
+
+float
+push_scale(const struct block_ref *ref, const Psd__Push *m, size_t i)
+{
+    float age = age_scale(&ref->variable->job->age, push_age(ref, m, i));
+
+    return age < 0 ? age : (float)(age * clip_factor(&ref->variable->optimizer.clip, m));
+}
+
 /* ---- Checking ---- */
 
 static enum ps_err
@@ -18,6 +43,15 @@ check_version(const struct block_ref *ref, const Psd__Push *m, size_t i, struct 
     return ps_fail(e, PS_ERR_INVALID,
                    "block %u of variable '%.64s' is at version %" PRIu64 ", the push was computed from %" PRIu64,
                    ref->number, ref->variable->name, ref->block->version, m->from_version[i]);
+}
+
+static enum ps_err
+check_norm(const struct block_ref *ref, const Psd__Push *m, struct ps_error *e)
+{
+    if (ref->variable->optimizer.clip.kind != PS_CLIP_GIVEN_NORM || m->norm != NULL)
+        return PS_OK;
+    return ps_fail(e, PS_ERR_INVALID, "variable '%.64s' clips by a given norm, and the push gives none",
+                   ref->variable->name);
 }
 
 /* In sync a gradient belongs to a step that is under way, or was. */
@@ -58,7 +92,7 @@ check_blocks(struct shard *s, const struct session *session, const struct wire_m
         struct block_ref *ref = &s->refs[i];
 
         if ((err = block_find(s, job, m->var[i], m->block[i], ref, e)) != PS_OK ||
-            (err = check_version(ref, m, i, e)) != PS_OK)
+            (err = check_version(ref, m, i, e)) != PS_OK || (err = check_norm(ref, m, e)) != PS_OK)
             return err;
         if (sync && (err = check_step(job, ref, m, e)) != PS_OK)
             return err;
@@ -144,12 +178,6 @@ refuse(struct shard *s, struct session *session, const Psd__Push *m, const struc
 
 /* ---- Applying: async and ssp ---- */
 
-static uint64_t
-age_of(const struct block_ref *ref, const Psd__Push *m, size_t i)
-{
-    return m->n_from_version > 0 ? ref->block->version - m->from_version[i] : 0;
-}
-
 /* Codes of the blocks; NULL until the first that is not OK. */
 static bool
 drop_block(struct shard *s, const Psd__Push *m, size_t i, uint32_t **codes)
@@ -170,12 +198,12 @@ drop_block(struct shard *s, const Psd__Push *m, size_t i, uint32_t **codes)
 /* Find places for all blocks before the first is written: when one cannot be had, none was touched. What is too old
  * needs none. */
 static enum ps_err
-touch_all(struct shard *s, const struct job *job, const Psd__Push *m)
+touch_all(struct shard *s, const Psd__Push *m)
 {
     enum ps_err err;
 
     for (size_t i = 0; i < m->n_var; i++) {
-        if (age_scale(&job->age, age_of(&s->refs[i], m, i)) < 0 || (err = turn_touch(s, &s->refs[i])) == PS_OK)
+        if (push_scale(&s->refs[i], m, i) < 0 || (err = turn_touch(s, &s->refs[i])) == PS_OK)
             continue;
         while (i-- > 0)
             turn_untouch(&s->refs[i]);
@@ -185,12 +213,11 @@ touch_all(struct shard *s, const struct job *job, const Psd__Push *m)
 }
 
 static bool
-apply_block(struct shard *s, const struct job *job, const Psd__Push *m, size_t i, const float *gradient,
-            uint32_t **codes)
+apply_block(struct shard *s, const Psd__Push *m, size_t i, const float *gradient, uint32_t **codes)
 {
     struct block_ref *ref = &s->refs[i];
-    uint64_t age = age_of(ref, m, i);
-    float scale = age_scale(&job->age, age);
+    uint64_t age = push_age(ref, m, i);
+    float scale = push_scale(ref, m, i);
 
     if (scale < 0) {
         turn_untouch(ref); /* a block named twice may have grown too old in between */
@@ -205,15 +232,14 @@ apply_block(struct shard *s, const struct job *job, const Psd__Push *m, size_t i
 }
 
 static enum ps_err
-apply(struct shard *s, const struct session *session, const Psd__Push *m, const float *payload, uint32_t **codes,
-      struct ps_error *e)
+apply(struct shard *s, const Psd__Push *m, const float *payload, uint32_t **codes, struct ps_error *e)
 {
     enum ps_err err;
 
-    if ((err = touch_all(s, session->job, m)) != PS_OK)
+    if ((err = touch_all(s, m)) != PS_OK)
         return ps_fail(e, err, "shard %u: %s", s->config.shard, ps_strerror(err));
     for (size_t i = 0; i < m->n_var && s->turn.failed == PS_OK; i++) {
-        if (!apply_block(s, session->job, m, i, payload, codes))
+        if (!apply_block(s, m, i, payload, codes))
             return nonfinite(&s->refs[i], e);
         payload += s->refs[i].cut.len;
     }
@@ -237,7 +263,7 @@ apply_push(struct shard *s, struct session *session, uint64_t request, const Psd
     enum ps_err code;
     struct ps_error e;
 
-    if ((code = apply(s, session, m, payload, &codes, &e)) != PS_OK) {
+    if ((code = apply(s, m, payload, &codes, &e)) != PS_OK) {
         refuse(s, session, m, &e);
         return;
     }

@@ -149,6 +149,15 @@ versions(const struct variable *v, Psd__VariableReport *m)
     }
 }
 
+/* Of the update that the newest block takes next. */
+static double
+learning_rate(const struct variable *v, uint64_t version)
+{
+    struct optimizer_when when = {.version = version + 1, .clock = v->job->slowest};
+
+    return optimizer_rate(&v->optimizer, &when);
+}
+
 static Psd__VariableReport *
 variable(struct shard *s, const struct variable *v)
 {
@@ -173,6 +182,7 @@ variable(struct shard *s, const struct variable *v)
     m->refused = v->stats.refused;
     m->dropped = v->stats.dropped;
     m->optimizer = text_copy(s, text);
+    m->learning_rate = learning_rate(v, m->version_max);
     m->initializer = (char *)initializer_name((int)v->initializer.kind);
     return m;
 }

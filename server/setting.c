@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/pattern.h"
+#include "common/placement.h"
 #include "common/wire.h"
 #include "shard_state.h"
 
@@ -19,6 +21,60 @@ check_job(const struct job *job, const Psd__Set *m, struct ps_error *e)
     return PS_OK;
 }
 
+/* Clients give the norm of their gradients for variables that were declared so, and for no others. */
+static enum ps_err
+check_given_norm(const struct variable *v, const struct ps_optimizer *next, struct ps_error *e)
+{
+    if (next->clip.kind != PS_CLIP_GIVEN_NORM || wire_clip(v->declare->optimizer->clip).kind == PS_CLIP_GIVEN_NORM)
+        return PS_OK;
+    return ps_fail(e, PS_ERR_INVALID,
+                   "it was not declared to clip by a given norm, so its workers give none; declare it so, with a limit "
+                   "that clips nothing, to have the choice");
+}
+
+/* The variable's optimizer after the change. *e names neither the variable nor the job. */
+static enum ps_err
+changed(const struct variable *v, const Psd__Set *m, struct ps_optimizer *next, struct ps_error *e)
+{
+    enum ps_err err;
+
+    *next = v->optimizer;
+    for (size_t i = 0; i < m->n_parameter; i++)
+        if ((err = ps_optimizer_set(next, m->parameter[i]->name, m->parameter[i]->value, e)) != PS_OK)
+            return err;
+    if (m->schedule != NULL)
+        next->schedule = wire_schedule(m->schedule);
+    if (m->clip != NULL)
+        next->clip = wire_clip(m->clip);
+    if ((err = optimizer_check(next, e)) != PS_OK)
+        return err;
+    if (optimizer_slots(next) != v->layout.slots)
+        return ps_fail(e, PS_ERR_INVALID, "its blocks have %u slots and would need %u", v->layout.slots,
+                       optimizer_slots(next));
+    return check_given_norm(v, next, e);
+}
+
+/* Count the variables that the pattern names, and see that all of them can be what the set wants. */
+static enum ps_err
+check_variables(const struct job *job, const Psd__Set *m, uint64_t *named, struct ps_error *e)
+{
+    struct ps_optimizer next;
+    struct ps_error why;
+
+    *named = 0;
+    for (const struct variable *v = job->variables; v != NULL; v = v->hh.next) {
+        if (!pattern_matches(m->variables, v->name))
+            continue;
+        if (changed(v, m, &next, &why) != PS_OK)
+            return ps_fail(e, PS_ERR_INVALID, "variable '%.64s': %.360s", v->name, why.text);
+        ++*named;
+    }
+    if (*named > SHARD_SET_MAX)
+        return ps_fail(e, PS_ERR_LIMIT, "'%.64s' names %" PRIu64 " variables, one set changes at most %d", m->variables,
+                       *named, SHARD_SET_MAX);
+    return PS_OK;
+}
+
 static enum ps_err
 check(struct shard *s, const Psd__Set *m, struct job **job, uint64_t *named, struct ps_error *e)
 {
@@ -29,10 +85,7 @@ check(struct shard *s, const Psd__Set *m, struct job **job, uint64_t *named, str
         return ps_fail(e, PS_ERR_NOT_FOUND, "shard %u knows no job '%.64s'", s->config.shard, m->job);
     if ((err = check_job(*job, m, e)) != PS_OK)
         return err;
-    *named = 0;
-    if (m->variables[0] != '\0')
-        return ps_fail(e, PS_ERR_UNSUPPORTED, "variables cannot be changed yet");
-    return PS_OK;
+    return check_variables(*job, m, named, e);
 }
 
 /* ---- Doing ---- */
@@ -51,6 +104,27 @@ change_job(struct shard *s, struct job *job, const Psd__Set *m)
     turn_mark_job(s, job);
 }
 
+/* Counts those whose first block is here: over all shards each variable counts once. */
+static uint64_t
+change_variables(struct shard *s, const struct job *job, const Psd__Set *m)
+{
+    uint64_t first = 0;
+    struct ps_error e;
+
+    for (struct variable *v = job->variables; v != NULL; v = v->hh.next) {
+        struct ps_optimizer next;
+
+        if (!pattern_matches(m->variables, v->name))
+            continue;
+        if (changed(v, m, &next, &e) != PS_OK)
+            ps_assert(!"check() passed");
+        v->optimizer = next;
+        turn_mark_variable(s, v);
+        first += placement_shard(v->start, 0, s->config.shards) == s->config.shard;
+    }
+    return first;
+}
+
 enum shard_result
 setting_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Set *m)
 {
@@ -66,6 +140,7 @@ setting_take(struct shard *s, struct connection *c, uint64_t request, const Psd_
     if (!turn_has_rows(s, named + 1))
         return SHARD_TURN_FULL;
     change_job(s, job, m);
+    done.variables = change_variables(s, job, m);
     actions_log(s, SHARD_LOG_INFO, "set job=%s variables=\"%s\" named=%" PRIu64 " by=\"%s\" peer=%s", job->name,
                 m->variables, named, connection_agent(c), c->peer);
     actions_send(s, c, MSG_SET_DONE, request, &done.base);

@@ -116,26 +116,56 @@ enum ps_err
 variable_put(struct shard *s, const struct variable *v)
 {
     Psd__VariableRow row = PSD__VARIABLE_ROW__INIT;
+    struct wire_optimizer room;
 
     row.job = v->job->id;
     row.declare = v->declare;
+    row.optimizer = wire_optimizer_message(&v->optimizer, &room);
     return row_put(s, STORE_VARS, v->id, &row.base);
 }
 
 /* What was checked when it was declared is checked again. */
 static bool
+optimizer_ok(const Psd__Optimizer *o)
+{
+    struct ps_optimizer optimizer;
+    struct ps_error e;
+
+    if (o == NULL)
+        return false;
+    optimizer = wire_optimizer(o);
+    return optimizer_check(&optimizer, &e) == PS_OK;
+}
+
+static bool
 declare_ok(const Psd__Declare *d)
 {
     struct ps_error e;
-    struct ps_optimizer optimizer;
     struct initializer initializer;
     uint64_t elements;
 
-    if (d == NULL || d->optimizer == NULL || d->init == NULL || wire_elements(d->dims, d->n_dims, &elements) != PS_OK)
+    if (d == NULL || !optimizer_ok(d->optimizer) || d->init == NULL ||
+        wire_elements(d->dims, d->n_dims, &elements) != PS_OK)
         return false;
-    optimizer = wire_optimizer(d->optimizer);
     initializer = wire_initializer(d->init);
-    return optimizer_check(&optimizer, &e) == PS_OK && initializer_check(&initializer, &e) == PS_OK;
+    return initializer_check(&initializer, &e) == PS_OK;
+}
+
+/* The optimizer that is in force, when the row has one: it must fit the blocks. */
+static bool
+take_optimizer(struct variable *v, const Psd__Optimizer *o)
+{
+    struct ps_optimizer now;
+
+    if (o == NULL)
+        return true;
+    if (!optimizer_ok(o))
+        return false;
+    now = wire_optimizer(o);
+    if (now.kind != v->optimizer.kind || optimizer_slots(&now) != v->layout.slots)
+        return false;
+    v->optimizer = now;
+    return true;
 }
 
 bool
@@ -149,8 +179,12 @@ variable_load(void *arg, struct span key, struct span value)
     bool ok = row != NULL && id == s->variables_len + 1 && row->job >= 1 && row->job <= s->jobs_len &&
               s->jobs_by_id[row->job] != NULL && declare_ok(row->declare);
 
-    if (ok && (v = variable_new(s, s->jobs_by_id[row->job], row->declare, id)) != NULL && !variable_add(s, v))
-        v = NULL;
+    if (ok && (v = variable_new(s, s->jobs_by_id[row->job], row->declare, id)) != NULL) {
+        if (!(ok = take_optimizer(v, row->optimizer)))
+            variable_free(v);
+        if (!ok || !variable_add(s, v))
+            v = NULL;
+    }
     if (row != NULL)
         psd__variable_row__free_unpacked(row, NULL);
     if (v == NULL)

@@ -41,6 +41,10 @@ there "the programs are there" bin/psd bin/psctl bin/psrun
 public=(psclient.h ps_data.h ps_device.h ps_err.h ps_mlp.h ps_optimizer.h)
 there "the public headers are there" "${public[@]/#/include/}"
 is "$(printf '%s\n' "${public[@]}" | sort)" "$(find "$prefix/include" -type f -printf '%f\n' | sort)" "and no others"
+there "the units are there, with examples of their configuration" lib/systemd/system/{psd@.service,psd.target,run-psd.mount} \
+  lib/sysusers.d/psd.conf share/psd/psd.{conf,default}
+is "ExecStart=$(sed -n 's/^prefix=//p' "$pc")/bin/psd" "$(grep -o '^ExecStart=[^ ]*' "$prefix/lib/systemd/system/psd@.service")" \
+  "and they start the psd that was installed"
 data=share/psd/examples/data/digits
 there "the digits are there, with who made them" $data/README.md $data/{train,t10k}-{images-idx3,labels-idx1}-ubyte
 [ -L "$library" ] && [ -e "$library" ] && [ -e "$library.0" ]

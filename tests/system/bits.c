@@ -1,0 +1,74 @@
+/* A worker for scripts that end and start shards: `bits push` trains a variable a little, `bits pull` only reads it,
+ * and both print a hash of its bits (FNV-1a). PSD_SHARDS names the cluster. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "psclient.h"
+
+#define ELEMENTS 600000 /* several blocks of each size, so that two shards have a share */
+#define STEPS    5
+
+static uint64_t
+hash(const void *bytes, size_t len)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+
+    for (const unsigned char *b = bytes, *end = b + len; b < end; b++)
+        h = (h ^ *b) * 0x100000001b3u;
+    return h;
+}
+
+static enum ps_err
+push(ps_client *client, ps_var *var, float *gradient, struct ps_error *e)
+{
+    enum ps_err err = PS_OK;
+
+    for (int step = 0; step < STEPS && err == PS_OK; step++) {
+        for (int i = 0; i < ELEMENTS; i++)
+            gradient[i] = (float)((i * 31 + step * 17) % 1000) / 997.0F;
+        err = ps_client_push(client, 1, &var, (const float *[]){gradient}, NULL, e);
+    }
+    return err;
+}
+
+static enum ps_err
+train(const ps_cluster *cluster, bool pushes, float *values, struct ps_error *e)
+{
+    struct ps_client_options options = {.job = "bits", .timeout_ms = 20000};
+    struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {ELEMENTS}};
+    ps_client *client = NULL;
+    ps_var *var;
+    enum ps_err err;
+
+    if ((err = ps_optimizer_by_name("adam", &spec.optimizer, e)) == PS_OK &&
+        (err = ps_client_open(cluster, &options, &client, e)) == PS_OK &&
+        (err = ps_client_declare(client, &spec, &var, e)) == PS_OK && pushes)
+        err = push(client, var, values, e);
+    if (err == PS_OK)
+        err = ps_client_pull(client, 1, &var, (float *[]){values}, NULL, e);
+    ps_client_close(client);
+    return err;
+}
+
+int
+main(int argc, char **argv)
+{
+    bool pushes = argc == 2 && strcmp(argv[1], "push") == 0;
+    float *values = calloc(ELEMENTS, sizeof *values);
+    ps_cluster *cluster = NULL;
+    struct ps_error e = {.text = "usage: bits push|pull"};
+    enum ps_err err = PS_ERR_INVALID;
+
+    if (values != NULL && (pushes || (argc == 2 && strcmp(argv[1], "pull") == 0)) &&
+        (err = ps_cluster_from_env(&cluster, &e)) == PS_OK)
+        err = train(cluster, pushes, values, &e);
+    if (err == PS_OK)
+        printf("%016llx\n", (unsigned long long)hash(values, ELEMENTS * sizeof *values));
+    else
+        fprintf(stderr, "bits: %s\n", e.text);
+    ps_cluster_free(cluster);
+    free(values);
+    return err == PS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}

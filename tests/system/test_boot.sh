@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# The units under a real systemd: it is started as process 1 of namespaces of its own, in a Debian root, and shards are
+# enabled, killed, stuck, stopped and started again as an operator would. Needs root, the network (systemd is installed
+# there) and PSD_TEST_ROOT, which names a Debian 12 root as debootstrap --variant=minbase makes it; it is copied. Prints
+# TAP.
+#
+# Helpers are called by name (SC2317); shells inside expand for themselves (SC2016).
+# shellcheck disable=SC2016,SC2317
+set -uo pipefail
+
+# shellcheck source-path=SCRIPTDIR source=tap.sh
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+# shellcheck source-path=SCRIPTDIR source=roots.sh
+. "$here/roots.sh"
+# shellcheck source-path=SCRIPTDIR source=../../deploy/packages.sh
+. "${PSD_SOURCE_DIR:-$here/../..}/deploy/packages.sh"
+
+unset TF_CONFIG PSD_SHARDS PSD_WORKERS PSD_TASK PSD_CLUSTER
+root_wanted "shards run as services under a real systemd"
+root_copy
+root_run "apt-get update && apt-get install -y --no-install-recommends systemd systemd-sysv dbus ${PACKAGES_RUN[*]}" >"$work/out" 2>&1
+ok $? "systemd is installed in a copy of the root"
+DESTDIR=$root meson install -C "${PSD_BUILD_DIR:-$build}" --no-rebuild >"$work/out" 2>&1
+ok $? "psd is installed beside it"
+cp "${PSD_BUILD_DIR:-$build}/tests/system/bits" "$root/usr/local/bin/"
+
+# ---- booting ----
+
+# systemd's control group must be one that it may rule: it sees this one as the hierarchy's root.
+group=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)/psd-test-$$
+pid1=
+
+end_boot() {
+  if [ -n "$pid1" ]; then
+    kill -KILL "$pid1" 2>/dev/null # takes all processes of its namespace along
+    wait "$boot" 2>/dev/null
+  fi
+  WITHIN=5 within rmdir_group
+  root_remove
+  cleanup
+}
+trap end_boot EXIT
+
+rmdir_group() {
+  find "$group" -depth -type d -exec rmdir {} + 2>/dev/null
+  [ ! -d "$group" ]
+}
+
+# Mounts are the namespace's own: they vanish with it.
+boot_script='
+set -e
+mount --bind "$1" "$1"
+cd "$1"
+mount -t proc proc proc
+mount -t sysfs -o ro sysfs sys
+mount -t cgroup2 cgroup2 sys/fs/cgroup
+mount -t tmpfs -o mode=755 tmpfs run
+mount -t tmpfs tmpfs tmp
+mount -t tmpfs -o mode=755 tmpfs dev
+for device in null zero full random urandom tty; do
+  touch dev/$device
+  mount --bind /dev/$device dev/$device
+done
+mkdir dev/shm dev/pts
+mount -t tmpfs tmpfs dev/shm
+mount -t devpts -o newinstance,ptmxmode=666 devpts dev/pts
+ln -s pts/ptmx dev/ptmx
+pivot_root . mnt
+umount -l mnt
+exec env -i container=psd-test PATH=/usr/sbin:/usr/bin /sbin/init'
+
+boot() {
+  mkdir "$group" && echo "$BASHPID" >"$group/cgroup.procs" && exec unshare --mount --propagation private --pid --fork \
+    --kill-child --cgroup --ipc --uts --net sh -c "$boot_script" sh "$root"
+}
+
+inside() { nsenter -t "$pid1" -a -- env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin HOME=/root "$@" >"$work/out" 2>"$work/err"; }
+booted() {
+  pid1=$(cat "/proc/$boot/task/$boot/children" 2>/dev/null)
+  pid1=${pid1% }
+  [ -n "$pid1" ] && inside systemctl is-system-running --wait
+}
+
+(boot) >"$work/console" 2>&1 </dev/null &
+boot=$!
+if ! within booted; then
+  tail -n 30 "$work/console" | sed 's/^/# /'
+fi
+booted
+ok $? "systemd runs, and no unit has failed"
+
+# ---- as README says ----
+
+inside sh -c 'systemd-sysusers && install -D -m 644 /usr/local/share/psd/psd.conf /etc/psd/psd.conf &&
+  install -D -m 644 /usr/local/share/psd/psd.default /etc/default/psd'
+ok $? "the user is made, and the examples of the configuration are put in place"
+inside systemctl enable --now psd@0 psd@1
+enabled=$?
+[ "$enabled" -eq 0 ] || inside journalctl -u psd@0 -n 20 --no-pager
+ok "$enabled" "two shards are enabled and start"
+inside sh -c 'systemctl is-active psd@0 psd@1 psd.target run-psd.mount && systemctl is-enabled psd.target'
+ok $? "with them their target, and a tmpfs of their own"
+
+value() { inside systemctl show -P "$2" "psd@$1" && cat "$work/out"; }
+journal() { inside journalctl -u "psd@$1" --no-pager -o cat && cat "$work/out"; }
+bits() { inside sh -c ". /etc/default/psd && PSD_SHARDS=\$PSD_SHARDS bits $1" && cat "$work/out"; }
+restarted() { [ "$(value "$1" NRestarts)" -ge "$2" ] && [ "$(value "$1" SubState)" = running ]; }
+
+[[ $(value 0 StatusText) =~ ^Shard\ 0\ of\ 2,\ connections:\ [0-9]+,\ [0-9]+\ of\ [0-9]+\ MiB$ ]]
+ok $? "systemctl status tells what a shard holds: $(value 0 StatusText)"
+inside sh -c 'psctl --shards 127.0.0.1:7420,127.0.0.1:7421 ping && psctl --shards unix:/run/psd/0/socket,unix:/run/psd/1/socket ping'
+ok $? "both answer over TCP and over their Unix sockets"
+inside sh -c 'stat -c %U:%a /run/psd/0 /run/psd/0/live /run/psd/0/socket /var/lib/psd/0 | tr "\n" " "'
+is "psd:750 psd:700 psd:660 psd:700 " "$(cat "$work/out")" "what is theirs is the user's, and the group may use the socket"
+before=$(bits push)
+[ -n "$before" ]
+ok $? "a worker trains on them"
+
+# ---- ends ----
+
+inside systemctl kill --signal KILL psd@0
+within restarted 0 1
+ok $? "after kill -9 the shard is started again"
+is "$before" "$(bits pull)" "and serves the same bits"
+inside systemctl restart psd.target
+within restarted 1 0
+is "$before" "$(bits pull)" "so it does after a restart of all"
+inside systemctl stop psd.target
+is inactive "$(value 0 ActiveState)" "stopping the target stops the shards"
+is success "$(value 0 Result)" "cleanly"
+inside systemctl start psd.target
+is "$before" "$(bits pull)" "and starting it brings the same bits back"
+
+inside sh -c 'mkdir -p /run/systemd/system/psd@.service.d && printf "[Service]\nWatchdogSec=1s\n" >/run/systemd/system/psd@.service.d/test.conf
+  systemctl daemon-reload && systemctl restart psd@1'
+watched=$(value 1 NRestarts)
+sleep 2 # two of the watchdog's times: a shard with signs of life is left alone
+is "$watched" "$(value 1 NRestarts)" "a shard that does its work is not disturbed by the watchdog"
+inside systemctl kill --signal STOP psd@1
+within restarted 1 1
+ok $? "a shard that is stuck is ended and started again"
+grep -q 'Watchdog timeout' <<<"$(journal 1)"
+ok $? "by the watchdog"
+is "$before" "$(bits pull)" "with the same bits"
+
+inside sh -c 'echo "log-level = warning" >>/etc/psd/psd.conf && systemctl reload psd.target'
+reloaded() { grep -q 'option changed option=log-level was=info is=warning' <<<"$(journal 0)"; }
+within reloaded
+ok $? "reloading the target reads the configuration again"
+inside sh -c 'echo "nonsense = 1" >>/etc/psd/psd.conf; systemctl restart psd@0'
+failed() { [ "$(value 0 ActiveState)" = failed ]; }
+within failed
+ok $? "a wrong option is not tried again and again"
+grep -q 'there is no option nonsense' <<<"$(journal 0)"
+ok $? "and the journal says which"
+inside sh -c 'sed -i /nonsense/d /etc/psd/psd.conf; systemctl start psd@0'
+is "$before" "$(bits pull)" "put right, the shard has the same bits"
+
+# ---- a throw-away shard ----
+
+inside systemd-run --unit psd-try -p Type=notify -p DynamicUser=yes -p RuntimeDirectory=psd-try \
+  /usr/local/bin/psd --listen 127.0.0.1:7500
+ok $? "systemd-run starts a throw-away shard"
+inside psctl --shards 127.0.0.1:7500 ping
+ok $? "which answers"
+inside sh -c 'systemctl stop psd-try && ! ls /run/psd-try /run/private/psd-try'
+ok $? "and leaves nothing when it is stopped"
+
+inside systemctl stop run-psd.mount
+is inactive "$(value 0 ActiveState)" "taking the memory away stops the shards first"
+
+done_testing

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# psd as a service, as far as can be seen without one: systemd's own checks of the units, and what the units count on,
+# with psd started the way systemd does. test_boot.sh goes the whole way. Prints TAP; tap.sh says which executables are
+# used.
+#
+# Helpers are called by name (SC2317); shells inside expand for themselves (SC2016).
+# shellcheck disable=SC2016,SC2317
+set -uo pipefail
+
+# shellcheck source-path=SCRIPTDIR source=tap.sh
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+
+source=${PSD_SOURCE_DIR:-$here/../..}
+BITS=${PSD_BUILD_DIR:-$build}/tests/system/bits
+EXPOSURE_MAX=15 # tenths, of 100; systemd calls up to 20 "OK"
+unset TF_CONFIG PSD_SHARDS PSD_WORKERS PSD_TASK PSD_CLUSTER RUNTIME_DIRECTORY NOTIFY_SOCKET WATCHDOG_USEC
+try() { "$@" >"$work/out" 2>"$work/err" </dev/null; }
+
+# ---- the units ----
+
+# The programs are named where they will be installed; systemd wants to see them.
+mkdir "$work/units"
+sed "s,^ExecStart=[^ ]*,ExecStart=$(command -v "$PSD_BIN")," "${PSD_BUILD_DIR:-$build}/deploy/psd@.service" >"$work/units/psd@.service"
+cp "$work/units/psd@.service" "$work/units/psd@0.service"
+cp "$source"/deploy/systemd/{psd.target,run-psd.mount} "$work/units/"
+
+if ! command -v systemd-analyze >/dev/null; then
+  skip "systemd finds nothing wrong with the units" "systemd is not installed"
+  skip "and little that psd could do to the host" "systemd is not installed"
+else
+  try systemd-analyze verify --man=no --recursive-errors=no "$work"/units/{psd@0.service,psd.target,run-psd.mount} &&
+    ! grep -F "$work" "$work/err" >/dev/null
+  ok $? "systemd finds nothing wrong with the units"
+  if systemd-analyze security --help | grep -e --offline >/dev/null; then
+    try systemd-analyze security --offline=yes --no-pager --threshold="$EXPOSURE_MAX" "$work/units/psd@0.service"
+    ok $? "and little that psd could do to the host: $(sed -n 's/.*exposure level.*: \([0-9.]*\).*/\1 of 10/p' "$work/out")"
+  else
+    skip "and little that psd could do to the host" "this systemd looks at no files"
+  fi
+fi
+
+# ---- the options that the unit gives ----
+
+command=$(sed -n 's/^ExecStart=[^ ]* //p' "$work/units/psd@.service" | sed "s,%i,1,g; s,%t,$work,g; s,/etc/psd,$source/deploy/systemd,g; s, [$]PSD_OPTIONS,,")
+# shellcheck disable=SC2086 # words
+try sh -c 'set -a; . "$0"; exec "$@"' "$source/deploy/systemd/psd.default" "$PSD_BIN" $command --check
+ok $? "the unit's command and the examples of the configuration are accepted together"
+# shellcheck disable=SC2086
+try env PSD_SHARDS=127.0.0.1:7420 "$PSD_BIN" $command --check
+is 2 $? "a shard that PSD_SHARDS does not list fails with the status that is not tried again"
+grep -qx 'RestartPreventExitStatus=2' "$work/units/psd@.service"
+ok $? "which the unit knows"
+
+# ---- a runtime directory that is preserved ----
+
+if [ -w /dev/shm ]; then
+  runtime=$(mktemp -d /dev/shm/psd-test-XXXXXX)
+else
+  runtime=$work/runtime
+  mkdir "$runtime"
+fi
+trap 'cleanup; rm -rf "$runtime"' EXIT
+ready() { [ -s "$work/ready" ]; }
+gone() { ! kill -0 "$1" 2>/dev/null; }
+
+# start WRAPPER...: psd as systemd starts it, its pid in $psd.
+start() {
+  rm -f "$work/ready"
+  PSD_TEST_MARK=$mark RUNTIME_DIRECTORY=$runtime "$@" "$PSD_BIN" --listen 127.0.0.1:0 --memory 256MiB \
+    --unix "$runtime/socket" --ready-file "$work/ready" >"$work/out" 2>"$work/err" </dev/null &
+  psd=$!
+  within ready
+}
+bits() { PSD_SHARDS=unix:$runtime/socket "$BITS" "$1" 2>>"$work/err"; }
+# What the wrapper started, too.
+crash() {
+  local pid
+  for pid in $(marked); do
+    kill -KILL "$pid"
+  done
+  wait "$psd" 2>/dev/null
+  within none_marked
+}
+
+start env
+before=$(bits push)
+[ -n "$before" ] && [ -f "$runtime/live/data.mdb" ]
+ok $? "the live environment lies in the runtime directory"
+crash
+start env
+is "$before" "$(bits pull)" "after kill -9, psd started again on the preserved directory has the same bits"
+says err 'data=kept'
+ok $? "and says that it found them"
+try env RUNTIME_DIRECTORY="$runtime" "$PSD_BIN" --listen 127.0.0.1:0
+is 1 $? "a second psd on that directory is refused"
+says err 'another psd'
+ok $? "and told why"
+crash
+
+# ---- another container ----
+
+# What a container changes: process ids start again from 1, and so does the host's name. Neither may matter.
+if unshare --pid --fork --uts --ipc --mount-proc true 2>/dev/null; then
+  start unshare --pid --fork --uts --ipc --mount-proc --kill-child sh -c 'hostname one; exec "$@"' sh
+  is "$before" "$(bits pull)" "psd in namespaces of its own, as in a container, has the same bits"
+  crash
+  start unshare --pid --fork --uts --ipc --mount-proc --kill-child sh -c 'hostname two; exec "$@"' sh
+  is "$before" "$(bits pull)" "and so has the next one after kill -9"
+  crash
+else
+  skip "psd in namespaces of its own, as in a container, has the same bits" "this user may not make namespaces"
+fi
+
+done_testing
