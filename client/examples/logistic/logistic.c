@@ -1,0 +1,236 @@
+/* logistic: a worker that trains a logistic regression on sparse examples (LIBSVM files) through psd:
+ *
+ *     psrun --shards 2 --workers 3 -- logistic --strategy ssp:4
+ *
+ * It uses nothing but the installed headers. Every worker loads the data, takes its slice of each batch, and runs
+ *
+ *     pull w and b; forward and backward on the slice; push both gradients; tick
+ *
+ * until its clock has come to the last step. Worker 0 then measures on the held-out examples. Exit status: 0, 1 for an
+ * error (one line on stderr), 2 for a command line that it cannot start with. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "model.h"
+#include "options.h"
+#include "shipped.h"
+
+#define EXIT_USAGE 2
+
+/* All that a worker holds; zeroed at first, so that it can be torn down at any point. */
+struct worker {
+    struct logistic_options options;
+    ps_cluster *cluster;
+    uint32_t workers, task;
+    ps_client *client;
+    ps_device *device;
+    ps_sampler *sampler;
+    struct ps_sparse train, held_out, batch;
+    struct ps_binary binary;
+    struct model model;
+    uint64_t steps_each, steps; /* of an epoch, of all */
+};
+
+/* ---- Data ---- */
+
+/* The held-out part has the training part's columns and is scaled as that one is. */
+static enum ps_err
+load(struct worker *w, struct ps_error *error)
+{
+    const struct logistic_options *o = &w->options;
+    char train[SHIPPED_PATH_MAX], held_out[SHIPPED_PATH_MAX];
+    struct ps_libsvm_options read = {.base = o->base};
+    struct ps_scaling scaling = {0};
+    enum ps_err err;
+
+    shipped_find("wdbc/train.svm", train);
+    shipped_find("wdbc/held-out.svm", held_out);
+    if ((err = ps_libsvm_read(o->train != NULL ? o->train : train, &read, &w->train, error)) != PS_OK)
+        return err;
+    read.columns = w->train.columns;
+    if ((err = ps_libsvm_read(o->held_out != NULL ? o->held_out : held_out, &read, &w->held_out, error)) != PS_OK)
+        return err;
+    if ((err = ps_sparse_scaling_fit(&w->train, &scaling, error)) != PS_OK)
+        return err;
+    if ((err = ps_sparse_scale(&w->train, &scaling, error)) == PS_OK)
+        err = ps_sparse_scale(&w->held_out, &scaling, error);
+    ps_scaling_free(&scaling);
+    return err != PS_OK ? err : ps_binary_fit(&w->train, &w->binary, error);
+}
+
+/* ---- Setting up ---- */
+
+static enum ps_err
+prepare(struct worker *w, struct ps_error *error)
+{
+    const struct logistic_options *o = &w->options;
+    size_t rows_max;
+    enum ps_err err;
+
+    err = ps_sampler_new(w->train.rows, (size_t)o->batch, w->workers, w->task, o->seed, &w->sampler, error);
+    if (err != PS_OK)
+        return err;
+    w->steps_each = ps_sampler_steps(w->sampler);
+    w->steps = w->steps_each * o->epochs;
+    rows_max = ps_sampler_slice_max(w->sampler);
+    if ((err = ps_sparse_batch_new(&w->train, rows_max, &w->batch, error)) != PS_OK)
+        return err;
+    if (w->held_out.rows > rows_max)
+        rows_max = (size_t)w->held_out.rows;
+    err = ps_device_open("cpu", &(struct ps_device_options){.workers = (int)w->workers}, &w->device, error);
+    return err != PS_OK ? err : model_init(&w->model, w->device, w->train.columns, rows_max, error);
+}
+
+static enum ps_err
+join(struct worker *w, struct ps_error *error)
+{
+    struct ps_client_options options = {.job = "logistic", .mode = w->options.mode, .bound = w->options.bound};
+    enum ps_err err = ps_client_open(w->cluster, &options, &w->client, error);
+
+    return err != PS_OK ? err : model_declare(&w->model, w->client, &w->options.optimizer, error);
+}
+
+/* ---- Training ---- */
+
+static enum ps_err
+pull(struct worker *w, int now, struct ps_error *error)
+{
+    return ps_client_pull(w->client, MODEL_VARS, w->model.vars, w->model.values, &(struct ps_pull_options){.now = now},
+                          error);
+}
+
+static enum ps_err
+step(struct worker *w, uint64_t clock, struct ps_error *error)
+{
+    struct ps_slice slice = ps_sampler_slice(w->sampler, clock / w->steps_each, clock % w->steps_each);
+    const float *gradients[MODEL_VARS] = {w->model.gradients[0], w->model.gradients[1]};
+    struct model_result result;
+    enum ps_err err;
+
+    if ((err = pull(w, 0, error)) != PS_OK)
+        return err;
+    ps_sparse_gather(&w->train, slice.count, slice.index, &w->batch);
+    err = model_run(&w->model, &w->batch, &w->binary, ps_slice_scale_mean(&slice, w->workers), &result, error);
+    if (err != PS_OK)
+        return err;
+    if ((err = ps_client_push(w->client, MODEL_VARS, w->model.vars, gradients, NULL, error)) != PS_OK)
+        return err;
+    return ps_client_tick(w->client, error);
+}
+
+/* A worker whose lease lapsed joins again where the slowest of the others is: the step to do is the clock itself. */
+static enum ps_err
+train(struct worker *w, struct ps_error *error)
+{
+    uint64_t clock;
+    enum ps_err err = PS_OK;
+
+    while (err == PS_OK && (clock = ps_client_clock(w->client)) < w->steps) {
+        err = step(w, clock, error);
+        if (err == PS_ERR_LEASE_LAPSED)
+            err = ps_client_rejoin(w->client, -1, error);
+    }
+    return err != PS_OK ? err : ps_client_barrier(w->client, "trained", -1, error);
+}
+
+/* ---- Telling ---- */
+
+static void
+say_start(const struct worker *w)
+{
+    static const char *const modes[] = {"async", "ssp", "sync"};
+
+    printf("%llu examples of %llu columns, %.1f of them not 0 in an example; %llu held out\n",
+           (unsigned long long)w->train.rows, (unsigned long long)w->train.columns,
+           (double)w->train.entries / (double)w->train.rows, (unsigned long long)w->held_out.rows);
+    printf("%u workers, %u shards, %s, %llu steps of %llu examples\n", w->workers, ps_client_shards(w->client),
+           modes[w->options.mode], (unsigned long long)w->steps, (unsigned long long)w->options.batch);
+    fflush(stdout);
+}
+
+static enum ps_err
+say_result(struct worker *w, double seconds, struct ps_error *error)
+{
+    struct model_result r;
+    size_t zero = 0;
+    enum ps_err err;
+
+    if ((err = pull(w, 1, error)) != PS_OK)
+        return err;
+    if ((err = model_run(&w->model, &w->held_out, &w->binary, 0, &r, error)) != PS_OK)
+        return err;
+    for (size_t i = 0; i < w->model.columns; i++)
+        zero += w->model.values[0][i] == 0;
+    printf("held out: %.2f %% right (%zu of %zu), mean loss %.4f; %zu of %zu weights are 0; %.2f s\n",
+           100.0 * (double)r.correct / (double)r.rows, r.correct, r.rows, r.loss / (double)r.rows, zero,
+           w->model.columns, seconds);
+    return PS_OK;
+}
+
+static double
+now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static enum ps_err
+run(struct worker *w, struct ps_error *error)
+{
+    double started;
+    enum ps_err err;
+
+    if ((err = ps_cluster_from_env(&w->cluster, error)) != PS_OK)
+        return err;
+    w->workers = ps_cluster_workers(w->cluster);
+    w->task = ps_cluster_task(w->cluster);
+    if ((err = load(w, error)) != PS_OK || (err = prepare(w, error)) != PS_OK || (err = join(w, error)) != PS_OK)
+        return err;
+    if (w->task == 0)
+        say_start(w);
+    started = now_s();
+    if ((err = train(w, error)) != PS_OK)
+        return err;
+    return w->task == 0 ? say_result(w, now_s() - started, error) : PS_OK;
+}
+
+static void
+tear_down(struct worker *w, enum ps_err err)
+{
+    if (err == PS_OK)
+        ps_client_close(w->client);
+    else
+        ps_client_abandon(w->client); /* the others need not wait for an answer to a goodbye */
+    model_finish(&w->model);
+    ps_device_close(w->device);
+    ps_sampler_free(w->sampler);
+    ps_sparse_free(&w->train);
+    ps_sparse_free(&w->held_out);
+    ps_sparse_free(&w->batch);
+    ps_cluster_free(w->cluster);
+}
+
+int
+main(int argc, char **argv)
+{
+    struct worker w = {0};
+    struct ps_error error = {0};
+    enum ps_err err;
+
+    if (logistic_options_parse(argc, argv, &w.options, &error) != PS_OK) {
+        fprintf(stderr, "logistic: %s\n", error.text);
+        return EXIT_USAGE;
+    }
+    if (w.options.help) {
+        fputs(logistic_help, stdout);
+        return EXIT_SUCCESS;
+    }
+    if ((err = run(&w, &error)) != PS_OK)
+        fprintf(stderr, "logistic: worker %u: %s: %s\n", w.task, ps_err_name(err), error.text);
+    tear_down(&w, err);
+    return err == PS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,28 @@
+/* What the logistic example is told. */
+#ifndef LOGISTIC_OPTIONS_H
+#define LOGISTIC_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "psclient.h"
+
+#include "ps_data.h"
+
+struct logistic_options {
+    const char *train, *held_out; /* LIBSVM files; NULL: the shipped ones */
+    enum ps_libsvm_base base;
+    struct ps_optimizer optimizer;
+    enum ps_mode mode;
+    uint32_t bound; /* ssp */
+    uint64_t epochs, batch, seed;
+    bool help;
+};
+
+/* Borrows argv's strings. A mistake is PS_ERR_INVALID with a sentence that names the option. */
+enum ps_err logistic_options_parse(int argc, char **argv, struct logistic_options *out,
+                                   struct ps_error *error) PS_MUST_USE;
+
+extern const char logistic_help[];
+
+#endif

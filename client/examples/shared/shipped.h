@@ -1,0 +1,14 @@
+/* Where the data that comes with the examples lies. */
+#ifndef EXAMPLES_SHIPPED_H
+#define EXAMPLES_SHIPPED_H
+
+#include <limits.h>
+
+#define SHIPPED_PATH_MAX PATH_MAX
+
+/* "digits", "wdbc/train.svm": found from the working directory, when that is the source tree, or from where this
+ * program lies: in a build directory below the source tree, or installed. Into path, which is returned; when it is
+ * nowhere, the place in the source tree, to be named in the error of whoever opens it. */
+const char *shipped_find(const char *name, char path[SHIPPED_PATH_MAX]);
+
+#endif

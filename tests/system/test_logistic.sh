@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# The logistic example: it learns under every strategy, from plain and gzipped files, and says what is wrong with what it
+# is given. Prints TAP; tap.sh says which executables are used.
+set -uo pipefail
+
+# shellcheck source-path=SCRIPTDIR source=tap.sh
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+
+LOGISTIC=${LOGISTIC_BIN:-$build/client/examples/logistic/logistic}
+data=${PSD_SOURCE_DIR:-$here/../..}/client/examples/data/wdbc
+unset TF_CONFIG PSD_SHARDS PSD_WORKERS PSD_TASK PSD_CLUSTER
+cd "$work" || exit 1
+
+run() {
+  PSD_TEST_MARK=$mark "$PSRUN" --shards 2 --workers 2 --no-prefix --psd-option --log-level=warning -- "$LOGISTIC" \
+    --train "$data/train.svm" --held-out "$data/held-out.svm" "$@" >"$work/out" 2>"$work/err" </dev/null
+  status=$?
+}
+
+# Of the 95 held-out examples, those that were told right.
+right() { sed -n 's/^held out: .* % right (\([0-9]*\) of 95), .*/\1/p' "$work/out"; }
+
+for strategy in async ssp:2 sync; do
+  run --strategy "$strategy" --epochs 60
+  is 0 "$status" "$strategy: it trains"
+  [ "$(right)" -ge 91 ]
+  ok $? "$strategy: at least 91 of 95 held-out examples are told right ($(right))"
+done
+
+# Two workers of a full sync job make the same model every time, whatever the timing.
+run --strategy sync --epochs 5 --seed 7
+first=$(sed -n 's/^\(held out: .* weights are 0\); .*/\1/p' "$work/out")
+run --strategy sync --epochs 5 --seed 7
+is "$first" "$(sed -n 's/^\(held out: .* weights are 0\); .*/\1/p' "$work/out")" "the same seed gives the same result"
+
+run --optimizer ftrl:learning_rate=1,l1=3 --epochs 40
+zeros=$(sed -n 's/.*; \([0-9]*\) of 30 weights are 0; .*/\1/p' "$work/out")
+[ "${zeros:-0}" -ge 3 ]
+ok $? "FTRL with a large l1 leaves weights at exactly 0 (${zeros:-none})"
+
+gzip -c "$data/train.svm" >train.svm.gz
+run --train train.svm.gz --epochs 1
+is 0 "$status" "gzipped examples are read"
+
+# ---- what is wrong ----
+
+printf '+1 1:1\n-1 1:2\n0 1:3\n' >three.svm
+run --train three.svm --held-out three.svm
+is 1 "$status" "three labels are refused"
+says err 'DATA: there are labels -1, 0 and 1: two classes have two labels'
+ok $? "with a sentence"
+
+printf '+1 1:1\n-1 x:2\n' >bad.svm
+run --train bad.svm
+says err 'DATA: bad.svm:2:4: the index "x" is not a whole number'
+ok $? "a bad file is named with line and character"
+
+run --optimizer adam:learning_rat=1
+is 2 "$status" "an optimizer's parameter that does not exist is a mistake in the command line"
+run --strategy often
+says err '"often" is not one of async, ssp:BOUND, sync'
+ok $? "and so is a strategy"
+
+"$LOGISTIC" >"$work/out" 2>"$work/err"
+is 1 "$?" "without a cluster it says so"
+"$LOGISTIC" --train x >"$work/out" 2>"$work/err"
+is 2 "$?" "--train needs --held-out"
+"$LOGISTIC" --help >"$work/out"
+says out '--optimizer TEXT'
+ok $? "--help lists the options"
+
+done_testing
