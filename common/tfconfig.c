@@ -223,23 +223,46 @@ tf_parse_task(const json_t *task, struct tf_config *out, struct ps_error *e)
 
 /* ---- public ---- */
 
+/* The tree of the text, or NULL with the error. */
+static json_t *
+tf_load(const char *text, enum ps_err *err, struct ps_error *e)
+{
+    json_error_t where;
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &where);
+
+    *err = PS_OK;
+    if (root == NULL && json_error_code(&where) == json_error_out_of_memory)
+        *err = tf_nomem(e);
+    else if (root == NULL)
+        *err = ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG:%d:%d: not valid JSON: %s", where.line, where.column, where.text);
+    else if (!json_is_object(root))
+        *err = ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: expected an object, got %s", tf_kind(root));
+    return root;
+}
+
 enum ps_err
 tf_config_parse(const char *text, struct tf_config *out, struct ps_error *e)
 {
-    json_error_t where;
-    json_t *root;
     enum ps_err err;
+    json_t *root = tf_load(text, &err, e);
 
     *out = (struct tf_config){0};
-    if ((root = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &where)) == NULL) {
-        if (json_error_code(&where) == json_error_out_of_memory)
-            return tf_nomem(e);
-        return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG:%d:%d: not valid JSON: %s", where.line, where.column, where.text);
-    }
-    if (!json_is_object(root))
-        err = ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: expected an object, got %s", tf_kind(root));
-    else if ((err = tf_parse_cluster(json_object_get(root, "cluster"), out, e)) == PS_OK)
+    if (err == PS_OK && (err = tf_parse_cluster(json_object_get(root, "cluster"), out, e)) == PS_OK)
         err = tf_parse_task(json_object_get(root, "task"), out, e);
+    json_decref(root);
+    return err;
+}
+
+enum ps_err
+tf_config_parse_cluster(const char *text, struct tf_config *out, bool *task, struct ps_error *e)
+{
+    enum ps_err err;
+    json_t *root = tf_load(text, &err, e);
+
+    *out = (struct tf_config){0};
+    *task = err == PS_OK && json_object_get(root, "task") != NULL;
+    if (err == PS_OK)
+        err = tf_parse_cluster(json_object_get(root, "cluster"), out, e);
     json_decref(root);
     return err;
 }

@@ -31,6 +31,11 @@ struct tf_config {
 /* Parse into *out, which tf_config_finish() ends, also after a failure. PS_ERR_CONFIG, PS_ERR_NOMEM. */
 enum ps_err tf_config_parse(const char *text, struct tf_config *out, struct ps_error *e) PS_MUST_USE;
 
+/* The cluster alone, for who starts its processes; *task says whether the text also has a task, which is not looked at.
+ * type and index stay 0. */
+enum ps_err tf_config_parse_cluster(const char *text, struct tf_config *out, bool *task,
+                                    struct ps_error *e) PS_MUST_USE;
+
 /* The parameter servers alone, from "host:port,unix:/path,...": fills jobs[TF_PS]. source names the text in errors:
  * "PSD_SHARDS[1]: ...". */
 enum ps_err tf_config_parse_list(const char *source, const char *list, struct tf_config *out,

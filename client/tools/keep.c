@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,17 +12,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "prepare.h"
+
 #define KEEP_AGAIN_MS 50 /* while killing: look for newborn processes this often */
 
 struct keep {
     pid_t parent, program;
     const char *remove_dir;
-    bool keepable;
+    bool keepable, holds;
     char **argv; /* the program's */
     sigset_t signals, before;
     bool ended;         /* the program has */
     uint64_t linger_ms; /* until when what it left may stay */
     bool killing;
+    bool asked; /* to stop: its end is no accident */
 };
 
 static uint64_t
@@ -147,28 +149,16 @@ keep_reap(struct keep *k)
     return pid == 0;
 }
 
-/* ---- removing ---- */
-
-static int
-keep_remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st;
-    (void)at;
-    if (type == FTW_DP)
-        return rmdir(path) != 0 && errno != ENOENT;
-    return unlink(path) != 0 && errno != ENOENT;
-}
-
 /* The last keeper of a run also removes the directory around them. */
 static void
-keep_remove(const char *dir)
+keep_remove_dir(const char *dir)
 {
     char parent[4096];
     char *slash;
 
     if (*dir == '\0')
         return;
-    nftw(dir, keep_remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    prepare_remove(dir);
     snprintf(parent, sizeof parent, "%s", dir);
     if ((slash = strrchr(parent, '/')) != NULL && slash != parent) {
         *slash = '\0';
@@ -201,7 +191,7 @@ keep_loop(struct keep *k)
             keep_kill_children(k);
         switch (keep_next_signal(k)) {
         case KEEP_NOW:
-            k->killing = true;
+            k->asked = k->killing = true;
             break;
         case KEEP_RELEASE:
             if (k->keepable)
@@ -210,6 +200,7 @@ keep_loop(struct keep *k)
         case SIGTERM:
         case SIGINT:
         case SIGHUP:
+            k->asked = true;
             if (!k->ended)
                 kill(-k->program, SIGTERM);
             break;
@@ -220,6 +211,21 @@ keep_loop(struct keep *k)
             k->killing = true;
     }
     return false;
+}
+
+/* Hold the directory for the program's next life. Returns true when that begins, false when the directory is to go. */
+static bool
+keep_hold(const struct keep *k)
+{
+    int signal;
+
+    if (!k->holds || k->asked)
+        return false;
+    keep_say(KEEP_HELD, k->program, 0);
+    while ((signal = sigwaitinfo(&k->signals, NULL)) != KEEP_RELEASE)
+        if (signal == KEEP_NOW || signal == SIGTERM || signal == SIGINT || signal == SIGHUP)
+            return false;
+    return true;
 }
 
 /* Become what keep.h says; false when psrun died before that took hold. */
@@ -251,10 +257,11 @@ keep_main(int argc, char **argv)
     }
     k.parent = (pid_t)atoi(argv[2]);
     k.remove_dir = argv[3];
-    k.keepable = strcmp(argv[4], "1") == 0;
+    k.keepable = strstr(argv[4], KEEP_MAY_RELEASE) != NULL;
+    k.holds = strstr(argv[4], KEEP_HOLDS) != NULL;
     k.argv = argv + 6;
-    if (keep_init(&k) && keep_start(&k) && keep_loop(&k))
+    if (keep_init(&k) && keep_start(&k) && (keep_loop(&k) || keep_hold(&k)))
         return EXIT_SUCCESS;
-    keep_remove(k.remove_dir);
+    keep_remove_dir(k.remove_dir);
     return EXIT_SUCCESS;
 }

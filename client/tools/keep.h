@@ -12,6 +12,9 @@
  *     the keeper died      the program gets KILL (its own parent-death signal), unless it may be released
  *     all below are gone   the shard's directory is removed, the keeper exits
  *     KEEP_RELEASE         the keeper exits and leaves the program running (--keep-servers)
+ *
+ * A keeper that holds does not remove the directory of a program that ended uncalled: it reports so and waits until it
+ * is released, which leaves the directory to the next one (--restart-shards), or asked to stop, or psrun died.
  */
 #ifndef CLIENT_TOOLS_KEEP_H
 #define CLIENT_TOOLS_KEEP_H
@@ -27,10 +30,14 @@
 #define KEEP_RELEASE   SIGUSR1
 #define KEEP_LINGER_MS 500
 
+#define KEEP_MAY_RELEASE "r"
+#define KEEP_HOLDS       "h"
+
 enum keep_kind {
     KEEP_STARTED, /* value: nothing */
     KEEP_FAILED,  /* value: errno; the program could not be executed (an ENDED follows) */
-    KEEP_ENDED    /* value: status as waitpid() gives it */
+    KEEP_ENDED,   /* value: status as waitpid() gives it */
+    KEEP_HELD     /* value: nothing; all below are gone, the directory is held */
 };
 
 /* One write, one read of a pipe: never torn. */
@@ -38,8 +45,9 @@ struct keep_report {
     int32_t kind, pid, value;
 };
 
-/* The keeper's whole life; argv is "psrun @keep PSRUN_PID REMOVE_DIR KEEPABLE -- program args": KEEPABLE 1 for one that
- * may be released, REMOVE_DIR "" for none. Returns the exit status. */
+/* The keeper's whole life; argv is "psrun @keep PSRUN_PID REMOVE_DIR HOW -- program args": REMOVE_DIR "" for none; in
+ * HOW, KEEP_MAY_RELEASE for one that may be released while it runs, KEEP_HOLDS for a keeper that holds. Returns the
+ * exit status. */
 int keep_main(int argc, char **argv);
 
 #endif

@@ -46,10 +46,30 @@ plan_psd_candidates(const char *psd, const char *psd_bin, const char *exe, const
 
 /* ---- shards ---- */
 
+const struct task *
+plan_shard(const struct plan *p, uint32_t shard)
+{
+    ps_assert(shard < p->deal.shards);
+    return &p->deal.tasks[shard];
+}
+
+const struct task *
+plan_worker(const struct plan *p, uint32_t worker)
+{
+    ps_assert(worker < p->deal.workers);
+    return &p->deal.tasks[p->deal.shards + worker];
+}
+
+static const char *
+plan_run_dir(const struct plan *p, uint32_t shard)
+{
+    return plan_shard(p, shard)->remote ? p->remote_dir : p->dir;
+}
+
 void
 plan_shard_dir(const struct plan *p, uint32_t shard, char *out, size_t size)
 {
-    snprintf(out, size, "%s/shard-%u", p->dir, shard);
+    snprintf(out, size, "%s/shard-%u", plan_run_dir(p, shard), shard);
 }
 
 void
@@ -58,32 +78,109 @@ plan_live_dir(const struct plan *p, uint32_t shard, char *out, size_t size)
     if (p->settings->live_dir != NULL)
         snprintf(out, size, "%s/shard-%u", p->settings->live_dir, shard);
     else
-        snprintf(out, size, "%s/shard-%u/live", p->dir, shard);
+        snprintf(out, size, "%s/shard-%u/live", plan_run_dir(p, shard), shard);
+}
+
+void
+plan_shard_dirs(const struct plan *p, uint32_t shard, struct words *dirs, char *remove_dir, size_t size)
+{
+    bool own = p->settings->live_dir != NULL;
+    char path[PLAN_PATH_MAX];
+
+    /* Elsewhere a shard with a live directory of its own needs none of the run's: it has no log and no socket there. */
+    *remove_dir = '\0';
+    if (!own || !plan_shard(p, shard)->remote) {
+        words_add(dirs, "%s", plan_run_dir(p, shard));
+        plan_shard_dir(p, shard, remove_dir, size);
+        words_add(dirs, "%s", remove_dir);
+    }
+    if (own)
+        words_add(dirs, "%s", p->settings->live_dir);
+    plan_live_dir(p, shard, path, sizeof path);
+    words_add(dirs, "%s", path);
+}
+
+/* The address that was said, or known from its life before; on all of the host's with --listen-any. */
+static void
+plan_listen(const struct plan *p, uint32_t shard, struct words *out)
+{
+    const struct task *t = plan_shard(p, shard);
+    bool named = t->host.name[0] != '\0';
+    const char *name = !named ? "127.0.0.1" : t->host.name;
+    char text[ADDRESS_MAX];
+
+    if (p->settings->unix_sockets) {
+        words_add(out, "--listen=unix:%s/shard-%u/psd.sock", p->dir, shard);
+        return;
+    }
+    if (named && p->settings->listen_any)
+        name = strchr(name, ':') != NULL ? "::" : "0.0.0.0";
+    host_address(name, t->host.port, text);
+    words_add(out, "--listen=%s", text);
 }
 
 void
 plan_shard_argv(const struct plan *p, uint32_t shard, int ready_fd, struct words *out)
 {
-    char live[4096];
+    const char *elsewhere = p->settings->remote_psd != NULL ? p->settings->remote_psd : "";
+    char live[PLAN_PATH_MAX];
 
     plan_live_dir(p, shard, live, sizeof live);
-    words_add(out, "%s", p->psd);
+    words_add(out, "%s", plan_shard(p, shard)->remote ? elsewhere : p->psd);
     words_add(out, "--cluster=%s", p->settings->cluster);
     words_add(out, "--shard=%u", shard);
-    words_add(out, "--shards=%u", (unsigned)p->settings->shards);
+    words_add(out, "--shards=%u", p->deal.shards);
     words_add(out, "--live-dir=%s", live);
-    if (p->settings->unix_sockets)
-        words_add(out, "--listen=unix:%s/shard-%u/psd.sock", p->dir, shard);
-    else
-        words_add(out, "--listen=127.0.0.1:0");
+    plan_listen(p, shard, out);
     words_add(out, "--ready-fd=%d", ready_fd);
     for (size_t i = 0; i < p->settings->psd_options.len; i++)
         words_add(out, "%s", p->settings->psd_options.text[i]);
 }
 
+uint32_t
+plan_memory_shards(const struct plan *p, uint32_t shard)
+{
+    static const char *const theirs[] = {"--memory", "--config"};
+    const struct option_list *options = &p->settings->psd_options;
+
+    for (size_t i = 0; i < options->len; i++)
+        for (size_t j = 0; j < ARRAY_LEN(theirs); j++) {
+            size_t len = strlen(theirs[j]);
+
+            if (strncmp(options->text[i], theirs[j], len) == 0 &&
+                (options->text[i][len] == '=' || options->text[i][len] == '\0'))
+                return 0;
+        }
+    return plan_shard(p, shard)->together;
+}
+
+enum ps_err
+plan_shard_listens(struct plan *p, uint32_t shard, const char *ready, struct ps_error *e)
+{
+    struct task *t = &p->deal.tasks[shard];
+    struct address address;
+    enum ps_err err;
+
+    if ((err = address_parse(ready, &address, e)) != PS_OK)
+        return err;
+    t->host.port = address.port;
+    if (t->host.name[0] == '\0') {
+        snprintf(t->address, sizeof t->address, "%s", ready);
+        return PS_OK;
+    }
+    /* Debian's /etc/hosts gives a machine's own name to 127.0.1.1. */
+    if (p->deal.remote && host_is_loopback(address.host) && !host_is_loopback(t->host.name))
+        return ps_fail(e, PS_ERR_UNREACHABLE,
+                       "it listens on %s, where no other machine reaches it: that is what '%s' means there; give an "
+                       "address instead of the name, or --listen-any",
+                       ready, t->host.name);
+    host_address(t->host.name, address.port, t->address);
+    return PS_OK;
+}
+
 /* ---- environment ---- */
 
-static void
+void
 plan_env_base(char *const *environment, struct words *out)
 {
     static const char *const ours[] = {
@@ -99,15 +196,8 @@ plan_env_base(char *const *environment, struct words *out)
 static void
 plan_env_options(const struct plan *p, struct words *out)
 {
-    for (size_t i = 0; i < p->settings->env.len; i++) {
-        const char *text = p->settings->env.text[i], *value = strchr(text, '=') + 1;
-        char *key = words_alloc(NULL, (size_t)(value - text) + 1, 1);
-
-        memcpy(key, text, (size_t)(value - text));
-        key[value - text] = '\0';
-        words_set(out, key, value);
-        free(key);
-    }
+    for (size_t i = 0; i < p->settings->env.len; i++)
+        words_put(out, p->settings->env.text[i]);
 }
 
 void
@@ -120,40 +210,64 @@ plan_shard_env(const struct plan *p, char *const *environment, struct words *out
 uint32_t
 plan_threads(const struct plan *p)
 {
+    uint32_t here = 0;
+
     if (p->settings->cpus_per_worker > 0)
         return (uint32_t)p->settings->cpus_per_worker;
-    return (uint32_t)MAX(p->cpus / (uint64_t)p->settings->workers, (uint64_t)1);
+    for (uint32_t i = 0; i < p->deal.workers; i++)
+        here += !plan_worker(p, i)->remote;
+    return MAX(p->cpus / MAX(here, 1U), 1U);
 }
 
-static void
-plan_env_threads(const struct plan *p, struct words *out)
+void
+plan_set_threads(struct words *env, uint32_t threads, bool always)
 {
     static const char *const keys[] = {"OPENBLAS_NUM_THREADS=", "OMP_NUM_THREADS="};
     char text[16];
 
-    snprintf(text, sizeof text, "%u", plan_threads(p));
+    snprintf(text, sizeof text, "%u", threads);
     for (size_t i = 0; i < ARRAY_LEN(keys); i++)
-        if (p->settings->cpus_per_worker > 0 || !words_has(out, keys[i]))
-            words_set(out, keys[i], text);
+        if (always || !words_has(env, keys[i]))
+            words_set(env, keys[i], text);
+}
+
+static void
+plan_set_number(struct words *env, const char *key, uint32_t value)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%u", value);
+    words_set(env, key, text);
+}
+
+/* The number that the client library gives a worker: the chief is 0, the workers follow. An evaluator has none. */
+static void
+plan_set_task(const struct plan *p, uint32_t worker, struct words *env)
+{
+    uint32_t numbered = 0;
+
+    for (uint32_t i = 0; i < p->deal.workers; i++)
+        numbered += plan_worker(p, i)->job != TF_EVALUATOR;
+    plan_set_number(env, "PSD_WORKERS=", numbered);
+    if (plan_worker(p, worker)->job != TF_EVALUATOR)
+        plan_set_number(env, "PSD_TASK=", worker);
 }
 
 void
 plan_worker_env(const struct plan *p, uint32_t worker, int columns, char *const *environment, struct words *out)
 {
-    char *config = plan_tf_config(p, worker), *shards = plan_shard_list(p), number[16];
+    char *config = plan_tf_config(p, worker), *shards = plan_shard_list(p);
+    bool said = p->settings->cpus_per_worker > 0;
 
     plan_env_base(environment, out);
     words_set(out, "TF_CONFIG=", config);
     words_set(out, "PSD_CLUSTER=", p->settings->cluster);
     words_set(out, "PSD_SHARDS=", shards);
-    snprintf(number, sizeof number, "%u", (unsigned)p->settings->workers);
-    words_set(out, "PSD_WORKERS=", number);
-    snprintf(number, sizeof number, "%u", worker);
-    words_set(out, "PSD_TASK=", number);
-    snprintf(number, sizeof number, "%d", columns);
+    plan_set_task(p, worker, out);
     if (columns > 0)
-        words_set(out, "PSRUN_COLUMNS=", number);
-    plan_env_threads(p, out);
+        plan_set_number(out, "PSRUN_COLUMNS=", (uint32_t)columns);
+    if (said || !plan_worker(p, worker)->remote)
+        plan_set_threads(out, plan_threads(p), said);
     plan_env_options(p, out);
     free(config);
     free(shards);
@@ -164,17 +278,20 @@ plan_worker_env(const struct plan *p, uint32_t worker, int columns, char *const 
 char *
 plan_tf_config(const struct plan *p, uint32_t worker)
 {
-    json_t *workers = json_array(), *shards = json_array(), *root;
-    char address[32], *text;
+    const struct task *self = plan_worker(p, worker);
+    json_t *cluster = json_object(), *root;
+    char *text;
 
-    for (uint32_t i = 0; i < (uint32_t)p->settings->workers; i++) {
-        snprintf(address, sizeof address, "127.0.0.1:%u", p->ports[i]);
-        json_array_append_new(workers, json_string(address));
+    for (uint32_t i = 0; i < p->deal.shards + p->deal.workers; i++) {
+        const struct task *t = &p->deal.tasks[i];
+        json_t *list = json_object_get(cluster, tf_job_name(t->job));
+
+        if (list == NULL)
+            json_object_set_new(cluster, tf_job_name(t->job), list = json_array());
+        json_array_append_new(list, json_string(t->address));
     }
-    for (uint32_t i = 0; i < (uint32_t)p->settings->shards; i++)
-        json_array_append_new(shards, json_string(p->addresses[i]));
-    root = json_pack("{s:{s:o,s:o},s:{s:s,s:i}}", "cluster", "worker", workers, "ps", shards, "task", "type", "worker",
-                     "index", (int)worker);
+    root = json_pack("{s:o,s:{s:s,s:i}}", "cluster", cluster, "task", "type", tf_job_name(self->job), "index",
+                     (int)self->index);
     text = json_dumps(root, JSON_COMPACT);
     json_decref(root);
     return words_need(text);
@@ -186,13 +303,56 @@ plan_shard_list(const struct plan *p)
     size_t size = 1;
     char *text;
 
-    for (uint32_t i = 0; i < (uint32_t)p->settings->shards; i++)
-        size += strlen(p->addresses[i]) + 1;
+    for (uint32_t i = 0; i < p->deal.shards; i++)
+        size += strlen(plan_shard(p, i)->address) + 1;
     text = words_alloc(NULL, size, 1);
     *text = '\0';
-    for (uint32_t i = 0; i < (uint32_t)p->settings->shards; i++) {
+    for (uint32_t i = 0; i < p->deal.shards; i++) {
         strcat(text, i > 0 ? "," : "");
-        strcat(text, p->addresses[i]);
+        strcat(text, plan_shard(p, i)->address);
     }
     return text;
+}
+
+/* ---- on other machines ---- */
+
+static char *const plan_no_environment[] = {NULL};
+
+void
+plan_shard_order(const struct plan *p, uint32_t shard, int ready_fd, struct remote_order *out)
+{
+    char remove_dir[PLAN_PATH_MAX];
+
+    *out = (struct remote_order){.shard = true,
+                                 .hold = p->settings->restart_shards > 0,
+                                 .silence_ms = (uint32_t)p->settings->silence_ms,
+                                 .memory_shards = plan_memory_shards(p, shard)};
+    plan_shard_dirs(p, shard, &out->dirs, remove_dir, sizeof remove_dir);
+    out->dir = words_need(strdup(p->work_dir));
+    out->remove_dir = words_need(strdup(remove_dir));
+    plan_shard_env(p, plan_no_environment, &out->env);
+    plan_shard_argv(p, shard, ready_fd, &out->argv);
+}
+
+void
+plan_worker_order(const struct plan *p, uint32_t worker, int columns, struct remote_order *out)
+{
+    *out = (struct remote_order){.dir = words_need(strdup(p->work_dir)),
+                                 .remove_dir = words_need(strdup("")),
+                                 .silence_ms = (uint32_t)p->settings->silence_ms,
+                                 .workers = p->settings->cpus_per_worker > 0 ? 0 : plan_worker(p, worker)->together};
+    plan_worker_env(p, worker, columns, plan_no_environment, &out->env);
+    for (size_t i = 0; p->program[i] != NULL; i++)
+        words_add(&out->argv, "%s", p->program[i]);
+}
+
+void
+plan_ssh_argv(const struct plan *p, const struct task *task, struct words *out)
+{
+    host_ssh_argv(&(struct host_ssh){.command = p->settings->ssh,
+                                     .connect_ms = p->settings->connect_ms,
+                                     .silence_ms = p->settings->silence_ms,
+                                     .login = task->host.login,
+                                     .psrun = p->settings->remote_psrun},
+                  out);
 }

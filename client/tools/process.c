@@ -2,6 +2,9 @@
  * the stream's own taker; the keeper's report says how the program ended; when keeper and pipes are closed, gone() is
  * told.
  *
+ * Of a remote process, standard output is what its agent says (process_frame()), standard error is ssh's own, and the
+ * keeper's report tells of ssh.
+ *
  * Failures: a pipe or spawn that fails closes what was made and reports. A keeper that was killed makes no report: the
  * program counts as killed with it. */
 #include "process.h"
@@ -14,6 +17,14 @@
 
 #include "words.h"
 
+/* To the keeper, while there is one. */
+static void
+process_signal(struct process *p, int signal)
+{
+    if (p->alive && uv_is_active((uv_handle_t *)&p->keeper))
+        uv_process_kill(&p->keeper, signal);
+}
+
 /* ---- ending ---- */
 
 static void
@@ -25,6 +36,11 @@ process_closed(uv_handle_t *handle)
         return;
     for (int i = 0; i < PIPES; i++)
         lines_finish(&p->streams[i].lines);
+    remote_reader_finish(&p->link.reader);
+    if (p->remote) { /* its last words about live texts may be lost */
+        p->events->output(p, SCREEN_OUT, LINES_LIVE, "", 0);
+        p->events->output(p, SCREEN_ERR, LINES_LIVE, "", 0);
+    }
     p->alive = false;
     p->events->gone(p);
 }
@@ -70,6 +86,10 @@ process_drained(uv_timer_t *drain)
 {
     struct process *p = drain->data;
 
+    if (p->paused) {
+        uv_timer_start(drain, process_drained, PROCESS_DRAIN_MS, 0);
+        return;
+    }
     process_close_streams(p);
     process_close_drain(p);
 }
@@ -81,7 +101,8 @@ process_keeper_exited(uv_process_t *keeper, int64_t status, int signal)
     struct process *p = keeper->data;
 
     (void)status;
-    if (signal != 0 && !p->ended) {
+    link_close(&p->link, process_closed);
+    if (signal != 0 && !p->ended && !p->remote) {
         p->ended = true;
         p->status = signal; /* as waitpid() gives a death by signal */
     }
@@ -94,6 +115,41 @@ process_keeper_exited(uv_process_t *keeper, int64_t status, int signal)
 
 /* ---- reading ---- */
 
+static void
+process_hold(struct process *p)
+{
+    p->held = true;
+    p->events->held(p);
+}
+
+static void
+process_take_own_report(struct process *p)
+{
+    switch ((enum keep_kind)p->report.kind) {
+    case KEEP_STARTED:
+        p->pid = p->report.pid;
+        break;
+    case KEEP_FAILED:
+        p->failure = p->report.value;
+        break;
+    case KEEP_ENDED:
+        p->ended = true;
+        p->status = p->report.value;
+        break;
+    case KEEP_HELD:
+        process_hold(p);
+        break;
+    }
+}
+
+/* The keeper here keeps ssh. */
+static void
+process_take_link_report(struct process *p)
+{
+    if (p->report.kind == KEEP_ENDED)
+        p->link_status = p->report.value;
+}
+
 /* Records of the keeper, whole however they come. */
 static void
 process_take_report(struct process *p, const char *bytes, size_t len)
@@ -103,14 +159,10 @@ process_take_report(struct process *p, const char *bytes, size_t len)
         if (p->report_len < sizeof p->report)
             continue;
         p->report_len = 0;
-        if (p->report.kind == KEEP_STARTED)
-            p->pid = p->report.pid;
-        else if (p->report.kind == KEEP_FAILED)
-            p->failure = p->report.value;
-        else {
-            p->ended = true;
-            p->status = p->report.value;
-        }
+        if (p->remote)
+            process_take_link_report(p);
+        else
+            process_take_own_report(p);
     }
 }
 
@@ -132,13 +184,91 @@ process_take_ready(struct process *p, const char *bytes, size_t len)
     p->events->listening(p);
 }
 
+/* ---- an agent's words ---- */
+
+static void
+process_refuse(struct process *p, const char *why)
+{
+    if (!p->refused)
+        snprintf(p->said, sizeof p->said, "%s", why);
+    p->refused = true;
+}
+
+static void
+process_take_end(struct process *p, const struct remote_header *h, const char *body)
+{
+    struct remote_end end;
+    struct ps_error e;
+
+    if (remote_end_unpack(body, h->len, &end, &e) != PS_OK) {
+        process_refuse(p, e.text);
+        return;
+    }
+    p->pid = end.pid;
+    p->status = end.status;
+    p->failure = end.failure;
+    p->ended = true;
+    if (h->a == 1)
+        process_hold(p);
+}
+
+static void
+process_frame(void *arg, const struct remote_header *h, const char *body)
+{
+    struct process *p = arg;
+
+    switch (h->kind) {
+    case REMOTE_OUTPUT:
+        p->events->output(p, h->a == SCREEN_OUT ? SCREEN_OUT : SCREEN_ERR,
+                          h->b == LINES_LIVE ? LINES_LIVE : LINES_WHOLE, body, h->len);
+        break;
+    case REMOTE_READY:
+        snprintf(p->ready, sizeof p->ready, "%s", body);
+        p->listens = true;
+        p->events->listening(p);
+        break;
+    case REMOTE_ENDED:
+        process_take_end(p, h, body);
+        break;
+    case REMOTE_FAILED:
+        process_refuse(p, body);
+        break;
+    }
+}
+
+/* Standard output has no lines of its own then, so they may serve for this. */
+static void
+process_noise(void *arg, const char *bytes, size_t len)
+{
+    struct process *p = arg;
+
+    (void)!lines_take(&p->streams[PIPE_OUT].lines, bytes, len);
+}
+
+static void
+process_take_remote(struct process *p, const char *bytes, size_t len)
+{
+    struct ps_error e;
+
+    if (remote_read(&p->link.reader, bytes, len, &e) != PS_OK) {
+        process_refuse(p, e.text);
+        process_signal(p, KEEP_NOW);
+    }
+    p->began = p->link.reader.hello;
+}
+
+/* ---- lines ---- */
+
 static void
 process_line(void *arg, enum lines_kind kind, const char *text, size_t len)
 {
     struct process_stream *s = arg;
-    bool out = s == &s->process->streams[PIPE_OUT];
+    struct process *p = s->process;
+    bool out = s == &p->streams[PIPE_OUT];
 
-    s->process->events->output(s->process, out ? SCREEN_OUT : SCREEN_ERR, kind, text, len);
+    if (p->remote && !p->refused && kind == LINES_WHOLE && len > 0)
+        snprintf(p->said, sizeof p->said, "%.*s", (int)MIN(len, sizeof p->said - 1), text);
+    p->events->output(p, out ? SCREEN_OUT : SCREEN_ERR, kind, text, len);
 }
 
 static void
@@ -148,6 +278,8 @@ process_take(struct process_stream *s, const char *bytes, size_t len)
 
     if (s == &p->streams[PIPE_REPORT])
         process_take_report(p, bytes, len);
+    else if (p->remote && s == &p->streams[PIPE_OUT])
+        process_take_remote(p, bytes, len);
     else if (s == &p->streams[PIPE_READY])
         process_take_ready(p, bytes, len);
     else if (lines_take(&s->lines, bytes, len) != PS_OK)
@@ -224,11 +356,11 @@ process_open_all(struct process *p, const struct process_start *how, int child[P
 }
 
 static int
-process_spawn(struct process *p, const struct process_start *how, const int child[PIPES])
+process_spawn(struct process *p, const struct process_start *how, const int child[PIPES], int lifeline)
 {
     struct words argv = {0};
     uv_stdio_container_t stdio[KEEP_READY_FD + 1] = {
-        {.flags = UV_IGNORE},
+        {.flags = lifeline >= 0 ? UV_INHERIT_FD : UV_IGNORE, .data.fd = lifeline},
         {.flags = UV_INHERIT_FD, .data.fd = child[PIPE_OUT]},
         {.flags = UV_INHERIT_FD, .data.fd = child[PIPE_ERR]},
         [KEEP_REPORT_FD] = {.flags = UV_INHERIT_FD, .data.fd = child[PIPE_REPORT]},
@@ -237,6 +369,7 @@ process_spawn(struct process *p, const struct process_start *how, const int chil
     uv_process_options_t options = {.file = how->exe,
                                     .exit_cb = process_keeper_exited,
                                     .env = (char **)how->env,
+                                    .cwd = how->dir,
                                     .stdio = stdio,
                                     .stdio_count = how->ready ? KEEP_READY_FD + 1 : KEEP_READY_FD};
     int err;
@@ -245,7 +378,7 @@ process_spawn(struct process *p, const struct process_start *how, const int chil
     words_add(&argv, KEEP_WORD);
     words_add(&argv, "%d", (int)getpid());
     words_add(&argv, "%s", how->remove_dir);
-    words_add(&argv, "%d", how->keepable ? 1 : 0);
+    words_add(&argv, "-%s%s", how->keepable ? KEEP_MAY_RELEASE : "", how->hold ? KEEP_HOLDS : "");
     words_add(&argv, "--");
     for (size_t i = 0; how->argv[i] != NULL; i++)
         words_add(&argv, "%s", how->argv[i]);
@@ -260,9 +393,11 @@ process_spawn(struct process *p, const struct process_start *how, const int chil
 static void
 process_reset(struct process *p)
 {
-    p->alive = p->ended = p->listens = p->spawned = false;
+    p->alive = p->ended = p->held = p->listens = p->spawned = p->began = p->refused = p->paused = false;
     p->pid = 0;
-    p->status = p->failure = 0;
+    p->status = p->failure = p->link_status = 0;
+    p->said[0] = '\0';
+    p->link = (struct link){.reader = {.frame = process_frame, .noise = process_noise, .arg = p}};
     p->report_len = p->ready_len = 0;
     for (int i = 0; i < PIPES; i++) {
         p->streams[i] = (struct process_stream){.process = p};
@@ -277,23 +412,39 @@ process_spawn_failed(struct process *p, int err)
     p->failure = -err;
     if (p->spawned)
         uv_close((uv_handle_t *)&p->keeper, process_closed);
+    link_close(&p->link, process_closed);
     process_close_streams(p);
     process_close_drain(p);
+}
+
+/* All that it needs besides a process; *lifeline is the end for ssh, -1 when it runs here. */
+static int
+process_open(struct process *p, const struct process_start *how, int child[PIPES], int *lifeline)
+{
+    int err = process_open_all(p, how, child);
+
+    if (err != 0 || how->order == NULL)
+        return err;
+    p->handles += LINK_HANDLES;
+    return link_open(&p->link, p->loop, p, how->order, lifeline);
 }
 
 enum ps_err
 process_start(struct process *p, const struct process_start *how, struct ps_error *e)
 {
-    int child[PIPES] = {-1, -1, -1, -1}, err;
+    int child[PIPES] = {-1, -1, -1, -1}, lifeline = -1, err;
 
     process_reset(p);
+    p->remote = how->order != NULL;
     uv_timer_init(p->loop, &p->drain);
     p->drain.data = p->keeper.data = p;
     p->handles = 1;
     p->alive = true;
     p->started_ms = uv_now(p->loop);
-    if ((err = process_open_all(p, how, child)) == 0)
-        err = process_spawn(p, how, child);
+    if ((err = process_open(p, how, child, &lifeline)) == 0)
+        err = process_spawn(p, how, child, lifeline);
+    if (lifeline >= 0)
+        close(lifeline);
     for (int i = 0; i < PIPES; i++)
         if (child[i] >= 0)
             close(child[i]);
@@ -306,27 +457,52 @@ process_start(struct process *p, const struct process_start *how, struct ps_erro
 
 /* ---- telling ---- */
 
+/* The agent did not say in time that all is gone: the end of ssh tells it once more. */
 static void
-process_signal(struct process *p, int signal)
+process_sever(uv_timer_t *drain)
 {
-    if (p->alive && uv_is_active((uv_handle_t *)&p->keeper))
-        uv_process_kill(&p->keeper, signal);
+    process_signal(drain->data, KEEP_NOW);
 }
 
 void
 process_stop(struct process *p)
 {
-    process_signal(p, SIGTERM);
+    if (p->alive && p->remote && p->began)
+        link_send(&p->link, REMOTE_STOP);
+    else
+        process_signal(p, SIGTERM);
 }
 
 void
 process_kill(struct process *p)
 {
-    process_signal(p, KEEP_NOW);
+    if (!p->alive || !p->remote || !p->link.open) {
+        process_signal(p, KEEP_NOW);
+        return;
+    }
+    link_send(&p->link, REMOTE_KILL);
+    uv_timer_start(&p->drain, process_sever, p->began ? LINK_LINGER_MS : 0, 0);
 }
 
 void
 process_release(struct process *p)
 {
-    process_signal(p, KEEP_RELEASE);
+    if (p->alive && p->remote)
+        link_send(&p->link, REMOTE_RELEASE);
+    else
+        process_signal(p, KEEP_RELEASE);
+}
+
+void
+process_pause(struct process *p, bool pause)
+{
+    p->paused = pause;
+    for (int i = PIPE_OUT; i <= PIPE_ERR; i++) {
+        uv_stream_t *stream = (uv_stream_t *)&p->streams[i].pipe;
+
+        if (p->streams[i].open && pause)
+            uv_read_stop(stream);
+        else if (p->streams[i].open)
+            uv_read_start(stream, process_alloc, process_read);
+    }
 }

@@ -1,9 +1,13 @@
 /* One process that psrun runs: its keeper, its pipes, its end. Glue over libuv.
  *
- *     process_start() ──► output() ... listening() ... ──► gone()     (after which it may be started again)
+ *     process_start() ──► output() ... listening() ... [held()] ──► gone()     (after which it may be started again)
  *
  * gone() comes once, after the program, everything it had started, and its keeper have ended and its output was read to
- * the end. */
+ * the end. held() comes before it to one that was started with hold and ended uncalled: its directory waits for
+ * process_release() or process_stop().
+ *
+ * A process on another machine looks the same: here the keeper runs ssh, there an agent (agent.h) runs a keeper with
+ * the program, and what they say to each other (remote.h) becomes the same events. */
 #ifndef CLIENT_TOOLS_PROCESS_H
 #define CLIENT_TOOLS_PROCESS_H
 
@@ -12,6 +16,7 @@
 #include "common/address.h"
 #include "keep.h"
 #include "lines.h"
+#include "link.h"
 #include "ps_err.h"
 #include "screen.h"
 
@@ -24,6 +29,7 @@ struct process_events {
     void (*output)(struct process *p, enum screen_stream stream, enum lines_kind kind, const char *text, size_t len);
     void (*drained)(struct process *p);   /* everything that could be read was given to output() */
     void (*listening)(struct process *p); /* p->ready: the line that it wrote to its ready descriptor */
+    void (*held)(struct process *p);
     void (*gone)(struct process *p);
 };
 
@@ -34,7 +40,11 @@ struct process_start {
     const char *remove_dir; /* removed when all has ended; "" for none */
     const char *log;        /* file for its output instead of output(); NULL: none */
     bool ready;             /* it gets KEEP_READY_FD */
-    bool keepable;          /* process_release() may be used */
+    bool keepable;          /* process_release() may be used while it runs */
+    bool hold;              /* its directory outlives its end */
+    const char *dir;        /* its working directory; NULL: ours */
+    const struct remote_order
+        *order; /* NULL: it runs here. Else argv is ssh's, and hold and the rest are the order's */
 };
 
 enum process_pipe { PIPE_OUT, PIPE_ERR, PIPE_REPORT, PIPE_READY, PIPES };
@@ -47,12 +57,18 @@ struct process {
     struct screen_tag tag;
 
     /* how it is */
-    bool alive;   /* started and not gone */
-    bool ended;   /* the program has; status tells how */
-    bool listens; /* listening() was called */
-    pid_t pid;    /* of the program; 0 when it was never started */
-    int status;   /* as waitpid() gives it */
-    int failure;  /* errno of its exec; 0: it was executed */
+    bool alive;               /* started and not gone */
+    bool ended;               /* the program has; status tells how */
+    bool held;                /* held() was called */
+    bool remote;              /* on another machine; then: */
+    bool began;               /*   its agent answered */
+    int link_status;          /*   how ssh ended, as waitpid() gives it */
+    char said[LINK_TEXT_MAX]; /*   the last line of ssh, or why the agent cannot run it */
+    bool refused;             /*   the agent said so */
+    bool listens;             /* listening() was called */
+    pid_t pid;                /* of the program; 0 when it was never started */
+    int status;               /* as waitpid() gives it */
+    int failure;              /* errno of its exec; 0: it was executed */
     uint64_t started_ms;
     char ready[ADDRESS_MAX * 2];
 
@@ -63,6 +79,8 @@ struct process {
         bool open;
         struct lines lines;
     } streams[PIPES];
+    struct link link; /* of a remote one */
+    bool paused;
     uv_process_t keeper;
     uv_timer_t drain;
     bool spawned; /* the keeper's handle is in use */
@@ -78,7 +96,10 @@ enum ps_err process_start(struct process *p, const struct process_start *how, st
 void process_stop(struct process *p);
 void process_kill(struct process *p);
 
-/* Leave it running without us: gone() comes, with ended false. */
+/* Leave it running without us: gone() comes, with ended false. Or leave the directory of one that is held. */
 void process_release(struct process *p);
+
+/* Do not read what it prints for a while, so that it waits. */
+void process_pause(struct process *p, bool pause);
 
 #endif

@@ -1,6 +1,8 @@
-/* psrun: start a cluster on this machine and run workers on it. Options become a plan (plan.c), the plan is run
- * (run.c); each process hangs under a keeper (keep.c), which is this same executable. */
+/* psrun: start a cluster and run workers on it. Options become a plan (deal.c, plan.c), the plan is run (run.c); each
+ * process hangs under a keeper (keep.c), and on other machines the keeper under an agent (agent.c), which are this same
+ * executable. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,7 @@
 
 #include <uv.h>
 
+#include "agent.h"
 #include "keep.h"
 #include "plan.h"
 #include "run.h"
@@ -38,22 +41,85 @@ psrun_raise_descriptors(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static int
-psrun_run(const struct plan_settings *settings, char *const *program)
+/* All of a file, "-" for standard input; freed with free(). NULL: said why. */
+static char *
+psrun_read(const char *path)
 {
-    struct plan plan = {.settings = settings, .program = program, .cpus = uv_available_parallelism(), .dir = ""};
+    bool standard = strcmp(path, "-") == 0;
+    FILE *in = standard ? stdin : fopen(path, "re");
+    char *text = NULL;
+    size_t size = 0;
+
+    if (in == NULL || getdelim(&text, &size, '\0', in) < 0) {
+        fprintf(stderr, "psrun: --cluster-config: %s cannot be read: %s\n", path,
+                in != NULL && feof(in) ? "it is empty" : strerror(errno));
+        free(text);
+        text = NULL;
+    }
+    if (in != NULL && !standard)
+        fclose(in);
+    return text;
+}
+
+/* What runs where. False: said why. */
+static bool
+psrun_deal(const struct plan_settings *settings, struct deal *deal)
+{
+    const char *environment = getenv("TF_CONFIG");
+    char own[256] = "", *text = NULL;
+    struct ps_error e;
+    enum ps_err err;
+    bool use;
+
+    (void)gethostname(own, sizeof own - 1);
+    if (settings->cluster_config != NULL && (text = psrun_read(settings->cluster_config)) == NULL)
+        return false;
+    err = deal_from_environment(settings, environment, &use, &e);
+    if (err == PS_OK)
+        err = deal_tasks(settings, use ? environment : text, own, deal, &e);
+    if (err != PS_OK)
+        fprintf(stderr, "psrun: %s\n", e.text);
+    free(text);
+    return err == PS_OK;
+}
+
+/* The workers' directory, whole: other machines are told the same. */
+static const char *
+psrun_work_dir(const struct plan_settings *settings, char out[PATH_MAX])
+{
+    const char *dir = settings->chdir != NULL ? settings->chdir : ".";
+
+    /* Elsewhere it may be there while it is not here. */
+    if (realpath(dir, out) != NULL)
+        return out;
+    if (dir[0] == '/')
+        return dir;
+    fprintf(stderr, "psrun: --chdir: %s: %s\n", dir, strerror(errno));
+    return NULL;
+}
+
+static bool
+psrun_runs_shards_here(const struct deal *deal)
+{
+    for (uint32_t i = 0; i < deal->shards; i++)
+        if (!deal->tasks[i].remote)
+            return true;
+    return false;
+}
+
+static int
+psrun_run(const struct plan_settings *settings, struct deal *deal, char *const *program, const char *exe)
+{
+    struct plan plan = {
+        .settings = settings, .deal = *deal, .program = program, .cpus = uv_available_parallelism(), .dir = ""};
     struct words candidates = {0};
-    char exe[4096];
-    size_t size = sizeof exe;
+    char work_dir[PATH_MAX];
     int status = EXIT_FAILURE;
 
-    if (uv_exepath(exe, &size) != 0) {
-        fprintf(stderr, "psrun: it cannot find its own path; is /proc mounted?\n");
-        return EXIT_FAILURE;
-    }
     plan_psd_candidates(settings->psd, getenv("PSD_BIN"), exe, getenv("PATH"), &candidates);
     psrun_raise_descriptors();
-    if ((plan.psd = psrun_find_psd(&candidates)) != NULL)
+    if ((plan.work_dir = psrun_work_dir(settings, work_dir)) != NULL &&
+        (!psrun_runs_shards_here(deal) || (plan.psd = psrun_find_psd(&candidates)) != NULL))
         status = run_plan(&plan, exe);
     words_free(&candidates);
     return status;
@@ -64,11 +130,21 @@ main(int argc, char **argv)
 {
     struct plan_settings settings;
     struct command_line line;
+    struct deal deal = {0};
+    char exe[PATH_MAX];
+    size_t size = sizeof exe;
+    int status = EXIT_USAGE;
     struct ps_error e;
     enum ps_err err;
 
     if (argc > 1 && strcmp(argv[1], KEEP_WORD) == 0)
         return keep_main(argc, argv);
+    if (uv_exepath(exe, &size) != 0) {
+        fprintf(stderr, "psrun: it cannot find its own path; is /proc mounted?\n");
+        return EXIT_FAILURE;
+    }
+    if (argc == 2 && strcmp(argv[1], REMOTE_WORD) == 0)
+        return agent_main(exe);
     err = command_parse(&plan_command, argc, argv, &settings, &line, &e);
     if (err == PS_OK && line.asked != COMMAND_RUN)
         return command_answer(&plan_command, &line, stdout);
@@ -78,5 +154,8 @@ main(int argc, char **argv)
         fprintf(stderr, "psrun: %s\n", e.text);
         return EXIT_USAGE;
     }
-    return psrun_run(&settings, line.words);
+    if (psrun_deal(&settings, &deal))
+        status = psrun_run(&settings, &deal, line.words, exe);
+    deal_finish(&deal);
+    return status;
 }

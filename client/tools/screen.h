@@ -16,10 +16,10 @@
 
 enum screen_stream { SCREEN_OUT, SCREEN_ERR };
 
-#define SCREEN_TAG_MAX 32
+#define SCREEN_TAG_MAX 64
 
 struct screen_tag {
-    char text[SCREEN_TAG_MAX]; /* "worker 1" */
+    char text[SCREEN_TAG_MAX]; /* "worker 1", "worker 1@hostb" */
     int colour;                /* of the terminal: 31 to 36, 90 ...; 0: none */
 };
 

@@ -8,7 +8,7 @@ static const struct option plan_options[] = {
     {.name = "shards",
      .kind = OPTION_INT,
      .argument = "S",
-     .fallback = "1",
+     .usual = "1, or as many as --ps-hosts has",
      .min = 1,
      .max = PLAN_SHARDS_MAX,
      .offset = FIELD(shards),
@@ -16,7 +16,7 @@ static const struct option plan_options[] = {
     {.name = "workers",
      .kind = OPTION_INT,
      .argument = "W",
-     .fallback = "1",
+     .usual = "1, or as many as --worker-hosts has",
      .min = 1,
      .max = PLAN_WORKERS_MAX,
      .offset = FIELD(workers),
@@ -61,14 +61,6 @@ static const struct option plan_options[] = {
      .offset = FIELD(keep_servers),
      .help = "leave the shards running when the workers have ended, and say how to reach and stop them; what they log "
              "goes to files. Ctrl-C still stops all"},
-    {.name = "restart-workers",
-     .kind = OPTION_INT,
-     .argument = "N",
-     .fallback = "0",
-     .min = 0,
-     .max = 1000000,
-     .offset = FIELD(restart_workers),
-     .help = "start a worker that failed again, up to N times in all; it joins as a new incarnation"},
     {.name = "env",
      .kind = OPTION_LIST,
      .argument = "K=V",
@@ -94,6 +86,135 @@ static const struct option plan_options[] = {
      .max = 3600 * 1000,
      .offset = FIELD(grace_ms),
      .help = "between asking a process to stop (TERM) and killing it"},
+    {.name = "restart-workers",
+     .section = "Restarts",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .fallback = "0",
+     .min = 0,
+     .max = 1000000,
+     .offset = FIELD(restart_workers),
+     .help =
+         "start a worker that failed again, up to N times in a row for each; it joins as a new incarnation. One that "
+         "ended with 2, as programs do that were called wrongly, is not started again"},
+    {.name = "restart-shards",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .fallback = "0",
+     .min = 0,
+     .max = 1000000,
+     .offset = FIELD(restart_shards),
+     .help = "start a shard that ended too early again, up to N times in a row for each: on the same data and the same "
+             "address, so that the workers go on"},
+    {.name = "restart-delay",
+     .kind = OPTION_SECONDS,
+     .argument = "TIME",
+     .fallback = "1s",
+     .min = 0,
+     .max = 3600 * 1000,
+     .offset = FIELD(restart_delay_ms),
+     .help = "before a process is started again; twice as long before the next time, and so on"},
+    {.name = "restart-delay-max",
+     .kind = OPTION_SECONDS,
+     .argument = "TIME",
+     .fallback = "30s",
+     .min = 0,
+     .max = 3600 * 1000,
+     .offset = FIELD(restart_delay_ms_max),
+     .help = "the longest that is waited before a process is started again"},
+    {.name = "restart-reset",
+     .kind = OPTION_SECONDS,
+     .argument = "TIME",
+     .fallback = "60s",
+     .min = 0,
+     .max = INT64_C(1000) * 3600 * 24 * 365,
+     .offset = FIELD(restart_reset_ms),
+     .help = "a process that ran for so long begins its row anew"},
+    {.name = "hosts",
+     .section = "Machines",
+     .kind = OPTION_NAME,
+     .argument = "HOST,...",
+     .offset = FIELD(hosts),
+     .help =
+         "deal the shards, and the workers, over these machines in turn. A host is a name or address under which all "
+         "the others reach it, or USER@HOST. This machine's own name, localhost, 127.0.0.1 and ::1 are started "
+         "directly, all others through ssh"},
+    {.name = "ps-hosts",
+     .kind = OPTION_NAME,
+     .argument = "HOST:PORT,...",
+     .offset = FIELD(ps_hosts),
+     .help = "one shard for each entry, which listens there; port 0 is any free one"},
+    {.name = "worker-hosts",
+     .kind = OPTION_NAME,
+     .argument = "HOST:PORT,...",
+     .offset = FIELD(worker_hosts),
+     .help = "one worker for each entry; TF_CONFIG gives it that address"},
+    {.name = "cluster-config",
+     .kind = OPTION_FILE,
+     .argument = "FILE",
+     .usual = "the environment's TF_CONFIG, when it has no \"task\" and no option says what to start",
+     .offset = FIELD(cluster_config),
+     .help =
+         "start what TF_CONFIG's text in this file (- for standard input) lists in its \"cluster\": a shard for each "
+         "entry of ps, and the program for each of chief, worker and evaluator"},
+    {.name = "worker-port",
+     .kind = OPTION_INT,
+     .argument = "PORT",
+     .fallback = "2222",
+     .min = 1,
+     .max = UINT16_MAX - PLAN_WORKERS_MAX,
+     .offset = FIELD(worker_port),
+     .help = "with --hosts: the port that TF_CONFIG gives to a host's first worker; the next one there has the next"},
+    {.name = "listen-any",
+     .kind = OPTION_FLAG,
+     .offset = FIELD(listen_any),
+     .help = "shards that have a host listen on all addresses of it, not on the one that its name has there"},
+    {.name = "chdir",
+     .kind = OPTION_DIRECTORY,
+     .argument = "DIR",
+     .usual = "this one",
+     .offset = FIELD(chdir),
+     .help = "the workers' directory, on every machine; it must exist there"},
+    {.name = "ssh",
+     .kind = OPTION_NAME,
+     .argument = "COMMAND",
+     .fallback = "ssh",
+     .offset = FIELD(ssh),
+     .help = "how to reach other machines, such as 'ssh -p 2200 -i key'. It is never asked for a password: keys, and "
+             "known hosts, must be in place"},
+    {.name = "ssh-all",
+     .kind = OPTION_FLAG,
+     .offset = FIELD(ssh_all),
+     .help = "use ssh also for hosts that are this machine"},
+    {.name = "connect-timeout",
+     .kind = OPTION_SECONDS,
+     .argument = "TIME",
+     .fallback = "10s",
+     .min = 1000,
+     .max = 3600 * 1000,
+     .offset = FIELD(connect_ms),
+     .help = "how long ssh may take to connect to a host"},
+    {.name = "silence",
+     .kind = OPTION_SECONDS,
+     .argument = "TIME",
+     .fallback = "60s",
+     .min = 1000,
+     .max = 3600 * 1000,
+     .offset = FIELD(silence_ms),
+     .help = "when a network is cut without a word, both sides give up after this time, and what ran on the "
+             "other machine is killed there; a psrun that is suspended (Ctrl-Z) for longer counts as cut off"},
+    {.name = "remote-psrun",
+     .kind = OPTION_NAME,
+     .argument = "PATH",
+     .fallback = "psrun",
+     .offset = FIELD(remote_psrun),
+     .help = "psrun on the other machines, which starts and keeps the processes there"},
+    {.name = "remote-psd",
+     .kind = OPTION_TEXT,
+     .argument = "PATH",
+     .usual = "$PSD_BIN there, else psd beside psrun there, or in $PATH",
+     .offset = FIELD(remote_psd),
+     .help = "the server to run on other machines"},
 };
 
 #define ENTRIES (const struct command_entry[])
@@ -101,16 +222,20 @@ static const struct option plan_options[] = {
 static const struct command_section plan_sections[] = {
     {"Environment",
      ENTRIES{{"PSD_BIN", "the server to run, when --psd does not say it"},
-             {"TF_CONFIG", "each worker's: the cluster, and which task of it this is"},
+             {"TF_CONFIG",
+              "psrun's own: what to start, see --cluster-config; each worker's: the cluster, and which task of "
+              "it this is"},
              {"PSD_CLUSTER", "each worker's: the cluster's name"},
              {"PSD_SHARDS", "each worker's: the shards' addresses, in order"},
-             {"PSD_WORKERS, PSD_TASK", "each worker's: how many there are, and which one this is"},
+             {"PSD_WORKERS, PSD_TASK",
+              "each worker's: how many there are (the chief is one), and which one this is; an "
+              "evaluator has no number"},
              {"PSRUN_COLUMNS", "each worker's, when psrun prints to a terminal: the columns that a live progress line, "
                                "redrawn with \\r, may take"},
              {NULL, NULL}}},
     {"Exit status",
      ENTRIES{{"0", "every worker ended with 0"},
-             {"1", "the cluster could not be started"},
+             {"1", "the cluster could not be started, or a machine not be reached"},
              {"2", "the options are wrong"},
              {"124", "--timeout passed"},
              {"130", "Ctrl-C was pressed"},
@@ -123,20 +248,50 @@ static const struct command_section plan_sections[] = {
 const struct command plan_command = {
     .name = "psrun",
     .manual = 1,
-    .title = "start a cluster on this machine and run workers on it",
+    .title = "start a cluster, on one machine or several, and run workers on it",
     .about =
-        "Start a cluster on this machine: shards of the parameter server and workers that run the program. Each worker "
-        "finds the others through TF_CONFIG; all output comes here, each line behind the name of its process. When the "
+        "Start a cluster, on this machine or on several: shards of the parameter server and workers that run the "
+        "program. "
+        "Each worker finds the others through TF_CONFIG; all output comes here, each line behind the name of its "
+        "process. When the "
         "workers have ended, or one failed, or Ctrl-C is pressed, everything is stopped; no process is left behind, "
         "not even when psrun itself is killed.\n"
         "\n"
-        "  psrun --shards 2 --workers 3 -- ./train --epochs 5",
+        "  psrun --shards 2 --workers 3 -- ./train --epochs 5\n"
+        "  psrun --hosts node1,node2 --shards 2 --workers 8 -- ./train\n"
+        "  psrun --ps-hosts node1:7420 --worker-hosts node1:2222,node2:2222 -- ./train\n"
+        "\n"
+        "On other machines psrun runs itself through ssh, and that starts the processes, in the same directory as "
+        "here. "
+        "They have the environment that ssh gives them, and what is named here. Nothing is left running there when "
+        "psrun, ssh or the network dies.\n"
+        "\n"
+        "Shards on one machine share its memory: each is given its part of 80 % of what is free where its data lives, "
+        "unless --psd-option says --memory or --config.",
     .operands = "program [args]",
     .program = true,
     .options = plan_options,
     .options_len = ARRAY_LEN(plan_options),
     .sections = plan_sections,
 };
+
+/* Of the ways to say what runs where, at most one; and what cannot be had there. */
+static enum ps_err
+plan_check_hosts(const struct plan_settings *s, struct ps_error *e)
+{
+    bool lists = s->ps_hosts != NULL || s->worker_hosts != NULL;
+
+    if ((s->hosts != NULL) + lists + (s->cluster_config != NULL) > 1)
+        return ps_fail(e, PS_ERR_INVALID,
+                       "--hosts, --ps-hosts with --worker-hosts, and --cluster-config exclude each other");
+    if (s->worker_hosts != NULL && s->ps_hosts == NULL)
+        return ps_fail(e, PS_ERR_INVALID, "--worker-hosts needs --ps-hosts, which says where the shards are");
+    if (s->shards != 0 && (s->ps_hosts != NULL || s->cluster_config != NULL))
+        return ps_fail(e, PS_ERR_INVALID, "--shards: the list of hosts says how many there are");
+    if (s->workers != 0 && (s->worker_hosts != NULL || s->cluster_config != NULL))
+        return ps_fail(e, PS_ERR_INVALID, "--workers: the list of hosts says how many there are");
+    return PS_OK;
+}
 
 enum ps_err
 plan_check(const struct plan_settings *settings, const struct command_line *line, struct ps_error *e)
@@ -149,5 +304,5 @@ plan_check(const struct plan_settings *settings, const struct command_line *line
     }
     if (line->len == 0)
         return ps_fail(e, PS_ERR_INVALID, "expected a program to run: psrun [options] -- program [args]");
-    return PS_OK;
+    return plan_check_hosts(settings, e);
 }

@@ -9,10 +9,15 @@
 
 /* psrun's options; the table that fills it is plan_command. */
 struct plan_settings {
-    int64_t shards, workers, cpus_per_worker, restart_workers, timeout_ms, grace_ms;
+    int64_t shards, workers; /* 0: not said */
+    int64_t cpus_per_worker, timeout_ms, grace_ms;
+    int64_t restart_workers, restart_shards, restart_delay_ms, restart_delay_ms_max, restart_reset_ms;
+    int64_t worker_port, connect_ms, silence_ms;
+    const char *hosts, *ps_hosts, *worker_hosts, *cluster_config; /* what runs where: at most one of these ways */
+    const char *chdir, *ssh, *remote_psrun, *remote_psd;
     const char *psd, *live_dir, *cluster;
     struct option_list env, psd_options;
-    bool unix_sockets, keep_servers, no_prefix;
+    bool unix_sockets, keep_servers, no_prefix, listen_any, ssh_all;
 };
 extern const struct command plan_command;
 

@@ -70,6 +70,16 @@ words_set(struct words *env, const char *key, const char *value)
     words_add(env, "%s%s", key, value);
 }
 
+void
+words_put(struct words *env, const char *setting)
+{
+    char *key = words_need(strndup(setting, strcspn(setting, "=") + 1));
+
+    words_unset(env, key);
+    words_add(env, "%s", setting);
+    free(key);
+}
+
 bool
 words_has(const struct words *env, const char *key)
 {

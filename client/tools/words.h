@@ -16,6 +16,7 @@ void words_free(struct words *list); /* accepts a zeroed one */
 
 /* Of an environment; key ends with "=". */
 void words_set(struct words *env, const char *key, const char *value);
+void words_put(struct words *env, const char *setting); /* "KEY=value" */
 void words_unset(struct words *env, const char *key);
 bool words_has(const struct words *env, const char *key);
 

@@ -198,7 +198,7 @@ ok $? "when nobody reads the output any more, all ends with 141"
 run --workers 2 --restart-workers 2 -- sh -c \
   'if [ "$PSD_TASK" = 1 ] && ! mkdir "'"$work"'/once" 2>/dev/null; then echo again; exit 0; fi; [ "$PSD_TASK" = 0 ] || exit 3'
 is 0 "$status" "--restart-workers starts a worker that failed again"
-says out '^worker 1 | again$' && says err 'worker 1 is started again; 1 restart left'
+says out '^worker 1 | again$' && says err 'worker 1 is started again in 1.0 s; 1 restart left'
 ok $? "and says so"
 run --workers 1 --restart-workers 2 -- sh -c 'echo try; exit 3'
 is "3 3" "$status $(grep -c try "$work/out")" "but not more often than it was told"

@@ -8,23 +8,50 @@
 #include "client/tools/fate.h"
 #include "common/tfconfig.h"
 
-static uint16_t ports[] = {4001, 4002, 4003};
-static char *addresses[] = {(char *)"127.0.0.1:7001", (char *)"127.0.0.1:7002"};
+/* The settings as options_parse() leaves them when nothing is said, for two shards and three workers. */
+static void
+settings_of(struct plan_settings *s)
+{
+    *s = (struct plan_settings){.shards = 2,
+                                .workers = 3,
+                                .cluster = "local",
+                                .worker_port = 2222,
+                                .ssh = "ssh",
+                                .remote_psrun = "psrun",
+                                .connect_ms = 10000,
+                                .silence_ms = 60000};
+}
 
-/* Two shards and three workers on four cores. */
+/* What they say, on a machine of eight cores named "here.lab". */
+static struct plan
+plan_from(struct plan_settings *settings)
+{
+    static char *const program[] = {(char *)"train", (char *)"--epochs=5", NULL};
+    struct plan p = {.settings = settings,
+                     .program = program,
+                     .psd = "/bin/psd",
+                     .work_dir = "/home/ada",
+                     .dir = "/run/x",
+                     .remote_dir = "/dev/shm/psrun-here-x",
+                     .cpus = 8};
+
+    ck_assert_int_eq(deal_tasks(settings, NULL, "here.lab", &p.deal, NULL), PS_OK);
+    return p;
+}
+
+/* The same with addresses, as they are once all listen. */
 static struct plan
 plan_of(struct plan_settings *settings)
 {
-    static char *const program[] = {(char *)"train", NULL};
+    struct plan p;
 
-    *settings = (struct plan_settings){.shards = 2, .workers = 3, .cluster = "local"};
-    return (struct plan){.settings = settings,
-                         .program = program,
-                         .psd = "/bin/psd",
-                         .dir = "/run/x",
-                         .cpus = 8,
-                         .ports = ports,
-                         .addresses = addresses};
+    settings_of(settings);
+    p = plan_from(settings);
+    ck_assert_int_eq(plan_shard_listens(&p, 0, "127.0.0.1:7001", NULL), PS_OK);
+    ck_assert_int_eq(plan_shard_listens(&p, 1, "127.0.0.1:7002", NULL), PS_OK);
+    for (uint32_t i = 0; i < 3; i++)
+        host_address("127.0.0.1", (uint16_t)(4001 + i), p.deal.tasks[2 + i].address);
+    return p;
 }
 
 /* The value of a variable; NULL when it is not there. Fails when it is there twice. */
@@ -69,6 +96,7 @@ START_TEST(each_worker_gets_a_tf_config_that_parses)
         tf_config_finish(&c);
         free(text);
     }
+    deal_finish(&p.deal);
 }
 END_TEST
 
@@ -97,6 +125,7 @@ START_TEST(a_worker_environment_says_who_it_is)
     ck_assert_ptr_null(value_of(&env, "TF_CONFIG"));
     ck_assert_ptr_null(value_of(&env, "PSD_TASK"));
     words_free(&env);
+    deal_finish(&p.deal);
 }
 END_TEST
 
@@ -120,8 +149,9 @@ START_TEST(threads_are_the_share_of_the_machine)
     ck_assert_str_eq(value_of(&env, "OPENBLAS_NUM_THREADS"), "7");
     words_free(&env);
     settings.cpus_per_worker = 0;
-    p.cpus = 2;
+    p.cpus = 2; /* for three workers */
     ck_assert_uint_eq(plan_threads(&p), 1);
+    deal_finish(&p.deal);
 }
 END_TEST
 
@@ -138,6 +168,7 @@ START_TEST(env_has_the_last_word)
     ck_assert_str_eq(value_of(&env, "B"), "x=y");
     ck_assert_str_eq(value_of(&env, "OPENBLAS_NUM_THREADS"), "1");
     words_free(&env);
+    deal_finish(&p.deal);
 }
 END_TEST
 
@@ -148,6 +179,7 @@ START_TEST(a_shard_is_told_where_it_belongs)
     struct words argv = {0};
 
     settings.psd_options = (struct option_list){.text = {"--grace=1s"}, .len = 1};
+    p.deal.tasks[1].host.port = 0; /* it has not said where it listens */
     plan_shard_argv(&p, 1, 4, &argv);
     ck_assert_str_eq(argv.text[0], "/bin/psd");
     ck_assert(has(&argv, "--cluster=local") && has(&argv, "--shard=1") && has(&argv, "--shards=2"));
@@ -155,11 +187,15 @@ START_TEST(a_shard_is_told_where_it_belongs)
     ck_assert(has(&argv, "--live-dir=/run/x/shard-1/live"));
     ck_assert_str_eq(argv.text[argv.len - 1], "--grace=1s");
     words_free(&argv);
+    plan_shard_argv(&p, 0, 4, &argv); /* started again: where it was */
+    ck_assert(has(&argv, "--listen=127.0.0.1:7001"));
+    words_free(&argv);
     settings.unix_sockets = true;
     settings.live_dir = "/data";
     plan_shard_argv(&p, 0, 4, &argv);
     ck_assert(has(&argv, "--listen=unix:/run/x/shard-0/psd.sock") && has(&argv, "--live-dir=/data/shard-0"));
     words_free(&argv);
+    deal_finish(&p.deal);
 }
 END_TEST
 
@@ -194,12 +230,12 @@ START_TEST(wrong_settings_are_refused)
     struct plan_settings settings;
     struct ps_error e;
 
-    plan_of(&settings);
+    settings_of(&settings);
     ck_assert_int_eq(plan_check(&settings, &line, NULL), PS_OK);
     settings.env = (struct option_list){.text = {"A=1", "=1"}, .len = 2};
     ck_assert_int_eq(plan_check(&settings, &line, &e), PS_ERR_INVALID);
     ck_assert(strstr(e.text, "--env: expected K=V, got '=1'") != NULL);
-    plan_of(&settings);
+    settings_of(&settings);
     line.len = 0;
     ck_assert_int_eq(plan_check(&settings, &line, NULL), PS_ERR_INVALID);
 }

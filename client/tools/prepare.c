@@ -1,0 +1,143 @@
+#include "prepare.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ftw.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#define SHARD_BYTES (128 * MIB) /* that a shard should find in memory; it refuses to start in less than 80 */
+
+/* ---- ports ---- */
+
+enum ps_err
+prepare_port(int *fd, uint16_t *port, struct ps_error *e)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    int on = 1;
+
+    if ((*fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) < 0 ||
+        setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        bind(*fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        getsockname(*fd, (struct sockaddr *)&address, &len) != 0)
+        return ps_fail(e, PS_ERR_IO, "no free port on 127.0.0.1: %s", strerror(errno));
+    *port = ntohs(address.sin_port);
+    return PS_OK;
+}
+
+/* ---- directories ---- */
+
+/* True when the directory is there and has room for all shards to begin with: containers often have a /dev/shm of
+ * 64 MiB. */
+static bool
+prepare_has_room(const char *dir, uint32_t shards)
+{
+    struct statvfs fs;
+
+    return statvfs(dir, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize >= shards * SHARD_BYTES;
+}
+
+enum ps_err
+prepare_run_dir(uint32_t shards, bool need_memory, char *out, size_t size, bool *disk, struct ps_error *e)
+{
+    const char *temporary = getenv("TMPDIR");
+
+    if (temporary == NULL || *temporary == '\0' || strlen(temporary) > 32) /* a socket's path is short */
+        temporary = "/tmp";
+    *disk = false;
+    snprintf(out, size, "/dev/shm/psrun-XXXXXX");
+    if ((!need_memory || prepare_has_room("/dev/shm", shards)) && mkdtemp(out) != NULL)
+        return PS_OK;
+    *disk = true;
+    snprintf(out, size, "%s/psrun-XXXXXX", temporary);
+    if (mkdtemp(out) != NULL)
+        return PS_OK;
+    *out = '\0';
+    return ps_fail(e, PS_ERR_IO, "neither /dev/shm nor %s can be used: %s", temporary, strerror(errno));
+}
+
+/* /dev/shm is everybody's: what is there already may be somebody else's trap. */
+static enum ps_err
+prepare_dir(const char *path, struct ps_error *e)
+{
+    struct stat st;
+
+    if (mkdir(path, 0700) == 0)
+        return PS_OK;
+    if (errno != EEXIST)
+        return ps_fail(e, PS_ERR_IO, "%s: the directory cannot be made: %s", path, strerror(errno));
+    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+        return ps_fail(e, PS_ERR_IO, "%s is there and is no directory", path);
+    if (st.st_uid != geteuid() && strncmp(path, "/dev/shm/", strlen("/dev/shm/")) == 0)
+        return ps_fail(e, PS_ERR_IO, "%s belongs to another user", path);
+    return PS_OK;
+}
+
+enum ps_err
+prepare_dirs(const struct words *dirs, struct ps_error *e)
+{
+    enum ps_err err = PS_OK;
+
+    for (size_t i = 0; err == PS_OK && i < dirs->len; i++)
+        err = prepare_dir(dirs->text[i], e);
+    return err;
+}
+
+static int
+prepare_remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st;
+    (void)at;
+    if (type == FTW_DP)
+        return rmdir(path) != 0 && errno != ENOENT;
+    return unlink(path) != 0 && errno != ENOENT;
+}
+
+void
+prepare_remove(const char *dir)
+{
+    nftw(dir, prepare_remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+/* ---- memory ---- */
+
+/* A tmpfs without a limit has no figures of its own: the machine's then. */
+static uint64_t
+prepare_free_bytes(const struct statvfs *fs)
+{
+    struct sysinfo machine;
+
+    if (fs->f_blocks > 0)
+        return (uint64_t)fs->f_bavail * fs->f_frsize;
+    return sysinfo(&machine) == 0 ? (uint64_t)machine.freeram * machine.mem_unit : 0;
+}
+
+/* What a file takes of its filesystem. */
+static uint64_t
+prepare_file_bytes(const char *dir, const char *name)
+{
+    char path[4096];
+    struct stat st;
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return stat(path, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+void
+prepare_memory(struct words *argv, const char *live_dir, uint32_t shards)
+{
+    struct statvfs fs;
+
+    if (shards == 0 || statvfs(live_dir, &fs) != 0)
+        return;
+    words_add(
+        argv, "--memory=%llu",
+        (unsigned long long)(prepare_free_bytes(&fs) / 5 * 4 / shards + prepare_file_bytes(live_dir, "data.mdb")));
+}

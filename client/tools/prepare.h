@@ -1,0 +1,29 @@
+/* What processes find on their machine when they start: ports, directories, memory. Glue over the system, for psrun and
+ * for its agent on other machines. */
+#ifndef CLIENT_TOOLS_PREPARE_H
+#define CLIENT_TOOLS_PREPARE_H
+
+#include "common/base.h"
+#include "ps_err.h"
+#include "words.h"
+
+/* A free port of 127.0.0.1, held by a socket that does not listen: nobody else is given it, and a worker that wants to
+ * listen on its address still can (SO_REUSEADDR on both sides). *fd is the caller's to close, -1 after a failure. */
+enum ps_err prepare_port(int *fd, uint16_t *port, struct ps_error *e) PS_MUST_USE;
+
+/* A new directory for a run of so many shards, in memory where there is enough; *disk says that it is not. Into out.
+ * need_memory: false when the data goes elsewhere. */
+enum ps_err prepare_run_dir(uint32_t shards, bool need_memory, char *out, size_t size, bool *disk,
+                            struct ps_error *e) PS_MUST_USE;
+
+/* Make each that is not there yet, 0700; one that is there must be a directory of ours. */
+enum ps_err prepare_dirs(const struct words *dirs, struct ps_error *e) PS_MUST_USE;
+
+/* Remove it with all that is in it, as far as it goes. */
+void prepare_remove(const char *dir);
+
+/* Append --memory=BYTES to psd's argv: its part of 80 % of what is free in the filesystem of its live directory, when
+ * so many share it, and what it has there already. shards 0: nothing. */
+void prepare_memory(struct words *argv, const char *live_dir, uint32_t shards);
+
+#endif

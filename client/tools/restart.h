@@ -1,0 +1,27 @@
+/* When a process that ended is started again: so often in a row, after a pause that doubles. Pure.
+ *
+ *     ended ──pause 1 s──► ended ──2 s──► ended ──4 s──► ...     each start counts; one that ran long wipes the slate
+ *
+ * A process that says that it was called wrongly (status 2) would say so again: it is not started again. */
+#ifndef CLIENT_TOOLS_RESTART_H
+#define CLIENT_TOOLS_RESTART_H
+
+#include "common/base.h"
+
+#define RESTART_STATUS_USAGE 2 /* of programs whose arguments are wrong */
+
+struct restart_policy {
+    uint64_t starts_max;             /* again, in a row */
+    uint64_t delay_ms, delay_ms_max; /* before the first; before any */
+    uint64_t reset_ms;               /* who ran so long begins anew */
+};
+
+struct restart {
+    uint64_t starts; /* again, since the slate was wiped */
+};
+
+/* It ran for ran_ms and ended with this status (fate_code()). True: start it again after *delay_ms. */
+bool restart_next(struct restart *r, const struct restart_policy *policy, uint64_t ran_ms, int status,
+                  uint64_t *delay_ms);
+
+#endif
