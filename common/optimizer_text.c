@@ -3,7 +3,7 @@
  * Everything after the colon is a list of key=value; what a key may be depends on what is read: an optimizer's own
  * parameters (its row), a schedule's words, a clip's. */
 #include <errno.h>
-#include <math.h>
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -215,19 +215,31 @@ read_keys(const struct target *to, const char *text, struct ps_error *e)
     }
 }
 
+/* "name:key=value,key=value" or "name" alone: the name, and where the list begins, NULL when there is none. */
+static enum ps_err
+read_head(const char *what, const char *text, const void *out, char name[KEY_MAX], const char **list,
+          struct ps_error *e)
+{
+    const char *at = text != NULL && out != NULL ? cut(text, ":", name) : NULL;
+
+    if (at == NULL)
+        return ps_fail(e, PS_ERR_INVALID, "%s is written NAME:key=value,key=value", what);
+    *list = *at == ':' ? at + 1 : NULL;
+    return PS_OK;
+}
+
 enum ps_err
 ps_optimizer_parse(const char *text, struct ps_optimizer *out, struct ps_error *e)
 {
+    char name[KEY_MAX];
     struct ps_optimizer o;
-    char name[KEY_MAX] = "";
-    const char *at = text != NULL ? cut(text, ":", name) : text;
+    const char *keys;
     enum ps_err err;
 
-    if (text == NULL || out == NULL || at == NULL)
-        return ps_fail(e, PS_ERR_INVALID, "an optimizer is written NAME:key=value,key=value");
-    if ((err = ps_optimizer_by_name(name, &o, e)) != PS_OK)
+    if ((err = read_head("an optimizer", text, out, name, &keys, e)) != PS_OK ||
+        (err = ps_optimizer_by_name(name, &o, e)) != PS_OK)
         return err;
-    if (*at == ':' && (err = read_keys(&(struct target){&o, &o.schedule, &o.clip}, at + 1, e)) != PS_OK)
+    if (keys != NULL && (err = read_keys(&(struct target){&o, &o.schedule, &o.clip}, keys, e)) != PS_OK)
         return err;
     if ((err = optimizer_check(&o, e)) == PS_OK)
         *out = o;
@@ -237,18 +249,17 @@ ps_optimizer_parse(const char *text, struct ps_optimizer *out, struct ps_error *
 enum ps_err
 ps_schedule_parse(const char *text, struct ps_schedule *out, struct ps_error *e)
 {
+    char name[KEY_MAX];
     struct ps_schedule s = {0};
-    char name[KEY_MAX] = "";
-    const char *at = text != NULL ? cut(text, ":", name) : text;
+    const char *keys;
     enum ps_err err;
 
-    if (text == NULL || out == NULL || at == NULL)
-        return ps_fail(e, PS_ERR_INVALID, "a schedule is written NAME:key=value,key=value");
-    if ((err = READ_WORD("schedule", schedules, name, &s.kind, e)) != PS_OK)
+    if ((err = read_head("a schedule", text, out, name, &keys, e)) != PS_OK ||
+        (err = schedule_key(&s, "schedule", name, e)) != PS_OK)
         return err;
-    if (*at == ':' && (err = read_keys(&(struct target){.schedule = &s}, at + 1, e)) != PS_OK)
+    if (keys != NULL && (err = read_keys(&(struct target){.schedule = &s}, keys, e)) != PS_OK)
         return err;
-    if ((err = schedule_check(&s, INFINITY, e)) == PS_OK) /* whose learning rate is not known here */
+    if ((err = schedule_check(&s, DBL_MAX, e)) == PS_OK) /* whose learning rate is not known here */
         *out = s;
     return err;
 }
@@ -256,16 +267,15 @@ ps_schedule_parse(const char *text, struct ps_schedule *out, struct ps_error *e)
 enum ps_err
 ps_clip_parse(const char *text, struct ps_clip *out, struct ps_error *e)
 {
+    char name[KEY_MAX];
     struct ps_clip c = {0};
-    char name[KEY_MAX] = "";
-    const char *at = text != NULL ? cut(text, ":", name) : text;
+    const char *keys;
     enum ps_err err;
 
-    if (text == NULL || out == NULL || at == NULL)
-        return ps_fail(e, PS_ERR_INVALID, "a clip is written NAME:limit=value");
-    if ((err = READ_WORD("clip", clips, name, &c.kind, e)) != PS_OK)
+    if ((err = read_head("a clip", text, out, name, &keys, e)) != PS_OK ||
+        (err = clip_key(&c, "clip", name, e)) != PS_OK)
         return err;
-    if (*at == ':' && (err = read_keys(&(struct target){.clip = &c}, at + 1, e)) != PS_OK)
+    if (keys != NULL && (err = read_keys(&(struct target){.clip = &c}, keys, e)) != PS_OK)
         return err;
     if ((err = clip_check(&c, e)) == PS_OK)
         *out = c;
