@@ -76,14 +76,37 @@ by_name(const char *name)
     return o;
 }
 
-/* Defaults, but for a rate and an epsilon that show. */
-static struct ps_optimizer
-example(int kind)
-{
-    struct ps_optimizer o = by_name(ps_optimizer_name((enum ps_optimizer_kind)kind));
+/* Every optimizer with an epsilon and a rate that show; then what takes other ways through a kernel: slots that depend
+ * on parameters, powers, and all that is done before a rule. */
+static const char *const examples[] = {
+    "sgd:learning_rate=0.03",
+    "momentum:learning_rate=0.03",
+    "nesterov:learning_rate=0.03",
+    "adagrad:learning_rate=0.03,epsilon=1e-3",
+    "adam:learning_rate=3e-3,epsilon=1e-3",
+    "rmsprop:learning_rate=3e-3,epsilon=1e-3",
+    "adamw:learning_rate=3e-3,epsilon=1e-3",
+    "adadelta:learning_rate=0.3,epsilon=1e-3",
+    "nadam:learning_rate=3e-3,epsilon=1e-3",
+    "ftrl:learning_rate=0.05,l1=0.1,l2=0.01,beta=1",
+    "rmsprop:learning_rate=3e-3,epsilon=1e-3,momentum=0.9",
+    "ftrl:learning_rate=0.05,learning_rate_power=-0.3",
+    "ftrl:learning_rate=0.05,learning_rate_power=0,clip=value,limit=0.1",
+    "sgd:learning_rate=0.03,l2=0.1",
+    "sgd:learning_rate=0.03,weight_decay=0.1,l2=0.2",
+    "nesterov:learning_rate=0.03,weight_decay=0.1,clip=value,limit=0.1",
+    "adagrad:learning_rate=0.03,epsilon=1e-3,clip=value,limit=0.01",
+    "adamw:learning_rate=3e-3,epsilon=1e-3,weight_decay=0.5,l2=0.01,clip=value,limit=0.3",
+    "rmsprop:learning_rate=3e-3,epsilon=1e-3,momentum=0.5,l2=0.5",
+};
 
-    o.learning_rate *= 3;
-    o.epsilon = 1e-3;
+static struct ps_optimizer
+example(int i)
+{
+    struct ps_optimizer o;
+    struct ps_error e = {0};
+
+    ck_assert_msg(ps_optimizer_parse(examples[i], &o, &e) == PS_OK, "%s: %s", examples[i], e.text);
     return o;
 }
 
@@ -471,6 +494,189 @@ START_TEST(adam_correction_fades_over_long_runs)
 }
 END_TEST
 
+/* rate 0.1 (Adadelta: 1), three gradients for three weights. Figures of Keras 3.15.1 (NumPy backend, float32) with the
+ * same parameters, its Nadam with 0.96^(1/250) put for 0.96 (nadam.h). */
+START_TEST(three_updates_are_those_of_keras)
+{
+    static const float grads[3][3] = {{0.5f, -1, 0.25f}, {-0.25f, 2, 1}, {1.5f, 0.125f, -0.5f}};
+    static const struct {
+        const char *optimizer;
+        double weights[3];
+    } rows[] = {
+        {"sgd:learning_rate=0.1", {0.8249999284744263, -2.112499952316284, 0.42500001192092896}},
+        {"momentum:learning_rate=0.1", {0.7620000243186951, -2.121500015258789, 0.29225000739097595}},
+        {"nesterov:learning_rate=0.1", {0.61080002784729, -2.2218499183654785, 0.2380250096321106}},
+        {"adagrad:learning_rate=0.1", {0.8624818325042725, -1.9987419843673706, 0.38730520009994507}},
+        {"adam:learning_rate=0.1", {0.8063183426856995, -1.96843421459198, 0.2779557406902313}},
+        {"rmsprop:learning_rate=0.1", {0.5317382216453552, -1.9882763624191284, 0.02038256824016571}},
+        {"rmsprop:learning_rate=0.1,momentum=0.9", {0.12368732690811157, -1.7046699523925781, -0.7972854375839233}},
+        {"adamw:learning_rate=0.1", {0.8052094578742981, -1.9661003351211548, 0.27747130393981934}},
+        {"adadelta:learning_rate=1", {0.9974489808082581, -2.000537395477295, 0.4978785216808319}},
+        {"nadam:learning_rate=0.1", {0.8287856578826904, -1.9949089288711548, 0.33289575576782227}},
+        {"ftrl:learning_rate=0.1,l1=0.5,l2=0.25,beta=0.5", {0.10584098100662231, -0.8982512354850769, 0}},
+        {"ftrl:learning_rate=0.1,learning_rate_power=-0.3",
+         {0.16556192934513092, -1.0590355396270752, -0.02585403248667717}},
+        {"adam:learning_rate=0.1,clip=value,limit=0.3", {0.8549172878265381, -1.927233338356018, 0.2775554656982422}},
+        {"sgd:learning_rate=0.1,clip=block_norm,limit=1", {0.872894287109375, -2.0094828605651855, 0.4652581810951233}},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct state s = state_new(3);
+        struct ps_optimizer o;
+
+        ck_assert_int_eq(ps_optimizer_parse(rows[i].optimizer, &o, NULL), PS_OK);
+        memcpy(s.arrays.weights, (float[]){1, -2, 0.5f}, 3 * sizeof(float));
+        optimizer_start(&o, 3, &s.arrays);
+        for (uint64_t t = 1; t <= 3; t++)
+            ck_assert(optimizer_apply(&o, &(struct optimizer_when){.version = t}, 1, 3, grads[t - 1], &s.arrays,
+                                      &s.arrays, false));
+        for (int j = 0; j < 3; j++)
+            ck_assert_msg(fabs(s.arrays.weights[j] - rows[i].weights[j]) < 3e-6, "%s: weight %d is %.9g, not %.9g",
+                          rows[i].optimizer, j, (double)s.arrays.weights[j], rows[i].weights[j]);
+        free(s.memory);
+    }
+}
+END_TEST
+
+/* Scale, clip, penalty, decay, rule, in that order; all numbers are exact in float32. */
+START_TEST(what_comes_before_the_rule_by_hand)
+{
+    struct ps_optimizer o = {.learning_rate = 0.25, .l2 = 0.5, .weight_decay = 0.5, .clip = {PS_CLIP_VALUE, 1}};
+    struct state s = state_new(1);
+    float g = 4;
+
+    /* g = 0.5 * 4 = 2, clipped 1, + 0.5 * 2 = 2; w = 2 - 0.25 * 0.5 * 2 = 1.75, - 0.25 * 2 = 1.25 */
+    s.arrays.weights[0] = 2;
+    ck_assert(optimizer_apply(&o, &(struct optimizer_when){.version = 1}, 0.5f, 1, &g, &s.arrays, &s.arrays, false));
+    ck_assert(s.arrays.weights[0] == 1.25f);
+    /* The same with g = -2: clipped -1, + 1 = 0. */
+    s.arrays.weights[0] = 2;
+    g = -4;
+    ck_assert(optimizer_apply(&o, &(struct optimizer_when){.version = 1}, 0.5f, 1, &g, &s.arrays, &s.arrays, false));
+    ck_assert(s.arrays.weights[0] == 1.75f);
+    free(s.memory);
+}
+END_TEST
+
+START_TEST(norm_has_the_same_bits_everywhere)
+{
+    struct test_rng r = {test_seed()};
+    const struct optimizer_kernels *k;
+    float *memory = malloc(4098 * sizeof(float)), *x = memory + 1; /* 4-byte aligned only */
+
+    for (size_t l = 0; l < ARRAY_LEN(lengths); l++) {
+        size_t n = lengths[l];
+        double plain, exact = 0;
+
+        random_grad(&r, n, x);
+        for (size_t i = 0; i < n; i++)
+            exact += (double)x[i] * (double)x[i];
+        plain = optimizer_kernels_plain.square_sum(n, x);
+        ck_assert_double_eq_tol(plain, exact, 1e-13 * exact);
+        ck_assert(optimizer_norm(n, x) == sqrt(plain));
+        for (size_t i = 0; (k = optimizer_kernels_at(i)) != NULL; i++)
+            ck_assert_msg(k->square_sum(n, x) == plain, "%s, n %zu", k->name, n);
+    }
+    free(memory);
+}
+END_TEST
+
+/* (3, 4) has norm 5; scaled by 2 it is 10 and is brought to 2.5: (1.5, 2). */
+START_TEST(block_norm_is_that_of_the_scaled_gradient)
+{
+    struct ps_optimizer o = {.learning_rate = 1, .clip = {PS_CLIP_BLOCK_NORM, 2.5}};
+    struct optimizer_when when = {.version = 1};
+    struct state s = state_new(2);
+    float g[2] = {3, 4}, zero[2] = {0};
+
+    s.arrays.weights[0] = s.arrays.weights[1] = 0;
+    ck_assert(optimizer_apply(&o, &when, 2, 2, g, &s.arrays, &s.arrays, false));
+    ck_assert(s.arrays.weights[0] == -1.5f && s.arrays.weights[1] == -2);
+    ck_assert(optimizer_apply(&o, &when, 0.5f, 2, g, &s.arrays, &s.arrays, false)); /* 2.5: as it is */
+    ck_assert(s.arrays.weights[0] == -3 && s.arrays.weights[1] == -4);
+    ck_assert(optimizer_apply(&o, &when, 1, 2, zero, &s.arrays, &s.arrays, false));
+    ck_assert(s.arrays.weights[0] == -3 && s.arrays.weights[1] == -4);
+    g[0] = FLT_MAX; /* its square is past float32 */
+    ck_assert(optimizer_apply(&o, &when, 1, 2, g, &s.arrays, &s.arrays, false));
+    ck_assert(s.arrays.weights[0] == -5.5f);
+    g[0] = INFINITY;
+    ck_assert(!optimizer_apply(&o, &when, 1, 2, g, &s.arrays, &s.arrays, false));
+    g[0] = NAN;
+    ck_assert(!optimizer_apply(&o, &when, 1, 2, g, &s.arrays, &s.arrays, false));
+    free(s.memory);
+}
+END_TEST
+
+/* 1, 3/4, 1/2, 1/4, 0, by what t counts. */
+START_TEST(rate_follows_its_schedule_by_version_or_clock)
+{
+    struct ps_optimizer o = {.learning_rate = 1, .schedule = {.kind = PS_SCHEDULE_LINEAR, .steps = 4}};
+    struct state s = state_new(1);
+    float g = 1;
+
+    s.arrays.weights[0] = 0;
+    ck_assert(optimizer_apply(&o, &(struct optimizer_when){3, 99}, 1, 1, &g, &s.arrays, &s.arrays, false));
+    ck_assert(s.arrays.weights[0] == -0.5f);
+    o.schedule.by = PS_BY_CLOCK;
+    ck_assert(optimizer_apply(&o, &(struct optimizer_when){99, 3}, 1, 1, &g, &s.arrays, &s.arrays, false));
+    ck_assert(s.arrays.weights[0] == -0.75f);
+    ck_assert(optimizer_apply(&o, &(struct optimizer_when){99, 4}, 1, 1, &g, &s.arrays, &s.arrays, false));
+    ck_assert(s.arrays.weights[0] == -0.75f);
+    ck_assert(optimizer_rate(&o, &(struct optimizer_when){1, 1}) == 0.75);
+    free(s.memory);
+}
+END_TEST
+
+/* The product of momenta is computed from the version alone: a long run has the bits of one that starts late. */
+START_TEST(nadam_knows_its_momenta_at_any_version)
+{
+    static const uint64_t versions[] = {1, 2, 30, 70, 500, 100000, 1ull << 50};
+    struct ps_optimizer o = by_name("nadam");
+
+    o.learning_rate = 1;
+    for (size_t i = 0; i < ARRAY_LEN(versions); i++) {
+        double t = (double)versions[i], few = fmin(t, 2000), a[1 + LAYOUT_SLOTS_MAX] = {0, 0, 1, 0}, mean;
+        struct state s = state_new(1);
+
+        s.arrays.weights[0] = s.arrays.slot[0][0] = 0;
+        s.arrays.slot[1][0] = 1;
+        apply_one(&o, versions[i], 2, &s);
+        adam_means(&o, 2, a);
+        mean = nadam_mu(&o, t + 1) * a[1] / (1 - nadam_product(&o, few + 1)) +
+               (1 - nadam_mu(&o, t)) * 2 / (1 - nadam_product(&o, few));
+        mean /= sqrt(a[2] / (1 - pow(o.beta2, t))) + o.epsilon;
+        ck_assert_double_eq_tol(-s.arrays.weights[0], mean, mean * 4e-7);
+        free(s.memory);
+    }
+}
+END_TEST
+
+START_TEST(ftrl_makes_weights_exactly_0)
+{
+    struct ps_optimizer o;
+    struct state s = state_new(2);
+    float g[2] = {0.5f, 2};
+
+    ck_assert_int_eq(ps_optimizer_parse("ftrl:learning_rate=1,l1=1,initial_accumulator=1", &o, NULL), PS_OK);
+    s.arrays.weights[0] = s.arrays.weights[1] = 0;
+    optimizer_start(&o, 2, &s.arrays);
+    ck_assert(optimizer_apply(&o, &(struct optimizer_when){.version = 1}, 1, 2, g, &s.arrays, &s.arrays, false));
+    ck_assert(s.arrays.weights[0] == 0);                               /* |z| = 0.5 <= 1 */
+    ck_assert_float_eq_tol(s.arrays.weights[1], -1 / sqrtf(5), 1e-7f); /* (1 - 2) / sqrt(1 + 4) */
+    free(s.memory);
+}
+END_TEST
+
+START_TEST(rmsprop_keeps_a_velocity_only_when_it_has_momentum)
+{
+    struct ps_optimizer o = by_name("rmsprop");
+
+    ck_assert_uint_eq(optimizer_slots(&o), 1);
+    o.momentum = 0.5;
+    ck_assert_uint_eq(optimizer_slots(&o), 2);
+}
+END_TEST
+
 START_TEST(nan_and_inf_are_found_in_every_lane)
 {
     static const float poison[] = {NAN, -NAN, INFINITY, -INFINITY};
@@ -605,7 +811,7 @@ START_TEST(start_leaves_weights_alone)
     for (size_t i = 0; i < 20; i++) {
         ck_assert(s.arrays.weights[i] == (float)i);
         for (uint32_t k = 0; k < optimizer_slots(&o); k++)
-            ck_assert(s.arrays.slot[k][i] == (k == 0 && (_i == PS_ADAGRAD || _i == PS_FTRL) ? 0.1f : 0));
+            ck_assert(s.arrays.slot[k][i] == (k == 0 && (o.kind == PS_ADAGRAD || o.kind == PS_FTRL) ? 0.1f : 0));
     }
     check_fences(&s);
     free(s.memory);
@@ -740,15 +946,23 @@ make_suite(void)
     tcase_add_test(t, adam_by_hand);
     tcase_add_test(t, adam_starts_with_a_full_step);
     tcase_add_test(t, adam_correction_fades_over_long_runs);
-    tcase_add_loop_test(t, every_isa_agrees_with_a_double_precision_reference, 0, PS_OPTIMIZER_KINDS);
-    tcase_add_loop_test(t, isas_and_ways_give_the_same_bits, 0, PS_OPTIMIZER_KINDS);
+    tcase_add_loop_test(t, every_isa_agrees_with_a_double_precision_reference, 0, ARRAY_LEN(examples));
+    tcase_add_loop_test(t, isas_and_ways_give_the_same_bits, 0, ARRAY_LEN(examples));
+    tcase_add_test(t, three_updates_are_those_of_keras);
+    tcase_add_test(t, what_comes_before_the_rule_by_hand);
+    tcase_add_test(t, norm_has_the_same_bits_everywhere);
+    tcase_add_test(t, block_norm_is_that_of_the_scaled_gradient);
+    tcase_add_test(t, rate_follows_its_schedule_by_version_or_clock);
+    tcase_add_test(t, nadam_knows_its_momenta_at_any_version);
+    tcase_add_test(t, ftrl_makes_weights_exactly_0);
+    tcase_add_test(t, rmsprop_keeps_a_velocity_only_when_it_has_momentum);
     tcase_add_test(t, products_and_sums_are_not_fused);
-    tcase_add_loop_test(t, nan_and_inf_are_found_in_every_lane, 0, PS_OPTIMIZER_KINDS);
+    tcase_add_loop_test(t, nan_and_inf_are_found_in_every_lane, 0, ARRAY_LEN(examples));
     tcase_add_test(t, large_and_tiny_numbers_are_finite);
     tcase_add_test(t, neighbours_of_the_gradient_are_not_looked_at);
     tcase_add_test(t, sum_adds_in_order_with_the_same_bits);
-    tcase_add_loop_test(t, apply_is_prepare_and_the_chosen_kernel, 0, PS_OPTIMIZER_KINDS);
-    tcase_add_loop_test(t, start_leaves_weights_alone, 0, PS_OPTIMIZER_KINDS);
+    tcase_add_loop_test(t, apply_is_prepare_and_the_chosen_kernel, 0, ARRAY_LEN(examples));
+    tcase_add_loop_test(t, start_leaves_weights_alone, 0, ARRAY_LEN(examples));
     tcase_add_test(t, isa_is_chosen_by_name_or_else_the_widest);
     tcase_add_test(t, names_and_defaults_are_those_of_the_large_frameworks);
     tcase_add_test(t, check_refuses_what_is_out_of_range);
