@@ -39,6 +39,12 @@
        float epsilon, float *y, float *mean, float *rstd)                                                              \
     OP(layer_norm_backward, size_t rows, size_t n, const float *x, const float *gamma, const float *mean,              \
        const float *rstd, const float *dy, float *dx, float *dgamma, float *dbeta)                                     \
+    OP(embedding_forward, size_t n, size_t vocabulary, size_t width, const uint32_t *ids, const float *table,          \
+       float *y)                                                                                                       \
+    OP(embedding_backward, size_t n, size_t vocabulary, size_t width, const uint32_t *ids, const float *dy,            \
+       float *dtable)                                                                                                  \
+    OP(dropout_forward, size_t n, float rate, uint64_t seed, uint64_t counter, const float *x, float *y)               \
+    OP(dropout_backward, size_t n, float rate, uint64_t seed, uint64_t counter, const float *dy, float *dx)            \
     OP(softmax, size_t rows, size_t classes, const float *x, float *p)                                                 \
     OP(softmax_cross_entropy, size_t rows, size_t classes, const float *x, const uint32_t *labels, float scale,        \
        float *loss, float *dx)                                                                                         \

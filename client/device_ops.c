@@ -209,6 +209,52 @@ ps_layer_norm_backward(ps_device *device, size_t rows, size_t n, const float *x,
     device->ops->zero(device, dbeta, n * sizeof *dbeta);
 }
 
+enum ps_err
+ps_check_ids(size_t n, const uint32_t *ids, size_t vocabulary, struct ps_error *error)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] >= vocabulary)
+            return ps_fail(error, PS_ERR_INVALID, "id %u at %zu: there are %zu, from 0 on", ids[i], i, vocabulary);
+    return PS_OK;
+}
+
+void
+ps_embedding_forward(ps_device *device, size_t n, size_t vocabulary, size_t width, const uint32_t *ids,
+                     const float *table, float *y)
+{
+    ps_assert(sizes_fit(n, vocabulary, width) && vocabulary > 0 && width > 0);
+    if (n > 0)
+        device->ops->embedding_forward(device, n, vocabulary, width, ids, table, y);
+}
+
+void
+ps_embedding_backward(ps_device *device, size_t n, size_t vocabulary, size_t width, const uint32_t *ids,
+                      const float *dy, float *dtable)
+{
+    ps_assert(sizes_fit(n, vocabulary, width) && vocabulary > 0 && width > 0);
+    if (n > 0)
+        device->ops->embedding_backward(device, n, vocabulary, width, ids, dy, dtable);
+    else
+        device->ops->zero(device, dtable, vocabulary * width * sizeof *dtable);
+}
+
+void
+ps_dropout_forward(ps_device *device, size_t n, float rate, uint64_t seed, uint64_t counter, const float *x, float *y)
+{
+    ps_assert(rate >= 0 && rate < 1);
+    if (n > 0)
+        device->ops->dropout_forward(device, n, rate, seed, counter, x, y);
+}
+
+void
+ps_dropout_backward(ps_device *device, size_t n, float rate, uint64_t seed, uint64_t counter, const float *dy,
+                    float *dx)
+{
+    ps_assert(rate >= 0 && rate < 1);
+    if (n > 0)
+        device->ops->dropout_backward(device, n, rate, seed, counter, dy, dx);
+}
+
 void
 ps_softmax(ps_device *device, size_t rows, size_t classes, const float *x, float *p)
 {

@@ -20,8 +20,9 @@
  * - Operations run in the order of their calls, and may still be running when a call returns. Memory is read and
  *   written until ps_device_finish() or ps_device_download() has returned. That is also where a failure of the device
  *   is reported; operations themselves return nothing.
- * - Operations allocate nothing and keep nothing: the same inputs, shapes and number of threads give the same bits on
- *   one instruction set, whatever was computed before, in whichever process.
+ * - Operations allocate nothing (OpenBLAS may, while a product runs that it cuts among several threads) and keep
+ *   nothing: the same inputs, shapes and number of threads give the same bits on one instruction set, whatever was
+ *   computed before, in whichever process.
  * - Sizes are in elements. Rows may be 0: nothing is computed, gradients are 0. No size may exceed PS_DEVICE_SIZE_MAX;
  *   a larger one stops the program with an assertion, as a null pointer would.
  * - Threads: one thread at a time per device. */
@@ -192,6 +193,32 @@ PS_API void ps_layer_norm_forward(ps_device *device, size_t rows, size_t n, cons
 PS_API void ps_layer_norm_backward(ps_device *device, size_t rows, size_t n, const float *x, const float *gamma,
                                    const float *mean, const float *rstd, const float *dy, float *dx, float *dgamma,
                                    float *dbeta);
+
+/* ---- Embedding: rows of a table by their numbers --------------------------------------------------------------- */
+
+/* y[i] = table[ids[i]]. ids: [n], each below vocabulary: one that is not stops the program, as no error can be returned
+ * from here; ps_check_ids() finds it while the ids are in host memory. table: [vocabulary, width], y: [n, width]. */
+PS_API void ps_embedding_forward(ps_device *device, size_t n, size_t vocabulary, size_t width, const uint32_t *ids,
+                                 const float *table, float *y);
+
+/* dtable, shaped as table: each row the sum of the rows of dy: [n, width] whose id it is, in their order; else 0. */
+PS_API void ps_embedding_backward(ps_device *device, size_t n, size_t vocabulary, size_t width, const uint32_t *ids,
+                                  const float *dy, float *dtable);
+
+/* INVALID, with the first of ids[0..n) that is not below vocabulary and where it is. Good for labels and classes, too.
+ */
+PS_API enum ps_err ps_check_ids(size_t n, const uint32_t *ids, size_t vocabulary, struct ps_error *error) PS_MUST_USE;
+
+/* ---- Dropout (Srivastava et al., JMLR 2014) -------------------------------------------------------------------- */
+
+/* Each element is 0 with probability rate, else divided by 1 - rate, so that the mean stays and evaluation needs
+ * nothing. Which: by seed, counter and the element's index alone (Philox4x32-10), so backward takes the same three
+ * again and no mask is kept. Give every layer a seed and every step a counter. 0 <= rate < 1; y may be x, dx may be dy.
+ * All [n]. */
+PS_API void ps_dropout_forward(ps_device *device, size_t n, float rate, uint64_t seed, uint64_t counter, const float *x,
+                               float *y);
+PS_API void ps_dropout_backward(ps_device *device, size_t n, float rate, uint64_t seed, uint64_t counter,
+                                const float *dy, float *dx);
 
 /* ---- Classification -------------------------------------------------------------------------------------------- */
 

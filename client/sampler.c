@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "common/base.h"
-#include "common/initializer.h"
+#include "common/philox.h"
 
 struct ps_sampler {
     uint64_t rows, seed, epoch;

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "elementary.h"
+#include "philox.h"
 
 #define GROUP 4 /* elements that share a Philox block */
 
@@ -163,29 +164,6 @@ make_plan(const struct initializer *init, struct fans f)
     }
     ps_assert(!"initializer_check() passed");
     return (struct plan){0};
-}
-
-void
-philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
-{
-    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
-    uint32_t k0 = key[0], k1 = key[1];
-
-    for (int round = 0; round < 10; round++) {
-        uint64_t p0 = (uint64_t)c0 * 0xd2511f53u;
-        uint64_t p1 = (uint64_t)c2 * 0xcd9e8d57u;
-
-        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)p1;
-        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)p0;
-        k0 += 0x9e3779b9u; /* the golden ratio, and sqrt(3) - 1: Weyl sequences of keys */
-        k1 += 0xbb67ae85u;
-    }
-    out[0] = c0;
-    out[1] = c1;
-    out[2] = c2;
-    out[3] = c3;
 }
 
 static void

@@ -1,11 +1,10 @@
 /* First values of a variable, element by element, from (seed, element index) alone, so that any cut into blocks, any
  * number of shards and any order give the same bits on one instruction set. Pure.
  *
- * Randomness: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011); key = seed,
- * counter = (element index / 4, draw). Scales: Glorot and Bengio, AISTATS 2010; He et al., ICCV 2015;
- * LeCun et al., "Efficient BackProp", 1998. Fans follow the large frameworks: rank 0: 1, 1; rank 1: n, n; rank 2: rows
- * in, columns out; higher rank: the product of the leading dimensions is the receptive field, the last two are in and
- * out. */
+ * Randomness: Philox (philox.h); key = seed, counter = (element index / 4, draw). Scales: Glorot and Bengio, AISTATS
+ * 2010; He et al., ICCV 2015; LeCun et al., "Efficient BackProp", 1998. Fans follow the large frameworks: rank 0: 1, 1;
+ * rank 1: n, n; rank 2: rows in, columns out; higher rank: the product of the leading dimensions is the receptive
+ * field, the last two are in and out. */
 #ifndef COMMON_INITIALIZER_H
 #define COMMON_INITIALIZER_H
 
@@ -44,8 +43,5 @@ enum ps_err initializer_check(const struct initializer *init, struct ps_error *e
 /* Elements first to first + n - 1 of a variable of this shape. out: [n] f32. init has passed initializer_check(). */
 void initializer_fill(const struct initializer *init, const uint64_t *dims, size_t rank, uint64_t first, size_t n,
                       float *out);
-
-/* One Philox4x32-10 block: counter (4 words) and key (2 words) to 4 words. */
-void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
 #endif

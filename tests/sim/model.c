@@ -6,6 +6,7 @@
 
 #include "common/initializer.h"
 #include "common/optimizer.h"
+#include "common/philox.h"
 #include "common/placement.h"
 
 bool

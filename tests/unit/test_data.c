@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "common/base.h"
-#include "common/initializer.h"
+#include "common/philox.h"
 #include "tests/unit/data_files.h"
 
 /* The tests run from the source directory or say where it is. */

@@ -1,6 +1,7 @@
 /* First values: Philox's published vectors, any cut gives the same bits, moments, bounds, fans and hand-computed
  * numbers. */
 #include "common/initializer.h"
+#include "common/philox.h"
 
 #include <float.h>
 #include <math.h>
