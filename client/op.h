@@ -72,11 +72,17 @@ struct core_op {
 /* Whether operations may start; *e says why not. */
 enum ps_err op_may_start(const struct core *c, struct ps_error *e) PS_MUST_USE;
 
+/* The same for those that only a worker may start. */
+enum ps_err op_may_train(const struct core *c, struct ps_error *e) PS_MUST_USE;
+
 /* A fresh one, in use and held; its lists keep their room. NULL: out of memory. */
 struct core_op *op_new(struct core *c, enum op_kind kind);
 
 /* Room for n variables and so many lanes. */
 enum ps_err op_room(struct core_op *op, size_t n, uint32_t lanes) PS_MUST_USE;
+
+/* The next of them, on this shard: nothing is queued or made yet. */
+struct lane *op_add_lane(struct core_op *op, uint32_t shard);
 
 /* A start that failed for lack of memory: nothing of it is under way. */
 enum ps_err op_undo(struct core *c, struct core_op *op, struct ps_error *e, const char *what);

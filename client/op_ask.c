@@ -1,0 +1,94 @@
+/* Starting what is one part on one shard, or one on each: declarations, queries, pings. */
+#include "client/op.h"
+
+#include <string.h>
+
+#include "client/link.h"
+
+enum ps_err
+core_declare(struct core *c, const struct ps_var_spec *spec, struct core_var **var, struct core_op **op_out,
+             struct ps_error *e)
+{
+    struct core_op *op;
+    struct core_var *v;
+    enum ps_err err;
+    uint32_t i;
+
+    if ((err = op_may_train(c, e)) != PS_OK)
+        return err;
+    if (spec == NULL)
+        return ps_fail(e, PS_ERR_INVALID, "a declaration needs a specification");
+    if ((err = variables_declare(&c->vars, spec, &v, e)) != PS_OK)
+        return err;
+    if ((op = op_new(c, OP_DECLARE)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory to start a declaration");
+    if (op_room(op, 1, c->config.shards) != PS_OK)
+        return op_undo(c, op, e, "declaration");
+    op->n = 1;
+    op->vars[0] = v;
+    v->declaring++;
+    *var = v;
+    *op_out = op;
+    for (i = 0; i < c->config.shards; i++) {
+        struct ps_error starved;
+
+        if (v->shard[i].blocks == 0 || op_start_control(c, op, i, PART_DECLARE, v) == PS_OK)
+            continue;
+        ps_fail(&starved, PS_ERR_NOMEM, "no memory to declare '%s'", v->name);
+        op_give_up(c, op, &starved);
+        return PS_OK;
+    }
+    op_pump(c, op);
+    return PS_OK;
+}
+
+/* A query or ping to one shard. */
+static enum ps_err
+start_question(struct core *c, enum op_kind kind, enum part_kind part, uint32_t shard, const struct core_op *like,
+               struct core_op **op_out, struct ps_error *e)
+{
+    struct core_op *op;
+    enum ps_err err;
+
+    if ((err = op_may_start(c, e)) != PS_OK)
+        return err;
+    if (shard >= c->config.shards)
+        return ps_fail(e, PS_ERR_INVALID, "there is no shard %u: the cluster has %u", shard, c->config.shards);
+    if ((op = op_new(c, kind)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory to start a query");
+    op->query = like->query;
+    memcpy(op->name, like->name, sizeof(op->name));
+    memcpy(op->after, like->after, sizeof(op->after));
+    if (op_room(op, 0, 1) != PS_OK || op_start_control(c, op, shard, part, NULL) != PS_OK)
+        return op_undo(c, op, e, "query");
+    *op_out = op;
+    op_pump(c, op);
+    return PS_OK;
+}
+
+enum ps_err
+core_query(struct core *c, uint32_t shard, enum ps_query query, const char *job, const char *after, struct core_op **op,
+           struct ps_error *e)
+{
+    struct core_op like = {.query = query};
+
+    if ((int)query < PS_QUERY_STATUS || query > PS_QUERY_JOBS)
+        return ps_fail(e, PS_ERR_INVALID, "query %d is not known", (int)query);
+    if (job != NULL && (strlen(job) > PS_NAME_MAX || !wire_text_ok(job, strlen(job))))
+        return ps_fail(e, PS_ERR_INVALID, "a job's name is up to %d bytes of UTF-8", PS_NAME_MAX);
+    if (after != NULL && strlen(after) >= sizeof(like.after))
+        return ps_fail(e, PS_ERR_INVALID, "the place to go on from is too long");
+    if (job != NULL)
+        memcpy(like.name, job, strlen(job));
+    if (after != NULL)
+        memcpy(like.after, after, strlen(after));
+    return start_question(c, OP_QUERY, PART_QUERY, shard, &like, op, e);
+}
+
+enum ps_err
+core_ping(struct core *c, uint32_t shard, struct core_op **op, struct ps_error *e)
+{
+    struct core_op like = {.query = PS_QUERY_STATUS};
+
+    return start_question(c, OP_PING, PART_PING, shard, &like, op, e);
+}
