@@ -243,13 +243,12 @@ options_sample(FILE *out)
     fprintf(out, "# psd's configuration: take the # away before a name and change the value after it.\n");
     for (size_t i = 0; i < psd_command.options_len; i++) {
         const struct option *row = &psd_command.options[i];
-        char text[1024], notes[OPTION_NOTES_MAX];
+        char text[OPTION_TEXT_MAX];
 
         if (row->traits & OPTION_ARGS_ONLY)
             continue;
-        snprintf(text, sizeof text, "%s %s", row->help, option_notes(row, notes));
         fputc('\n', out);
-        sample_words(out, text);
+        sample_words(out, option_text(row, NULL, text));
         fprintf(out, row->fallback != NULL ? "#%s = %s\n" : "#%s =\n", row->name, row->fallback);
     }
 }

@@ -127,6 +127,10 @@ static const struct command_section psctl_sections[] = {
                                                    {"2", "the options or the configuration are wrong"},
                                                    {"3", "a shard refused what was asked for"},
                                                    {NULL, NULL}}},
+    {"Examples",
+     (const struct command_entry[]){{"psctl --shards 10.0.0.1:7420,10.0.0.2:7420 status", "how two shards are"},
+                                    {"psctl blocked --job digits", "who waits for whom in that job"},
+                                    {NULL, NULL}}},
     {NULL, NULL},
 };
 
@@ -140,6 +144,7 @@ static const struct command psctl_command = {
     .options = psctl_options,
     .options_len = ARRAY_LEN(psctl_options),
     .sections = psctl_sections,
+    .see_also = "psd(8), psrun(1)",
 };
 
 /* ---- exit status ---- */

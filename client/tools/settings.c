@@ -242,6 +242,11 @@ static const struct command_section plan_sections[] = {
              {"other", "the status of the first worker that failed, 128 + N when signal N killed it; the same for a "
                        "shard that ended early"},
              {NULL, NULL}}},
+    {"Examples",
+     ENTRIES{
+         {"psrun --shards 2 --workers 3 -- ./train --epochs 5", "two shards, and three workers that train"},
+         {"psrun --keep-servers --live-dir /dev/shm/lab -- ./train", "leave the shard, and the model in it, running"},
+         {NULL, NULL}}},
     {NULL, NULL},
 };
 
@@ -273,6 +278,7 @@ const struct command plan_command = {
     .options = plan_options,
     .options_len = ARRAY_LEN(plan_options),
     .sections = plan_sections,
+    .see_also = "psd(8), psctl(1)",
 };
 
 /* Of the ways to say what runs where, at most one; and what cannot be had there. */

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "completion.h"
 #include "help.h"
+#include "man.h"
 
 #define CALLED_MAX 80
 
@@ -31,7 +33,12 @@ command_asks(const char *word, enum command_question *asked)
     static const struct {
         const char *word;
         enum command_question asked;
-    } questions[] = {{"--help", COMMAND_HELP}, {"-h", COMMAND_HELP}, {"--version", COMMAND_VERSION}};
+    } questions[] = {{"--help", COMMAND_HELP},
+                     {"-h", COMMAND_HELP},
+                     {"--version", COMMAND_VERSION},
+                     {"--man", COMMAND_MAN},
+                     {"--completion=bash", COMMAND_BASH},
+                     {"--completion=zsh", COMMAND_ZSH}};
 
     for (size_t i = 0; i < ARRAY_LEN(questions); i++)
         if (strcmp(questions[i].word, word) == 0) {
@@ -237,6 +244,15 @@ command_answer(const struct command *c, const struct command_line *line, FILE *o
         break;
     case COMMAND_VERSION:
         fprintf(out, "%s %s\n", c->name, PSD_VERSION);
+        break;
+    case COMMAND_MAN:
+        command_man(c, out);
+        break;
+    case COMMAND_BASH:
+        completion_bash(c, out);
+        break;
+    case COMMAND_ZSH:
+        completion_zsh(c, out);
         break;
     }
     return fflush(out) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -11,8 +11,8 @@
  *         return command_answer(&tool_command, &line, stdout);
  *     if (err != PS_OK) ... print error.text, return EXIT_USAGE
  *
- * Options are written "--name VALUE" or "--name=VALUE"; "--" ends them. Every program also knows --help (-h) and
- * --version. Pure, but for what is written to a stream. */
+ * Options are written "--name VALUE" or "--name=VALUE"; "--" ends them. Every program also knows --help (-h), --version
+ * and, for the build, --man and --completion=bash|zsh. Pure, but for what is written to a stream. */
 #ifndef COMMON_CLI_COMMAND_H
 #define COMMON_CLI_COMMAND_H
 
@@ -55,7 +55,7 @@ struct command {
     const char *see_also; /* "psd(8), psctl(1)"; may be NULL */
 };
 
-enum command_question { COMMAND_RUN, COMMAND_HELP, COMMAND_VERSION };
+enum command_question { COMMAND_RUN, COMMAND_HELP, COMMAND_VERSION, COMMAND_MAN, COMMAND_BASH, COMMAND_ZSH };
 
 /* What a command line said besides the settings. */
 struct command_line {

@@ -87,22 +87,13 @@ help_commands(FILE *out, const struct command *c)
     }
 }
 
-/* for_commands: say which subcommands it is for. */
 static void
-help_option(FILE *out, const struct option *o, bool for_commands)
+help_option(FILE *out, const struct option *o, const struct subcommand *only)
 {
-    char line[2048], notes[OPTION_NOTES_MAX];
-    const char *commands = for_commands && o->commands != NULL ? o->commands : "";
-    int at = fprintf(out, "  --%s%s%s%s", o->name,
-                     o->argument == NULL ? ""
-                     : o->bare != NULL   ? "[="
-                                         : " ",
-                     o->argument != NULL ? o->argument : "", o->bare != NULL ? "]" : "");
+    char text[OPTION_TEXT_MAX], form[OPTION_FORM_MAX];
+    int at = fprintf(out, "  --%s%s", o->name, option_form(o, form));
 
-    option_notes(o, notes);
-    snprintf(line, sizeof line, "%s%s%s%s%s", commands, *commands != '\0' ? ": " : "", o->help,
-             *notes != '\0' ? " " : "", notes);
-    help_beside(out, at, line);
+    help_beside(out, at, option_text(o, only != NULL ? only->name : NULL, text));
 }
 
 static void
@@ -118,12 +109,12 @@ help_options(FILE *out, const struct command *c, const struct subcommand *only)
         if (printed != section)
             fprintf(out, "\n%s:\n", section);
         printed = section;
-        help_option(out, &c->options[i], only == NULL);
+        help_option(out, &c->options[i], only);
     }
     if (printed == NULL)
         fprintf(out, "\nOptions:\n");
     for (size_t i = 0; i < COMMAND_OWN; i++)
-        help_option(out, &command_own[i], false);
+        help_option(out, &command_own[i], only);
 }
 
 static void

@@ -286,23 +286,61 @@ option_is_for(const struct option *o, const char *command)
 }
 
 const char *
-option_notes(const struct option *o, char text[OPTION_NOTES_MAX])
+option_form(const struct option *o, char text[OPTION_FORM_MAX])
+{
+    const char *form = o->argument == NULL ? "%s" : o->bare != NULL ? "[=%s]" : " %s";
+
+    snprintf(text, OPTION_FORM_MAX, form, o->argument != NULL ? o->argument : "");
+    return text;
+}
+
+/* Add to a text of OPTION_TEXT_MAX bytes; what does not fit is left out. */
+static void
+text_add(char *text, const char *before, const char *what)
+{
+    size_t len = strlen(text);
+
+    snprintf(text + len, OPTION_TEXT_MAX - len, "%s%s", before, what);
+}
+
+/* "for status, ping: " */
+static void
+text_commands(char *text, const char *commands)
+{
+    char word[64];
+
+    for (const char *at = commands; *at != '\0'; at += strspn(at, " ")) {
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, " "), at);
+        text_add(text, at == commands ? "for " : ", ", word);
+        at += strcspn(at, " ");
+    }
+    text_add(text, ": ", "");
+}
+
+static void
+text_note(char *text, bool *any, const char *what, const char *value)
+{
+    text_add(text, *any ? "; " : " (", what);
+    text_add(text, value, "");
+    *any = true;
+}
+
+const char *
+option_text(const struct option *o, const char *command, char text[OPTION_TEXT_MAX])
 {
     const char *usual = o->usual != NULL ? o->usual : o->fallback;
-    const struct {
-        bool said;
-        const char *before, *what;
-    } notes[] = {
-        {usual != NULL, "default ", usual},
-        {(o->traits & OPTION_RELOADS) != 0, "", "read again on SIGHUP"},
-        {o->kind == OPTION_LIST || (o->traits & OPTION_REPEATS) != 0, "", "may be given many times"},
-    };
-    int at = 0;
+    bool any = false;
 
-    for (size_t i = 0; i < ARRAY_LEN(notes); i++)
-        if (notes[i].said && at < OPTION_NOTES_MAX)
-            at += snprintf(text + at, (size_t)(OPTION_NOTES_MAX - at), "%s%s%s", at == 0 ? "(" : "; ", notes[i].before,
-                           notes[i].what);
-    snprintf(text + MIN(at, OPTION_NOTES_MAX - 2), 2, "%s", at == 0 ? "" : ")");
+    text[0] = '\0';
+    if (o->commands != NULL && command == NULL)
+        text_commands(text, o->commands);
+    text_add(text, o->help, "");
+    if (usual != NULL)
+        text_note(text, &any, "default ", usual);
+    if (o->traits & OPTION_RELOADS)
+        text_note(text, &any, "read again on SIGHUP", "");
+    if (o->kind == OPTION_LIST || (o->traits & OPTION_REPEATS))
+        text_note(text, &any, "may be given many times", "");
+    text_add(text, any ? ")" : "", "");
     return text;
 }

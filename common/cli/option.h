@@ -84,8 +84,13 @@ void option_clear(const struct option *o, void *settings);
 /* Is it for this subcommand? NULL: for one at all that is not named, so for all. */
 bool option_is_for(const struct option *o, const char *command);
 
-/* "(default 5s; reloaded on SIGHUP)" for whoever explains the option; "" when there is nothing to say. Into text. */
-#define OPTION_NOTES_MAX 256
-const char *option_notes(const struct option *o, char text[OPTION_NOTES_MAX]);
+/* What follows its name: " N", "[=N]" when it may stand without, "" for a flag. Into text. */
+#define OPTION_FORM_MAX 64
+const char *option_form(const struct option *o, char text[OPTION_FORM_MAX]);
+
+/* All that is said of the option beside its name: the subcommands that it is for, unless this is the help of one, help,
+ * and "(default 5s; read again on SIGHUP)". Into text. */
+#define OPTION_TEXT_MAX 2048
+const char *option_text(const struct option *o, const char *command, char text[OPTION_TEXT_MAX]);
 
 #endif

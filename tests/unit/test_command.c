@@ -121,9 +121,12 @@ static const struct command_section sections[] = {
 static const struct command bare = {TOOL, .about = "A tool."};
 static const struct command words = {TOOL, .about = "A tool.", .operands = "WORD..."};
 static const struct command program = {TOOL, .about = "A tool.", .operands = "program [args]", .program = true};
-static const struct command several = {TOOL, .about = "A tool.\n\n  tool list --quiet\n\nIt does several things.",
-                                       .commands = subcommands, .commands_len = ARRAY_LEN(subcommands),
-                                       .sections = sections};
+static const struct command several = {TOOL,
+                                       .about = "A tool.\n\n  tool list --quiet\n\n.It does \\ several things.",
+                                       .commands = subcommands,
+                                       .commands_len = ARRAY_LEN(subcommands),
+                                       .sections = sections,
+                                       .see_also = "others(1)"};
 
 struct parsed {
     char *argv[96];
@@ -435,9 +438,9 @@ START_TEST(help_lists_commands_and_sections)
     char *text = answer(&several, "-h");
 
     ck_assert(strstr(text, "usage: tool [options] command [...]\n") == text);
-    holds(text, "\n  tool list --quiet\n\nIt does");
+    holds(text, "\n  tool list --quiet\n\n.It does");
     holds(text, "\nCommands:\n  list                    list all of them\n  show NAME...            show some\n");
-    holds(text, "list show: say less\n");
+    holds(text, "for list, show: say less\n");
     holds(text, "\nExit status:\n  0                       it went well\n");
     free(text);
 }
@@ -463,6 +466,71 @@ START_TEST(the_version_is_one_line)
     char *text = answer(&program, "--version");
 
     ck_assert_str_eq(text, "tool " PSD_VERSION "\n");
+    free(text);
+}
+END_TEST
+
+START_TEST(the_man_page_has_all_that_help_has)
+{
+    char *text = answer(&several, "--man"), option[64];
+
+    ck_assert(strncmp(text, ".TH TOOL 1 ", 11) == 0);
+    holds(text, "\n.SH NAME\ntool \\- a tool\n.SH SYNOPSIS\n");
+    holds(text, "\n.nf\ntool list \\-\\-quiet\n.fi\n.RE\n.PP\n\\&.It does \\e several things");
+    holds(text, "\n.SH COMMANDS\n.TP\n\\fBlist\\fR\nlist all of them\n.TP\n\\fBshow\\fR \\fINAME...\\fR\n");
+    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+        int at = snprintf(option, sizeof option, "\n.TP\n\\fB\\-\\-");
+
+        for (const char *name = table[i].name; *name != '\0'; name++)
+            at += snprintf(option + at, sizeof option - (size_t)at, *name == '-' ? "\\-" : "%c", *name);
+        holds(text, option);
+    }
+    holds(text, "\n.SS Times\n.TP\n\\fB\\-\\-wait\\fR \\fITIME\\fR\nhow long (default 1.5)\n");
+    holds(text, "\nfor list, show: say less\n");
+    holds(text, "\n.SH EXIT STATUS\n.TP\n\\fB0\\fR\nit went well\n");
+    holds(text, "\n.SH SEE ALSO\nothers(1)\n");
+    free(text);
+}
+END_TEST
+
+/* That bash completes with it is seen in tests/system/test_manual.sh. */
+START_TEST(bash_knows_commands_options_choices_and_paths)
+{
+    char *text = answer(&several, "--completion=bash");
+
+    ck_assert(strncmp(text, "# bash completion for tool", 26) == 0);
+    holds(text, "compgen -W 'list show stop' -- \"$cur\"");
+    holds(text, "        list) options='--loud --quiet --workers ");
+    holds(text, "        stop) options='--loud --workers ");
+    holds(text, "        --color)\n                mapfile -t COMPREPLY < <(compgen -W 'auto always never'");
+    holds(text, "        --addresses)\n                mapfile -t COMPREPLY < <(compgen -W 'none'");
+    holds(text,
+          "        --workers|--at-least|--wait|--grace|--spin|--memory|--mode|--rate|--share|--margin|--where|--name|"
+          "--address|--env)\n                return ;;\n");
+    holds(text, "(compgen -f -- \"$cur\")");
+    holds(text, "(compgen -d -- \"$cur\")");
+    holds(text, "\ncomplete -F _tool tool\n");
+    free(text);
+}
+END_TEST
+
+START_TEST(zsh_has_a_line_for_each_option)
+{
+    char *text = answer(&several, "--completion=zsh"), option[96];
+
+    ck_assert(strncmp(text, "#compdef tool\n", 14) == 0);
+    for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+        snprintf(option, sizeof option, "--%s%s[%s]", table[i].name,
+                 table[i].bare != NULL       ? "=-"
+                 : table[i].argument != NULL ? "="
+                                             : "",
+                 table[i].help);
+        holds(text, option);
+    }
+    holds(text, "'--color=[in colors]:WHEN:(auto always never)'\n");
+    holds(text, "'*--env=[variables]:K=V:'\n");
+    holds(text, "'--file=[a file]:PATH:_files'\n");
+    holds(text, "'show:show some'\n");
     free(text);
 }
 END_TEST
@@ -497,6 +565,9 @@ make_suite(void)
     tcase_add_test(t, help_lists_commands_and_sections);
     tcase_add_test(t, help_of_a_subcommand_lists_what_is_for_it);
     tcase_add_test(t, the_version_is_one_line);
+    tcase_add_test(t, the_man_page_has_all_that_help_has);
+    tcase_add_test(t, bash_knows_commands_options_choices_and_paths);
+    tcase_add_test(t, zsh_has_a_line_for_each_option);
     tcase_add_test(t, a_full_disk_is_a_failure);
     suite_add_tcase(s, t);
     return s;

@@ -1,0 +1,9 @@
+/* The man page, in roff with man(7)'s macros: what a command's tables say, for a manual. */
+#ifndef COMMON_CLI_MAN_H
+#define COMMON_CLI_MAN_H
+
+#include "command.h"
+
+void command_man(const struct command *c, FILE *out);
+
+#endif
