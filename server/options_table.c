@@ -202,7 +202,7 @@ static const struct command_section sections[] = {
                         {"HUP", "read the configuration file again"},
                         {NULL, NULL}}},
     {"Files",
-     ENTRIES{{"/etc/psd/NAME.conf", "the configuration of the service psd@NAME"},
+     ENTRIES{{"/etc/psd/psd.conf", "the configuration of the shards that the service psd@INDEX starts on this machine"},
              {"/dev/shm/psd-UID/CLUSTER-SHARD", "the live directory, when nothing else is said: the variables, what "
                                                 "optimizers remember and the workers' places, as an LMDB environment"},
              {NULL, NULL}}},
@@ -215,7 +215,7 @@ static const struct command_section sections[] = {
     {"Examples", ENTRIES{{"psd", "one shard that is the whole cluster, for programs on this machine"},
                          {"psd --listen 0.0.0.0:7420 --shard 1 --shards 4 --memory 16GiB",
                           "the second of four, for other machines"},
-                         {"psd --config /etc/psd/train.conf --check", "is this file right?"},
+                         {"psd --config /etc/psd/psd.conf --check", "is this file right?"},
                          {NULL, NULL}}},
     {NULL, NULL},
 };
