@@ -385,6 +385,18 @@ welcomed(struct kit *k, uint64_t conn)
     return last_seq;
 }
 
+void
+kit_observe(struct kit *k, uint64_t conn)
+{
+    Psd__Hello m = PSD__HELLO__INIT;
+
+    kit_open(k, conn);
+    m.role = PSD__ROLE__OBSERVER;
+    m.agent = (char *)"watcher";
+    kit_frame(k, conn, MSG_HELLO, k->next_request++, &m.base, NULL, 0);
+    welcomed(k, conn);
+}
+
 uint64_t
 kit_join(struct kit *k, uint64_t conn, const Psd__Job *job, uint32_t task)
 {
@@ -414,13 +426,12 @@ kit_optimizer(enum ps_optimizer_kind kind)
     return o;
 }
 
-void
-kit_declare_as(struct kit *k, uint64_t conn, uint64_t request, const char *name, const uint64_t *dims, size_t rank,
-               enum ps_optimizer_kind optimizer, Psd__InitKind init)
+static void
+send_declare(struct kit *k, uint64_t conn, uint64_t request, const char *name, const uint64_t *dims, size_t rank,
+             const struct ps_optimizer *o, Psd__InitKind init)
 {
     Psd__Declare m = PSD__DECLARE__INIT;
     Psd__Initializer initializer = PSD__INITIALIZER__INIT;
-    struct ps_optimizer o = kit_optimizer(optimizer);
     struct wire_optimizer room;
 
     initializer.kind = init;
@@ -430,17 +441,35 @@ kit_declare_as(struct kit *k, uint64_t conn, uint64_t request, const char *name,
     m.dims = (uint64_t *)dims;
     m.n_dims = rank;
     m.init = &initializer;
-    m.optimizer = wire_optimizer_message(&o, &room);
+    m.optimizer = wire_optimizer_message(o, &room);
     kit_frame(k, conn, MSG_DECLARE, request, &m.base, NULL, 0);
+}
+
+void
+kit_declare_as(struct kit *k, uint64_t conn, uint64_t request, const char *name, const uint64_t *dims, size_t rank,
+               enum ps_optimizer_kind optimizer, Psd__InitKind init)
+{
+    struct ps_optimizer o = kit_optimizer(optimizer);
+
+    send_declare(k, conn, request, name, dims, rank, &o, init);
 }
 
 uint32_t
 kit_declare(struct kit *k, uint64_t conn, const char *name, uint64_t elements, enum ps_optimizer_kind optimizer)
 {
+    struct ps_optimizer o = kit_optimizer(optimizer);
+
+    return kit_declare_with(k, conn, name, elements, &o);
+}
+
+uint32_t
+kit_declare_with(struct kit *k, uint64_t conn, const char *name, uint64_t elements,
+                 const struct ps_optimizer *optimizer)
+{
     struct kit_answer *a;
     uint32_t var;
 
-    kit_declare_as(k, conn, k->next_request++, name, &elements, 1, optimizer, PSD__INIT_KIND__ZEROS);
+    send_declare(k, conn, k->next_request++, name, &elements, 1, optimizer, PSD__INIT_KIND__ZEROS);
     kit_work(k);
     a = kit_expect(k, conn, MSG_DECLARED);
     var = a->msg.u.declared->var;
@@ -458,6 +487,7 @@ void
 kit_push(struct kit *k, uint64_t conn, const struct kit_push *p)
 {
     Psd__Push m = PSD__PUSH__INIT;
+    Psd__Norm norm = PSD__NORM__INIT;
     uint32_t var = p->var, block = p->block;
     uint64_t from = p->from_version != NULL ? *p->from_version : 0;
 
@@ -470,6 +500,10 @@ kit_push(struct kit *k, uint64_t conn, const struct kit_push *p)
     m.n_from_version = p->from_version != NULL;
     m.from_version = &from;
     m.want_value = p->want_value;
+    if (p->norm != NULL) {
+        norm.l2 = *p->norm;
+        m.norm = &norm;
+    }
     kit_frame(k, conn, MSG_PUSH, p->request != 0 ? p->request : k->next_request++, &m.base, p->gradient,
               p->len * sizeof(float));
 }

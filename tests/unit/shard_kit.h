@@ -103,6 +103,9 @@ struct kit_hello {
 };
 void kit_hello(struct kit *k, uint64_t conn, const struct kit_hello *h); /* opens the connection */
 
+/* An observer, welcomed. */
+void kit_observe(struct kit *k, uint64_t conn);
+
 /* Hello, and the welcome is taken. Returns last_seq. */
 uint64_t kit_join(struct kit *k, uint64_t conn, const Psd__Job *job, uint32_t task);
 uint64_t kit_resume(struct kit *k, uint64_t conn, const Psd__Job *job, uint32_t task, uint64_t acked_through);
@@ -115,12 +118,17 @@ uint32_t kit_declare(struct kit *k, uint64_t conn, const char *name, uint64_t el
 void kit_declare_as(struct kit *k, uint64_t conn, uint64_t request, const char *name, const uint64_t *dims, size_t rank,
                     enum ps_optimizer_kind optimizer, Psd__InitKind init);
 
+/* The same with this optimizer. */
+uint32_t kit_declare_with(struct kit *k, uint64_t conn, const char *name, uint64_t elements,
+                          const struct ps_optimizer *optimizer);
+
 struct kit_push {
     uint64_t seq, clock, acked_through;
     uint32_t var, block;
     const float *gradient;
     size_t len;
     const uint64_t *from_version; /* one, or NULL */
+    const double *norm;           /* one, or NULL */
     bool want_value;
     uint64_t request; /* 0: the next */
 };

@@ -329,6 +329,108 @@ START_TEST(report_always_fits_a_frame)
 }
 END_TEST
 
+START_TEST(jobs_are_told_as_they_are_now)
+{
+    Psd__AgePolicy cutoff = PSD__AGE_POLICY__INIT;
+    Psd__Bound bound = PSD__BOUND__INIT;
+    Psd__Set set = PSD__SET__INIT;
+    struct kit_answer *a;
+    const Psd__JobReport *m;
+    Psd__Job *job;
+
+    kit_join(&k, 1, kit_job("first", PSD__MODE__ASYNC, 1), 0);
+    job = kit_job("second", PSD__MODE__SSP, 3);
+    job->bound = 1;
+    kit_join(&k, 2, job, 0);
+    kit_join(&k, 3, job, 1);
+    kit_declare(&k, 2, "w", 4, PS_SGD);
+    kit_ticked(&k, 2, 1, 2);
+    kit_ticked(&k, 3, 1, 1);
+    kit_ticked(&k, 2, 2, 3);
+    kit_pull(&k, 2, 1, 0, 3);
+    bound.clocks = 1;
+    cutoff.kind = PSD__AGE_KIND__AGE_CUTOFF;
+    cutoff.parameter = 5;
+    set.job = (char *)"second";
+    set.age = &cutoff;
+    set.bound = &bound;
+    kit_frame(&k, 3, MSG_SET, 5, &set.base, NULL, 0);
+    a = ask(1, PSD__QUERY_KIND__JOBS, "", "");
+    ck_assert_uint_eq(a->msg.u.report->n_job, 2);
+    ck_assert_str_eq(a->msg.u.report->job[0]->name, "first");
+    m = a->msg.u.report->job[1];
+    ck_assert_str_eq(m->name, "second");
+    ck_assert_str_eq(m->options, "ssp(bound 1), 3 workers, lapse shrink, age cutoff(5)");
+    ck_assert_uint_eq(m->workers, 3);
+    ck_assert_uint_eq(m->live, 2);
+    ck_assert_uint_eq(m->lapsed, 0);
+    ck_assert_uint_eq(m->slowest_clock, 1);
+    ck_assert_uint_eq(m->fastest_clock, 3);
+    ck_assert_uint_eq(m->variables, 1);
+    ck_assert_uint_eq(m->pulls_parked, 1);
+    kit_answer_free(a);
+    a = ask(1, PSD__QUERY_KIND__JOBS, "", "first");
+    ck_assert_uint_eq(a->msg.u.report->n_job, 1);
+    ck_assert_str_eq(a->msg.u.report->job[0]->name, "second");
+    kit_answer_free(a);
+    a = ask(1, PSD__QUERY_KIND__JOBS, "first", "");
+    ck_assert_uint_eq(a->msg.u.report->n_job, 1);
+    kit_answer_free(a);
+    a = ask(1, PSD__QUERY_KIND__JOBS, "", "no such job");
+    ck_assert_uint_eq(a->msg.u.report->n_job, 0);
+    kit_answer_free(a);
+}
+END_TEST
+
+/* More jobs than a report holds by its bytes: pages, each going on where the last one ended. */
+START_TEST(all_jobs_come_in_pages)
+{
+    enum { JOBS = SHARD_JOBS_MAX };
+    char name[WIRE_NAME_MAX + 1], after[WIRE_NAME_MAX + 1] = "";
+    unsigned seen = 0, pages = 0;
+    bool more = true;
+
+    for (int i = 0; i < JOBS; i++) {
+        snprintf(name, sizeof name, "%0*d", WIRE_NAME_MAX, i);
+        kit_join(&k, 2, kit_job(name, PSD__MODE__ASYNC, 1), 0);
+        kit_close(&k, 2);
+    }
+    kit_observe(&k, 1);
+    for (; more; pages++) {
+        struct kit_answer *a = ask(1, PSD__QUERY_KIND__JOBS, "", after);
+        const Psd__Report *r = a->msg.u.report;
+
+        ck_assert_uint_gt(r->n_job, 0);
+        for (size_t i = 0; i < r->n_job; i++)
+            ck_assert_int_eq(atoi(r->job[i]->name), (int)seen++);
+        strcpy(after, r->job[r->n_job - 1]->name);
+        more = r->more;
+        kit_answer_free(a);
+    }
+    ck_assert_uint_eq(seen, JOBS);
+    ck_assert_uint_gt(pages, 1);
+}
+END_TEST
+
+START_TEST(learning_rate_is_that_of_the_next_update)
+{
+    struct ps_optimizer sgd = kit_optimizer(PS_SGD);
+    struct kit_answer *a;
+    uint32_t var;
+
+    sgd.schedule = (struct ps_schedule){.kind = PS_SCHEDULE_STEP, .steps = 1, .factor = 0.5};
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
+    var = kit_declare_with(&k, 1, "w", 4, &sgd);
+    for (uint64_t seq = 1; seq <= 2; seq++) {
+        kit_push_four(&k, 1, seq, 0, var, 1);
+        kit_ack(&k, 1, seq, PS_OK);
+    }
+    a = ask(1, PSD__QUERY_KIND__VARIABLES, "", "");
+    ck_assert_double_eq(a->msg.u.report->variable[0]->learning_rate, 0.25);
+    kit_answer_free(a);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -345,6 +447,9 @@ make_suite(void)
     tcase_add_test(tc, workers_are_listed_with_their_state);
     tcase_add_test(tc, blocked_says_who_waits_for_whom);
     tcase_add_test(tc, report_always_fits_a_frame);
+    tcase_add_test(tc, jobs_are_told_as_they_are_now);
+    tcase_add_test(tc, all_jobs_come_in_pages);
+    tcase_add_test(tc, learning_rate_is_that_of_the_next_update);
     suite_add_tcase(suite, tc);
     return suite;
 }
