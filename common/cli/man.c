@@ -149,7 +149,9 @@ man_commands(FILE *out, const struct command *c)
     if (c->commands_len > 0)
         man_title(out, "Commands");
     for (size_t i = 0; i < c->commands_len; i++) {
-        snprintf(form, sizeof form, c->commands[i].operands != NULL ? " %s" : "", c->commands[i].operands);
+        const char *operands = c->commands[i].operands;
+
+        snprintf(form, sizeof form, "%s%s", operands != NULL ? " " : "", operands != NULL ? operands : "");
         man_term(out, c->commands[i].name, form);
         man_line(out, c->commands[i].about, strlen(c->commands[i].about));
     }
