@@ -58,7 +58,7 @@ ok $? "a bad file is named with line and character"
 run --optimizer adam:learning_rat=1
 is 2 "$status" "an optimizer's parameter that does not exist is a mistake in the command line"
 run --strategy often
-says err '"often" is not one of async, ssp:BOUND, sync'
+says err "^logistic: --strategy: expected one of async, ssp:BOUND, sync, got 'often'$"
 ok $? "and so is a strategy"
 
 "$LOGISTIC" >"$work/out" 2>"$work/err"

@@ -17,8 +17,6 @@
 #include "options.h"
 #include "shipped.h"
 
-#define EXIT_USAGE 2
-
 /* All that a worker holds; zeroed at first, so that it can be torn down at any point. */
 struct worker {
     struct logistic_options options;
@@ -225,10 +223,8 @@ main(int argc, char **argv)
         fprintf(stderr, "logistic: %s\n", error.text);
         return EXIT_USAGE;
     }
-    if (w.options.help) {
-        fputs(logistic_help, stdout);
-        return EXIT_SUCCESS;
-    }
+    if (w.options.line.asked != COMMAND_RUN)
+        return command_answer(&logistic_command, &w.options.line, stdout);
     if ((err = run(&w, &error)) != PS_OK)
         fprintf(stderr, "logistic: worker %u: %s: %s\n", w.task, ps_err_name(err), error.text);
     tear_down(&w, err);

@@ -1,132 +1,114 @@
-/* getopt does the work; what an option's value means is said beside it. */
 #include "options.h"
 
-#include <errno.h>
-#include <getopt.h>
-#include <stdlib.h>
 #include <string.h>
 
-const char logistic_help[] =
-    "usage: logistic [options]\n"
-    "\n"
-    "Train a logistic regression on sparse examples through psd. It is a worker: it finds its cluster in the\n"
-    "environment (TF_CONFIG, or PSD_SHARDS). To start a cluster for it:\n"
-    "    psrun --shards 2 --workers 3 -- logistic [options]\n"
-    "\n"
-    "  --train FILE        examples in LIBSVM's text format, plain or .gz, with two labels (default: the shipped\n"
-    "                      breast cancer data)\n"
-    "  --held-out FILE     examples to measure with (default: the shipped ones)\n"
-    "  --base BASE         what the files call the first column: 1, 0, or auto (default 1)\n"
-    "  --optimizer TEXT    name:parameter=value,... (default ftrl:learning_rate=1,l1=0.5)\n"
-    "  --strategy NAME     async, ssp:BOUND or sync (default async)\n"
-    "  --epochs N          times that every example is seen (default 100)\n"
-    "  --batch N           examples in a step, over all workers together (default 64)\n"
-    "  --seed N            of the order of examples (default 1)\n"
-    "  --help              this text\n";
+#define FIELD(field) .offset = offsetof(struct logistic_options, field)
+
+static const struct option_choice bases[] = {
+    {"1", PS_LIBSVM_FROM_1}, {"0", PS_LIBSVM_FROM_0}, {"auto", PS_LIBSVM_DETECT}, {NULL, 0}};
+
+static const struct option table[] = {
+    {.name = "train",
+     .kind = OPTION_FILE,
+     .argument = "FILE",
+     .usual = "the shipped breast cancer data",
+     FIELD(train),
+     .help = "examples in LIBSVM's text format, plain or .gz, with two labels"},
+    {.name = "held-out",
+     .kind = OPTION_FILE,
+     .argument = "FILE",
+     .usual = "the shipped ones",
+     FIELD(held_out),
+     .help = "examples to measure with"},
+    {.name = "base",
+     .kind = OPTION_CHOICE,
+     .argument = "BASE",
+     .fallback = "1",
+     .choices = bases,
+     FIELD(base),
+     .help = "what the files call the first column: 1, 0, or auto"},
+    {.name = "optimizer",
+     .kind = OPTION_NAME,
+     .argument = "TEXT",
+     .fallback = "ftrl:learning_rate=1,l1=0.5",
+     FIELD(optimizer_text),
+     .help = "name:parameter=value,..."},
+    {.name = "strategy",
+     .kind = OPTION_NAME,
+     .argument = "NAME",
+     .fallback = "async",
+     FIELD(strategy),
+     .help = "async, ssp:BOUND or sync"},
+    {.name = "epochs",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .fallback = "100",
+     .min = 1,
+     .max = 1000000,
+     FIELD(epochs),
+     .help = "times that every example is seen"},
+    {.name = "batch",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .fallback = "64",
+     .min = 1,
+     .max = 1000000,
+     FIELD(batch),
+     .help = "examples in a step, over all workers together"},
+    {.name = "seed",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .fallback = "1",
+     FIELD(seed),
+     .help = "of the order of examples"},
+};
+
+const struct command logistic_command = {
+    .name = "logistic",
+    .manual = 1,
+    .title = "logistic regression on sparse examples through psd",
+    .about = "Train a logistic regression on sparse examples through psd. It is a worker: it finds its cluster in the "
+             "environment (TF_CONFIG, or PSD_SHARDS). To start a cluster for it:\n"
+             "\n"
+             "    psrun --shards 2 --workers 3 -- logistic [options]",
+    .options = table,
+    .options_len = ARRAY_LEN(table),
+};
 
 static enum ps_err
-whole_number(const char *option, const char *text, uint64_t low, uint64_t high, uint64_t *out, struct ps_error *e)
+take_strategy(struct logistic_options *o, struct ps_error *e)
 {
-    char *end;
-    unsigned long long n;
+    static const struct option bound = {.kind = OPTION_INT, .max = UINT32_MAX};
+    int64_t n = 0;
+    enum ps_err err = PS_OK;
 
-    errno = 0;
-    n = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || n < low || n > high)
-        return ps_fail(e, PS_ERR_INVALID, "--%s: \"%s\" is not a whole number from %llu to %llu", option, text,
-                       (unsigned long long)low, (unsigned long long)high);
-    *out = n;
-    return PS_OK;
-}
-
-static enum ps_err
-take_strategy(struct logistic_options *o, const char *text, struct ps_error *e)
-{
-    uint64_t bound = 0;
-    enum ps_err err;
-
-    if (strncmp(text, "ssp:", 4) == 0) {
-        if ((err = whole_number("strategy ssp", text + 4, 0, UINT32_MAX, &bound, e)) != PS_OK)
-            return err;
+    if (strncmp(o->strategy, "ssp:", 4) == 0) {
+        err = option_store(&bound, "--strategy ssp", o->strategy + 4, &n, e);
         o->mode = PS_SSP;
-        o->bound = (uint32_t)bound;
-    } else if (strcmp(text, "async") == 0) {
+        o->bound = (uint32_t)n;
+    } else if (strcmp(o->strategy, "async") == 0) {
         o->mode = PS_ASYNC;
-    } else if (strcmp(text, "sync") == 0) {
+    } else if (strcmp(o->strategy, "sync") == 0) {
         o->mode = PS_SYNC;
     } else {
-        return ps_fail(e, PS_ERR_INVALID, "--strategy: \"%s\" is not one of async, ssp:BOUND, sync", text);
+        err =
+            ps_fail(e, PS_ERR_INVALID, "--strategy: expected one of async, ssp:BOUND, sync, got '%.128s'", o->strategy);
     }
-    return PS_OK;
-}
-
-static enum ps_err
-take_base(struct logistic_options *o, const char *text, struct ps_error *e)
-{
-    static const struct {
-        const char *name;
-        enum ps_libsvm_base base;
-    } bases[] = {{"1", PS_LIBSVM_FROM_1}, {"0", PS_LIBSVM_FROM_0}, {"auto", PS_LIBSVM_DETECT}};
-
-    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++)
-        if (strcmp(bases[i].name, text) == 0) {
-            o->base = bases[i].base;
-            return PS_OK;
-        }
-    return ps_fail(e, PS_ERR_INVALID, "--base: \"%s\" is not one of 1, 0, auto", text);
-}
-
-static enum ps_err
-take(struct logistic_options *o, int option, const char *value, struct ps_error *e)
-{
-    switch (option) {
-    case 't':
-        o->train = value;
-        return PS_OK;
-    case 'd':
-        o->held_out = value;
-        return PS_OK;
-    case 'i':
-        return take_base(o, value, e);
-    case 'o':
-        return ps_optimizer_parse(value, &o->optimizer, e);
-    case 's':
-        return take_strategy(o, value, e);
-    case 'e':
-        return whole_number("epochs", value, 1, 1000000, &o->epochs, e);
-    case 'b':
-        return whole_number("batch", value, 1, 1000000, &o->batch, e);
-    case 'r':
-        return whole_number("seed", value, 0, UINT64_MAX, &o->seed, e);
-    default:
-        o->help = true;
-        return PS_OK;
-    }
+    return err;
 }
 
 enum ps_err
 logistic_options_parse(int argc, char **argv, struct logistic_options *out, struct ps_error *error)
 {
-    static const struct option names[] = {
-        {"train", 1, NULL, 't'},    {"held-out", 1, NULL, 'd'}, {"base", 1, NULL, 'i'},  {"optimizer", 1, NULL, 'o'},
-        {"strategy", 1, NULL, 's'}, {"epochs", 1, NULL, 'e'},   {"batch", 1, NULL, 'b'}, {"seed", 1, NULL, 'r'},
-        {"help", 0, NULL, 'h'},     {NULL, 0, NULL, 0}};
-    struct logistic_options o = {.epochs = 100, .batch = 64, .seed = 1};
-    enum ps_err err = ps_optimizer_parse("ftrl:learning_rate=1,l1=0.5", &o.optimizer, error);
-    int option;
+    enum ps_err err;
 
-    opterr = 0;
-    while (err == PS_OK && (option = getopt_long(argc, argv, "+:h", names, NULL)) != -1) {
-        if (option == ':')
-            return ps_fail(error, PS_ERR_INVALID, "%s needs a value", argv[optind - 1]);
-        if (option == '?')
-            return ps_fail(error, PS_ERR_INVALID, "unknown option %s; --help lists them", argv[optind - 1]);
-        err = take(&o, option, optarg, error);
-    }
-    if (err == PS_OK && optind < argc)
-        err = ps_fail(error, PS_ERR_INVALID, "unexpected \"%s\"", argv[optind]);
-    if (err == PS_OK && (o.train == NULL) != (o.held_out == NULL))
-        err = ps_fail(error, PS_ERR_INVALID, "--train and --held-out are given together, or neither");
-    *out = o;
-    return err;
+    *out = (struct logistic_options){0};
+    err = command_parse(&logistic_command, argc, argv, out, &out->line, error);
+    if (err != PS_OK || out->line.asked != COMMAND_RUN)
+        return err;
+    if ((err = ps_optimizer_parse(out->optimizer_text, &out->optimizer, error)) != PS_OK)
+        return err;
+    if ((out->train == NULL) != (out->held_out == NULL))
+        return ps_fail(error, PS_ERR_INVALID, "--train and --held-out are given together, or neither");
+    return take_strategy(out, error);
 }

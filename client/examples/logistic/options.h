@@ -2,9 +2,9 @@
 #ifndef LOGISTIC_OPTIONS_H
 #define LOGISTIC_OPTIONS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
+#include "common/cli/command.h"
 #include "psclient.h"
 
 #include "ps_data.h"
@@ -12,17 +12,18 @@
 struct logistic_options {
     const char *train, *held_out; /* LIBSVM files; NULL: the shipped ones */
     enum ps_libsvm_base base;
+    const char *optimizer_text, *strategy; /* as written */
     struct ps_optimizer optimizer;
     enum ps_mode mode;
     uint32_t bound; /* ssp */
     uint64_t epochs, batch, seed;
-    bool help;
+    struct command_line line; /* what is asked for besides training */
 };
+
+extern const struct command logistic_command;
 
 /* Borrows argv's strings. A mistake is PS_ERR_INVALID with a sentence that names the option. */
 enum ps_err logistic_options_parse(int argc, char **argv, struct logistic_options *out,
                                    struct ps_error *error) PS_MUST_USE;
-
-extern const char logistic_help[];
 
 #endif
