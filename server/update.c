@@ -33,7 +33,7 @@ update_apply(struct shard *s, const struct block_ref *ref, const float *gradient
     bool stream = out_of_place && s->data_bytes > s->config.stream_min_bytes;
     /* The step of sync that this closes, and elsewhere how far all have come: the schedule's clock. */
     struct optimizer_when when = {.version = ref->block->version + 1,
-                                  .clock = job_is_sync(v->job) ? ref->block->clock : v->job->slowest};
+                                  .clock = job_is_sync(v->job) ? clock - 1 : v->job->slowest};
     bool finite;
 
     set_arrays(&from, ref->old, ref);

@@ -248,7 +248,10 @@ step_gives(const struct search *x, uint32_t n)
 static bool
 set_fits(const struct search *x)
 {
-    return step_gives(x, MIN(x->b->len, TRY_FIRST)) && (x->b->len <= TRY_FIRST || step_gives(x, x->b->len));
+    /* The norm of a block is that of all of it. */
+    bool first = x->b->len > TRY_FIRST && x->l->model->vars[x->b->var].spec.optimizer.clip.kind != PS_CLIP_BLOCK_NORM;
+
+    return (!first || step_gives(x, TRY_FIRST)) && step_gives(x, x->b->len);
 }
 
 static bool

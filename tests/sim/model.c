@@ -56,6 +56,23 @@ draw_init(const struct model *m, struct sim *s, struct ps_init *init)
     init->b = 1;
 }
 
+/* What a shard does before the rule and to its rate. Steps are few, so schedules are short;
+ * and no rate is 0: the ledger knows a version by its values. */
+static void
+draw_shaping(struct sim *s, struct ps_optimizer *o)
+{
+    o->clip = (struct ps_clip){(enum ps_clip_kind)sim_below(s, PS_CLIP_BLOCK_NORM + 1), 0.5};
+    o->l2 = sim_below(s, 2) == 0 ? 0 : 0.125;
+    o->weight_decay = sim_below(s, 2) == 0 ? 0 : 0.25;
+    if (o->kind != PS_FTRL) /* takes none */
+        o->schedule = (struct ps_schedule){.kind = (enum ps_schedule_kind)sim_below(s, PS_SCHEDULE_LINEAR + 1),
+                                           .by = (enum ps_schedule_by)sim_below(s, PS_BY_CLOCK + 1),
+                                           .warmup_steps = sim_below(s, 4),
+                                           .steps = 1 + sim_below(s, 8),
+                                           .factor = 0.75,
+                                           .floor = o->learning_rate / 4};
+}
+
 static void
 draw_optimizer(const struct model *m, struct sim *s, struct ps_optimizer *o)
 {
@@ -63,6 +80,8 @@ draw_optimizer(const struct model *m, struct sim *s, struct ps_optimizer *o)
     enum ps_err err = ps_optimizer_by_name(ps_optimizer_name(model_counts(m) ? PS_SGD : kind), o, NULL);
 
     ps_assert(err == PS_OK);
+    if (!model_counts(m) && sim_below(s, 2) == 0)
+        draw_shaping(s, o);
     if (model_counts(m))
         o->learning_rate = 1.0 / (double)(1u << sim_below(s, 4));
 }
