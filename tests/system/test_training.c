@@ -468,7 +468,7 @@ make_suite(void)
 
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, sync_training_has_the_bits_of_one_process, 0, 5);
+    tcase_add_loop_test(tc, sync_training_has_the_bits_of_one_process, 0, PS_OPTIMIZER_KINDS);
     tcase_add_test(tc, sync_training_has_the_same_bits_with_an_empty_slice);
     tcase_add_loop_test(tc, every_strategy_learns_the_digits, 0, 7);
     tcase_add_loop_test(tc, a_worker_that_crashed_is_replaced_in_mid_training, 0, 2);
