@@ -27,8 +27,9 @@ void
 cpu_tanh_forward(ps_device *d, size_t n, const float *x, float *y)
 {
     (void)d;
+    ELEMENTWISE
     for (size_t i = 0; i < n; i++)
-        y[i] = tanhf(x[i]);
+        y[i] = math_tanh(x[i]);
 }
 
 void

@@ -78,6 +78,20 @@ math_sigmoid(float x)
     return (x < 0 ? power : 1.0f) / (1.0f + power);
 }
 
+/* By the exponential where |x| is not small; near 0, where that would cancel, x (1 + x^2 P(x^2)), P fitted by Remez'
+ * exchange to 2^-27. */
+static inline float
+math_tanh(float x)
+{
+    float power = math_exp(-2.0f * fabsf(x)), far = (1.0f - power) / (1.0f + power);
+    float q = x * x, series = 0.0205909909f + q * -0.00565999144f;
+
+    series = -0.053721069f + q * series;
+    series = 0.133311276f + q * series;
+    series = -0.333332605f + q * series;
+    return fabsf(x) < 0.625f ? x * (1.0f + q * series) : copysignf(far, x);
+}
+
 /* The standard normal distribution: its density, and the probability of less than x. The tail beyond a = |x| is
  * e^(-a^2 / 2) t P(t) with t = 1 / (1 + 0.35 a), the form of Hastings ("Approximations for digital computers", 1955); P
  * was fitted by Remez' exchange to a relative error of 2^-24 for a <= 14. Relative error: 2^-21 + 2^-24 x^2. */

@@ -1,57 +1,8 @@
 /* The CPU device: every operation against a plain reference in double precision, at awkward sizes; backward passes also
  * against numeric differentiation of the forward reference. */
-#include "client/ps_device.h"
-
-#include <math.h>
 #include <sched.h>
-#include <string.h>
 
-#include "common/base.h"
-#include "tests/unit/check_main.h"
-
-static ps_device *device;
-static struct test_rng rng;
-
-static void
-setup(void)
-{
-    struct ps_device_options options = {.threads = 1};
-
-    rng.state = test_seed();
-    ck_assert_int_eq(ps_device_open("cpu", &options, &device, NULL), PS_OK);
-}
-
-static void
-teardown(void)
-{
-    ps_device_close(device);
-}
-
-static float *
-random_floats(size_t n)
-{
-    void *x;
-
-    ck_assert_int_eq(ps_device_alloc(device, n * sizeof(float), &x, NULL), PS_OK);
-    for (size_t i = 0; i < n; i++)
-        ((float *)x)[i] = test_float(&rng);
-    return x;
-}
-
-static void
-release(float *x)
-{
-    ps_device_free(device, x);
-}
-
-/* Sums of `terms` products of numbers below 1: what f32 may lose against double. */
-static void
-assert_near(double got, double want, size_t terms, const char *what, size_t at)
-{
-    double allowed = 1e-6 * (double)(terms + 8);
-
-    ck_assert_msg(fabs(got - want) <= allowed, "%s[%zu]: %.9g, reference %.9g", what, at, got, want);
-}
+#include "tests/unit/device_kit.h"
 
 static const size_t sizes[] = {1, 7, 64, 65, 251};
 
@@ -80,10 +31,6 @@ check_dense_forward(size_t rows, size_t in, size_t out, bool with_bias)
         for (size_t c = 0; c < out; c++)
             assert_near((double)y[r * out + c], reference_dense(r, c, in, out, x, w, with_bias ? b : NULL), in, "y",
                         r * out + c);
-    release(x);
-    release(w);
-    release(b);
-    release(y);
 }
 
 START_TEST(dense_forward_is_x_w_plus_b)
@@ -125,12 +72,6 @@ check_dense_backward(size_t rows, size_t in, size_t out)
                 want += (double)dy[r * out + c] * (double)w[i * out + c];
             assert_near((double)dx[r * in + i], want, out, "dx", r * in + i);
         }
-    release(x);
-    release(w);
-    release(dy);
-    release(dx);
-    release(dw);
-    release(db);
 }
 
 START_TEST(dense_backward_is_the_transposed_products)
@@ -168,11 +109,6 @@ START_TEST(dense_backward_agrees_with_numeric_differentiation)
             by[k].values[i] = kept;
             assert_near((double)by[k].gradient[i], (loss[1] - loss[0]) / (2 * (double)step), 100, "gradient", i);
         }
-    for (size_t k = 0; k < ARRAY_LEN(by); k++) {
-        release(by[k].values);
-        release(by[k].gradient);
-    }
-    release(dy);
 }
 END_TEST
 
@@ -187,8 +123,6 @@ START_TEST(dense_without_rows_has_gradients_of_zero)
         ck_assert(dw[i] == 0);
     for (size_t i = 0; i < 3; i++)
         ck_assert(db[i] == 0);
-    release(dw);
-    release(db);
 }
 END_TEST
 
@@ -210,14 +144,6 @@ START_TEST(dense_gives_the_same_bits_every_time)
         ck_assert_int_eq(memcmp(first, again, IN * OUT * sizeof *first), 0);
         ck_assert_int_eq(memcmp(y, y_again, ROWS * OUT * sizeof *y), 0);
     }
-    release(x);
-    release(w);
-    release(dy);
-    release(moved);
-    release(first);
-    release(again);
-    release(y);
-    release(y_again);
 }
 END_TEST
 
@@ -242,10 +168,6 @@ START_TEST(relu_keeps_what_is_positive_and_passes_its_gradient)
         ps_relu_backward(device, n, x, dy, dy);
         ck_assert_int_eq(memcmp(x, y, n * sizeof *x), 0);
         ck_assert_int_eq(memcmp(dx, dy, n * sizeof *x), 0);
-        release(x);
-        release(y);
-        release(dy);
-        release(dx);
     }
 }
 END_TEST
@@ -275,10 +197,6 @@ START_TEST(tanh_agrees_with_double_and_its_gradient_with_differences)
             assert_near((double)y[i], tanh((double)x[i]), 1, "y", i);
             assert_near((double)dx[i], (double)dy[i] * slope, 1, "dx", i);
         }
-        release(x);
-        release(y);
-        release(dy);
-        release(dx);
     }
 }
 END_TEST
@@ -331,11 +249,6 @@ check_cross_entropy(size_t rows, size_t classes)
     ps_softmax_cross_entropy(device, rows, classes, x, labels, scale, loss, x); /* in place */
     ck_assert_int_eq(memcmp(x, dx, rows * classes * sizeof *x), 0);
     free(labels);
-    release(x);
-    release(p);
-    release(dx);
-    release(loss);
-    release(loss_only);
 }
 
 START_TEST(cross_entropy_agrees_with_double_and_its_gradient_with_differences)
@@ -490,7 +403,7 @@ make_suite(void)
     Suite *suite = suite_create("device");
     TCase *tc = tcase_create("cpu");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, device_setup, device_teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, dense_forward_is_x_w_plus_b);
     tcase_add_test(tc, dense_backward_is_the_transposed_products);

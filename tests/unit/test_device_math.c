@@ -67,6 +67,19 @@ START_TEST(sigmoid_agrees_with_double_in_its_tails_too)
 }
 END_TEST
 
+START_TEST(tanh_agrees_with_double_near_0_too)
+{
+    EACH_FLOAT(x, 1e-30f, 100)
+    {
+        assert_relative(x, (double)math_tanh(x), tanh((double)x), 0x1p-22);
+        ck_assert(math_tanh(-x) == -math_tanh(x));
+    }
+    ck_assert(math_tanh(0) == 0 && signbit(math_tanh(-0.0f)) && math_tanh(1e-40f) == 1e-40f);
+    ck_assert(math_tanh(INFINITY) == 1 && math_tanh(-INFINITY) == -1 && math_tanh(FLT_MAX) == 1);
+    ck_assert(isnan(math_tanh(NAN)));
+}
+END_TEST
+
 START_TEST(the_normal_distribution_agrees_with_double_in_its_tails_too)
 {
     float density, below;
@@ -119,6 +132,7 @@ make_suite(void)
     tcase_add_test(tc, exp_has_its_limits);
     tcase_add_test(tc, log1p_agrees_with_double_from_0_to_1);
     tcase_add_test(tc, sigmoid_agrees_with_double_in_its_tails_too);
+    tcase_add_test(tc, tanh_agrees_with_double_near_0_too);
     tcase_add_test(tc, the_normal_distribution_agrees_with_double_in_its_tails_too);
     tcase_add_test(tc, sums_take_every_element_once);
     suite_add_tcase(suite, tc);
