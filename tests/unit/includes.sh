@@ -76,6 +76,7 @@ forbid 'common includes neither server nor client' 'common/.*' '(server|client)/
 forbid 'server never includes client' 'server/.*' 'client/.*'
 forbid 'client never includes server' 'client/.*' 'server/.*'
 forbid 'nobody includes tests' '.*' 'tests/.*'
+forbid 'command lines are for programs alone' "$core/.*|$glue/.*" '.*/cli/.*' 'server/libserver_glue\.a\.p/.*'
 forbid 'the core includes no header of the glue' "$core/.*" "$(headers_of "$glue")"
 forbid 'the core includes neither libuv, LMDB nor BLAS' "$core/.*" '.*/(uv|lmdb|cblas[a-z_0-9]*)\.h'
 forbid 'the core includes no sockets, threads, polls or clocks' "$core/.*" \
