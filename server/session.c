@@ -135,7 +135,7 @@ lapse(struct shard *s, struct session *session)
 void
 session_time(struct shard *s)
 {
-    if (s->now_ms < s->lapse_at)
+    if (s->now_ms < s->lapse_at || s->draining) /* nobody can come back: that counts from the next start */
         return;
     s->lapse_at = UINT64_MAX;
     for (uint32_t id = 1; id <= s->jobs_len; id++) {

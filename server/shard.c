@@ -591,7 +591,7 @@ shard_set_grace(struct shard *s, uint32_t grace_ms)
 uint64_t
 shard_next_time(const struct shard *s)
 {
-    return s->lapse_at;
+    return s->draining ? UINT64_MAX : s->lapse_at;
 }
 
 bool

@@ -113,6 +113,17 @@ shards_kill(struct shards *s, uint32_t shard)
 }
 
 void
+shards_wait(struct shards *s, uint32_t shard)
+{
+    int status;
+
+    ck_assert_int_eq(waitpid(s->pids[shard], &status, 0), s->pids[shard]);
+    s->pids[shard] = 0;
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "shard %u ended with status %x", shard,
+                  (unsigned)status);
+}
+
+void
 shards_restart(struct shards *s, uint32_t shard)
 {
     ck_assert_int_eq(s->pids[shard], 0);

@@ -20,7 +20,7 @@
 
 struct shards {
     uint32_t count;
-    pid_t pids[SHARDS_MAX];          /* 0: killed */
+    pid_t pids[SHARDS_MAX];          /* 0: killed, or ended */
     char directory[64];              /* holds the live directories */
     char addresses[SHARDS_MAX * 64]; /* separated by commas */
     char address[SHARDS_MAX][64];    /* of each */
@@ -33,7 +33,10 @@ void shards_start(struct shards *s, uint32_t count);
 /* KILL and wait. */
 void shards_kill(struct shards *s, uint32_t shard);
 
-/* Start a killed one again. */
+/* It ends by itself: wait, and assert that it exited with 0. */
+void shards_wait(struct shards *s, uint32_t shard);
+
+/* Start one that was killed, or has ended, again. */
 void shards_restart(struct shards *s, uint32_t shard);
 
 /* TERM, wait, and assert that each that runs exited with 0; remove the directories. */

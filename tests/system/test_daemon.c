@@ -839,6 +839,30 @@ START_TEST(second_signal_stops_at_once)
 }
 END_TEST
 
+START_TEST(a_drain_by_message_ends_as_a_stop_does)
+{
+    Psd__Drain drain = PSD__DRAIN__INIT;
+    struct probe p[2];
+
+    START("--grace=100ms");
+    p[0] = connected();
+    ck_assert(probe_hello(&p[0], 0, 1, false));
+    p[1] = connected();
+    ck_assert(probe_hello(&p[1], -1, 0, false));
+    probe_send(&p[1], MSG_DRAIN, &drain.base, NULL, 0);
+    ck_assert(probe_receive(&p[1]));
+    ck_assert_int_eq(p[1].msg.type, MSG_EVENT);
+    ck_assert_int_eq(p[1].msg.u.event->kind, PSD__EVENT_KIND__EVENT_DRAINING);
+    if (_i == 1)
+        kill(psd, SIGTERM);           /* the first signal, and no second order */
+    ck_assert_int_eq(wait_exit(), 0); /* although the worker does not read, and its grace passes */
+    WAIT_FOR(logged("drain asked by=\"probe"));
+    ck_assert(!logged("worker lapsed"));
+    probe_close(&p[0]);
+    probe_close(&p[1]);
+}
+END_TEST
+
 /* A lease counts silence, and what was said while psd itself stood still was said. */
 START_TEST(worker_that_spoke_while_psd_stood_still_keeps_its_lease)
 {
@@ -923,6 +947,7 @@ make_suite(void)
     tcase_add_test(tc, a_thousand_idle_connections_cost_little);
     tcase_add_test(tc, out_of_descriptors_is_survived);
     tcase_add_test(tc, second_signal_stops_at_once);
+    tcase_add_loop_test(tc, a_drain_by_message_ends_as_a_stop_does, 0, 2);
     tcase_add_test(tc, worker_that_spoke_while_psd_stood_still_keeps_its_lease);
     tcase_add_test(tc, stop_tells_the_workers_and_closes);
     suite_add_tcase(suite, tc);

@@ -520,6 +520,22 @@ START_TEST(every_push_counts_exactly_once_under_random_resends_and_crashes)
 }
 END_TEST
 
+/* The shard has closed the connections itself, and some peers take their time to close theirs. */
+START_TEST(nobody_lapses_while_the_shard_drains)
+{
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
+    k.hold = true;
+    kit_event(&k, &(struct shard_event){.kind = SHARD_DRAIN});
+    ck_assert_uint_eq(shard_next_time(k.shard), UINT64_MAX);
+    k.now_ms += 60000;
+    kit_event(&k, &(struct shard_event){.kind = SHARD_TIME});
+    k.hold = false;
+    kit_turn(&k);
+    kit_crash(&k);
+    kit_resume(&k, 2, kit_job("train", PSD__MODE__ASYNC, 1), 0, 0);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -550,6 +566,7 @@ make_suite(void)
     tcase_add_test(tc, skip_uses_a_sequence_up);
     tcase_add_test(tc, clock_that_goes_back_is_refused);
     tcase_add_test(tc, every_push_counts_exactly_once_under_random_resends_and_crashes);
+    tcase_add_test(tc, nobody_lapses_while_the_shard_drains);
     suite_add_tcase(suite, tc);
     return suite;
 }
