@@ -31,7 +31,8 @@ struct sample {
 
 enum ask_kind {
     ASK_QUERIES,
-    ASK_PINGS /* round trips */
+    ASK_PINGS, /* round trips */
+    ASK_DRAIN  /* drain, and wait until it has closed */
 };
 
 #define ASK_BIT(query) (1u << (query)) /* of an enum ps_query */

@@ -30,8 +30,23 @@ static const struct option psctl_options[] = {
      .argument = "NAME",
      .usual = "all jobs",
      .offset = FIELD(job),
-     .commands = "jobs variables workers blocked top",
-     .help = "variables, workers and waits of this job alone"},
+     .commands = "jobs variables workers blocked top set",
+     .help = "this job alone; set needs it when the cluster has more than one"},
+    {.name = "variables",
+     .kind = OPTION_NAME,
+     .argument = "PATTERN",
+     .usual = "*, all of the job",
+     .offset = FIELD(variables),
+     .commands = "set",
+     .help = "the variables whose optimizers are changed: names, * for any characters and ? for one"},
+    {.name = "shard",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .max = UINT32_MAX,
+     .offset = FIELD(shard),
+     .commands = "drain",
+     .help = "the shard to drain, by its place in the list, from 0"},
+    {.name = "all", .kind = OPTION_FLAG, .offset = FIELD(all), .commands = "drain", .help = "drain all shards"},
     {.name = "timeout",
      .kind = OPTION_MS,
      .argument = "MS",
@@ -99,7 +114,7 @@ static const struct option psctl_options[] = {
              "and n change it"},
 };
 
-enum psctl_word { WORD_TOP = VIEWS, WORDS };
+enum psctl_word { WORD_TOP = VIEWS, WORD_SET, WORD_DRAIN, WORDS };
 
 /* The questions in the order of enum view_kind, then the others. */
 static const struct subcommand psctl_commands[WORDS] = {
@@ -115,6 +130,17 @@ static const struct subcommand psctl_commands[WORDS] = {
     [WORD_TOP] = {.name = "top",
                   .about = "a live page: rates, shards, workers and who waits for whom, variables by traffic; "
                            "without a terminal two looks, and one page of what lay between"},
+    [WORD_SET] = {.name = "set",
+                  .operands = "NAME=VALUE...",
+                  .about = "change a running job on all shards. Of its variables' optimizers: any parameter "
+                           "(learning_rate=0.01), schedule (cosine:steps=1000,warmup=50; constant, step, exponential, "
+                           "cosine, linear), clip (block_norm:1; none, value, block_norm, given_norm). Of the job: "
+                           "age (none, inverse, exponential:0.9, cutoff:8), and bound (8) when it is ssp. Says what "
+                           "changed on how many variables"},
+    [WORD_DRAIN] = {.name = "drain",
+                    .about = "stop shards as TERM does: a shard answers what is under way and exits; started again on "
+                             "its live directory it goes on where it was. Needs --shard or --all; returns when they "
+                             "have closed"},
 };
 
 static const struct command_section psctl_sections[] = {
@@ -137,8 +163,8 @@ static const struct command_section psctl_sections[] = {
 static const struct command psctl_command = {
     .name = "psctl",
     .manual = 1,
-    .title = "look into a cluster of psd shards",
-    .about = "Ask the shards of a cluster how they are.",
+    .title = "look into a cluster of psd shards, and change it",
+    .about = "Ask the shards of a cluster how they are, and tell them what to change.",
     .commands = psctl_commands,
     .commands_len = ARRAY_LEN(psctl_commands),
     .options = psctl_options,
@@ -174,6 +200,13 @@ psctl_failed(const struct ps_error *e)
 }
 
 int
+psctl_usage(const struct ps_error *e)
+{
+    fprintf(stderr, "psctl: %s\n", e->text);
+    return STATUS_USAGE;
+}
+
+int
 psctl_status_of(const struct answer *answers, uint32_t n)
 {
     int status = EXIT_SUCCESS;
@@ -198,8 +231,12 @@ psctl_cluster(const struct psctl_settings *settings, ps_cluster **out, struct ps
 }
 
 static enum ps_err
-psctl_check(const struct psctl_settings *s, struct ps_error *e)
+psctl_check(const struct psctl_settings *s, const struct command_line *line, struct ps_error *e)
 {
+    bool drain = line->command == &psctl_commands[WORD_DRAIN];
+
+    if (drain && s->all == command_given(&psctl_command, line, "shard"))
+        return ps_fail(e, PS_ERR_INVALID, "drain: expected either --shard N or --all");
     if (s->check && (s->json || s->watch_ms > 0))
         return ps_fail(e, PS_ERR_INVALID, "--check goes with neither --json nor --watch");
     return PS_OK;
@@ -217,6 +254,10 @@ psctl_run(struct psctl *p, enum psctl_word word)
     switch (word) {
     case WORD_TOP:
         return psctl_top(p);
+    case WORD_SET:
+        return psctl_set(p);
+    case WORD_DRAIN:
+        return psctl_drain(p);
     default:
         return psctl_look(p, (enum view_kind)word);
     }
@@ -235,13 +276,11 @@ main(int argc, char **argv)
     if (err == PS_OK && line.asked != COMMAND_RUN)
         return command_answer(&psctl_command, &line, stdout);
     if (err == PS_OK)
-        err = psctl_check(&p.settings, &e);
+        err = psctl_check(&p.settings, &line, &e);
     if (err == PS_OK)
         err = psctl_cluster(&p.settings, &cluster, &e);
-    if (err != PS_OK) {
-        fprintf(stderr, "psctl: %s\n", e.text);
-        return STATUS_USAGE;
-    }
+    if (err != PS_OK)
+        return psctl_usage(&e);
     p.cluster = cluster;
     p.words = line.words;
     p.words_len = line.len;

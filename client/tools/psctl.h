@@ -31,9 +31,12 @@ struct psctl {
 /* The commands. Each returns an exit status. */
 int psctl_look(struct psctl *p, enum view_kind kind);
 int psctl_top(struct psctl *p);
+int psctl_set(struct psctl *p);
+int psctl_drain(struct psctl *p);
 
-/* Say it on standard error; the exit status that it means. */
+/* Say it on standard error; the exit status that it means. psctl_usage(): what was asked for makes no sense. */
 int psctl_failed(const struct ps_error *e);
+int psctl_usage(const struct ps_error *e);
 
 /* The worst among the answers; 0 when all are well. */
 int psctl_status_of(const struct answer *answers, uint32_t n);

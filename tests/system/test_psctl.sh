@@ -40,7 +40,7 @@ psctl status
 ok $? "status shows both shards and their sum"
 
 psctl variables
-[ "$status" -eq 0 ] && has '^digits dense0/weights 64x128 adam.* all ' && has '^digits dense1/bias 10 ' && has '^total all '
+[ "$status" -eq 0 ] && has '^digits dense0/weights 64x128 all .* 0.001 adam' && has '^digits dense1/bias 10 ' && has '^total all '
 ok $? "variables shows each variable and the total"
 
 psctl variables --json
@@ -71,12 +71,85 @@ psctl ping --count 5
 ok $? "ping shows least, median and most"
 
 result=0
-for command in status variables stats workers blocked ping; do
+for command in status jobs variables stats workers blocked ping; do
   psctl "$command" --json
   [ "$status" -eq 0 ] && python3 -m json.tool "$work/out" >/dev/null && has "\"command\": \"$command\"" &&
     has '"not_reached": 0' || result=1
 done
 ok "$result" "--json prints one valid document for every question"
+
+psctl jobs
+[ "$status" -eq 0 ] && has '^digits all 2 0 0 2 [1-9][0-9]* [1-9][0-9]* 4 0 async.* 2 workers' && has '^1 2 0 0 2 '
+ok $? "jobs shows workers and clocks, and how they keep step"
+
+# ---- changing it ----
+
+psctl set learning_rate=0.25 schedule=exponential:steps=100,factor=0.5 age=cutoff:8
+is "0 job \"digits\": learning_rate=0.25, schedule=exponential:steps=100,factor=0.5, age=cutoff:8; 4 variables named by \"*\"; 2 shards" \
+  "$status $(cat "$work/out")" "set says what changed on how many variables and shards"
+psctl jobs
+has '^digits all .* age cutoff(8)' || has '^digits all .* age cutoff\(8\)'
+ok $? "jobs shows the new age policy"
+psctl set --variables '*bias' clip=block_norm:2
+[ "$status" -eq 0 ] && says out '; 2 variables named by "\*bias"; 2 shards$' && psctl variables &&
+  has '^digits dense0/bias .*schedule=exponential.*clip=block_norm,limit=2' && ! has '^digits dense0/weights .*clip='
+ok $? "a pattern names variables, and variables shows what they have now"
+
+# refused STATUS SENTENCE TEXT ARGS...: psctl set is refused with the status and the text, and changes nothing.
+refused() {
+  local wanted=$1 sentence=$2 text=$3
+  shift 3
+  psctl variables --json
+  grep -E '"(optimizer|learning_rate)":' "$work/out" >"$work/before"
+  psctl set "$@"
+  [ "$status" -eq "$wanted" ] && says err "$text"
+  local result=$?
+  cp "$work/err" "$work/said"
+  psctl variables --json
+  grep -E '"(optimizer|learning_rate)":' "$work/out" | cmp -s - "$work/before" || result=1
+  cp "$work/said" "$work/err"
+  ok "$result" "$sentence"
+}
+refused 3 "a value out of its range is refused by the cluster" 'learning_rate' learning_rate=-1
+refused 3 "a parameter that the optimizer does not have" 'momentum' momentum=0.5
+refused 3 "a bound for a job that is not ssp" 'not ssp' bound=4
+refused 3 "a job that is not there" "nobody" --job nobody learning_rate=1
+refused 3 "a pattern that names nothing" "x\*" --variables 'x*' learning_rate=1
+refused 2 "a name that is not known is wrong usage" "unknown name 'speed'" speed=1
+refused 2 "and nothing to change" "expected what to change"
+
+# on EPOCHS: the two workers of the first run go on until so many have been done; what worker 0 says goes to $work/out.
+on() {
+  local task pids=()
+  for task in 0 1; do
+    PSD_TEST_MARK=$mark PSD_CLUSTER=local PSD_WORKERS=2 PSD_TASK=$task "$DIGITS" --epochs "$1" --data "$data" --svg '' \
+      >"$work/worker$task" 2>&1 </dev/null &
+    pids+=($!)
+  done
+  wait "${pids[0]}" && wait "${pids[1]}" && cp "$work/worker0" "$work/out"
+}
+accuracy() { sed -n 's/.*held-out accuracy  *//p' "$work/out"; }
+
+psctl set learning_rate=0 schedule=constant age=none
+is 0 "$status" "the learning rate is set to 0"
+on 4
+frozen=$(accuracy)
+on 6
+again=$(accuracy)
+[ -n "$frozen" ] && [ "$frozen" = "$again" ] && psctl variables --json &&
+  [ "$(member pushed_bytes | total)" -ge $((weights * 2)) ]
+ok $? "then workers push, and the weights stay as they are ($frozen, $again)"
+psctl set learning_rate=0.01
+on 10
+[ "$frozen" != "$(accuracy)" ]
+ok $? "until the rate is set again ($(accuracy))"
+
+PSD_TEST_MARK=$mark PSD_CLUSTER=local "$DIGITS" --job other --epochs 1 --data "$data" --svg '' >"$work/out" 2>&1 </dev/null
+psctl set learning_rate=0.01
+[ "$status" -eq 2 ] && says err "several jobs; choose one with --job: digits, other$"
+ok $? "where there are several jobs, one must be chosen"
+psctl set --job other learning_rate=0.01
+is "0 job \"other\": learning_rate=0.01; 4 variables named by \"*\"; 2 shards" "$status $(cat "$work/out")" "and then is"
 
 # ---- who waits for whom ----
 
@@ -225,11 +298,46 @@ else
   skip "psctl on a terminal" "script is not installed"
 fi
 
+# ---- draining ----
+
+# took COMMAND...: how long it takes, in milliseconds, to $took.
+took() {
+  local start
+  start=$(date +%s%N)
+  "$@"
+  took=$((($(date +%s%N) - start) / 1000000))
+}
+
+psctl drain --shard 0 --shards "$alone"
+is "0 shard 0 at $alone: drained" "$status $(cat "$work/out")" "drain says when the shard has closed"
+wait "$shard"
+is 0 $? "which has ended as TERM ends it"
+serve alone
+psctl drain --all --shards "$alone,unix:$work/none.sock"
+[ "$status" -eq 1 ] && says out "^shard 0 at $alone: drained$" && says out "^shard 1 at unix:$work/none.sock: .*connect"
+ok $? "drain --all drains those that it reaches and names those that it does not"
+wait "$shard"
+serve alone
+kill -STOP "$shard"
+took psctl drain --shard 0 --timeout 300 --shards "$alone"
+[ "$status" -eq 1 ] && [ "$took" -ge 300 ] && [ "$took" -lt 2000 ]
+ok $? "a shard that does not answer is waited for as long as --timeout says ($took ms)"
+if command -v script >/dev/null && command -v stty >/dev/null; then
+  on_terminal "top --timeout 5m --shards $alone"
+  within drawn "$(printf '\033\\[?1049h')" 1
+  printf q >&9
+  exec 9>&-
+  took wait "$terminal"
+  [ "$took" -lt 5000 ] && restored
+  ok $? "nor does it hold up who quits ($took ms)"
+else
+  skip "a hanging shard on a terminal" "script is not installed"
+fi
+kill -CONT "$shard"
+
 kill -KILL "$shard"
 wait "$shard" 2>/dev/null
-start=$(date +%s%N)
-psctl status --check --shards "$alone"
-took=$((($(date +%s%N) - start) / 1000000))
+took psctl status --check --shards "$alone"
 [ "$status" -eq 1 ] && says out '^shard 0 at unix:.*: not reached: ' && [ "$took" -lt 1000 ]
 ok $? "a dead shard is told at once ($took ms)"
 psctl jobs --job nobody --shards "127.0.0.1:1"
@@ -255,6 +363,9 @@ usage "an option that the question does not take is refused" "--count is not for
 usage "a time that is no number is refused" "--timeout" status --timeout soon
 usage "--check goes alone" "--check goes with neither" status --check --json
 usage "a watch that is no time is refused" "--watch" status --watch=soon
+usage "drain needs a choice" "expected either --shard N or --all" drain
+usage "and not both" "expected either --shard N or --all" drain --shard 0 --all
+usage "a shard that is not in the list is refused" "shards are 0 to 1" drain --shard 2
 usage "top is no JSON" "--json is not for top" top --json
 unset PSD_SHARDS
 usage "an environment without a cluster is refused" "neither TF_CONFIG nor PSD_SHARDS" status

@@ -27,17 +27,19 @@ START_TEST(variables_are_summed_over_shards)
     struct answer answers[] = {
         answer_of(0, "{\"variable\": [{\"job\": \"train\", \"name\": \"w\", \"dims\": [64, 10], \"blocks\": 2,"
                      " \"bytes\": 2048, \"version_min\": 5, \"version_max\": 6, \"pushes\": 10, \"pushed_bytes\": 1024,"
-                     " \"pulls\": 3, \"pulled_bytes\": 512, \"refused\": 1, \"optimizer\": \"adam\"}]}"),
-        answer_of(1, "{\"variable\": [{\"job\": \"train\", \"name\": \"b\", \"blocks\": 1, \"bytes\": 100,"
+                     " \"pulls\": 3, \"pulled_bytes\": 512, \"refused\": 1, \"learning_rate\": 0.002, \"optimizer\": "
+                     "\"adam\"}]}"),
+        answer_of(1, "{\"variable\": [{\"job\": \"train\", \"name\": \"b\", \"blocks\": 1, \"bytes\": 100, "
+                     "\"learning_rate\": 0.5,"
                      " \"optimizer\": \"sgd\"},"
                      " {\"job\": \"train\", \"name\": \"w\", \"dims\": [64, 10], \"blocks\": 1, \"bytes\": 1024,"
                      " \"version_min\": 7, \"version_max\": 7, \"pushes\": 9, \"pushed_bytes\": 1024, \"pulls\": 3,"
-                     " \"pulled_bytes\": 512, \"dropped\": 2, \"optimizer\": \"adam\"}]}")};
+                     " \"pulled_bytes\": 512, \"dropped\": 2, \"learning_rate\": 1e-3, \"optimizer\": \"adam\"}]}")};
     char *text = shown(VIEW_VARIABLES, answers, 2, false);
 
-    ck_assert_line(text, "train b scalar sgd all 1 100 B 0 0 0 B 0 0 B 0 0");
-    ck_assert_line(text, "train w 64x10 adam all 3 3.00 KiB 5-7 19 2.00 KiB 6 1.00 KiB 1 2");
-    ck_assert_line(text, "0 2 2.00 KiB 5-6 10 1.00 KiB 3 512 B 1 0");
+    ck_assert_line(text, "train b scalar all 1 100 B 0 0 0 B 0 0 B 0 0 0.5 sgd");
+    ck_assert_line(text, "train w 64x10 all 3 3.00 KiB 5-7 19 2.00 KiB 6 1.00 KiB 1 2 0.001-0.002 adam");
+    ck_assert_line(text, "0 2 2.00 KiB 5-6 10 1.00 KiB 3 512 B 1 0 0.002");
     ck_assert_line(text, "total all 4 3.10 KiB 19 2.00 KiB 6 1.00 KiB 1 2");
     ck_assert_line(text, "1 2 1.10 KiB 9 1.00 KiB 3 512 B 0 2");
     free(text);

@@ -13,6 +13,12 @@ member_number(const json_t *object, const char *name)
     return (uint64_t)json_integer_value(value);
 }
 
+double
+member_real(const json_t *object, const char *name)
+{
+    return json_number_value(json_object_get(object, name));
+}
+
 const char *
 member_text(const json_t *object, const char *name)
 {

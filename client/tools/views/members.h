@@ -6,6 +6,7 @@
 #include "client/tools/ask.h"
 
 uint64_t member_number(const json_t *object, const char *name);
+double member_real(const json_t *object, const char *name);
 const char *member_text(const json_t *object, const char *name);
 bool member_flag(const json_t *object, const char *name);
 

@@ -12,12 +12,14 @@ struct var_sum {
     uint64_t blocks, bytes, pushes, pushed; /* a push of a variable counts on each shard that has blocks of it */
     uint64_t pulls, pulled, refused, dropped;
     uint64_t version_min, version_max;
+    double rate_min, rate_max; /* the learning rate of the next update: by version it is not the same everywhere */
 };
 
 static void
 var_add(struct var_sum *sum, const json_t *v)
 {
     uint64_t lowest = member_number(v, "version_min"), highest = member_number(v, "version_max");
+    double rate = member_real(v, "learning_rate");
     bool first = sum->blocks == 0;
 
     if (sum->first == NULL)
@@ -25,6 +27,8 @@ var_add(struct var_sum *sum, const json_t *v)
     if (member_number(v, "blocks") > 0) {
         sum->version_min = first ? lowest : MIN(sum->version_min, lowest);
         sum->version_max = first ? highest : MAX(sum->version_max, highest);
+        sum->rate_min = first ? rate : MIN(sum->rate_min, rate);
+        sum->rate_max = first ? rate : MAX(sum->rate_max, rate);
     }
     sum->blocks += member_number(v, "blocks");
     sum->bytes += member_number(v, "bytes");
@@ -78,7 +82,6 @@ var_row(struct table *t, const struct var_sum *sum, const char *who, bool named)
     table_cell(t, "%s", member_text(v, "job"));
     table_cell(t, "%s", member_text(v, "name"));
     table_cell(t, "%s", shape);
-    table_cell(t, "%s", member_text(v, "optimizer"));
     table_cell(t, "%s", who);
     cell_count(t, sum->blocks);
     cell_bytes(t, sum->bytes);
@@ -87,6 +90,11 @@ var_row(struct table *t, const struct var_sum *sum, const char *who, bool named)
     else
         table_cell(t, "%" PRIu64 "-%" PRIu64, sum->version_min, sum->version_max);
     var_traffic(t, sum);
+    if (sum->rate_min == sum->rate_max)
+        table_cell(t, "%.4g", sum->rate_max);
+    else
+        table_cell(t, "%.4g-%.4g", sum->rate_min, sum->rate_max);
+    table_cell(t, "%s", member_text(v, "optimizer"));
 }
 
 /* One variable: its sum, and below it each shard's part. Returns how many places it took. */
@@ -127,8 +135,8 @@ vars_total_row(struct table *t, const struct answer *answers, uint32_t from, uin
     }
     table_row(t);
     table_cell(t, "%s", heading);
-    for (int empty = 0; empty < 3; empty++)
-        table_cell(t, "%s", "");
+    table_cell(t, "%s", "");
+    table_cell(t, "%s", "");
     table_cell(t, "%s", who);
     cell_count(t, sum.blocks);
     cell_bytes(t, sum.bytes);
@@ -149,8 +157,8 @@ view_variables(const struct answer *answers, uint32_t n, const struct page *page
         free(places);
         return;
     }
-    t = table_new("JOB", "VARIABLE", "SHAPE", "OPTIMIZER", "SHARD>", "BLOCKS>", "BYTES>", "VERSION>", "PUSHES>",
-                  "PUSHED>", "PULLS>", "PULLED>", "REFUSED>", "DROPPED>", NULL);
+    t = table_new("JOB", "VARIABLE", "SHAPE", "SHARD>", "BLOCKS>", "BYTES>", "VERSION>", "PUSHES>", "PUSHED>", "PULLS>",
+                  "PULLED>", "REFUSED>", "DROPPED>", "RATE>", "OPTIMIZER", NULL);
     while (at < len)
         at += var_print(t, places + at, len - at, n > 1);
     vars_total_row(t, answers, 0, n, "total", "all");
