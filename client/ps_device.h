@@ -10,7 +10,7 @@
  *     ps_device_download(device, result, y, 32 * 10 * sizeof(float), &error);
  *     ps_device_close(device);
  *
- * ps_mlp.h builds a whole network from these.
+ * ps_network.h builds whole networks from these.
  *
  * Rules that hold everywhere:
  *

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "client/examples/digits/counts.h"
+#include "client/examples/digits/model.h"
 #include "client/examples/digits/options.h"
 #include "client/examples/digits/progress.h"
 #include "common/base.h"
@@ -31,8 +32,8 @@ START_TEST(defaults_are_what_help_says)
 
     ck_assert_int_eq(parse((char *[]){"digits", NULL}), PS_OK);
     ck_assert(options.mode == PS_ASYNC && options.bound == 4 && options.quorum == 0 && options.age == PS_AGE_NONE);
-    ck_assert(options.epochs == 100 && options.batch == 96 && options.seed == 1 && !options.tanh);
-    ck_assert(options.hidden_count == 1 && options.hidden[0] == 128);
+    ck_assert(options.epochs == 100 && options.batch == 96 && options.seed == 1);
+    ck_assert_str_eq(options.layers, "dense 128, relu");
     ck_assert(options.optimizer.kind == PS_ADAM && options.optimizer.learning_rate == 0.001);
     ck_assert_str_eq(options.device, "cpu");
     ck_assert_ptr_null(options.data);
@@ -46,24 +47,58 @@ START_TEST(every_option_is_taken)
 {
     char text[64];
 
-    ck_assert_int_eq(PARSE("--strategy", "sync", "--quorum=2", "--optimizer", "sgd", "--epochs", "7", "--batch", "10",
-                           "--seed", "18446744073709551615", "--hidden", "32,16", "--activation", "tanh", "--device",
-                           "cuda", "--threads", "3", "--timeout", "2.5", "--data", "D", "--svg=", "--job", "J",
-                           "--lapse", "fail", "--bound", "9", "--learning-rate", "0.5"),
+    ck_assert_int_eq(PARSE("--strategy", "sync", "--quorum=2", "--optimizer",
+                           "sgd:learning_rate=0.5,clip=value,limit=1", "--epochs", "7", "--batch", "10", "--seed",
+                           "18446744073709551615", "--layers", "dense 3, tanh", "--device", "cuda", "--threads", "3",
+                           "--timeout", "2.5", "--data", "D", "--svg=", "--job", "J", "--lapse", "fail", "--bound",
+                           "9"),
                      PS_OK);
     ck_assert(options.mode == PS_SYNC && options.quorum == 2 && options.lapse == PS_LAPSE_FAIL && options.bound == 9);
     ck_assert(options.optimizer.kind == PS_SGD && options.optimizer.learning_rate == 0.5);
-    ck_assert(options.epochs == 7 && options.batch == 10 && options.seed == UINT64_MAX && options.tanh);
-    ck_assert(options.hidden_count == 2 && options.hidden[0] == 32 && options.hidden[1] == 16);
+    ck_assert(options.optimizer.clip.kind == PS_CLIP_VALUE && options.optimizer.clip.limit == 1);
+    ck_assert(options.epochs == 7 && options.batch == 10 && options.seed == UINT64_MAX);
+    ck_assert_str_eq(options.layers, "dense 3, tanh");
     ck_assert(options.threads == 3 && options.timeout_ms == 2500);
     ck_assert_str_eq(options.device, "cuda");
     ck_assert_str_eq(options.data, "D");
     ck_assert_str_eq(options.svg, "");
     ck_assert_str_eq(options.job, "J");
     ck_assert_str_eq(digits_options_strategy(&options, 3, text), "sync(2 of 3)");
-    ck_assert_int_eq(PARSE("--strategy=ssp", "--bound=0", "--hidden=0"), PS_OK);
+    ck_assert_int_eq(PARSE("--strategy=ssp", "--bound=0", "--layers="), PS_OK);
     ck_assert_str_eq(digits_options_strategy(&options, 3, text), "ssp(0)");
-    ck_assert_uint_eq(options.hidden_count, 0);
+    ck_assert_str_eq(options.layers, "");
+}
+END_TEST
+
+START_TEST(models_bring_their_layers_and_epochs)
+{
+    ck_assert_int_eq(PARSE("--model", "conv"), PS_OK);
+    ck_assert_str_eq(options.layers, model_by_name("conv")->layers);
+    ck_assert_uint_eq(options.epochs, model_by_name("conv")->epochs);
+    ck_assert_int_eq(PARSE("--epochs", "7", "--model", "conv"), PS_OK);
+    ck_assert_uint_eq(options.epochs, 7);
+    for (const struct model *m = models; m->name != NULL; m++)
+        ck_assert_int_eq(model_check(m->layers, &error), PS_OK);
+}
+END_TEST
+
+START_TEST(networks_end_with_the_classes)
+{
+    struct ps_dataset images = {.columns = 64, .rank = 2, .dims = {8, 8}},
+                      rows = {.columns = 6, .rank = 1, .dims = {6}};
+    ps_network *network;
+    ps_device *device;
+    char text[128];
+
+    ck_assert_int_eq(ps_device_open("cpu", NULL, &device, NULL), PS_OK);
+    ck_assert_int_eq(model_new(device, "conv 2 3x3, relu", &images, 10, 4, 1, &network, &error), PS_OK);
+    ck_assert_str_eq(ps_network_describe(network, text, sizeof text), "8x8x1: conv 2 3x3, relu, dense 10");
+    ps_network_free(network);
+    ck_assert_int_eq(model_new(device, "", &rows, 3, 4, 1, &network, &error), PS_OK);
+    ck_assert_str_eq(ps_network_describe(network, text, sizeof text), "6: dense 3");
+    ps_network_free(network);
+    ck_assert_int_eq(model_new(device, "conv 2 3x3, relu", &rows, 3, 4, 1, &network, &error), PS_ERR_INVALID);
+    ps_device_close(device);
 }
 END_TEST
 
@@ -96,14 +131,15 @@ START_TEST(mistakes_are_named)
         {{"digits", "--epochs=-1", NULL}, "--epochs: \"-1\""},
         {{"digits", "--epochs=2x", NULL}, "--epochs: \"2x\""},
         {{"digits", "--batch=99999999999999999999", NULL}, "--batch"},
-        {{"digits", "--learning-rate=0", NULL}, "--learning-rate: \"0\" is not a number above 0"},
-        {{"digits", "--learning-rate=nan", NULL}, "--learning-rate"},
-        {{"digits", "--hidden=3,,4", NULL}, "--hidden: \"\""},
-        {{"digits", "--hidden=1,1,1,1,1,1,1,1,1", NULL}, "at most 8 hidden layers"},
+        {{"digits", "--timeout=0", NULL}, "--timeout: \"0\" is not a number above 0"},
+        {{"digits", "--timeout=nan", NULL}, "--timeout"},
+        {{"digits", "--model=tree", NULL}, "--model: \"tree\" is not one of mlp, conv"},
+        {{"digits", "--layers=dense 3, maxpol", NULL}, "--layers: layer 1: there is no layer \"maxpol\""},
         {{"digits", "--age=cutoff", NULL}, "take a number after a colon"},
         {{"digits", "--age=none:3", NULL}, "take a number after a colon"},
         {{"digits", "--age=old", NULL}, "is not one of none, inverse, exponential, cutoff"},
-        {{"digits", "--optimizer=lion", NULL}, "lion"},
+        {{"digits", "--optimizer=lion", NULL}, "--optimizer: "},
+        {{"digits", "--optimizer=adam:rho=1", NULL}, "rho"},
         {{"digits", "--quorum=4294967296", NULL}, "--quorum"},
     };
 
@@ -257,6 +293,8 @@ make_suite(void)
 
     tcase_add_test(tc, defaults_are_what_help_says);
     tcase_add_test(tc, every_option_is_taken);
+    tcase_add_test(tc, models_bring_their_layers_and_epochs);
+    tcase_add_test(tc, networks_end_with_the_classes);
     tcase_add_test(tc, age_policies_are_taken_with_their_numbers);
     tcase_add_test(tc, mistakes_are_named);
     tcase_add_test(tc, the_line_has_a_bar_and_the_numbers);

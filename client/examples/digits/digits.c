@@ -1,4 +1,4 @@
-/* digits: a worker that trains a perceptron on handwritten digits through psd. Start it under psrun:
+/* digits: a worker that trains a network on handwritten digits through psd. Start it under psrun:
  *
  *     psrun --shards 2 --workers 3 -- digits --strategy async
  *
@@ -14,6 +14,7 @@
 
 #include "common/base.h"
 
+#include "model.h"
 #include "options.h"
 #include "report.h"
 #include "train.h"
@@ -118,17 +119,13 @@ create_network(struct worker *w, struct ps_error *error)
     struct train *t = &w->train;
     const struct digits_options *o = &w->options;
     struct ps_device_options device_options = {.threads = o->threads, .workers = (int)t->workers};
-    size_t sizes[DIGITS_LAYERS_MAX + 2], count = 0;
     size_t rows = MAX(train_slice_max(o, w->data.rows, t->workers, t->task), 64);
     enum ps_err err;
 
     if ((err = ps_device_open(o->device, &device_options, &w->device, error)) != PS_OK)
         return err;
-    sizes[count++] = (size_t)w->data.columns;
-    for (size_t i = 0; i < o->hidden_count; i++)
-        sizes[count++] = o->hidden[i];
-    sizes[count++] = MAX(w->data.classes, w->held_out.classes);
-    return ps_mlp_new(w->device, sizes, count, o->tanh ? PS_TANH : PS_RELU, rows, &t->mlp, error);
+    return model_new(w->device, o->layers, &w->data, MAX(w->data.classes, w->held_out.classes), rows, o->seed,
+                     &t->network, error);
 }
 
 static enum ps_err
@@ -152,7 +149,7 @@ join(struct worker *w, struct ps_error *error)
 
     if ((err = ps_client_open(w->cluster, &options, &t->client, error)) != PS_OK)
         return err;
-    return ps_mlp_declare(t->mlp, t->client, "", &o->optimizer, o->seed, t->vars, error);
+    return ps_network_declare(t->network, t->client, "", &o->optimizer, t->vars, error);
 }
 
 static enum ps_err
@@ -183,7 +180,7 @@ set_up(struct worker *w, struct ps_error *error)
 static enum ps_err
 report(struct worker *w, struct ps_error *error)
 {
-    struct ps_mlp_result held_out;
+    struct ps_network_result held_out;
     struct counts counts;
     enum ps_err err;
 
@@ -220,7 +217,7 @@ tear_down(struct worker *w, enum ps_err err)
     else
         ps_client_abandon(w->train.client); /* the others need not wait for an answer to a goodbye */
     train_finish(&w->train);
-    ps_mlp_free(w->train.mlp);
+    ps_network_free(w->train.network);
     ps_device_close(w->device);
     ps_dataset_free(&w->data);
     ps_dataset_free(&w->held_out);

@@ -9,8 +9,10 @@
 
 #include "common/base.h"
 
+#include "model.h"
+
 const char digits_options_help[] =
-    "digits: train a multilayer perceptron on handwritten digits through psd.\n"
+    "digits: train a network on handwritten digits through psd.\n"
     "\n"
     "It is a worker: it finds its cluster in the environment (TF_CONFIG, or PSD_SHARDS). To start a cluster for it:\n"
     "    psrun --shards 2 --workers 3 -- digits [options]\n"
@@ -22,15 +24,19 @@ const char digits_options_help[] =
     "  --age POLICY          how a push counts by the updates since its pull: none, inverse, exponential:BASE,\n"
     "                        cutoff:AGE (default none)\n"
     "  --lapse WHAT          when a worker is lost: shrink (go on without it) or fail (default shrink)\n"
-    "  --optimizer NAME      sgd, momentum, nesterov, adagrad or adam (default adam)\n"
-    "  --learning-rate R     (default: adam 0.001, sgd 0.2, momentum and nesterov 0.02, adagrad 0.04)\n"
-    "  --epochs N            times that every image is seen (default 100)\n"
+    "  --optimizer TEXT      sgd, momentum, nesterov, adagrad, adam, rmsprop, adamw, adadelta, nadam or ftrl, with "
+    "what\n"
+    "                        is not as usual after a colon: \"adam:learning_rate=0.002,schedule=cosine,steps=480\"\n"
+    "                        (default adam)\n"
+    "  --epochs N            times that every image is seen (default 100; conv 30)\n"
     "  --batch N             images in a step, over all workers together (default 96)\n"
     "  --seed N              of first weights and of the order of images (default 1)\n"
     "\n"
     "Network\n"
-    "  --hidden N[,N...]     units of each hidden layer; 0: none (default 128)\n"
-    "  --activation NAME     relu or tanh (default relu)\n"
+    "  --model NAME          mlp, a perceptron with a hidden layer of 128, or conv, a small convolutional network\n"
+    "                        (default mlp)\n"
+    "  --layers TEXT         instead: any network, all but its last layer; '': that one alone. For example\n"
+    "                        \"conv 16 5x5 same, relu, maxpool 2, dense 64, tanh\"; ps_network.h lists the layers\n"
     "\n"
     "Machine\n"
     "  --device NAME         where gradients are computed: cpu (default cpu)\n"
@@ -45,8 +51,7 @@ const char digits_options_help[] =
 
 struct parser {
     struct digits_options *o;
-    const char *optimizer;
-    double learning_rate; /* 0: not given */
+    const struct model *model;
     struct ps_error *error;
 };
 
@@ -121,15 +126,23 @@ take_lapse(struct parser *p, const char *option, const char *text)
 }
 
 static enum ps_err
-take_activation(struct parser *p, const char *option, const char *text)
+take_model(struct parser *p, const char *option, const char *text)
 {
-    static const char *const names[] = {"relu", "tanh", NULL};
-    int i;
-    enum ps_err err = one_of(option, text, names, &i, p->error);
+    if ((p->model = model_by_name(text)) == NULL)
+        return ps_fail(p->error, PS_ERR_INVALID, "%s: \"%s\" is not one of mlp, conv", option, text);
+    p->o->layers = p->model->layers;
+    return PS_OK;
+}
 
-    if (err == PS_OK)
-        p->o->tanh = i == 1;
-    return err;
+static enum ps_err
+take_layers(struct parser *p, const char *option, const char *text)
+{
+    struct ps_error inner;
+
+    p->o->layers = text;
+    if (model_check(text, &inner) != PS_OK)
+        return ps_fail(p->error, inner.code, "%s: %s", option, inner.text);
+    return PS_OK;
 }
 
 /* "none", "inverse", "exponential:0.9", "cutoff:8" */
@@ -159,28 +172,6 @@ take_age(struct parser *p, const char *option, const char *text)
     if (i == PS_AGE_CUTOFF && strcmp(colon, ":0") == 0)
         return PS_OK; /* only gradients of the newest weights count */
     return colon != NULL ? positive_number(option, colon + 1, &p->o->age_parameter, p->error) : PS_OK;
-}
-
-static enum ps_err
-take_hidden(struct parser *p, const char *option, const char *text)
-{
-    struct digits_options *o = p->o;
-    char copy[256], *rest = copy, *part;
-    uint64_t units;
-    enum ps_err err;
-
-    snprintf(copy, sizeof copy, "%s", text);
-    o->hidden_count = 0;
-    if (strcmp(copy, "0") == 0)
-        return PS_OK;
-    while ((part = strsep(&rest, ",")) != NULL) {
-        if (o->hidden_count == DIGITS_LAYERS_MAX)
-            return ps_fail(p->error, PS_ERR_INVALID, "%s: at most %d hidden layers", option, DIGITS_LAYERS_MAX);
-        if ((err = whole_number(option, part, 1, 1000000, &units, p->error)) != PS_OK)
-            return err;
-        o->hidden[o->hidden_count++] = (size_t)units;
-    }
-    return PS_OK;
 }
 
 static enum ps_err
@@ -251,17 +242,33 @@ take_timeout(struct parser *p, const char *option, const char *text)
     return err;
 }
 
-static enum ps_err
-take_learning_rate(struct parser *p, const char *option, const char *text)
+/* Rates at which the shipped digits train well, asynchronously too; the large frameworks' defaults are slower. */
+static double
+usual_learning_rate(const struct ps_optimizer *o)
 {
-    return positive_number(option, text, &p->learning_rate, p->error);
+    switch (o->kind) {
+    case PS_SGD:
+        return 0.2;
+    case PS_MOMENTUM:
+    case PS_NESTEROV:
+        return 0.02;
+    case PS_ADAGRAD:
+        return 0.04;
+    default:
+        return o->learning_rate;
+    }
 }
 
 static enum ps_err
 take_optimizer(struct parser *p, const char *option, const char *text)
 {
-    (void)option;
-    p->optimizer = text;
+    struct ps_optimizer *o = &p->o->optimizer;
+    struct ps_error inner;
+
+    if (ps_optimizer_parse(text, o, &inner) != PS_OK)
+        return ps_fail(p->error, inner.code, "%s: %s", option, inner.text);
+    if (strstr(text, "learning_rate=") == NULL)
+        o->learning_rate = usual_learning_rate(o);
     return PS_OK;
 }
 
@@ -301,24 +308,12 @@ static const struct {
     const char *name;
     enum ps_err (*take)(struct parser *p, const char *option, const char *text);
 } rows[] = {
-    {"--strategy", take_strategy},
-    {"--bound", take_bound},
-    {"--quorum", take_quorum},
-    {"--age", take_age},
-    {"--lapse", take_lapse},
-    {"--optimizer", take_optimizer},
-    {"--learning-rate", take_learning_rate},
-    {"--epochs", take_epochs},
-    {"--batch", take_batch},
-    {"--seed", take_seed},
-    {"--hidden", take_hidden},
-    {"--activation", take_activation},
-    {"--device", take_device},
-    {"--threads", take_threads},
-    {"--timeout", take_timeout},
-    {"--data", take_data},
-    {"--svg", take_svg},
-    {"--job", take_job},
+    {"--strategy", take_strategy}, {"--bound", take_bound},     {"--quorum", take_quorum},
+    {"--age", take_age},           {"--lapse", take_lapse},     {"--optimizer", take_optimizer},
+    {"--epochs", take_epochs},     {"--batch", take_batch},     {"--seed", take_seed},
+    {"--model", take_model},       {"--layers", take_layers},   {"--device", take_device},
+    {"--threads", take_threads},   {"--timeout", take_timeout}, {"--data", take_data},
+    {"--svg", take_svg},           {"--job", take_job},
 };
 
 /* One option: "--name value" or "--name=value". *used: arguments taken. */
@@ -339,34 +334,14 @@ take_one(struct parser *p, int argc, char **argv, int at, int *used)
     return ps_fail(p->error, PS_ERR_INVALID, "\"%s\" is not an option; --help lists them", arg);
 }
 
-/* Rates at which the shipped digits train well, asynchronously too; the large frameworks' defaults are slower. */
-static double
-usual_learning_rate(const struct ps_optimizer *o)
-{
-    switch (o->kind) {
-    case PS_SGD:
-        return 0.2;
-    case PS_MOMENTUM:
-    case PS_NESTEROV:
-        return 0.02;
-    case PS_ADAGRAD:
-        return 0.04;
-    default:
-        return o->learning_rate;
-    }
-}
-
 static void
 set_defaults(struct digits_options *o)
 {
     memset(o, 0, sizeof *o);
     o->mode = PS_ASYNC;
     o->bound = 4;
-    o->epochs = 100;
     o->batch = 96;
     o->seed = 1;
-    o->hidden[0] = 128;
-    o->hidden_count = 1;
     o->device = "cpu";
     o->job = "digits";
     o->svg = "digits-loss.svg";
@@ -376,11 +351,14 @@ set_defaults(struct digits_options *o)
 enum ps_err
 digits_options_parse(int argc, char **argv, struct digits_options *out, struct ps_error *error)
 {
-    struct parser p = {.o = out, .optimizer = "adam", .error = error};
+    struct parser p = {.o = out, .model = &models[0], .error = error};
     enum ps_err err;
     int used;
 
     set_defaults(out);
+    out->layers = p.model->layers;
+    if ((err = take_optimizer(&p, "--optimizer", "adam")) != PS_OK)
+        return err;
     for (int at = 1; at < argc; at += used) {
         if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0) {
             out->help = true;
@@ -389,9 +367,8 @@ digits_options_parse(int argc, char **argv, struct digits_options *out, struct p
         if ((err = take_one(&p, argc, argv, at, &used)) != PS_OK)
             return err;
     }
-    if ((err = ps_optimizer_by_name(p.optimizer, &out->optimizer, error)) != PS_OK)
-        return err;
-    out->optimizer.learning_rate = p.learning_rate > 0 ? p.learning_rate : usual_learning_rate(&out->optimizer);
+    if (out->epochs == 0)
+        out->epochs = p.model->epochs;
     return PS_OK;
 }
 

@@ -8,8 +8,6 @@
 
 #include "client/psclient.h"
 
-#define DIGITS_LAYERS_MAX 8
-
 struct digits_options {
     enum ps_mode mode;
     uint32_t bound, quorum;
@@ -20,8 +18,7 @@ struct digits_options {
     struct ps_optimizer optimizer; /* learning rate filled in */
     uint64_t epochs, seed;
     size_t batch;
-    size_t hidden[DIGITS_LAYERS_MAX], hidden_count;
-    bool tanh;
+    const char *layers; /* of the network, all but the last: see model.h */
 
     const char *device;
     int threads;

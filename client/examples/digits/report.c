@@ -32,20 +32,18 @@ void
 report_start(FILE *file, const struct train *t, const char *device)
 {
     const struct digits_options *o = t->options;
-    char strategy[64];
+    char strategy[64], optimizer[PS_OPTIMIZER_TEXT_MAX], network[512];
 
-    fprintf(file, "%" PRIu64 " images to train on, %" PRIu64 " held out; network %" PRIu64, t->data->rows,
-            t->held_out->rows, t->data->columns);
-    for (size_t i = 0; i < o->hidden_count; i++)
-        fprintf(file, "-%zu", o->hidden[i]);
-    fprintf(file, "-%u, %" PRIu64 " weights; %s\n", MAX(t->data->classes, t->held_out->classes),
-            ps_mlp_elements(t->mlp), device);
-    fprintf(
-        file,
-        "%u worker%s, %u shard%s, %s, %s %g, batch %zu, %" PRIu64 " epochs of %" PRIu64 " steps, seed %" PRIu64 "\n",
-        t->workers, t->workers == 1 ? "" : "s", ps_client_shards(t->client),
-        ps_client_shards(t->client) == 1 ? "" : "s", digits_options_strategy(o, t->workers, strategy),
-        ps_optimizer_name(o->optimizer.kind), o->optimizer.learning_rate, o->batch, o->epochs, t->steps_each, o->seed);
+    fprintf(file, "%" PRIu64 " images to train on, %" PRIu64 " held out; %s\n", t->data->rows, t->held_out->rows,
+            device);
+    fprintf(file, "network %s; %" PRIu64 " weights\n", ps_network_describe(t->network, network, sizeof network),
+            ps_network_elements(t->network));
+    ps_optimizer_describe(&o->optimizer, optimizer, sizeof optimizer);
+    fprintf(file,
+            "%u worker%s, %u shard%s, %s, %s, batch %zu, %" PRIu64 " epochs of %" PRIu64 " steps, seed %" PRIu64 "\n",
+            t->workers, t->workers == 1 ? "" : "s", ps_client_shards(t->client),
+            ps_client_shards(t->client) == 1 ? "" : "s", digits_options_strategy(o, t->workers, strategy), optimizer,
+            o->batch, o->epochs, t->steps_each, o->seed);
     fflush(file);
 }
 
@@ -114,7 +112,7 @@ print_ages(FILE *file, const struct counts *c, bool utf8)
 }
 
 void
-report_print(FILE *file, const struct train *t, const struct ps_mlp_result *held_out, const struct counts *c)
+report_print(FILE *file, const struct train *t, const struct ps_network_result *held_out, const struct counts *c)
 {
     double examples = train_examples(t);
     char pushed[32], pulled[32];

@@ -104,7 +104,7 @@ watch_version(struct train *t)
 
 /* Averages over about an epoch, 100 steps at most; the first values start them. */
 static void
-watch_loss(struct train *t, uint64_t clock, const struct ps_mlp_result *result)
+watch_loss(struct train *t, uint64_t clock, const struct ps_network_result *result)
 {
     struct train_history *h = &t->history;
     double weight = fmax(2.0 / (double)(t->steps_each + 1), 0.02), loss, accuracy;
@@ -142,12 +142,14 @@ show(struct train *t, uint64_t clock)
 
 /* Held-out accuracy of the weights that are here now. */
 static enum ps_err
-watch_accuracy(struct train *t, uint64_t clock, struct ps_mlp_result *result, struct ps_error *error)
+watch_accuracy(struct train *t, uint64_t clock, struct ps_network_result *result, struct ps_error *error)
 {
     struct train_history *h = &t->history;
+    struct ps_batch all = {
+        .rows = (size_t)t->held_out->rows, .x = t->held_out->features, .labels = t->held_out->labels};
     enum ps_err err;
 
-    err = ps_mlp_evaluate(t->mlp, (size_t)t->held_out->rows, t->held_out->features, t->held_out->labels, result, error);
+    err = ps_network_evaluate(t->network, &all, result, error);
     if (err != PS_OK || h->epochs > t->options->epochs)
         return err;
     h->epoch_at[h->epochs] = (double)clock / (double)t->steps_each;
@@ -163,7 +165,8 @@ pull(struct train *t, int now, struct ps_error *error)
 {
     struct ps_pull_options options = {.now = now};
 
-    return ps_client_pull(t->client, ps_mlp_params(t->mlp), t->vars, ps_mlp_values(t->mlp), &options, error);
+    return ps_client_pull(t->client, ps_network_params(t->network), t->vars, ps_network_values(t->network), &options,
+                          error);
 }
 
 /* Wait for one of the three, and free it. */
@@ -183,15 +186,15 @@ finish_op(ps_op *op, enum ps_err before, struct ps_error *error)
 static enum ps_err
 exchange(struct train *t, struct ps_error *error)
 {
-    size_t n = ps_mlp_params(t->mlp);
+    size_t n = ps_network_params(t->network);
     ps_op *push = NULL, *tick = NULL, *next = NULL;
     enum ps_err err;
 
-    err = ps_client_push_start(t->client, n, t->vars, ps_mlp_gradients(t->mlp), NULL, &push, error);
+    err = ps_client_push_start(t->client, n, t->vars, ps_network_gradients(t->network), NULL, &push, error);
     if (err == PS_OK)
         err = ps_client_tick_start(t->client, &tick, error);
     if (err == PS_OK)
-        err = ps_client_pull_start(t->client, n, t->vars, ps_mlp_values(t->mlp), NULL, &next, error);
+        err = ps_client_pull_start(t->client, n, t->vars, ps_network_values(t->network), NULL, &next, error);
     err = finish_op(push, err, error);
     if (err == PS_ERR_STALE || err == PS_ERR_LATE) {
         t->dropped++; /* what the age policy or the quorum is there for */
@@ -205,14 +208,15 @@ static enum ps_err
 step(struct train *t, uint64_t clock, struct ps_error *error)
 {
     struct ps_slice slice = ps_sampler_slice(t->sampler, clock / t->steps_each, clock % t->steps_each);
-    struct ps_mlp_result result;
+    struct ps_batch batch = {.rows = slice.count, .x = t->x, .labels = t->labels};
+    struct ps_network_result result;
     enum ps_err err;
 
     if (t->chief && clock % t->steps_each == 0 && (err = watch_accuracy(t, clock, &result, error)) != PS_OK)
         return err;
     ps_dataset_gather(t->data, slice.count, slice.index, t->x, t->labels);
-    err =
-        ps_mlp_gradient(t->mlp, slice.count, t->x, t->labels, ps_slice_scale_mean(&slice, t->workers), &result, error);
+    err = ps_network_gradient(t->network, &batch, ps_slice_scale_mean(&slice, t->workers), clock * t->workers + t->task,
+                              &result, error);
     if (err != PS_OK)
         return err;
     if ((err = exchange(t, error)) != PS_OK || !t->chief)
@@ -267,7 +271,7 @@ train_meet(struct train *t, struct ps_error *error)
 }
 
 enum ps_err
-train_evaluate(struct train *t, struct ps_mlp_result *result, struct ps_error *error)
+train_evaluate(struct train *t, struct ps_network_result *result, struct ps_error *error)
 {
     enum ps_err err;
 

@@ -11,12 +11,12 @@
 #define DIGITS_TRAIN_H
 
 #include "client/ps_data.h"
-#include "client/ps_mlp.h"
+#include "client/ps_network.h"
 
 #include "options.h"
 #include "progress.h"
 
-#define TRAIN_PARAMS_MAX (2 * (DIGITS_LAYERS_MAX + 1))
+#define TRAIN_PARAMS_MAX (PS_LAYERS_MAX * PS_LAYER_PARAMS_MAX)
 
 /* What worker 0 saw, for the plot. */
 struct train_history {
@@ -32,7 +32,7 @@ struct train {
     uint32_t workers, task;
     bool chief; /* shows progress and keeps the history */
     ps_client *client;
-    ps_mlp *mlp;
+    ps_network *network;
     ps_var *vars[TRAIN_PARAMS_MAX];
 
     /* its own */
@@ -62,7 +62,7 @@ enum ps_err train_run(struct train *t, struct ps_error *error) PS_MUST_USE;
 enum ps_err train_meet(struct train *t, struct ps_error *error) PS_MUST_USE;
 
 /* Pull the newest weights and count the held-out examples that they get right. */
-enum ps_err train_evaluate(struct train *t, struct ps_mlp_result *result, struct ps_error *error) PS_MUST_USE;
+enum ps_err train_evaluate(struct train *t, struct ps_network_result *result, struct ps_error *error) PS_MUST_USE;
 
 /* Examples that the updates so far were computed from, over all workers. */
 double train_examples(const struct train *t);

@@ -1,0 +1,256 @@
+/* Layers as text, both ways, from the fields that each kind of layer lists. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/layer.h"
+
+#define NUMBER_MAX 20 /* characters of a number */
+
+static_assert(sizeof(enum ps_padding) == sizeof(int), "a flag's member is an int");
+
+static void *
+field_member(struct ps_layer *layer, const struct layer_field *field)
+{
+    return (char *)layer + field->offset;
+}
+
+/* ---- Writing ---- */
+
+static void
+append(char *text, size_t size, const char *what)
+{
+    size_t used = strlen(text);
+
+    snprintf(text + used, size - used, "%s", what);
+}
+
+static void
+format_field(const struct ps_layer *spec, const struct layer_field *field, char *text, size_t size)
+{
+    struct ps_layer copy = *spec;
+    const void *member = field_member(&copy, field);
+    const size_t *count = member;
+    char value[64] = "";
+
+    if (field->type == FIELD_FLAG && *(const int *)member != 0)
+        snprintf(value, sizeof value, " %s", field->word);
+    if (field->type == FIELD_COUNT && *count > 0)
+        snprintf(value, sizeof value, " %zu", *count);
+    if (field->type == FIELD_PLANE && count[0] > 0)
+        snprintf(value, sizeof value, " %zux%zu", count[0], count[1]);
+    if (field->type == FIELD_FRACTION)
+        snprintf(value, sizeof value, " %g", *(const double *)member);
+    if (value[0] != '\0' && field->position == FIELD_AFTER_WORD && field->type != FIELD_FLAG) {
+        append(text, size, " ");
+        append(text, size, field->word);
+    }
+    append(text, size, value);
+}
+
+void
+layer_format(const struct ps_layer *spec, char *text, size_t size)
+{
+    const struct layer_kind *kind = layer_kind_of((int)spec->kind);
+
+    snprintf(text, size, "%s", layer_word(spec->kind));
+    for (size_t i = 0; i < kind->field_count; i++)
+        format_field(spec, &kind->fields[i], text, size);
+}
+
+/* "conv FILTERS KERNEL [same] [stride STRIDE] [no-bias]" */
+static void
+format_usage(enum ps_layer_kind number, char *text, size_t size)
+{
+    const struct layer_kind *kind = layer_kind_of((int)number);
+    char part[64];
+
+    snprintf(text, size, "%s", layer_word(number));
+    for (size_t i = 0; i < kind->field_count; i++) {
+        const struct layer_field *f = &kind->fields[i];
+
+        if (f->position == FIELD_REQUIRED)
+            snprintf(part, sizeof part, " %s", f->word);
+        else if (f->position == FIELD_OPTIONAL || f->type == FIELD_FLAG)
+            snprintf(part, sizeof part, " [%s]", f->word);
+        else
+            snprintf(part, sizeof part, " [%s %s]", f->word, f->type == FIELD_PLANE ? "HxW" : "N");
+        append(text, size, part);
+    }
+}
+
+/* ---- Reading ---- */
+
+/* The text of one layer, of which words are taken from the front. */
+struct reader {
+    const char *at, *end;
+};
+
+struct word {
+    const char *start;
+    size_t len;
+};
+
+static bool
+next_word(struct reader *r, struct word *out)
+{
+    while (r->at < r->end && strchr(" \t\n", *r->at) != NULL)
+        r->at++;
+    out->start = r->at;
+    while (r->at < r->end && strchr(" \t\n", *r->at) == NULL)
+        r->at++;
+    out->len = (size_t)(r->at - out->start);
+    return out->len > 0;
+}
+
+static bool
+word_is(const struct word *w, const char *text)
+{
+    return strlen(text) == w->len && memcmp(w->start, text, w->len) == 0;
+}
+
+/* A whole number from 1 on, of which the text goes on with `next`, or ends. Returns what comes after it, NULL: none. */
+static const char *
+read_count(const char *at, size_t *out)
+{
+    char *end;
+    unsigned long long n;
+
+    errno = 0;
+    n = strtoull(at, &end, 10);
+    if (*at < '0' || *at > '9' || errno != 0 || n < 1 || n > PS_DEVICE_SIZE_MAX)
+        return NULL;
+    *out = (size_t)n;
+    return end;
+}
+
+/* "5x3", or "5" for both. */
+static bool
+read_plane(const char *text, size_t out[2])
+{
+    const char *end = read_count(text, &out[0]);
+
+    if (end == NULL)
+        return false;
+    out[1] = out[0];
+    if (*end == 'x')
+        end = read_count(end + 1, &out[1]);
+    return end != NULL && *end == '\0';
+}
+
+static bool
+read_fraction(const char *text, double *out)
+{
+    char *end;
+
+    *out = strtod(text, &end);
+    return end != text && *end == '\0';
+}
+
+static bool
+read_value(const struct word *w, const struct layer_field *field, struct ps_layer *layer)
+{
+    void *member = field_member(layer, field);
+    char text[2 * NUMBER_MAX + 2];
+    const char *end;
+
+    if (w->len >= sizeof text)
+        return false;
+    memcpy(text, w->start, w->len);
+    text[w->len] = '\0';
+    if (field->type == FIELD_PLANE)
+        return read_plane(text, member);
+    if (field->type == FIELD_FRACTION)
+        return read_fraction(text, member);
+    end = read_count(text, member);
+    return end != NULL && *end == '\0';
+}
+
+/* The field that comes after the word itself; NULL: none. */
+static const struct layer_field *
+field_by_word(const struct layer_kind *kind, const struct word *w)
+{
+    for (size_t i = 0; i < kind->field_count; i++)
+        if (kind->fields[i].position == FIELD_AFTER_WORD && word_is(w, kind->fields[i].word))
+            return &kind->fields[i];
+    return NULL;
+}
+
+/* All words after the layer's own. */
+static bool
+read_fields(struct reader *r, const struct layer_kind *kind, struct ps_layer *out)
+{
+    const struct layer_field *field;
+    size_t taken = 0;
+    struct word w;
+
+    while (next_word(r, &w)) {
+        if ((field = field_by_word(kind, &w)) == NULL) {
+            if (taken == kind->field_count || kind->fields[taken].position == FIELD_AFTER_WORD)
+                return false;
+            field = &kind->fields[taken++];
+        } else if (field->type == FIELD_FLAG) {
+            *(int *)field_member(out, field) = 1;
+            continue;
+        } else if (!next_word(r, &w))
+            return false;
+        if (!read_value(&w, field, out))
+            return false;
+    }
+    return taken == kind->field_count || kind->fields[taken].position != FIELD_REQUIRED;
+}
+
+static enum ps_err
+unknown_layer(size_t number, const struct word *w, struct ps_error *e)
+{
+    char words[256] = "";
+
+    for (int i = 0; i < PS_LAYER_KINDS; i++) {
+        append(words, sizeof words, i > 0 ? ", " : "");
+        append(words, sizeof words, layer_word((enum ps_layer_kind)i));
+    }
+    return ps_fail(e, PS_ERR_INVALID, "layer %zu: there is no layer \"%.*s\"; layers are: %s", number,
+                   (int)MIN(w->len, 64), w->start, words);
+}
+
+static enum ps_err
+read_layer(size_t number, struct reader r, struct ps_layer *out, struct ps_error *e)
+{
+    struct reader whole = r;
+    struct word w;
+    int kind = 0;
+    char usage[128];
+
+    if (!next_word(&r, &w))
+        return ps_fail(e, PS_ERR_INVALID, "layer %zu is empty", number);
+    while (kind < PS_LAYER_KINDS && !word_is(&w, layer_word((enum ps_layer_kind)kind)))
+        kind++;
+    if (kind == PS_LAYER_KINDS)
+        return unknown_layer(number, &w, e);
+    memset(out, 0, sizeof *out);
+    out->kind = (enum ps_layer_kind)kind;
+    if (read_fields(&r, layer_kind_of(kind), out))
+        return PS_OK;
+    format_usage(out->kind, usage, sizeof usage);
+    return ps_fail(e, PS_ERR_INVALID, "layer %zu: \"%.*s\" is not %s", number, (int)MIN(whole.end - w.start, 64),
+                   w.start, usage);
+}
+
+enum ps_err
+ps_network_parse(const char *text, struct ps_layer *layers, size_t *count, struct ps_error *error)
+{
+    enum ps_err err;
+
+    *count = 0;
+    for (const char *end;; text = end + 1) {
+        end = text + strcspn(text, ",");
+        if (*count == PS_LAYERS_MAX)
+            return ps_fail(error, PS_ERR_INVALID, "a network has at most %d layers", PS_LAYERS_MAX);
+        if ((err = read_layer(*count, (struct reader){text, end}, &layers[*count], error)) != PS_OK)
+            return err;
+        ++*count;
+        if (*end == '\0')
+            return PS_OK;
+    }
+}

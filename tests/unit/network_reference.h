@@ -1,0 +1,26 @@
+/* A network in double, one example at a time, straight from the layers' definitions: what the real one is compared
+ * with. */
+#ifndef TESTS_UNIT_NETWORK_REFERENCE_H
+#define TESTS_UNIT_NETWORK_REFERENCE_H
+
+#include "client/ps_network.h"
+
+enum { TENSOR_MAX = 256 };
+
+struct tensor {
+    size_t rank, dims[3];
+    double v[TENSOR_MAX];
+};
+
+struct reference {
+    const struct ps_layer *layer;
+    size_t layers;
+    enum ps_loss loss;
+    double *value[PS_LAYERS_MAX * PS_LAYER_PARAMS_MAX]; /* as the network's parameters */
+    const float *mask[PS_LAYERS_MAX]; /* of dropout: what this example's elements are multiplied by; NULL: 1 */
+};
+
+/* The loss of one example: x (ids as numbers) is overwritten. wanted: the label, or the targets. */
+double reference_loss(const struct reference *r, struct tensor *x, uint32_t label, const float *targets);
+
+#endif
