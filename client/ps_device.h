@@ -121,8 +121,9 @@ struct ps_conv2d {
     enum ps_padding padding;
 };
 
-/* A shape is used only after it has been checked. Errors: INVALID (a size is 0, no such padding, a window that does not
- * fit without padding), LIMIT (an image, a kernel of one output, or an output past PS_DEVICE_SIZE_MAX elements). */
+/* Check a shape before it is used: one that fails here stops the program anywhere else. Errors: INVALID (a size is 0,
+ * no such padding, a window that does not fit without padding), LIMIT (an image, a kernel of one output, or an output
+ * past PS_DEVICE_SIZE_MAX elements). */
 PS_API enum ps_err ps_conv2d_check(const struct ps_conv2d *c, struct ps_error *error) PS_MUST_USE;
 PS_API void ps_conv2d_output(const struct ps_conv2d *c, size_t *height, size_t *width);
 
@@ -132,7 +133,7 @@ PS_API size_t ps_conv2d_workspace(const struct ps_conv2d *c, size_t rows);
 
 /* y = x * w + b, the cross-correlation that networks call convolution; 0 beyond the edges.
  * x: [rows, height, width, in], w: [kernel_height, kernel_width, in, out], b: [out] or NULL,
- * y: [rows, output height, output width, out]. */
+ * y: [rows, output height, output width, out], not x. workspace: [ps_conv2d_workspace()], NULL where that is 0. */
 PS_API void ps_conv2d_forward(ps_device *device, size_t rows, const struct ps_conv2d *c, const float *x, const float *w,
                               const float *b, float *y, float *workspace);
 

@@ -31,12 +31,31 @@ device_setup(void)
     ck_assert_int_eq(ps_device_open("cpu", &options, &device, NULL), PS_OK);
 }
 
+/* The same device with another number of threads. */
+static inline void
+device_threads(int threads)
+{
+    struct ps_device_options options = {.threads = threads};
+
+    ps_device_close(device);
+    ck_assert_int_eq(ps_device_open("cpu", &options, &device, NULL), PS_OK);
+}
+
 static inline void
 device_teardown(void)
 {
     while (kit_count > 0)
         ps_device_free(device, kit_taken[--kit_count]);
     ps_device_close(device);
+}
+
+/* A test that stops the program needs a process of its own. */
+static inline bool
+tests_fork(void)
+{
+    const char *text = getenv("CK_FORK");
+
+    return text == NULL || strcmp(text, "no") != 0;
 }
 
 static inline void *

@@ -1,5 +1,7 @@
 /* Convolution and bias: against the sum over a window as the formula has it, in double, at odd shapes, strides and both
  * paddings; gradients against differences; figures by hand for where TensorFlow pads. */
+#include <signal.h>
+
 #include "tests/unit/device_kit.h"
 
 /* ---- Reference ---- */
@@ -263,6 +265,7 @@ START_TEST(conv_gives_the_same_bits_every_time)
     float *y = nan_floats(20 * outputs(&p)), *dx = nan_floats(20 * inputs(&c)), *dw = nan_floats(weights(&c));
     float *db = nan_floats(c.out), *moved = random_floats(20 * inputs(&c) + 1);
 
+    device_threads(1 + _i);
     run(&p);
     memcpy(moved + 1, p.x, 20 * inputs(&c) * sizeof *moved); /* 4-byte aligned only */
     for (int i = 0; i < 3; i++) {
@@ -307,6 +310,15 @@ START_TEST(shapes_that_cannot_be_are_refused_with_the_reason)
         ck_assert_int_eq(ps_conv2d_check(&bad[i].c, &error), bad[i].err);
         ck_assert_msg(strstr(error.text, bad[i].says) != NULL, "%zu: %s", i, error.text);
     }
+}
+END_TEST
+
+START_TEST(a_shape_that_was_not_checked_stops_the_program)
+{
+    struct ps_conv2d c = {3, 3, 1, 1, 4, 4, 1, 1, PS_PAD_VALID};
+    float nothing = 0;
+
+    ps_conv2d_forward(device, 1, &c, &nothing, &nothing, NULL, &nothing, &nothing);
 }
 END_TEST
 
@@ -371,8 +383,10 @@ make_suite(void)
     tcase_add_test(tc, same_pads_at_the_far_end_first);
     tcase_add_test(tc, conv_without_rows_has_gradients_of_zero);
     tcase_add_test(tc, conv_leaves_out_what_is_not_asked_for);
-    tcase_add_test(tc, conv_gives_the_same_bits_every_time);
+    tcase_add_loop_test(tc, conv_gives_the_same_bits_every_time, 0, 2); /* with one thread and with two */
     tcase_add_test(tc, shapes_that_cannot_be_are_refused_with_the_reason);
+    if (tests_fork())
+        tcase_add_test_raise_signal(tc, a_shape_that_was_not_checked_stops_the_program, SIGABRT);
     tcase_add_test(tc, bias_is_added_to_every_row_and_its_gradient_is_the_sum_of_rows);
     tcase_add_test(tc, a_bias_of_a_large_image_loses_little);
     suite_add_tcase(suite, tc);

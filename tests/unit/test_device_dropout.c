@@ -1,5 +1,7 @@
 /* Dropout: the mask recomputed word by word from Philox, its moments, its independence of everything but seed, counter
  * and index, and backward's agreement with forward. */
+#include <signal.h>
+
 #include "common/philox.h"
 #include "tests/unit/device_kit.h"
 
@@ -137,6 +139,14 @@ START_TEST(dropout_at_its_ends)
 }
 END_TEST
 
+START_TEST(a_rate_that_is_none_stops_the_program)
+{
+    float x = 1;
+
+    ps_dropout_forward(device, 1, _i == 0 ? 1 : -0.1f, 1, 1, &x, &x);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -150,6 +160,8 @@ make_suite(void)
     tcase_add_test(tc, seeds_and_counters_give_masks_of_their_own);
     tcase_add_test(tc, a_prefix_has_the_bits_of_the_whole);
     tcase_add_test(tc, dropout_at_its_ends);
+    if (tests_fork())
+        tcase_add_loop_test_raise_signal(tc, a_rate_that_is_none_stops_the_program, SIGABRT, 0, 2);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -1,4 +1,6 @@
 /* Embedding: rows come out as they are, gradients are summed by id, bits do not depend on anything else. */
+#include <signal.h>
+
 #include "tests/unit/device_kit.h"
 
 START_TEST(embedding_looks_up_rows)
@@ -96,6 +98,18 @@ START_TEST(ids_out_of_range_are_found_and_said_where)
 }
 END_TEST
 
+START_TEST(an_id_out_of_range_stops_the_program)
+{
+    static const uint32_t ids[] = {0, 2};
+    float table[6] = {0}, more[6];
+
+    if (_i == 0)
+        ps_embedding_forward(device, 2, 2, 3, ids, table, more);
+    else
+        ps_embedding_backward(device, 2, 2, 3, ids, table, more);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -108,6 +122,8 @@ make_suite(void)
     tcase_add_test(tc, embedding_gradients_are_summed_in_the_order_of_ids);
     tcase_add_test(tc, embedding_without_ids_has_a_gradient_of_zero);
     tcase_add_test(tc, ids_out_of_range_are_found_and_said_where);
+    if (tests_fork())
+        tcase_add_loop_test_raise_signal(tc, an_id_out_of_range_stops_the_program, SIGABRT, 0, 2);
     suite_add_tcase(suite, tc);
     return suite;
 }

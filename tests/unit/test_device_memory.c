@@ -159,13 +159,11 @@ struct count {
 static struct count
 count_all(int threads)
 {
-    struct ps_device_options options = {.threads = threads};
     struct buffers t = make_buffers();
     struct count before, after;
     enum ps_err err;
 
-    ps_device_close(device);
-    ck_assert_int_eq(ps_device_open("cpu", &options, &device, NULL), PS_OK);
+    device_threads(threads);
     ck_assert_int_eq(run_all(&t), PS_OK);
     before = (struct count){taken, given};
     err = run_all(&t);
