@@ -12,33 +12,20 @@
 
 #define LINE_MAX_BYTES 2048
 
-static const struct {
-    enum log_level level;
-    const char *name;
-} levels[] = {
-    {LOG_LEVEL_ERROR, "error"}, {LOG_LEVEL_WARNING, "warning"}, {LOG_LEVEL_INFO, "info"}, {LOG_LEVEL_DEBUG, "debug"}};
-
 static enum log_level least = LOG_LEVEL_INFO;
 static bool to_journal;
 
-const char *
-log_level_name(enum log_level level)
+static const char *
+level_name(enum log_level level)
 {
-    for (size_t i = 0; i < ARRAY_LEN(levels); i++)
-        if (levels[i].level == level)
-            return levels[i].name;
+    switch (level) {
+#define LEVEL_NAME(name, number, text)                                                                                 \
+    case LOG_LEVEL_##name:                                                                                             \
+        return text;
+        LOG_LEVEL_LIST(LEVEL_NAME)
+#undef LEVEL_NAME
+    }
     return "unknown";
-}
-
-bool
-log_level_parse(const char *name, enum log_level *out)
-{
-    for (size_t i = 0; i < ARRAY_LEN(levels); i++)
-        if (strcmp(levels[i].name, name) == 0) {
-            *out = levels[i].level;
-            return true;
-        }
-    return false;
 }
 
 /* systemd.exec(5): JOURNAL_STREAM holds the device and inode of the stream that leads to the journal. */
@@ -76,7 +63,7 @@ format_head(char *out, size_t size, bool journal, enum log_level level, const st
         return (size_t)snprintf(out, size, "<%d>", (int)level);
     gmtime_r(&now->tv_sec, &tm);
     n = strftime(out, size, "%Y-%m-%dT%H:%M:%S", &tm);
-    return n + (size_t)snprintf(out + n, size - n, ".%03ldZ %-7s  ", now->tv_nsec / 1000000, log_level_name(level));
+    return n + (size_t)snprintf(out + n, size - n, ".%03ldZ %-7s  ", now->tv_nsec / 1000000, level_name(level));
 }
 
 size_t

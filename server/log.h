@@ -13,17 +13,25 @@
 
 #include "ps_err.h"
 
-enum log_level { LOG_LEVEL_ERROR = 3, LOG_LEVEL_WARNING = 4, LOG_LEVEL_INFO = 6, LOG_LEVEL_DEBUG = 7 };
+/* clang-format off */
+#define LOG_LEVEL_LIST(X)    \
+    X(ERROR,   3, "error")   \
+    X(WARNING, 4, "warning") \
+    X(INFO,    6, "info")    \
+    X(DEBUG,   7, "debug")
+/* clang-format on */
+
+enum log_level {
+#define LOG_LEVEL_ENUM(name, number, text) LOG_LEVEL_##name = number,
+    LOG_LEVEL_LIST(LOG_LEVEL_ENUM)
+#undef LOG_LEVEL_ENUM
+};
 
 /* Choose the form (looks at JOURNAL_STREAM and stderr) and the least urgent level that is written. */
 void log_open(enum log_level level);
 void log_set_level(enum log_level level);
 
 void log_line(enum log_level level, const char *format, ...) PS_PRINTF(2, 3);
-
-/* "error", "warning", "info", "debug". */
-const char *log_level_name(enum log_level level);
-bool log_level_parse(const char *name, enum log_level *out);
 
 /* Format one line, for log_line() and its test: with its end, at most size bytes. Returns its length. */
 size_t log_format(char *out, size_t size, bool journal, enum log_level level, const struct timespec *now,

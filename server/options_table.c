@@ -7,11 +7,9 @@
 
 static const struct option_choice no_address[] = {{"none", 0}, {NULL, 0}};
 
-static const struct option_choice log_levels[] = {{"error", LOG_LEVEL_ERROR},
-                                                  {"warning", LOG_LEVEL_WARNING},
-                                                  {"info", LOG_LEVEL_INFO},
-                                                  {"debug", LOG_LEVEL_DEBUG},
-                                                  {NULL, 0}};
+#define LEVEL_CHOICE(name, number, text) {text, number},
+static const struct option_choice log_levels[] = {LOG_LEVEL_LIST(LEVEL_CHOICE){NULL, 0}};
+#undef LEVEL_CHOICE
 
 static const struct option table[] = {
     {.name = "listen",

@@ -99,6 +99,17 @@ START_TEST(values_come_with_space_or_equals_sign_and_units)
 }
 END_TEST
 
+START_TEST(log_levels_go_by_name)
+{
+    OK(PARSE("--log-level=error"));
+    ck_assert_int_eq(o.log_level, LOG_LEVEL_ERROR);
+    OK(PARSE("--log-level", "warning"));
+    ck_assert_int_eq(o.log_level, LOG_LEVEL_WARNING);
+    OK(PARSE("--log-level=debug"));
+    ck_assert_int_eq(o.log_level, LOG_LEVEL_DEBUG);
+}
+END_TEST
+
 START_TEST(listen_may_be_given_again)
 {
     OK(PARSE("--listen=127.0.0.1:1,unix:/a", "--listen", "[::1]:2"));
@@ -377,6 +388,7 @@ make_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, defaults_are_those_that_help_prints);
     tcase_add_test(tc, values_come_with_space_or_equals_sign_and_units);
+    tcase_add_test(tc, log_levels_go_by_name);
     tcase_add_test(tc, listen_may_be_given_again);
     tcase_add_loop_test(tc, bad_command_line_is_one_clear_sentence, 0, (int)ARRAY_LEN(bad));
     tcase_add_test(tc, file_gives_values_and_the_command_line_wins);
