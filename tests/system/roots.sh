@@ -7,7 +7,7 @@
 # What is set here is used by those who source it, who call the helpers too.
 # shellcheck disable=SC2016,SC2034,SC2154,SC2317
 
-root=
+root='' shm='' net=''
 
 # root_wanted SENTENCE: or everything is skipped.
 root_wanted() {
@@ -23,25 +23,27 @@ root_wanted() {
   fi
 }
 
+# root_copy NAME: a copy of the root, $root from now on.
 root_copy() {
-  root=${work:?}/root
+  root=$work/$1
   cp -a "$PSD_TEST_ROOT" "$root"
   rm -f "$root/etc/resolv.conf"
   cat /etc/resolv.conf >"$root/etc/resolv.conf"
 }
 
-# root_run SCRIPT [NAME=VALUE...]: a shell's script in the copy.
-root_run() {
-  local script=$1
-  shift
-  unshare --mount --propagation private --pid --fork --kill-child sh -c '
-    mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && root=$1 script=$2 && shift 2 &&
-    exec chroot "$root" env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-      DEBIAN_FRONTEND=noninteractive HOME=/root "$@" /bin/sh -c "$script"' sh "$root" "$script" "$@" </dev/null
-}
-
-root_remove() {
-  if [ -n "$root" ]; then
-    rm -rf --one-file-system "$root"
+# root_exec [CHROOT'S OPTIONS] [NAME=VALUE...] COMMAND...: in $root; with $shm as its /dev/shm and in the network
+# namespace $net if those are set. When it ends, all processes that it started do.
+root_exec() {
+  local options=() enter=()
+  if [ -n "$net" ]; then
+    enter=(ip netns exec "$net")
   fi
+  while [[ $1 = --* ]]; do
+    options+=("$1")
+    shift
+  done
+  "${enter[@]}" unshare --mount --propagation private --pid --fork --kill-child sh -c '
+    mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && { [ -z "$1" ] || mount --bind "$1" "$0/dev/shm"; } &&
+    shift && exec "$@"' "$root" "$shm" chroot "${options[@]}" "$root" \
+    env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@" </dev/null
 }

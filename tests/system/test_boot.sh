@@ -17,8 +17,9 @@ set -uo pipefail
 
 unset TF_CONFIG PSD_SHARDS PSD_WORKERS PSD_TASK PSD_CLUSTER
 root_wanted "shards run as services under a real systemd"
-root_copy
-root_run "apt-get update && apt-get install -y --no-install-recommends systemd systemd-sysv dbus ${PACKAGES_RUN[*]}" >"$work/out" 2>&1
+root_copy root
+root_exec DEBIAN_FRONTEND=noninteractive sh -c 'apt-get update && apt-get install -y --no-install-recommends "$@"' sh \
+  systemd systemd-sysv dbus "${PACKAGES_RUN[@]}" >"$work/out" 2>&1
 ok $? "systemd is installed in a copy of the root"
 DESTDIR=$root meson install -C "${PSD_BUILD_DIR:-$build}" --no-rebuild >"$work/out" 2>&1
 ok $? "psd is installed beside it"
@@ -36,7 +37,6 @@ end_boot() {
     wait "$boot" 2>/dev/null
   fi
   WITHIN=5 within rmdir_group
-  root_remove
   cleanup
 }
 trap end_boot EXIT

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""deploy/compose.yaml and deploy/Dockerfile without an engine: do they agree with each other and with the programs, and
+does the memory add up? Prints TAP. PSD_BIN, PSCTL_BIN and DIGITS_BIN name the programs."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+try:
+    import yaml
+except ImportError:
+    print("ok 1 - compose.yaml fits # SKIP python3-yaml is not installed\n1..1")
+    sys.exit(0)
+
+SOURCE = os.environ.get("PSD_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "../.."))
+COMPOSE = os.path.join(SOURCE, "deploy/compose.yaml")
+DOCKERFILE = os.path.join(SOURCE, "deploy/Dockerfile")
+PROGRAMS = {name: os.environ.get(name.upper() + "_BIN", name) for name in ("psd", "psctl", "digits")}
+REST = 64 << 20  # what psd needs beside what its options say
+UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+number = failures = 0
+
+
+def ok(holds, sentence, *why):
+    global number, failures
+    number += 1
+    failures += not holds
+    print(("ok" if holds else "not ok"), number, "-", sentence)
+    if not holds:
+        for line in why:
+            print("#", str(line).replace("\n", "\n# "))
+
+
+def size(text):
+    digits = text.rstrip("kKmMgGiIbB")
+    return int(digits) * UNITS[text[len(digits):].lower()]
+
+
+def option(words, name):
+    """The value that follows --name."""
+    return words[words.index("--" + name) + 1]
+
+
+def said_no(words, environment):
+    """What the program says about words and environment when it does not accept them; '' when it does. digits and psctl
+    have no --check, but look at what stands before --help."""
+    check = "--check" if words[0] == "psd" else "--help"
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PSD_", "TF_"))}
+    ran = subprocess.run([PROGRAMS[words[0]], *words[1:], check], env={**clean, **environment}, text=True,
+                         stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return "" if ran.returncode == 0 else ran.stderr or "status %d" % ran.returncode
+
+
+def instructions():
+    """The last stage's instructions: name -> argument, the last of each name."""
+    found, stage = {}, 0
+    with open(DOCKERFILE, encoding="utf-8") as f:
+        text = f.read().replace("\\\n", " ")
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, argument = line.split(None, 1)
+        stage += name == "FROM"
+        if stage == 2:
+            found[name] = argument.strip()
+    return found
+
+
+with open(COMPOSE, encoding="utf-8") as f:
+    compose = yaml.safe_load(f)
+image = instructions()
+services = compose["services"]
+shards = {n: s for n, s in services.items() if s["command"][0] == "psd"}
+workers = {n: s for n, s in services.items() if s["command"][0] == "digits"}
+addresses = next(iter(shards.values()))["environment"]["PSD_SHARDS"].split(",")
+
+# ---- the programs ----
+
+ok(len(shards) == 2 and len(workers) == 3 and len(services) == 5, "there are two shards and three workers", list(services))
+for name, service in services.items():
+    no = said_no(service["command"], service["environment"])
+    ok(no == "", name + "'s command and environment are accepted", no)
+no = said_no(yaml.safe_load(image["CMD"]), {})
+ok(no == "", "so is what the image does by itself", no)
+probe = yaml.safe_load(image["HEALTHCHECK"].split("CMD", 1)[1].strip())
+no = said_no(probe, {})
+ok(no == "" and probe[0] == "psctl", "and how its health is asked", no)
+
+# ---- who is where ----
+
+ok([a.split(":")[0] for a in addresses] == list(shards), "the list of shards names their services, in order", addresses)
+ok([int(option(s["command"], "shard")) for s in shards.values()] == list(range(len(shards))),
+   "and each shard's index is its place in it")
+ok({a.split(":")[1] for a in addresses} == {image["EXPOSE"]} and option(probe, "shards") == "127.0.0.1:" + image["EXPOSE"],
+   "the port is the one that the image exposes and whose health is asked", addresses, probe)
+ok(all(s["environment"]["PSD_SHARDS"].split(",") == addresses for s in services.values()), "all have the same list")
+ok([s["environment"]["PSD_TASK"] for s in workers.values()] == [str(i) for i in range(len(workers))] and
+   {s["environment"]["PSD_WORKERS"] for s in workers.values()} == {str(len(workers))}, "the workers are numbered")
+ok(all(s["networks"] == ["cluster"] for s in services.values()) and compose["networks"]["cluster"]["internal"],
+   "they share a network that nobody else reaches")
+ok(all(s["depends_on"] == {n: {"condition": "service_healthy"} for n in shards} for s in workers.values()),
+   "workers wait until the shards are healthy")
+
+# ---- memory ----
+
+for name, service in shards.items():
+    words, limit = service["command"], size(service["mem_limit"])
+    need = sum(size(option(words, o)) for o in ("memory", "in-flight", "gather-memory")) + REST
+    ok(need <= limit, "%s may take %d MiB, and its container %d" % (name, need >> 20, limit >> 20))
+    ok(size(service["memswap_limit"]) == limit, "none of it swap")
+    ok(service["volumes"] == [{"type": "bind", "source": "/dev/shm", "target": "/dev/shm"}] and "--live-dir" not in words,
+       "its live directory is in the host's memory, which outlives the container")
+    ok(service["restart"] == "unless-stopped", "it is started again when it is killed")
+
+# ---- the image ----
+
+user = image["USER"].split(":")[0]
+ok(user.isdigit() and int(user) > 0, "the image's user is a number, not root's", user)
+ok(all(s["read_only"] and s["cap_drop"] == ["ALL"] and "user" not in s for s in services.values()),
+   "and no service has more rights")
+
+# ---- the schema ----
+
+docker = shutil.which("docker")
+if docker and subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode == 0:
+    ran = subprocess.run([docker, "compose", "-f", COMPOSE, "config", "--quiet"], text=True, capture_output=True, check=False)
+    ok(ran.returncode == 0, "docker compose finds nothing wrong", ran.stderr)
+else:
+    number += 1
+    print("ok %d - docker compose finds nothing wrong # SKIP docker compose is not installed" % number)
+
+print("1..%d" % number)
+sys.exit(failures > 0)
