@@ -3,6 +3,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#define PAGE_LINE_MAX 2048 /* longer ones are cut */
+
 const char *
 page_begin(const struct page *page, enum paint paint)
 {
@@ -19,16 +21,24 @@ page_end(const struct page *page, enum paint paint)
 }
 
 void
+page_clean(char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            *text = '?';
+}
+
+void
 page_line(const struct page *page, enum paint paint, const char *format, ...)
 {
+    char text[PAGE_LINE_MAX];
     va_list args;
 
-    fputs(page_begin(page, paint), page->out);
     va_start(args, format);
-    vfprintf(page->out, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fputs(page_end(page, paint), page->out);
-    fputc('\n', page->out);
+    page_clean(text);
+    fprintf(page->out, "%s%s%s\n", page_begin(page, paint), text, page_end(page, paint));
 }
 
 bool

@@ -28,7 +28,10 @@ enum paint {
 const char *page_begin(const struct page *page, enum paint paint);
 const char *page_end(const struct page *page, enum paint paint);
 
-/* A line; its end is added. */
+/* Control characters become '?': what a shard calls itself must not draw on the terminal. */
+void page_clean(char *text);
+
+/* A line, cleaned; its end is added. */
 void page_line(const struct page *page, enum paint paint, const char *format, ...) PS_PRINTF(3, 4);
 
 enum page_when { PAGE_AUTO, PAGE_ALWAYS, PAGE_NEVER };

@@ -192,17 +192,23 @@ is_refusal(enum ps_err code)
     }
 }
 
+static void
+psctl_say(const struct ps_error *e)
+{
+    page_line(&(struct page){.out = stderr}, PAINT_PLAIN, "psctl: %s", e->text);
+}
+
 int
 psctl_failed(const struct ps_error *e)
 {
-    fprintf(stderr, "psctl: %s\n", e->text);
+    psctl_say(e);
     return is_refusal(e->code) ? STATUS_REFUSED : STATUS_NOT_REACHED;
 }
 
 int
 psctl_usage(const struct ps_error *e)
 {
-    fprintf(stderr, "psctl: %s\n", e->text);
+    psctl_say(e);
     return STATUS_USAGE;
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lines.h"
+#include "page.h"
 
 #define SCREEN_CLEAR   "\r\x1b[K"
 #define SCREEN_PLAIN   "\x1b[0m"
@@ -21,14 +22,11 @@
 void
 screen_init(struct screen *s, const volatile sig_atomic_t *give_up)
 {
-    const char *no_colour = getenv("NO_COLOR"), *term = getenv("TERM");
-    bool plain = (no_colour != NULL && *no_colour != '\0') || (term != NULL && strcmp(term, "dumb") == 0);
-
     *s = (struct screen){.prefix = true, .give_up = give_up};
     for (int i = 0; i < 2; i++) {
         s->sides[i].fd = i == SCREEN_OUT ? STDOUT_FILENO : STDERR_FILENO;
         s->sides[i].terminal = isatty(s->sides[i].fd) == 1;
-        s->sides[i].colour = s->sides[i].terminal && !plain;
+        s->sides[i].colour = page_coloured(PAGE_AUTO, s->sides[i].terminal, getenv("NO_COLOR"), getenv("TERM"));
     }
 }
 

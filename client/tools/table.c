@@ -100,9 +100,7 @@ table_cell(struct table *t, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    for (char *c = text; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?';
+    page_clean(text);
     t->cells[(t->rows - 1) * t->columns + t->next++].text = table_text(text);
 }
 

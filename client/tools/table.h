@@ -28,7 +28,7 @@ void table_column(struct table *t, const char *heading);
 /* Begin a row; cells not given stay empty. */
 void table_row(struct table *t);
 
-/* The row's next cell. Control characters become '?', so that a name cannot draw on the terminal. */
+/* The row's next cell, cleaned as page_clean() does. */
 void table_cell(struct table *t, const char *format, ...) PS_PRINTF(2, 3);
 
 /* Colour the cell that was last given. */

@@ -85,6 +85,16 @@ START_TEST(a_page_without_colours_shows_the_same_words)
 }
 END_TEST
 
+START_TEST(a_line_cannot_draw_on_the_terminal)
+{
+    struct page page = page_of(false, 0);
+
+    page_line(&page, PAINT_FAULT, "cluster \"%s\"", "a\x1b[2J\nb\x7f");
+    ck_assert_str_eq(printed(&page), "cluster \"a?[2J?b?\"\n");
+    free(printed_text);
+}
+END_TEST
+
 START_TEST(what_does_not_fit_is_cut_as_text_and_left_out_as_a_number)
 {
     static const char *const wanted[] = {[18] = "N  STATE   REFUSED\n1  lapsed    12345\n",
@@ -139,6 +149,7 @@ make_suite(void)
     tcase_add_test(t, columns_are_as_wide_as_their_widest_cell);
     tcase_add_test(t, colours_surround_text_and_change_no_width);
     tcase_add_test(t, a_page_without_colours_shows_the_same_words);
+    tcase_add_test(t, a_line_cannot_draw_on_the_terminal);
     tcase_add_test(t, what_does_not_fit_is_cut_as_text_and_left_out_as_a_number);
     tcase_add_test(t, colours_are_for_a_terminal_whose_user_has_not_said_no);
     suite_add_tcase(s, t);

@@ -112,9 +112,11 @@ view_status(const struct answer *answers, uint32_t n, const struct page *page)
     const json_t *first = status_first(answers, n);
 
     if (first != NULL)
-        fprintf(page->out, "cluster \"%s\" of %" PRIu64 " shard%s, psd %s\n\n", member_text(first, "cluster"),
-                member_number(first, "shards"), member_number(first, "shards") == 1 ? "" : "s",
-                member_text(first, "version"));
+        page_line(page, PAINT_PLAIN, "cluster \"%s\" of %" PRIu64 " shard%s, psd %s", member_text(first, "cluster"),
+                  member_number(first, "shards"), member_number(first, "shards") == 1 ? "" : "s",
+                  member_text(first, "version"));
+    if (first != NULL)
+        fputc('\n', page->out);
     for (uint32_t i = 0; i < n; i++)
         status_row(t, &answers[i]);
     if (n > 1)
