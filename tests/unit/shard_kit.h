@@ -110,9 +110,10 @@ void kit_observe(struct kit *k, uint64_t conn);
 uint64_t kit_join(struct kit *k, uint64_t conn, const Psd__Job *job, uint32_t task);
 uint64_t kit_resume(struct kit *k, uint64_t conn, const Psd__Job *job, uint32_t task, uint64_t acked_through);
 
-/* Zeros; learning rate 1. Makes its blocks, takes DECLARED and returns the id. */
-/* What variables are declared with: this kind with parameters that show after a few updates. */
+/* What variables are declared with: this kind, learning rate 1, other parameters that show after a few updates. */
 struct ps_optimizer kit_optimizer(enum ps_optimizer_kind kind);
+
+/* Zeros. Makes its blocks, takes DECLARED and returns the id. */
 uint32_t kit_declare(struct kit *k, uint64_t conn, const char *name, uint64_t elements,
                      enum ps_optimizer_kind optimizer);
 void kit_declare_as(struct kit *k, uint64_t conn, uint64_t request, const char *name, const uint64_t *dims, size_t rank,

@@ -275,6 +275,32 @@ START_TEST(block_that_nobody_pushes_moves_on_with_the_slowest)
 }
 END_TEST
 
+/* Rates 1, 3/4, 1/2, 1/4 by clock. Steps 0 and 1 pass without a gradient, and the block's own clock may lie behind. */
+START_TEST(schedule_by_clock_goes_by_the_step_that_closes)
+{
+    struct ps_optimizer o = kit_optimizer(PS_SGD);
+    uint32_t var;
+
+    o.schedule = (struct ps_schedule){.kind = PS_SCHEDULE_LINEAR, .by = PS_BY_CLOCK, .steps = 4};
+    kit_join(&k, 1, sync_job(2, 2), 0);
+    kit_join(&k, 2, sync_job(2, 2), 1);
+    var = kit_declare_with(&k, 1, "w", 4, &o);
+    kit_ticked(&k, 1, 1, 2);
+    kit_ticked(&k, 2, 1, 2);
+    kit_push_four(&k, 1, 2, 2, var, 4);
+    kit_push_four(&k, 2, 2, 2, var, 4);
+    kit_ack(&k, 1, 2, PS_OK);
+    kit_ack(&k, 2, 2, PS_OK);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -2);
+    kit_ticked(&k, 1, 3, 3);
+    kit_ticked(&k, 2, 3, 3);
+    kit_push_four(&k, 1, 4, 3, var, 4);
+    kit_push_four(&k, 2, 4, 3, var, 4);
+    kit_ack(&k, 1, 4, PS_OK);
+    ck_assert(kit_value_four(&k, 1, var, 2) == -3);
+}
+END_TEST
+
 START_TEST(worker_that_never_joined_is_waited_for)
 {
     Psd__Job *job = sync_job(2, 2);
@@ -958,6 +984,7 @@ make_suite(void)
     tcase_add_test(tc, lapse_fails_the_step_when_the_job_says_so);
     tcase_add_test(tc, step_closes_with_what_came_when_all_moved_on);
     tcase_add_test(tc, block_that_nobody_pushes_moves_on_with_the_slowest);
+    tcase_add_test(tc, schedule_by_clock_goes_by_the_step_that_closes);
     tcase_add_test(tc, worker_that_never_joined_is_waited_for);
     tcase_add_test(tc, gradients_are_sent_again_after_a_crash);
     tcase_add_test(tc, several_ticks_ahead_of_a_push_survive_a_crash);

@@ -154,6 +154,32 @@ START_TEST(not_finite_block_refuses_the_whole_frame)
 }
 END_TEST
 
+/* Rates 1, 3/4, 1/2: by the slowest worker's clock, which the faster one's pushes go by, too. */
+START_TEST(schedule_by_clock_goes_by_the_slowest)
+{
+    struct ps_optimizer o = kit_optimizer(PS_SGD);
+    Psd__Job *two = kit_job("train", PSD__MODE__ASYNC, 2);
+    uint32_t var;
+
+    o.schedule = (struct ps_schedule){.kind = PS_SCHEDULE_LINEAR, .by = PS_BY_CLOCK, .steps = 4};
+    kit_join(&k, 1, two, 0);
+    kit_join(&k, 2, two, 1);
+    var = kit_declare_with(&k, 1, "w", 4, &o);
+    kit_ticked(&k, 1, 1, 2);
+    kit_push_four(&k, 1, 2, 2, var, 4);
+    kit_ack(&k, 1, 2, PS_OK);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -4);
+    kit_ticked(&k, 2, 1, 1);
+    kit_push_four(&k, 1, 3, 2, var, 4);
+    kit_ack(&k, 1, 3, PS_OK);
+    ck_assert(kit_value_four(&k, 1, var, 2) == -7);
+    kit_ticked(&k, 2, 2, 3);
+    kit_push_four(&k, 2, 3, 3, var, 4);
+    kit_ack(&k, 2, 3, PS_OK);
+    ck_assert(kit_value_four(&k, 1, var, 3) == -9);
+}
+END_TEST
+
 START_TEST(not_finite_gradient_is_applied_when_the_variable_allows_it)
 {
     Psd__Declare m = PSD__DECLARE__INIT;
@@ -451,6 +477,7 @@ make_suite(void)
     tcase_add_test(tc, payload_of_another_size_is_refused);
     tcase_add_test(tc, not_finite_gradient_changes_nothing);
     tcase_add_test(tc, not_finite_block_refuses_the_whole_frame);
+    tcase_add_test(tc, schedule_by_clock_goes_by_the_slowest);
     tcase_add_test(tc, not_finite_gradient_is_applied_when_the_variable_allows_it);
     tcase_add_test(tc, clock_of_a_push_is_the_workers);
     tcase_add_test(tc, version_from_the_future_is_refused);
