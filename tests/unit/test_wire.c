@@ -485,6 +485,19 @@ END_TEST
     X(optimizer_beta2, DECLARE, INVALID, "declare.optimizer.beta2", m.optimizer.beta2 = NAN)                           \
     X(optimizer_epsilon, DECLARE, INVALID, "declare.optimizer.epsilon", m.optimizer.epsilon = NAN)                     \
     X(optimizer_start, DECLARE, INVALID, "initial_accumulator", m.optimizer.initial_accumulator = NAN)                 \
+    X(optimizer_rho, DECLARE, INVALID, "declare.optimizer.rho is not finite", m.optimizer.rho = NAN)                   \
+    X(optimizer_decay, DECLARE, INVALID, "weight_decay must be at least 0", m.optimizer.weight_decay = -1)             \
+    X(optimizer_kind_far, DECLARE, INVALID, "declare.optimizer.kind", m.optimizer.kind = UINT32_MAX)                   \
+    X(declare_schedule_kind, DECLARE, INVALID, "schedule.kind is 5",                                                   \
+      (m.optimizer.schedule = &m.schedule, m.schedule.kind = (Psd__ScheduleKind)5))                                    \
+    X(declare_schedule_steps, DECLARE, INVALID, "schedule: steps must be at least 1",                                  \
+      (m.optimizer.schedule = &m.schedule, m.schedule.steps = 0))                                                      \
+    X(declare_schedule_floor, DECLARE, INVALID, "schedule.floor is not finite",                                        \
+      (m.optimizer.schedule = &m.schedule, m.schedule.floor = NAN))                                                    \
+    X(declare_clip_kind, DECLARE, INVALID, "clip.kind is 4",                                                           \
+      (m.optimizer.clip = &m.clip, m.clip.kind = (Psd__ClipKind)4))                                                    \
+    X(declare_clip_limit, DECLARE, INVALID, "clip: limit must be greater than 0",                                      \
+      (m.optimizer.clip = &m.clip, m.clip.limit = 0))                                                                  \
     X(optimizer_range, DECLARE, INVALID, "adam", m.optimizer.beta1 = 1.5)                                              \
     X(pull_empty, PULL, INVALID, "the number of pull.var is 0", m.pull.n_var = m.pull.n_block = 0)                     \
     X(pull_many, PULL, LIMIT, "the number of pull.var is 8193", m.pull.n_var = m.pull.n_block = 8193)                  \
@@ -931,7 +944,18 @@ END_TEST
     X(beta2, optimizer.beta2 = 0.8, false)                                                                             \
     X(epsilon, optimizer.epsilon = 0.8, false)                                                                         \
     X(unused_momentum, optimizer.momentum = 0.8, true)                                                                 \
-    X(unused_start, optimizer.initial_accumulator = 0.8, true)
+    X(unused_start, optimizer.initial_accumulator = 0.8, true)                                                         \
+    X(unused_rho, optimizer.rho = 0.8, true)                                                                           \
+    X(l2, optimizer.l2 = 0.1, false)                                                                                   \
+    X(weight_decay, optimizer.weight_decay = 0.1, false)                                                               \
+    X(schedule_that_changes_nothing, optimizer.schedule = &schedule, true)                                             \
+    X(unused_steps, (optimizer.schedule = &schedule, schedule.steps = 7, schedule.factor = 0.5), true)                 \
+    X(warmup, (optimizer.schedule = &schedule, schedule.warmup_steps = 5), false)                                      \
+    X(cosine,                                                                                                          \
+      (optimizer.schedule = &schedule, schedule.steps = 5, schedule.kind = PSD__SCHEDULE_KIND__SCHEDULE_COSINE),       \
+      false)                                                                                                           \
+    X(clip_that_does_nothing, (optimizer.clip = &clip, clip.limit = 5), true)                                          \
+    X(clip, (optimizer.clip = &clip, clip.kind = PSD__CLIP_KIND__CLIP_VALUE, clip.limit = 5), false)
 
 /* Equal definitions print alike, different ones do not: a MISMATCH always shows a difference. */
 #define CHANGE_CHECK(what, change, same)                                                                               \
@@ -939,6 +963,8 @@ END_TEST
         Psd__Declare other = m.declare;                                                                                \
         Psd__Initializer init = m.init;                                                                                \
         Psd__Optimizer optimizer = m.optimizer;                                                                        \
+        Psd__Schedule schedule = PSD__SCHEDULE__INIT;                                                                  \
+        Psd__Clip clip = PSD__CLIP__INIT;                                                                              \
         uint64_t dims[2] = {3, 4};                                                                                     \
         char a[1024], b[1024];                                                                                         \
                                                                                                                        \
@@ -946,6 +972,7 @@ END_TEST
         other.optimizer = &optimizer;                                                                                  \
         other.dims = dims;                                                                                             \
         change;                                                                                                        \
+        (void)schedule, (void)clip;                                                                                    \
         ck_assert_msg(wire_declare_equal(&m.declare, &other) == (same), #what);                                        \
         other.name = m.declare.name;                                                                                   \
         wire_describe(&m.declare, a, sizeof a);                                                                        \
