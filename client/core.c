@@ -405,6 +405,7 @@ enum ps_err
 core_join_error(const struct core *c, uint64_t waited_ms, struct ps_error *e)
 {
     const struct link *l = join_link(c);
+    char waited[48] = "";
     struct ps_error room;
     enum ps_err code;
 
@@ -417,8 +418,10 @@ core_join_error(const struct core *c, uint64_t waited_ms, struct ps_error *e)
     if (l == NULL)
         return ps_fail(e, PS_ERR_TIMEOUT, "waited %llu ms to join", (unsigned long long)waited_ms);
     code = l->trouble.code != PS_OK ? l->trouble.code : PS_ERR_TIMEOUT;
-    core_say(c, l, e, code, "waited %llu ms for shard %u at %s: %.300s", (unsigned long long)waited_ms, l->shard,
-             c->addresses[l->shard], l->trouble.code != PS_OK ? l->trouble.text : "no answer yet");
+    if (waited_ms > 0)
+        snprintf(waited, sizeof waited, "waited %llu ms for ", (unsigned long long)waited_ms);
+    core_say(c, l, e, code, "%sshard %u at %s: %.300s", waited, l->shard, c->addresses[l->shard],
+             l->trouble.code != PS_OK ? l->trouble.text : "no answer yet");
     return code;
 }
 

@@ -493,6 +493,24 @@ START_TEST(nobody_there_is_unreachable_and_silence_a_timeout)
 }
 END_TEST
 
+START_TEST(an_observer_does_not_wait_for_a_shard_that_is_not_there)
+{
+    struct ps_client_options o = {.observer = 1, .any_cluster = 1, .timeout_ms = 60000};
+    uint64_t start = now_ms();
+    char address[64];
+    ps_client *c;
+    uint16_t port;
+
+    close(listener(&port));
+    snprintf(address, sizeof address, "127.0.0.1:%u", port);
+    ck_assert_int_eq(try_open(address, 1, 0, &o, &c), PS_ERR_UNREACHABLE);
+    ck_assert_int_eq(try_open("unix:/nowhere/at.all", 1, 0, &o, &c), PS_ERR_UNREACHABLE);
+    snprintf(address, sizeof address, "localhost:%u", port); /* each of its addresses is tried */
+    ck_assert_int_eq(try_open(address, 1, 0, &o, &c), PS_ERR_UNREACHABLE);
+    ck_assert_uint_le(now_ms() - start, 5000);
+}
+END_TEST
+
 START_TEST(address_may_be_a_name)
 {
     char address[64];
@@ -940,6 +958,7 @@ make_suite(void)
     tcase_add_test(t, unreachable_shard_is_named_when_the_wait_ends);
     tcase_add_test(t, port_that_speaks_http_is_said_so);
     tcase_add_test(t, nobody_there_is_unreachable_and_silence_a_timeout);
+    tcase_add_test(t, an_observer_does_not_wait_for_a_shard_that_is_not_there);
     tcase_add_test(t, address_may_be_a_name);
     tcase_add_test(t, shard_that_comes_late_is_waited_for);
     tcase_add_test(t, taken_index_is_refused_by_name_until_it_is_free);
