@@ -112,6 +112,17 @@ ask_rename(const struct answer *a, char *text, size_t size)
     snprintf(at, size - used, "shard %u%s", a->shard, rest);
 }
 
+/* Who prints an answer says whose it is: the sentence need not begin with it. */
+static void
+ask_trim(const struct answer *a, char *text)
+{
+    char who[256];
+    int len = snprintf(who, sizeof who, "shard %u at %s: ", a->shard, a->address);
+
+    if (strncmp(text, who, (size_t)len) == 0)
+        memmove(text, text + len, strlen(text + len) + 1);
+}
+
 static void
 ask_shard(const struct question *q, struct answer *a)
 {
@@ -127,6 +138,7 @@ ask_shard(const struct question *q, struct answer *a)
     a->reached = err == PS_OK;
     if (err != PS_OK) {
         ask_rename(a, a->error.text, sizeof a->error.text);
+        ask_trim(a, a->error.text);
         ask_rename(a, a->error.peer, sizeof a->error.peer);
     }
 }

@@ -41,6 +41,15 @@ only_job(const struct answer *answers, uint32_t n, char *out, size_t size, struc
     return err;
 }
 
+static int
+say_unreached(const struct answer *a)
+{
+    struct ps_error e;
+
+    (void)ps_fail(&e, a->error.code, "shard %u at %s: %s", a->shard, a->address, a->error.text);
+    return psctl_failed(&e);
+}
+
 /* Into job. Returns an exit status. */
 static int
 find_job(const struct psctl *p, char *job, size_t size)
@@ -56,7 +65,7 @@ find_job(const struct psctl *p, char *job, size_t size)
         return psctl_failed(&e);
     for (uint32_t i = 0; status == EXIT_SUCCESS && i < n; i++)
         if (!answers[i].reached)
-            status = psctl_failed(&answers[i].error);
+            status = say_unreached(&answers[i]);
     if (status == EXIT_SUCCESS && (err = only_job(answers, n, job, size, &e)) != PS_OK)
         status = err == PS_ERR_INVALID ? psctl_usage(&e) : psctl_failed(&e);
     answers_free(answers, n);

@@ -182,7 +182,7 @@ gone() { ! kill -0 "$kill_shard" 2>/dev/null; }
 within gone
 psctl --timeout 300 status
 [ "$status" -eq 1 ] && has "^0 ${PSD_SHARDS%,*} serving " && has "^1 ${PSD_SHARDS#*,} not reached$" &&
-  says out "^not reached: shard 1 at ${PSD_SHARDS#*,}: .*shard 1 at"
+  says out "^not reached: shard 1 at ${PSD_SHARDS#*,}: cannot connect: "
 ok $? "a shard that is gone is listed with the reason, and the status is 1"
 psctl --timeout 300 status --json
 [ "$status" -eq 1 ] && python3 -m json.tool "$work/out" >/dev/null && has '"not_reached": 1' && has '"code": "[A-Z]+"'
@@ -340,6 +340,9 @@ wait "$shard" 2>/dev/null
 took psctl status --check --shards "$alone"
 [ "$status" -eq 1 ] && says out '^shard 0 at unix:.*: not reached: ' && [ "$took" -lt 1000 ]
 ok $? "a dead shard is told at once ($took ms)"
+psctl set bound=1 --shards "$alone"
+[ "$status" -eq 1 ] && says err "^psctl: shard 0 at $alone: cannot connect: "
+ok $? "also by set"
 psctl jobs --job nobody --shards "127.0.0.1:1"
 [ "$status" -eq 1 ]
 ok $? "and a port that nobody listens on"
