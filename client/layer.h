@@ -57,10 +57,11 @@ struct pass {
 };
 
 enum layer_trait {
-    LAYER_Y_ON_X = 1,   /* y may be written where x is: backward() does not read x */
-    LAYER_DX_ON_DY = 2, /* dx may be written where dy is */
-    LAYER_READS_Y = 4,  /* backward() reads y */
-    LAYER_RECTIFIES = 8 /* weights before it start by He's rule */
+    LAYER_Y_ON_X = 1,    /* y may be written where x is: backward() does not read x */
+    LAYER_DX_ON_DY = 2,  /* dx may be written where dy is */
+    LAYER_READS_Y = 4,   /* backward() reads y */
+    LAYER_RECTIFIES = 8, /* weights before it start by He's rule */
+    LAYER_PASSES_ON = 16 /* it neither mixes nor bends: what comes after it decides how weights before it start */
 };
 
 /* A member of struct ps_layer as it stands in a text: first, in this order, the required and the optional ones, which

@@ -8,15 +8,14 @@
 #include "client/network.h"
 #include "common/initializer.h"
 
-/* What the layer's output comes to first: another layer with weights, or a rectifier, for which weights must be larger
+/* Whether a rectifier is the first to bend the layer's output: it halves the variance, so the weights must be larger
  * (He et al., ICCV 2015). */
 static bool
 is_rectified(const ps_network *n, size_t i)
 {
-    for (i++; i < n->layers && n->layer[i].params == 0; i++)
-        if (n->layer[i].kind->traits & LAYER_RECTIFIES)
-            return true;
-    return false;
+    for (i++; i < n->layers && (n->layer[i].kind->traits & LAYER_PASSES_ON); i++)
+        ;
+    return i < n->layers && (n->layer[i].kind->traits & LAYER_RECTIFIES);
 }
 
 /* How many layers before i have parameters of the same name. */

@@ -31,7 +31,7 @@ All other options go to the training program; the most useful are
   --bound N         ssp: steps that a worker may run ahead of the slowest (default 4)
   --model NAME      mlp, a perceptron, or conv, a small convolutional network (default mlp)
   --optimizer TEXT  such as sgd, nesterov, or adam:learning_rate=0.002 (default adam)
-  --epochs N        times that every image is seen (default 100; conv 30)
+  --epochs N        times that every image is seen (default 100; conv 50)
   --seed N          of first weights and of the order of images (default 1)
   --device NAME     where gradients are computed (default cpu)
   --data DIR        IDX files such as MNIST's, plain or .gz (default: the digits that come with psd)

@@ -31,7 +31,7 @@ dropout_backward(struct layer *l, const struct pass *p, const float *dy, float *
 }
 
 const struct layer_kind layer_dropout = {
-    .traits = LAYER_Y_ON_X | LAYER_DX_ON_DY,
+    .traits = LAYER_Y_ON_X | LAYER_DX_ON_DY | LAYER_PASSES_ON,
     .fields = fields,
     .field_count = ARRAY_LEN(fields),
     .shape = dropout_shape,

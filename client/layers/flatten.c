@@ -25,7 +25,7 @@ flatten_backward(struct layer *l, const struct pass *p, const float *dy, float *
 }
 
 const struct layer_kind layer_flatten = {
-    .traits = LAYER_Y_ON_X | LAYER_DX_ON_DY,
+    .traits = LAYER_Y_ON_X | LAYER_DX_ON_DY | LAYER_PASSES_ON,
     .shape = flatten_shape,
     .forward = flatten_forward,
     .backward = flatten_backward,

@@ -79,6 +79,7 @@ avg_pool_backward(struct layer *l, const struct pass *p, const float *dy, float 
 }
 
 const struct layer_kind layer_max_pool = {
+    .traits = LAYER_PASSES_ON,
     .fields = fields,
     .field_count = ARRAY_LEN(fields),
     .shape = pool_shape,
@@ -88,6 +89,7 @@ const struct layer_kind layer_max_pool = {
 };
 
 const struct layer_kind layer_avg_pool = {
+    .traits = LAYER_PASSES_ON,
     .fields = fields,
     .field_count = ARRAY_LEN(fields),
     .shape = pool_shape,

@@ -178,17 +178,19 @@ START_TEST(parameters_are_named_shaped_and_seeded_by_layer)
         {"norm0/beta", 1, {1}, PS_INIT_ZEROS, 7},
         {"conv0/weights", 4, {5, 3, 1, 16}, PS_INIT_HE_UNIFORM, 8}, /* through the pool */
         {"conv0/bias", 1, {16}, PS_INIT_ZEROS, 8},
-        {"conv1/weights", 4, {2, 2, 16, 4}, PS_INIT_GLOROT_UNIFORM, 9},
+        {"conv1/weights", 4, {2, 2, 16, 4}, PS_INIT_GLOROT_UNIFORM, 9}, /* tanh is first */
         {"dense0/weights", 2, {24, 6}, PS_INIT_GLOROT_UNIFORM, 10},
         {"dense0/bias", 1, {6}, PS_INIT_ZEROS, 10},
         {"dense1/weights", 2, {6, 5}, PS_INIT_HE_UNIFORM, 11},
-        {"dense2/weights", 2, {5, 3}, PS_INIT_GLOROT_UNIFORM, 12},
-        {"dense2/bias", 1, {3}, PS_INIT_ZEROS, 12},
+        {"norm1/gamma", 1, {5}, PS_INIT_ONES, 12},
+        {"norm1/beta", 1, {5}, PS_INIT_ZEROS, 12},
+        {"dense2/weights", 2, {5, 3}, PS_INIT_GLOROT_UNIFORM, 13},
+        {"dense2/bias", 1, {3}, PS_INIT_ZEROS, 13},
     };
     ps_network *network = network_make(
         cpu,
-        &(struct kit_spec){.layers = "norm, conv 16 5x3, maxpool 2, relu, conv 4 2x2 no-bias, tanh, dense 6, dense 5 "
-                                     "no-bias, flatten, relu, dense 3",
+        &(struct kit_spec){.layers = "norm, conv 16 5x3, maxpool 2, relu, conv 4 2x2 no-bias, tanh, relu, dense 6, "
+                                     "dense 5 no-bias, dropout 0.1, norm, relu, dense 3",
                            .dims = {12, 9, 1},
                            .seed = 7});
     struct ps_var_spec spec;

@@ -6,7 +6,7 @@
 
 const struct model models[] = {
     {"mlp", "dense 128, relu", 100},
-    {"conv", "conv 16 3x3 same, relu, maxpool 2, conv 32 3x3 same, relu, maxpool 2", 30},
+    {"conv", "conv 16 3x3 same, relu, maxpool 2, conv 32 3x3 same, relu, maxpool 2, dropout 0.25", 50},
     {NULL, NULL, 0},
 };
 

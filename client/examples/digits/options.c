@@ -28,7 +28,7 @@ const char digits_options_help[] =
     "what\n"
     "                        is not as usual after a colon: \"adam:learning_rate=0.002,schedule=cosine,steps=480\"\n"
     "                        (default adam)\n"
-    "  --epochs N            times that every image is seen (default 100; conv 30)\n"
+    "  --epochs N            times that every image is seen (default 100; conv 50)\n"
     "  --batch N             images in a step, over all workers together (default 96)\n"
     "  --seed N              of first weights and of the order of images (default 1)\n"
     "\n"
