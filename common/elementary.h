@@ -95,13 +95,16 @@ elementary_cos_half_turns(double x)
     return quarter == 0 ? c[0] : quarter == 1 ? -c[0] : -s[0];
 }
 
-/* Natural logarithm of x > 0, subnormal too. */
+/* Natural logarithm of x > 0, subnormal and infinite too; NaN stays. */
 static inline double
 elementary_log(double x)
 {
     double shift = x < 0x1p-1022 ? 54 : 0;
-    doubles exponent, half = elementary_log_parts((doubles){shift > 0 ? x * 0x1p54 : x, 1}, &exponent);
+    doubles exponent, half;
 
+    if (!(x < INFINITY))
+        return x;
+    half = elementary_log_parts((doubles){shift > 0 ? x * 0x1p54 : x, 1}, &exponent);
     return (exponent[0] - shift) * 0.69314718055994530942 + 2 * half[0];
 }
 

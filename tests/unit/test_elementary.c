@@ -43,6 +43,7 @@ START_TEST(log_is_the_c_librarys_within_a_few_units)
         near(elementary_log(x), log(x), 4, "log", x);
     }
     ck_assert(elementary_log(1) == 0);
+    ck_assert(elementary_log(INFINITY) == INFINITY && isnan(elementary_log(NAN)));
     near(elementary_log(0x1p-1074), log(0x1p-1074), 2, "log", 0x1p-1074);
     near(elementary_log(DBL_MAX), log(DBL_MAX), 2, "log", DBL_MAX);
     /* Near 1 the result is small and its own digits count. */
@@ -61,6 +62,7 @@ START_TEST(powers_are_the_c_librarys)
     }
     ck_assert(elementary_power(0, 0) == 1 && elementary_power(0, 0.3) == 0 && elementary_power(7, 0) == 1);
     ck_assert(elementary_power(1, 0.7) == 1);
+    ck_assert(elementary_power(INFINITY, 0.3) == INFINITY && isnan(elementary_power(NAN, 0.3)));
 }
 END_TEST
 
