@@ -29,7 +29,7 @@ run() {
 
 run --no-install --epochs 3 --strategy sync --svg "$work/loss.svg"
 is 0 "$status" "it builds what is missing, starts a cluster, trains, and ends with 0"
-says out '^worker 0 | 3 workers, 2 shards, sync(3 of 3), Adam '
+says out '^worker 0 | 3 workers, 2 shards, sync(3 of 3), adam:'
 ok $? "on 2 shards with 3 workers, as it was told"
 says out '^worker 0 | epoch 3/3 .* 100% .*examples/s .*loss .*accuracy .*age '
 ok $? "with a line of progress"
@@ -47,7 +47,7 @@ ok $? "and nothing is left running"
 
 run --no-install --shards=3 --workers 4 --strategy ssp --bound 2 --optimizer momentum --epochs=2 --seed 7 --device cpu \
   --svg=
-says out '^worker 0 | 4 workers, 3 shards, ssp(2), momentum .* 2 epochs .* seed 7$'
+says out '^worker 0 | 4 workers, 3 shards, ssp(2), momentum:.* 2 epochs .* seed 7$'
 ok $? "--shards, --workers, --strategy, --bound, --optimizer, --epochs and --seed change what it does"
 [ "$status" -eq 0 ] && none_marked
 ok $? "and it ends well"

@@ -102,12 +102,12 @@ open_worker(struct job *j, const struct digits_options *o, uint32_t task, uint32
 {
     struct ps_client_options options = {.job = o->job,
                                         .mode = o->mode,
-                                        .bound = o->bound,
-                                        .quorum = o->quorum,
+                                        .bound = (uint32_t)o->bound,
+                                        .quorum = (uint32_t)o->quorum,
                                         .lapse = o->lapse,
                                         .age = o->age,
                                         .age_parameter = o->age_parameter,
-                                        .timeout_ms = o->timeout_ms,
+                                        .timeout_ms = (int)o->timeout_ms,
                                         .lease_ms = lease_ms};
     struct ps_device_options one_thread = {.threads = 1};
     struct train *t = &j->train;

@@ -39,7 +39,7 @@ START_TEST(defaults_are_what_help_says)
     ck_assert_ptr_null(options.data);
     ck_assert_str_eq(digits_options_strategy(&options, 3, text), "async");
     ck_assert_int_eq(PARSE("--help"), PS_OK);
-    ck_assert(options.help);
+    ck_assert(options.line.asked == COMMAND_HELP);
 }
 END_TEST
 
@@ -49,14 +49,14 @@ START_TEST(every_option_is_taken)
 
     ck_assert_int_eq(PARSE("--strategy", "sync", "--quorum=2", "--optimizer",
                            "sgd:learning_rate=0.5,clip=value,limit=1", "--epochs", "7", "--batch", "10", "--seed",
-                           "18446744073709551615", "--layers", "dense 3, tanh", "--device", "cuda", "--threads", "3",
+                           "9223372036854775807", "--layers", "dense 3, tanh", "--device", "cuda", "--threads", "3",
                            "--timeout", "2.5", "--data", "D", "--svg=", "--job", "J", "--lapse", "fail", "--bound",
                            "9"),
                      PS_OK);
     ck_assert(options.mode == PS_SYNC && options.quorum == 2 && options.lapse == PS_LAPSE_FAIL && options.bound == 9);
     ck_assert(options.optimizer.kind == PS_SGD && options.optimizer.learning_rate == 0.5);
     ck_assert(options.optimizer.clip.kind == PS_CLIP_VALUE && options.optimizer.clip.limit == 1);
-    ck_assert(options.epochs == 7 && options.batch == 10 && options.seed == UINT64_MAX);
+    ck_assert(options.epochs == 7 && options.batch == 10 && options.seed == INT64_MAX);
     ck_assert_str_eq(options.layers, "dense 3, tanh");
     ck_assert(options.threads == 3 && options.timeout_ms == 2500);
     ck_assert_str_eq(options.device, "cuda");
@@ -122,22 +122,24 @@ START_TEST(mistakes_are_named)
         char *argv[4];
         const char *want;
     } bad[] = {
-        {{"digits", "--strategy", "fast", NULL}, "--strategy: \"fast\" is not one of async, ssp, sync"},
-        {{"digits", "--strategy", NULL}, "--strategy: a value is missing"},
-        {{"digits", "--frobnicate", NULL}, "\"--frobnicate\" is not an option"},
-        {{"digits", "train", NULL}, "\"train\" is not an option"},
-        {{"digits", "--strat", "ssp", NULL}, "\"--strat\" is not an option"},
-        {{"digits", "--epochs", "0", NULL}, "--epochs: \"0\" is not a whole number from 1"},
-        {{"digits", "--epochs=-1", NULL}, "--epochs: \"-1\""},
-        {{"digits", "--epochs=2x", NULL}, "--epochs: \"2x\""},
+        {{"digits", "--strategy", "fast", NULL}, "--strategy: expected one of async, ssp, sync, got 'fast'"},
+        {{"digits", "--strategy", NULL}, "--strategy: expected a value (NAME) after it"},
+        {{"digits", "--frobnicate", NULL}, "unknown option '--frobnicate'; digits --help lists them"},
+        {{"digits", "train", NULL}, "unexpected 'train': digits takes options alone"},
+        {{"digits", "--strat", "ssp", NULL}, "unknown option '--strat'"},
+        {{"digits", "--epochs", "0", NULL}, "--epochs: expected a number from 1 to 1000000, got '0'"},
+        {{"digits", "--epochs=-1", NULL}, "--epochs: expected a number from 1 to 1000000, got '-1'"},
+        {{"digits", "--epochs=2x", NULL}, "--epochs: expected a whole number, got '2x'"},
         {{"digits", "--batch=99999999999999999999", NULL}, "--batch"},
-        {{"digits", "--timeout=0", NULL}, "--timeout: \"0\" is not a number above 0"},
+        {{"digits", "--timeout=0", NULL}, "--timeout: expected a time from 1ms to 1d, got '0'"},
         {{"digits", "--timeout=nan", NULL}, "--timeout"},
-        {{"digits", "--model=tree", NULL}, "--model: \"tree\" is not one of mlp, conv"},
+        {{"digits", "--model=tree", NULL}, "--model: expected one of mlp, conv, got 'tree'"},
         {{"digits", "--layers=dense 3, maxpol", NULL}, "--layers: layer 1: there is no layer \"maxpol\""},
         {{"digits", "--age=cutoff", NULL}, "take a number after a colon"},
         {{"digits", "--age=none:3", NULL}, "take a number after a colon"},
-        {{"digits", "--age=old", NULL}, "is not one of none, inverse, exponential, cutoff"},
+        {{"digits", "--age=old", NULL}, "--age: expected one of none, inverse, exponential, cutoff, got 'old'"},
+        {{"digits", "--age=exponential:0", NULL}, "--age: expected a number above 0, got '0'"},
+        {{"digits", "--age=cutoff:-1", NULL}, "--age: expected a number of at least 0, got '-1'"},
         {{"digits", "--optimizer=lion", NULL}, "--optimizer: "},
         {{"digits", "--optimizer=adam:rho=1", NULL}, "rho"},
         {{"digits", "--quorum=4294967296", NULL}, "--quorum"},

@@ -19,9 +19,8 @@
 #include "report.h"
 #include "train.h"
 
-#define EXIT_USAGE 2
-#define SHIPPED    "client/examples/data/digits"    /* in the source tree */
-#define INSTALLED  "share/psd/examples/data/digits" /* under the prefix */
+#define SHIPPED   "client/examples/data/digits"    /* in the source tree */
+#define INSTALLED "share/psd/examples/data/digits" /* under the prefix */
 
 /* All that a worker holds; zeroed at first, so that it can be torn down at any point. */
 struct worker {
@@ -118,7 +117,7 @@ create_network(struct worker *w, struct ps_error *error)
 {
     struct train *t = &w->train;
     const struct digits_options *o = &w->options;
-    struct ps_device_options device_options = {.threads = o->threads, .workers = (int)t->workers};
+    struct ps_device_options device_options = {.threads = (int)o->threads, .workers = (int)t->workers};
     size_t rows = MAX(train_slice_max(o, w->data.rows, t->workers, t->task), 64);
     enum ps_err err;
 
@@ -136,12 +135,12 @@ join(struct worker *w, struct ps_error *error)
     struct ps_client_options options = {
         .job = o->job,
         .mode = o->mode,
-        .bound = o->bound,
-        .quorum = o->quorum,
+        .bound = (uint32_t)o->bound,
+        .quorum = (uint32_t)o->quorum,
         .lapse = o->lapse,
         .age = o->age,
         .age_parameter = o->age_parameter,
-        .timeout_ms = o->timeout_ms,
+        .timeout_ms = (int)o->timeout_ms,
         .on_event = t->chief ? on_event : NULL,
         .on_event_arg = t,
     };
@@ -264,10 +263,8 @@ main(int argc, char **argv)
         fprintf(stderr, "digits: %s\n", error.text);
         return EXIT_USAGE;
     }
-    if (w.options.help) {
-        fputs(digits_options_help, stdout);
-        return EXIT_SUCCESS;
-    }
+    if (w.options.line.asked != COMMAND_RUN)
+        return command_answer(&digits_command, &w.options.line, stdout);
     if ((status = find_cluster(&w)) == EXIT_SUCCESS) {
         if ((err = run(&w, &error)) != PS_OK) {
             progress_end(&w.train.progress);

@@ -40,7 +40,8 @@ report_start(FILE *file, const struct train *t, const char *device)
             ps_network_elements(t->network));
     ps_optimizer_describe(&o->optimizer, optimizer, sizeof optimizer);
     fprintf(file,
-            "%u worker%s, %u shard%s, %s, %s, batch %zu, %" PRIu64 " epochs of %" PRIu64 " steps, seed %" PRIu64 "\n",
+            "%u worker%s, %u shard%s, %s, %s, batch %" PRIu64 ", %" PRIu64 " epochs of %" PRIu64 " steps, seed %" PRIu64
+            "\n",
             t->workers, t->workers == 1 ? "" : "s", ps_client_shards(t->client),
             ps_client_shards(t->client) == 1 ? "" : "s", digits_options_strategy(o, t->workers, strategy), optimizer,
             o->batch, o->epochs, t->steps_each, o->seed);

@@ -23,7 +23,7 @@ train_slice_max(const struct digits_options *o, uint64_t rows, uint32_t workers,
 {
     uint64_t first, count;
 
-    ps_shard_range(MIN((uint64_t)o->batch, rows), workers, task, &first, &count);
+    ps_shard_range(MIN(o->batch, rows), workers, task, &first, &count);
     return (size_t)MAX(count, 1);
 }
 
@@ -81,7 +81,7 @@ train_finish(struct train *t)
 double
 train_examples(const struct train *t)
 {
-    uint32_t quorum = t->options->quorum == 0 ? t->workers : t->options->quorum;
+    uint64_t quorum = t->options->quorum == 0 ? t->workers : t->options->quorum;
     double per_update = (double)t->data->rows / (double)t->steps_each / t->workers;
 
     if (t->options->mode == PS_SYNC)
