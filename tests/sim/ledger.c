@@ -22,6 +22,7 @@ ledger_new(struct sim *s, const struct model *m, const struct ledger_config *con
         for (uint32_t b = 0; b < l->vars[v].blocks_len; b++)
             ledger_block_init(l, v, b);
     }
+    ledger_rates_init(l);
     return l;
 }
 
@@ -42,6 +43,7 @@ ledger_free(struct ledger *l)
     free(l->pushes);
     free(l->lives);
     free(l->barriers);
+    free(l->sets);
     for (uint32_t i = 0; i < MODEL_SHARDS_MAX; i++)
         free(l->ids[i].var);
     free(l);
@@ -314,7 +316,7 @@ must_hold(const struct ledger *l, const struct pull *p, const struct push *push)
         return push->clock < p->clock;
     /* SSP: a reader sees at least all updates of clocks before its own minus the bound (Ho et al., 2013), of workers
      * that had joined. One that joins later starts at the slowest clock then. */
-    return l->model->mode == PS_SSP && push->clock + l->model->bound < p->clock &&
+    return l->model->mode == PS_SSP && push->clock + l->bound_max < p->clock &&
            l->lives[push->life].joined_us <= p->started_us;
 }
 

@@ -8,6 +8,7 @@
  *   - each pull: every block's bits are one committed version (untorn), not older than what was committed when the pull
  *     began, and the version that the client believes;
  *   - at the end: SSP's bound and sync's exactness, over all pairs of a pull and a push; outcomes once more;
+ *   - each set: what is in force was asked for, and holds from then on (ledger_rate.c);
  *   - barriers: who passes has waited for all.
  *
  * Failures go to sim_fail(). */
@@ -63,6 +64,12 @@ uint32_t ledger_pull(struct ledger *l, uint32_t task, uint32_t life, uint64_t cl
 /* It ended well with these values and, as the client says, versions from lowest to highest. */
 void ledger_pulled(struct ledger *l, uint32_t pull, const float *values, uint64_t lowest, uint64_t highest);
 
+/* A worker asks for another learning rate of a variable (sync), or another bound (ssp): the set's id; it is done. */
+uint32_t ledger_set_rate(struct ledger *l, uint32_t var, double rate);
+void ledger_set_rate_done(struct ledger *l, uint32_t set);
+void ledger_set_bound(struct ledger *l, uint32_t bound);
+void ledger_set_done(struct ledger *l);
+
 void ledger_barrier(struct ledger *l, uint32_t task, uint32_t number);
 void ledger_barrier_passed(struct ledger *l, uint32_t task, uint32_t number);
 
@@ -73,6 +80,7 @@ void ledger_final(struct ledger *l);
 struct ledger_counts {
     uint64_t pushes, applied, unknown; /* pushes; blocks' updates; pushes whose outcome stayed unknown */
     uint64_t pulls, lapses, lives;
+    uint64_t sets; /* of learning rates and bounds, done on all shards */
 };
 void ledger_counts(const struct ledger *l, struct ledger_counts *out);
 

@@ -194,6 +194,7 @@ struct search {
     struct block_state *b;
     const float *target; /* [1 + slots][stride] */
     uint64_t version, clock;
+    double rate;                        /* the learning rate that is tried */
     uint64_t chosen[MODEL_WORKERS_MAX]; /* numbers of pushes in worker order */
     uint32_t chosen_len, wanted;
 };
@@ -232,15 +233,16 @@ same_arrays(const struct block_state *b, const float *x, const float *y, uint32_
 static bool
 step_gives(const struct search *x, uint32_t n)
 {
-    const struct ps_optimizer *o = &x->l->model->vars[x->b->var].spec.optimizer;
+    struct ps_optimizer o = x->l->model->vars[x->b->var].spec.optimizer;
     struct optimizer_when when = {.version = x->version, .clock = x->clock};
     struct optimizer_arrays from, to;
     float *sum = floats(x->b->len);
 
+    o.learning_rate = x->rate;
     mean_sum(x, n, sum);
     arrays_of(x->b, x->b->arrays, &from);
     arrays_of(x->b, x->b->next, &to);
-    (void)optimizer_apply(o, &when, 1.0f / (float)x->chosen_len, n, sum, &from, &to, false);
+    (void)optimizer_apply(&o, &when, 1.0f / (float)x->chosen_len, n, sum, &from, &to, false);
     free(sum);
     return same_arrays(x->b, x->b->next, x->target, n);
 }
@@ -295,10 +297,22 @@ search_sets(struct search *x)
 }
 
 static bool
+search_rates(struct search *x)
+{
+    const struct rate_state *rate = &x->l->rates[x->b->shard][x->b->var];
+
+    x->rate = rate->was;
+    if (search_sets(x))
+        return true;
+    x->rate = rate->now;
+    return rate->now != rate->was && search_sets(x);
+}
+
+static bool
 search_clocks(struct search *x, uint64_t low, uint64_t high)
 {
     for (x->clock = high; x->clock + 1 > low; x->clock--) {
-        if (search_sets(x))
+        if (search_rates(x))
             return true;
         if (x->clock == 0)
             break;
@@ -419,9 +433,12 @@ void
 ledger_commit(struct ledger *l, uint32_t shard, struct store *store)
 {
     struct visit v = {l, shard, false};
-    enum ps_err err = store->ops->each_block(store, visit_block, &v);
+    enum ps_err err;
 
+    ledger_rates_before(l, shard, store);
+    err = store->ops->each_block(store, visit_block, &v);
     ps_assert(err == PS_OK);
+    ledger_rates_after(l, shard);
 }
 
 void

@@ -1,4 +1,4 @@
-/* The ledger's own structs, shared by its two files. */
+/* The ledger's own structs, shared by its files. */
 #ifndef TESTS_SIM_LEDGER_STATE_H
 #define TESTS_SIM_LEDGER_STATE_H
 
@@ -24,6 +24,17 @@ struct pull {
     enum ledger_pull kind;
     bool done;
     uint64_t *versions; /* by block: committed when it began; once done, what it got */
+};
+
+/* One that was asked for. */
+struct set_state {
+    uint32_t var;
+    double rate;
+};
+
+/* Of a variable on a shard: before and after the commit that is looked at. */
+struct rate_state {
+    double was, now;
 };
 
 struct life {
@@ -79,6 +90,10 @@ struct ledger {
     size_t pulls_len, pulls_room;
     struct life *lives;
     size_t lives_len, lives_room;
+    struct set_state *sets;
+    size_t sets_len, sets_room;
+    struct rate_state rates[MODEL_SHARDS_MAX][MODEL_VARS_MAX];
+    uint32_t bound_max;
     struct barrier_state *barriers;
     size_t barriers_len, barriers_room;
     bool excused[MODEL_WORKERS_MAX]; /* lapsed or finished at some time: barriers need not wait for it */
@@ -88,6 +103,11 @@ struct ledger {
 
 void ledger_block_init(struct ledger *l, uint32_t var, uint32_t number);
 void ledger_block_finish(struct block_state *b);
+
+/* Around the look at a commit: which rates the shard's rows have in force. */
+void ledger_rates_init(struct ledger *l);
+void ledger_rates_before(struct ledger *l, uint32_t shard, struct store *store);
+void ledger_rates_after(struct ledger *l, uint32_t shard);
 
 /* Whether the block can tell if it counted the push; its version that did, or 0. */
 bool ledger_block_tells(const struct ledger *l, const struct block_state *b, uint64_t number);

@@ -113,7 +113,7 @@ say_again(const char *program, const struct run_options *o)
 }
 
 struct totals {
-    uint64_t passed, failed, pushes, applied, unknown, pulls, kills, crashes, rejoins, virtual_ms;
+    uint64_t passed, failed, pushes, applied, unknown, pulls, sets, kills, crashes, rejoins, virtual_ms;
 };
 
 static void
@@ -125,6 +125,7 @@ add(struct totals *t, const struct run_report *r)
     t->applied += r->ledger.applied;
     t->unknown += r->ledger.unknown;
     t->pulls += r->ledger.pulls;
+    t->sets += r->ledger.sets;
     t->kills += r->kills;
     t->crashes += r->crashes;
     t->rejoins += r->rejoins;
@@ -152,8 +153,9 @@ main(int argc, char **argv)
         fflush(stdout);
     }
     printf("%" PRIu64 " pushes (%" PRIu64 " block updates, %" PRIu64 " of unknown outcome), %" PRIu64 " pulls, %" PRIu64
-           " shards killed, %" PRIu64 " workers crashed, %" PRIu64 " rejoined, %" PRIu64 " virtual seconds\n",
-           t.pushes, t.applied, t.unknown, t.pulls, t.kills, t.crashes, t.rejoins, t.virtual_ms / 1000);
+           " sets, %" PRIu64 " shards killed, %" PRIu64 " workers crashed, %" PRIu64 " rejoined, %" PRIu64
+           " virtual seconds\n",
+           t.pushes, t.applied, t.unknown, t.pulls, t.sets, t.kills, t.crashes, t.rejoins, t.virtual_ms / 1000);
     printf("%" PRIu64 " passed, %" PRIu64 " failed\n", t.passed, t.failed);
     return t.failed == 0 ? 0 : 1;
 }

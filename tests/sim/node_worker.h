@@ -41,6 +41,7 @@ enum sim_lie {
     LIE_APPLY_TWICE, /* a shard's store counts a push again */
     LIE_LOST_UPDATE, /* a shard's store goes back to an older block */
     LIE_AHEAD,       /* a pull is reported at a later clock than it was asked at */
+    LIE_OTHER_RATE,  /* a learning rate is asked for, and told as another */
     LIES
 };
 
@@ -63,7 +64,8 @@ enum worker_op_kind {
     WORKER_TICK,
     WORKER_BARRIER,
     WORKER_QUERY,
-    WORKER_PING
+    WORKER_PING,
+    WORKER_SET
 };
 
 /* An operation under way. */
@@ -80,6 +82,7 @@ struct worker_op {
     float *grads[MODEL_VARS_MAX];
     bool want, broken;
     uint32_t barrier;
+    uint32_t set; /* the ledger's, of a learning rate */
 };
 
 struct worker_link;

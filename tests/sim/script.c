@@ -17,11 +17,12 @@
 #define REJOIN_US_MAX  (500 * SIM_MS)
 #define PIPELINE_MAX   6   /* operations under way that nobody waits for */
 #define ASK_PER_MILLE  30  /* queries and pings */
+#define SET_PER_MILLE  150 /* of worker 0: changes of the running job */
 #define NOW_PER_MILLE  100 /* pulls that do not wait for the mode's condition */
 
 static const char *const phase_names[WORKER_PHASES] = {"down",    "joining", "declaring", "pulling", "computing",
                                                        "pushing", "ticking", "meeting",   "leaving", "gone"};
-static const char *const op_names[] = {"declare", "pull", "push", "tick", "barrier", "query", "ping"};
+static const char *const op_names[] = {"declare", "pull", "push", "tick", "barrier", "query", "ping", "set"};
 
 /* ---- Buffers ---- */
 
@@ -199,7 +200,8 @@ start_push(struct node_worker *w, uint32_t first, uint32_t n, bool awaited)
     }
     if (may_spoil(w, awaited))
         may_cancel(w, o);
-    err = core_push(w->core, n, vars, grads, o->want ? out : NULL, &(struct ps_push_options){.flags = flags}, &o->op, &e);
+    err =
+        core_push(w->core, n, vars, grads, o->want ? out : NULL, &(struct ps_push_options){.flags = flags}, &o->op, &e);
     if (err == PS_OK && (flags & PS_PUSH_COPY)) {
         for (uint32_t i = 0; i < n; i++) {
             buffer_free(o->grads[i], w->model->vars[first + i].elements);
@@ -240,7 +242,7 @@ start_question(struct node_worker *w)
     bool ping = sim_chance(w->sim, 300);
     struct worker_op *o = op_new(w, ping ? WORKER_PING : WORKER_QUERY);
     uint32_t shard = (uint32_t)sim_below(w->sim, w->model->shards);
-    enum ps_query kind = (enum ps_query)sim_below(w->sim, PS_QUERY_BLOCKED + 1);
+    enum ps_query kind = (enum ps_query)sim_below(w->sim, PS_QUERY_JOBS + 1);
     struct ps_error e;
 
     o->awaited = false;
@@ -249,6 +251,47 @@ start_question(struct node_worker *w)
         started(w, o, core_ping(w->core, shard, &o->op, &e), &e);
     else
         started(w, o, core_query(w->core, shard, kind, w->model->job, NULL, &o->op, &e), &e);
+}
+
+/* One set at a time and from one worker, so that it is known which was last. */
+static bool
+may_set(const struct node_worker *w)
+{
+    if (w->task != 0 || core_fatal(w->core, NULL) != PS_OK || !sim_chance(w->sim, SET_PER_MILLE))
+        return false;
+    for (const struct worker_op *o = w->ops; o != NULL; o = o->next)
+        if (o->kind == WORKER_SET)
+            return false;
+    return w->model->mode != PS_ASYNC || w->model->age == PS_AGE_CUTOFF;
+}
+
+/* In sync the learning rate of a variable, which the ledger follows; else what lets pulls go, or drops pushes. */
+static void
+start_set(struct node_worker *w)
+{
+    struct worker_op *o = op_new(w, WORKER_SET);
+    uint32_t v = (uint32_t)sim_below(w->sim, w->model->vars_len), bound = (uint32_t)sim_below(w->sim, 6);
+    const struct model_var *var = &w->model->vars[v];
+    double usual = var->spec.optimizer.learning_rate;
+    struct ps_parameter rate = {"learning_rate", usual * (1 + (double)sim_below(w->sim, 8) / 8)};
+    struct ps_age_policy age = {PS_AGE_CUTOFF, (double)sim_below(w->sim, 4)};
+    struct ps_setting setting = {0};
+    struct ps_error e;
+
+    o->awaited = false;
+    if (w->model->mode == PS_SYNC) {
+        setting.variables = var->name;
+        setting.parameters = 1;
+        setting.parameter = &rate;
+        o->set = ledger_set_rate(w->ledger, v, w->profile.lie == LIE_OTHER_RATE ? 2 * rate.value : rate.value);
+    } else if (w->model->mode == PS_SSP) {
+        setting.bound = &bound;
+        ledger_set_bound(w->ledger, bound);
+    } else {
+        setting.age = &age;
+    }
+    may_cancel(w, o);
+    started(w, o, core_set(w->core, &setting, &o->op, &e), &e);
 }
 
 /* ---- Results ---- */
@@ -334,6 +377,15 @@ collect_pull(struct node_worker *w, struct worker_op *o, enum ps_err code)
 }
 
 static void
+collect_set(struct node_worker *w, const struct worker_op *o)
+{
+    if (w->model->mode == PS_SYNC)
+        ledger_set_rate_done(w->ledger, o->set);
+    else
+        ledger_set_done(w->ledger);
+}
+
+static void
 collect(struct node_worker *w, struct worker_op *o)
 {
     struct ps_error e = {0};
@@ -353,6 +405,8 @@ collect(struct node_worker *w, struct worker_op *o)
         collect_push(w, o, code);
     else if (o->kind == WORKER_BARRIER && code == PS_OK)
         ledger_barrier_passed(w->ledger, w->task, o->barrier);
+    else if (o->kind == WORKER_SET && code == PS_OK)
+        collect_set(w, o);
     op_free(w, o);
 }
 
@@ -490,6 +544,8 @@ on_pushing(struct node_worker *w)
         }
         if (sim_chance(w->sim, ASK_PER_MILLE) && core_fatal(w->core, NULL) == PS_OK)
             start_question(w);
+        if (may_set(w))
+            start_set(w);
     }
     if (ops_count(w, true) > 0 || ops_count(w, false) > PIPELINE_MAX)
         return false;

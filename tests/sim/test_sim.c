@@ -35,7 +35,7 @@ END_TEST
 START_TEST(faults_do_happen)
 {
     struct run_options o = {.mode = RUN_MIXED, .faults = FAULTS_ALL};
-    uint64_t first = test_seed(), kills = 0, crashes = 0, rejoins = 0, failed_commits = 0;
+    uint64_t first = test_seed(), kills = 0, crashes = 0, rejoins = 0, failed_commits = 0, sets = 0;
 
     for (uint64_t i = 0; i < 2 * SEEDS; i++) {
         struct run_report report;
@@ -46,7 +46,9 @@ START_TEST(faults_do_happen)
         crashes += report.crashes;
         rejoins += report.rejoins;
         failed_commits += report.failed_commits;
+        sets += report.ledger.sets;
     }
+    ck_assert_uint_gt(sets, 0);
     ck_assert_uint_gt(kills, 0);
     ck_assert_uint_gt(crashes, 0);
     ck_assert_uint_gt(rejoins, 0);
@@ -100,6 +102,7 @@ static const struct lie_case lies[] = {
     {LIE_APPLY_TWICE, RUN_SYNC, "in one commit"},
     {LIE_LOST_UPDATE, RUN_SSP, "went back"},
     {LIE_AHEAD, RUN_SSP, "lacks push"},
+    {LIE_OTHER_RATE, RUN_SYNC, "nobody asked for"},
 };
 
 START_TEST(lie_is_found)
