@@ -46,7 +46,7 @@ struct daemon {
     enum daemon_state state;
     bool turn_open, performing;
     bool signalled; /* TERM or INT came: the next one ends us at once */
-    bool time_due; /* the shard is told in this round of the loop, after what has arrived */
+    bool time_due;  /* the shard is told in this round of the loop, after what has arrived */
     uint64_t wake_at_ms;
     uint64_t spin_until_ns;
 

@@ -269,6 +269,7 @@ apply_push(struct shard *s, struct session *session, uint64_t request, const Psd
     }
     if (codes != NULL)
         code = PS_ERR_STALE;
+    session->last_push = m->seq;
     sequence_take(s, session, code);
     if (m->want_value)
         pull_answer_now(s, c, request, m, codes);
@@ -332,6 +333,11 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
     struct ps_error e = {0};
     enum ps_err err;
 
+    if (m->seq <= session->last_push) { /* before a crash, ahead of a barrier that waits */
+        sequence_take(s, session, PS_OK);
+        repeat(s, c, msg->request, m);
+        return SHARD_TAKEN;
+    }
     if (sequence_resolved_early(session, m->seq, &err)) {
         sequence_take(s, session, err);
         actions_ack(s, c, m->seq, err, NULL, 0, err != PS_OK ? ps_strerror(err) : NULL);

@@ -336,7 +336,7 @@ void
 sequence_begin(struct session *session)
 {
     ps_assert(session->pending == NULL && session->window == NULL);
-    session->last_seq = session->last_tick = session->last_barrier = session->acked_through = 0;
+    session->last_seq = session->last_tick = session->last_barrier = session->last_push = session->acked_through = 0;
     session->next_seq = 1;
     session->odd_len = 0;
     session->odd_lost = 0;

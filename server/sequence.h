@@ -10,8 +10,8 @@
  *                                 └──────► sequence_take_pending() ──► pending_resolve(), pending_release()
  *                              SEQ_WAITING ──► answer there instead     SEQ_REPEATED ──► sequence_outcome()
  *
- * The fields are in struct session. Only last_seq, what was odd, and the last tick and barrier outlive the process
- * (session_row.h); what was pending comes again (clock.h says what holds until it does). */
+ * The fields are in struct session. Only last_seq, what was odd, and the last tick, barrier and (async, ssp) push
+ * outlive the process (session_row.h); what was pending comes again (clock.h says what holds until it does). */
 #ifndef SERVER_SEQUENCE_H
 #define SERVER_SEQUENCE_H
 

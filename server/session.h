@@ -36,7 +36,7 @@ struct session {
     uint64_t clock, held, joined_past;
 
     /* Its messages: sequence.h. */
-    uint64_t last_seq, next_seq, last_tick, last_barrier, acked_through;
+    uint64_t last_seq, next_seq, last_tick, last_barrier, last_push, acked_through;
     struct odd odd[SHARD_ODD_MAX]; /* in rising order of seq */
     uint32_t odd_len;
     uint64_t odd_lost;       /* outcomes up to here were pushed out of odd[] */

@@ -32,6 +32,7 @@ session_row_put(struct shard *s, const struct session *session)
     row.last_seq = session->last_seq;
     row.last_tick = session->last_tick;
     row.last_barrier = session->last_barrier;
+    row.last_push = session->last_push;
     row.acked_through = session->acked_through;
     row.n_odd_seq = row.n_odd_code = session->odd_len;
     row.odd_seq = seqs;
@@ -74,6 +75,7 @@ from_row(struct shard *s, struct session *session, const Psd__SessionRow *row)
     session->next_seq = row->last_seq + 1;
     session->last_tick = row->last_tick;
     session->last_barrier = row->last_barrier;
+    session->last_push = row->last_push;
     session->acked_through = row->acked_through;
     session->odd_lost = row->odd_lost;
     session->odd_len = (uint32_t)row->n_odd_seq;

@@ -1,6 +1,7 @@
 /* Sessions: who may hold a worker index, sequences and their repeats, leases, and what a restart keeps. */
 #include "shard_kit.h"
 
+#include <math.h>
 #include <string.h>
 
 static struct kit k;
@@ -520,6 +521,44 @@ START_TEST(every_push_counts_exactly_once_under_random_resends_and_crashes)
 }
 END_TEST
 
+/* In async and ssp a push does not wait for a barrier before it; a crash loses the barrier, and with it what last_seq
+ * would have said. */
+START_TEST(push_ahead_of_a_barrier_counts_once_over_a_crash)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__SSP, 2);
+    float g[4] = {1, 1, 1, 1}, nan[4] = {NAN, 1, 1, 1};
+    struct kit_answer *a;
+    uint32_t var;
+
+    kit_join(&k, 1, job, 0);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    kit_barrier(&k, 1, 1, "all");
+    kit_push(&k, 1, &(struct kit_push){.seq = 2, .var = var, .gradient = g, .len = 4});
+    kit_ack(&k, 1, 2, PS_OK);
+    kit_push(&k, 1, &(struct kit_push){.seq = 3, .var = var, .gradient = nan, .len = 4});
+    kit_ack(&k, 1, 3, PS_ERR_NONFINITE);
+    kit_push(&k, 1, &(struct kit_push){.seq = 4, .var = var, .gradient = g, .len = 4});
+    kit_ack(&k, 1, 4, PS_OK);
+    for (uint64_t life = 2; life <= 3; life++) {
+        kit_crash(&k);
+        ck_assert_uint_eq(kit_resume(&k, life, job, 0, 0), 0);
+        kit_barrier(&k, life, 1, "all");
+        kit_push(&k, life, &(struct kit_push){.seq = 2, .var = var, .gradient = g, .len = 4});
+        kit_ack(&k, life, 2, PS_OK);
+        kit_push(&k, life, &(struct kit_push){.seq = 3, .var = var, .gradient = nan, .len = 4});
+        kit_ack(&k, life, 3, PS_ERR_NONFINITE);
+        kit_push(&k, life, &(struct kit_push){.seq = 4, .var = var, .gradient = g, .len = 4, .want_value = true});
+        a = kit_expect(&k, life, MSG_DATA);
+        ck_assert_uint_eq(a->msg.u.data->version[0], 2);
+        ck_assert_float_eq(a->payload[0], -2);
+        kit_answer_free(a);
+    }
+    kit_push(&k, 3, &(struct kit_push){.seq = 5, .var = var, .gradient = g, .len = 4});
+    kit_ack(&k, 3, 5, PS_OK);
+    ck_assert_float_eq(kit_value_four(&k, 3, var, 3), -3);
+}
+END_TEST
+
 /* The shard has closed the connections itself, and some peers take their time to close theirs. */
 START_TEST(nobody_lapses_while_the_shard_drains)
 {
@@ -566,6 +605,7 @@ make_suite(void)
     tcase_add_test(tc, skip_uses_a_sequence_up);
     tcase_add_test(tc, clock_that_goes_back_is_refused);
     tcase_add_test(tc, every_push_counts_exactly_once_under_random_resends_and_crashes);
+    tcase_add_test(tc, push_ahead_of_a_barrier_counts_once_over_a_crash);
     tcase_add_test(tc, nobody_lapses_while_the_shard_drains);
     suite_add_tcase(suite, tc);
     return suite;
