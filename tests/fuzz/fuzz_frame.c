@@ -312,16 +312,17 @@ some_message(struct arena *arena, const ProtobufCMessageDescriptor *descriptor)
 }
 
 static const ProtobufCMessageDescriptor *const descriptors[MSG_TYPE_MAX] = {
-    [MSG_HELLO] = &psd__hello__descriptor,     [MSG_WELCOME] = &psd__welcome__descriptor,
-    [MSG_DECLARE] = &psd__declare__descriptor, [MSG_DECLARED] = &psd__declared__descriptor,
-    [MSG_PULL] = &psd__pull__descriptor,       [MSG_DATA] = &psd__data__descriptor,
-    [MSG_PUSH] = &psd__push__descriptor,       [MSG_ACK] = &psd__ack__descriptor,
-    [MSG_TICK] = &psd__tick__descriptor,       [MSG_BARRIER] = &psd__barrier__descriptor,
-    [MSG_SKIP] = &psd__skip__descriptor,       [MSG_CANCEL] = &psd__cancel__descriptor,
-    [MSG_QUERY] = &psd__query__descriptor,     [MSG_REPORT] = &psd__report__descriptor,
-    [MSG_PING] = &psd__ping__descriptor,       [MSG_PONG] = &psd__ping__descriptor,
-    [MSG_ERROR] = &psd__error__descriptor,     [MSG_EVENT] = &psd__event__descriptor,
-    [MSG_GOODBYE] = &psd__goodbye__descriptor,
+    [MSG_HELLO] = &psd__hello__descriptor,       [MSG_WELCOME] = &psd__welcome__descriptor,
+    [MSG_DECLARE] = &psd__declare__descriptor,   [MSG_DECLARED] = &psd__declared__descriptor,
+    [MSG_PULL] = &psd__pull__descriptor,         [MSG_DATA] = &psd__data__descriptor,
+    [MSG_PUSH] = &psd__push__descriptor,         [MSG_ACK] = &psd__ack__descriptor,
+    [MSG_TICK] = &psd__tick__descriptor,         [MSG_BARRIER] = &psd__barrier__descriptor,
+    [MSG_SKIP] = &psd__skip__descriptor,         [MSG_CANCEL] = &psd__cancel__descriptor,
+    [MSG_QUERY] = &psd__query__descriptor,       [MSG_REPORT] = &psd__report__descriptor,
+    [MSG_PING] = &psd__ping__descriptor,         [MSG_PONG] = &psd__ping__descriptor,
+    [MSG_ERROR] = &psd__error__descriptor,       [MSG_EVENT] = &psd__event__descriptor,
+    [MSG_GOODBYE] = &psd__goodbye__descriptor,   [MSG_SET] = &psd__set__descriptor,
+    [MSG_SET_DONE] = &psd__set_done__descriptor, [MSG_DRAIN] = &psd__drain__descriptor,
 };
 
 /* Append a random frame; returns its length, 0 when there is no room. */
