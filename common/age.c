@@ -2,8 +2,45 @@
 #include "age.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "power.h"
+
+static bool
+number_read(const char *text, double *out)
+{
+    char *end;
+
+    *out = strtod(text, &end);
+    return end != text && *end == '\0' && isfinite(*out);
+}
+
+enum ps_err
+age_parse(const char *text, struct age_policy *out, struct ps_error *e)
+{
+    static const struct {
+        const char *name;
+        bool parameter;
+    } forms[] = {[AGE_NONE] = {"none", false},
+                 [AGE_INVERSE] = {"inverse", false},
+                 [AGE_EXPONENTIAL] = {"exponential", true},
+                 [AGE_CUTOFF] = {"cutoff", true}};
+    size_t len = strcspn(text, ":");
+    struct age_policy policy = {0};
+
+    for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+        if (strlen(forms[i].name) != len || memcmp(forms[i].name, text, len) != 0)
+            continue;
+        policy.kind = (enum age_kind)i;
+        if (forms[i].parameter ? text[len] != ':' || !number_read(text + len + 1, &policy.parameter)
+                               : text[len] != '\0')
+            break;
+        *out = policy;
+        return age_check(out, e);
+    }
+    return ps_fail(e, PS_ERR_INVALID, "expected none, inverse, exponential:BASE or cutoff:AGE, got '%.64s'", text);
+}
 
 enum ps_err
 age_check(const struct age_policy *p, struct ps_error *e)

@@ -14,6 +14,9 @@ struct age_policy {
     double parameter;
 };
 
+/* "none", "inverse", "exponential:0.9", "cutoff:8", checked. PS_ERR_INVALID with what was expected. */
+enum ps_err age_parse(const char *text, struct age_policy *out, struct ps_error *e) PS_MUST_USE;
+
 enum ps_err age_check(const struct age_policy *p, struct ps_error *e) PS_MUST_USE;
 
 /* The factor for the gradient, or -1 when the push is dropped. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/age.h"
 #include "common/optimizer.h"
 
 #define VALUE_MAX 512
@@ -111,30 +112,16 @@ take_clip(const struct assignment *a, struct assignments *out, struct ps_error *
 static enum ps_err
 take_age(const struct assignment *a, struct assignments *out, struct ps_error *e)
 {
-    static const char forms[] = "none, inverse, exponential:BASE with a base between 0 and 1, or cutoff:AGE";
-    static const struct {
-        const char *name;
-        enum ps_age kind;
-        bool parameter;
-    } policies[] = {{"none", PS_AGE_NONE, false},
-                    {"inverse", PS_AGE_INVERSE, false},
-                    {"exponential", PS_AGE_EXPONENTIAL, true},
-                    {"cutoff", PS_AGE_CUTOFF, true}};
-    size_t len = strcspn(a->value, ":");
-    bool parameter = a->value[len] == ':';
+    struct age_policy policy;
+    struct ps_error why;
 
     if (out->setting.age != NULL)
         return twice(a, e);
-    for (size_t i = 0; i < ARRAY_LEN(policies); i++) {
-        if (strlen(policies[i].name) != len || memcmp(policies[i].name, a->value, len) != 0)
-            continue;
-        if (parameter != policies[i].parameter || (parameter && !read_number(a->value + len + 1, &out->age.parameter)))
-            break;
-        out->age.kind = policies[i].kind;
-        out->setting.age = &out->age;
-        return PS_OK;
-    }
-    return refuse(a, forms, e);
+    if (age_parse(a->value, &policy, &why) != PS_OK)
+        return ps_fail(e, PS_ERR_INVALID, "%.128s: %s", a->word, why.text);
+    out->age = (struct ps_age_policy){(enum ps_age)policy.kind, policy.parameter};
+    out->setting.age = &out->age;
+    return PS_OK;
 }
 
 static enum ps_err

@@ -6,6 +6,33 @@
 
 #include "check_main.h"
 
+START_TEST(policies_are_read_from_text)
+{
+    static const struct {
+        const char *text;
+        struct age_policy policy;
+    } good[] = {{"none", {AGE_NONE, 0}},
+                {"inverse", {AGE_INVERSE, 0}},
+                {"exponential:0.9", {AGE_EXPONENTIAL, 0.9}},
+                {"cutoff:0", {AGE_CUTOFF, 0}},
+                {"cutoff:8", {AGE_CUTOFF, 8}}};
+    static const char *const bad[] = {"",          "old",           "none:",         "inverse:2",  "exponential",
+                                      "cutoff",    "cutoff:",       "cutoff:x",      "cutoff:nan", "cutoff:-1",
+                                      "cutoff:8x", "exponential:0", "exponential:1", "cut:8",      "cutoffs:8"};
+    struct age_policy p;
+    struct ps_error e;
+
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        ck_assert_int_eq(age_parse(good[i].text, &p, &e), PS_OK);
+        ck_assert(p.kind == good[i].policy.kind && p.parameter == good[i].policy.parameter);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        ck_assert_msg(age_parse(bad[i], &p, &e) == PS_ERR_INVALID, "'%s' was read", bad[i]);
+    ck_assert_int_eq(age_parse("old", &p, &e), PS_ERR_INVALID);
+    ck_assert_str_eq(e.text, "expected none, inverse, exponential:BASE or cutoff:AGE, got 'old'");
+}
+END_TEST
+
 START_TEST(none_counts_every_push_in_full)
 {
     struct age_policy p = {AGE_NONE, 0};
@@ -94,6 +121,7 @@ make_suite(void)
     Suite *s = suite_create("age");
     TCase *t = tcase_create("age");
 
+    tcase_add_test(t, policies_are_read_from_text);
     tcase_add_test(t, none_counts_every_push_in_full);
     tcase_add_test(t, inverse_divides_by_one_plus_age);
     tcase_add_test(t, exponential_raises_the_base_to_the_age);

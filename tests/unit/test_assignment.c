@@ -114,7 +114,7 @@ START_TEST(mistakes_are_refused_with_what_was_expected)
         {"schedule=sine", NULL, "sine"},
         {"clip=value:0x", NULL, "0x"},
         {"clip=block_norm", NULL, "limit"},
-        {"age=cutoff", NULL, "age=cutoff: expected none, inverse, exponential:BASE"},
+        {"age=cutoff", NULL, "age=cutoff: expected none, inverse, exponential:BASE or cutoff:AGE"},
         {"age=inverse:2", NULL, "age=inverse:2: expected none"},
         {"age=old", NULL, "age=old: expected none"},
         {"bound=-1", NULL, "bound=-1: expected a whole number"},

@@ -5,17 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/age.h"
+
 #include "model.h"
 
 #define FIELD(field) .offset = offsetof(struct digits_options, field)
 
 static const struct option_choice strategies[] = {{"async", PS_ASYNC}, {"ssp", PS_SSP}, {"sync", PS_SYNC}, {NULL, 0}};
 static const struct option_choice lapses[] = {{"shrink", PS_LAPSE_SHRINK}, {"fail", PS_LAPSE_FAIL}, {NULL, 0}};
-static const struct option_choice ages[] = {{"none", PS_AGE_NONE},
-                                            {"inverse", PS_AGE_INVERSE},
-                                            {"exponential", PS_AGE_EXPONENTIAL},
-                                            {"cutoff", PS_AGE_CUTOFF},
-                                            {NULL, 0}};
 
 static const struct option table[] = {
     {.name = "strategy",
@@ -153,29 +150,17 @@ const struct command digits_command = {
 
 /* ---- What the texts mean ---- */
 
-/* "none", "inverse", "exponential:0.9", "cutoff:8"; a cutoff of 0: only gradients of the newest weights count. */
 static enum ps_err
 read_age(struct digits_options *o, struct ps_error *e)
 {
-    static const struct option name = {.kind = OPTION_CHOICE, .choices = ages};
-    static const struct option base = {.kind = OPTION_POSITIVE}, age = {.kind = OPTION_REAL};
-    const char *colon = strchr(o->age_text, ':');
-    char word[32];
-    int kind = 0;
-    enum ps_err err;
+    struct age_policy policy;
+    struct ps_error why;
 
-    snprintf(word, sizeof word, "%.*s", (int)strcspn(o->age_text, ":"), o->age_text);
-    if ((err = option_store(&name, "--age", word, &kind, e)) != PS_OK)
-        return err;
-    o->age = (enum ps_age)kind;
-    if ((kind == PS_AGE_EXPONENTIAL || kind == PS_AGE_CUTOFF) != (colon != NULL))
-        return ps_fail(
-            e, PS_ERR_INVALID,
-            "--age: exponential and cutoff take a number after a colon, none and inverse do not; got '%.64s'",
-            o->age_text);
-    if (colon == NULL)
-        return PS_OK;
-    return option_store(kind == PS_AGE_CUTOFF ? &age : &base, "--age", colon + 1, &o->age_parameter, e);
+    if (age_parse(o->age_text, &policy, &why) != PS_OK)
+        return ps_fail(e, PS_ERR_INVALID, "--age: %s", why.text);
+    o->age = (enum ps_age)policy.kind;
+    o->age_parameter = policy.parameter;
+    return PS_OK;
 }
 
 /* Rates at which the shipped digits train well, asynchronously too; the large frameworks' defaults are slower. */
