@@ -1,7 +1,7 @@
 /* Inside of ps_network.h: what a kind of layer provides, and what it is given.
  *
- * Adding a kind: a row in PS_LAYER_LIST (ps_network.h) and a file client/layers/<name>.c that defines layer_<name>. How
- * a network uses it:
+ * Adding a kind: a row in PS_LAYER_LIST (ps_network.h) and a file client/layers/<name>.c that defines layer_<name>. Its
+ * parameters are called by its word and their suffix: "conv0/weights". How a network uses it:
  *
  *     new       shape() checks the layer against its input and says its output and parameters; scratch(), kept() say
  *               how much memory it wants; network.c gives each a place for its output
@@ -35,7 +35,7 @@ struct layer_param {
 /* One layer of a network. */
 struct layer {
     const struct layer_kind *kind;
-    struct ps_layer spec; /* defaults filled in by shape() */
+    struct ps_layer spec;
     struct shape in, out;
     size_t params;
     struct layer_param param[PS_LAYER_PARAMS_MAX];
@@ -74,15 +74,14 @@ struct layer_field {
 };
 
 struct layer_kind {
-    const char *stem; /* of its parameters' names; NULL: it has none */
-    unsigned traits;  /* of enum layer_trait */
+    unsigned traits; /* of enum layer_trait */
     const struct layer_field *fields;
     size_t field_count;
 
-    /* From spec and in: out, params; fills in defaults of spec. NULL: out is in, nothing to check. */
+    /* From spec and in: out and, through layer_add_param(), the parameters. NULL: out is in, nothing to check. */
     enum ps_err (*shape)(struct layer *l, struct ps_error *e);
     size_t (*scratch)(const struct layer *l, size_t rows); /* floats; NULL: none */
-    size_t (*kept)(const struct layer *l, size_t rows);    /* elements of 4 bytes; NULL: none */
+    size_t (*kept)(const struct layer *l, size_t rows);    /* elements of 4 bytes, at most 2 for each of its output */
 
     /* y: l->place. Returns it, or x when there is nothing to do. */
     const float *(*forward)(struct layer *l, const struct pass *p);

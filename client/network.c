@@ -38,17 +38,18 @@ network_alloc_host(ps_network *n, size_t elements, struct ps_error *e)
 
 /* ---- Shapes ---- */
 
-/* No size, and no product of sizes, may exceed what the device takes. */
+/* No size, and no product of sizes, rows among them, may exceed what the device takes. */
 static enum ps_err
-check_shape(const struct shape *s, const char *what, struct ps_error *e)
+check_shape(const struct shape *s, size_t rows, const char *what, struct ps_error *e)
 {
-    size_t elements = 1;
+    size_t elements = rows;
 
     for (size_t i = 0; i < s->rank; i++) {
         if (s->dims[i] == 0)
             return ps_fail(e, PS_ERR_INVALID, "dimension %zu of its %s is 0", i, what);
         if (s->dims[i] > PS_DEVICE_SIZE_MAX / elements)
-            return ps_fail(e, PS_ERR_LIMIT, "its %s has more than %d elements", what, PS_DEVICE_SIZE_MAX);
+            return ps_fail(e, PS_ERR_LIMIT, "its %s has more than %d elements in %zu rows", what, PS_DEVICE_SIZE_MAX,
+                           rows);
         elements *= s->dims[i];
     }
     return PS_OK;
@@ -62,11 +63,11 @@ shape_layer(ps_network *n, size_t i, struct ps_error *e)
 
     l->in = i == 0 ? n->in : n->layer[i - 1].out;
     l->out = l->in;
-    if (l->kind->shape != NULL && (err = l->kind->shape(l, e)) != PS_OK)
-        return err;
     if (l->kind == &layer_embedding && i > 0)
         return ps_fail(e, PS_ERR_INVALID, "it reads ids, so it can only be the first layer");
-    return check_shape(&l->out, "output", e);
+    if (l->kind->shape != NULL && (err = l->kind->shape(l, e)) != PS_OK)
+        return err;
+    return check_shape(&l->out, n->rows_max, "output", e);
 }
 
 /* The error of layer i, with its name before it. */
@@ -198,12 +199,12 @@ network_init(ps_network *n, const struct ps_network_spec *spec, struct ps_error 
     struct ps_error inner = {0};
     enum ps_err err;
 
+    n->rows_max = spec->rows_max;
     n->in.rank = spec->rank;
     memcpy(n->in.dims, spec->dims, spec->rank * sizeof *spec->dims);
-    if ((err = check_shape(&n->in, "input", &inner)) != PS_OK)
+    if ((err = check_shape(&n->in, spec->rows_max, "input", &inner)) != PS_OK)
         return ps_fail(e, err, "network: %s", inner.text);
     n->inputs = shape_elements(&n->in);
-    n->rows_max = spec->rows_max;
     n->loss = spec->loss;
     if ((err = init_layers(n, spec, e)) != PS_OK)
         return err;

@@ -51,7 +51,7 @@ init_param(ps_network *n, size_t i, struct layer_param *p, struct ps_error *e)
     const struct layer *l = &n->layer[i];
     enum ps_err err;
 
-    snprintf(p->name, sizeof p->name, "%s%zu/%s", l->kind->stem, count_before(n, i), p->suffix);
+    snprintf(p->name, sizeof p->name, "%s%zu/%s", layer_word(l->spec.kind), count_before(n, i), p->suffix);
     p->init.seed = l->seed; /* a seed's values depend on the element index alone: layers must not share one */
     if (p->init.kind == PS_INIT_GLOROT_UNIFORM && is_rectified(n, i))
         p->init.kind = PS_INIT_HE_UNIFORM;

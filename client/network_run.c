@@ -7,15 +7,16 @@
 
 /* ---- The batch ---- */
 
+/* values: [rows, columns], each below limit. what: one of them. */
 static enum ps_err
-check_labels(const ps_network *n, const struct ps_batch *b, struct ps_error *e)
+check_below(size_t rows, size_t columns, const uint32_t *values, size_t limit, const char *what, struct ps_error *e)
 {
-    if (b->labels == NULL && b->rows > 0)
-        return ps_fail(e, PS_ERR_INVALID, "the batch has no labels");
-    for (size_t r = 0; r < b->rows; r++)
-        if (b->labels[r] >= n->outputs)
-            return ps_fail(e, PS_ERR_INVALID, "label %u of row %zu is not a class: the network has %zu", b->labels[r],
-                           r, n->outputs);
+    if (values == NULL && rows > 0)
+        return ps_fail(e, PS_ERR_INVALID, "the batch has no %ss", what);
+    for (size_t i = 0; i < rows * columns; i++)
+        if (values[i] >= limit)
+            return ps_fail(e, PS_ERR_INVALID, "%s %u of row %zu: there are %zu, from 0 on", what, values[i],
+                           i / columns, limit);
     return PS_OK;
 }
 
@@ -34,14 +35,10 @@ check_targets(const ps_network *n, const struct ps_batch *b, struct ps_error *e)
 static enum ps_err
 check_inputs(const ps_network *n, const struct ps_batch *b, struct ps_error *e)
 {
-    size_t vocabulary = n->layer[0].spec.vocabulary;
-
-    if (b->rows > 0 && (n->takes_ids ? b->ids == NULL : b->x == NULL))
-        return ps_fail(e, PS_ERR_INVALID, "the batch has no %s", n->takes_ids ? "ids" : "x");
-    for (size_t i = 0; n->takes_ids && i < b->rows * n->inputs; i++)
-        if (b->ids[i] >= vocabulary)
-            return ps_fail(e, PS_ERR_INVALID, "id %u of row %zu is not in the vocabulary of %zu", b->ids[i],
-                           i / n->inputs, vocabulary);
+    if (n->takes_ids)
+        return check_below(b->rows, n->inputs, b->ids, n->layer[0].spec.vocabulary, "id", e);
+    if (b->x == NULL && b->rows > 0)
+        return ps_fail(e, PS_ERR_INVALID, "the batch has no x");
     return PS_OK;
 }
 
@@ -52,7 +49,9 @@ check_batch(const ps_network *n, const struct ps_batch *b, struct ps_error *e)
 
     if (err != PS_OK)
         return err;
-    return n->loss == PS_LOSS_SIGMOID ? check_targets(n, b, e) : check_labels(n, b, e);
+    if (n->loss == PS_LOSS_SIGMOID)
+        return check_targets(n, b, e);
+    return check_below(b->rows, 1, b->labels, n->outputs, "label", e);
 }
 
 /* Rows [first, first + rows) of a batch. */

@@ -127,7 +127,8 @@ struct ps_network_spec {
 };
 
 /* spec is copied. The device must outlive the network. Values are zero until pulled or initialized. Errors: INVALID (of
- * a layer: "layer 3 (conv 16 5x5): ...", counted from 0), LIMIT (a size past PS_DEVICE_SIZE_MAX), NOMEM. */
+ * a layer: "layer 3 (conv 16 5x5): ...", counted from 0), LIMIT (more than PS_DEVICE_SIZE_MAX elements between two
+ * layers, for rows_max rows), NOMEM. */
 PS_API enum ps_err ps_network_new(ps_device *device, const struct ps_network_spec *spec, ps_network **out,
                                   struct ps_error *error) PS_MUST_USE;
 PS_API void ps_network_free(ps_network *network); /* accepts NULL */

@@ -71,7 +71,6 @@ conv2d_backward(struct layer *l, const struct pass *p, const float *dy, float *d
 }
 
 const struct layer_kind layer_conv2d = {
-    .stem = "conv",
     .fields = fields,
     .field_count = ARRAY_LEN(fields),
     .shape = conv2d_shape,

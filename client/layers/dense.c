@@ -36,7 +36,6 @@ dense_backward(struct layer *l, const struct pass *p, const float *dy, float *dx
 }
 
 const struct layer_kind layer_dense = {
-    .stem = "dense",
     .fields = fields,
     .field_count = ARRAY_LEN(fields),
     .shape = dense_shape,

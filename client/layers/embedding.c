@@ -43,7 +43,6 @@ embedding_backward(struct layer *l, const struct pass *p, const float *dy, float
 }
 
 const struct layer_kind layer_embedding = {
-    .stem = "embedding",
     .fields = fields,
     .field_count = ARRAY_LEN(fields),
     .shape = embedding_shape,

@@ -54,7 +54,6 @@ layer_norm_backward(struct layer *l, const struct pass *p, const float *dy, floa
 }
 
 const struct layer_kind layer_layer_norm = {
-    .stem = "norm",
     .traits = LAYER_DX_ON_DY | LAYER_PASSES_ON,
     .shape = layer_norm_shape,
     .kept = layer_norm_kept,

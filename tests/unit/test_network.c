@@ -115,6 +115,9 @@ START_TEST(impossible_layers_are_named)
          PS_ERR_LIMIT,
          "layer 0 (conv 2147483647 1x1 same): "},
         {{.layers = "dense 2", .dims = {65536, 65536}}, PS_ERR_LIMIT, "its input has more than"},
+        {{.layers = "dense 2, dense 32768", .dims = {2}, .rows_max = 65536},
+         PS_ERR_LIMIT,
+         "layer 1 (dense 32768): its output has more than"},
         {{.layers = "dense 2147483647", .dims = {2147483647}, .rows_max = 1}, PS_ERR_NOMEM, "memory"},
     };
     ps_network *network = NULL;
