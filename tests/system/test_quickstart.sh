@@ -46,9 +46,10 @@ none_marked
 ok $? "and nothing is left running"
 
 run --no-install --shards=3 --workers 4 --strategy ssp --bound 2 --optimizer momentum --epochs=2 --seed 7 --device cpu \
-  --svg=
-says out '^worker 0 | 4 workers, 3 shards, ssp(2), momentum:.* 2 epochs .* seed 7$'
-ok $? "--shards, --workers, --strategy, --bound, --optimizer, --epochs and --seed change what it does"
+  --model conv --svg=
+says out '^worker 0 | 4 workers, 3 shards, ssp(2), momentum:.* 2 epochs .* seed 7$' &&
+  says out '^worker 0 | network 8x8x1: conv .*, dense 10; [0-9]* weights$'
+ok $? "--shards, --workers, --strategy, --bound, --optimizer, --epochs, --seed and --model change what it does"
 [ "$status" -eq 0 ] && none_marked
 ok $? "and it ends well"
 
