@@ -324,6 +324,156 @@ hello_twice(struct probe *p)
     greet(p, &g);
 }
 
+/* A set of one parameter. */
+static void
+send_set(struct probe *p, const char *job, const char *variables, const char *name, double value)
+{
+    Psd__Parameter parameter = PSD__PARAMETER__INIT, *list = &parameter;
+    Psd__Set set = PSD__SET__INIT;
+
+    text(&set.job, job);
+    text(&set.variables, variables);
+    text(&parameter.name, name);
+    parameter.value = value;
+    set.n_parameter = 1;
+    set.parameter = &list;
+    send_empty(p, MSG_SET, &set.base);
+}
+
+static void
+set_of_a_variable(struct probe *p)
+{
+    send_set(p, "job", "w", "learning_rate", 0.5);
+}
+
+static void
+drain_of_a_stranger(struct probe *p)
+{
+    Psd__Drain drain = PSD__DRAIN__INIT;
+
+    send_empty(p, MSG_DRAIN, &drain.base);
+}
+
+static void
+set_of_nothing(struct probe *p)
+{
+    Psd__Set set = PSD__SET__INIT;
+
+    text(&set.job, "job");
+    send_empty(p, MSG_SET, &set.base);
+}
+
+static void
+set_of_another_job(struct probe *p)
+{
+    send_set(p, "nobody's", "w", "learning_rate", 0.5);
+}
+
+static void
+set_of_a_bound_where_none_is(struct probe *p)
+{
+    Psd__Set set = PSD__SET__INIT;
+    Psd__Bound bound = PSD__BOUND__INIT;
+
+    text(&set.job, "job");
+    set.bound = &bound;
+    send_empty(p, MSG_SET, &set.base);
+}
+
+static void
+set_of_a_negative_rate(struct probe *p)
+{
+    send_set(p, "job", "*", "learning_rate", -1);
+}
+
+static void
+set_of_nan(struct probe *p)
+{
+    send_set(p, "job", "*", "learning_rate", NAN);
+}
+
+static void
+set_of_another_optimizers_parameter(struct probe *p)
+{
+    send_set(p, "job", "*", "beta1", 0.5);
+}
+
+static void
+set_of_a_norm_that_nobody_gives(struct probe *p)
+{
+    Psd__Set set = PSD__SET__INIT;
+    Psd__Clip clip = PSD__CLIP__INIT;
+
+    text(&set.job, "job");
+    text(&set.variables, "w");
+    clip.kind = PSD__CLIP_KIND__CLIP_GIVEN_NORM;
+    clip.limit = 1;
+    set.clip = &clip;
+    send_empty(p, MSG_SET, &set.base);
+}
+
+static void
+set_of_too_many(struct probe *p)
+{
+    Psd__Parameter parameter = PSD__PARAMETER__INIT, *list[WIRE_PARAMETERS_MAX + 1];
+    Psd__Set set = PSD__SET__INIT;
+
+    text(&parameter.name, "learning_rate");
+    parameter.value = 0.5;
+    for (size_t i = 0; i < ARRAY_LEN(list); i++)
+        list[i] = &parameter;
+    text(&set.job, "job");
+    text(&set.variables, "w");
+    set.n_parameter = ARRAY_LEN(list);
+    set.parameter = list;
+    send_empty(p, MSG_SET, &set.base);
+}
+
+static void
+set_of_no_utf8(struct probe *p)
+{
+    send_set(p, "job", "\xff*", "learning_rate", 0.5);
+}
+
+static void
+set_of_garbage(struct probe *p)
+{
+    static const uint8_t garbage[8] = {0x1a, 0x7f, 1, 2, 3, 4, 5, 6}; /* a parameter of 127 bytes in 8 */
+
+    send_raw(p, MSG_SET, sizeof garbage, 0, garbage);
+}
+
+static void
+set_done_of_a_client(struct probe *p)
+{
+    Psd__SetDone done = PSD__SET_DONE__INIT;
+
+    send_empty(p, MSG_SET_DONE, &done.base);
+}
+
+static void
+push_with_norm(struct probe *p, double l2)
+{
+    Psd__Push push = push_of(p);
+    Psd__Norm norm = PSD__NORM__INIT;
+
+    norm.l2 = l2;
+    push.norm = &norm;
+    send_push(p, &push, ELEMENTS);
+}
+
+static void
+push_of_negative_norm(struct probe *p)
+{
+    push_with_norm(p, -1);
+}
+
+static void
+push_of_endless_norm(struct probe *p)
+{
+    push_with_norm(p, INFINITY);
+}
+
 static void
 message_of_a_shard(struct probe *p)
 {
@@ -542,6 +692,8 @@ static const struct mistake {
     BEFORE(declare_before_hello, PROTOCOL, CLOSED),
     BEFORE(push_before_hello, PROTOCOL, CLOSED),
     BEFORE(observer_that_pushes, PROTOCOL, CLOSED),
+    BEFORE(set_of_a_variable, PROTOCOL, CLOSED),
+    BEFORE(drain_of_a_stranger, PROTOCOL, CLOSED),
     BEFORE(hello_to_another_cluster, CLUSTER, CLOSED),
     BEFORE(hello_to_another_shard, CLUSTER, CLOSED),
     BEFORE(hello_to_more_shards, CLUSTER, CLOSED),
@@ -584,6 +736,17 @@ static const struct mistake {
     AFTER(pull_past_a_frame, LIMIT, REFUSED),
     AFTER(pull_of_uneven_lists, INVALID, REFUSED),
     AFTER(unknown_question, INVALID, REFUSED),
+    AFTER(set_of_nothing, INVALID, REFUSED),
+    AFTER(set_of_another_job, NOT_FOUND, REFUSED),
+    AFTER(set_of_a_bound_where_none_is, INVALID, REFUSED),
+    AFTER(set_of_a_negative_rate, INVALID, REFUSED),
+    AFTER(set_of_nan, INVALID, REFUSED),
+    AFTER(set_of_another_optimizers_parameter, INVALID, REFUSED),
+    AFTER(set_of_a_norm_that_nobody_gives, INVALID, REFUSED),
+    AFTER(set_of_too_many, LIMIT, REFUSED),
+    AFTER(set_of_no_utf8, INVALID, REFUSED),
+    AFTER(set_of_garbage, PROTOCOL, CLOSED),
+    AFTER(set_done_of_a_client, PROTOCOL, CLOSED),
     AFTER(push_before_declare, NOT_FOUND, ACKED),
     AFTER(push_to_the_last_id, NOT_FOUND, ACKED),
     AFTER(push_to_no_block, NOT_FOUND, ACKED),
@@ -596,6 +759,8 @@ static const struct mistake {
     AFTER(push_of_nan, NONFINITE, ACKED),
     AFTER(clock_that_goes_back, CLOCK, ACKED),
     AFTER(clock_at_the_end_of_time, CLOCK, ACKED),
+    AFTER(push_of_negative_norm, INVALID, CLOSED),
+    AFTER(push_of_endless_norm, INVALID, CLOSED),
     AFTER(push_of_uneven_lists, INVALID, CLOSED),
     AFTER(push_that_skips_one, SEQUENCE, CLOSED),
     AFTER(push_without_sequence, INVALID, CLOSED),
@@ -746,6 +911,8 @@ conversation(uint8_t *out, size_t size)
     Psd__Push push = PSD__PUSH__INIT;
     Psd__Pull pull = pull_of();
     Psd__Tick t = PSD__TICK__INIT;
+    Psd__Set set = PSD__SET__INIT;
+    Psd__Parameter parameter = PSD__PARAMETER__INIT, *list = &parameter;
     Psd__Goodbye bye = PSD__GOODBYE__INIT;
     uint64_t dim = 40;
     uint32_t first = 1;
@@ -760,12 +927,19 @@ conversation(uint8_t *out, size_t size)
     push.block = pull.block;
     t.seq = 2;
     t.clock = 1;
+    text(&set.job, "some other job");
+    text(&set.variables, "v*");
+    text(&parameter.name, "learning_rate");
+    parameter.value = 0.5;
+    set.n_parameter = 1;
+    set.parameter = &list;
     const struct {
         enum msg_type type;
         const ProtobufCMessage *message;
         size_t payload;
     } frames[] = {{MSG_HELLO, &g.hello.base, 0}, {MSG_DECLARE, &d.base, 0}, {MSG_PUSH, &push.base, 160},
-                  {MSG_TICK, &t.base, 0},        {MSG_PULL, &pull.base, 0}, {MSG_GOODBYE, &bye.base, 0}};
+                  {MSG_TICK, &t.base, 0},        {MSG_SET, &set.base, 0},   {MSG_PULL, &pull.base, 0},
+                  {MSG_GOODBYE, &bye.base, 0}};
 
     for (size_t i = 0; i < ARRAY_LEN(frames); i++) {
         size_t len = wire_size(frames[i].message);
@@ -776,6 +950,13 @@ conversation(uint8_t *out, size_t size)
         at += len + frames[i].payload;
     }
     return at;
+}
+
+/* In the place of a type it would be an order that a shard obeys. */
+static uint8_t
+no_drain(uint8_t byte)
+{
+    return byte == MSG_DRAIN ? 0 : byte;
 }
 
 START_TEST(damaged_conversations_harm_nobody)
@@ -791,7 +972,7 @@ START_TEST(damaged_conversations_harm_nobody)
 
         memcpy(damaged, whole, len);
         for (uint64_t n = 1 + test_below(&r, 4); n > 0; n--)
-            damaged[test_below(&r, len)] = (uint8_t)test_rand(&r);
+            damaged[test_below(&r, len)] = no_drain((uint8_t)test_rand(&r));
         probe_send_bytes(&p, damaged, len);
         shutdown(p.fd, SHUT_WR);
         while (receive(&p)) /* every frame that comes back is whole */
