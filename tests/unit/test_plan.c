@@ -199,6 +199,132 @@ START_TEST(a_shard_is_told_where_it_belongs)
 }
 END_TEST
 
+START_TEST(a_shard_that_its_machine_gives_a_loopback_address_is_refused)
+{
+    struct plan_settings settings;
+    struct words argv = {0};
+    struct ps_error e;
+    struct plan p;
+
+    settings_of(&settings);
+    settings.hosts = "hostb,hostc";
+    p = plan_from(&settings);
+    plan_shard_argv(&p, 0, 4, &argv);
+    ck_assert(has(&argv, "--listen=hostb:0"));
+    words_free(&argv);
+    ck_assert_int_eq(plan_shard_listens(&p, 0, "127.0.1.1:7001", &e), PS_ERR_UNREACHABLE);
+    ck_assert_ptr_nonnull(strstr(e.text, "--listen-any"));
+    ck_assert_int_eq(plan_shard_listens(&p, 0, "what?", &e), PS_ERR_INVALID);
+    ck_assert_int_eq(plan_shard_listens(&p, 0, "10.0.0.7:7001", &e), PS_OK);
+    ck_assert_str_eq(plan_shard(&p, 0)->address, "hostb:7001");
+    settings.listen_any = true;
+    plan_shard_argv(&p, 0, 4, &argv); /* again, where it was */
+    ck_assert(has(&argv, "--listen=0.0.0.0:7001"));
+    words_free(&argv);
+    ck_assert_int_eq(plan_shard_listens(&p, 1, "0.0.0.0:7002", &e), PS_OK);
+    ck_assert_str_eq(plan_shard(&p, 1)->address, "hostc:7002");
+    deal_finish(&p.deal);
+}
+END_TEST
+
+START_TEST(an_order_has_all_that_another_machine_needs)
+{
+    static const char *const dirs[] = {"/dev/shm/psrun-here-x", "/dev/shm/psrun-here-x/shard-1",
+                                       "/dev/shm/psrun-here-x/shard-1/live"};
+    struct plan_settings settings;
+    struct remote_order order;
+    struct plan p;
+
+    settings_of(&settings);
+    settings.hosts = "hostb";
+    settings.restart_shards = 1;
+    settings.env = (struct option_list){.text = {"A=b c"}, .len = 1};
+    p = plan_from(&settings);
+    plan_shard_order(&p, 1, 4, &order);
+    ck_assert(order.shard && order.hold);
+    ck_assert_uint_eq(order.memory_shards, 2);
+    ck_assert_uint_eq(order.dirs.len, ARRAY_LEN(dirs));
+    for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+        ck_assert_str_eq(order.dirs.text[i], dirs[i]);
+    ck_assert_str_eq(order.remove_dir, dirs[1]);
+    ck_assert_str_eq(order.argv.text[0], ""); /* the psd that is found there */
+    ck_assert_str_eq(value_of(&order.env, "A"), "b c");
+    remote_order_finish(&order);
+    settings.live_dir = "/data";
+    settings.remote_psd = "/opt/psd";
+    plan_shard_order(&p, 1, 4, &order);
+    ck_assert_uint_eq(order.dirs.len, 2);
+    ck_assert_str_eq(order.dirs.text[1], "/data/shard-1");
+    ck_assert_str_eq(order.remove_dir, "");
+    ck_assert_str_eq(order.argv.text[0], "/opt/psd");
+    remote_order_finish(&order);
+    plan_worker_order(&p, 2, 80, &order);
+    ck_assert(!order.shard && !order.hold);
+    ck_assert_str_eq(order.dir, "/home/ada");
+    ck_assert_uint_eq(order.workers, 3);
+    ck_assert_uint_eq(order.env.len, 7); /* TF_CONFIG, PSD_* (4), PSRUN_COLUMNS, A: nothing of ours, no threads */
+    ck_assert_str_eq(value_of(&order.env, "PSD_TASK"), "2");
+    ck_assert_str_eq(value_of(&order.env, "PSRUN_COLUMNS"), "80");
+    ck_assert_uint_eq(order.argv.len, 2);
+    remote_order_finish(&order);
+    settings.cpus_per_worker = 3;
+    plan_worker_order(&p, 2, 0, &order);
+    ck_assert_uint_eq(order.workers, 0);
+    ck_assert_str_eq(value_of(&order.env, "OMP_NUM_THREADS"), "3");
+    remote_order_finish(&order);
+    deal_finish(&p.deal);
+}
+END_TEST
+
+/* One more argument for psd, and how many shards then share the memory. */
+static const struct {
+    const char *option;
+    uint32_t shards;
+} memories[] = {
+    {"--grace=2s", 2}, {"--memory=1GiB", 0}, {"--memory", 0}, {"--config=psd.conf", 0}, {"--memory-map", 2},
+};
+
+START_TEST(shards_of_one_machine_share_its_memory)
+{
+    struct plan_settings settings;
+    struct plan p = plan_of(&settings);
+
+    settings.psd_options = (struct option_list){.text = {"--in-flight=64MiB", memories[_i].option}, .len = 2};
+    ck_assert_uint_eq(plan_memory_shards(&p, 1), memories[_i].shards);
+    deal_finish(&p.deal);
+}
+END_TEST
+
+START_TEST(a_chief_is_the_first_worker_and_an_evaluator_none)
+{
+    static const char config[] = "{\"cluster\": {\"ps\": [\"b:1\"], \"chief\": [\"b:2\"], \"worker\": [\"b:3\"], "
+                                 "\"evaluator\": [\"b:4\"]}}";
+    static char *const bare[] = {NULL};
+    static const char *const numbers[] = {"0", "1", NULL};
+    static const enum tf_job jobs[] = {TF_CHIEF, TF_WORKER, TF_EVALUATOR};
+    struct plan_settings settings;
+    struct plan p = {.settings = &settings, .cpus = 1};
+
+    settings_of(&settings);
+    ck_assert_int_eq(deal_tasks(&settings, config, "here", &p.deal, NULL), PS_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct words env = {0};
+        struct tf_config c;
+
+        plan_worker_env(&p, i, 0, bare, &env);
+        ck_assert_pstr_eq(value_of(&env, "PSD_TASK"), numbers[i]);
+        ck_assert_str_eq(value_of(&env, "PSD_WORKERS"), "2");
+        ck_assert_int_eq(tf_config_parse(value_of(&env, "TF_CONFIG"), &c, NULL), PS_OK);
+        ck_assert_int_eq(c.type, jobs[i]);
+        ck_assert_uint_eq(c.index, 0);
+        ck_assert_str_eq(c.jobs[TF_EVALUATOR].text[0], "b:4");
+        tf_config_finish(&c);
+        words_free(&env);
+    }
+    deal_finish(&p.deal);
+}
+END_TEST
+
 /* --psd, PSD_BIN, psrun's path, PATH, and the candidates in order. */
 static const char *const places[][5] = {
     {NULL, NULL, "/b/client/tools/psrun", "/usr/bin:/bin",
@@ -236,6 +362,25 @@ START_TEST(wrong_settings_are_refused)
     ck_assert_int_eq(plan_check(&settings, &line, &e), PS_ERR_INVALID);
     ck_assert(strstr(e.text, "--env: expected K=V, got '=1'") != NULL);
     settings_of(&settings);
+    settings.hosts = "b";
+    ck_assert_int_eq(plan_check(&settings, &line, NULL), PS_OK);
+    settings.ps_hosts = "b:1";
+    ck_assert_int_eq(plan_check(&settings, &line, &e), PS_ERR_INVALID);
+    ck_assert(strstr(e.text, "exclude each other") != NULL);
+    settings.hosts = NULL;
+    ck_assert_int_eq(plan_check(&settings, &line, &e), PS_ERR_INVALID);
+    ck_assert(strstr(e.text, "--shards: ") != NULL);
+    settings.shards = 0;
+    ck_assert_int_eq(plan_check(&settings, &line, NULL), PS_OK);
+    settings.worker_hosts = "b:2";
+    ck_assert_int_eq(plan_check(&settings, &line, &e), PS_ERR_INVALID);
+    ck_assert(strstr(e.text, "--workers: ") != NULL);
+    settings.workers = 0;
+    ck_assert_int_eq(plan_check(&settings, &line, NULL), PS_OK);
+    settings.ps_hosts = NULL;
+    ck_assert_int_eq(plan_check(&settings, &line, &e), PS_ERR_INVALID);
+    ck_assert(strstr(e.text, "needs --ps-hosts") != NULL);
+    settings_of(&settings);
     line.len = 0;
     ck_assert_int_eq(plan_check(&settings, &line, NULL), PS_ERR_INVALID);
 }
@@ -268,6 +413,10 @@ make_suite(void)
     tcase_add_test(t, threads_are_the_share_of_the_machine);
     tcase_add_test(t, env_has_the_last_word);
     tcase_add_test(t, a_shard_is_told_where_it_belongs);
+    tcase_add_test(t, a_shard_that_its_machine_gives_a_loopback_address_is_refused);
+    tcase_add_test(t, an_order_has_all_that_another_machine_needs);
+    tcase_add_loop_test(t, shards_of_one_machine_share_its_memory, 0, ARRAY_LEN(memories));
+    tcase_add_test(t, a_chief_is_the_first_worker_and_an_evaluator_none);
     tcase_add_loop_test(t, the_server_is_looked_for_in_order, 0, ARRAY_LEN(places));
     tcase_add_test(t, wrong_settings_are_refused);
     tcase_add_test(t, a_fate_is_told_in_words);

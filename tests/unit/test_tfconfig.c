@@ -162,6 +162,29 @@ START_TEST(random_bytes_never_break_the_parser)
 }
 END_TEST
 
+START_TEST(a_cluster_alone_needs_no_task)
+{
+    struct tf_config c;
+    bool task;
+
+    ck_assert_int_eq(
+        tf_config_parse_cluster("{\"cluster\": {\"ps\": [\"a:1\"], \"worker\": [\"b:2\"]}}", &c, &task, NULL), PS_OK);
+    ck_assert(!task);
+    ck_assert_uint_eq(c.jobs[TF_PS].len, 1);
+    ck_assert_str_eq(c.jobs[TF_WORKER].text[0], "b:2");
+    tf_config_finish(&c);
+    ck_assert_int_eq(tf_config_parse_cluster("{\"cluster\": {}, \"task\": 7}", &c, &task, NULL), PS_OK);
+    ck_assert(task);
+    tf_config_finish(&c);
+    ck_assert_int_eq(tf_config_parse_cluster("{\"task\": {}}", &c, &task, NULL), PS_ERR_CONFIG);
+    ck_assert(task);
+    tf_config_finish(&c);
+    ck_assert_int_eq(tf_config_parse_cluster("[", &c, &task, NULL), PS_ERR_CONFIG);
+    ck_assert(!task);
+    tf_config_finish(&c);
+}
+END_TEST
+
 START_TEST(a_list_names_its_source_and_place)
 {
     struct tf_config c;
@@ -196,6 +219,7 @@ make_suite(void)
     tcase_add_test(t, thousands_of_workers_are_read);
     tcase_add_test(t, every_prefix_of_a_good_text_is_refused);
     tcase_add_test(t, random_bytes_never_break_the_parser);
+    tcase_add_test(t, a_cluster_alone_needs_no_task);
     tcase_add_test(t, a_list_names_its_source_and_place);
     suite_add_tcase(s, t);
     return s;
