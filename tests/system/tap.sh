@@ -22,16 +22,7 @@ number=0
 failures=0
 
 # Processes that carry the mark.
-marked() {
-  local file pid
-  for file in /proc/[0-9]*/environ; do
-    pid=${file#/proc/}
-    pid=${pid%/environ}
-    if grep -qz "^PSD_TEST_MARK=$mark\$" "$file" 2>/dev/null; then
-      echo "$pid"
-    fi
-  done
-}
+marked() { grep -slz "^PSD_TEST_MARK=$mark\$" /proc/[0-9]*/environ | cut -d/ -f3; }
 
 none_marked() { [ -z "$(marked)" ]; }
 
