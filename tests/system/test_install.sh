@@ -39,7 +39,7 @@ there() {
 
 there "the programs are there" bin/psd bin/psctl bin/psrun
 public=(psclient.h ps_data.h ps_device.h ps_err.h ps_network.h ps_optimizer.h)
-there "the public headers are there" "${public[@]/#/include/}"
+there "the public headers are there" "${public[@]/#/include/psclient/}"
 is "$(printf '%s\n' "${public[@]}" | sort)" "$(find "$prefix/include" -type f -printf '%f\n' | sort)" "and no others"
 there "the units are there, with examples of their configuration" lib/systemd/system/{psd@.service,psd.target,run-psd.mount} \
   lib/sysusers.d/psd.conf share/psd/psd.{conf,default}
@@ -66,7 +66,7 @@ sanitized() { [ -n "$(nm -D "$library" | grep -E '__(asan|tsan|ubsan|msan)_')" ]
 
 exported=$(nm -D --defined-only "$library" | awk '{ print $NF }' | sed 's/@.*//' | grep -vE '^__(asan|odr_asan|tsan|ubsan|sancov)' | sort)
 is "" "$(grep -v '^ps_' <<<"$exported")" "the library exports names that begin with ps_ only"
-declared=$(cat "${public[@]/#/$prefix/include/}" | tr '\n' ' ' | grep -oE 'PS_API [^;(]*\(' | sed 's/($//; s/.*[ *]//' |
+declared=$(cat "${public[@]/#/$prefix/include/psclient/}" | tr '\n' ' ' | grep -oE 'PS_API [^;(]*\(' | sed 's/($//; s/.*[ *]//' |
   grep '^ps_' | sort -u)
 is "" "$(comm -3 <(echo "$declared") <(echo "$exported"))" "and these are the functions that the headers declare"
 
