@@ -107,19 +107,18 @@ struct ps_clip {
 struct ps_optimizer {
     enum ps_optimizer_kind kind;
     double learning_rate;
-    double momentum;            /* momentum, Nesterov, RMSProp */
-    double beta1, beta2;        /* Adam, AdamW, Nadam */
-    double rho;                 /* RMSProp, Adadelta: share of the old mean square */
-    double epsilon;             /* all that divide by a root */
-    double initial_accumulator; /* Adagrad, FTRL */
-    double learning_rate_power; /* FTRL: at most 0; -0.5 in the paper */
-    double l1;                  /* FTRL: lambda 1 */
-    double l2;                  /* FTRL: lambda 2; others: penalty added to the gradient */
-    double beta;                /* FTRL: the paper's beta */
-    double weight_decay;        /* decoupled; all but FTRL */
-    struct ps_schedule
-        schedule;        /* zeroed: the learning rate as it is; FTRL takes no other, its rates fall by themselves */
-    struct ps_clip clip; /* zeroed: none */
+    double momentum;             /* momentum, Nesterov, RMSProp */
+    double beta1, beta2;         /* Adam, AdamW, Nadam */
+    double rho;                  /* RMSProp, Adadelta: share of the old mean square */
+    double epsilon;              /* all that divide by a root */
+    double initial_accumulator;  /* Adagrad, FTRL */
+    double learning_rate_power;  /* FTRL: at most 0; -0.5 in the paper */
+    double l1;                   /* FTRL: lambda 1 */
+    double l2;                   /* FTRL: lambda 2; others: penalty added to the gradient */
+    double beta;                 /* FTRL: the paper's beta */
+    double weight_decay;         /* decoupled; all but FTRL */
+    struct ps_schedule schedule; /* zeroed: a constant rate. FTRL takes no other: its rates fall by themselves */
+    struct ps_clip clip;         /* zeroed: none */
 };
 
 /* All of these: any thread; errors are PS_ERR_INVALID with a sentence, and leave *out and *optimizer as they were. */
