@@ -112,6 +112,10 @@ inside sh -c 'psctl --shards 127.0.0.1:7420,127.0.0.1:7421 ping && psctl --shard
 ok $? "both answer over TCP and over their Unix sockets"
 inside sh -c 'stat -c %U:%a /run/psd/0 /run/psd/0/live /run/psd/0/socket /var/lib/psd/0 | tr "\n" " "'
 is "psd:750 psd:700 psd:660 psd:700 " "$(cat "$work/out")" "what is theirs is the user's, and the group may use the socket"
+inside sh -c 'useradd -G psd member && useradd stranger && cd / &&
+  setpriv --reuid member --regid member --init-groups psctl --shards unix:/run/psd/0/socket ping &&
+  ! setpriv --reuid stranger --regid stranger --init-groups psctl --shards unix:/run/psd/0/socket --timeout 200 ping'
+ok $? "a member of the group reaches it, a stranger does not"
 before=$(bits push)
 [ -n "$before" ]
 ok $? "a worker trains on them"
