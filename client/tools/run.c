@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "fate.h"
-#include "prepare.h"
 #include "run_state.h"
 
 #define TAG_COLOUR_PSRUN 35
@@ -360,57 +359,6 @@ run_not_ready(uv_timer_t *timer)
 
 /* ---- preparing ---- */
 
-/* Addresses of workers that have no host: ports of this machine. */
-static enum ps_err
-run_reserve_ports(struct run *r, struct ps_error *e)
-{
-    enum ps_err err = PS_OK;
-    uint16_t port;
-
-    for (uint32_t i = 0; i < r->workers; i++)
-        r->port_fds[i] = -1;
-    for (uint32_t i = 0; err == PS_OK && i < r->workers; i++) {
-        struct task *t = &r->plan->deal.tasks[r->shards + i];
-
-        if (t->address[0] != '\0')
-            continue;
-        if ((err = prepare_port(&r->port_fds[i], &port, e)) == PS_OK)
-            host_address("127.0.0.1", port, t->address);
-    }
-    return err;
-}
-
-/* Its name on other machines, which make it as they need it, says whose it is. */
-static void
-run_name_remote_dir(struct run *r)
-{
-    char own[64] = "";
-
-    (void)gethostname(own, sizeof own - 1);
-    snprintf(r->remote_dir, sizeof r->remote_dir, "/dev/shm/psrun-%s%s", own, strrchr(r->dir, '-'));
-    r->plan->remote_dir = r->remote_dir;
-}
-
-static enum ps_err
-run_make_dir(struct run *r, struct ps_error *e)
-{
-    bool need_memory = r->plan->settings->live_dir == NULL, disk;
-    uint32_t here = 0;
-    enum ps_err err;
-
-    for (uint32_t i = 0; i < r->shards; i++)
-        here += !plan_shard(r->plan, i)->remote;
-    err = prepare_run_dir(here, need_memory, r->dir, sizeof r->dir, &disk, e);
-    r->plan->dir = r->dir;
-    if (err != PS_OK)
-        return err;
-    run_name_remote_dir(r);
-    if (disk && need_memory)
-        run_say(r, "/dev/shm has no room for %u shard%s: the data goes to %s, which is slower", here,
-                here == 1 ? "" : "s", r->dir);
-    return PS_OK;
-}
-
 static const struct process_events run_events = {
     .output = run_output, .drained = run_drained, .listening = run_listening, .held = run_held, .gone = run_gone};
 
@@ -443,16 +391,6 @@ run_init(struct run *r, struct ps_error *e)
     return PS_OK;
 }
 
-static enum ps_err
-run_prepare(struct run *r, struct ps_error *e)
-{
-    enum ps_err err;
-
-    if ((err = run_reserve_ports(r, e)) != PS_OK)
-        return err;
-    return run_make_dir(r, e);
-}
-
 static void
 run_start(struct run *r)
 {
@@ -469,22 +407,6 @@ run_start(struct run *r)
         uv_timer_start(&r->timeout, run_too_late, (uint64_t)r->plan->settings->timeout_ms, 0);
     for (uint32_t i = 0; i < r->shards && !r->failed; i++)
         member_start(r, &r->members[i]);
-}
-
-/* What the keepers have not removed: what belonged to shards that were never started, or not again. */
-static void
-run_remove_dirs(struct run *r)
-{
-    char path[PLAN_PATH_MAX];
-
-    if (r->dir[0] == '\0' || r->releasing)
-        return;
-    for (uint32_t i = 0; i < r->shards; i++) {
-        plan_shard_dir(r->plan, i, path, sizeof path);
-        if (!plan_shard(r->plan, i)->remote)
-            prepare_remove(path);
-    }
-    rmdir(r->dir);
 }
 
 static void

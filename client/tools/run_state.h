@@ -1,4 +1,4 @@
-/* What run.c and members.c share: all that a run is. */
+/* What run.c, run_place.c and members.c share: all that a run is. */
 #ifndef CLIENT_TOOLS_RUN_STATE_H
 #define CLIENT_TOOLS_RUN_STATE_H
 
@@ -49,6 +49,13 @@ void run_say(struct run *r, const char *format, ...) PS_PRINTF(2, 3);
 
 /* The first failure decides the exit status; the run then goes towards its end. */
 void run_fail(struct run *r, int status);
+
+/* ---- run_place.c ---- */
+
+/* Reserve ports, make the directory; and remove what the keepers have not: what belonged to shards that were never
+ * started, or not again. */
+enum ps_err run_prepare(struct run *r, struct ps_error *e) PS_MUST_USE;
+void run_remove_dirs(struct run *r);
 
 /* ---- members.c ---- */
 

@@ -1,0 +1,83 @@
+/* The place of a run on this machine: ports for the workers' addresses, and its directory. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "prepare.h"
+#include "run_state.h"
+
+/* Addresses of workers that have no host: ports of this machine. */
+static enum ps_err
+run_reserve_ports(struct run *r, struct ps_error *e)
+{
+    enum ps_err err = PS_OK;
+    uint16_t port;
+
+    for (uint32_t i = 0; i < r->workers; i++)
+        r->port_fds[i] = -1;
+    for (uint32_t i = 0; err == PS_OK && i < r->workers; i++) {
+        struct task *t = &r->plan->deal.tasks[r->shards + i];
+
+        if (t->address[0] != '\0')
+            continue;
+        if ((err = prepare_port(&r->port_fds[i], &port, e)) == PS_OK)
+            host_address("127.0.0.1", port, t->address);
+    }
+    return err;
+}
+
+/* Its name on other machines, which make it as they need it, says whose it is. */
+static void
+run_name_remote_dir(struct run *r)
+{
+    char own[64] = "";
+
+    (void)gethostname(own, sizeof own - 1);
+    snprintf(r->remote_dir, sizeof r->remote_dir, "/dev/shm/psrun-%s%s", own, strrchr(r->dir, '-'));
+    r->plan->remote_dir = r->remote_dir;
+}
+
+static enum ps_err
+run_make_dir(struct run *r, struct ps_error *e)
+{
+    bool need_memory = r->plan->settings->live_dir == NULL, disk;
+    uint32_t here = 0;
+    enum ps_err err;
+
+    for (uint32_t i = 0; i < r->shards; i++)
+        here += !plan_shard(r->plan, i)->remote;
+    err = prepare_run_dir(here, need_memory, r->dir, sizeof r->dir, &disk, e);
+    r->plan->dir = r->dir;
+    if (err != PS_OK)
+        return err;
+    run_name_remote_dir(r);
+    if (disk && need_memory)
+        run_say(r, "/dev/shm has no room for %u shard%s: the data goes to %s, which is slower", here,
+                here == 1 ? "" : "s", r->dir);
+    return PS_OK;
+}
+
+enum ps_err
+run_prepare(struct run *r, struct ps_error *e)
+{
+    enum ps_err err;
+
+    if ((err = run_reserve_ports(r, e)) != PS_OK)
+        return err;
+    return run_make_dir(r, e);
+}
+
+void
+run_remove_dirs(struct run *r)
+{
+    char path[PLAN_PATH_MAX];
+
+    if (r->dir[0] == '\0' || r->releasing)
+        return;
+    for (uint32_t i = 0; i < r->shards; i++) {
+        plan_shard_dir(r->plan, i, path, sizeof path);
+        if (!plan_shard(r->plan, i)->remote)
+            prepare_remove(path);
+    }
+    rmdir(r->dir);
+}
