@@ -281,6 +281,9 @@ test_shard_again
 test_worker_again
 test_refusals
 
+run --hosts 127.0.0.2 --no-prefix -- seq 1 200000
+is "$(seq 1 200000 | md5sum)" "$(md5sum <"$work/out")" "a long output arrives whole"
+
 printf '#!/bin/sh\necho "Welcome to this machine."; printf "no end"; exec "%s" "$@"\n' "$work/fake-ssh" >"$work/noisy-ssh"
 chmod +x "$work/noisy-ssh"
 via=(--ssh "'$work/noisy-ssh'")
