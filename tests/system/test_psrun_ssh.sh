@@ -106,7 +106,7 @@ test_statuses() {
   run --hosts "$hosts" --workers 2 -- sh -c 'if [ "$PSD_TASK" = 1 ]; then exit 255; fi; exec sleep 1000'
   [ "$status" -eq 255 ] && says err 'worker 1@127.0.0.3 (pid [0-9]*) exited with status 255' && ! says err 'reached'
   ok $? "$way: a program's own 255 is not ssh's"
-  none_marked
+  within none_marked # one that was still being connected to ends when its login shell has read what it reads
   ok $? "$way: and the others are torn down"
   run --hosts "$hosts" --workers 2 -- sh -c 'if [ "$PSD_TASK" = 1 ]; then kill -SEGV $$; fi; exec sleep 1000'
   [ "$status" -eq 139 ] && says err 'worker 1@127.0.0.3 (pid [0-9]*) was killed by signal 11 (SEGV'
@@ -248,7 +248,7 @@ test_refusals() {
   run --hosts "$hosts" --chdir /no/such/dir -- true
   [ "$status" -eq 1 ] && says err 'could not be started on host 127.0.0.2: the directory /no/such/dir cannot be entered there: No such file'
   ok $? "$way: a directory that is not there is named"
-  none_marked
+  within none_marked
   ok $? "$way: and nothing is left"
 }
 
@@ -413,7 +413,7 @@ ok $? "sshd: many processes on one machine all start"
 run --hosts 127.0.0.2,127.0.0.9 --shards 2 -- true
 [ "$status" -eq 1 ] && says err 'shard 1@127.0.0.9: host 127.0.0.9 cannot be reached: ssh: connect to host 127.0.0.9 port [0-9]*: Connection refused'
 ok $? "sshd: a machine that refuses is named, with what ssh said"
-none_marked
+within none_marked
 ok $? "sshd: and the others are torn down"
 
 via=(--ssh "${ssh/known/nobody-known}" --remote-psrun "$PSRUN")
@@ -429,7 +429,7 @@ run --hosts 127.0.0.2 --connect-timeout 1 -- true
 [ "$status" -eq 1 ] && says err 'host 127.0.0.2 cannot be reached: .*timed out' && [ $((SECONDS - before)) -lt 10 ]
 ok $? "sshd: a machine that hangs is given up after --connect-timeout"
 kill -CONT "$sshd"
-none_marked
+within none_marked
 ok $? "sshd: and nothing is left"
 
 done_testing
