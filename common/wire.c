@@ -81,6 +81,31 @@ unpack_error(const struct row *row, const struct arena *arena, struct ps_error *
     return ps_fail(e, PS_ERR_PROTOCOL, "%s: its metadata is not valid protobuf", row->name);
 }
 
+/* Fields that only a newer peer knows: nothing here may keep them, store them or pass them on. They go with the arena.
+ */
+static void
+forget_unknown(ProtobufCMessage *message)
+{
+    const ProtobufCMessageDescriptor *d = message->descriptor;
+
+    message->n_unknown_fields = 0;
+    message->unknown_fields = NULL;
+    for (unsigned i = 0; i < d->n_fields; i++) {
+        uint8_t *at = (uint8_t *)message + d->fields[i].offset;
+        size_t n;
+
+        if (d->fields[i].type != PROTOBUF_C_TYPE_MESSAGE)
+            continue;
+        n = *(void **)at != NULL;
+        if (d->fields[i].label == PROTOBUF_C_LABEL_REPEATED) {
+            n = *(size_t *)((uint8_t *)message + d->fields[i].quantifier_offset);
+            at = *(uint8_t **)at;
+        }
+        for (size_t k = 0; k < n; k++)
+            forget_unknown(((ProtobufCMessage **)at)[k]);
+    }
+}
+
 enum ps_err
 wire_decode(const struct frame_head *head, const void *meta, struct arena *arena, struct wire_msg *msg,
             struct ps_error *e)
@@ -95,6 +120,7 @@ wire_decode(const struct frame_head *head, const void *meta, struct arena *arena
     msg->u.base = protobuf_c_message_unpack(row->descriptor, arena_protobuf(arena), head->meta_len, meta);
     if (msg->u.base == NULL)
         return unpack_error(row, arena, e);
+    forget_unknown(msg->u.base);
     return row->check != NULL ? row->check(msg, arena, e) : PS_OK;
 }
 

@@ -67,7 +67,7 @@ struct wire_msg {
  * its range), PS_ERR_NOMEM. *e names the field.
  *
  * Made good instead of refused: bytes that are no UTF-8 and control characters in sentences and reports become '?';
- * codes that this build does not know become PS_ERR_INTERNAL. */
+ * codes that this build does not know become PS_ERR_INTERNAL; fields that it does not know are gone. */
 enum ps_err wire_decode(const struct frame_head *head, const void *meta, struct arena *arena, struct wire_msg *msg,
                         struct ps_error *e) PS_MUST_USE;
 

@@ -51,29 +51,6 @@ touch(struct target *t, const uint8_t *bytes, size_t n)
         t->sum += bytes[i];
 }
 
-/* protobuf-c takes unknown fields that it cannot write again (field number 0); they are not ours to keep. */
-static void
-drop_unknown(ProtobufCMessage *message)
-{
-    const ProtobufCMessageDescriptor *d = message->descriptor;
-
-    message->n_unknown_fields = 0;
-    for (unsigned i = 0; i < d->n_fields; i++) {
-        uint8_t *at = (uint8_t *)message + d->fields[i].offset;
-        size_t n;
-
-        if (d->fields[i].type != PROTOBUF_C_TYPE_MESSAGE)
-            continue;
-        n = *(void **)at != NULL;
-        if (d->fields[i].label == PROTOBUF_C_LABEL_REPEATED) {
-            n = *(size_t *)((uint8_t *)message + d->fields[i].quantifier_offset);
-            at = *(uint8_t **)at;
-        }
-        for (size_t k = 0; k < n; k++)
-            drop_unknown(((ProtobufCMessage **)at)[k]);
-    }
-}
-
 static void
 accept_again(struct target *t, const struct wire_msg *msg)
 {
@@ -83,7 +60,6 @@ accept_again(struct target *t, const struct wire_msg *msg)
     struct ps_error e;
     uint8_t *bytes;
 
-    drop_unknown(msg->u.base);
     len = wire_size(msg->u.base);
     if (len > FRAME_META_MAX) /* parts that were filled in made it too long */
         return;

@@ -362,6 +362,33 @@ START_TEST(damaged_blocks_are_reported_at_start)
 }
 END_TEST
 
+/* A newer client may send fields that nobody here knows, and a bad one as many as a frame holds: a hello and a declare
+ * that carry them are kept, but not these. */
+START_TEST(fields_that_are_not_known_are_not_kept)
+{
+    enum { MANY = 60000 };
+    static uint8_t bytes[3 + MANY] = {(MANY & 0x7f) | 0x80, (MANY >> 7 & 0x7f) | 0x80, MANY >> 14};
+    ProtobufCMessageUnknownField field = {1000, PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, sizeof bytes, bytes};
+    Psd__Declare m = PSD__DECLARE__INIT;
+    Psd__Optimizer optimizer = PSD__OPTIMIZER__INIT;
+    Psd__Job *newer = job();
+
+    newer->base.n_unknown_fields = newer->age->base.n_unknown_fields = 1;
+    newer->base.unknown_fields = newer->age->base.unknown_fields = &field;
+    kit_join(&k, 1, newer, 0);
+    newer->base.n_unknown_fields = newer->age->base.n_unknown_fields = 0;
+    m.name = (char *)"w";
+    m.optimizer = &optimizer;
+    m.base.n_unknown_fields = optimizer.base.n_unknown_fields = 1;
+    m.base.unknown_fields = optimizer.base.unknown_fields = &field;
+    kit_frame(&k, 1, MSG_DECLARE, 5, &m.base, NULL, 0);
+    kit_work(&k);
+    ck_assert(declared(1, 5).created);
+    kit_crash(&k);
+    kit_resume(&k, 2, job(), 0, 0);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -381,6 +408,7 @@ make_suite(void)
     tcase_add_test(tc, variable_without_a_block_here_is_declared_at_once);
     tcase_add_test(tc, jobs_have_a_limit);
     tcase_add_test(tc, names_may_be_long_and_of_any_language);
+    tcase_add_test(tc, fields_that_are_not_known_are_not_kept);
     tcase_add_test(tc, damaged_rows_are_reported_at_start);
     tcase_add_test(tc, damaged_blocks_are_reported_at_start);
     suite_add_tcase(suite, tc);
