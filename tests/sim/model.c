@@ -9,6 +9,8 @@
 #include "common/philox.h"
 #include "common/placement.h"
 
+#define CLIPPED_MIN 16 /* elements of a block whose gradients are clipped */
+
 bool
 model_counts(const struct model *m)
 {
@@ -86,6 +88,15 @@ draw_optimizer(const struct model *m, struct sim *s, struct ps_optimizer *o)
         o->learning_rate = 1.0 / (double)(1u << sim_below(s, 4));
 }
 
+/* Clipped, the few elements of a short block may come out the same for two sets of gradients, and the ledger could not
+ * say which of them was taken. */
+static void
+spare_short_blocks(struct model_var *v)
+{
+    if (layout_block(&v->layout, v->layout.blocks - 1).len < CLIPPED_MIN)
+        v->spec.optimizer.clip = (struct ps_clip){PS_CLIP_NONE, 0};
+}
+
 static void
 draw_var(struct model *m, struct sim *s, uint32_t i)
 {
@@ -100,6 +111,7 @@ draw_var(struct model *m, struct sim *s, uint32_t i)
     for (uint32_t d = 0; d < v->spec.rank; d++)
         v->elements *= v->spec.dims[d];
     layout_init(&v->layout, v->elements, optimizer_slots(&v->spec.optimizer));
+    spare_short_blocks(v);
     v->start = placement_start(m->job, v->name, m->shards);
 }
 
