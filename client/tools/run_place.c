@@ -1,6 +1,9 @@
 /* The place of a run on this machine: ports for the workers' addresses, and its directory. */
+#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "prepare.h"
@@ -26,17 +29,22 @@ run_reserve_ports(struct run *r, struct ps_error *e)
     return err;
 }
 
-/* Its name on other machines, which make it as they need it, says whose it is. */
-static void
-run_name_remote_dir(struct run *r)
+/* Its name on other machines, which make it as they need it: whose it is, and what nobody can guess. */
+static enum ps_err
+run_name_remote_dir(struct run *r, struct ps_error *e)
 {
     char own[64] = "";
+    uint64_t unique;
 
+    if (getrandom(&unique, sizeof unique, 0) != sizeof unique)
+        return ps_fail(e, PS_ERR_IO, "no random number for the run's name: %s", strerror(errno));
     (void)gethostname(own, sizeof own - 1);
-    snprintf(r->remote_dir, sizeof r->remote_dir, "/dev/shm/psrun-%s%s", own, strrchr(r->dir, '-'));
+    snprintf(r->remote_dir, sizeof r->remote_dir, "/dev/shm/psrun-%s-%" PRIx64, own, unique);
     r->plan->remote_dir = r->remote_dir;
+    return PS_OK;
 }
 
+/* Where no shard runs there is none: nobody would remove it when psrun is killed. */
 static enum ps_err
 run_make_dir(struct run *r, struct ps_error *e)
 {
@@ -46,15 +54,14 @@ run_make_dir(struct run *r, struct ps_error *e)
 
     for (uint32_t i = 0; i < r->shards; i++)
         here += !plan_shard(r->plan, i)->remote;
+    if (here == 0)
+        return PS_OK;
     err = prepare_run_dir(here, need_memory, r->dir, sizeof r->dir, &disk, e);
     r->plan->dir = r->dir;
-    if (err != PS_OK)
-        return err;
-    run_name_remote_dir(r);
-    if (disk && need_memory)
+    if (err == PS_OK && disk && need_memory)
         run_say(r, "/dev/shm has no room for %u shard%s: the data goes to %s, which is slower", here,
                 here == 1 ? "" : "s", r->dir);
-    return PS_OK;
+    return err;
 }
 
 enum ps_err
@@ -63,6 +70,8 @@ run_prepare(struct run *r, struct ps_error *e)
     enum ps_err err;
 
     if ((err = run_reserve_ports(r, e)) != PS_OK)
+        return err;
+    if ((err = run_name_remote_dir(r, e)) != PS_OK)
         return err;
     return run_make_dir(r, e);
 }
