@@ -76,7 +76,8 @@ push_value(ps_client *c, ps_var *v, float g)
     FINE(ps_client_push_pull(c, 1, &v, (const float *const[]){grad}, (float *const[]){out}, NULL, &error));
     value = out[0];
     for (size_t i = 1; i < n; i++)
-        ck_assert_msg(out[i] == value, "element %zu is %g, element 0 is %g", i, (double)out[i], (double)value);
+        if (out[i] != value) /* an assertion for each would write to Check's pipe each time */
+            ck_abort_msg("element %zu is %g, element 0 is %g", i, (double)out[i], (double)value);
     free(grad);
     free(out);
     return value;
