@@ -64,12 +64,13 @@ enum ps_layer_kind {
         PS_LAYER_KINDS /* one past the last */
 };
 
-/* A layer's input x, its output y, and what it reads of this struct; the rest is ignored, and 0 is the default.
- *
- *     DENSE       any shape, flattened -> [units]; y = x w + b
+/* A layer's input x, its output y, and what it reads of this struct; the rest is ignored, and 0 is the default. */
+/* clang-format off */
+/*     DENSE       any shape, flattened -> [units]; y = x w + b
  *     CONV2D      [height, width, channels] -> [.., .., filters]; a kernel over all channels at every stride
- *     MAX_POOL,   the same shape -> fewer places, the same channels: the largest, the mean of each window. A kernel of
- * 0 AVG_POOL        sees the whole input ("global" pooling) RELU, TANH, SIGMOID, GELU    any shape, element by element
+ *     MAX_POOL,   the same shape -> fewer places, the same channels: the largest, the mean of each window. A kernel of 0
+ *     AVG_POOL    sees the whole input ("global" pooling)
+ *     RELU, TANH, SIGMOID, GELU    any shape, element by element
  *     LAYER_NORM  any shape; each group along the last dimension to mean 0 and variance 1, then times gamma plus beta
  *                 (Ba, Kiros and Hinton, 2016)
  *     DROPOUT     any shape; in ps_network_gradient() each element is 0 with probability rate, else x / (1 - rate)
@@ -78,6 +79,7 @@ enum ps_layer_kind {
  *     EMBEDDING   the first layer only: [positions] of ids -> [positions, width], the rows of a table
  *
  * A shape [positions, channels] is to CONV2D and the pools an image of width 1. */
+/* clang-format on */
 struct ps_layer {
     enum ps_layer_kind kind;
     size_t units;            /* DENSE */
@@ -113,7 +115,7 @@ typedef struct ps_network ps_network;
 enum ps_loss {
     PS_LOSS_SOFTMAX = 0, /* cross-entropy of the softmax over all outputs with a label: one of many classes */
     PS_LOSS_SIGMOID = 1  /* the sum over the outputs of the cross-entropy of each one's sigmoid with a target from 0 to
-                            1:  yes or no (logistic regression), or any number of classes at once */
+                            1: yes or no (logistic regression), or any number of classes at once */
 };
 
 struct ps_network_spec {

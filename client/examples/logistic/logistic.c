@@ -2,7 +2,8 @@
  *
  *     psrun --shards 2 --workers 3 -- logistic --strategy ssp:4
  *
- * It uses nothing but the installed headers. Every worker loads the data, takes its slice of each batch, and runs
+ * But for its command line (options.c) it uses nothing but the installed headers. Every worker loads the data, takes
+ * its slice of each batch, and runs
  *
  *     pull w and b; forward and backward on the slice; push both gradients; tick
  *
