@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/number.h"
 #include "client/slurp.h"
 #include "common/base.h"
+#include "common/number.h"
 
 struct csv_scan {
     const char *name;
@@ -17,7 +17,6 @@ struct csv_scan {
     uint64_t line; /* from 1 */
     char **fields; /* of the line, each terminated */
     size_t count, size;
-    locale_t c_locale;
 };
 
 static bool
@@ -135,7 +134,7 @@ static enum ps_err
 parse_row(const struct csv_scan *s, double *out, struct ps_error *e)
 {
     for (size_t c = 0; c < s->count; c++) {
-        if (!number_parse(s->fields[c], s->c_locale, &out[c]))
+        if (!number_parse(s->fields[c], &out[c]))
             return ps_fail(e, PS_ERR_DATA, "%s:%llu:%zu: \"%.40s\" is not a number", s->name,
                            (unsigned long long)s->line, c + 1, s->fields[c]);
         if (!isfinite(out[c]))
@@ -154,7 +153,7 @@ is_header(const struct csv_scan *s, enum ps_csv_header header)
     if (header != PS_CSV_HEADER_DETECT)
         return header == PS_CSV_HEADER_YES;
     for (size_t c = 0; c < s->count; c++)
-        if (s->fields[c][0] != '\0' && !number_parse(s->fields[c], s->c_locale, &ignored))
+        if (s->fields[c][0] != '\0' && !number_parse(s->fields[c], &ignored))
             return true;
     return false;
 }
@@ -224,16 +223,13 @@ csv_parse(const char *name, char *text, size_t len, const struct ps_csv_options 
     if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         s.at += 3; /* the byte order mark that some programs write */
     s.delimiter = options->delimiter != '\0' ? options->delimiter : detect_delimiter(s.at);
-    s.c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     csv.values = malloc((len / 2 + 1) * sizeof *csv.values);
-    if (s.c_locale == (locale_t)0 || csv.values == NULL)
+    if (csv.values == NULL)
         err = ps_fail(e, PS_ERR_NOMEM, "%s: out of memory", name);
     else
         err = parse_lines(&s, options->header, &csv, e);
     if (err == PS_OK && csv.rows == 0)
         err = ps_fail(e, PS_ERR_DATA, "%s:%llu:1: there are no numbers", name, (unsigned long long)s.line);
-    if (s.c_locale != (locale_t)0)
-        freelocale(s.c_locale);
     free(s.fields);
     if (err != PS_OK)
         ps_csv_free(&csv);

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/number.h"
 #include "client/slurp.h"
 #include "common/base.h"
+#include "common/number.h"
 
 struct libsvm_scan {
     const char *name;
@@ -20,7 +20,6 @@ struct libsvm_scan {
     uint64_t number;       /* of the line, from 1 */
     uint64_t lowest, highest;
     struct ps_sparse *out;
-    locale_t c_locale;
 };
 
 PS_PRINTF(4, 5)
@@ -56,7 +55,7 @@ take_number(const struct libsvm_scan *s, const char *text, const char *what, flo
 {
     double value;
 
-    if (!number_parse(text, s->c_locale, &value))
+    if (!number_parse(text, &value))
         return fail_at(s, text, e, "the %s \"%.40s\" is not a number", what, text);
     *out = (float)value;
     if (!isfinite(*out))
@@ -192,17 +191,14 @@ libsvm_parse(const char *name, char *text, size_t len, const struct ps_libsvm_op
     if (options->columns > PS_SPARSE_COLUMNS_MAX)
         return ps_fail(e, PS_ERR_INVALID, "%s: %llu columns are more than %d", name,
                        (unsigned long long)options->columns, PS_SPARSE_COLUMNS_MAX);
-    s.c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     m.start = calloc(rows + 1, sizeof *m.start);
     m.label = malloc(rows * sizeof *m.label);
     m.column = malloc(entries * sizeof *m.column);
     m.value = malloc(entries * sizeof *m.value);
-    if (s.c_locale == (locale_t)0 || m.start == NULL || m.label == NULL || m.column == NULL || m.value == NULL)
+    if (m.start == NULL || m.label == NULL || m.column == NULL || m.value == NULL)
         err = ps_fail(e, PS_ERR_NOMEM, "%s: out of memory", name);
     else if ((err = take_lines(&s, text, len, e)) == PS_OK)
         err = number_columns(&s, e);
-    if (s.c_locale != (locale_t)0)
-        freelocale(s.c_locale);
     if (err != PS_OK)
         ps_sparse_free(&m);
     else

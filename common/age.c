@@ -2,18 +2,15 @@
 #include "age.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "number.h"
 #include "power.h"
 
 static bool
 number_read(const char *text, double *out)
 {
-    char *end;
-
-    *out = strtod(text, &end);
-    return end != text && *end == '\0' && isfinite(*out);
+    return number_parse(text, out) && isfinite(*out);
 }
 
 enum ps_err

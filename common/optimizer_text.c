@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "number.h"
 #include "optimizer_row.h"
 #include "schedule.h"
 #include "text.h"
@@ -98,10 +99,7 @@ ps_optimizer_set(struct ps_optimizer *o, const char *parameter, double value, st
 static enum ps_err
 read_number(const char *key, const char *value, double *out, struct ps_error *e)
 {
-    char *end;
-
-    *out = strtod(value, &end);
-    if (end == value || *end != '\0')
+    if (!number_parse(value, out))
         return ps_fail(e, PS_ERR_INVALID, "%s: \"%s\" is not a number", key, value);
     return PS_OK;
 }

@@ -2,7 +2,8 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
+
+#include "number.h"
 
 struct text
 text_start(char *out, size_t size)
@@ -28,12 +29,7 @@ text_put(struct text *t, const char *format, ...)
 void
 text_number(struct text *t, double value)
 {
-    char digits[40];
+    char digits[NUMBER_TEXT_MAX];
 
-    for (int precision = 6; precision <= 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, value);
-        if (strtod(digits, NULL) == value)
-            break;
-    }
-    text_put(t, "%s", digits);
+    text_put(t, "%s", number_format(value, digits));
 }

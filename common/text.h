@@ -16,7 +16,7 @@ struct text text_start(char *out, size_t size);
 
 void text_put(struct text *t, const char *format, ...) PS_PRINTF(2, 3);
 
-/* The shortest of the usual forms that reads back as the same number. */
+/* As number_format() writes it. */
 void text_number(struct text *t, double value);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/age.h"
+#include "common/number.h"
 #include "common/optimizer.h"
 
 #define VALUE_MAX 512
@@ -32,10 +33,7 @@ refuse(const struct assignment *a, const char *expected, struct ps_error *e)
 static bool
 read_number(const char *text, double *out)
 {
-    char *end;
-
-    *out = strtod(text, &end);
-    return end != text && *end == '\0' && isfinite(*out);
+    return number_parse(text, out) && isfinite(*out);
 }
 
 static enum ps_err

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/address.h"
+#include "common/number.h"
 #include "common/units.h"
 
 /* What a value is being stored for, as all that may find fault with it need it. */
@@ -108,10 +109,10 @@ static enum ps_err
 option_store_real(const struct value *v, double *out)
 {
     const struct option *o = v->option;
-    char *end, what[96];
-    double value = strtod(v->text, &end);
+    char what[96];
+    double value;
 
-    if (end == v->text || *end != '\0' || isspace((unsigned char)*v->text) || !isfinite(value))
+    if (!number_parse(v->text, &value) || !isfinite(value))
         return expected(v, "a number");
     if (o->kind == OPTION_POSITIVE && value <= 0)
         return expected(v, "a number above 0");

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "check_main.h"
+#include "tests/unit/comma_locale.h"
 
 enum color { COLOR_AUTO = 3, COLOR_ALWAYS, COLOR_NEVER };
 
@@ -546,6 +547,19 @@ START_TEST(a_full_disk_is_a_failure)
 }
 END_TEST
 
+START_TEST(a_decimal_comma_changes_no_number)
+{
+    static const struct option rate = {.kind = OPTION_REAL};
+    double value = 0;
+
+    if (!comma_locale())
+        return;
+    ck_assert_int_eq(option_store(&rate, "--rate", "0.5", &value, NULL), PS_OK);
+    ck_assert(value == 0.5);
+    ck_assert_int_eq(option_store(&rate, "--rate", "0,5", &value, NULL), PS_ERR_INVALID);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -556,6 +570,7 @@ make_suite(void)
     tcase_add_test(t, both_forms_of_a_value_are_read);
     tcase_add_test(t, an_option_that_may_stand_bare_takes_a_number_that_follows);
     tcase_add_test(t, every_kind_is_read_into_its_field);
+    tcase_add_test(t, a_decimal_comma_changes_no_number);
     tcase_add_test(t, words_may_stand_among_options);
     tcase_add_test(t, a_program_keeps_its_own_options);
     tcase_add_test(t, a_subcommand_takes_its_words_and_its_options);

@@ -1,9 +1,8 @@
 /* CSV tables: what is a number, a header, a field; what is wrong is named with file, line and column. */
 #include "client/csv.h"
 
-#include <locale.h>
-
 #include "common/base.h"
+#include "tests/unit/comma_locale.h"
 #include "tests/unit/data_files.h"
 
 static struct ps_error error;
@@ -135,13 +134,8 @@ END_TEST
 
 START_TEST(the_locale_does_not_change_numbers)
 {
-    static const char *const comma_locales[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "es_ES.UTF-8"};
-
-    for (size_t i = 0; i < ARRAY_LEN(comma_locales); i++)
-        if (setlocale(LC_ALL, comma_locales[i]) != NULL)
-            break;
-    assert_table("1.5;2\n", 0, 1, 2, (double[]){1.5, 2});
-    setlocale(LC_ALL, "C");
+    if (comma_locale())
+        assert_table("1.5;2\n", 0, 1, 2, (double[]){1.5, 2});
 }
 END_TEST
 

@@ -5,6 +5,7 @@
 
 #include "check_main.h"
 #include "common/optimizer.h"
+#include "tests/unit/comma_locale.h"
 
 START_TEST(all_keys_are_read)
 {
@@ -104,7 +105,8 @@ START_TEST(mistakes_are_named_and_change_nothing)
         {"adam:beta1=x", "beta1: \"x\" is not a number"},
         {"adam:beta1=0.5x", "beta1: \"0.5x\" is not a number"},
         {"adam:beta1=1", "optimizer adam: beta1 must be at least 0 and less than 1, not 1"},
-        {"adam:beta1=nan", "optimizer adam: beta1 must be"},
+        {"adam:beta1=nan", "beta1: \"nan\" is not a number"},
+        {"adam:beta1=1e999", "optimizer adam: beta1 must be"},
         {"adam:rho=0.5", "optimizer adam has no parameter \"rho\"; it has learning_rate, beta1, beta2, epsilon, l2, "
                          "weight_decay"},
         {"adam:schedule=spiral", "schedule \"spiral\" is not one of constant, step, exponential, cosine, linear"},
@@ -173,6 +175,22 @@ START_TEST(set_takes_one_parameter)
 }
 END_TEST
 
+START_TEST(a_decimal_comma_changes_nothing)
+{
+    static const char text[] = "adam:learning_rate=0.5,beta1=0.25,schedule=step,steps=3,factor=0.125";
+    char described[PS_OPTIMIZER_TEXT_MAX];
+    struct ps_optimizer o;
+    struct ps_error e = {0};
+
+    if (!comma_locale())
+        return;
+    ck_assert_msg(ps_optimizer_parse(text, &o, &e) == PS_OK, "%s", e.text);
+    ck_assert(o.learning_rate == 0.5 && o.beta1 == 0.25 && o.schedule.factor == 0.125);
+    ps_optimizer_describe(&o, described, sizeof described);
+    ck_assert_str_eq(described, text);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -185,6 +203,7 @@ make_suite(void)
     tcase_add_test(t, mistakes_are_named_and_change_nothing);
     tcase_add_test(t, schedules_and_clips_are_read_alone);
     tcase_add_test(t, set_takes_one_parameter);
+    tcase_add_test(t, a_decimal_comma_changes_nothing);
     suite_add_tcase(s, t);
     return s;
 }
