@@ -14,6 +14,7 @@
 
 #include "client/ps_network.h"
 #include "common/base.h"
+#include "common/text.h"
 
 struct shape {
     size_t rank, dims[3];
@@ -111,6 +112,6 @@ struct shape shape_like(const struct shape *like, size_t height, size_t width, s
 void layer_add_param(struct layer *l, const char *suffix, enum ps_init_kind init, uint32_t rank, const uint64_t *dims);
 
 /* "conv 16 3x3 same" (network_text.c) */
-void layer_format(const struct ps_layer *spec, char *text, size_t size);
+void layer_format(struct text *t, const struct ps_layer *spec);
 
 #endif

@@ -5,7 +5,6 @@
  * gradients between layers move to and fro between two buffers. */
 #include "client/network.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,8 +74,9 @@ static enum ps_err
 layer_failed(const struct ps_layer *spec, size_t i, const struct ps_error *inner, struct ps_error *e)
 {
     char text[128];
+    struct text t = text_start(text, sizeof text);
 
-    layer_format(spec, text, sizeof text);
+    layer_format(&t, spec);
     return ps_fail(e, inner->code, "layer %zu (%s): %s", i, text, inner->text);
 }
 
@@ -261,18 +261,13 @@ ps_network_outputs(const ps_network *network)
 const char *
 ps_network_describe(const ps_network *network, char *text, size_t size)
 {
-    char layer[128];
-    size_t used;
+    struct text t = text_start(text, size);
 
-    snprintf(text, size, "%zu", network->in.dims[0]);
-    for (size_t i = 1; i < network->in.rank; i++) {
-        used = strlen(text);
-        snprintf(text + used, size - used, "x%zu", network->in.dims[i]);
-    }
+    for (size_t i = 0; i < network->in.rank; i++)
+        text_put(&t, "%s%zu", i > 0 ? "x" : "", network->in.dims[i]);
     for (size_t i = 0; i < network->layers; i++) {
-        layer_format(&network->layer[i].spec, layer, sizeof layer);
-        used = strlen(text);
-        snprintf(text + used, size - used, "%s %s", i == 0 ? ":" : ",", layer);
+        text_put(&t, "%s ", i == 0 ? ":" : ",");
+        layer_format(&t, &network->layer[i].spec);
     }
     return text;
 }

@@ -1,10 +1,10 @@
 /* Layers as text, both ways, from the fields that each kind of layer lists. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/layer.h"
+#include "common/number.h"
 
 #define NUMBER_MAX 20 /* characters of a number */
 
@@ -18,65 +18,53 @@ field_member(struct ps_layer *layer, const struct layer_field *field)
 
 /* ---- Writing ---- */
 
+/* A count and a plane of 0 are left out: the default. */
 static void
-append(char *text, size_t size, const char *what)
-{
-    size_t used = strlen(text);
-
-    snprintf(text + used, size - used, "%s", what);
-}
-
-static void
-format_field(const struct ps_layer *spec, const struct layer_field *field, char *text, size_t size)
+format_field(struct text *t, const struct ps_layer *spec, const struct layer_field *field)
 {
     struct ps_layer copy = *spec;
     const void *member = field_member(&copy, field);
     const size_t *count = member;
-    char value[64] = "";
+    const char *word = field->position == FIELD_AFTER_WORD ? field->word : "", *gap = word[0] != '\0' ? " " : "";
 
     if (field->type == FIELD_FLAG && *(const int *)member != 0)
-        snprintf(value, sizeof value, " %s", field->word);
+        text_put(t, " %s", field->word);
     if (field->type == FIELD_COUNT && *count > 0)
-        snprintf(value, sizeof value, " %zu", *count);
+        text_put(t, "%s%s %zu", gap, word, *count);
     if (field->type == FIELD_PLANE && count[0] > 0)
-        snprintf(value, sizeof value, " %zux%zu", count[0], count[1]);
-    if (field->type == FIELD_FRACTION)
-        snprintf(value, sizeof value, " %g", *(const double *)member);
-    if (value[0] != '\0' && field->position == FIELD_AFTER_WORD && field->type != FIELD_FLAG) {
-        append(text, size, " ");
-        append(text, size, field->word);
+        text_put(t, "%s%s %zux%zu", gap, word, count[0], count[1]);
+    if (field->type == FIELD_FRACTION) {
+        text_put(t, "%s%s ", gap, word);
+        text_number(t, *(const double *)member);
     }
-    append(text, size, value);
 }
 
 void
-layer_format(const struct ps_layer *spec, char *text, size_t size)
+layer_format(struct text *t, const struct ps_layer *spec)
 {
     const struct layer_kind *kind = layer_kind_of((int)spec->kind);
 
-    snprintf(text, size, "%s", layer_word(spec->kind));
+    text_put(t, "%s", layer_word(spec->kind));
     for (size_t i = 0; i < kind->field_count; i++)
-        format_field(spec, &kind->fields[i], text, size);
+        format_field(t, spec, &kind->fields[i]);
 }
 
 /* "conv FILTERS KERNEL [same] [stride STRIDE] [no-bias]" */
 static void
-format_usage(enum ps_layer_kind number, char *text, size_t size)
+format_usage(struct text *t, enum ps_layer_kind number)
 {
     const struct layer_kind *kind = layer_kind_of((int)number);
-    char part[64];
 
-    snprintf(text, size, "%s", layer_word(number));
+    text_put(t, "%s", layer_word(number));
     for (size_t i = 0; i < kind->field_count; i++) {
         const struct layer_field *f = &kind->fields[i];
 
         if (f->position == FIELD_REQUIRED)
-            snprintf(part, sizeof part, " %s", f->word);
+            text_put(t, " %s", f->word);
         else if (f->position == FIELD_OPTIONAL || f->type == FIELD_FLAG)
-            snprintf(part, sizeof part, " [%s]", f->word);
+            text_put(t, " [%s]", f->word);
         else
-            snprintf(part, sizeof part, " [%s %s]", f->word, f->type == FIELD_PLANE ? "HxW" : "N");
-        append(text, size, part);
+            text_put(t, " [%s %s]", f->word, f->type == FIELD_PLANE ? "HxW" : "N");
     }
 }
 
@@ -140,15 +128,6 @@ read_plane(const char *text, size_t out[2])
 }
 
 static bool
-read_fraction(const char *text, double *out)
-{
-    char *end;
-
-    *out = strtod(text, &end);
-    return end != text && *end == '\0';
-}
-
-static bool
 read_value(const struct word *w, const struct layer_field *field, struct ps_layer *layer)
 {
     void *member = field_member(layer, field);
@@ -162,7 +141,7 @@ read_value(const struct word *w, const struct layer_field *field, struct ps_laye
     if (field->type == FIELD_PLANE)
         return read_plane(text, member);
     if (field->type == FIELD_FRACTION)
-        return read_fraction(text, member);
+        return number_parse(text, member);
     end = read_count(text, member);
     return end != NULL && *end == '\0';
 }
@@ -204,12 +183,11 @@ read_fields(struct reader *r, const struct layer_kind *kind, struct ps_layer *ou
 static enum ps_err
 unknown_layer(size_t number, const struct word *w, struct ps_error *e)
 {
-    char words[256] = "";
+    char words[256];
+    struct text t = text_start(words, sizeof words);
 
-    for (int i = 0; i < PS_LAYER_KINDS; i++) {
-        append(words, sizeof words, i > 0 ? ", " : "");
-        append(words, sizeof words, layer_word((enum ps_layer_kind)i));
-    }
+    for (int i = 0; i < PS_LAYER_KINDS; i++)
+        text_put(&t, "%s%s", i > 0 ? ", " : "", layer_word((enum ps_layer_kind)i));
     return ps_fail(e, PS_ERR_INVALID, "layer %zu: there is no layer \"%.*s\"; layers are: %s", number,
                    (int)MIN(w->len, 64), w->start, words);
 }
@@ -221,6 +199,7 @@ read_layer(size_t number, struct reader r, struct ps_layer *out, struct ps_error
     struct word w;
     int kind = 0;
     char usage[128];
+    struct text t = text_start(usage, sizeof usage);
 
     if (!next_word(&r, &w))
         return ps_fail(e, PS_ERR_INVALID, "layer %zu is empty", number);
@@ -232,7 +211,7 @@ read_layer(size_t number, struct reader r, struct ps_layer *out, struct ps_error
     out->kind = (enum ps_layer_kind)kind;
     if (read_fields(&r, layer_kind_of(kind), out))
         return PS_OK;
-    format_usage(out->kind, usage, sizeof usage);
+    format_usage(&t, out->kind);
     return ps_fail(e, PS_ERR_INVALID, "layer %zu: \"%.*s\" is not %s", number, (int)MIN(whole.end - w.start, 64),
                    w.start, usage);
 }

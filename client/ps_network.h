@@ -138,7 +138,7 @@ PS_API void ps_network_free(ps_network *network); /* accepts NULL */
 PS_API size_t ps_network_inputs(const ps_network *network);  /* elements of an example */
 PS_API size_t ps_network_outputs(const ps_network *network); /* of the last layer: classes */
 
-/* "8x8x1: conv 16 3x3 same, relu, maxpool 2x2, dense 10", cut off where size ends. Returns text. */
+/* "8x8x1: conv 16 3x3 same, relu, maxpool 2x2, dense 10", cut off where size >= 1 ends. Returns text. */
 PS_API const char *ps_network_describe(const ps_network *network, char *text, size_t size);
 
 /* ---- Parameters: in the order of the layers, weights before bias, gamma before beta ------------------------------ */

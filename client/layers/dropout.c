@@ -9,7 +9,7 @@ static const struct layer_field fields[] = {
 static enum ps_err
 dropout_shape(struct layer *l, struct ps_error *e)
 {
-    if (!(l->spec.rate >= 0 && l->spec.rate < 1))
+    if (!(l->spec.rate >= 0 && (float)l->spec.rate < 1)) /* 0.99999999 is 1 to the device */
         return ps_fail(e, PS_ERR_INVALID, "its rate is not at least 0 and below 1");
     return PS_OK;
 }

@@ -2,6 +2,7 @@
  * and first values of parameters; batches that do not fit. */
 #include <math.h>
 
+#include "tests/unit/comma_locale.h"
 #include "tests/unit/network_kit.h"
 
 /* ---- Texts ---- */
@@ -91,6 +92,19 @@ START_TEST(a_network_describes_itself_as_it_can_be_read)
 }
 END_TEST
 
+START_TEST(a_decimal_comma_changes_nothing)
+{
+    ps_network *network;
+    char described[64];
+
+    if (!comma_locale())
+        return;
+    network = network_make(cpu, &(struct kit_spec){.layers = "dense 10, dropout 0.25", .dims = {3}});
+    ck_assert_str_eq(ps_network_describe(network, described, sizeof described), "3: dense 10, dropout 0.25");
+    ps_network_free(network);
+}
+END_TEST
+
 /* ---- Networks that cannot be ---- */
 
 START_TEST(impossible_layers_are_named)
@@ -109,7 +123,9 @@ START_TEST(impossible_layers_are_named)
         {{.layers = "relu, embedding 5 2", .dims = {4}}, PS_ERR_INVALID, "it can only be the first layer"},
         {{.layers = "embedding 5 2", .dims = {4, 4}}, PS_ERR_INVALID, "layer 0 (embedding 5 2): its input is not"},
         {{.layers = "embedding 5 2, dropout 1", .dims = {4}}, PS_ERR_INVALID, "layer 1 (dropout 1): its rate"},
-        {{.layers = "embedding 5 2, dropout nan", .dims = {4}}, PS_ERR_INVALID, "layer 1 (dropout nan): its rate"},
+        {{.layers = "embedding 5 2, dropout 0.99999999", .dims = {4}},
+         PS_ERR_INVALID,
+         "layer 1 (dropout 0.99999999): "},
         {{.layers = "relu, tanh", .dims = {4}}, PS_ERR_INVALID, "no layer has parameters"},
         {{.layers = "conv 2147483647 1 same, dense 2", .dims = {2, 1, 1}},
          PS_ERR_LIMIT,
@@ -333,6 +349,7 @@ make_suite(void)
     tcase_add_test(tc, mistakes_in_texts_are_named);
     tcase_add_test(tc, a_text_has_at_most_as_many_layers_as_a_network);
     tcase_add_test(tc, a_network_describes_itself_as_it_can_be_read);
+    tcase_add_test(tc, a_decimal_comma_changes_nothing);
     tcase_add_test(tc, impossible_layers_are_named);
     tcase_add_test(tc, impossible_specs_are_refused);
     tcase_add_test(tc, parameters_are_named_shaped_and_seeded_by_layer);
