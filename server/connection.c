@@ -36,6 +36,8 @@ connection_open(struct shard *s, uint64_t id, const char *peer)
     if (s->connections_len > s->config.connections_max)
         connection_refuse(s, c, PS_ERR_LIMIT, "shard %u serves at most %u connections", s->config.shard,
                           s->config.connections_max);
+    else if (s->draining) /* at once: one that stays silent would hold the end up */
+        connection_refuse(s, c, PS_ERR_DRAINING, "shard %u is shutting down", s->config.shard);
 }
 
 const char *

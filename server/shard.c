@@ -347,15 +347,10 @@ turned_away(struct shard *s, struct connection *c)
 {
     struct ps_error e;
 
-    if (s->broken && !reload(s, &e)) {
-        connection_refuse(s, c, PS_ERR_IO, "shard %u cannot read its store: %s", s->config.shard, e.text);
-        return true;
-    }
-    if (s->draining) {
-        connection_refuse(s, c, PS_ERR_DRAINING, "shard %u is shutting down", s->config.shard);
-        return true;
-    }
-    return false;
+    if (!s->broken || reload(s, &e))
+        return false;
+    connection_refuse(s, c, PS_ERR_IO, "shard %u cannot read its store: %s", s->config.shard, e.text);
+    return true;
 }
 
 static void

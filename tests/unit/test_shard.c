@@ -294,6 +294,21 @@ START_TEST(hello_while_draining_is_refused)
 }
 END_TEST
 
+/* Accepted just before the listeners close, and never heard of: a look at the port, say. */
+START_TEST(silent_newcomer_does_not_hold_a_drain_up)
+{
+    kit_open(&k, 1);
+    k.hold = true;
+    kit_event(&k, &(struct shard_event){.kind = SHARD_DRAIN});
+    kit_event(&k, &(struct shard_event){.kind = SHARD_OPENED, .conn = 2, .peer = "x"});
+    k.open[2] = true;
+    k.hold = false;
+    kit_turn(&k);
+    kit_expect_closed(&k, 2, PS_ERR_DRAINING);
+    ck_assert(k.stopped);
+}
+END_TEST
+
 START_TEST(two_jobs_of_one_name_space_do_not_meet)
 {
     float g[4] = {1, 1, 1, 1}, out[4];
@@ -704,6 +719,7 @@ make_suite(void)
     tcase_add_test(tc, acks_of_one_turn_share_a_frame);
     tcase_add_test(tc, drain_ends_all_and_stops);
     tcase_add_test(tc, hello_while_draining_is_refused);
+    tcase_add_test(tc, silent_newcomer_does_not_hold_a_drain_up);
     tcase_add_test(tc, two_jobs_of_one_name_space_do_not_meet);
     tcase_add_test(tc, store_of_another_shard_is_refused);
     tcase_add_test(tc, boot_id_stays_with_the_data);
