@@ -21,6 +21,16 @@ check_job(const struct job *job, const Psd__Set *m, struct ps_error *e)
     return PS_OK;
 }
 
+/* Blocks are as their slots began; and those still to be made must begin as the others did. */
+static enum ps_err
+check_start(const struct variable *v, const struct ps_optimizer *next, struct ps_error *e)
+{
+    if (next->initial_accumulator == v->optimizer.initial_accumulator)
+        return PS_OK;
+    return ps_fail(e, PS_ERR_INVALID, "its slots have begun with an initial_accumulator of %g",
+                   v->optimizer.initial_accumulator);
+}
+
 /* Clients give the norm of their gradients for variables that were declared so, and for no others. */
 static enum ps_err
 check_given_norm(const struct variable *v, const struct ps_optimizer *next, struct ps_error *e)
@@ -51,6 +61,8 @@ changed(const struct variable *v, const Psd__Set *m, struct ps_optimizer *next, 
     if (optimizer_slots(next) != v->layout.slots)
         return ps_fail(e, PS_ERR_INVALID, "its blocks have %u slots and would need %u", v->layout.slots,
                        optimizer_slots(next));
+    if ((err = check_start(v, next, e)) != PS_OK)
+        return err;
     return check_given_norm(v, next, e);
 }
 

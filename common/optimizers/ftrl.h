@@ -23,11 +23,13 @@ ftrl_slot_start(const struct ps_optimizer *o, uint32_t slot)
     return slot == 0 ? (float)o->initial_accumulator : 0;
 }
 
-/* Or a weight that has seen no gradient is 0 / 0. */
+/* Or a weight that has seen no gradient is 0 / 0: in float32, which is what the rule works in. */
 static enum ps_err
 ftrl_check(const struct ps_optimizer *o, struct ps_error *e)
 {
-    if (o->initial_accumulator == 0 && o->beta == 0 && o->l2 == 0 && o->learning_rate_power != 0)
+    bool nothing = (float)o->initial_accumulator == 0 && (float)o->beta == 0 && (float)o->l2 == 0;
+
+    if (nothing && o->learning_rate_power != 0)
         return ps_fail(e, PS_ERR_INVALID, "optimizer ftrl: one of initial_accumulator, beta and l2 must be above 0");
     return PS_OK;
 }

@@ -369,6 +369,7 @@ START_TEST(check_refuses_what_is_out_of_range)
         {"ftrl", {.l1 = -1}, "l1 must be"},
         {"ftrl", {.beta = NAN}, "beta must be"},
         {"ftrl", {.initial_accumulator = -0.0}, "one of initial_accumulator, beta and l2 must be above 0"},
+        {"ftrl", {.initial_accumulator = 1e-60}, "one of initial_accumulator, beta and l2 must be above 0"},
         {"ftrl", {.schedule = {.warmup_steps = 1}}, "optimizer ftrl takes no schedule"},
         {"sgd", {.schedule = {.kind = PS_SCHEDULE_COSINE}}, "schedule: steps must be at least 1"},
         {"sgd", {.clip = {.kind = PS_CLIP_VALUE}}, "clip: limit must be greater than 0 and finite, not 0"},

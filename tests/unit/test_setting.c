@@ -224,6 +224,20 @@ START_TEST(a_change_that_would_need_other_slots_is_refused)
 }
 END_TEST
 
+/* Blocks that are made later would begin otherwise than those that are there. */
+START_TEST(how_slots_began_cannot_be_changed)
+{
+    struct ps_optimizer adagrad = kit_optimizer(PS_ADAGRAD);
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
+    kit_declare_with(&k, 1, "w", 4, &adagrad);
+    ask(1, &(struct wish){.variables = "w", .name = "initial_accumulator", .value = 3});
+    refused(1, PS_ERR_INVALID, "initial_accumulator");
+    ask(1, &(struct wish){.variables = "w", .name = "initial_accumulator", .value = adagrad.initial_accumulator});
+    done(1, 1);
+}
+END_TEST
+
 START_TEST(schedule_and_clip_hold_from_the_next_update)
 {
     struct ps_schedule halves = {.kind = PS_SCHEDULE_STEP, .steps = 1, .factor = 0.5};
@@ -609,6 +623,7 @@ make_suite(void)
     tcase_add_test(tc, pattern_names_the_variables_that_change);
     tcase_add_test(tc, set_is_checked_whole_before_it_is_done);
     tcase_add_test(tc, a_change_that_would_need_other_slots_is_refused);
+    tcase_add_test(tc, how_slots_began_cannot_be_changed);
     tcase_add_test(tc, schedule_and_clip_hold_from_the_next_update);
     tcase_add_test(tc, larger_bound_lets_parked_pulls_go_at_once);
     tcase_add_test(tc, age_policy_holds_for_the_next_push);
