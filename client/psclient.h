@@ -367,10 +367,10 @@ struct ps_setting {
  * default). variables: how many the pattern named; NULL: nobody asks.
  *
  * Errors: INVALID (a parameter that an optimizer of the variables does not have, a value out of its range, a change
- * that would need other slots, a bound for a job that is not ssp; PS_CLIP_GIVEN_NORM for a variable that was not
- * declared with it, because its workers give no norm: none of its shards has changed anything); NOT_FOUND (no such job,
- * or no variable of the job, on any shard, has a name that fits); LIMIT (the pattern names too many variables at once),
- * TIMEOUT, CLOSED. */
+ * that would need other slots or slots that began otherwise, a bound for a job that is not ssp; PS_CLIP_GIVEN_NORM for a
+ * variable that was not declared with it, because its workers give no norm: none of its shards has changed anything);
+ * NOT_FOUND (no such job, or no variable of the job, on any shard, has a name that fits); LIMIT (the pattern names too
+ * many variables at once), FULL (a shard has no room for so many changes), TIMEOUT, CLOSED. */
 PS_API enum ps_err ps_client_set(ps_client *client, const struct ps_setting *setting, int timeout_ms,
                                  uint64_t *variables, struct ps_error *error) PS_MUST_USE;
 

@@ -137,6 +137,20 @@ change_variables(struct shard *s, const struct job *job, const Psd__Set *m)
     return first;
 }
 
+/* The store had no room for a set: that is its answer; of other errors the peer hears by asking again. */
+static void
+refuse(struct shard *s, struct connection *c, uint64_t request, uint64_t named, enum ps_err err)
+{
+    struct ps_error e;
+
+    ps_fail(&e, err, "shard %u has no room to change %" PRIu64 " variables at once: %s", s->config.shard, named,
+            ps_strerror(err));
+    if (err == PS_ERR_FULL)
+        actions_error(s, c, request, err, e.text);
+    else
+        connection_refuse(s, c, err, "%s", e.text);
+}
+
 enum shard_result
 setting_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Set *m)
 {
@@ -144,13 +158,23 @@ setting_take(struct shard *s, struct connection *c, uint64_t request, const Psd_
     struct ps_error e = {0};
     struct job *job;
     uint64_t named;
+    enum ps_err err;
 
+    static_assert((SHARD_SET_MAX + 1) * (uint64_t)STORE_ROW_ROOM + TURN_ROWS_MAX <= STORE_ROOM_MAX, "rows of a set");
     if (check(s, m, &job, &named, &e) != PS_OK) {
         actions_error(s, c, request, e.code, e.text);
         return SHARD_TAKEN;
     }
-    if (!turn_has_rows(s, named + 1))
+    switch (turn_room(s, (named + 1) * STORE_ROW_ROOM, &err)) {
+    case TURN_WAIT:
         return SHARD_TURN_FULL;
+    case TURN_REFUSED:
+        refuse(s, c, request, named, err);
+        return SHARD_TAKEN;
+    case TURN_READY:
+        break;
+    }
+    turn_take_rows(s, named + 1);
     change_job(s, job, m);
     done.variables = change_variables(s, job, m);
     actions_log(s, SHARD_LOG_INFO, "set job=%s variables=\"%s\" named=%" PRIu64 " by=\"%s\" peer=%s", job->name,

@@ -88,8 +88,9 @@ struct store {
     const struct store_ops *ops;
 };
 
-/* The most room that one begin() may ask for: a push of as many blocks of the smallest size as a frame may name. */
-#define STORE_ROOM_MAX (96 * MIB)
+/* The most room that one begin() may ask for: a push of as many blocks of the smallest size as a frame may name, or the
+ * rows of a set. */
+#define STORE_ROOM_MAX (128 * MIB)
 
 /* Room that one row of up to 4,000 bytes may take: a page for its value, its leaf, branches, a split. Who asked begin()
  * for this much for each of its rows has them for sure. */

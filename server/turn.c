@@ -102,12 +102,11 @@ turn_create(struct shard *s, struct block_ref *ref)
     return reserve(s, ref);
 }
 
-bool
-turn_has_rows(const struct shard *s, uint64_t n)
+void
+turn_take_rows(struct shard *s, uint64_t n)
 {
-    const struct turn *t = &s->turn;
-
-    return !t->begun || (t->rows + n) * STORE_ROW_ROOM <= TURN_ROWS_MIN / 2;
+    ps_assert(s->turn.begun);
+    s->turn.used += n * STORE_ROW_ROOM;
 }
 
 void

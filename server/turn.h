@@ -56,9 +56,8 @@ void turn_untouch(struct block_ref *ref);
 /* The same for a block that does not exist yet. */
 enum ps_err turn_create(struct shard *s, struct block_ref *ref) PS_MUST_USE;
 
-/* Whether this turn can take n rows more than the few that events mark as they go: if not, end it and try again. One
- * that has not begun takes up to SHARD_SET_MAX. */
-bool turn_has_rows(const struct shard *s, uint64_t n);
+/* After TURN_READY for n times STORE_ROW_ROOM: so many rows more than the few that events mark as they go. */
+void turn_take_rows(struct shard *s, uint64_t n);
 
 /* Write this row at the end of the turn. */
 void turn_mark_session(struct shard *s, struct session *session);

@@ -413,7 +413,7 @@ END_TEST
 /* Rows that a turn has no room for any more wait for the next one; a job of thousands of variables is one turn. */
 START_TEST(a_set_of_many_variables_has_a_turn_of_its_own)
 {
-    enum { MANY = 300 };
+    enum { MANY = 600 };
     uint32_t var = 0;
     char name[16];
 
@@ -435,6 +435,31 @@ START_TEST(a_set_of_many_variables_has_a_turn_of_its_own)
     kit_push_four(&k, 2, 2, 0, var, 1);
     kit_ack(&k, 2, 2, PS_OK);
     ck_assert_float_eq(kit_value_four(&k, 2, var, 2), -1.5f);
+}
+END_TEST
+
+/* Its rows are not begun when there may be no room for all of them: that would end the turn of everybody. */
+START_TEST(a_set_without_room_for_its_rows_is_refused)
+{
+    enum { MANY = 2000 }; /* 55 MiB at worst */
+    uint32_t var = 0;
+    char name[16];
+
+    kit_finish(&k);
+    kit_init_size(&k, NULL, 56 * MIB);
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "v%d", i);
+        var = kit_declare(&k, 1, name, 4, PS_SGD);
+    }
+    k.hold = true;
+    kit_push_four(&k, 1, 1, 0, var, 1);
+    ask(1, &(struct wish){.variables = "*", .name = "learning_rate", .value = 0.5});
+    kit_turn(&k);
+    k.hold = false;
+    kit_ack(&k, 1, 1, PS_OK);
+    refused(1, PS_ERR_FULL, "2000 variables");
+    set_rate(1, "v1?", 0.5, 10);
 }
 END_TEST
 
@@ -632,6 +657,7 @@ make_suite(void)
     tcase_add_test(tc, a_set_outlives_the_process_and_the_old_options_still_match);
     tcase_add_test(tc, a_set_in_a_turn_that_failed_did_not_happen);
     tcase_add_test(tc, a_set_of_many_variables_has_a_turn_of_its_own);
+    tcase_add_test(tc, a_set_without_room_for_its_rows_is_refused);
     tcase_add_test(tc, a_set_names_at_most_so_many_variables);
     tcase_add_test(tc, given_norm_scales_the_gradient);
     tcase_add_test(tc, norm_of_a_push_is_no_matter_to_other_variables);
