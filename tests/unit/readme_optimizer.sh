@@ -4,7 +4,7 @@
 set -uo pipefail
 
 root=$PSD_SOURCE_DIR
-cc=${CC:-cc}
+read -ra cc <<<"${CC:-cc}" # may be "ccache cc"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -69,11 +69,13 @@ objects=()
 result=0
 for one in plain: "${isa[@]}"; do
   name=${one%%:*} flag=${one#*:}
-  "$cc" "${flags[@]}" ${flag:+"$flag"} -c "$work/common/optimizer_$name.c" -o "$work/$name.o" >>"$work/out" 2>&1 || result=1
+  "${cc[@]}" "${flags[@]}" ${flag:+"$flag"} -c "$work/common/optimizer_$name.c" -o "$work/$name.o" >>"$work/out" 2>&1 ||
+    result=1
   objects+=("$work/$name.o")
 done
 ok "$result" "the kernels compile with it"
-"$cc" "${flags[@]}" "$work/lion.c" "${objects[@]}" "$work"/common/{optimizer,optimizer_isa,optimizer_text,schedule,text,ps_err,base}.c \
+"${cc[@]}" "${flags[@]}" "$work/lion.c" "${objects[@]}" \
+  "$work"/common/{optimizer,optimizer_isa,optimizer_text,schedule,text,number,ps_err,base}.c \
   -lm -o "$work/lion" >"$work/out" 2>&1
 ok $? "and so does all else"
 
