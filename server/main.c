@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/base.h"
+#include "common/cli/streams.h"
 #include "daemon.h"
 #include "live_dir.h"
 #include "log.h"
@@ -239,10 +240,11 @@ run(struct server *s)
 int
 main(int argc, char **argv)
 {
-    struct server *s = calloc(1, sizeof *s);
+    struct server *s;
     int status;
 
-    if (s == NULL)
+    streams_open();
+    if ((s = calloc(1, sizeof *s)) == NULL)
         return EXIT_FAILURE;
     main_argc = argc;
     main_argv = argv;

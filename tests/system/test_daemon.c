@@ -30,6 +30,7 @@ static char base_dir[64], live_dir[128], log_path[128], ready_path[128];
 static pid_t psd;
 static char address[ADDRESS_MAX];
 static const char *notify_socket;
+static bool streams_closed; /* standard input, output and error of the next psd */
 
 /* ---- A process ---- */
 
@@ -43,6 +44,7 @@ dirs_setup(void)
     snprintf(ready_path, sizeof ready_path, "%s/ready", base_dir);
     psd = 0;
     notify_socket = NULL;
+    streams_closed = false;
 }
 
 static int
@@ -97,6 +99,8 @@ exec_psd(const char *const *words)
     if (notify_socket != NULL)
         setenv("NOTIFY_SOCKET", notify_socket, 1);
     dup2(log, STDERR_FILENO);
+    if (streams_closed)
+        closefrom(STDIN_FILENO);
     execv(bin != NULL ? bin : "psd", argv);
     _exit(127);
 }
@@ -187,6 +191,22 @@ START_TEST(ready_file_names_every_address)
     ck_assert_msg(logged("stopped"), "%s", file_text(log_path));
     snprintf(want, sizeof want, "%s/sock", base_dir);
     ck_assert_int_ne(access(want, F_OK), 0); /* taken away with the process */
+}
+END_TEST
+
+/* Its own files must not be the descriptors that it prints to. */
+START_TEST(closed_standard_streams_are_nobody_elses)
+{
+    streams_closed = true;
+    START();
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        char link[64], target[PATH_MAX] = "";
+
+        snprintf(link, sizeof link, "/proc/%d/fd/%d", (int)psd, fd);
+        ck_assert_int_gt(readlink(link, target, sizeof target - 1), 0);
+        ck_assert_str_eq(target, "/dev/null");
+    }
+    ck_assert_int_eq(stop(), 0);
 }
 END_TEST
 
@@ -928,6 +948,7 @@ make_suite(void)
     tcase_set_timeout(tc, 30);
     tcase_add_checked_fixture(tc, dirs_setup, dirs_teardown);
     tcase_add_test(tc, ready_file_names_every_address);
+    tcase_add_test(tc, closed_standard_streams_are_nobody_elses);
     tcase_add_loop_test(tc, what_cannot_work_is_one_line_and_a_status, 0, (int)ARRAY_LEN(refusals));
     tcase_add_test(tc, second_psd_on_a_directory_is_refused_and_the_first_goes_on);
     tcase_add_test(tc, stale_unix_socket_is_replaced_and_a_live_one_is_not);
