@@ -2,12 +2,14 @@
  * and the exit status; each command is a psctl_*.c. */
 #include "psctl.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/cli/command.h"
+#include "common/cli/streams.h"
 #include "terminal.h"
 #include "top/top.h"
 
@@ -269,6 +271,16 @@ psctl_run(struct psctl *p, enum psctl_word word)
     }
 }
 
+/* Whoever reads half of an answer must not take it for all. */
+static bool
+psctl_printed(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return true;
+    fprintf(stderr, "psctl: cannot write to standard output: %s\n", strerror(errno));
+    return false;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -276,9 +288,11 @@ main(int argc, char **argv)
     struct command_line line;
     ps_cluster *cluster = NULL;
     struct ps_error e;
-    enum ps_err err = command_parse(&psctl_command, argc, argv, &p.settings, &line, &e);
+    enum ps_err err;
     int status;
 
+    streams_open();
+    err = command_parse(&psctl_command, argc, argv, &p.settings, &line, &e);
     if (err == PS_OK && line.asked != COMMAND_RUN)
         return command_answer(&psctl_command, &line, stdout);
     if (err == PS_OK)
@@ -292,7 +306,5 @@ main(int argc, char **argv)
     p.words_len = line.len;
     status = psctl_run(&p, (enum psctl_word)(line.command - psctl_commands));
     ps_cluster_free(cluster);
-    if (fflush(stdout) != 0)
-        status = STATUS_NOT_REACHED;
-    return status;
+    return psctl_printed() ? status : STATUS_NOT_REACHED;
 }

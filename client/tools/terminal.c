@@ -90,7 +90,7 @@ terminal_leave_at_exit(void)
 static void
 terminal_signals(sigset_t *set)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP};
 
     sigemptyset(set);
     for (size_t i = 0; i < ARRAY_LEN(signals); i++)

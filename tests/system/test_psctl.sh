@@ -252,6 +252,10 @@ while text:
 sys.exit(n < 3)' <"$work/watched"
 ok $? "as one document after the other"
 
+"$PSCTL" status --shards "$alone" >/dev/full 2>"$work/err"
+[ $? -eq 1 ] && grep -q '^psctl: cannot write to standard output: No space left' "$work/err"
+ok $? "an answer that could not be printed is no success"
+
 psctl top --interval 0.2 --shards "$alone"
 [ "$status" -eq 0 ] && [ "$(grep -c '^cluster "psd": 1 of 1 shard up' "$work/out")" -eq 1 ] && has '^0 pushes/s, 0 B/s pushed' &&
   has '^0 serving -+ 0 % 0 0 B/s 0 B/s 0 B '
@@ -261,7 +265,7 @@ ok $? "top without a terminal is one page, with rates"
 on_terminal() {
   rm -f "$work/keys" "$work/screen"
   mkfifo "$work/keys"
-  PSD_TEST_MARK=$mark TERM=xterm script -qefc "stty cols 60 rows 24; '$PSCTL' $*; code=\$?; stty -a | tr ';' '\n'; exit \$code" \
+  PSD_TEST_MARK=$mark TERM=xterm script -qefc "trap : QUIT; stty cols 60 rows 24; '$PSCTL' $*; code=\$?; stty -a | tr ';' '\n'; exit \$code" \
     "$work/screen" <"$work/keys" >/dev/null 2>&1 &
   terminal=$!
   exec 9>"$work/keys"
@@ -275,13 +279,14 @@ restored() {
 }
 
 if command -v script >/dev/null && command -v stty >/dev/null; then
-  for keys in 'q:status --watch 0.1' '\003:status --watch=0.1' 'q:top --interval 0.1' '\003:top --interval 0.1'; do
+  declare -A called=([q]=q ['\003']=Ctrl-C ['\034']="Ctrl-\\")
+  for keys in 'q:status --watch 0.1' '\003:status --watch=0.1' 'q:top --interval 0.1' '\003:top --interval 0.1' '\034:top --interval 0.1'; do
     on_terminal "${keys#*:} --shards $alone"
     within drawn "$home" 3
     printf '%b' "${keys%%:*}" >&9
     exec 9>&-
     wait "$terminal" && restored
-    ok $? "${keys#*:} on a terminal is drawn in place until $([ "${keys%%:*}" = q ] && echo q || echo Ctrl-C)"
+    ok $? "${keys#*:} on a terminal is drawn in place until ${called[${keys%%:*}]}"
   done
   on_terminal "status --watch 5m --shards $alone"
   within drawn "$home" 1
