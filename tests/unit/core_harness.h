@@ -606,6 +606,7 @@ model_step(struct harness *h, uint32_t shard)
 {
     struct flight *f = flights_take(&h->link[shard].up);
     struct model *m = &h->model[shard];
+    Psd__SetDone set_done = {PROTOBUF_C_MESSAGE_INIT(&psd__set_done__descriptor), 1};
     struct wire_msg msg;
     struct ps_error e;
 
@@ -640,6 +641,9 @@ model_step(struct harness *h, uint32_t shard)
         break;
     case MSG_PING:
         flight_down(h, shard, MSG_PONG, msg.request, &msg.u.ping->base, NULL, 0);
+        break;
+    case MSG_SET:
+        flight_down(h, shard, MSG_SET_DONE, msg.request, &set_done.base, NULL, 0);
         break;
     case MSG_CANCEL:
     case MSG_GOODBYE:

@@ -38,16 +38,20 @@ test_realloc(void *old, size_t size)
 #include "client/inbox.c"
 #include "client/link.c"
 #include "client/op.c"
+#include "client/op_ask.c"
+#include "client/op_train.c"
+#include "client/op_wait.c"
 #include "client/outbox.c"
 #include "client/part.c"
 #include "client/pending.c"
+#include "client/setting.c"
 #include "client/variable.c"
 /* clang-format on */
 #undef malloc
 #undef calloc
 #undef realloc
 
-enum { ELEMENTS = 20000, OPS = 7 };
+enum { ELEMENTS = 20000, OPS = 8 };
 
 static struct harness h;
 static float grad[ELEMENTS], out[ELEMENTS];
@@ -86,6 +90,8 @@ start_all(struct core_var *vars[2], struct core_op *ops[OPS])
     const float *grads[2] = {grad, grad};
     float *outs[2] = {out, out};
     struct ps_pull_options changed = {.only_changed = 1};
+    struct ps_parameter rate = {"learning_rate", 0.5};
+    struct ps_setting setting = {.variables = "*", .parameters = 1, .parameter = &rate};
     size_t n = 0;
 
     n += fine_or_starved(core_pull(h.core, 2, vars, outs, NULL, &ops[n], NULL));
@@ -95,6 +101,7 @@ start_all(struct core_var *vars[2], struct core_op *ops[OPS])
     n += fine_or_starved(core_barrier(h.core, "b", &ops[n], NULL));
     n += fine_or_starved(core_pull(h.core, 2, vars, outs, &changed, &ops[n], NULL));
     n += fine_or_starved(core_ping(h.core, 0, &ops[n], NULL));
+    n += fine_or_starved(core_set(h.core, &setting, &ops[n], NULL));
     return n;
 }
 
