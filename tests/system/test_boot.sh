@@ -94,7 +94,7 @@ ok $? "systemd runs, and no unit has failed"
 inside sh -c 'systemd-sysusers && install -D -m 644 /usr/local/share/psd/psd.conf /etc/psd/psd.conf &&
   install -D -m 644 /usr/local/share/psd/psd.default /etc/default/psd'
 ok $? "the user is made, and the examples of the configuration are put in place"
-inside systemctl enable --now psd@0 psd@1
+inside systemctl enable --now psd.target psd@0 psd@1
 enabled=$?
 [ "$enabled" -eq 0 ] || inside journalctl -u psd@0 -n 20 --no-pager
 ok "$enabled" "two shards are enabled and start"

@@ -39,6 +39,19 @@ else
   fi
 fi
 
+# Of a root that is not running systemctl makes and removes the links alone.
+if command -v systemctl >/dev/null; then
+  mkdir -p "$work"/root/{etc,usr/lib}/systemd/system
+  cp "$work"/units/{psd@.service,psd.target} "$work/root/usr/lib/systemd/system/"
+  enabled() { [ "$(systemctl --root="$work/root" is-enabled "$@" 2>/dev/null | sort -u)" = enabled ]; }
+  try systemctl --root="$work/root" enable psd.target psd@0 psd@1 && enabled psd.target psd@0 psd@1
+  ok $? "shards and their target are enabled"
+  try systemctl --root="$work/root" disable psd@1 && enabled psd.target psd@0 && ! enabled psd@1
+  ok $? "one shard can be taken out of the boot without the others"
+else
+  skip "one shard can be taken out of the boot without the others" "systemd is not installed"
+fi
+
 # ---- the options that the unit gives ----
 
 command=$(sed -n 's/^ExecStart=[^ ]* //p' "$work/units/psd@.service" | sed "s,%i,1,g; s,%t,$work,g; s,/etc/psd,$source/deploy/systemd,g; s, [$]PSD_OPTIONS,,")
