@@ -1,6 +1,7 @@
 /* What a network's outputs mean: probabilities, losses with their gradients, the largest. */
 #include "client/device_cpu.h"
 #include "client/device_cpu_math.h"
+#include "common/elementary.h"
 
 /* A NaN anywhere in the row makes everything after it NaN: exp and the sum carry it. */
 static float
@@ -57,7 +58,7 @@ cpu_softmax_cross_entropy(ps_device *d, size_t rows, size_t classes, const float
         float max = row_max(classes, x), at_label = x[labels[r]] - max; /* dx may be x: read before */
         float sum = dx != NULL ? row_exp(classes, x, max, dx) : row_sum_exp(classes, x, max);
 
-        loss[r] = logf(sum) - at_label;
+        loss[r] = (float)elementary_log((double)sum) - at_label;
         if (dx == NULL)
             continue;
         for (size_t c = 0; c < classes; c++)
