@@ -90,8 +90,9 @@ PS_API void ps_dense_backward(ps_device *device, size_t rows, size_t in, size_t 
 
 /* ---- Sparse input: y = x w + b, where most of x is 0 ------------------------------------------------------------- */
 
-/* x: [rows, in] by its entries: those of row r are number start[r] to start[r + 1] - 1; column[i] is below in, value[i]
- * what stands there (struct ps_sparse of ps_data.h has all three). w: [in, out], b: [out] or NULL, y: [rows, out]. */
+/* x: [rows, in] by its entries: those of row r are number start[r] to start[r + 1] - 1; column[i] is below in (one
+ * that is not stops the program), value[i] what stands there (struct ps_sparse of ps_data.h has all three). w: [in,
+ * out], b: [out] or NULL, y: [rows, out]. */
 PS_API void ps_sparse_forward(ps_device *device, size_t rows, size_t in, size_t out, const uint64_t *start,
                               const uint32_t *column, const float *value, const float *w, const float *b, float *y);
 
@@ -206,8 +207,7 @@ PS_API void ps_embedding_forward(ps_device *device, size_t n, size_t vocabulary,
 PS_API void ps_embedding_backward(ps_device *device, size_t n, size_t vocabulary, size_t width, const uint32_t *ids,
                                   const float *dy, float *dtable);
 
-/* INVALID, with the first of ids[0..n) that is not below vocabulary and where it is. Good for labels and classes, too.
- */
+/* INVALID, with the first of ids[0..n) that is not below vocabulary and where it is. Good for labels, too. */
 PS_API enum ps_err ps_check_ids(size_t n, const uint32_t *ids, size_t vocabulary, struct ps_error *error) PS_MUST_USE;
 
 /* ---- Dropout (Srivastava et al., JMLR 2014) -------------------------------------------------------------------- */

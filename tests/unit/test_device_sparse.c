@@ -1,4 +1,6 @@
 /* Sparse input: the same as the dense layer on the same rows written out, forward and backward. */
+#include <signal.h>
+
 #include "tests/unit/device_kit.h"
 
 static const struct shape {
@@ -126,6 +128,21 @@ START_TEST(no_rows_have_gradients_of_zero)
 }
 END_TEST
 
+/* Forward to one output, to several, backward: each would read or write beside the weights. */
+START_TEST(a_column_out_of_range_stops_the_program)
+{
+    static const uint64_t start[] = {0, 2};
+    static const uint32_t column[] = {0, 3};
+    static const float value[] = {1, 1};
+    float w[8] = {0}, y[2] = {0};
+
+    if (_i < 2)
+        ps_sparse_forward(device, 1, 3, (size_t)_i + 1, start, column, value, w, NULL, y);
+    else
+        ps_sparse_backward(device, 1, 3, 1, start, column, value, y, w, NULL);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -137,6 +154,8 @@ make_suite(void)
     tcase_add_loop_test(tc, without_a_bias_none_is_added, 0, ARRAY_LEN(shapes));
     tcase_add_loop_test(tc, the_same_call_gives_the_same_bits, 0, ARRAY_LEN(shapes));
     tcase_add_test(tc, no_rows_have_gradients_of_zero);
+    if (tests_fork())
+        tcase_add_loop_test_raise_signal(tc, a_column_out_of_range_stops_the_program, SIGABRT, 0, 3);
     suite_add_tcase(s, tc);
     return s;
 }
