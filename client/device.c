@@ -35,6 +35,8 @@ ps_device_open(const char *name, const struct ps_device_options *options, ps_dev
     struct ps_device_options filled = {0};
     enum ps_err err;
 
+    if (name == NULL)
+        return unknown_device("", error);
     if (options != NULL)
         filled = *options;
     if (filled.threads < 0 || filled.workers < 0)

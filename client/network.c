@@ -111,6 +111,8 @@ check_spec(const struct ps_network_spec *spec, struct ps_error *e)
         return ps_fail(e, PS_ERR_INVALID, "an example has a rank from 1 to 3, not %u", spec->rank);
     if (spec->layers < 1 || spec->layers > PS_LAYERS_MAX)
         return ps_fail(e, PS_ERR_INVALID, "a network has 1 to %d layers, not %zu", PS_LAYERS_MAX, spec->layers);
+    if (spec->layer == NULL)
+        return ps_fail(e, PS_ERR_INVALID, "a network of %zu layers, but their list is NULL", spec->layers);
     if (spec->rows_max == 0 || spec->rows_max > PS_DEVICE_SIZE_MAX)
         return ps_fail(e, PS_ERR_INVALID, "a network takes 1 to %d rows at once, not %zu", PS_DEVICE_SIZE_MAX,
                        spec->rows_max);
@@ -221,6 +223,8 @@ ps_network_new(ps_device *device, const struct ps_network_spec *spec, ps_network
     ps_network *n;
     enum ps_err err;
 
+    if (device == NULL)
+        return ps_fail(error, PS_ERR_INVALID, "a network needs a device");
     if ((err = check_spec(spec, error)) != PS_OK)
         return err;
     if ((n = calloc(1, sizeof *n)) == NULL)

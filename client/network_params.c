@@ -135,7 +135,7 @@ ps_network_declare(const ps_network *network, ps_client *client, const char *pre
 
     for (size_t i = 0; i < network->params; i++) {
         ps_network_var_spec(network, i, &spec);
-        if (snprintf(name, sizeof name, "%s%s", prefix, spec.name) >= (int)sizeof name)
+        if (snprintf(name, sizeof name, "%s%s", prefix != NULL ? prefix : "", spec.name) >= (int)sizeof name)
             return ps_fail(error, PS_ERR_INVALID, "the name %.64s...%s is longer than %d bytes", prefix, spec.name,
                            PS_NAME_MAX);
         spec.name = name;

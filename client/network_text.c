@@ -222,6 +222,8 @@ ps_network_parse(const char *text, struct ps_layer *layers, size_t *count, struc
     enum ps_err err;
 
     *count = 0;
+    if (text == NULL)
+        return ps_fail(error, PS_ERR_INVALID, "there is no text of layers");
     for (const char *end;; text = end + 1) {
         end = text + strcspn(text, ",");
         if (*count == PS_LAYERS_MAX)

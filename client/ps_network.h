@@ -162,7 +162,8 @@ PS_API const float *const *ps_network_gradients(const ps_network *network);
  * before it. */
 PS_API void ps_network_var_spec(const ps_network *network, size_t i, struct ps_var_spec *out);
 
-/* Declare all parameters, each as prefix + its name. vars: [ps_network_params()]. As ps_client_declare(). */
+/* Declare all parameters, each as prefix (NULL: none) + its name. vars: [ps_network_params()]. As ps_client_declare().
+ */
 PS_API enum ps_err ps_network_declare(const ps_network *network, ps_client *client, const char *prefix,
                                       const struct ps_optimizer *optimizer, ps_var **vars,
                                       struct ps_error *error) PS_MUST_USE;

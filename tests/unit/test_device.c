@@ -353,6 +353,7 @@ START_TEST(an_unknown_device_lists_those_there_are)
     ck_assert_int_eq(ps_device_open("tpu", NULL, &out, &error), PS_ERR_INVALID);
     ck_assert_ptr_nonnull(strstr(error.text, "\"tpu\""));
     ck_assert_ptr_nonnull(strstr(error.text, "cpu, cuda"));
+    ck_assert_int_eq(ps_device_open(NULL, NULL, &out, &error), PS_ERR_INVALID);
     ck_assert_int_eq(ps_device_open("cpu", &negative, &out, &error), PS_ERR_INVALID);
 }
 END_TEST

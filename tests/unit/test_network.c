@@ -59,6 +59,7 @@ START_TEST(mistakes_in_texts_are_named)
         ck_assert_int_eq(ps_network_parse(bad[i].text, layers, &count, &error), PS_ERR_INVALID);
         ck_assert_msg(strstr(error.text, bad[i].want) != NULL, "\"%s\" lacks \"%s\"", error.text, bad[i].want);
     }
+    ck_assert_int_eq(ps_network_parse(NULL, layers, &count, &error), PS_ERR_INVALID);
 }
 END_TEST
 
@@ -154,7 +155,7 @@ START_TEST(impossible_specs_are_refused)
     static const struct ps_layer dense = {.kind = PS_LAYER_DENSE, .units = 2}, none = {.kind = PS_LAYER_KINDS},
                                  empty = {.kind = PS_LAYER_DENSE}, flat = {.kind = PS_LAYER_CONV2D, .filters = 1};
     const struct ps_network_spec good = {.rank = 1, .dims = {3}, .layers = 1, .layer = &dense, .rows_max = 4};
-    struct ps_network_spec bad[10];
+    struct ps_network_spec bad[11];
     struct ps_network_spec *b = bad;
     ps_network *network = NULL;
     struct ps_error error;
@@ -166,6 +167,7 @@ START_TEST(impossible_specs_are_refused)
     (b++)->dims[0] = 0;
     (b++)->layers = 0;
     (b++)->layers = PS_LAYERS_MAX + 1;
+    (b++)->layer = NULL;
     (b++)->layer = &none;
     (b++)->layer = &empty;
     (b++)->layer = &flat;
@@ -176,6 +178,7 @@ START_TEST(impossible_specs_are_refused)
         ck_assert_int_eq(ps_network_new(cpu, &bad[i], &network, &error), PS_ERR_INVALID);
         ck_assert_ptr_null(network);
     }
+    ck_assert_int_eq(ps_network_new(NULL, &good, &network, &error), PS_ERR_INVALID);
     ck_assert_int_eq(ps_network_new(cpu, &good, &network, &error), PS_OK);
     ps_network_free(network);
     ps_network_free(NULL);
