@@ -1,8 +1,8 @@
 /* What goes out on a link: parts are made from the lanes of operations while the windows have room, and handed to the
  * driver as frames, in order.
  *
- * link_pump() is called after everything that may have made room or work. It hands out declares, queries and pings
- * first; then parts that were made for an earlier connection; then it makes new ones, one at a time. */
+ * link_pump() is called after everything that may have made room or work. It hands out declares, queries, pings, sets
+ * and drains first; then parts that were made for an earlier connection; then it makes new ones, one at a time. */
 #include "client/link.h"
 
 /* ---- Handing out ---- */

@@ -2,6 +2,8 @@
  * parameters, whose names are the same in both. */
 #include "wire.h"
 
+#include "schedule.h"
+
 static const size_t offsets[] = {
 #define OFFSET(name) [PARAMETER_##name] = offsetof(Psd__Optimizer, name),
     OPTIMIZER_PARAMETER_LIST(OFFSET)
@@ -80,7 +82,7 @@ wire_optimizer_message(const struct ps_optimizer *o, struct wire_optimizer *room
     out->kind = (uint32_t)o->kind;
     for (enum optimizer_parameter p = 0; p < OPTIMIZER_PARAMETERS; p++)
         *parameter(out, p) = *optimizer_parameter(&used, p);
-    if (used.schedule.kind != PS_SCHEDULE_CONSTANT || used.schedule.warmup_steps > 0) {
+    if (schedule_moves(&used.schedule)) {
         wire_schedule_message(&used.schedule, &room->schedule);
         out->schedule = &room->schedule;
     }
