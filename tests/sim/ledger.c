@@ -142,6 +142,12 @@ ledger_push_gradient(struct ledger *l, uint32_t push, float *out)
     }
 }
 
+void
+ledger_push_norm(struct ledger *l, uint32_t push, double norm)
+{
+    l->pushes[push].norm = norm;
+}
+
 static enum push_outcome
 outcome_of(const struct push *p, enum ps_err result)
 {

@@ -51,6 +51,7 @@ void ledger_finished(struct ledger *l, uint32_t task);
 /* A push begins: its id. broken: every block of its gradient is to hold a NaN. */
 uint32_t ledger_push(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, uint32_t var, bool broken);
 void ledger_push_gradient(struct ledger *l, uint32_t push, float *out);
+void ledger_push_norm(struct ledger *l, uint32_t push, double norm); /* of all gradients of its call */
 void ledger_push_done(struct ledger *l, uint32_t push, enum ps_err result);
 
 enum ledger_pull {

@@ -4,7 +4,8 @@
  * are as many as the version rose.
  *
  * sync: the new bits must come from the old ones by the optimizer, fed with the mean in worker order of one gradient of
- * some workers, all pushed at one clock. Which workers is searched for: all of them first, then fewer. */
+ * some workers, all pushed at one clock, each clipped by the norm that came with it. Which workers is searched for: all
+ * of them first, then fewer. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,15 +200,27 @@ struct search {
     uint32_t chosen_len, wanted;
 };
 
+/* What a gradient is multiplied by as it joins. */
+static float
+joining_scale(const struct search *x, uint64_t number)
+{
+    const struct ps_clip *clip = &x->l->model->vars[x->b->var].spec.optimizer.clip;
+    double norm = x->l->pushes[x->l->vars[x->b->var].pushes[number]].norm;
+
+    return clip->kind == PS_CLIP_GIVEN_NORM && norm > clip->limit ? (float)(clip->limit / norm) : 1;
+}
+
 static void
 mean_sum(const struct search *x, uint32_t n, float *sum)
 {
     float *gradient = floats(x->b->len);
 
     for (uint32_t k = 0; k < x->chosen_len; k++) {
+        float scale = joining_scale(x, x->chosen[k]);
+
         model_gradient_block(x->l->model, x->b->var, x->chosen[k], x->b->number, gradient);
         for (uint32_t i = 0; i < n; i++)
-            sum[i] = k == 0 ? gradient[i] : sum[i] + gradient[i];
+            sum[i] = k == 0 ? scale * gradient[i] : sum[i] + scale * gradient[i];
     }
     free(gradient);
 }

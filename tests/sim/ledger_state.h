@@ -12,6 +12,7 @@ struct push {
     uint32_t task, life, var;
     uint64_t clock;
     uint64_t number; /* among the pushes to its variable */
+    double norm;     /* what it is clipped by, where its variable is clipped so */
     uint64_t started_us;
     bool broken;
     enum push_outcome outcome;

@@ -58,12 +58,12 @@ draw_init(const struct model *m, struct sim *s, struct ps_init *init)
     init->b = 1;
 }
 
-/* What a shard does before the rule and to its rate. Steps are few, so schedules are short;
- * and no rate is 0: the ledger knows a version by its values. */
+/* What a shard does before the rule and to its rate. Steps are few, so schedules are short; and no rate is 0: the
+ * ledger knows a version by its values. */
 static void
 draw_shaping(struct sim *s, struct ps_optimizer *o)
 {
-    o->clip = (struct ps_clip){(enum ps_clip_kind)sim_below(s, PS_CLIP_BLOCK_NORM + 1), 0.5};
+    o->clip = (struct ps_clip){(enum ps_clip_kind)sim_below(s, PS_CLIP_GIVEN_NORM + 1), 0.5};
     o->l2 = sim_below(s, 2) == 0 ? 0 : 0.125;
     o->weight_decay = sim_below(s, 2) == 0 ? 0 : 0.25;
     if (o->kind != PS_FTRL) /* takes none */

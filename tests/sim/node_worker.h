@@ -42,6 +42,7 @@ enum sim_lie {
     LIE_LOST_UPDATE, /* a shard's store goes back to an older block */
     LIE_AHEAD,       /* a pull is reported at a later clock than it was asked at */
     LIE_OTHER_RATE,  /* a learning rate is asked for, and told as another */
+    LIE_OTHER_NORM,  /* a push gives another norm than its gradients have */
     LIES
 };
 

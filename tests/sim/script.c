@@ -6,10 +6,12 @@
  * Errors: CANCELLED pulls are asked again. FENCED and LEASE_LAPSED end everything: the worker joins again as a new
  * incarnation. Any other error that this run's faults do not explain fails the run. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/optimizer.h"
 #include "node_worker.h"
 
 #define CANCEL_US_MAX  (20 * SIM_MS)
@@ -108,7 +110,8 @@ may_spoil(const struct node_worker *w, bool awaited)
     return w->model->mode != PS_SYNC || (w->profile.may_lapse && !awaited);
 }
 
-/* A start that the core refused: only for what is final, which script_poll() sees next. */
+/* A start that the core refused: only for what is final, which script_poll() sees next, or for a broken gradient whose
+ * norm it was to find. */
 static void
 started(struct node_worker *w, struct worker_op *o, enum ps_err err, const struct ps_error *e)
 {
@@ -116,7 +119,7 @@ started(struct node_worker *w, struct worker_op *o, enum ps_err err, const struc
         node_worker_perform(w);
         return;
     }
-    if (core_fatal(w->core, NULL) == PS_OK)
+    if (core_fatal(w->core, NULL) == PS_OK && !(o->broken && err == PS_ERR_NONFINITE))
         sim_fail(w->sim, "w%u cannot start a %s: %s", w->task, op_names[o->kind], e->text);
     o->op = NULL;
     o->refused = err;
@@ -175,6 +178,26 @@ make_gradients(struct node_worker *w, struct worker_op *o, bool want)
     }
 }
 
+/* The norm that the push gives; 0: the client is to find it. */
+static double
+draw_norm(struct node_worker *w, const struct worker_op *o)
+{
+    double squares = 0, norm;
+
+    for (uint32_t i = 0; i < o->vars_len; i++) {
+        norm = optimizer_norm(w->model->vars[o->vars[i]].elements, o->grads[i]);
+        squares += norm * norm;
+    }
+    norm = sqrt(squares);
+    for (uint32_t i = 0; i < o->vars_len; i++)
+        ledger_push_norm(w->ledger, o->pushes[i], norm);
+    if (o->broken)
+        return 0;
+    if (w->profile.lie == LIE_OTHER_NORM)
+        return norm * 2;
+    return sim_chance(w->sim, 500) ? norm : 0;
+}
+
 static void
 start_push(struct node_worker *w, uint32_t first, uint32_t n, bool awaited)
 {
@@ -183,6 +206,7 @@ start_push(struct node_worker *w, uint32_t first, uint32_t n, bool awaited)
     struct core_var *vars[MODEL_VARS_MAX];
     const float *grads[MODEL_VARS_MAX];
     float *out[MODEL_VARS_MAX];
+    struct ps_push_options options = {.flags = flags};
     struct ps_error e;
     enum ps_err err;
 
@@ -193,6 +217,7 @@ start_push(struct node_worker *w, uint32_t first, uint32_t n, bool awaited)
     for (uint32_t i = 0; i < n; i++)
         o->vars[i] = first + i;
     make_gradients(w, o, o->want);
+    options.norm = draw_norm(w, o);
     for (uint32_t i = 0; i < n; i++) {
         vars[i] = w->vars[first + i];
         grads[i] = o->grads[i];
@@ -200,8 +225,7 @@ start_push(struct node_worker *w, uint32_t first, uint32_t n, bool awaited)
     }
     if (may_spoil(w, awaited))
         may_cancel(w, o);
-    err =
-        core_push(w->core, n, vars, grads, o->want ? out : NULL, &(struct ps_push_options){.flags = flags}, &o->op, &e);
+    err = core_push(w->core, n, vars, grads, o->want ? out : NULL, &options, &o->op, &e);
     if (err == PS_OK && (flags & PS_PUSH_COPY)) {
         for (uint32_t i = 0; i < n; i++) {
             buffer_free(o->grads[i], w->model->vars[first + i].elements);
