@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/link.h"
+#include "common/text.h"
 #include "common/wire_check.h"
 
 /* ---- Starting ---- */
@@ -132,24 +133,23 @@ lane_done(const struct lane *lane)
     return lane->parts == 0 && !lane->failed;
 }
 
-/* "shards 0, 2", "no shard"; returns how many. A long list is cut off. */
-static uint32_t
+/* "shards 0, 2", "no shard"; of a long list the first: "shards 0, 1, 2 and more". */
+static void
 done_on(const struct core_op *op, char *out, size_t size)
 {
-    uint32_t done = 0;
-    size_t at = 0;
+    struct text t = text_start(out, size);
 
-    snprintf(out, size, "no shard");
     for (uint32_t i = 0; i < op->lanes_n; i++) {
         if (!lane_done(&op->lanes[i]))
             continue;
-        if (at + 16 < size)
-            at += (size_t)snprintf(out + at, size - at, "%s%u", done == 0 ? "shards " : ", ", op->lanes[i].shard);
-        else if (at + 4 < size)
-            at += (size_t)snprintf(out + at, size - at, " ...");
-        done++;
+        if (size - t.len < sizeof "shards 4095 and more") {
+            text_put(&t, " and more");
+            return;
+        }
+        text_put(&t, "%s%u", t.len == 0 ? "shards " : ", ", op->lanes[i].shard);
     }
-    return done;
+    if (t.len == 0)
+        text_put(&t, "no shard");
 }
 
 void

@@ -21,7 +21,7 @@
 #include "common/placement.h"
 #include "common/wire.h"
 
-#define HARNESS_SHARDS 4
+#define HARNESS_SHARDS 40
 #define MODEL_VARS     8
 #define MODEL_SEQS     4096
 
@@ -686,7 +686,8 @@ harness_run(struct harness *h)
 static UNUSED bool
 harness_try_init(struct harness *h, uint32_t shards, enum ps_mode mode)
 {
-    static const char *const addresses[] = {"127.0.0.1:4000", "127.0.0.1:4001", "127.0.0.1:4002", "127.0.0.1:4003"};
+    static char texts[HARNESS_SHARDS][24];
+    const char *addresses[HARNESS_SHARDS];
     struct core_config k = {.cluster = "test",
                             .shards = shards,
                             .addresses = addresses,
@@ -703,6 +704,8 @@ harness_try_init(struct harness *h, uint32_t shards, enum ps_mode mode)
 
     *h = (struct harness){.shards = shards, .now = 1000};
     for (i = 0; i < HARNESS_SHARDS; i++) {
+        snprintf(texts[i], sizeof texts[i], "127.0.0.1:%u", 4000 + i);
+        addresses[i] = texts[i];
         flights_init(&h->link[i].up);
         flights_init(&h->link[i].down);
         flights_init(&h->link[i].unsent);

@@ -197,6 +197,29 @@ START_TEST(refusal_says_which_shards_have_changed)
 }
 END_TEST
 
+START_TEST(long_list_of_shards_is_cut_off_once)
+{
+    const char *shards, *more;
+    struct ps_error e;
+    struct core_op *op;
+
+    harness_stop(&h);
+    harness_start(&h, HARNESS_SHARDS, PS_ASYNC);
+    op = start_set(&setting);
+    for (uint32_t shard = 0; shard < HARNESS_SHARDS; shard++)
+        if (shard == 1)
+            refuse_set(shard, expect(&h, shard, MSG_SET).request, PS_ERR_INVALID, "no");
+        else
+            answer_set(shard, expect(&h, shard, MSG_SET).request, 1);
+    core_op_result(op, &e);
+    shards = strstr(e.text, "changed on shards 0, 2, 3, ");
+    ck_assert_msg(shards != NULL, "%s", e.text);
+    more = strstr(shards, " and more");
+    ck_assert(more != NULL && more[strlen(" and more")] == '\0');
+    end_op(&h, op, PS_ERR_INVALID);
+}
+END_TEST
+
 START_TEST(pattern_is_not_found_when_no_shard_knows_it)
 {
     struct ps_age_policy age = {PS_AGE_NONE, 0};
@@ -398,6 +421,7 @@ make_suite(void)
     tcase_add_test(tc, set_that_makes_no_sense_is_not_sent);
     tcase_add_test(tc, set_is_sent_again_after_a_reconnect);
     tcase_add_test(tc, refusal_says_which_shards_have_changed);
+    tcase_add_test(tc, long_list_of_shards_is_cut_off_once);
     tcase_add_test(tc, pattern_is_not_found_when_no_shard_knows_it);
     tcase_add_test(tc, set_that_waits_says_who_is_done);
     tcase_add_test(tc, set_done_that_was_not_asked_for_is_final);
