@@ -62,7 +62,12 @@ says err "^logistic: --strategy: expected one of async, ssp:BOUND, sync, got 'of
 ok $? "and so is a strategy"
 
 "$LOGISTIC" >"$work/out" 2>"$work/err"
-is 1 "$?" "without a cluster it says so"
+is 2 "$?" "without a cluster it does not start"
+says err 'there is no cluster in the environment'
+ok $? "and says so"
+TF_CONFIG='{"cluster": {"ps": ["localhost:1"], "worker": ["localhost:2"]}, "task": {"type": "ps", "index": 0}}' \
+  "$LOGISTIC" >"$work/out" 2>"$work/err"
+is 2 "$?" "it is no parameter server"
 "$LOGISTIC" --train x >"$work/out" 2>"$work/err"
 is 2 "$?" "--train needs --held-out"
 "$LOGISTIC" --help >"$work/out"

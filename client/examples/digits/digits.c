@@ -6,21 +6,17 @@
  * Worker 0 also shows progress and, when all have come to the barrier at the end, reports. Others are silent unless
  * something fails. Exit status: 0, 1 for an error (one line on stderr), 2 for a command line or an environment that it
  * cannot start with. */
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "common/base.h"
 
 #include "model.h"
 #include "options.h"
 #include "report.h"
+#include "shipped.h"
 #include "train.h"
-
-#define SHIPPED   "client/examples/data/digits"    /* in the source tree */
-#define INSTALLED "share/psd/examples/data/digits" /* under the prefix */
+#include "worker.h"
 
 /* All that a worker holds; zeroed at first, so that it can be torn down at any point. */
 struct worker {
@@ -31,17 +27,6 @@ struct worker {
     struct train train;
 };
 
-/* ---- Errors ---- */
-
-static void
-print_error(const struct ps_error *e, const char *task)
-{
-    bool told = e->peer[0] == '\0' || strstr(e->text, e->peer) != NULL;
-
-    fprintf(stderr, "digits%s: %s: %s%s%s%s\n", task, ps_err_name(e->code), e->text, told ? "" : " (",
-            told ? "" : e->peer, told ? "" : ")");
-}
-
 /* What no call reports. Worker 0 speaks for all; reconnects are no news. */
 static void
 on_event(void *arg, const struct ps_error *event)
@@ -51,32 +36,10 @@ on_event(void *arg, const struct ps_error *event)
     if (event->code != PS_ERR_LEASE_LAPSED && event->code != PS_ERR_ROLLED_BACK)
         return;
     progress_end(&t->progress);
-    print_error(event, "");
+    worker_say_error("digits", -1, event);
 }
 
 /* ---- Data ---- */
-
-/* The shipped digits, seen from the working directory or from where this program lies: in a build directory below the
- * source tree, or installed. */
-static const char *
-find_data(char path[PATH_MAX])
-{
-    char program[PATH_MAX] = "", *directory;
-    ssize_t len;
-
-    snprintf(path, PATH_MAX, "%s", SHIPPED);
-    if (access(path, R_OK) == 0)
-        return path;
-    if ((len = readlink("/proc/self/exe", program, sizeof program - 1)) > 0)
-        program[len] = '\0';
-    for (directory = dirname(program); strlen(directory) > 1; directory = dirname(directory)) {
-        if (snprintf(path, PATH_MAX, "%s/%s", directory, SHIPPED) < PATH_MAX && access(path, R_OK) == 0)
-            return path;
-        if (snprintf(path, PATH_MAX, "%s/%s", directory, INSTALLED) < PATH_MAX && access(path, R_OK) == 0)
-            return path;
-    }
-    return SHIPPED; /* to be named in the error */
-}
 
 /* Pixels become 0 to 1 by what the training part holds. */
 static enum ps_err
@@ -96,8 +59,8 @@ scale(struct worker *w, struct ps_error *error)
 static enum ps_err
 load(struct worker *w, struct ps_error *error)
 {
-    char path[PATH_MAX];
-    const char *directory = w->options.data != NULL ? w->options.data : find_data(path);
+    char path[SHIPPED_PATH_MAX];
+    const char *directory = w->options.data != NULL ? w->options.data : shipped_find("digits", path);
     enum ps_err err;
 
     if ((err = ps_dataset_load_idx(directory, PS_TRAIN, &w->data, error)) != PS_OK)
@@ -223,39 +186,11 @@ tear_down(struct worker *w, enum ps_err err)
     ps_cluster_free(w->cluster);
 }
 
-static int
-no_cluster(void)
-{
-    fprintf(stderr, "digits: there is no cluster in the environment (TF_CONFIG or PSD_SHARDS). To start one:\n"
-                    "    psrun --shards 2 --workers 3 -- digits\n");
-    return EXIT_USAGE;
-}
-
-/* 0 when this process is a worker, else the exit status. */
-static int
-find_cluster(struct worker *w)
-{
-    struct ps_error error;
-
-    if (getenv("TF_CONFIG") == NULL && getenv("PSD_SHARDS") == NULL)
-        return no_cluster();
-    if (ps_cluster_from_env(&w->cluster, &error) != PS_OK) {
-        print_error(&error, "");
-        return EXIT_FAILURE;
-    }
-    if (ps_cluster_role(w->cluster) == PS_ROLE_CHIEF || ps_cluster_role(w->cluster) == PS_ROLE_WORKER)
-        return EXIT_SUCCESS;
-    fprintf(stderr, "digits: TF_CONFIG gives this process the role of a %s; digits is a worker\n",
-            ps_cluster_role(w->cluster) == PS_ROLE_PS ? "parameter server (psd)" : "evaluator");
-    return EXIT_USAGE;
-}
-
 int
 main(int argc, char **argv)
 {
     struct worker w = {0};
     struct ps_error error = {0};
-    char task[32];
     enum ps_err err;
     int status;
 
@@ -265,11 +200,10 @@ main(int argc, char **argv)
     }
     if (w.options.line.asked != COMMAND_RUN)
         return command_answer(&digits_command, &w.options.line, stdout);
-    if ((status = find_cluster(&w)) == EXIT_SUCCESS) {
+    if ((status = worker_find_cluster("digits", &w.cluster)) == EXIT_SUCCESS) {
         if ((err = run(&w, &error)) != PS_OK) {
             progress_end(&w.train.progress);
-            snprintf(task, sizeof task, ": worker %u", w.train.task);
-            print_error(&error, task);
+            worker_say_error("digits", w.train.task, &error);
             status = EXIT_FAILURE;
         }
         tear_down(&w, err);

@@ -3,18 +3,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/base.h"
 
-static double
-now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "worker.h"
 
 /* ---- Setting up ---- */
 
@@ -128,7 +120,7 @@ watch_loss(struct train *t, uint64_t clock, const struct ps_network_result *resu
 static void
 show(struct train *t, uint64_t clock)
 {
-    double now = now_s(), seconds = now - t->started_s;
+    double now = worker_now_s(), seconds = now - t->started_s;
     struct progress_state s = {.epoch = MIN(clock / t->steps_each + 1, t->options->epochs),
                                .epochs = t->options->epochs,
                                .done = (double)clock / (double)t->steps,
@@ -245,7 +237,7 @@ train_run(struct train *t, struct ps_error *error)
 
     if ((err = pull(t, 0, error)) == PS_ERR_LEASE_LAPSED)
         err = rejoin(t, error);
-    t->started_s = now_s();
+    t->started_s = worker_now_s();
     ps_var_versions(t->vars[0], NULL, &t->first_version);
     t->version = t->first_version;
     while (err == PS_OK && (clock = ps_client_clock(t->client)) < t->steps) {
@@ -253,7 +245,7 @@ train_run(struct train *t, struct ps_error *error)
         if (err == PS_ERR_LEASE_LAPSED)
             err = rejoin(t, error);
     }
-    t->seconds = now_s() - t->started_s;
+    t->seconds = worker_now_s() - t->started_s;
     if (t->chief)
         progress_end(&t->progress);
     return err;
@@ -278,6 +270,6 @@ train_evaluate(struct train *t, struct ps_network_result *result, struct ps_erro
     if ((err = pull(t, 1, error)) != PS_OK)
         return err;
     watch_version(t);
-    t->seconds = now_s() - t->started_s;
+    t->seconds = worker_now_s() - t->started_s;
     return watch_accuracy(t, t->steps, result, error);
 }

@@ -8,15 +8,14 @@
  *     pull w and b; forward and backward on the slice; push both gradients; tick
  *
  * until its clock has come to the last step. Worker 0 then measures on the held-out examples. Exit status: 0, 1 for an
- * error (one line on stderr), 2 for a command line that it cannot start with. */
+ * error (one line on stderr), 2 for a command line or an environment that it cannot start with. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #include "model.h"
 #include "options.h"
 #include "shipped.h"
+#include "worker.h"
 
 /* All that a worker holds; zeroed at first, so that it can be torn down at any point. */
 struct worker {
@@ -119,6 +118,18 @@ step(struct worker *w, uint64_t clock, struct ps_error *error)
     return ps_client_tick(w->client, error);
 }
 
+/* Wait until all workers that are not lost have done theirs. */
+static enum ps_err
+meet(struct worker *w, struct ps_error *error)
+{
+    enum ps_err err;
+
+    while ((err = ps_client_barrier(w->client, "trained", -1, error)) == PS_ERR_LEASE_LAPSED)
+        if ((err = ps_client_rejoin(w->client, -1, error)) != PS_OK)
+            return err;
+    return err;
+}
+
 /* A worker whose lease lapsed joins again where the slowest of the others is: the step to do is the clock itself. */
 static enum ps_err
 train(struct worker *w, struct ps_error *error)
@@ -131,7 +142,7 @@ train(struct worker *w, struct ps_error *error)
         if (err == PS_ERR_LEASE_LAPSED)
             err = ps_client_rejoin(w->client, -1, error);
     }
-    return err != PS_OK ? err : ps_client_barrier(w->client, "trained", -1, error);
+    return err != PS_OK ? err : meet(w, error);
 }
 
 /* ---- Telling ---- */
@@ -168,33 +179,22 @@ say_result(struct worker *w, double seconds, struct ps_error *error)
     return PS_OK;
 }
 
-static double
-now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static enum ps_err
 run(struct worker *w, struct ps_error *error)
 {
     double started;
     enum ps_err err;
 
-    if ((err = ps_cluster_from_env(&w->cluster, error)) != PS_OK)
-        return err;
     w->workers = ps_cluster_workers(w->cluster);
     w->task = ps_cluster_task(w->cluster);
     if ((err = load(w, error)) != PS_OK || (err = prepare(w, error)) != PS_OK || (err = join(w, error)) != PS_OK)
         return err;
     if (w->task == 0)
         say_start(w);
-    started = now_s();
+    started = worker_now_s();
     if ((err = train(w, error)) != PS_OK)
         return err;
-    return w->task == 0 ? say_result(w, now_s() - started, error) : PS_OK;
+    return w->task == 0 ? say_result(w, worker_now_s() - started, error) : PS_OK;
 }
 
 static void
@@ -219,6 +219,7 @@ main(int argc, char **argv)
     struct worker w = {0};
     struct ps_error error = {0};
     enum ps_err err;
+    int status;
 
     if (logistic_options_parse(argc, argv, &w.options, &error) != PS_OK) {
         fprintf(stderr, "logistic: %s\n", error.text);
@@ -226,8 +227,12 @@ main(int argc, char **argv)
     }
     if (w.options.line.asked != COMMAND_RUN)
         return command_answer(&logistic_command, &w.options.line, stdout);
+    if ((status = worker_find_cluster("logistic", &w.cluster)) != EXIT_SUCCESS) {
+        ps_cluster_free(w.cluster);
+        return status;
+    }
     if ((err = run(&w, &error)) != PS_OK)
-        fprintf(stderr, "logistic: worker %u: %s: %s\n", w.task, ps_err_name(err), error.text);
+        worker_say_error("logistic", w.task, &error);
     tear_down(&w, err);
     return err == PS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
