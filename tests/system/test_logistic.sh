@@ -55,6 +55,11 @@ run --train bad.svm
 says err 'DATA: bad.svm:2:4: the index "x" is not a whole number'
 ok $? "a bad file is named with line and character"
 
+printf '+1 1:1\n-1 1:2\n' >two.svm
+run --train two.svm --held-out three.svm
+says err 'DATA: example 3 has the label 0, which is neither -1 nor 1' && ! says out 'examples of'
+ok $? "a held-out label that is neither is told before the training"
+
 run --optimizer adam:learning_rat=1
 is 2 "$status" "an optimizer's parameter that does not exist is a mistake in the command line"
 run --strategy often

@@ -78,7 +78,10 @@ prepare(struct worker *w, struct ps_error *error)
     if (w->held_out.rows > rows_max)
         rows_max = (size_t)w->held_out.rows;
     err = ps_device_open("cpu", &(struct ps_device_options){.workers = (int)w->workers}, &w->device, error);
-    return err != PS_OK ? err : model_init(&w->model, w->device, w->train.columns, rows_max, error);
+    if (err != PS_OK || (err = model_init(&w->model, w->device, w->train.columns, rows_max, error)) != PS_OK)
+        return err;
+    /* A wrong label is told now, not when all the training is done. */
+    return ps_binary_targets(&w->held_out, &w->binary, w->model.targets, error);
 }
 
 static enum ps_err
