@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/memory_dir.h"
+
 #define START_MS 20000
 #define READY_FD 3
 
@@ -89,7 +91,7 @@ shards_start(struct shards *s, uint32_t count)
     ck_assert_uint_le(count, SHARDS_MAX);
     memset(s, 0, sizeof *s);
     s->count = count;
-    snprintf(s->directory, sizeof s->directory, "%s", "/dev/shm/psd-test-XXXXXX");
+    snprintf(s->directory, sizeof s->directory, "%s/psd-test-XXXXXX", memory_dir());
     ck_assert_ptr_nonnull(mkdtemp(s->directory));
     for (uint32_t i = 0; i < count; i++) {
         strcpy(s->address[i], "127.0.0.1:0");

@@ -21,6 +21,15 @@ mark="psd-test-$$-$RANDOM"
 number=0
 failures=0
 
+# Where a shard's data goes: /dev/shm, where there is room for it (a container's often has 64 MiB), else /tmp.
+memory_dir() {
+  if [ -w /dev/shm ] && [ "$(df --output=avail -B1M /dev/shm | tail -n 1)" -ge 512 ]; then
+    echo /dev/shm
+  else
+    echo /tmp
+  fi
+}
+
 # Processes that carry the mark.
 marked() { grep -slz "^PSD_TEST_MARK=$mark\$" /proc/[0-9]*/environ | cut -d/ -f3; }
 

@@ -21,6 +21,7 @@
 #include "common/layout.h"
 #include "probe.h"
 #include "tests/unit/check_main.h"
+#include "tests/unit/memory_dir.h"
 
 #define SLEEP_MS   10
 #define WORDS_MAX  24
@@ -37,7 +38,7 @@ static bool streams_closed; /* standard input, output and error of the next psd 
 static void
 dirs_setup(void)
 {
-    snprintf(base_dir, sizeof base_dir, "%s/psd-system-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    snprintf(base_dir, sizeof base_dir, "%s/psd-system-XXXXXX", memory_dir());
     ck_assert_ptr_nonnull(mkdtemp(base_dir));
     snprintf(live_dir, sizeof live_dir, "%s/live", base_dir);
     snprintf(log_path, sizeof log_path, "%s/log", base_dir);

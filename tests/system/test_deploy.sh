@@ -66,12 +66,7 @@ ok $? "which the unit knows"
 
 # ---- a runtime directory that is preserved ----
 
-if [ -w /dev/shm ]; then
-  runtime=$(mktemp -d /dev/shm/psd-test-XXXXXX)
-else
-  runtime=$work/runtime
-  mkdir "$runtime"
-fi
+runtime=$(mktemp -d "$(memory_dir)/psd-test-XXXXXX")
 trap 'cleanup; rm -rf "$runtime"' EXIT
 ready() { [ -s "$work/ready" ]; }
 gone() { ! kill -0 "$1" 2>/dev/null; }

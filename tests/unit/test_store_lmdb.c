@@ -14,6 +14,7 @@
 
 #include "check_main.h"
 #include "common/layout.h"
+#include "memory_dir.h"
 #include "store_suite.h"
 
 #define OK(call) ck_assert_int_eq((call), PS_OK)
@@ -26,7 +27,7 @@ static char live_dir[128];
 static void
 dirs_setup(void)
 {
-    snprintf(base_dir, sizeof base_dir, "%s/psd-test-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    snprintf(base_dir, sizeof base_dir, "%s/psd-test-XXXXXX", memory_dir());
     ck_assert_ptr_nonnull(mkdtemp(base_dir));
     snprintf(live_dir, sizeof live_dir, "%s/live", base_dir);
 }
