@@ -12,6 +12,7 @@
 #include <uv.h>
 
 #include "agent.h"
+#include "common/cli/streams.h"
 #include "keep.h"
 #include "plan.h"
 #include "run.h"
@@ -83,28 +84,29 @@ psrun_deal(const struct plan_settings *settings, struct deal *deal)
     return err == PS_OK;
 }
 
-/* The workers' directory, whole: other machines are told the same. */
+static bool
+psrun_runs_here(const struct task *tasks, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!tasks[i].remote)
+            return true;
+    return false;
+}
+
+/* The workers' directory, whole: other machines are told the same. NULL: said why. */
 static const char *
-psrun_work_dir(const struct plan_settings *settings, char out[PATH_MAX])
+psrun_work_dir(const struct plan_settings *settings, const struct deal *deal, char out[PATH_MAX])
 {
     const char *dir = settings->chdir != NULL ? settings->chdir : ".";
 
-    /* Elsewhere it may be there while it is not here. */
     if (realpath(dir, out) != NULL)
         return out;
-    if (dir[0] == '/')
+    /* Elsewhere it may be there while it is not here. */
+    if (dir[0] == '/' && !psrun_runs_here(deal->tasks + deal->shards, deal->workers))
         return dir;
-    fprintf(stderr, "psrun: --chdir: %s: %s\n", dir, strerror(errno));
+    fprintf(stderr, "psrun: %s cannot be the workers' directory: %s; --chdir names another\n",
+            settings->chdir != NULL ? dir : "this directory", strerror(errno));
     return NULL;
-}
-
-static bool
-psrun_runs_shards_here(const struct deal *deal)
-{
-    for (uint32_t i = 0; i < deal->shards; i++)
-        if (!deal->tasks[i].remote)
-            return true;
-    return false;
 }
 
 static int
@@ -118,8 +120,8 @@ psrun_run(const struct plan_settings *settings, struct deal *deal, char *const *
 
     plan_psd_candidates(settings->psd, getenv("PSD_BIN"), exe, getenv("PATH"), &candidates);
     psrun_raise_descriptors();
-    if ((plan.work_dir = psrun_work_dir(settings, work_dir)) != NULL &&
-        (!psrun_runs_shards_here(deal) || (plan.psd = psrun_find_psd(&candidates)) != NULL))
+    if ((plan.work_dir = psrun_work_dir(settings, deal, work_dir)) != NULL &&
+        (!psrun_runs_here(deal->tasks, deal->shards) || (plan.psd = psrun_find_psd(&candidates)) != NULL))
         status = run_plan(&plan, exe);
     words_free(&candidates);
     return status;
@@ -139,6 +141,7 @@ main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], KEEP_WORD) == 0)
         return keep_main(argc, argv);
+    streams_open();
     if (uv_exepath(exe, &size) != 0) {
         fprintf(stderr, "psrun: it cannot find its own path; is /proc mounted?\n");
         return EXIT_FAILURE;

@@ -57,6 +57,17 @@ ok $? "the run's directory is removed"
 run --workers 2 -- sh -c 'i=0; while [ $i -lt 50 ]; do printf "%s" left-; printf "right\n"; i=$((i + 1)); done'
 is 100 "$(grep -c '^worker [01] | left-right$' "$work/out")" "lines of several processes never mix"
 
+# What psrun opens must not become a standard stream.
+(exec <&- >&- 2>&- && PSD_TEST_MARK=$mark exec "$PSRUN" -- sh -c "echo \"\$PSD_TASK\" >'$work/closed'")
+is "0 0" "$? $(cat "$work/closed")" "standard streams that are closed are no harm"
+run --chdir /no/such/dir -- true
+[ "$status" -eq 1 ] && says err '^psrun: /no/such/dir cannot be the workers. directory: No such file'
+ok $? "a directory that is not there is named"
+mkdir "$work/gone"
+(cd "$work/gone" && rmdir "$work/gone" && run -- true && exit "$status")
+[ $? -eq 1 ] && says err '^psrun: this directory cannot be the workers. directory: No such file.*--chdir'
+ok $? "and so is one that was removed"
+
 run --workers 1 -- sh -c 'printf "no end"'
 says out '^worker 0 | no end$'
 ok $? "a last line without its end is printed"
