@@ -26,14 +26,19 @@ static void run_advance(struct run *r);
 void
 run_say(struct run *r, const char *format, ...)
 {
-    char text[2048];
+    struct words text = {0};
     va_list args;
-    int len = r->screen.prefix ? 0 : snprintf(text, sizeof text, "psrun: ");
+    char *what;
 
     va_start(args, format);
-    vsnprintf(text + len, sizeof text - (size_t)len, format, args);
+    if (vasprintf(&what, format, args) < 0)
+        what = NULL;
     va_end(args);
-    screen_line(&r->screen, SCREEN_ERR, &r->tag, text, strlen(text));
+    what = words_need(what);
+    words_add(&text, "%s%s", r->screen.prefix ? "" : "psrun: ", what);
+    screen_line(&r->screen, SCREEN_ERR, &r->tag, text.text[0], strlen(text.text[0]));
+    words_free(&text);
+    free(what);
 }
 
 void
@@ -345,6 +350,13 @@ run_too_late(uv_timer_t *timer)
     (void)screen_flush(&r->screen);
 }
 
+/* Connecting may take its own time. */
+static uint64_t
+run_ready_ms(const struct run *r)
+{
+    return RUN_READY_MS + (r->plan->deal.remote ? (uint64_t)r->plan->settings->connect_ms : 0);
+}
+
 static void
 run_not_ready(uv_timer_t *timer)
 {
@@ -352,7 +364,8 @@ run_not_ready(uv_timer_t *timer)
 
     for (uint32_t i = 0; i < r->shards; i++)
         if (!r->members[i].process.listens)
-            run_say(r, "%s does not listen after %d s", r->members[i].process.tag.text, RUN_READY_MS / 1000);
+            run_say(r, "%s does not listen after %.3g s", r->members[i].process.tag.text,
+                    (double)run_ready_ms(r) / 1000);
     run_fail(r, STATUS_NOT_STARTED);
     (void)screen_flush(&r->screen);
 }
@@ -402,7 +415,7 @@ run_start(struct run *r)
     run_init_timer(r, &r->again);
     run_wake = &r->wake;
     run_take_signals(run_on_signal);
-    uv_timer_start(&r->ready, run_not_ready, RUN_READY_MS, 0);
+    uv_timer_start(&r->ready, run_not_ready, run_ready_ms(r), 0);
     if (r->plan->settings->timeout_ms > 0)
         uv_timer_start(&r->timeout, run_too_late, (uint64_t)r->plan->settings->timeout_ms, 0);
     for (uint32_t i = 0; i < r->shards && !r->failed; i++)

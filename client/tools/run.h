@@ -16,7 +16,7 @@
 
 #include "plan.h"
 
-#define RUN_READY_MS 60000 /* every shard must listen by then */
+#define RUN_READY_MS 60000 /* every shard must listen by then; on other machines --connect-timeout later */
 
 /* Run to the end; the plan's directories and addresses are filled in here. exe: psrun's own path. Returns the exit
  * status. */
