@@ -238,7 +238,9 @@ static const struct command_section plan_sections[] = {
              {"1", "the cluster could not be started, or a machine not be reached"},
              {"2", "the options are wrong"},
              {"124", "--timeout passed"},
-             {"130", "Ctrl-C was pressed"},
+             {"126, 127", "a worker's program cannot be run, or is not there"},
+             {"128 + N", "psrun was stopped by signal N: 130 by Ctrl-C, 143 by TERM, 141 when nobody read its output "
+                         "any more"},
              {"other", "the status of the first worker that failed, 128 + N when signal N killed it; the same for a "
                        "shard that ended early"},
              {NULL, NULL}}},
