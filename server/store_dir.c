@@ -102,13 +102,13 @@ choose_limit(const struct store_dir *d, const char *dir, uint64_t max_bytes, str
     report->limit_bytes = max_bytes != 0 ? max_bytes : (report->free_bytes + there) / 5 * 4;
     if (max_bytes != 0 && max_bytes < STORE_DIR_BYTES_MIN)
         return ps_fail(e, PS_ERR_FULL,
-                       "%" PRIu64 " MiB of memory for the live directory are too few: at least %" PRIu64
-                       " MiB are needed",
-                       (uint64_t)(max_bytes / MIB), (uint64_t)(STORE_DIR_BYTES_MIN / MIB));
+                       "%" PRIu64 " MiB of memory for the live directory %s are too few: at least %" PRIu64
+                       " MiB are needed; --live-dir may name one with more room",
+                       (uint64_t)(max_bytes / MIB), dir, (uint64_t)(STORE_DIR_BYTES_MIN / MIB));
     if (report->limit_bytes < STORE_DIR_BYTES_MIN || report->free_bytes + there < STORE_DIR_BYTES_MIN)
         return ps_fail(e, PS_ERR_FULL,
                        "the live directory %s is too small: %" PRIu64 " MiB are free on its %s, at least %" PRIu64
-                       " MiB are needed",
+                       " MiB are needed; --live-dir may name another",
                        dir, (uint64_t)(report->free_bytes / MIB), report->fs_name,
                        (uint64_t)(max_bytes != 0 ? STORE_DIR_BYTES_MIN : STORE_DIR_BYTES_MIN / 4 * 5) / MIB);
     return PS_OK;

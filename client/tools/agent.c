@@ -217,13 +217,17 @@ static enum ps_err
 agent_prepare(struct agent *a, struct ps_error *e)
 {
     struct remote_order *o = &a->order;
+    struct ps_error why;
     enum ps_err err;
 
     if (chdir(o->dir) != 0)
         return ps_fail(e, PS_ERR_IO, "the directory %s cannot be entered there: %s; --chdir names another", o->dir,
                        strerror(errno));
-    if ((err = agent_find_psd(a, &o->argv, e)) != PS_OK || (err = prepare_dirs(&o->dirs, e)) != PS_OK)
+    if ((err = agent_find_psd(a, &o->argv, e)) != PS_OK)
         return err;
+    prepare_place(&o->dirs, &o->argv, &o->remove_dir, o->memory_shards);
+    if ((err = prepare_dirs(&o->dirs, &why)) != PS_OK)
+        return ps_fail(e, err, "%s; --live-dir names another place", why.text);
     if (o->dirs.len > 0)
         prepare_memory(&o->argv, o->dirs.text[o->dirs.len - 1], o->memory_shards);
     return PS_OK;

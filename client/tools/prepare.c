@@ -12,6 +12,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#define MEMORY_DIR  "/dev/shm"
 #define SHARD_BYTES (128 * MIB) /* that a shard should find in memory; it refuses to start in less than 80 */
 
 /* ---- ports ---- */
@@ -44,26 +45,82 @@ prepare_has_room(const char *dir, uint32_t shards)
     return statvfs(dir, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize >= shards * SHARD_BYTES;
 }
 
-enum ps_err
-prepare_run_dir(uint32_t shards, bool need_memory, char *out, size_t size, bool *disk, struct ps_error *e)
+/* Where files go when memory has no room. */
+static const char *
+prepare_disk(void)
 {
     const char *temporary = getenv("TMPDIR");
 
     if (temporary == NULL || *temporary == '\0' || strlen(temporary) > 32) /* a socket's path is short */
-        temporary = "/tmp";
+        return "/tmp";
+    return temporary;
+}
+
+enum ps_err
+prepare_run_dir(uint32_t shards, bool need_memory, char *out, size_t size, bool *disk, struct ps_error *e)
+{
     *disk = false;
-    snprintf(out, size, "/dev/shm/psrun-XXXXXX");
-    if ((!need_memory || prepare_has_room("/dev/shm", shards)) && mkdtemp(out) != NULL)
+    snprintf(out, size, MEMORY_DIR "/psrun-XXXXXX");
+    if ((!need_memory || prepare_has_room(MEMORY_DIR, shards)) && mkdtemp(out) != NULL)
         return PS_OK;
     *disk = true;
-    snprintf(out, size, "%s/psrun-XXXXXX", temporary);
+    snprintf(out, size, "%s/psrun-XXXXXX", prepare_disk());
     if (mkdtemp(out) != NULL)
         return PS_OK;
     *out = '\0';
-    return ps_fail(e, PS_ERR_IO, "neither /dev/shm nor %s can be used: %s", temporary, strerror(errno));
+    return ps_fail(e, PS_ERR_IO, "neither " MEMORY_DIR " nor %s can be used: %s", prepare_disk(), strerror(errno));
 }
 
-/* /dev/shm is everybody's: what is there already may be somebody else's trap. */
+/* A path below MEMORY_DIR, which may stand behind an option, to the disk. */
+static void
+prepare_move(char **text, const char *option)
+{
+    const char *path = *text + strlen(option);
+    char *moved;
+
+    if (strncmp(*text, option, strlen(option)) != 0 || strncmp(path, MEMORY_DIR "/", sizeof MEMORY_DIR) != 0)
+        return;
+    if (asprintf(&moved, "%s%s%s", option, prepare_disk(), path + sizeof MEMORY_DIR - 1) < 0)
+        moved = NULL;
+    free(*text);
+    *text = words_need(moved);
+}
+
+/* What a shard's life before has left decides, then the room. */
+static bool
+prepare_stays(const char *dir, uint32_t shards)
+{
+    char *moved = words_need(strdup(dir));
+    bool left_on_disk;
+
+    prepare_move(&moved, "");
+    left_on_disk = access(moved, F_OK) == 0;
+    free(moved);
+    return access(dir, F_OK) == 0 || (!left_on_disk && prepare_has_room(MEMORY_DIR, shards));
+}
+
+void
+prepare_place(struct words *dirs, struct words *argv, char **remove_dir, uint32_t shards)
+{
+    if (**remove_dir == '\0' || prepare_stays(*remove_dir, MAX(shards, 1U)))
+        return;
+    for (size_t i = 0; i < dirs->len; i++)
+        prepare_move(&dirs->text[i], "");
+    for (size_t i = 0; i < argv->len; i++)
+        prepare_move(&argv->text[i], "--live-dir=");
+    prepare_move(remove_dir, "");
+}
+
+/* Below what is everybody's: what is there already may be somebody else's trap. */
+static bool
+prepare_is_shared(const char *path)
+{
+    size_t disk = strlen(prepare_disk());
+
+    return strncmp(path, MEMORY_DIR "/", sizeof MEMORY_DIR) == 0 ||
+           (strncmp(path, prepare_disk(), disk) == 0 && path[disk] == '/');
+}
+
 static enum ps_err
 prepare_dir(const char *path, struct ps_error *e)
 {
@@ -75,7 +132,7 @@ prepare_dir(const char *path, struct ps_error *e)
         return ps_fail(e, PS_ERR_IO, "%s: the directory cannot be made: %s", path, strerror(errno));
     if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
         return ps_fail(e, PS_ERR_IO, "%s is there and is no directory", path);
-    if (st.st_uid != geteuid() && strncmp(path, "/dev/shm/", strlen("/dev/shm/")) == 0)
+    if (st.st_uid != geteuid() && prepare_is_shared(path))
         return ps_fail(e, PS_ERR_IO, "%s belongs to another user", path);
     return PS_OK;
 }

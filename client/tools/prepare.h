@@ -16,6 +16,11 @@ enum ps_err prepare_port(int *fd, uint16_t *port, struct ps_error *e) PS_MUST_US
 enum ps_err prepare_run_dir(uint32_t shards, bool need_memory, char *out, size_t size, bool *disk,
                             struct ps_error *e) PS_MUST_USE;
 
+/* The same for a run's directory that was named elsewhere: dirs, and psd's argument --live-dir, are moved from /dev/shm
+ * to disk when it has no room for so many shards; those of a shard that was here before stay where they were.
+ * *remove_dir is "" for a shard that has no directory of the run, and heap memory. */
+void prepare_place(struct words *dirs, struct words *argv, char **remove_dir, uint32_t shards);
+
 /* Make each that is not there yet, 0700; one that is there must be a directory of ours. */
 enum ps_err prepare_dirs(const struct words *dirs, struct ps_error *e) PS_MUST_USE;
 

@@ -316,6 +316,29 @@ run --hosts 127.0.0.2 --shards 2 --workers 12 -- sh -c 'echo here'
 [ "$status" -eq 0 ] && [ "$(grep -c '| here$' "$work/out")" -eq 12 ]
 ok $? "many processes on one machine all start"
 
+# A machine whose /dev/shm has no room: the shard, killed once, goes on with its data on the disk.
+cat >"$work/small-ssh" <<EOF
+#!/bin/sh
+exec unshare --mount sh -c 'mount -t tmpfs -o size=64m tmpfs /dev/shm && exec "\$@"' sh "$work/fake-ssh" "\$@"
+EOF
+chmod +x "$work/small-ssh"
+if unshare --mount mount -t tmpfs tmpfs /dev/shm 2>/dev/null; then
+  via=(--ssh "'$work/small-ssh'")
+  start --hosts 127.0.0.2 --restart-shards 1 --restart-delay 0.1 -- sh -c 'echo "pid=$$"; exec sleep 1000'
+  within says out '^worker 0@127.0.0.2 | pid='
+  dir=$(dirs_of)
+  kill -KILL "$(shard_pid 0)"
+  within says err ' data=kept '
+  [[ $dir = /tmp/psrun-* ]]
+  ok $? "where /dev/shm has no room a shard's data goes to the disk, and is found there again"
+  kill -INT "$psrun"
+  finish
+  [ "$status" -eq 130 ] && within none_marked && [ -n "$dir" ] && ! [ -e "$dir" ]
+  ok $? "and is removed with the run"
+else
+  skip "where /dev/shm has no room a shard's data goes to the disk" "this user may not mount"
+fi
+
 # ---- here, without any ssh ----
 
 via=()
