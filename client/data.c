@@ -1,6 +1,7 @@
 /* Datasets: examples as rows of f32 and their labels, out of IDX arrays, MNIST's directories or CSV tables; scaling. */
 #include "client/ps_data.h"
 
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -238,7 +239,7 @@ fit_standard(const struct ps_dataset *d, uint64_t column, struct ps_scaling *s)
         square += difference * difference;
     }
     s->shift[column] = (float)mean;
-    s->factor[column] = square > 0 ? (float)(1 / sqrt(square / (double)d->rows)) : 0;
+    s->factor[column] = square > 0 ? (float)fmin(1 / sqrt(square / (double)d->rows), FLT_MAX) : 0;
 }
 
 static float
@@ -263,7 +264,7 @@ ps_scaling_fit(const struct ps_dataset *dataset, enum ps_scale kind, struct ps_s
         return ps_fail(error, PS_ERR_NOMEM, "scaling: out of memory");
     s.factor = s.shift + s.columns;
     for (uint64_t c = 0; c < s.columns; c++) {
-        s.factor[c] = largest > 0 ? 1 / largest : 1;
+        s.factor[c] = largest > 0 ? fminf(1 / largest, FLT_MAX) : 1;
         if (kind == PS_SCALE_STANDARD)
             fit_standard(dataset, c, &s);
     }

@@ -93,8 +93,7 @@ PS_API enum ps_err ps_csv_read(const char *path, const struct ps_csv_options *op
                                struct ps_error *error) PS_MUST_USE;
 PS_API void ps_csv_free(struct ps_csv *csv);
 
-/* ---- LIBSVM: sparse examples ---------------------------------------------------------------------------------------
- */
+/* ---- LIBSVM: sparse examples ------------------------------------------------------------------------------------- */
 
 /* Rows of which most columns are 0, each with a label: the entries of row r are start[r] to start[r + 1] - 1. */
 struct ps_sparse {
@@ -128,7 +127,7 @@ PS_API enum ps_err ps_libsvm_read(const char *path, const struct ps_libsvm_optio
 PS_API void ps_sparse_free(struct ps_sparse *sparse);
 
 /* The two values that labels of two classes take, {-1, +1}, {0, 1} or {1, 2}: the larger is the class that a model says
- * the probability of. DATA: there are not two, or an infinite number of them (which). */
+ * the probability of. DATA: all labels are the same, or there is a third (which). */
 struct ps_binary {
     float negative, positive;
 };
@@ -200,7 +199,8 @@ enum ps_scale {
     PS_SCALE_STANDARD = 2 /* each feature to mean 0 and variance 1; a constant one to 0 */
 };
 
-/* x becomes (x - shift) factor. Fitted on the training part, applied to every part. */
+/* x becomes (x - shift) factor. Fitted on the training part, applied to every part. Factors are finite: what is
+ * subnormal stays small. */
 struct ps_scaling {
     uint64_t columns;
     float *shift, *factor; /* [columns], owned (one allocation, at shift) */

@@ -1,6 +1,7 @@
 /* Sparse examples in memory: labels of two classes, scaling, batches of rows. */
 #include "client/ps_data.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +69,7 @@ ps_sparse_scaling_fit(const struct ps_sparse *sparse, struct ps_scaling *out, st
         *largest = fmaxf(*largest, fabsf(sparse->value[i]));
     }
     for (uint64_t c = 0; c < s.columns; c++)
-        s.factor[c] = s.factor[c] > 0 ? 1 / s.factor[c] : 1;
+        s.factor[c] = s.factor[c] > 0 ? fminf(1 / s.factor[c], FLT_MAX) : 1;
     *out = s;
     return PS_OK;
 }

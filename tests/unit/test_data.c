@@ -161,6 +161,26 @@ END_TEST
 
 /* ---- Scaling ---- */
 
+/* One over a subnormal number is infinite, and infinity times 0 is NaN. */
+START_TEST(subnormal_features_are_scaled_to_finite_numbers)
+{
+    static const enum ps_scale kinds[] = {PS_SCALE_UNIT, PS_SCALE_STANDARD};
+    struct ps_dataset d;
+    struct ps_scaling s;
+
+    ck_assert_int_eq(ps_dataset_read_csv(write_plain("s.csv", "0\n1e-44\n", 8), NULL, PS_CSV_NO_LABEL, &d, &error),
+                     PS_OK);
+    ck_assert(d.features[1] > 0);
+    ck_assert_int_eq(ps_scaling_fit(&d, kinds[_i], &s, &error), PS_OK);
+    ck_assert_int_eq(ps_dataset_scale(&d, &s, &error), PS_OK);
+    ck_assert_msg(isfinite(d.features[0]) && isfinite(d.features[1]), "%g, %g", (double)d.features[0],
+                  (double)d.features[1]);
+    ck_assert(d.features[1] > d.features[0]);
+    ps_scaling_free(&s);
+    ps_dataset_free(&d);
+}
+END_TEST
+
 START_TEST(scaling_is_fitted_once_and_applied_to_all)
 {
     struct ps_dataset d, other;
@@ -392,6 +412,7 @@ make_suite(void)
     tcase_add_test(files, labels_must_match_the_images);
     tcase_add_test(files, a_table_becomes_features_and_labels);
     tcase_add_test(files, scaling_is_fitted_once_and_applied_to_all);
+    tcase_add_loop_test(files, subnormal_features_are_scaled_to_finite_numbers, 0, 2);
     tcase_add_test(files, gather_copies_the_rows_that_are_asked);
     suite_add_tcase(suite, files);
     tcase_add_test(sampler, shard_ranges_are_even_and_leave_nothing_out);

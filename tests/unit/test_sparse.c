@@ -1,6 +1,8 @@
 /* Sparse examples in memory: two classes, scaling, batches of rows. */
 #include "client/libsvm.h"
 
+#include <float.h>
+
 #include "common/base.h"
 #include "tests/unit/check_main.h"
 
@@ -74,7 +76,7 @@ END_TEST
 
 START_TEST(columns_are_scaled_to_one_and_zeros_stay)
 {
-    struct ps_sparse m = parse("1 1:-4 3:2\n0 1:2\n"), other = parse("1 1:1\n");
+    struct ps_sparse m = parse("1 1:-4 3:2\n0 1:2\n"), small = parse("1 1:1e-44 2:1\n"), other = parse("1 1:1\n");
     struct ps_scaling s;
 
     ck_assert_int_eq(ps_sparse_scaling_fit(&m, &s, &error), PS_OK);
@@ -84,7 +86,11 @@ START_TEST(columns_are_scaled_to_one_and_zeros_stay)
         ck_assert(m.value[i] == ((float[]){-1, 1, .5f})[i]);
     ck_assert_int_eq(ps_sparse_scale(&other, &s, &error), PS_ERR_INVALID);
     ps_scaling_free(&s);
+    ck_assert_int_eq(ps_sparse_scaling_fit(&small, &s, &error), PS_OK);
+    ck_assert(s.factor[0] <= FLT_MAX && s.factor[1] == 1);
+    ps_scaling_free(&s);
     ps_sparse_free(&m);
+    ps_sparse_free(&small);
     ps_sparse_free(&other);
 }
 END_TEST
