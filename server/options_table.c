@@ -144,7 +144,7 @@ static const struct option table[] = {
      .traits = OPTION_RELOADS,
      FIELD(log_level),
      .section = "Running",
-     .help = "error, warning, info or debug"},
+     .help = "what is logged: error, warning, info or debug, each with those before it"},
     {.name = "ready-fd",
      .kind = OPTION_INT,
      .argument = "FD",

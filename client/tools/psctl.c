@@ -156,9 +156,12 @@ static const struct command_section psctl_sections[] = {
                                                    {"3", "a shard refused what was asked for"},
                                                    {NULL, NULL}}},
     {"Examples",
-     (const struct command_entry[]){{"psctl --shards 10.0.0.1:7420,10.0.0.2:7420 status", "how two shards are"},
-                                    {"psctl blocked --job digits", "who waits for whom in that job"},
-                                    {NULL, NULL}}},
+     (const struct command_entry[]){
+         {"psctl --shards 10.0.0.1:7420,10.0.0.2:7420 status", "how two shards are"},
+         {"psctl blocked --job digits", "who waits for whom in that job"},
+         {"psctl set learning_rate=0.01 clip=block_norm:1", "of all variables of the only job, from now on"},
+         {"psctl drain --shard 1", "stop the second shard in good order"},
+         {NULL, NULL}}},
     {NULL, NULL},
 };
 
@@ -235,6 +238,8 @@ psctl_cluster(const struct psctl_settings *settings, ps_cluster **out, struct ps
 {
     if (settings->shards != NULL)
         return ps_cluster_from_list(settings->shards, 1, 0, out, e);
+    if (getenv("TF_CONFIG") == NULL && getenv("PSD_SHARDS") == NULL)
+        return ps_fail(e, PS_ERR_INVALID, "neither --shards nor TF_CONFIG nor PSD_SHARDS says where the shards are");
     return ps_cluster_from_env(out, e);
 }
 

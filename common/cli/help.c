@@ -1,5 +1,6 @@
 #include "help.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #define HELP_COLUMNS 96
@@ -125,12 +126,22 @@ help_section(FILE *out, const struct command_section *s)
         help_beside(out, fprintf(out, "  %s", entry->term), entry->text);
 }
 
+/* What stands in a list without its capital and full stop. */
+static void
+help_sentence(FILE *out, const char *text)
+{
+    char whole[OPTION_TEXT_MAX];
+
+    snprintf(whole, sizeof whole, "%c%s.", toupper((unsigned char)text[0]), text + 1);
+    help_wrap(out, whole, strlen(whole), 0, 0);
+}
+
 void
 command_help(const struct command *c, const struct subcommand *only, FILE *out)
 {
     help_usage(out, c, only);
     if (only != NULL)
-        help_wrap(out, only->about, strlen(only->about), 0, 0);
+        help_sentence(out, only->about);
     else
         help_text(out, c->about);
     if (only == NULL)

@@ -376,7 +376,7 @@ usage "and not both" "expected either --shard N or --all" drain --shard 0 --all
 usage "a shard that is not in the list is refused" "shards are 0 to 1" drain --shard 2
 usage "top is no JSON" "--json is not for top" top --json
 unset PSD_SHARDS
-usage "an environment without a cluster is refused" "neither TF_CONFIG nor PSD_SHARDS" status
+usage "an environment without a cluster is refused" "neither --shards nor TF_CONFIG nor PSD_SHARDS says where the shards are" status
 export TF_CONFIG='{"cluster": '
 usage "a TF_CONFIG that is no JSON is refused with its place" "TF_CONFIG:1:" status
 unset TF_CONFIG

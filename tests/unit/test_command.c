@@ -451,7 +451,7 @@ START_TEST(help_of_a_subcommand_lists_what_is_for_it)
 {
     char *text = answer(&several, "stop --help");
 
-    ck_assert(strstr(text, "usage: tool stop [options]\n\nstop it\n") == text);
+    ck_assert(strstr(text, "usage: tool stop [options]\n\nStop it.\n") == text);
     holds(text, "--loud");
     ck_assert(strstr(text, "--quiet") == NULL && strstr(text, "Exit status") == NULL);
     free(text);
