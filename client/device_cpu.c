@@ -123,7 +123,7 @@ cores_allowed(void)
     return CPU_COUNT(&set);
 }
 
-/* 0: leave it to OpenBLAS, which reads the same variable itself. */
+/* OpenBLAS reads the same variable, but only when the process starts: another open may have told it otherwise since. */
 static int
 threads_wanted(const struct ps_device_options *options)
 {
@@ -132,7 +132,7 @@ threads_wanted(const struct ps_device_options *options)
     if (options->threads > 0)
         return options->threads;
     if (text != NULL && atoi(text) > 0)
-        return 0;
+        return atoi(text);
     return MAX(1, cores_allowed() / options->workers);
 }
 
@@ -156,8 +156,7 @@ device_cpu_open(const struct ps_device_options *options, ps_device **out, struct
 
     if (d == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "device cpu: out of memory");
-    if (threads > 0)
-        openblas_set_num_threads(threads);
+    openblas_set_num_threads(threads);
     d->ops = &cpu_ops;
     d->threads = openblas_get_num_threads();
     describe(d);

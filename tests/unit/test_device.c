@@ -383,8 +383,10 @@ START_TEST(threads_are_cores_over_workers_unless_told)
     ck_assert_int_eq(threads_of(0, 2), MAX(1, cores / 2));
     ck_assert_int_eq(threads_of(0, 1000), 1);
     ck_assert_int_eq(threads_of(2, 1000), 2);
-    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* OpenBLAS has read it when the process started: it is left alone */
-    ck_assert_int_eq(threads_of(0, 1), 2);
+    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* whatever was told before */
+    ck_assert_int_eq(threads_of(0, 1), 1);
+    setenv("OPENBLAS_NUM_THREADS", "2", 1);
+    ck_assert_int_eq(threads_of(0, 1000), 2);
 }
 END_TEST
 
