@@ -19,6 +19,8 @@ struct libsvm_scan {
     char *line, *at, *end; /* of the line; *end is '\0' */
     uint64_t number;       /* of the line, from 1 */
     uint64_t lowest, highest;
+    uint64_t highest_line; /* where that stands: line and character, from 1 */
+    ptrdiff_t highest_at;
     struct ps_sparse *out;
 };
 
@@ -81,7 +83,11 @@ take_index(struct libsvm_scan *s, const char *text, uint32_t *out, struct ps_err
     if (s->options->columns != 0 && index > last)
         return fail_at(s, text, e, "the index %llu is past the last column, %llu", index, (unsigned long long)last);
     s->lowest = MIN(s->lowest, index);
-    s->highest = MAX(s->highest, index);
+    if (index > s->highest) {
+        s->highest = index;
+        s->highest_line = s->number;
+        s->highest_at = text - s->line + 1;
+    }
     *out = (uint32_t)index;
     return PS_OK;
 }
@@ -164,8 +170,9 @@ number_columns(const struct libsvm_scan *s, struct ps_error *e)
         m->column[i] -= (uint32_t)base;
     m->columns = s->options->columns != 0 ? s->options->columns : s->highest + 1 - base;
     if (s->highest + 1 - base > m->columns && m->entries > 0)
-        return ps_fail(e, PS_ERR_DATA, "%s: the index %llu is past the last column, %llu", s->name,
-                       (unsigned long long)s->highest, (unsigned long long)(m->columns - 1 + base));
+        return ps_fail(e, PS_ERR_DATA, "%s:%llu:%td: the index %llu is past the last column, %llu", s->name,
+                       (unsigned long long)s->highest_line, s->highest_at, (unsigned long long)s->highest,
+                       (unsigned long long)(m->columns - 1 + base));
     return PS_OK;
 }
 

@@ -85,8 +85,8 @@ START_TEST(a_held_out_part_has_the_columns_it_is_told)
                    "t.svm:1:3: the index 10 is past the last column, 9");
     assert_refused("1 9:5\n", (struct ps_libsvm_options){.columns = 9, .base = PS_LIBSVM_FROM_0},
                    "past the last column, 8");
-    assert_refused("1 0:1 9:5\n", (struct ps_libsvm_options){.columns = 9, .base = PS_LIBSVM_DETECT},
-                   "past the last column, 8");
+    assert_refused("1 0:1\n1 9:5\n", (struct ps_libsvm_options){.columns = 9, .base = PS_LIBSVM_DETECT},
+                   "t.svm:2:3: the index 9 is past the last column, 8");
     ck_assert_int_eq(parse("1 9:5\n", (struct ps_libsvm_options){.columns = 1ull << 40}, &m), PS_ERR_INVALID);
 }
 END_TEST
