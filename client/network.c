@@ -100,6 +100,10 @@ init_layers(ps_network *n, const struct ps_network_spec *spec, struct ps_error *
     if (n->first_trained == n->layers)
         return ps_fail(e, PS_ERR_INVALID, "a network of which no layer has parameters cannot learn");
     n->outputs = shape_elements(&n->layer[n->layers - 1].out);
+    if (n->loss == PS_LOSS_SOFTMAX && n->outputs == 1)
+        return ps_fail(e, PS_ERR_INVALID,
+                       "the softmax of one output is always 1: nothing is learnt. Yes or no is two "
+                       "outputs, or PS_LOSS_SIGMOID");
     n->takes_ids = n->layer[0].kind == &layer_embedding;
     return PS_OK;
 }

@@ -71,8 +71,8 @@ enum ps_layer_kind {
  *     MAX_POOL,   the same shape -> fewer places, the same channels: the largest, the mean of each window. A kernel of 0
  *     AVG_POOL    sees the whole input ("global" pooling)
  *     RELU, TANH, SIGMOID, GELU    any shape, element by element
- *     LAYER_NORM  any shape; each group along the last dimension to mean 0 and variance 1, then times gamma plus beta
- *                 (Ba, Kiros and Hinton, 2016)
+ *     LAYER_NORM  any shape; each group along the last dimension to mean 0 and variance 1 (plus 1e-5), then times gamma plus
+ *                 beta (Ba, Kiros and Hinton, 2016)
  *     DROPOUT     any shape; in ps_network_gradient() each element is 0 with probability rate, else x / (1 - rate)
  *                 (Srivastava et al., JMLR 2014); nothing elsewhere
  *     FLATTEN     any shape -> [elements]; DENSE does so by itself
@@ -129,8 +129,8 @@ struct ps_network_spec {
 };
 
 /* spec is copied. The device must outlive the network. Values are zero until pulled or initialized. Errors: INVALID (of
- * a layer: "layer 3 (conv 16 5x5): ...", counted from 0), LIMIT (more than PS_DEVICE_SIZE_MAX elements between two
- * layers, for rows_max rows), NOMEM. */
+ * a layer: "layer 3 (conv 16 5x5): ...", counted from 0; a softmax of one output), LIMIT (more than PS_DEVICE_SIZE_MAX
+ * elements between two layers, for rows_max rows), NOMEM. */
 PS_API enum ps_err ps_network_new(ps_device *device, const struct ps_network_spec *spec, ps_network **out,
                                   struct ps_error *error) PS_MUST_USE;
 PS_API void ps_network_free(ps_network *network); /* accepts NULL */

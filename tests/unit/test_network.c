@@ -152,10 +152,11 @@ END_TEST
 
 START_TEST(impossible_specs_are_refused)
 {
-    static const struct ps_layer dense = {.kind = PS_LAYER_DENSE, .units = 2}, none = {.kind = PS_LAYER_KINDS},
+    static const struct ps_layer dense = {.kind = PS_LAYER_DENSE, .units = 2},
+                                 single = {.kind = PS_LAYER_DENSE, .units = 1}, none = {.kind = PS_LAYER_KINDS},
                                  empty = {.kind = PS_LAYER_DENSE}, flat = {.kind = PS_LAYER_CONV2D, .filters = 1};
     const struct ps_network_spec good = {.rank = 1, .dims = {3}, .layers = 1, .layer = &dense, .rows_max = 4};
-    struct ps_network_spec bad[11];
+    struct ps_network_spec bad[12];
     struct ps_network_spec *b = bad;
     ps_network *network = NULL;
     struct ps_error error;
@@ -168,6 +169,7 @@ START_TEST(impossible_specs_are_refused)
     (b++)->layers = 0;
     (b++)->layers = PS_LAYERS_MAX + 1;
     (b++)->layer = NULL;
+    (b++)->layer = &single;
     (b++)->layer = &none;
     (b++)->layer = &empty;
     (b++)->layer = &flat;

@@ -152,7 +152,7 @@ static const struct kit_spec perceptrons[] = {
     {"dense 8, tanh, dense 5, relu, dense 6, tanh, dense 2", .dims = {3}},
     {"tanh, relu, dense 5, relu, relu, dense 3, tanh",
      .dims = {2, 2, 2}}, /* on the input; one on another; at the end */
-    {"dense 1, tanh, dense 1", .dims = {1}},
+    {"dense 1, tanh, dense 1", .dims = {1}, .loss = PS_LOSS_SIGMOID},
 };
 
 static const struct kit_spec convolutional[] = {
