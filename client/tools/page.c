@@ -8,8 +8,11 @@
 const char *
 page_begin(const struct page *page, enum paint paint)
 {
-    static const char *const begin[] = {
-        [PAINT_PLAIN] = "", [PAINT_HEADING] = "\x1b[1m", [PAINT_WARNING] = "\x1b[33m", [PAINT_FAULT] = "\x1b[31m"};
+    static const char *const begin[] = {[PAINT_PLAIN] = "",
+                                        [PAINT_HEADING] = "\x1b[1m",
+                                        [PAINT_DIM] = "\x1b[2m",
+                                        [PAINT_WARNING] = "\x1b[33m",
+                                        [PAINT_FAULT] = "\x1b[31m"};
 
     return page->colour ? begin[paint] : "";
 }

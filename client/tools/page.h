@@ -20,6 +20,7 @@ struct page {
 enum paint {
     PAINT_PLAIN,
     PAINT_HEADING,
+    PAINT_DIM,     /* over: nothing comes of it any more */
     PAINT_WARNING, /* somebody should look */
     PAINT_FAULT    /* something does not work */
 };

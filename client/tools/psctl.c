@@ -48,7 +48,12 @@ static const struct option psctl_options[] = {
      .offset = FIELD(shard),
      .commands = "drain",
      .help = "the shard to drain, by its place in the list, from 0"},
-    {.name = "all", .kind = OPTION_FLAG, .offset = FIELD(all), .commands = "drain", .help = "drain all shards"},
+    {.name = "all",
+     .kind = OPTION_FLAG,
+     .offset = FIELD(all),
+     .commands = "drain top",
+     .help =
+         "drain: all shards; top: also jobs that are over, whose workers have all finished: they come last, dimmed"},
     {.name = "timeout",
      .kind = OPTION_MS,
      .argument = "MS",

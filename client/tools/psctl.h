@@ -34,6 +34,10 @@ int psctl_top(struct psctl *p);
 int psctl_set(struct psctl *p);
 int psctl_drain(struct psctl *p);
 
+/* Whether a shard knows the job of --job, if that was given: 0, or, when all say that they do not, the exit status for
+ * what was then said. */
+int psctl_know_job(const struct psctl *p);
+
 /* Say it on standard error; the exit status that it means. psctl_usage(): what was asked for makes no sense. */
 int psctl_failed(const struct ps_error *e);
 int psctl_usage(const struct ps_error *e);

@@ -13,6 +13,15 @@ static const unsigned look_queries[VIEWS] = {
     [VIEW_WORKERS] = ASK_BIT(PS_QUERY_WORKERS), [VIEW_BLOCKED] = ASK_BIT(PS_QUERY_BLOCKED),
 };
 
+/* Over all shards a job's workers and variables are counted one by one; JSON has what each shard says, and no more. */
+static unsigned
+look_asks(const struct psctl *p, enum view_kind kind)
+{
+    unsigned each = ASK_BIT(PS_QUERY_WORKERS) | ASK_BIT(PS_QUERY_VARIABLES);
+
+    return look_queries[kind] | (kind == VIEW_JOBS && !p->settings.json ? each : 0);
+}
+
 static void
 look_show(const struct psctl *p, enum view_kind kind, const struct answer *answers, uint32_t n, const struct page *page)
 {
@@ -105,10 +114,13 @@ int
 psctl_look(struct psctl *p, enum view_kind kind)
 {
     struct question question = {.kind = kind == VIEW_PING ? ASK_PINGS : ASK_QUERIES,
-                                .queries = look_queries[kind],
+                                .queries = look_asks(p, kind),
                                 .job = p->settings.job,
                                 .pings = (size_t)p->settings.count,
                                 .timeout_ms = (int)p->settings.timeout_ms};
+    int status = psctl_know_job(p);
 
+    if (status != EXIT_SUCCESS)
+        return status;
     return p->settings.watch_ms > 0 ? look_again(p, kind, &question) : look_once(p, kind, &question);
 }

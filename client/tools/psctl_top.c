@@ -7,7 +7,7 @@
 #include "watch.h"
 
 struct top {
-    enum top_sort sort;
+    struct top_choice choice;
     bool live;
 };
 
@@ -18,7 +18,7 @@ top_draw(void *arg, const struct sample *before, const struct sample *now, size_
     const struct top *top = arg;
 
     if (top->live || before != NULL)
-        top_print(before, now, top->sort, rows, page);
+        top_print(before, now, &top->choice, rows, page);
 }
 
 static void
@@ -28,13 +28,13 @@ top_key(void *arg, char key)
 
     switch (key) {
     case 'l':
-        top->sort = TOP_BY_LOAD;
+        top->choice.sort = TOP_BY_LOAD;
         break;
     case 'm':
-        top->sort = TOP_BY_MEMORY;
+        top->choice.sort = TOP_BY_MEMORY;
         break;
     case 'n':
-        top->sort = TOP_BY_NAME;
+        top->choice.sort = TOP_BY_NAME;
         break;
     default:
         break;
@@ -44,7 +44,7 @@ top_key(void *arg, char key)
 int
 psctl_top(struct psctl *p)
 {
-    struct top top = {.sort = (enum top_sort)p->settings.sort, .live = p->in_place};
+    struct top top = {.choice = {(enum top_sort)p->settings.sort, p->settings.all}, .live = p->in_place};
     struct question question = {
         .kind = ASK_QUERIES, .queries = top_queries, .job = p->settings.job, .timeout_ms = (int)p->settings.timeout_ms};
     struct watch watch = {.cluster = p->cluster,
@@ -60,8 +60,10 @@ psctl_top(struct psctl *p)
                           .arg = &top};
     struct sample last;
     struct ps_error e;
-    int status;
+    int status = psctl_know_job(p);
 
+    if (status != EXIT_SUCCESS)
+        return status;
     if (watch_run(&watch, &last, &e) != PS_OK)
         return psctl_failed(&e);
     status = p->in_place || last.answers == NULL ? EXIT_SUCCESS : psctl_status_of(last.answers, last.n);

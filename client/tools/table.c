@@ -111,6 +111,17 @@ table_paint(struct table *t, enum paint paint)
     t->cells[(t->rows - 1) * t->columns + t->next - 1].paint = paint;
 }
 
+void
+table_dim(struct table *t)
+{
+    for (size_t c = 0; c < t->next; c++) {
+        struct cell *cell = &t->cells[(t->rows - 1) * t->columns + c];
+
+        if (cell->paint == PAINT_PLAIN)
+            cell->paint = PAINT_DIM;
+    }
+}
+
 /* Columns that UTF-8 text takes on a terminal, counted as one per code point. */
 static size_t
 table_width(const char *text)
@@ -134,15 +145,29 @@ table_print_cell(const struct cell *cell, bool right, size_t width, size_t room,
             page_end(page, cell->paint), right || last ? 0 : pad, "");
 }
 
+/* Does the line need more columns than there are? */
+static bool
+table_is_cut(const struct table *t, const struct cell cells[], const size_t width[], size_t used, size_t room)
+{
+    size_t need = 0;
+
+    for (size_t c = 0; c + 1 < used; c++)
+        need += width[c] + 2;
+    return used > 0 && need + (t->right[used - 1] ? width[used - 1] : table_width(cells[used - 1].text)) > room;
+}
+
 /* One line of cells; nothing is printed after the last that is not empty. Part of a number would be another one: what
- * does not fit is left out. */
+ * does not fit is left out, and a '>' in the last column says that there is more. */
 static void
 table_print_row(const struct table *t, const struct cell cells[], const size_t width[], const struct page *page)
 {
     size_t room = page->columns > 0 ? page->columns : SIZE_MAX, used = t->columns;
+    bool cut;
 
     while (used > 0 && (cells[used - 1].text == NULL || cells[used - 1].text[0] == '\0'))
         used--;
+    cut = table_is_cut(t, cells, width, used, room);
+    room -= cut;
     for (size_t c = 0; c < used; c++) {
         bool last = c + 1 == used || width[c] + 2 >= room;
 
@@ -154,7 +179,7 @@ table_print_row(const struct table *t, const struct cell cells[], const size_t w
         fputs("  ", page->out);
         room -= width[c] + 2;
     }
-    fputc('\n', page->out);
+    fputs(cut ? ">\n" : "\n", page->out);
 }
 
 void

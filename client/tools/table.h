@@ -34,6 +34,10 @@ void table_cell(struct table *t, const char *format, ...) PS_PRINTF(2, 3);
 /* Colour the cell that was last given. */
 void table_paint(struct table *t, enum paint paint);
 
+/* Dim the row's cells that have no colour of their own. */
+void table_dim(struct table *t);
+
+/* With less room than that, a line that lacks something ends with '>'. */
 void table_print(const struct table *t, const struct page *page);
 
 #endif

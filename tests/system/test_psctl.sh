@@ -52,8 +52,15 @@ weights=$pushed
 psctl stats --json
 is "$weights" "$(member pushed_bytes | total)" "the variables' pushed bytes add up to the shards'"
 
-psctl variables --job nobody
-is "0 no variables" "$status $(cat "$work/out")" "--job asks for one job alone"
+result=0
+for command in jobs variables workers blocked top; do
+  psctl "$command" --job nobody
+  [ "$status" -eq 3 ] && says err '^psctl: the cluster has no job "nobody"; psctl jobs lists' && [ ! -s "$work/out" ] || result=1
+done
+ok "$result" "a job that no shard knows is refused, whatever is asked of it"
+psctl workers --job digits
+[ "$status" -eq 0 ] && has '^digits 0 0 finished '
+ok $? "--job asks for one job alone"
 
 psctl stats
 [ "$status" -eq 0 ] && has '^pushes applied [1-9]' && has '^AGE BLOCKS SHARE' && has '^0 [0-9,]+ [0-9.]+ % #'

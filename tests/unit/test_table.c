@@ -95,14 +95,14 @@ START_TEST(a_line_cannot_draw_on_the_terminal)
 }
 END_TEST
 
-START_TEST(what_does_not_fit_is_cut_as_text_and_left_out_as_a_number)
+START_TEST(what_does_not_fit_is_cut_or_left_out_and_marked)
 {
     static const char *const wanted[] = {[18] = "N  STATE   REFUSED\n1  lapsed    12345\n",
-                                         [17] = "N  STATE\n1  lapsed\n",
-                                         [9] = "N  STATE\n1  lapsed\n",
-                                         [8] = "N  STATE\n1  lapse\n",
-                                         [4] = "N  S\n1  l\n",
-                                         [1] = "N\n1\n"};
+                                         [17] = "N  STATE   >\n1  lapsed  >\n",
+                                         [9] = "N  STATE>\n1  lapse>\n",
+                                         [8] = "N  STAT>\n1  laps>\n",
+                                         [4] = "N>\n1>\n",
+                                         [1] = ">\n>\n"};
     struct table *t = small_table();
 
     for (size_t columns = 0; columns < ARRAY_LEN(wanted); columns++) {
@@ -150,7 +150,7 @@ make_suite(void)
     tcase_add_test(t, colours_surround_text_and_change_no_width);
     tcase_add_test(t, a_page_without_colours_shows_the_same_words);
     tcase_add_test(t, a_line_cannot_draw_on_the_terminal);
-    tcase_add_test(t, what_does_not_fit_is_cut_as_text_and_left_out_as_a_number);
+    tcase_add_test(t, what_does_not_fit_is_cut_or_left_out_and_marked);
     tcase_add_test(t, colours_are_for_a_terminal_whose_user_has_not_said_no);
     suite_add_tcase(s, t);
     return s;

@@ -53,6 +53,8 @@ static const char second_1[] =
     "{\"status\": {\"pid\": 2, \"uptime_ms\": 2500, \"draining\": true}, \"stats\": {\"pushes_applied\": 20},"
     " \"worker\": [{\"job\": \"train\", \"task\": 0, \"connected\": true, \"clock\": 1201}]}";
 
+static bool page_all; /* --all */
+
 /* The caller frees it. */
 static char *
 page_of(const struct look *before, const struct look *now, enum top_sort sort, size_t rows, size_t columns)
@@ -61,7 +63,8 @@ page_of(const struct look *before, const struct look *now, enum top_sort sort, s
     static size_t size;
     struct page page = {.out = open_memstream(&text, &size), .columns = columns};
 
-    top_print(before != NULL ? &before->sample : NULL, &now->sample, sort, rows, &page);
+    top_print(before != NULL ? &before->sample : NULL, &now->sample,
+              &(struct top_choice){.sort = sort, .all = page_all}, rows, &page);
     fclose(page.out);
     return text;
 }
@@ -109,6 +112,36 @@ START_TEST(workers_show_how_far_they_are_behind_and_for_whom_they_wait)
     ck_assert(strstr(text, " 1  lapsed") < strstr(text, " 0  live"));
     ck_assert(strstr(text, " 0  live") < strstr(text, " 2  finished"));
     free(text);
+    look_finish(&now);
+}
+END_TEST
+
+START_TEST(jobs_that_are_over_are_left_out_until_all_are_asked_for)
+{
+    static const char both[] =
+        "{\"status\": {\"cluster\": \"lab\"}, \"worker\": [{\"job\": \"a\", \"task\": 0, \"finished\": true},"
+        " {\"job\": \"b\", \"task\": 0, \"connected\": true}, {\"job\": \"c\", \"task\": 0, \"finished\": true},"
+        " {\"job\": \"c\", \"task\": 1, \"lapsed\": true}],"
+        " \"variable\": [{\"job\": \"a\", \"name\": \"old\", \"bytes\": 9}, {\"job\": \"b\", \"name\": \"new\"}]}";
+    struct look now;
+    char *text;
+
+    look_at(&now, both, both);
+    text = page_of(NULL, &now, TOP_BY_MEMORY, 0, 0);
+    ck_assert_line(text, "cluster \"lab\": 2 of 2 shards up, 3 jobs (1 over: --all shows them), 4 workers: 1 live,"
+                         " 1 lapsed, 2 finished");
+    ck_assert_line(text, "c 0 finished 0 0 0 -");
+    ck_assert_ptr_null(strstr(text, "\na "));
+    ck_assert_ptr_null(strstr(text, "old"));
+    free(text);
+    page_all = true;
+    text = page_of(NULL, &now, TOP_BY_MEMORY, 0, 0);
+    ck_assert_ptr_nonnull(strstr(text, "3 jobs (1 over), 4 workers"));
+    ck_assert_line(text, "a 0 finished 0 0 0 -");
+    ck_assert(strstr(text, "\nc ") < strstr(text, "\na "));
+    ck_assert(strstr(text, "new") < strstr(text, "old"));
+    free(text);
+    page_all = false;
     look_finish(&now);
 }
 END_TEST
@@ -247,6 +280,7 @@ make_suite(void)
 
     tcase_add_test(t, rates_are_what_rose_between_two_looks_by_the_shards_own_clocks);
     tcase_add_test(t, workers_show_how_far_they_are_behind_and_for_whom_they_wait);
+    tcase_add_test(t, jobs_that_are_over_are_left_out_until_all_are_asked_for);
     tcase_add_test(t, one_look_alone_has_no_rates);
     tcase_add_test(t, a_shard_that_has_started_anew_has_no_rate_until_the_next_look);
     tcase_add_test(t, a_shard_that_is_gone_says_so_in_its_row);

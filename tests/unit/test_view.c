@@ -155,24 +155,87 @@ START_TEST(workers_are_grouped_by_job_and_task)
 }
 END_TEST
 
-START_TEST(jobs_show_the_worst_of_what_shards_say)
+START_TEST(jobs_count_each_worker_and_each_variable_once)
 {
     struct answer answers[] = {
-        answer_of(0, "{\"job\": [{\"name\": \"train\", \"options\": \"ssp(4)\", \"workers\": 3, \"live\": 2,"
-                     " \"lapsed\": 1, \"slowest_clock\": 1000, \"fastest_clock\": 1004, \"variables\": 2,"
-                     " \"pulls_parked\": 1},"
-                     " {\"name\": \"other\", \"options\": \"async\", \"workers\": 1, \"live\": 1}]}"),
-        answer_of(1, "{\"job\": [{\"name\": \"train\", \"options\": \"ssp(8)\", \"workers\": 3, \"live\": 3,"
-                     " \"slowest_clock\": 1001, \"fastest_clock\": 1005, \"variables\": 4, \"pulls_parked\": 2}]}")};
-    char *text = shown(VIEW_JOBS, answers, 2, false);
+        answer_of(0,
+                  "{\"job\": [{\"name\": \"train\", \"options\": \"ssp(4)\", \"workers\": 4, \"live\": 3,"
+                  " \"lapsed\": 1, \"slowest_clock\": 1000, \"fastest_clock\": 1004, \"variables\": 2,"
+                  " \"pulls_parked\": 1},"
+                  " {\"name\": \"other\", \"options\": \"async\", \"workers\": 1, \"live\": 1, \"variables\": 1}],"
+                  " \"worker\": [{\"job\": \"train\", \"task\": 0, \"connected\": true},"
+                  "  {\"job\": \"train\", \"task\": 1, \"lapsed\": true}, {\"job\": \"train\", \"task\": 2},"
+                  "  {\"job\": \"train\", \"task\": 3, \"connected\": true},"
+                  "  {\"job\": \"other\", \"task\": 0, \"connected\": true}],"
+                  " \"variable\": [{\"job\": \"train\", \"name\": \"both\"}, {\"job\": \"train\", \"name\": \"first\"},"
+                  "  {\"job\": \"other\", \"name\": \"both\"}]}"),
+        answer_of(1,
+                  "{\"job\": [{\"name\": \"train\", \"options\": \"ssp(8)\", \"workers\": 4, \"live\": 2,"
+                  " \"lapsed\": 1, \"finished\": 1, \"slowest_clock\": 1001, \"fastest_clock\": 1005,"
+                  " \"variables\": 3, \"pulls_parked\": 2}],"
+                  " \"worker\": [{\"job\": \"train\", \"task\": 0, \"connected\": true},"
+                  "  {\"job\": \"train\", \"task\": 1, \"finished\": true},"
+                  "  {\"job\": \"train\", \"task\": 2, \"lapsed\": true},"
+                  "  {\"job\": \"train\", \"task\": 3, \"connected\": true}],"
+                  " \"variable\": [{\"job\": \"train\", \"name\": \"both\"}, {\"job\": \"train\", \"name\": \"third\"},"
+                  "  {\"job\": \"train\", \"name\": \"second\"}]}"),
+        answer_lost(2)};
+    char *text = shown(VIEW_JOBS, answers, 3, false);
 
-    ck_assert_line(text, "other all 1 1 0 0 0 0 0 0 async");
-    ck_assert_line(text, "train all 3 2 1 0 1,000 1,005 4 3 not the same on all shards");
-    ck_assert_line(text, "1 3 3 0 0 1,001 1,005 4 2 ssp(8)");
+    ck_assert_line(text, "other all 1 1 0 0 0 0 1 0 async");
+    ck_assert_line(text, "train all 4 2 1 1 1,000 1,005 4 3 not the same on all shards");
+    ck_assert_line(text, "0 4 3 1 0 1,000 1,004 2 1 ssp(4)");
+    ck_assert_line(text, "1 4 2 1 1 1,001 1,005 3 2 ssp(8)");
     free(text);
     answers[0] = answer_of(0, "{}");
     text = shown(VIEW_JOBS, answers, 1, false);
     ck_assert_str_eq(text, "no jobs\n");
+    free(text);
+}
+END_TEST
+
+START_TEST(jobs_that_are_over_come_last_and_are_dimmed)
+{
+    struct answer answers[] = {
+        answer_of(0, "{\"job\": [{\"name\": \"a-over\", \"workers\": 2, \"finished\": 2},"
+                     " {\"name\": \"b-lapsed\", \"workers\": 2}, {\"name\": \"c-empty\", \"workers\": 2},"
+                     " {\"name\": \"d-runs\", \"workers\": 2}],"
+                     " \"worker\": [{\"job\": \"a-over\", \"task\": 0, \"finished\": true},"
+                     "  {\"job\": \"a-over\", \"task\": 1, \"finished\": true},"
+                     "  {\"job\": \"b-lapsed\", \"task\": 0, \"finished\": true},"
+                     "  {\"job\": \"b-lapsed\", \"task\": 1, \"lapsed\": true},"
+                     "  {\"job\": \"d-runs\", \"task\": 0, \"finished\": true}, {\"job\": \"d-runs\", \"task\": 1}]}")};
+    char *text;
+    size_t size;
+    struct page page = {.out = open_memstream(&text, &size), .colour = true};
+
+    view_print(VIEW_JOBS, answers, 1, &page);
+    fclose(page.out);
+    ck_assert(strstr(text, "b-lapsed") < strstr(text, "c-empty") && strstr(text, "c-empty") < strstr(text, "d-runs"));
+    ck_assert(strstr(text, "d-runs") < strstr(text, "a-over"));
+    ck_assert_ptr_nonnull(strstr(text, "\x1b[2ma-over\x1b[0m"));
+    ck_assert_ptr_null(strstr(text, "\x1b[2mb-lapsed"));
+    json_decref(answers[0].report);
+    free(text);
+}
+END_TEST
+
+START_TEST(variables_on_one_some_or_all_shards_add_up)
+{
+#define ONE(name, blocks, version)                                                                                     \
+    "{\"job\": \"train\", \"name\": \"" name "\", \"blocks\": " #blocks ", \"bytes\": 10, \"pushes\": " #blocks        \
+    ", \"pushed_bytes\": 4, \"version_min\": " #version ", \"version_max\": " #version "}"
+    struct answer answers[] = {answer_of(0, "{\"variable\": [" ONE("all", 1, 3) "," ONE("one", 2, 7) "]}"),
+                               answer_of(1, "{\"variable\": [" ONE("some", 3, 4) "," ONE("all", 1, 5) "]}"),
+                               answer_of(2, "{\"variable\": [" ONE("all", 1, 4) "," ONE("some", 5, 2) "]}")};
+    char *text = shown(VIEW_VARIABLES, answers, 3, false);
+
+    ck_assert_line(text, "train all scalar all 3 30 B 3-5 3 12 B 0 0 B 0 0 0");
+    ck_assert_line(text, "train one scalar all 2 10 B 7 2 4 B 0 0 B 0 0 0");
+    ck_assert_line(text, "train some scalar all 8 20 B 2-4 8 8 B 0 0 B 0 0 0");
+    ck_assert_line(text, "total all 13 60 B 13 24 B 0 0 B 0 0");
+    ck_assert_line(text, "2 6 20 B 6 8 B 0 0 B 0 0");
+#undef ONE
     free(text);
 }
 END_TEST
@@ -266,7 +329,9 @@ make_suite(void)
     tcase_add_test(t, blocked_says_who_waits_for_whom);
     tcase_add_test(t, blocked_says_what_it_leaves_out);
     tcase_add_test(t, workers_are_grouped_by_job_and_task);
-    tcase_add_test(t, jobs_show_the_worst_of_what_shards_say);
+    tcase_add_test(t, jobs_count_each_worker_and_each_variable_once);
+    tcase_add_test(t, jobs_that_are_over_come_last_and_are_dimmed);
+    tcase_add_test(t, variables_on_one_some_or_all_shards_add_up);
     tcase_add_test(t, a_store_that_is_nearly_full_says_how_full);
     tcase_add_test(t, a_shard_is_well_when_it_answers_serves_and_has_room);
     tcase_add_test(t, ping_gives_least_median_and_most);

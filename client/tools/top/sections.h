@@ -5,26 +5,34 @@
 #include "client/tools/table.h"
 #include "client/tools/top/rates.h"
 #include "client/tools/top/top.h"
+#include "client/tools/views/worker_sum.h"
 
-/* A worker over all shards. They see it perhaps a moment apart: the worst counts. */
+/* What the tables are made from. */
+struct top_source {
+    const struct sample *now;
+    struct rates rates;
+    struct worker_sum *workers; /* all, by job and number */
+    size_t workers_len;
+    enum top_sort sort;
+    bool all; /* also jobs that are over, see worker_counts_over(): they come last; else they are left out */
+};
+bool top_is_over(const struct top_source *src, const char *job);
+
 struct top_worker {
-    const json_t *first; /* a report, for its job and number */
-    bool connected, lapsed, finished;
-    uint64_t clock, unresolved;
+    struct worker_sum sum;
+    bool over;           /* its job is */
     uint64_t lag;        /* clocks behind the fastest of its job */
     const json_t *waits; /* its longest wait, of a BLOCKED report; NULL: it does not wait */
 };
 
-/* The workers, not sorted yet; the caller frees them. NULL when out of memory, which reads as none. */
-struct top_worker *top_workers(const struct sample *now, size_t *len);
-const char *top_worker_state(const struct top_worker *w); /* "live", "away", "lapsed", "finished" */
+/* The workers to be shown, not sorted yet; the caller frees them. NULL when out of memory, which reads as none. */
+struct top_worker *top_workers(const struct top_source *src, size_t *len);
+size_t top_variables_count(const struct top_source *src);
 
 /* Tables of the first `shown` rows in the order of sort. */
-struct table *top_shards_table(const struct rates *r, enum top_sort sort, size_t shown);
+struct table *top_shards_table(const struct top_source *src, size_t shown);
 struct table *top_workers_table(struct top_worker *workers, size_t len, enum top_sort sort, size_t shown);
-struct table *top_variables_table(const struct rates *r, enum top_sort sort, size_t shown);
-
-size_t top_variables_count(const struct sample *now);
+struct table *top_variables_table(const struct top_source *src, size_t shown);
 
 /* Cells of figures that may not be known: "-". */
 void cell_rate(struct table *t, double per_second);

@@ -92,12 +92,13 @@ shard_row(struct table *t, const struct rates *r, const struct row *row)
 }
 
 struct table *
-top_shards_table(const struct rates *r, enum top_sort sort, size_t shown)
+top_shards_table(const struct top_source *src, size_t shown)
 {
     static int (*const compare[])(const void *, const void *) = {
         [TOP_BY_LOAD] = compare_load, [TOP_BY_MEMORY] = compare_memory, [TOP_BY_NAME] = compare_place};
     struct table *t = table_new("SHARD>", "STATE", "MEMORY", "PUSHES/S>", "PUSHED>", "PULLED>", "IN FLIGHT>",
                                 "TURNS/S>", "CONNECTIONS>", "ADDRESS", NULL);
+    const struct rates *r = &src->rates;
     uint32_t n = r->now->n;
     struct row *rows = calloc(n, sizeof *rows);
 
@@ -109,7 +110,7 @@ top_shards_table(const struct rates *r, enum top_sort sort, size_t shown)
                                .pushed = rates_stat(r, i, "pushed_bytes"),
                                .pulled = rates_stat(r, i, "pulled_bytes"),
                                .percent = health_store_percent(json_object_get(r->now->answers[i].report, "status"))};
-    qsort(rows, n, sizeof *rows, compare[sort]);
+    qsort(rows, n, sizeof *rows, compare[src->sort]);
     for (uint32_t i = 0; i < MIN(n, shown); i++)
         shard_row(t, r, &rows[i]);
     free(rows);

@@ -59,41 +59,65 @@ cell_rate_bytes(struct table *t, double bytes_per_second)
 
 /* ---- the head ---- */
 
-/* Jobs that have workers; these are sorted by job as top_workers() made them. */
+bool
+top_is_over(const struct top_source *src, const char *job)
+{
+    struct worker_counts counts = worker_sums_count(src->workers, src->workers_len, job);
+
+    return worker_counts_over(&counts);
+}
+
+/* Jobs that have workers, and how many of them are over. */
 static size_t
-count_jobs(const struct top_worker *workers, size_t len)
+count_jobs(const struct top_source *src, size_t *over)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < len; i++)
-        n += i == 0 || strcmp(member_text(workers[i - 1].first, "job"), member_text(workers[i].first, "job")) != 0;
+    *over = 0;
+    for (size_t i = 0; i < src->workers_len; i++) {
+        const char *job = member_text(src->workers[i].first, "job");
+
+        if (i > 0 && strcmp(member_text(src->workers[i - 1].first, "job"), job) == 0)
+            continue;
+        n++;
+        *over += top_is_over(src, job);
+    }
     return n;
 }
 
 static size_t
-count_state(const struct top_worker *workers, size_t len, const char *state)
+count_state(const struct top_source *src, const char *state)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < len; i++)
-        n += strcmp(top_worker_state(&workers[i]), state) == 0;
+    for (size_t i = 0; i < src->workers_len; i++)
+        n += strcmp(worker_sum_state(&src->workers[i]), state) == 0;
     return n;
 }
 
 /* ": 2 live, 1 lapsed" */
 static void
-states_text(const struct top_worker *workers, size_t len, char *out, size_t size)
+states_text(const struct top_source *src, char *out, size_t size)
 {
     static const char *const states[] = {"live", "away", "lapsed", "finished"};
     size_t at = 0;
 
     out[0] = '\0';
     for (size_t i = 0; i < ARRAY_LEN(states); i++) {
-        size_t n = count_state(workers, len, states[i]);
+        size_t n = count_state(src, states[i]);
 
         if (n > 0 && at < size)
             at += (size_t)snprintf(out + at, size - at, "%s %zu %s", at == 0 ? ":" : ",", n, states[i]);
     }
+}
+
+/* " (2 over: --all shows them)" */
+static void
+over_text(const struct top_source *src, size_t over, char *out, size_t size)
+{
+    out[0] = '\0';
+    if (over > 0)
+        snprintf(out, size, " (%zu over%s)", over, src->all ? "" : ": --all shows them");
 }
 
 static const char *
@@ -106,19 +130,22 @@ cluster_name(const struct sample *now)
 }
 
 static void
-print_cluster(const struct sample *now, const struct top_worker *workers, size_t len, const struct page *page)
+print_cluster(const struct top_source *src, const struct page *page)
 {
+    const struct sample *now = src->now;
     uint32_t up = answers_reached(now->answers, now->n);
-    size_t jobs = count_jobs(workers, len), lapsed = count_state(workers, len, "lapsed");
-    char states[128];
+    size_t over, jobs = count_jobs(src, &over);
+    char states[128], hidden[64];
 
-    states_text(workers, len, states, sizeof states);
+    states_text(src, states, sizeof states);
+    over_text(src, over, hidden, sizeof hidden);
     page_line(page,
-              up < now->n  ? PAINT_FAULT
-              : lapsed > 0 ? PAINT_WARNING
-                           : PAINT_PLAIN,
-              "cluster \"%s\": %u of %u shard%s up, %zu job%s, %zu worker%s%s", cluster_name(now), up, now->n,
-              now->n == 1 ? "" : "s", jobs, jobs == 1 ? "" : "s", len, len == 1 ? "" : "s", states);
+              up < now->n                      ? PAINT_FAULT
+              : count_state(src, "lapsed") > 0 ? PAINT_WARNING
+                                               : PAINT_PLAIN,
+              "cluster \"%s\": %u of %u shard%s up, %zu job%s%s, %zu worker%s%s", cluster_name(now), up, now->n,
+              now->n == 1 ? "" : "s", jobs, jobs == 1 ? "" : "s", hidden, src->workers_len,
+              src->workers_len == 1 ? "" : "s", states);
 }
 
 static double
@@ -211,28 +238,36 @@ print_section(struct table *t, size_t s, size_t want, size_t got, const struct p
     table_free(t);
 }
 
+static void
+print_sections(const struct top_source *src, size_t rows, const struct page *page)
+{
+    size_t want[SECTIONS] = {src->now->n, 0, top_variables_count(src)}, got[SECTIONS];
+    struct top_worker *workers = top_workers(src, &want[WORKERS]);
+
+    share_lines(rows == 0 ? SIZE_MAX : rows - MIN(rows, HEAD_LINES), want, got);
+    print_section(top_shards_table(src, rows_shown(want[SHARDS], got[SHARDS])), SHARDS, want[SHARDS], got[SHARDS],
+                  page);
+    print_section(top_workers_table(workers, want[WORKERS], src->sort, rows_shown(want[WORKERS], got[WORKERS])),
+                  WORKERS, want[WORKERS], got[WORKERS], page);
+    print_section(top_variables_table(src, rows_shown(want[VARIABLES], got[VARIABLES])), VARIABLES, want[VARIABLES],
+                  got[VARIABLES], page);
+    free(workers);
+}
+
 void
-top_print(const struct sample *before, const struct sample *now, enum top_sort sort, size_t rows,
+top_print(const struct sample *before, const struct sample *now, const struct top_choice *choice, size_t rows,
           const struct page *page)
 {
-    size_t want[SECTIONS] = {now->n, 0, top_variables_count(now)}, got[SECTIONS];
-    struct top_worker *workers = top_workers(now, &want[WORKERS]);
-    struct rates r;
+    struct top_source src = {.now = now, .sort = choice->sort, .all = choice->all};
 
-    if (rates_init(&r, before, now) != PS_OK) {
+    src.workers = worker_sums(now->answers, now->n, &src.workers_len);
+    if (rates_init(&src.rates, before, now) != PS_OK) {
         page_line(page, PAINT_FAULT, "out of memory");
-        goto out;
+    } else {
+        print_cluster(&src, page);
+        print_rates(&src.rates, page);
+        print_sections(&src, rows, page);
     }
-    share_lines(rows == 0 ? SIZE_MAX : rows - MIN(rows, HEAD_LINES), want, got);
-    print_cluster(now, workers, want[WORKERS], page);
-    print_rates(&r, page);
-    print_section(top_shards_table(&r, sort, rows_shown(want[SHARDS], got[SHARDS])), SHARDS, want[SHARDS], got[SHARDS],
-                  page);
-    print_section(top_workers_table(workers, want[WORKERS], sort, rows_shown(want[WORKERS], got[WORKERS])), WORKERS,
-                  want[WORKERS], got[WORKERS], page);
-    print_section(top_variables_table(&r, sort, rows_shown(want[VARIABLES], got[VARIABLES])), VARIABLES,
-                  want[VARIABLES], got[VARIABLES], page);
-out:
-    rates_finish(&r);
-    free(workers);
+    rates_finish(&src.rates);
+    free(src.workers);
 }

@@ -23,8 +23,13 @@ enum top_sort {
     TOP_BY_NAME    /* shards in order, workers by job and number, variables by job and name */
 };
 
+struct top_choice {
+    enum top_sort sort;
+    bool all; /* also jobs that are over: whose workers have finished, none of them lapsed; they come last */
+};
+
 /* rows: lines at most, 0: as many as there are. before: NULL when there was none, then there are no rates. */
-void top_print(const struct sample *before, const struct sample *now, enum top_sort sort, size_t rows,
+void top_print(const struct sample *before, const struct sample *now, const struct top_choice *choice, size_t rows,
                const struct page *page);
 
 #endif

@@ -14,6 +14,7 @@ struct row {
     double pushes, pushed, pulled;
     uint64_t bytes, refused, version;
     size_t order; /* by job and name */
+    bool over;    /* its job is */
 };
 
 static int
@@ -21,7 +22,7 @@ compare_name(const void *a, const void *b)
 {
     const struct row *x = a, *y = b;
 
-    return (x->order > y->order) - (x->order < y->order);
+    return x->over != y->over ? x->over - y->over : (x->order > y->order) - (x->order < y->order);
 }
 
 static double
@@ -35,9 +36,10 @@ row_load(const struct row *row)
 static int
 compare_load(const void *a, const void *b)
 {
-    double x = row_load(a), y = row_load(b);
+    const struct row *x = a, *y = b;
+    double load_x = row_load(x), load_y = row_load(y);
 
-    return x != y ? (x < y) - (x > y) : compare_name(a, b);
+    return x->over == y->over && load_x != load_y ? (load_x < load_y) - (load_x > load_y) : compare_name(a, b);
 }
 
 static int
@@ -45,7 +47,8 @@ compare_memory(const void *a, const void *b)
 {
     const struct row *x = a, *y = b;
 
-    return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : compare_name(a, b);
+    return x->over == y->over && x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes)
+                                                      : compare_name(a, b);
 }
 
 static void
@@ -59,20 +62,43 @@ row_add(struct row *row, const struct rates *r, const struct place *p)
     row->version = MAX(row->version, member_number(p->report, "version_max"));
 }
 
-/* places are sorted: those of one variable stand together. */
+/* places are sorted: those of one variable, and those of one job, stand together. */
 static size_t
-rows_fill(struct row *rows, const struct rates *r, const struct place *places, size_t len)
+rows_fill(struct row *rows, const struct top_source *src, const struct place *places, size_t len)
 {
+    const char *job = NULL;
+    bool over = false;
     size_t n = 0;
 
     for (size_t i = 0; i < len; i++) {
+        const char *of = member_text(places[i].report, "job");
+
+        if (job == NULL || strcmp(job, of) != 0)
+            over = top_is_over(src, of);
+        job = of;
+        if (over && !src->all)
+            continue;
         if (i == 0 || !place_same(&places[i - 1], &places[i])) {
-            rows[n] = (struct row){.first = places[i], .pushes = NAN, .pushed = NAN, .pulled = NAN, .order = n};
+            rows[n] =
+                (struct row){.first = places[i], .pushes = NAN, .pushed = NAN, .pulled = NAN, .order = n, .over = over};
             n++;
         }
-        row_add(&rows[n - 1], r, &places[i]);
+        row_add(&rows[n - 1], &src->rates, &places[i]);
     }
     return n;
+}
+
+/* The variables to be shown, not sorted; the caller frees them. */
+static struct row *
+rows_of(const struct top_source *src, size_t *n)
+{
+    size_t len;
+    struct place *places = places_gather(src->now->answers, src->now->n, "variable", &len);
+    struct row *rows = calloc(len + 1, sizeof *rows);
+
+    *n = rows != NULL ? rows_fill(rows, src, places, len) : 0;
+    free(places);
+    return rows;
 }
 
 static void
@@ -89,38 +115,33 @@ variable_row(struct table *t, const struct row *row)
     cell_count(t, row->refused);
     table_paint(t, row->refused > 0 ? PAINT_WARNING : PAINT_PLAIN);
     table_cell(t, "%s", member_text(row->first.report, "optimizer"));
+    if (row->over)
+        table_dim(t);
 }
 
 struct table *
-top_variables_table(const struct rates *r, enum top_sort sort, size_t shown)
+top_variables_table(const struct top_source *src, size_t shown)
 {
     static int (*const compare[])(const void *, const void *) = {
         [TOP_BY_LOAD] = compare_load, [TOP_BY_MEMORY] = compare_memory, [TOP_BY_NAME] = compare_name};
     struct table *t = table_new("JOB", "VARIABLE", "PUSHES/S>", "PUSHED>", "PULLED>", "BYTES>", "VERSION>", "REFUSED>",
                                 "OPTIMIZER", NULL);
-    size_t len, n;
-    struct place *places = places_gather(r->now->answers, r->now->n, "variable", &len);
-    struct row *rows = calloc(len + 1, sizeof *rows);
+    size_t n;
+    struct row *rows = rows_of(src, &n);
 
-    if (rows != NULL) {
-        n = rows_fill(rows, r, places, len);
-        qsort(rows, n, sizeof *rows, compare[sort]);
-        for (size_t i = 0; i < MIN(n, shown); i++)
-            variable_row(t, &rows[i]);
-    }
+    if (n > 0)
+        qsort(rows, n, sizeof *rows, compare[src->sort]);
+    for (size_t i = 0; i < MIN(n, shown); i++)
+        variable_row(t, &rows[i]);
     free(rows);
-    free(places);
     return t;
 }
 
 size_t
-top_variables_count(const struct sample *now)
+top_variables_count(const struct top_source *src)
 {
-    size_t len, n = 0;
-    struct place *places = places_gather(now->answers, now->n, "variable", &len);
+    size_t n;
 
-    for (size_t i = 0; i < len; i++)
-        n += i == 0 || !place_same(&places[i - 1], &places[i]);
-    free(places);
+    free(rows_of(src, &n));
     return n;
 }

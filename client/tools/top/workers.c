@@ -15,30 +15,6 @@ same_job(const json_t *a, const json_t *b)
     return strcmp(member_text(a, "job"), member_text(b, "job")) == 0;
 }
 
-static void
-worker_add(struct top_worker *w, const json_t *report)
-{
-    bool first = w->first == NULL;
-
-    if (first)
-        w->first = report;
-    w->connected = (first || w->connected) && member_flag(report, "connected");
-    w->lapsed = w->lapsed || member_flag(report, "lapsed");
-    w->finished = w->finished || member_flag(report, "finished");
-    w->clock = first ? member_number(report, "clock") : MIN(w->clock, member_number(report, "clock"));
-    w->unresolved += member_number(report, "unresolved");
-}
-
-const char *
-top_worker_state(const struct top_worker *w)
-{
-    if (w->finished)
-        return "finished";
-    if (w->lapsed)
-        return "lapsed";
-    return w->connected ? "live" : "away";
-}
-
 /* Those that have finished hold nobody back and are not behind. */
 static void
 workers_lag(struct top_worker *workers, size_t len)
@@ -47,9 +23,9 @@ workers_lag(struct top_worker *workers, size_t len)
         uint64_t fastest = 0;
 
         for (size_t j = 0; j < len; j++)
-            if (same_job(workers[i].first, workers[j].first))
-                fastest = MAX(fastest, workers[j].clock);
-        workers[i].lag = workers[i].finished ? 0 : fastest - workers[i].clock;
+            if (same_job(workers[i].sum.first, workers[j].sum.first))
+                fastest = MAX(fastest, workers[j].sum.clock);
+        workers[i].lag = workers[i].sum.finished ? 0 : fastest - workers[i].sum.clock;
     }
 }
 
@@ -62,7 +38,7 @@ worker_waits(struct top_worker *w, const struct sample *now)
     for (uint32_t i = 0; i < now->n; i++) {
         json_array_foreach(answer_list(&now->answers[i], "blocked"), j, b)
         {
-            if (same_job(b, w->first) && member_number(b, "task") == member_number(w->first, "task") &&
+            if (same_job(b, w->sum.first) && member_number(b, "task") == member_number(w->sum.first, "task") &&
                 (w->waits == NULL || member_number(b, "waited_ms") > member_number(w->waits, "waited_ms")))
                 w->waits = b;
         }
@@ -70,46 +46,55 @@ worker_waits(struct top_worker *w, const struct sample *now)
 }
 
 struct top_worker *
-top_workers(const struct sample *now, size_t *len)
+top_workers(const struct top_source *src, size_t *len)
 {
-    size_t places_len;
-    struct place *places = places_gather(now->answers, now->n, "worker", &places_len);
-    struct top_worker *workers = calloc(places_len + 1, sizeof *workers);
+    struct top_worker *workers = calloc(src->workers_len + 1, sizeof *workers);
 
     *len = 0;
-    for (size_t i = 0; workers != NULL && i < places_len; i++) {
-        if (i == 0 || !place_same(&places[i - 1], &places[i]))
-            ++*len;
-        worker_add(&workers[*len - 1], places[i].report);
+    for (size_t i = 0; workers != NULL && i < src->workers_len; i++) {
+        bool over = top_is_over(src, member_text(src->workers[i].first, "job"));
+
+        if (over && !src->all)
+            continue;
+        workers[*len] = (struct top_worker){.sum = src->workers[i], .over = over};
+        worker_waits(&workers[(*len)++], src->now);
     }
     workers_lag(workers, *len);
-    for (size_t i = 0; i < *len; i++)
-        worker_waits(&workers[i], now);
-    free(places);
     return workers;
 }
 
 /* ---- the table ---- */
 
 static int
-compare_name(const void *a, const void *b)
+compare_job(const void *a, const void *b)
 {
     const struct top_worker *x = a, *y = b;
-    int order = strcmp(member_text(x->first, "job"), member_text(y->first, "job"));
-    uint64_t i = member_number(x->first, "task"), j = member_number(y->first, "task");
+    int order = strcmp(member_text(x->sum.first, "job"), member_text(y->sum.first, "job"));
+    uint64_t i = member_number(x->sum.first, "task"), j = member_number(y->sum.first, "task");
 
     return order != 0 ? order : (i > j) - (i < j);
 }
 
-/* Those that others wait for first: the furthest behind; those that have finished last. */
+static int
+compare_name(const void *a, const void *b)
+{
+    const struct top_worker *x = a, *y = b;
+
+    return x->over != y->over ? x->over - y->over : compare_job(a, b);
+}
+
+/* Those that others wait for first: the furthest behind; those that have finished last, those of jobs that are over
+ * behind them. */
 static int
 compare_behind(const void *a, const void *b)
 {
     const struct top_worker *x = a, *y = b;
 
-    if (x->finished != y->finished)
-        return x->finished - y->finished;
-    return x->lag != y->lag ? (x->lag < y->lag) - (x->lag > y->lag) : compare_name(a, b);
+    if (x->over != y->over)
+        return x->over - y->over;
+    if (x->sum.finished != y->sum.finished)
+        return x->sum.finished - y->sum.finished;
+    return x->lag != y->lag ? (x->lag < y->lag) - (x->lag > y->lag) : compare_job(a, b);
 }
 
 /* "pull: worker 2, until clock 15, 2.1 s" */
@@ -141,14 +126,16 @@ top_workers_table(struct top_worker *workers, size_t len, enum top_sort sort, si
         const struct top_worker *w = &workers[i];
 
         table_row(t);
-        table_cell(t, "%s", member_text(w->first, "job"));
-        table_cell(t, "%" PRIu64, member_number(w->first, "task"));
-        table_cell(t, "%s", top_worker_state(w));
-        table_paint(t, w->lapsed && !w->finished ? PAINT_WARNING : PAINT_PLAIN);
-        cell_count(t, w->clock);
+        table_cell(t, "%s", member_text(w->sum.first, "job"));
+        table_cell(t, "%" PRIu64, member_number(w->sum.first, "task"));
+        table_cell(t, "%s", worker_sum_state(&w->sum));
+        table_paint(t, w->sum.lapsed && !w->sum.finished ? PAINT_WARNING : PAINT_PLAIN);
+        cell_count(t, w->sum.clock);
         cell_count(t, w->lag);
-        cell_count(t, w->unresolved);
+        cell_count(t, w->sum.unresolved);
         cell_waits(t, w->waits);
+        if (w->over)
+            table_dim(t);
     }
     return t;
 }

@@ -6,24 +6,17 @@
 #include "client/tools/views/cells.h"
 #include "client/tools/views/members.h"
 #include "client/tools/views/views.h"
+#include "client/tools/views/worker_sum.h"
 #include "common/units.h"
-
-static const char *
-worker_state(const json_t *w)
-{
-    if (member_flag(w, "finished"))
-        return "finished";
-    if (member_flag(w, "lapsed"))
-        return "lapsed";
-    return member_flag(w, "connected") ? "live" : "away";
-}
 
 static void
 worker_row(struct table *t, const struct place *p, bool named)
 {
     const json_t *w = p->report;
+    struct worker_sum one = {0};
     struct units u;
 
+    worker_sum_add(&one, w);
     table_row(t);
     table_cell(t, "%s", named ? member_text(w, "job") : "");
     if (named)
@@ -31,8 +24,8 @@ worker_row(struct table *t, const struct place *p, bool named)
     else
         table_cell(t, "%s", "");
     table_cell(t, "%u", p->shard);
-    table_cell(t, "%s", worker_state(w));
-    table_paint(t, strcmp(worker_state(w), "lapsed") == 0 ? PAINT_WARNING : PAINT_PLAIN);
+    table_cell(t, "%s", worker_sum_state(&one));
+    table_paint(t, one.lapsed && !one.finished ? PAINT_WARNING : PAINT_PLAIN);
     cell_count(t, member_number(w, "clock"));
     cell_count(t, member_number(w, "last_seq"));
     cell_count(t, member_number(w, "unresolved"));
