@@ -71,8 +71,8 @@ enum ps_layer_kind {
  *     MAX_POOL,   the same shape -> fewer places, the same channels: the largest, the mean of each window. A kernel of 0
  *     AVG_POOL    sees the whole input ("global" pooling)
  *     RELU, TANH, SIGMOID, GELU    any shape, element by element
- *     LAYER_NORM  any shape; each group along the last dimension to mean 0 and variance 1 (plus 1e-5), then times gamma plus
- *                 beta (Ba, Kiros and Hinton, 2016)
+ *     LAYER_NORM  any shape; each group along the last dimension to mean 0 and variance 1 (epsilon is 1e-5), then times
+ *                 gamma plus beta (Ba, Kiros and Hinton, 2016)
  *     DROPOUT     any shape; in ps_network_gradient() each element is 0 with probability rate, else x / (1 - rate)
  *                 (Srivastava et al., JMLR 2014); nothing elsewhere
  *     FLATTEN     any shape -> [elements]; DENSE does so by itself
