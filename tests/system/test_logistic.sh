@@ -42,6 +42,17 @@ gzip -c "$data/train.svm" >train.svm.gz
 run --train train.svm.gz --epochs 1
 is 0 "$status" "gzipped examples are read"
 
+# An age policy that is set while it runs drops pushes: that is no error. Worker 0 sets it as soon as the job is there.
+cat >worker.sh <<EOF
+[ "\$PSD_TASK" = 0 ] && while ! "$PSCTL" set --job logistic age=cutoff:0 && kill -0 \$\$; do :; done >set.out 2>&1 &
+exec "$LOGISTIC" --train "$data/train.svm" --held-out "$data/held-out.svm" --epochs 300
+EOF
+PSD_TEST_MARK=$mark "$PSRUN" --shards 2 --workers 3 --no-prefix --psd-option --log-level=warning -- sh worker.sh \
+  >"$work/out" 2>"$work/err" </dev/null
+is 0 "$?" "it trains on when an age policy is set"
+grep -q 'age=cutoff:0' set.out
+ok $? "(which it was)"
+
 # ---- what is wrong ----
 
 printf '+1 1:1\n-1 1:2\n0 1:3\n' >three.svm

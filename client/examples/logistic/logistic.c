@@ -116,9 +116,10 @@ step(struct worker *w, uint64_t clock, struct ps_error *error)
     err = model_run(&w->model, &w->batch, &w->binary, ps_slice_scale_mean(&slice, w->workers), &result, error);
     if (err != PS_OK)
         return err;
-    if ((err = ps_client_push(w->client, MODEL_VARS, w->model.vars, gradients, NULL, error)) != PS_OK)
-        return err;
-    return ps_client_tick(w->client, error);
+    err = ps_client_push(w->client, MODEL_VARS, w->model.vars, gradients, NULL, error);
+    if (err == PS_OK || err == PS_ERR_STALE) /* too old for an age policy that psctl has set: its drops are meant */
+        err = ps_client_tick(w->client, error);
+    return err;
 }
 
 /* Wait until all workers that are not lost have done theirs. */
