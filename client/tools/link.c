@@ -32,20 +32,32 @@ link_write(struct link *l, char *bytes, size_t len)
         link_written(&w->req, 0);
 }
 
-static void
-link_beat(uv_timer_t *beat)
+static uint64_t
+link_now_ms(void)
 {
-    struct link *l = CONTAINER_OF(beat, struct link, beat);
+    return uv_hrtime() / 1000000;
+}
 
+void
+link_beat(struct link *l)
+{
+    if (!l->open || link_now_ms() - l->beaten_ms < l->beat_ms)
+        return;
+    l->beaten_ms = link_now_ms();
     /* One that waits in the pipe says as much as two. */
     if (uv_stream_get_write_queue_size((uv_stream_t *)&l->pipe) == 0)
         link_send(l, REMOTE_BEAT);
 }
 
+static void
+link_on_time(uv_timer_t *beat)
+{
+    link_beat(CONTAINER_OF(beat, struct link, beat));
+}
+
 int
 link_open(struct link *l, uv_loop_t *loop, void *data, const struct remote_order *order, int *child)
 {
-    uint64_t beat_ms = MAX(order->silence_ms / REMOTE_BEATS, 1U);
     uv_file ends[2];
     size_t len;
     char *bytes;
@@ -56,6 +68,8 @@ link_open(struct link *l, uv_loop_t *loop, void *data, const struct remote_order
     uv_timer_init(loop, &l->beat);
     l->pipe.data = l->beat.data = data;
     l->open = true;
+    l->beat_ms = MAX(order->silence_ms / REMOTE_BEATS, 2U) / 2; /* looked for twice as often as one must come */
+    l->beaten_ms = link_now_ms();
     if ((err = uv_pipe(ends, 0, UV_NONBLOCK_PIPE)) != 0)
         return err;
     *child = ends[0];
@@ -65,7 +79,7 @@ link_open(struct link *l, uv_loop_t *loop, void *data, const struct remote_order
     }
     bytes = remote_order_pack(order, &len);
     link_write(l, bytes, len);
-    return uv_timer_start(&l->beat, link_beat, beat_ms, beat_ms);
+    return uv_timer_start(&l->beat, link_on_time, l->beat_ms, l->beat_ms);
 }
 
 void

@@ -15,6 +15,7 @@ struct link {
     /* private */
     uv_pipe_t pipe;
     uv_timer_t beat;
+    uint64_t beat_ms, beaten_ms; /* at least between two; when the last was sent */
     bool open;
     struct remote_reader reader; /* of what comes back */
 };
@@ -25,6 +26,9 @@ int link_open(struct link *l, uv_loop_t *loop, void *data, const struct remote_o
 
 /* Nothing happens on one that is not open: then ssh has ended, which says more. */
 void link_send(struct link *l, enum remote_command command);
+
+/* Send a beat when it is time for one: for who keeps the loop waiting. */
+void link_beat(struct link *l);
 
 /* closed: called for each of the LINK_HANDLES. Nothing happens on one that is not open. */
 void link_close(struct link *l, uv_close_cb closed);

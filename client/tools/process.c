@@ -292,6 +292,13 @@ process_release(struct process *p)
 }
 
 void
+process_beat(struct process *p)
+{
+    if (p->alive && p->remote)
+        link_beat(&p->link);
+}
+
+void
 process_pause(struct process *p, bool pause)
 {
     p->paused = pause;

@@ -99,6 +99,9 @@ void process_kill(struct process *p);
 /* Leave it running without us: gone() comes, with ended false. Or leave the directory of one that is held. */
 void process_release(struct process *p);
 
+/* Say to its agent that we live: for who keeps the loop waiting. */
+void process_beat(struct process *p);
+
 /* Do not read what it prints for a while, so that it waits. */
 void process_pause(struct process *p, bool pause);
 

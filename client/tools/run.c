@@ -119,25 +119,6 @@ run_ask_to_stop(struct run *r, uint32_t from, uint32_t to)
     uv_timer_start(&r->grace, run_grace_over, (uint64_t)r->plan->settings->grace_ms, 0);
 }
 
-/* --keep-servers: say how to go on and how to end it. */
-static void
-run_release(struct run *r)
-{
-    char pids[PLAN_SHARDS_MAX * 12] = "";
-    char *list = plan_shard_list(r->plan);
-    bool temporary = r->plan->settings->live_dir == NULL;
-
-    r->releasing = true;
-    for (uint32_t i = 0; i < r->shards; i++)
-        snprintf(pids + strlen(pids), sizeof pids - strlen(pids), " %d", (int)r->members[i].process.pid);
-    run_say(r, "the shards go on running; to reach them:");
-    run_say(r, "  export PSD_SHARDS=%s PSD_CLUSTER=%s", list, r->plan->settings->cluster);
-    run_say(r, "their logs: %s/shard-*/log; to stop them%s:", r->dir, temporary ? " and drop their data" : "");
-    run_say(r, "  kill%s; rm -r %s", pids, r->dir);
-    run_each(r, 0, r->shards, process_release);
-    free(list);
-}
-
 static void
 run_close(struct run *r)
 {
@@ -389,6 +370,8 @@ run_init(struct run *r, struct ps_error *e)
     int err;
 
     screen_init(&r->screen, &run_signals);
+    r->screen.waiting = members_beat;
+    r->screen.arg = r;
     r->screen.prefix = !r->plan->settings->no_prefix;
     r->screen.tag_width = (int)strlen("psrun");
     r->tag = (struct screen_tag){.text = "psrun", .colour = TAG_COLOUR_PSRUN};

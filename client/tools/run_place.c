@@ -1,7 +1,9 @@
-/* The place of a run on this machine: ports for the workers' addresses, and its directory. */
+/* The place of a run on this machine: ports for the workers' addresses, its directory, and what is left running in it.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -74,6 +76,25 @@ run_prepare(struct run *r, struct ps_error *e)
     if ((err = run_name_remote_dir(r, e)) != PS_OK)
         return err;
     return run_make_dir(r, e);
+}
+
+void
+run_release(struct run *r)
+{
+    char pids[PLAN_SHARDS_MAX * 12] = "";
+    char *list = plan_shard_list(r->plan);
+    bool temporary = r->plan->settings->live_dir == NULL;
+
+    r->releasing = true;
+    for (uint32_t i = 0; i < r->shards; i++)
+        snprintf(pids + strlen(pids), sizeof pids - strlen(pids), " %d", (int)r->members[i].process.pid);
+    run_say(r, "the shards go on running; to reach them:");
+    run_say(r, "  export PSD_SHARDS=%s PSD_CLUSTER=%s", list, r->plan->settings->cluster);
+    run_say(r, "their logs: %s/shard-*/log; to stop them%s:", r->dir, temporary ? " and drop their data" : "");
+    run_say(r, "  kill%s; rm -r %s", pids, r->dir);
+    for (uint32_t i = 0; i < r->shards; i++)
+        process_release(&r->members[i].process);
+    free(list);
 }
 
 void

@@ -57,6 +57,9 @@ void run_fail(struct run *r, int status);
 enum ps_err run_prepare(struct run *r, struct ps_error *e) PS_MUST_USE;
 void run_remove_dirs(struct run *r);
 
+/* --keep-servers: leave the shards running; say how to go on with them and how to end them. */
+void run_release(struct run *r);
+
 /* ---- members.c ---- */
 
 struct member *member_of(struct process *p);
@@ -74,6 +77,9 @@ bool member_busy(const struct member *m);
 
 /* It ended with this status: have it started again after a while, and say so; false: it is not to be. */
 bool member_again(struct run *r, struct member *m, int status);
+
+/* Whoever reads what we print takes their time (a pager): say to the agents that we live. arg: the run. */
+void members_beat(void *arg);
 
 /* Forget those that are queued or to be started again. */
 void members_forget(struct run *r, uint32_t from, uint32_t to);

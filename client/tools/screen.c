@@ -65,9 +65,12 @@ screen_writable(struct screen *s, struct screen_side *side)
 {
     struct pollfd p = {.fd = side->fd, .events = POLLOUT};
 
-    while (poll(&p, 1, 100) <= 0 || (p.revents & (POLLOUT | POLLERR | POLLHUP)) == 0)
+    while (poll(&p, 1, 100) <= 0 || (p.revents & (POLLOUT | POLLERR | POLLHUP)) == 0) {
         if (s->give_up != NULL && *s->give_up)
             return false;
+        if (s->waiting != NULL)
+            s->waiting(s->arg);
+    }
     return true;
 }
 

@@ -27,6 +27,8 @@ struct screen {
     bool prefix;                          /* print tags */
     int tag_width;                        /* columns of the widest */
     const volatile sig_atomic_t *give_up; /* nonzero: do not wait for readers */
+    void (*waiting)(void *arg);           /* called ten times a second while a reader is waited for; may be NULL */
+    void *arg;
 
     /* private */
     struct screen_side {

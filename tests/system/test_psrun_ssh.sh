@@ -281,6 +281,11 @@ test_shard_again
 test_worker_again
 test_refusals
 
+# More than a pipe holds, and a reader who starts late.
+{ PSD_TEST_MARK=$mark "$PSRUN" "${via[@]}" --env "PSD_TEST_MARK=$mark" --hosts 127.0.0.2 --silence 1 --no-prefix -- \
+  seq 1 50000 2>"$work/err" </dev/null || echo failed; } | { sleep 3; cat; } >"$work/out"
+is "$(seq 1 50000 | md5sum)" "$(md5sum <"$work/out")" "a reader who takes longer than --silence is waited for"
+
 run --hosts 127.0.0.2 --no-prefix -- seq 1 200000
 is "$(seq 1 200000 | md5sum)" "$(md5sum <"$work/out")" "a long output arrives whole"
 
