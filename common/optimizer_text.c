@@ -1,7 +1,7 @@
 /* Optimizers, schedules and clips as text, for options and for people: "adam:learning_rate=3e-4,schedule=cosine".
  *
- * Everything after the colon is a list of key=value; what a key may be depends on what is read: an optimizer's own
- * parameters (its row), a schedule's words, a clip's. */
+ * Everything after the name is a list of key=value; what a key may be depends on what is read: an optimizer's own
+ * parameters (its row), a schedule's words, a clip's. What has no effect is refused: it is a mistake. */
 #include <errno.h>
 #include <float.h>
 #include <stdlib.h>
@@ -126,33 +126,53 @@ read_count(const char *key, const char *value, uint64_t *out, struct ps_error *e
         err_;                                                                                                          \
     })
 
-/* PS_ERR_NOT_FOUND without a sentence when the key is not a schedule's. */
-static enum ps_err
-schedule_key(struct ps_schedule *s, const char *key, const char *value, struct ps_error *e)
+/* The keys: an optimizer's parameters by their numbers, then these. */
+enum { SCHEDULE = OPTIMIZER_PARAMETERS, BY, WARMUP, STEPS, FACTOR, FLOOR, CLIP, LIMIT, KEYS };
+
+static const char *const words[] = {"schedule", "by", "warmup", "steps", "factor", "floor", "clip", "limit"};
+
+static const char *
+key_name(unsigned key)
 {
-    if (strcmp(key, "schedule") == 0)
-        return READ_WORD("schedule", schedules, value, &s->kind, e);
-    if (strcmp(key, "by") == 0)
-        return READ_WORD("by", bys, value, &s->by, e);
-    if (strcmp(key, "warmup") == 0)
-        return read_count(key, value, &s->warmup_steps, e);
-    if (strcmp(key, "steps") == 0)
-        return read_count(key, value, &s->steps, e);
-    if (strcmp(key, "factor") == 0)
-        return read_number(key, value, &s->factor, e);
-    if (strcmp(key, "floor") == 0)
-        return read_number(key, value, &s->floor, e);
-    return PS_ERR_NOT_FOUND;
+    return key < SCHEDULE ? optimizer_parameter_name((enum optimizer_parameter)key) : words[key - SCHEDULE];
+}
+
+/* KEYS: there is no such key. */
+static unsigned
+key_of(const char *text)
+{
+    unsigned key = 0;
+
+    while (key < KEYS && strcmp(key_name(key), text) != 0)
+        key++;
+    return key;
 }
 
 static enum ps_err
-clip_key(struct ps_clip *c, const char *key, const char *value, struct ps_error *e)
+schedule_key(struct ps_schedule *s, unsigned key, const char *value, struct ps_error *e)
 {
-    if (strcmp(key, "clip") == 0)
+    switch (key) {
+    case SCHEDULE:
+        return READ_WORD("schedule", schedules, value, &s->kind, e);
+    case BY:
+        return READ_WORD("by", bys, value, &s->by, e);
+    case WARMUP:
+        return read_count("warmup", value, &s->warmup_steps, e);
+    case STEPS:
+        return read_count("steps", value, &s->steps, e);
+    case FACTOR:
+        return read_number("factor", value, &s->factor, e);
+    default:
+        return read_number("floor", value, &s->floor, e);
+    }
+}
+
+static enum ps_err
+clip_key(struct ps_clip *c, unsigned key, const char *value, struct ps_error *e)
+{
+    if (key == CLIP)
         return READ_WORD("clip", clips, value, &c->kind, e);
-    if (strcmp(key, "limit") == 0)
-        return read_number(key, value, &c->limit, e);
-    return PS_ERR_NOT_FOUND;
+    return read_number("limit", value, &c->limit, e);
 }
 
 /* What a list of key=value is read into: those that are not NULL. */
@@ -160,26 +180,36 @@ struct target {
     struct ps_optimizer *optimizer;
     struct ps_schedule *schedule;
     struct ps_clip *clip;
+    uint32_t said; /* bits: the keys that were read */
 };
 
-static enum ps_err
-read_key(const struct target *to, const char *key, const char *value, struct ps_error *e)
+static bool
+said(const struct target *to, unsigned key)
 {
-    enum ps_err err = PS_ERR_NOT_FOUND;
-    double number;
+    return (to->said >> key & 1) != 0;
+}
 
-    if (to->schedule != NULL)
-        err = schedule_key(to->schedule, key, value, e);
-    if (err == PS_ERR_NOT_FOUND && to->clip != NULL)
-        err = clip_key(to->clip, key, value, e);
-    if (err != PS_ERR_NOT_FOUND)
-        return err;
+static enum ps_err
+read_key(struct target *to, const char *name, const char *value, struct ps_error *e)
+{
+    unsigned key = key_of(name);
+    double number;
+    enum ps_err err;
+
+    if (key < KEYS && said(to, key))
+        return ps_fail(e, PS_ERR_INVALID, "%s is given twice", name);
+    if (key < KEYS)
+        to->said |= UINT32_C(1) << key;
+    if (to->schedule != NULL && key >= SCHEDULE && key <= FLOOR)
+        return schedule_key(to->schedule, key, value, e);
+    if (to->clip != NULL && (key == CLIP || key == LIMIT))
+        return clip_key(to->clip, key, value, e);
     if (to->optimizer == NULL)
-        return ps_fail(e, PS_ERR_INVALID, "\"%s\" is not a key of a %s", key,
+        return ps_fail(e, PS_ERR_INVALID, "\"%s\" is not a key of a %s", name,
                        to->schedule != NULL ? "schedule: by, warmup, steps, factor, floor" : "clip: limit");
-    if ((err = read_number(key, value, &number, e)) != PS_OK)
+    if ((err = read_number(name, value, &number, e)) != PS_OK)
         return err;
-    return ps_optimizer_set(to->optimizer, key, number, e);
+    return ps_optimizer_set(to->optimizer, name, number, e);
 }
 
 /* Copy what comes before the first of the stops; returns where that is, NULL when it is too long. */
@@ -195,22 +225,62 @@ cut(const char *text, const char *stops, char out[KEY_MAX])
     return text + n;
 }
 
-/* "key=value,key=value" */
 static enum ps_err
-read_keys(const struct target *to, const char *text, struct ps_error *e)
+not_an_item(const char *text, struct ps_error *e)
 {
+    if (*text == '\0')
+        return ps_fail(e, PS_ERR_INVALID, "something is missing at the end: key=value, or no colon or comma");
+    if (*text == ',' || *text == ':')
+        return ps_fail(e, PS_ERR_INVALID, "something is missing before \"%.64s\": key=value", text);
+    return ps_fail(e, PS_ERR_INVALID, "\"%.64s\" is not key=value", text);
+}
+
+/* "key=value,key=value"; colons separate as commas do, and a number alone right after a clip is its limit:
+ * "clip=value:1". */
+static enum ps_err
+read_keys(struct target *to, const char *text, struct ps_error *e)
+{
+    bool after_clip = to->clip != NULL && said(to, CLIP);
     char key[KEY_MAX], value[KEY_MAX];
+    double limit;
     enum ps_err err;
 
     for (;;) {
-        const char *at = cut(text, "=,", key);
+        const char *at = cut(text, "=,:", key);
 
-        if (at == NULL || *at != '=' || (at = cut(at + 1, ",", value)) == NULL)
-            return ps_fail(e, PS_ERR_INVALID, "\"%.64s\" is not key=value", text);
+        if (at != NULL && *at != '=' && after_clip && number_parse(key, &limit)) {
+            memcpy(value, key, sizeof value);
+            memcpy(key, "limit", sizeof "limit");
+        } else if (at == NULL || *at != '=' || (at = cut(at + 1, ",:", value)) == NULL)
+            return not_an_item(text, e);
         if ((err = read_key(to, key, value, e)) != PS_OK || *at == '\0')
             return err;
+        after_clip = strcmp(key, "clip") == 0;
         text = at + 1;
     }
+}
+
+/* What was said must be at work. */
+static enum ps_err
+check_said(const struct target *to, struct ps_error *e)
+{
+    const struct ps_schedule none = {0}, *s = to->schedule != NULL ? to->schedule : &none;
+    const struct {
+        unsigned key;
+        bool works;
+        const char *needs;
+    } rows[] = {
+        {STEPS, s->kind != PS_SCHEDULE_CONSTANT, "schedule=step, exponential, cosine or linear"},
+        {FLOOR, s->kind != PS_SCHEDULE_CONSTANT, "schedule=step, exponential, cosine or linear"},
+        {FACTOR, schedule_by_factor(s), "schedule=step or exponential"},
+        {BY, schedule_moves(s), "a schedule or a warmup"},
+        {LIMIT, to->clip != NULL && to->clip->kind != PS_CLIP_NONE, "clip=value, block_norm or given_norm"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (said(to, rows[i].key) && !rows[i].works)
+            return ps_fail(e, PS_ERR_INVALID, "%s has no effect without %s", key_name(rows[i].key), rows[i].needs);
+    return PS_OK;
 }
 
 /* "name:key=value,key=value" or "name" alone: the name, and where the list begins, NULL when there is none. */
@@ -218,11 +288,11 @@ static enum ps_err
 read_head(const char *what, const char *text, const void *out, char name[KEY_MAX], const char **list,
           struct ps_error *e)
 {
-    const char *at = text != NULL && out != NULL ? cut(text, ":", name) : NULL;
+    const char *at = text != NULL && out != NULL ? cut(text, ":,", name) : NULL;
 
     if (at == NULL)
         return ps_fail(e, PS_ERR_INVALID, "%s is written NAME:key=value,key=value", what);
-    *list = *at == ':' ? at + 1 : NULL;
+    *list = *at != '\0' ? at + 1 : NULL;
     return PS_OK;
 }
 
@@ -231,33 +301,48 @@ ps_optimizer_parse(const char *text, struct ps_optimizer *out, struct ps_error *
 {
     char name[KEY_MAX];
     struct ps_optimizer o;
+    struct target to = {.optimizer = &o, .schedule = &o.schedule, .clip = &o.clip};
     const char *keys;
     enum ps_err err;
 
     if ((err = read_head("an optimizer", text, out, name, &keys, e)) != PS_OK ||
         (err = ps_optimizer_by_name(name, &o, e)) != PS_OK)
         return err;
-    if (keys != NULL && (err = read_keys(&(struct target){&o, &o.schedule, &o.clip}, keys, e)) != PS_OK)
+    if (keys != NULL && (err = read_keys(&to, keys, e)) != PS_OK)
         return err;
-    if ((err = optimizer_check(&o, e)) == PS_OK)
+    if ((err = optimizer_check(&o, e)) == PS_OK && (err = check_said(&to, e)) == PS_OK)
         *out = o;
     return err;
+}
+
+/* A schedule or a clip alone: the name is the value of its first key, which may be there, too. */
+static enum ps_err
+read_alone(const char *what, unsigned first, const char *text, const void *out, struct target *to, struct ps_error *e)
+{
+    size_t prefix = strlen(key_name(first));
+    char name[KEY_MAX];
+    const char *keys;
+    enum ps_err err;
+
+    if (text != NULL && strncmp(text, key_name(first), prefix) == 0 && text[prefix] == '=')
+        text += prefix + 1;
+    if ((err = read_head(what, text, out, name, &keys, e)) != PS_OK ||
+        (err = read_key(to, key_name(first), name, e)) != PS_OK)
+        return err;
+    return keys != NULL ? read_keys(to, keys, e) : PS_OK;
 }
 
 enum ps_err
 ps_schedule_parse(const char *text, struct ps_schedule *out, struct ps_error *e)
 {
-    char name[KEY_MAX];
     struct ps_schedule s = {0};
-    const char *keys;
+    struct target to = {.schedule = &s};
     enum ps_err err;
 
-    if ((err = read_head("a schedule", text, out, name, &keys, e)) != PS_OK ||
-        (err = schedule_key(&s, "schedule", name, e)) != PS_OK)
+    if ((err = read_alone("a schedule", SCHEDULE, text, out, &to, e)) != PS_OK)
         return err;
-    if (keys != NULL && (err = read_keys(&(struct target){.schedule = &s}, keys, e)) != PS_OK)
-        return err;
-    if ((err = schedule_check(&s, DBL_MAX, e)) == PS_OK) /* whose learning rate is not known here */
+    if ((err = schedule_check(&s, DBL_MAX, e)) == PS_OK && /* whose learning rate is not known here */
+        (err = check_said(&to, e)) == PS_OK)
         *out = s;
     return err;
 }
@@ -265,17 +350,13 @@ ps_schedule_parse(const char *text, struct ps_schedule *out, struct ps_error *e)
 enum ps_err
 ps_clip_parse(const char *text, struct ps_clip *out, struct ps_error *e)
 {
-    char name[KEY_MAX];
     struct ps_clip c = {0};
-    const char *keys;
+    struct target to = {.clip = &c};
     enum ps_err err;
 
-    if ((err = read_head("a clip", text, out, name, &keys, e)) != PS_OK ||
-        (err = clip_key(&c, "clip", name, e)) != PS_OK)
+    if ((err = read_alone("a clip", CLIP, text, out, &to, e)) != PS_OK)
         return err;
-    if (keys != NULL && (err = read_keys(&(struct target){.clip = &c}, keys, e)) != PS_OK)
-        return err;
-    if ((err = clip_check(&c, e)) == PS_OK)
+    if ((err = clip_check(&c, e)) == PS_OK && (err = check_said(&to, e)) == PS_OK)
         *out = c;
     return err;
 }
@@ -292,7 +373,7 @@ put_number(struct text *t, const char *key, double value)
 static void
 put_schedule(struct text *t, const struct ps_schedule *s)
 {
-    if (s->kind != PS_SCHEDULE_CONSTANT)
+    if (schedule_moves(s))
         text_put(t, ",schedule=%s", schedules[s->kind]);
     if (s->warmup_steps != 0)
         text_put(t, ",warmup=%llu", (unsigned long long)s->warmup_steps);

@@ -140,14 +140,17 @@ PS_API enum ps_err ps_optimizer_set(struct ps_optimizer *optimizer, const char *
  *     adam:learning_rate=3e-4,beta1=0.8,schedule=cosine,warmup=500,steps=20000,floor=1e-5,by=clock,clip=value,limit=1
  *
  * parameters by their names in the struct; schedule: constant, step, exponential, cosine, linear; by: version, clock;
- * clip: none, value, block_norm, given_norm. Schedules and clips can be had alone: "cosine:warmup=500,steps=20000",
- * "value:limit=1". */
+ * clip: none, value, block_norm, given_norm. Schedules and clips can be had alone: "cosine,warmup=500,steps=20000",
+ * "value,limit=1", with or without "schedule=" and "clip=" before them. A colon separates as a comma does, and a clip's
+ * limit may stand alone: "block_norm:1". Refused: a key twice, one that has no effect (limit without a clip, by without
+ * a schedule). psctl set reads the same text. */
 PS_API enum ps_err ps_optimizer_parse(const char *text, struct ps_optimizer *out, struct ps_error *error) PS_MUST_USE;
 PS_API enum ps_err ps_schedule_parse(const char *text, struct ps_schedule *out, struct ps_error *error) PS_MUST_USE;
 PS_API enum ps_err ps_clip_parse(const char *text, struct ps_clip *out, struct ps_error *error) PS_MUST_USE;
 
-/* And back: the learning rate and what differs from the defaults, in digits that read back as the same numbers. out:
- * [size] bytes, terminated, cut off when size is too small; PS_OPTIMIZER_TEXT_MAX always does. */
+/* And back: the learning rate and what differs from the defaults, in digits that read back as the same numbers; psctl
+ * prints it, and all of the above take it. out: [size] bytes, terminated, cut off when size is too small;
+ * PS_OPTIMIZER_TEXT_MAX always does. */
 #define PS_OPTIMIZER_TEXT_MAX 768
 PS_API void ps_optimizer_describe(const struct ps_optimizer *optimizer, char *out, size_t size);
 

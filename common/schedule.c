@@ -10,8 +10,8 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-static bool
-by_factor(const struct ps_schedule *s)
+bool
+schedule_by_factor(const struct ps_schedule *s)
 {
     return s->kind == PS_SCHEDULE_STEP || s->kind == PS_SCHEDULE_EXPONENTIAL;
 }
@@ -27,7 +27,7 @@ schedule_check(const struct ps_schedule *s, double learning_rate, struct ps_erro
         return PS_OK;
     if (s->steps == 0)
         return ps_fail(e, PS_ERR_INVALID, "schedule: steps must be at least 1");
-    if (by_factor(s) && !(s->factor > 0 && s->factor <= 1))
+    if (schedule_by_factor(s) && !(s->factor > 0 && s->factor <= 1))
         return ps_fail(e, PS_ERR_INVALID, "schedule: factor must be greater than 0 and at most 1, not %g", s->factor);
     if (!(s->floor >= 0 && s->floor <= learning_rate))
         return ps_fail(e, PS_ERR_INVALID,
@@ -41,7 +41,7 @@ schedule_used(const struct ps_schedule *s)
 {
     struct ps_schedule used = *s;
 
-    if (!by_factor(s))
+    if (!schedule_by_factor(s))
         used.factor = 0;
     if (s->kind == PS_SCHEDULE_CONSTANT) {
         used.steps = 0;

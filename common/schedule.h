@@ -15,6 +15,9 @@ struct ps_schedule schedule_used(const struct ps_schedule *s);
 /* The rate at t; s has passed schedule_check(). */
 double schedule_rate(const struct ps_schedule *s, double learning_rate, uint64_t t);
 
+/* Whether s uses its factor. */
+bool schedule_by_factor(const struct ps_schedule *s);
+
 /* Whether s changes the rate at all. */
 static inline bool
 schedule_moves(const struct ps_schedule *s)

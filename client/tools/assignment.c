@@ -10,8 +10,6 @@
 #include "common/number.h"
 #include "common/optimizer.h"
 
-#define VALUE_MAX 512
-
 /* One word, taken apart. */
 struct assignment {
     const char *word, *value;
@@ -47,8 +45,13 @@ twice(const struct assignment *a, struct ps_error *e)
 static enum ps_err
 refuse_name(const struct assignment *a, struct ps_error *e)
 {
+    const char *colon = memchr(a->word, ':', a->name_len);
     char list[512] = "";
 
+    if (colon != NULL)
+        return ps_fail(e, PS_ERR_INVALID,
+                       "'%.*s': a variable keeps the optimizer it was declared with; leave its name out",
+                       (int)MIN(colon - a->word, 64), a->word);
     for (int p = 0; p < OPTIMIZER_PARAMETERS; p++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s, ",
                  optimizer_parameter_name((enum optimizer_parameter)p));
@@ -56,15 +59,22 @@ refuse_name(const struct assignment *a, struct ps_error *e)
                    (int)MIN(a->name_len, 64), a->word, list);
 }
 
+/* NULL: an optimizer has no such parameter. */
+static const char *
+parameter_name(const struct assignment *a)
+{
+    for (int p = 0; p < OPTIMIZER_PARAMETERS; p++)
+        if (is_named(a, optimizer_parameter_name((enum optimizer_parameter)p)))
+            return optimizer_parameter_name((enum optimizer_parameter)p);
+    return NULL;
+}
+
 static enum ps_err
 take_parameter(const struct assignment *a, struct assignments *out, struct ps_error *e)
 {
     size_t n = out->setting.parameters;
-    const char *name = NULL;
+    const char *name = parameter_name(a);
 
-    for (int p = 0; p < OPTIMIZER_PARAMETERS; p++)
-        if (is_named(a, optimizer_parameter_name((enum optimizer_parameter)p)))
-            name = optimizer_parameter_name((enum optimizer_parameter)p);
     if (name == NULL)
         return refuse_name(a, e);
     for (size_t i = 0; i < n; i++)
@@ -88,21 +98,13 @@ take_schedule(const struct assignment *a, struct assignments *out, struct ps_err
     return ps_schedule_parse(a->value, &out->schedule, e);
 }
 
-/* "block_norm:1" stands for "block_norm:limit=1". */
 static enum ps_err
 take_clip(const struct assignment *a, struct assignments *out, struct ps_error *e)
 {
-    const char *colon = strchr(a->value, ':');
-    char text[VALUE_MAX];
-    double limit;
-
     if (out->setting.clip != NULL)
         return twice(a, e);
     out->setting.clip = &out->clip;
-    if (colon == NULL || !read_number(colon + 1, &limit))
-        return ps_clip_parse(a->value, &out->clip, e);
-    snprintf(text, sizeof text, "%.*s:limit=%s", (int)(colon - a->value), a->value, colon + 1);
-    return ps_clip_parse(text, &out->clip, e);
+    return ps_clip_parse(a->value, &out->clip, e);
 }
 
 /* ---- of the job ---- */
@@ -141,18 +143,73 @@ take_bound(const struct assignment *a, struct assignments *out, struct ps_error 
 
 /* ---- all of them ---- */
 
-static enum ps_err
-take(const struct assignment *a, struct assignments *out, struct ps_error *e)
-{
-    static const struct {
-        const char *name;
-        enum ps_err (*take)(const struct assignment *a, struct assignments *out, struct ps_error *e);
-    } takers[] = {{"schedule", take_schedule}, {"clip", take_clip}, {"age", take_age}, {"bound", take_bound}};
+static const struct taker {
+    const char *name;
+    enum ps_err (*take)(const struct assignment *a, struct assignments *out, struct ps_error *e);
+} takers[] = {{"schedule", take_schedule}, {"clip", take_clip}, {"age", take_age}, {"bound", take_bound}};
 
+/* take_parameter() for what is none of the above. */
+static const struct taker *
+find_taker(const struct assignment *a)
+{
     for (size_t i = 0; i < ARRAY_LEN(takers); i++)
         if (is_named(a, takers[i].name))
-            return takers[i].take(a, out, e);
-    return take_parameter(a, out, e);
+            return &takers[i];
+    return NULL;
+}
+
+/* Whether text begins with one of the names and "=". */
+static bool
+begins_another(const char *text)
+{
+    struct assignment a = {.word = text, .name_len = strcspn(text, "=,")};
+
+    return text[a.name_len] == '=' && (find_taker(&a) != NULL || parameter_name(&a) != NULL);
+}
+
+/* Where the first of a list ends: at a comma that another follows. Other commas are a schedule's or a clip's own. */
+static size_t
+first_len(const char *text)
+{
+    const char *comma = strchr(text, ',');
+
+    while (comma != NULL && !begins_another(comma + 1))
+        comma = strchr(comma + 1, ',');
+    return comma != NULL ? (size_t)(comma - text) : strlen(text);
+}
+
+static enum ps_err
+take(const char *text, struct assignments *out, struct ps_error *e)
+{
+    struct assignment a = {.word = text, .name_len = strcspn(text, "=")};
+    const struct taker *taker = find_taker(&a);
+
+    if (text[a.name_len] == '\0')
+        return ps_fail(e, PS_ERR_INVALID, "expected NAME=VALUE, got '%.128s'", text);
+    a.value = text + a.name_len + 1;
+    if (*a.value == '\0')
+        return refuse(&a, "a value after the =", e);
+    return taker != NULL ? taker->take(&a, out, e) : take_parameter(&a, out, e);
+}
+
+/* One word: NAME=VALUE, or several with commas between. */
+static enum ps_err
+take_word(const char *word, struct assignments *out, struct ps_error *e)
+{
+    char text[PS_OPTIMIZER_TEXT_MAX];
+    enum ps_err err;
+
+    for (;;) {
+        size_t n = first_len(word);
+
+        if (n >= sizeof text)
+            return ps_fail(e, PS_ERR_INVALID, "'%.64s...' is too long", word);
+        memcpy(text, word, n);
+        text[n] = '\0';
+        if ((err = take(text, out, e)) != PS_OK || word[n] == '\0')
+            return err;
+        word += n + 1;
+    }
 }
 
 enum ps_err
@@ -164,17 +221,9 @@ assignments_parse(char *const words[], int n, const char *variables, struct assi
     *out = (struct assignments){0};
     if (n == 0)
         return ps_fail(e, PS_ERR_INVALID, "expected what to change: NAME=VALUE, learning_rate=0.01");
-    for (int i = 0; i < n; i++) {
-        struct assignment a = {.word = words[i], .name_len = strcspn(words[i], "=")};
-
-        if (words[i][a.name_len] == '\0')
-            return ps_fail(e, PS_ERR_INVALID, "expected NAME=VALUE, got '%.128s'", words[i]);
-        a.value = words[i] + a.name_len + 1;
-        if (*a.value == '\0')
-            return refuse(&a, "a value after the =", e);
-        if ((err = take(&a, out, e)) != PS_OK)
+    for (int i = 0; i < n; i++)
+        if ((err = take_word(words[i], out, e)) != PS_OK)
             return err;
-    }
     if (s->parameters > 0 || s->schedule != NULL || s->clip != NULL)
         out->setting.variables = variables != NULL ? variables : "*";
     else if (variables != NULL)

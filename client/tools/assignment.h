@@ -1,10 +1,13 @@
 /* What psctl set is told, NAME=VALUE by NAME=VALUE, as the setting that ps_client_set() takes. Pure.
  *
  *     learning_rate=0.01, beta1=0.8, ...                any parameter of an optimizer
- *     schedule=cosine:steps=1000,warmup=50              as ps_schedule_parse() reads it
- *     clip=block_norm:1, clip=value:limit=5, clip=none  as ps_clip_parse() reads it; a bare number is the limit
+ *     schedule=cosine,steps=1000,warmup=50              as ps_schedule_parse() reads it
+ *     clip=block_norm,limit=1, clip=value:5, clip=none  as ps_clip_parse() reads it
  *     age=none, age=inverse, age=exponential:0.9, age=cutoff:8
- *     bound=8 */
+ *     bound=8
+ *
+ * A word may hold several with commas between, so what ps_optimizer_describe() prints can be given back but for the
+ * optimizer's name. */
 #ifndef CLIENT_TOOLS_ASSIGNMENT_H
 #define CLIENT_TOOLS_ASSIGNMENT_H
 

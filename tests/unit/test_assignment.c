@@ -62,6 +62,30 @@ START_TEST(what_is_not_named_stays_as_it_is)
 }
 END_TEST
 
+/* As psctl variables prints it, after the optimizer's name. */
+START_TEST(one_word_may_hold_all_that_an_optimizer_is)
+{
+    struct ps_optimizer o = {0};
+    char text[PS_OPTIMIZER_TEXT_MAX];
+    struct assignments a;
+    struct ps_error e;
+
+    ck_assert_int_eq(ps_optimizer_by_name("adam", &o, &e), PS_OK);
+    o.beta1 = 0.5;
+    o.schedule = (struct ps_schedule){PS_SCHEDULE_COSINE, PS_BY_CLOCK, 5, 10, 0, 1e-5};
+    o.clip = (struct ps_clip){PS_CLIP_BLOCK_NORM, 2};
+    ps_optimizer_describe(&o, text, sizeof text);
+    ck_assert_int_eq(parse(text, NULL, &a, &e), PS_ERR_INVALID);
+    ck_assert_str_eq(e.text, "'adam': a variable keeps the optimizer it was declared with; leave its name out");
+    ck_assert_msg(parse(strchr(text, ':') + 1, NULL, &a, &e) == PS_OK, "%s", e.text);
+    ck_assert_uint_eq(a.setting.parameters, 2);
+    ck_assert_str_eq(a.setting.parameter[1].name, "beta1");
+    ck_assert_double_eq(a.setting.parameter[1].value, 0.5);
+    ck_assert_mem_eq(a.setting.schedule, &o.schedule, sizeof o.schedule);
+    ck_assert_mem_eq(a.setting.clip, &o.clip, sizeof o.clip);
+}
+END_TEST
+
 START_TEST(clips_and_ages_have_short_forms)
 {
     static const struct {
@@ -70,6 +94,7 @@ START_TEST(clips_and_ages_have_short_forms)
         double limit;
     } clips[] = {{"clip=none", PS_CLIP_NONE, 0},
                  {"clip=value:limit=5", PS_CLIP_VALUE, 5},
+                 {"clip=value,limit=5", PS_CLIP_VALUE, 5},
                  {"clip=value:5", PS_CLIP_VALUE, 5},
                  {"clip=given_norm:0.5", PS_CLIP_GIVEN_NORM, 0.5}};
     static const struct {
@@ -107,6 +132,10 @@ START_TEST(mistakes_are_refused_with_what_was_expected)
         {"learning=1", NULL, "unknown name 'learning': it is one of learning_rate, momentum, "},
         {"=1", NULL, "unknown name ''"},
         {"beta1=0.1 beta1=0.2", NULL, "beta1 stands there twice"},
+        {"beta1=0.1,beta1=0.2", NULL, "beta1 stands there twice"},
+        {"beta1=0.1,beta2", NULL, "beta1=0.1,beta2: expected a number"},
+        {"beta1=,beta2=0.1", NULL, "beta1=: expected a value"},
+        {"schedule=constant,steps=5", NULL, "steps has no effect without schedule=step"},
         {"bound=1 bound=1", NULL, "bound stands there twice"},
         {"age=none age=inverse", NULL, "age stands there twice"},
         {"clip=none clip=none", NULL, "clip stands there twice"},
@@ -139,6 +168,7 @@ make_suite(void)
 
     tcase_add_test(t, every_kind_of_value_is_read);
     tcase_add_test(t, what_is_not_named_stays_as_it_is);
+    tcase_add_test(t, one_word_may_hold_all_that_an_optimizer_is);
     tcase_add_test(t, clips_and_ages_have_short_forms);
     tcase_add_test(t, mistakes_are_refused_with_what_was_expected);
     suite_add_tcase(s, t);

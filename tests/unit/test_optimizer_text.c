@@ -98,10 +98,20 @@ START_TEST(mistakes_are_named_and_change_nothing)
         {"",
          "optimizer \"\" is not one of sgd, momentum, nesterov, adagrad, adam, rmsprop, adamw, adadelta, nadam, ftrl"},
         {"adma", "optimizer \"adma\" is not one of sgd"},
-        {"adam:", "\"\" is not key=value"},
+        {"adam:", "something is missing at the end: key=value, or no colon or comma"},
+        {"adam:beta1=0.5,,beta2=0.5", "something is missing before \",beta2=0.5\": key=value"},
+        {"adam:beta1=0.5,beta2=0.5,beta1=0.6", "beta1 is given twice"},
+        {"adam:clip=value:1,limit=2", "limit is given twice"},
+        {"adam:limit=1", "limit has no effect without clip=value, block_norm or given_norm"},
+        {"adam:clip=none,limit=1", "limit has no effect without"},
+        {"adam:by=clock", "by has no effect without a schedule or a warmup"},
+        {"adam:warmup=5,steps=5", "steps has no effect without schedule=step, exponential, cosine or linear"},
+        {"adam:floor=0.1", "floor has no effect without schedule="},
+        {"adam:schedule=linear,steps=5,factor=0.5", "factor has no effect without schedule=step or exponential"},
         {"adam:beta1", "\"beta1\" is not key=value"},
         {"adam:beta1=", "beta1: \"\" is not a number"},
-        {"adam:beta1=0.5,", "\"\" is not key=value"},
+        {"adam:beta1=0.5,", "something is missing at the end"},
+        {"adam:1", "\"1\" is not key=value"},
         {"adam:beta1=x", "beta1: \"x\" is not a number"},
         {"adam:beta1=0.5x", "beta1: \"0.5x\" is not a number"},
         {"adam:beta1=1", "optimizer adam: beta1 must be at least 0 and less than 1, not 1"},
@@ -146,6 +156,8 @@ START_TEST(schedules_and_clips_are_read_alone)
     ck_assert(s.kind == PS_SCHEDULE_CONSTANT && s.steps == 0);
     ck_assert_int_eq(ps_clip_parse("value:limit=0.5", &c, NULL), PS_OK);
     ck_assert(c.kind == PS_CLIP_VALUE && c.limit == 0.5);
+    ck_assert_int_eq(ps_schedule_parse("linear,steps=20,schedule=cosine", &s, &e), PS_ERR_INVALID);
+    ck_assert_str_eq(e.text, "schedule is given twice");
     ck_assert_int_eq(ps_schedule_parse("linear:beta1=5,steps=20", &s, &e), PS_ERR_INVALID);
     ck_assert_str_eq(e.text, "\"beta1\" is not a key of a schedule: by, warmup, steps, factor, floor");
     ck_assert_int_eq(ps_schedule_parse("linear:steps=20,floor=inf", &s, &e), PS_ERR_INVALID);
@@ -155,6 +167,34 @@ START_TEST(schedules_and_clips_are_read_alone)
     ck_assert_int_eq(ps_clip_parse(NULL, &c, &e), PS_ERR_INVALID);
     ck_assert_str_eq(e.text, "a clip is written NAME:key=value,key=value");
     ck_assert(s.kind == PS_SCHEDULE_CONSTANT && c.limit == 0.5);
+}
+END_TEST
+
+/* Commas and colons, with and without the first key: what one place prints, every other takes. */
+START_TEST(schedules_and_clips_are_written_alike_everywhere)
+{
+    static const char *const schedules[] = {"cosine:steps=10,warmup=5", "cosine,steps=10,warmup=5",
+                                            "schedule=cosine,warmup=5,steps=10", "cosine:warmup=5:steps=10"};
+    static const char *const clips[] = {"block_norm:0.5", "block_norm:limit=0.5", "block_norm,limit=0.5",
+                                        "clip=block_norm,limit=0.5"};
+    struct ps_optimizer o;
+    struct ps_error e;
+
+    for (size_t i = 0; i < ARRAY_LEN(schedules); i++) {
+        struct ps_schedule s;
+        struct ps_clip c;
+        char text[256];
+
+        ck_assert_msg(ps_schedule_parse(schedules[i], &s, &e) == PS_OK, "%s: %s", schedules[i], e.text);
+        ck_assert(s.kind == PS_SCHEDULE_COSINE && s.steps == 10 && s.warmup_steps == 5);
+        ck_assert_msg(ps_clip_parse(clips[i], &c, &e) == PS_OK, "%s: %s", clips[i], e.text);
+        ck_assert(c.kind == PS_CLIP_BLOCK_NORM && c.limit == 0.5);
+        snprintf(text, sizeof text, "adam:%s%s,%s%s,beta1=0.5",
+                 strncmp(schedules[i], "sched", 5) == 0 ? "" : "schedule=", schedules[i],
+                 strncmp(clips[i], "clip=", 5) == 0 ? "" : "clip=", clips[i]);
+        ck_assert_msg(ps_optimizer_parse(text, &o, &e) == PS_OK, "%s: %s", text, e.text);
+        ck_assert(o.schedule.steps == 10 && o.clip.limit == 0.5 && o.beta1 == 0.5);
+    }
 }
 END_TEST
 
@@ -202,6 +242,7 @@ make_suite(void)
     tcase_add_loop_test(t, text_reads_back_as_the_same, 0, PS_OPTIMIZER_KINDS);
     tcase_add_test(t, mistakes_are_named_and_change_nothing);
     tcase_add_test(t, schedules_and_clips_are_read_alone);
+    tcase_add_test(t, schedules_and_clips_are_written_alike_everywhere);
     tcase_add_test(t, set_takes_one_parameter);
     tcase_add_test(t, a_decimal_comma_changes_nothing);
     suite_add_tcase(s, t);
