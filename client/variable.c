@@ -93,9 +93,15 @@ spec_check(const struct ps_var_spec *s, uint64_t *elements, struct ps_error *e)
     if (err != PS_OK)
         return ps_fail(e, err, "variable '%s' has more than %llu elements", s->name, WIRE_ELEMENTS_MAX);
     init = (struct initializer){(enum initializer_kind)s->init.kind, s->init.a, s->init.b, s->init.seed};
-    if ((err = initializer_check(&init, e)) != PS_OK)
+    if ((err = initializer_check(&init, e)) != PS_OK || (err = optimizer_check(&s->optimizer, e)) != PS_OK)
         return err;
-    return optimizer_check(&s->optimizer, e);
+    if (s->optimizer.learning_rate == 0)
+        return ps_fail(
+            e, PS_ERR_INVALID,
+            "variable '%.64s': the optimizer's learning_rate is 0, so it would never change; a zeroed struct "
+            "is no optimizer, ps_optimizer_by_name() fills one in",
+            s->name);
+    return PS_OK;
 }
 
 /* Give v this definition. On failure v is as it was. */
@@ -140,7 +146,7 @@ spec_equal(const struct core_var *v, const struct ps_var_spec *spec, struct ps_e
 {
     struct core_var *other = calloc(1, sizeof(*other));
     struct var_message a, b;
-    char had[512], has[512];
+    char text[PS_ERROR_TEXT_MAX];
     bool equal;
 
     if (other == NULL)
@@ -151,9 +157,8 @@ spec_equal(const struct core_var *v, const struct ps_var_spec *spec, struct ps_e
     var_message(other, &b);
     equal = wire_declare_equal(&a.declare, &b.declare);
     if (!equal) {
-        wire_describe(&a.declare, had, sizeof(had));
-        wire_describe(&b.declare, has, sizeof(has));
-        ps_fail(e, PS_ERR_MISMATCH, "declared before as %.230s and now as %.230s", had, has);
+        wire_declare_differences(&a.declare, &b.declare, text, sizeof(text));
+        ps_fail(e, PS_ERR_MISMATCH, "variable '%.64s' was declared with %.400s", v->name, text);
     }
     free(other);
     return equal;

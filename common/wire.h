@@ -117,19 +117,21 @@ Psd__Optimizer *wire_optimizer_message(const struct ps_optimizer *o, struct wire
 void wire_schedule_message(const struct ps_schedule *s, Psd__Schedule *out);
 void wire_clip_message(const struct ps_clip *c, Psd__Clip *out);
 
-/* "name float32[3,4] glorot_uniform(seed 7) adam:learning_rate=0.001": both halves of a MISMATCH sentence.
- * Numbers are printed with as many digits as tell them apart. Terminated; cut off when size is too small. */
-void wire_describe(const Psd__Declare *d, char *out, size_t size);
-
 /* True when two declarations mean the same variable (name apart; parameters that the kinds do not use apart). */
 bool wire_declare_equal(const Psd__Declare *a, const Psd__Declare *b);
 
-/* True when two jobs are the same (options that the mode does not use apart); wire_job_describe() prints one for the
- * sentence when they are not: "train sync(3 of 4), lapse shrink, age exponential(0.9)". */
-bool wire_job_equal(const Psd__Job *a, const Psd__Job *b);
-void wire_job_describe(const Psd__Job *j, char *out, size_t size);
+/* What a MISMATCH sentence says of two that are not: "shape float32[3,4], not float32[4,4]; optimizer
+ * sgd:learning_rate=0.1, not adam:learning_rate=0.001". Numbers are printed with as many digits as tell them apart.
+ * Terminated; cut off when size is too small. */
+void wire_declare_differences(const Psd__Declare *was, const Psd__Declare *is, char *out, size_t size);
 
-/* The same without the name. */
+/* True when two jobs are the same (options that the mode does not use apart). */
+bool wire_job_equal(const Psd__Job *a, const Psd__Job *b);
+
+/* What differs when they are not, name apart: "mode async, 2 workers, not sync(2 of 2); age none, not inverse". */
+void wire_job_differences(const Psd__Job *was, const Psd__Job *is, char *out, size_t size);
+
+/* All of a job's options: "sync(3 of 4), lapse shrink, age exponential(0.9)". */
 void wire_job_options(const Psd__Job *j, char *out, size_t size);
 
 /* True when two age policies are the same. */

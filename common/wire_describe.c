@@ -1,5 +1,6 @@
 /* Definitions: from messages to the core's structs, compared, and printed for people. Comparing and printing both go by
- * the core's structs, whose unused parameters are 0, so two definitions print alike exactly when they are equal. */
+ * the core's structs, whose unused parameters are 0, so two definitions print alike exactly when they are equal, and a
+ * refusal always shows what differs. */
 #include "wire.h"
 
 #include <inttypes.h>
@@ -121,23 +122,64 @@ put_initializer(struct text *t, const Psd__Initializer *i)
     text_put(t, "%sseed %" PRIu64 ")", first ? "" : ", ", init.seed);
 }
 
-void
-wire_describe(const Psd__Declare *d, char *out, size_t size)
+static void
+put_shape(struct text *t, const Psd__Declare *d)
+{
+    text_put(t, "float32[");
+    for (size_t i = 0; i < d->n_dims; i++)
+        text_put(t, "%s%" PRIu64, i > 0 ? "," : "", d->dims[i]);
+    text_put(t, "]");
+}
+
+static void
+put_optimizer(struct text *t, const Psd__Declare *d)
 {
     struct ps_optimizer optimizer = wire_optimizer(d->optimizer);
-    struct text t = text_start(out, size);
-    char text[PS_OPTIMIZER_TEXT_MAX];
 
-    text_put(&t, "%s float32[", d->name);
-    for (size_t i = 0; i < d->n_dims; i++)
-        text_put(&t, "%s%" PRIu64, i > 0 ? "," : "", d->dims[i]);
-    text_put(&t, "] ");
-    put_initializer(&t, d->init);
-    text_put(&t, " ");
-    ps_optimizer_describe(&optimizer, text, sizeof text);
-    text_put(&t, "%s", text);
-    if (d->nonfinite == PSD__NON_FINITE__ALLOW)
-        text_put(&t, " nonfinite allowed");
+    ps_optimizer_describe(&optimizer, t->out + t->len, t->size - t->len);
+    t->len += strlen(t->out + t->len);
+}
+
+static void
+put_initial(struct text *t, const Psd__Declare *d)
+{
+    put_initializer(t, d->init);
+}
+
+static void
+put_nonfinite(struct text *t, const Psd__Declare *d)
+{
+    text_put(t, "%s", d->nonfinite == PSD__NON_FINITE__ALLOW ? "allowed" : "refused");
+}
+
+/* "shape float32[3], not float32[4]; " when they are not alike. */
+static void
+put_difference(struct text *t, const char *what, const char *was, const char *is)
+{
+    if (strcmp(was, is) != 0)
+        text_put(t, "%s%s %s, not %s", t->len > 0 ? "; " : "", what, was, is);
+}
+
+void
+wire_declare_differences(const Psd__Declare *was, const Psd__Declare *is, char *out, size_t size)
+{
+    static const struct {
+        const char *what;
+        void (*put)(struct text *t, const Psd__Declare *d);
+    } fields[] = {{"shape", put_shape},
+                  {"first values", put_initial},
+                  {"optimizer", put_optimizer},
+                  {"NaN and Inf", put_nonfinite}};
+    char had[PS_OPTIMIZER_TEXT_MAX], has[PS_OPTIMIZER_TEXT_MAX];
+    struct text t = text_start(out, size);
+
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        struct text a = text_start(had, sizeof had), b = text_start(has, sizeof has);
+
+        fields[i].put(&a, was);
+        fields[i].put(&b, is);
+        put_difference(&t, fields[i].what, had, has);
+    }
 }
 
 static void
@@ -145,38 +187,65 @@ put_mode(struct text *t, const Psd__Job *j)
 {
     switch (j->mode) {
     case PSD__MODE__SSP:
-        text_put(t, "ssp(bound %u), %u workers", j->bound, j->workers);
+        text_put(t, "ssp(bound %u), %u worker%s", j->bound, j->workers, j->workers == 1 ? "" : "s");
         break;
     case PSD__MODE__SYNC:
         text_put(t, "sync(%u of %u)", j->quorum, j->workers);
         break;
     default:
-        text_put(t, "async, %u workers", j->workers);
+        text_put(t, "async, %u worker%s", j->workers, j->workers == 1 ? "" : "s");
         break;
+    }
+}
+
+static void
+put_lapse(struct text *t, const Psd__Job *j)
+{
+    text_put(t, "%s", j->lapse == PSD__LAPSE__FAIL ? "fail" : "shrink");
+}
+
+static void
+put_age(struct text *t, const Psd__Job *j)
+{
+    static const char *const ages[AGE_KIND_MAX] = {"none", "inverse", "exponential", "cutoff"};
+    struct age_policy age = wire_age(j->age);
+
+    text_put(t, "%s", ages[age.kind]);
+    if (age.kind == AGE_EXPONENTIAL || age.kind == AGE_CUTOFF) {
+        text_put(t, "(");
+        text_number(t, age.parameter);
+        text_put(t, ")");
+    }
+}
+
+static const struct {
+    const char *what;
+    void (*put)(struct text *t, const Psd__Job *j);
+} job_fields[] = {{"mode", put_mode}, {"lapse", put_lapse}, {"age", put_age}};
+
+void
+wire_job_differences(const Psd__Job *was, const Psd__Job *is, char *out, size_t size)
+{
+    struct text t = text_start(out, size);
+    char had[128], has[128];
+
+    for (size_t i = 0; i < ARRAY_LEN(job_fields); i++) {
+        struct text a = text_start(had, sizeof had), b = text_start(has, sizeof has);
+
+        job_fields[i].put(&a, was);
+        job_fields[i].put(&b, is);
+        put_difference(&t, job_fields[i].what, had, has);
     }
 }
 
 void
 wire_job_options(const Psd__Job *j, char *out, size_t size)
 {
-    static const char *const ages[AGE_KIND_MAX] = {"none", "inverse", "exponential", "cutoff"};
     struct text t = text_start(out, size);
-    struct age_policy age = wire_age(j->age);
 
     put_mode(&t, j);
-    text_put(&t, ", lapse %s, age %s", j->lapse == PSD__LAPSE__FAIL ? "fail" : "shrink", ages[age.kind]);
-    if (age.kind == AGE_EXPONENTIAL || age.kind == AGE_CUTOFF) {
-        text_put(&t, "(");
-        text_number(&t, age.parameter);
-        text_put(&t, ")");
-    }
-}
-
-void
-wire_job_describe(const Psd__Job *j, char *out, size_t size)
-{
-    struct text t = text_start(out, size);
-
-    text_put(&t, "%s ", j->name);
-    wire_job_options(j, out + t.len, size - t.len);
+    text_put(&t, ", lapse ");
+    put_lapse(&t, j);
+    text_put(&t, ", age ");
+    put_age(&t, j);
 }

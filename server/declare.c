@@ -72,11 +72,10 @@ nomem:
 static enum ps_err
 mismatch(const struct variable *v, const Psd__Declare *declare, struct ps_error *e)
 {
-    char ours[PS_ERROR_TEXT_MAX / 2 - 32], theirs[sizeof ours];
+    char text[PS_ERROR_TEXT_MAX];
 
-    wire_describe(v->declare, ours, sizeof ours);
-    wire_describe(declare, theirs, sizeof theirs);
-    return ps_fail(e, PS_ERR_MISMATCH, "declared before as %s, now as %s", ours, theirs);
+    wire_declare_differences(v->declare, declare, text, sizeof text);
+    return ps_fail(e, PS_ERR_MISMATCH, "variable '%.64s' was declared with %.400s", v->name, text);
 }
 
 static void

@@ -58,11 +58,10 @@ job_add(struct shard *s, struct job *job)
 static enum ps_err
 job_mismatch(const struct job *job, const Psd__Job *options, struct ps_error *e)
 {
-    char ours[PS_ERROR_TEXT_MAX / 2 - 64], theirs[sizeof ours];
+    char text[PS_ERROR_TEXT_MAX];
 
-    wire_job_describe(job->options, ours, sizeof ours);
-    wire_job_describe(options, theirs, sizeof theirs);
-    return ps_fail(e, PS_ERR_MISMATCH, "job '%.64s' runs as %s, but was asked for as %s", job->name, ours, theirs);
+    wire_job_differences(job->options, options, text, sizeof text);
+    return ps_fail(e, PS_ERR_MISMATCH, "job '%.64s' was opened with %.400s", job->name, text);
 }
 
 enum ps_err

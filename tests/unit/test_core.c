@@ -507,6 +507,19 @@ START_TEST(query_answer_is_the_reports_bytes)
 }
 END_TEST
 
+START_TEST(a_zeroed_optimizer_is_refused)
+{
+    struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {10}};
+    struct core_var *v;
+    struct core_op *op;
+    struct ps_error e;
+
+    ck_assert_int_eq(core_declare(h.core, &spec, &v, &op, &e), PS_ERR_INVALID);
+    ck_assert_str_eq(e.text, "variable 'w': the optimizer's learning_rate is 0, so it would never change; a zeroed "
+                             "struct is no optimizer, ps_optimizer_by_name() fills one in");
+}
+END_TEST
+
 START_TEST(declaration_that_a_shard_refuses_may_be_made_anew)
 {
     struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {10}, .optimizer = {.learning_rate = 0.1}};
@@ -629,6 +642,7 @@ make_suite(void)
     tcase_add_test(joined, timeout_names_shard_operation_and_reason);
     tcase_add_test(joined, timeout_says_who_holds_it_back);
     tcase_add_test(joined, query_answer_is_the_reports_bytes);
+    tcase_add_test(joined, a_zeroed_optimizer_is_refused);
     tcase_add_test(joined, declaration_that_a_shard_refuses_may_be_made_anew);
     tcase_add_test(joined, goodbye_is_said_and_connections_finish);
     tcase_add_test(joined, ack_of_what_was_not_sent_is_final);
