@@ -340,7 +340,7 @@ daemon_start(struct daemon *d, struct ps_error *e)
     start_handles(d);
     if ((err = conn_pool_init(&d->pool, &d->loop)) != PS_OK)
         return ps_fail(e, err, "cannot start the event loop: out of memory");
-    if ((err = listeners_open(d, e)) != PS_OK || (err = notify_ready(d, e)) != PS_OK)
+    if ((err = listeners_open(d, e)) != PS_OK)
         return err;
     d->state = DAEMON_SERVING;
     for (const struct listener *l = d->listeners; l != NULL; l = l->next)

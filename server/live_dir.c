@@ -2,6 +2,7 @@
  * place, so that it is always one or the other. */
 #include "live_dir.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -104,6 +105,37 @@ believable(const char *dir)
     return strcmp(was, now) == 0 || strncmp(state, "synced", 6) == 0;
 }
 
+static bool
+is_one_of(const char *name, const char *const names[], size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* One name that is in the directory and does not belong to an empty one; "" when there is none, or when it is a psd's.
+ */
+static void
+foreign_name(const char *dir, char *out, size_t size)
+{
+    static const char *const ours[] = {"psd.lock", "boot"}, *const empty[] = {".", "..", "lost+found"};
+    DIR *entries = opendir(dir);
+    const struct dirent *entry;
+
+    *out = '\0';
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        if (is_one_of(entry->d_name, ours, ARRAY_LEN(ours))) {
+            *out = '\0';
+            break;
+        }
+        if (!is_one_of(entry->d_name, empty, ARRAY_LEN(empty)))
+            snprintf(out, size, "%s", entry->d_name);
+    }
+    if (entries != NULL)
+        closedir(entries);
+}
+
 static enum ps_err
 discard_all(const char *dir, struct ps_error *e)
 {
@@ -121,7 +153,15 @@ discard_all(const char *dir, struct ps_error *e)
 enum ps_err
 live_dir_check(const char *dir, bool discard, bool *discarded, struct ps_error *e)
 {
+    char foreign[NAME_MAX + 1];
+
     *discarded = false;
+    foreign_name(dir, foreign, sizeof foreign);
+    if (*foreign != '\0')
+        return ps_fail(e, PS_ERR_IO,
+                       "the live directory %s is not empty and was not made by psd: it holds %s; --live-dir names "
+                       "another",
+                       dir, foreign);
     if (believable(dir))
         return PS_OK;
     if (!discard)
@@ -172,4 +212,16 @@ live_dir_mark(const char *dir, bool clean, struct ps_error *e)
     if (!write_whole(fresh, text) || rename(fresh, path) < 0 || !sync_dir(dir))
         return ps_fail(e, PS_ERR_IO, "cannot write %s: %s", path, strerror(errno));
     return PS_OK;
+}
+
+void
+live_dir_unmark(const char *dir)
+{
+    static const char *const names[] = {"boot", "boot.new"};
+    char path[PATH_MAX];
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        (void)unlink(path);
+    }
 }

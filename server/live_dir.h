@@ -13,11 +13,15 @@
 enum ps_err live_dir_default(const char *cluster, uint64_t shard, char *out, size_t size,
                              struct ps_error *e) PS_MUST_USE;
 
-/* Before the environment is opened: refuse what another boot left unsynced, or empty it when `discard`
+/* Before the environment is opened: refuse a directory that holds files and none that says it is a psd's (an empty
+ * filesystem's lost+found is no file); and what another boot left unsynced, or empty it when `discard`
  * (*discarded says that it was). PS_ERR_IO. A directory that does not exist is fine. */
 enum ps_err live_dir_check(const char *dir, bool discard, bool *discarded, struct ps_error *e) PS_MUST_USE;
 
 /* After it is opened, clean = false: this boot writes here. After the last sync, clean = true. */
 enum ps_err live_dir_mark(const char *dir, bool clean, struct ps_error *e) PS_MUST_USE;
+
+/* Take back the mark, before store_lmdb_undo(). */
+void live_dir_unmark(const char *dir);
 
 #endif

@@ -37,6 +37,7 @@ struct server {
     struct store *store;
     struct shard *shard;
     struct daemon daemon;
+    bool undone; /* it could not start, and what it had made is gone */
 };
 
 static enum ps_err
@@ -167,8 +168,10 @@ start(struct server *s, struct ps_error *e)
     s->daemon.shard = s->shard;
     s->daemon.live_dir = s->live_dir;
     s->daemon.reload = load_options;
+    if ((err = daemon_start(&s->daemon, e)) != PS_OK)
+        return err;
     log_start(s);
-    return daemon_start(&s->daemon, e);
+    return notify_ready(&s->daemon, e);
 }
 
 /* ---- Stopping ---- */
@@ -187,6 +190,17 @@ sync_if_on_disk(struct server *s)
         log_line(LOG_LEVEL_ERROR, "%s", e.text);
 }
 
+/* A psd that could not start leaves no new live directory behind. */
+static void
+undo(struct server *s)
+{
+    s->undone = s->store != NULL && !s->report.existed;
+    if (!s->undone)
+        return;
+    live_dir_unmark(s->live_dir);
+    store_lmdb_undo(s->store);
+}
+
 static void
 stop(struct server *s)
 {
@@ -194,7 +208,8 @@ stop(struct server *s)
     shard_free(s->shard);
     if (s->store == NULL)
         return;
-    sync_if_on_disk(s);
+    if (!s->undone)
+        sync_if_on_disk(s);
     s->store->ops->close(s->store);
 }
 
@@ -204,10 +219,12 @@ serve(struct server *s)
     struct ps_error e = {0};
     enum ps_err err = start(s, &e);
 
-    if (err == PS_OK)
+    if (err == PS_OK) {
         daemon_run(&s->daemon);
-    else
+    } else {
         log_line(LOG_LEVEL_ERROR, "%s", e.text);
+        undo(s);
+    }
     stop(s);
     if (err == PS_OK)
         log_line(LOG_LEVEL_INFO, "stopped");

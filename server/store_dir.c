@@ -41,9 +41,10 @@ name_filesystem(const struct statfs *fs, struct store_dir_report *report)
 }
 
 static enum ps_err
-make_dir(const char *dir, struct ps_error *e)
+make_dir(struct store_dir *d, const char *dir, struct ps_error *e)
 {
-    if (mkdir(dir, 0700) == 0 || errno == EEXIST)
+    d->made = mkdir(dir, 0700) == 0;
+    if (d->made || errno == EEXIST)
         return PS_OK;
     if (errno == ENOENT)
         return ps_fail(e, PS_ERR_IO, "cannot create the live directory %s: its parent does not exist", dir);
@@ -89,12 +90,13 @@ existing_bytes(const char *path, struct store_dir_report *report)
 }
 
 static enum ps_err
-choose_limit(const struct store_dir *d, const char *dir, uint64_t max_bytes, struct store_dir_report *report,
+choose_limit(struct store_dir *d, const char *dir, uint64_t max_bytes, struct store_dir_report *report,
              struct ps_error *e)
 {
     uint64_t there = existing_bytes(d->data_path, report);
     struct statfs fs;
 
+    d->fresh = !report->existed;
     if (statfs(dir, &fs) < 0)
         return ps_fail(e, PS_ERR_IO, "cannot look at the live directory %s: %s", dir, strerror(errno));
     name_filesystem(&fs, report);
@@ -126,7 +128,7 @@ store_dir_open(struct store_dir *d, const char *dir, uint64_t max_bytes, struct 
         d->data_path = NULL;
         return ps_fail(e, PS_ERR_NOMEM, "out of memory");
     }
-    if ((err = make_dir(dir, e)) != PS_OK || (err = lock_dir(d, dir, e)) != PS_OK)
+    if ((err = make_dir(d, dir, e)) != PS_OK || (err = lock_dir(d, dir, e)) != PS_OK)
         return err;
     return choose_limit(d, dir, max_bytes, report, e);
 }
@@ -137,6 +139,24 @@ store_dir_close(struct store_dir *d)
     if (d->lock_fd >= 0)
         close(d->lock_fd); /* drops the flock */
     free(d->data_path);
+}
+
+/* The lock's file goes last: until then a second psd is told that the first is there. */
+void
+store_dir_undo(const struct store_dir *d)
+{
+    static const char *const names[] = {"data.mdb", "lock.mdb", LOCK_FILE};
+    char dir[PATH_MAX], path[PATH_MAX + 16];
+
+    if (!d->fresh)
+        return;
+    snprintf(dir, sizeof dir, "%.*s", (int)(strrchr(d->data_path, '/') - d->data_path), d->data_path);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        (void)unlink(path);
+    }
+    if (d->made)
+        (void)rmdir(dir);
 }
 
 bool

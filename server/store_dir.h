@@ -19,6 +19,8 @@ struct store_dir_report {
 struct store_dir {
     int lock_fd;     /* holds the flock; -1: none */
     char *data_path; /* "DIR/data.mdb" */
+    bool made;       /* the directory was not there */
+    bool fresh;      /* it is locked, and held no data */
 };
 
 /* dir is created (0700) when missing; its parent must exist. Locked by an flock on a file of our own, since LMDB does
@@ -29,6 +31,10 @@ struct store_dir {
 enum ps_err store_dir_open(struct store_dir *d, const char *dir, uint64_t max_bytes, struct store_dir_report *report,
                            struct ps_error *e) PS_MUST_USE;
 void store_dir_close(struct store_dir *d);
+
+/* Before it is closed: what was put into a directory that held no data goes again, and the directory, if it was not
+ * there. For a psd that cannot start; nothing happens to a directory with data, or one that is another's. */
+void store_dir_undo(const struct store_dir *d);
 
 /* Whether fd is still the data file in the directory: nobody unlinked or replaced it. */
 bool store_dir_holds(const struct store_dir *d, int fd);

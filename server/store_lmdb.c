@@ -657,8 +657,15 @@ store_lmdb_open(const struct store_lmdb_options *o, struct store **out, struct s
     *out = &s->base;
     return PS_OK;
 fail:
+    store_dir_undo(&s->dir);
     free_all(s);
     return err;
+}
+
+void
+store_lmdb_undo(struct store *base)
+{
+    store_dir_undo(&lmdb(base)->dir);
 }
 
 bool

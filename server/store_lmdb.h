@@ -20,6 +20,9 @@ struct store_lmdb_options {
 enum ps_err store_lmdb_open(const struct store_lmdb_options *o, struct store **out, struct store_dir_report *report,
                             struct ps_error *e) PS_MUST_USE;
 
+/* Before it is closed, as store_dir_undo(): for a psd that opened it and cannot start. A failed open has done it. */
+void store_lmdb_undo(struct store *s);
+
 /* Whether the environment's file is still the one in the directory (nobody unlinked or replaced it). */
 bool store_lmdb_still_there(struct store *s);
 

@@ -234,6 +234,39 @@ START_TEST(what_cannot_work_is_one_line_and_a_status)
     text = file_text(log_path);
     ck_assert_msg(strstr(text, refusals[_i].says) != NULL, "%s", text);
     ck_assert_ptr_eq(strchr(text, '\n'), text + strlen(text) - 1);
+    ck_assert_msg(access(live_dir, F_OK) != 0, "%s was left behind", live_dir);
+}
+END_TEST
+
+START_TEST(who_cannot_listen_does_not_say_that_it_serves_and_keeps_what_was_there)
+{
+    char path[160];
+
+    LAUNCH("--listen=192.0.2.1:1");
+    ck_assert_int_eq(wait_exit(), 1);
+    ck_assert(logged("cannot listen on 192.0.2.1:1") && !logged("serves"));
+    START();
+    ck_assert(logged("serves cluster="));
+    ck_assert_int_eq(stop(), 0);
+    LAUNCH("--listen=192.0.2.1:1");
+    ck_assert_int_eq(wait_exit(), 1);
+    snprintf(path, sizeof path, "%s/data.mdb", live_dir);
+    ck_assert_int_eq(access(path, F_OK), 0);
+}
+END_TEST
+
+START_TEST(a_directory_of_somebody_else_is_left_alone)
+{
+    char notes[160], lock[160];
+
+    snprintf(notes, sizeof notes, "%s/notes.txt", live_dir);
+    snprintf(lock, sizeof lock, "%s/psd.lock", live_dir);
+    ck_assert_int_eq(mkdir(live_dir, 0700), 0);
+    ck_assert_int_eq(close(open(notes, O_CREAT | O_WRONLY, 0600)), 0);
+    LAUNCH("--listen=127.0.0.1:0");
+    ck_assert_int_eq(wait_exit(), 1);
+    ck_assert(logged("is not empty and was not made by psd: it holds notes.txt"));
+    ck_assert(access(notes, F_OK) == 0 && access(lock, F_OK) != 0);
 }
 END_TEST
 
@@ -951,6 +984,8 @@ make_suite(void)
     tcase_add_test(tc, ready_file_names_every_address);
     tcase_add_test(tc, closed_standard_streams_are_nobody_elses);
     tcase_add_loop_test(tc, what_cannot_work_is_one_line_and_a_status, 0, (int)ARRAY_LEN(refusals));
+    tcase_add_test(tc, who_cannot_listen_does_not_say_that_it_serves_and_keeps_what_was_there);
+    tcase_add_test(tc, a_directory_of_somebody_else_is_left_alone);
     tcase_add_test(tc, second_psd_on_a_directory_is_refused_and_the_first_goes_on);
     tcase_add_test(tc, stale_unix_socket_is_replaced_and_a_live_one_is_not);
     tcase_add_test(tc, systemd_is_told);

@@ -31,7 +31,7 @@ setup(void)
 static void
 teardown(void)
 {
-    static const char *const names[] = {"boot", "boot.new", "data.mdb", "lock.mdb", "other"};
+    static const char *const names[] = {"boot", "boot.new", "data.mdb", "lock.mdb", "other", "psd.lock"};
     char path[PATH_MAX];
 
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
@@ -114,6 +114,34 @@ START_TEST(discard_removes_the_data_and_nothing_else)
 }
 END_TEST
 
+START_TEST(what_another_program_put_there_is_refused)
+{
+    char path[PATH_MAX];
+
+    path_of("lost+found", path);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    OK(live_dir_check(dir, false, &discarded, &e)); /* the top of a filesystem, as mkfs leaves it */
+    ck_assert_int_eq(rmdir(path), 0);
+    put("other", "mine");
+    ck_assert_int_eq(live_dir_check(dir, true, &discarded, &e), PS_ERR_IO);
+    ck_assert_ptr_nonnull(strstr(e.text, "it holds other"));
+    put("data.mdb", "of a program that uses LMDB, too");
+    ck_assert_int_eq(live_dir_check(dir, true, &discarded, &e), PS_ERR_IO);
+    put("psd.lock", "77");
+    OK(live_dir_check(dir, false, &discarded, &e));
+    ck_assert(there("other") && there("data.mdb"));
+}
+END_TEST
+
+START_TEST(a_mark_is_taken_back)
+{
+    OK(live_dir_mark(dir, false, &e));
+    ck_assert(there("boot"));
+    live_dir_unmark(dir);
+    ck_assert(!there("boot"));
+}
+END_TEST
+
 START_TEST(systemd_says_where)
 {
     char path[PATH_MAX];
@@ -153,6 +181,8 @@ make_suite(void)
     tcase_add_test(tc, synced_data_of_another_boot_is_believed);
     tcase_add_test(tc, damaged_boot_file_is_not_believed);
     tcase_add_test(tc, discard_removes_the_data_and_nothing_else);
+    tcase_add_test(tc, what_another_program_put_there_is_refused);
+    tcase_add_test(tc, a_mark_is_taken_back);
     tcase_add_test(tc, systemd_says_where);
     tcase_add_test(tc, otherwise_it_is_private_and_named_after_cluster_and_shard);
     suite_add_tcase(suite, tc);
