@@ -67,7 +67,7 @@ static const struct option table[] = {
      .usual = "$RUNTIME_DIRECTORY/live, else /dev/shm/psd-UID/CLUSTER-SHARD",
      FIELD(live_dir),
      .section = "Memory",
-     .help = "where the data lives; should be on tmpfs; one psd per directory"},
+     .help = "where the data lives; should be on tmpfs; one psd per directory, and nothing of others in it"},
     {.name = "memory",
      .kind = OPTION_SIZE,
      .argument = "SIZE",
