@@ -185,15 +185,6 @@ member_busy(const struct member *m)
     return m->process.alive || m->waiting || m->queued;
 }
 
-void
-members_beat(void *arg)
-{
-    struct run *r = arg;
-
-    for (uint32_t i = 0; i < r->shards + r->workers; i++)
-        process_beat(&r->members[i].process);
-}
-
 /* ---- again ---- */
 
 static void members_due(uv_timer_t *timer);

@@ -57,6 +57,19 @@ run_interrupt(struct run *r, int status)
     run_fail(r, status);
 }
 
+/* Whoever reads what we print takes their time (a pager), and our loop waits: neither agents nor --timeout may. */
+static void
+run_waiting(void *arg)
+{
+    struct run *r = arg;
+
+    for (uint32_t i = 0; i < r->shards + r->workers; i++)
+        process_beat(&r->members[i].process);
+    uv_update_time(&r->loop);
+    if (uv_is_active((uv_handle_t *)&r->timeout) && uv_timer_get_due_in(&r->timeout) == 0)
+        r->screen.hurry = true;
+}
+
 /* ---- which processes ---- */
 
 static uint32_t
@@ -370,7 +383,7 @@ run_init(struct run *r, struct ps_error *e)
     int err;
 
     screen_init(&r->screen, &run_signals);
-    r->screen.waiting = members_beat;
+    r->screen.waiting = run_waiting;
     r->screen.arg = r;
     r->screen.prefix = !r->plan->settings->no_prefix;
     r->screen.tag_width = (int)strlen("psrun");

@@ -78,9 +78,6 @@ bool member_busy(const struct member *m);
 /* It ended with this status: have it started again after a while, and say so; false: it is not to be. */
 bool member_again(struct run *r, struct member *m, int status);
 
-/* Whoever reads what we print takes their time (a pager): say to the agents that we live. arg: the run. */
-void members_beat(void *arg);
-
 /* Forget those that are queued or to be started again. */
 void members_forget(struct run *r, uint32_t from, uint32_t to);
 

@@ -66,10 +66,10 @@ screen_writable(struct screen *s, struct screen_side *side)
     struct pollfd p = {.fd = side->fd, .events = POLLOUT};
 
     while (poll(&p, 1, 100) <= 0 || (p.revents & (POLLOUT | POLLERR | POLLHUP)) == 0) {
-        if (s->give_up != NULL && *s->give_up)
-            return false;
         if (s->waiting != NULL)
             s->waiting(s->arg);
+        if (s->hurry || (s->give_up != NULL && *s->give_up))
+            return false;
     }
     return true;
 }

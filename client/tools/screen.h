@@ -4,8 +4,8 @@
  *     shard 0  | level=info ...
  *     worker 0 | [#####      ] 51 %        ← drawn again after every line above it; only on a terminal
  *
- * Writing never blocks past a request to stop: when the reader of a pipe does not read and *give_up is set, what is
- * printed is thrown away. */
+ * Writing never blocks past a request to stop: when the reader of a pipe does not read and *give_up or hurry is
+ * set, what is printed is thrown away. */
 #ifndef CLIENT_TOOLS_SCREEN_H
 #define CLIENT_TOOLS_SCREEN_H
 
@@ -27,6 +27,7 @@ struct screen {
     bool prefix;                          /* print tags */
     int tag_width;                        /* columns of the widest */
     const volatile sig_atomic_t *give_up; /* nonzero: do not wait for readers */
+    bool hurry;                           /* the same, set by the owner, such as while it is: */
     void (*waiting)(void *arg);           /* called ten times a second while a reader is waited for; may be NULL */
     void *arg;
 

@@ -198,6 +198,10 @@ ok $? "what a worker leaves running ends with it"
 run --timeout 0.3 --workers 1 -- sleep 1000
 [ "$status" -eq 124 ] && says err 'timeout' && none_marked
 ok $? "--timeout tears all down and gives 124"
+before=$SECONDS
+{ PSD_TEST_MARK=$mark "$PSRUN" --timeout 0.5 -- sh -c 'yes | head -c 1000000; sleep 1000' 2>"$work/err" </dev/null
+  echo "$?" >"$work/status"; } | until [ -s "$work/status" ] || [ $((SECONDS - before)) -gt "$WITHIN" ]; do sleep 0.05; done
+is 124 "$(cat "$work/status")" "also when nobody reads what it prints"
 
 PSD_TEST_MARK=$mark "$PSRUN" --workers 1 -- sh -c 'while echo y; do :; done' 2>"$work/err" </dev/null | head -n 1 >"$work/out"
 status=${PIPESTATUS[0]}
