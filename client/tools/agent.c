@@ -26,8 +26,9 @@ struct agent {
     char *bytes; /* of the order, until it is whole */
     size_t len;
     bool ordered;
-    bool lost; /* nobody listens any more */
-    bool done; /* all has been said */
+    bool released; /* what its process leaves is for its next life */
+    bool lost;     /* nobody listens any more */
+    bool done;     /* all has been said */
     char read_buffer[4096], process_buffer[PROCESS_READ_SIZE];
 };
 
@@ -273,6 +274,7 @@ agent_command(struct agent *a, char command)
         process_kill(&a->process);
         break;
     case REMOTE_RELEASE:
+        a->released = true;
         process_release(&a->process);
         break;
     default: /* a beat */
@@ -374,6 +376,8 @@ agent_main(const char *exe)
     }
     agent_send_bytes(&a, REMOTE_HELLO, strlen(REMOTE_HELLO), NULL, 0);
     uv_run(&a.loop, UV_RUN_DEFAULT);
+    if (a.ordered && !a.released) /* a keeper that was killed, or never started, has not */
+        prepare_remove_shard(a.order.remove_dir);
     remote_order_finish(&a.order);
     free(a.bytes);
     return EXIT_SUCCESS;

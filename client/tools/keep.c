@@ -149,23 +149,6 @@ keep_reap(struct keep *k)
     return pid == 0;
 }
 
-/* The last keeper of a run also removes the directory around them. */
-static void
-keep_remove_dir(const char *dir)
-{
-    char parent[4096];
-    char *slash;
-
-    if (*dir == '\0')
-        return;
-    prepare_remove(dir);
-    snprintf(parent, sizeof parent, "%s", dir);
-    if ((slash = strrchr(parent, '/')) != NULL && slash != parent) {
-        *slash = '\0';
-        rmdir(parent);
-    }
-}
-
 /* ---- the loop ---- */
 
 /* The next signal, or 0 when something is to be looked at again. */
@@ -262,6 +245,6 @@ keep_main(int argc, char **argv)
     k.argv = argv + 6;
     if (keep_init(&k) && keep_start(&k) && (keep_loop(&k) || keep_hold(&k)))
         return EXIT_SUCCESS;
-    keep_remove_dir(k.remove_dir);
+    prepare_remove_shard(k.remove_dir);
     return EXIT_SUCCESS;
 }

@@ -163,6 +163,22 @@ prepare_remove(const char *dir)
     nftw(dir, prepare_remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
+void
+prepare_remove_shard(const char *dir)
+{
+    char parent[4096];
+    char *slash;
+
+    if (*dir == '\0')
+        return;
+    prepare_remove(dir);
+    snprintf(parent, sizeof parent, "%s", dir);
+    if ((slash = strrchr(parent, '/')) != NULL && slash != parent) {
+        *slash = '\0';
+        rmdir(parent);
+    }
+}
+
 /* ---- memory ---- */
 
 /* A tmpfs without a limit has no figures of its own: the machine's then. */

@@ -27,6 +27,9 @@ enum ps_err prepare_dirs(const struct words *dirs, struct ps_error *e) PS_MUST_U
 /* Remove it with all that is in it, as far as it goes. */
 void prepare_remove(const char *dir);
 
+/* The same for a shard's directory, "" for none; with its last the run's directory around them goes. */
+void prepare_remove_shard(const char *dir);
+
 /* Append --memory=BYTES to psd's argv: its part of 80 % of what is free in the filesystem of its live directory, when
  * so many share it, and what it has there already. shards 0: nothing. */
 void prepare_memory(struct words *argv, const char *live_dir, uint32_t shards);

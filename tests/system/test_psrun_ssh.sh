@@ -169,6 +169,18 @@ test_connection_lost() {
   ok $? "$way: an agent's death ends its program and the run"
 }
 
+test_keeper_killed() {
+  local dir shard
+  start --hosts 127.0.0.2 -- sh -c 'echo "pid=$$"; exec sleep 1000'
+  within says out '^worker 0@127.0.0.2 | pid='
+  dir=$(dirs_of)
+  shard=$(shard_pid 0)
+  kill -KILL "$(awk '{print $4}' "/proc/$shard/stat")"
+  finish
+  [ "$status" -eq 137 ] && within none_marked && [ -n "$dir" ] && ! [ -e "$dir" ]
+  ok $? "$way: a shard whose keeper is killed is gone with it, and so is its directory"
+}
+
 test_ssh_killed() {
   local pid
   start --hosts 127.0.0.2 -- sh -c 'trap "" HUP PIPE; echo "pid=$$"; exec sleep 1000'
@@ -276,6 +288,7 @@ test_statuses
 test_signals
 test_psrun_killed
 test_connection_lost
+test_keeper_killed
 test_silence
 test_shard_again
 test_worker_again
@@ -429,6 +442,7 @@ test_statuses
 test_signals
 test_psrun_killed
 test_connection_lost
+test_keeper_killed
 test_ssh_killed
 test_silence
 test_shard_again
