@@ -125,6 +125,7 @@ static const struct option table[] = {
      .argument = "NAME",
      .fallback = "auto",
      .usual = "auto: reno on loopback, the system's own elsewhere",
+     .suggest = "auto reno cubic bbr",
      .traits = OPTION_RELOADS,
      FIELD(tcp_congestion),
      .help = "TCP congestion control of new connections"},

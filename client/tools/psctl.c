@@ -10,6 +10,7 @@
 
 #include "common/cli/command.h"
 #include "common/cli/streams.h"
+#include "common/optimizer.h"
 #include "terminal.h"
 #include "top/top.h"
 
@@ -121,6 +122,10 @@ static const struct option psctl_options[] = {
              "and n change it"},
 };
 
+/* What psctl set can change, for completion. */
+#define SET_NAME(name) #name "= "
+#define SET_NAMES      OPTIMIZER_PARAMETER_LIST(SET_NAME) "schedule= clip= age= bound="
+
 enum psctl_word { WORD_TOP = VIEWS, WORD_SET, WORD_DRAIN, WORDS };
 
 /* The questions in the order of enum view_kind, then the others. */
@@ -139,6 +144,7 @@ static const struct subcommand psctl_commands[WORDS] = {
                            "without a terminal two looks, and one page of what lay between"},
     [WORD_SET] = {.name = "set",
                   .operands = "NAME=VALUE...",
+                  .suggest = SET_NAMES,
                   .about = "change a running job on all shards. Of its variables' optimizers: any parameter "
                            "(learning_rate=0.01), schedule (cosine:steps=1000,warmup=50; constant, step, exponential, "
                            "cosine, linear), clip (block_norm:1; none, value, block_norm, given_norm). Of the job: "

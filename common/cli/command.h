@@ -26,6 +26,8 @@
 struct subcommand {
     const char *name;
     const char *operands; /* words after it: "SHARD", "NAME=VALUE..."; NULL: it takes none */
+    const char *suggest;  /* what completion offers for an operand, separated by blanks; one that ends with '=' goes on
+                             with a value */
     const char *about;    /* what it does: a sentence without its capital and full stop, or several */
 };
 

@@ -27,7 +27,7 @@ may_have_value(const struct option *o)
 static bool
 takes_unknown(const struct option *o)
 {
-    return needs_value(o) && o->choices == NULL && !is_path(o);
+    return needs_value(o) && o->choices == NULL && o->suggest == NULL && !is_path(o);
 }
 
 /* "--a|--b) what" for the wanted options; nothing when there are none. */
@@ -60,10 +60,12 @@ bash_option_names(FILE *out, const struct command *c, const char *command)
 static void
 bash_value(FILE *out, const struct option *o)
 {
-    if (o->choices == NULL && !is_path(o))
+    if (o->choices == NULL && o->suggest == NULL && !is_path(o))
         return;
     fprintf(out, "            --%s)\n", o->name);
-    if (o->choices != NULL) {
+    if (o->suggest != NULL) {
+        fprintf(out, "                mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$cur\")\n", o->suggest);
+    } else if (o->choices != NULL) {
         fprintf(out, "                mapfile -t COMPREPLY < <(compgen -W '");
         for (const struct option_choice *choice = o->choices; choice->name != NULL; choice++)
             fprintf(out, "%s%s", choice == o->choices ? "" : " ", choice->name);
@@ -141,6 +143,21 @@ bash_program(FILE *out)
                  "    fi\n");
 }
 
+/* What a subcommand's operands may begin with; a value follows where one ends with '='. */
+static void
+bash_operands(FILE *out, const struct command *c)
+{
+    for (size_t i = 0; i < c->commands_len; i++) {
+        if (c->commands[i].suggest == NULL)
+            continue;
+        fprintf(out,
+                "    elif [[ ${COMP_WORDS[at]} == '%s' ]]; then\n"
+                "        compopt -o nospace 2>/dev/null\n"
+                "        mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$cur\")\n",
+                c->commands[i].name, c->commands[i].suggest);
+    }
+}
+
 void
 completion_bash(const struct command *c, FILE *out)
 {
@@ -175,6 +192,7 @@ completion_bash(const struct command *c, FILE *out)
         for (size_t i = 0; i < c->commands_len; i++)
             fprintf(out, "%s%s", i > 0 ? " " : "", c->commands[i].name);
         fprintf(out, "' -- \"$cur\")\n");
+        bash_operands(out, c);
     }
     fprintf(out,
             "    fi\n"

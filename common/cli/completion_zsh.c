@@ -30,6 +30,8 @@ zsh_value(FILE *out, const struct option *o)
         fputs("_files", out);
     else if (o->kind == OPTION_DIRECTORY)
         fputs("_files -/", out);
+    else if (o->suggest != NULL)
+        fprintf(out, "(%s)", o->suggest);
     else if (o->choices != NULL) {
         for (const struct option_choice *choice = o->choices; choice->name != NULL; choice++)
             fprintf(out, "%c%s", choice == o->choices ? '(' : ' ', choice->name);
@@ -67,6 +69,19 @@ zsh_commands(FILE *out, const struct command *c)
     fprintf(out, "    )\n");
 }
 
+/* Subcommands, and what the operands of each may begin with. */
+static void
+zsh_operands(FILE *out, const struct command *c)
+{
+    fprintf(out, "    [[ $state == command ]] && _describe command commands\n"
+                 "    [[ $state == operand ]] && case $line[1] in\n");
+    for (size_t i = 0; i < c->commands_len; i++)
+        if (c->commands[i].suggest != NULL)
+            fprintf(out, "        %s) compadd -S '' -- %s ;;\n", c->commands[i].name, c->commands[i].suggest);
+    fprintf(out, "        *) _default ;;\n"
+                 "    esac\n");
+}
+
 void
 completion_zsh(const struct command *c, FILE *out)
 {
@@ -90,7 +105,7 @@ completion_zsh(const struct command *c, FILE *out)
         zsh_option(out, &command_own[i]);
     if (c->commands_len > 0)
         fprintf(out, "        '1:command:->command'\n"
-                     "        '*:operand:_default'\n");
+                     "        '*:operand:->operand'\n");
     else if (c->program)
         fprintf(out, "        '(-)1:program:_command_names -e'\n"
                      "        '*::arguments:_normal'\n");
@@ -99,7 +114,7 @@ completion_zsh(const struct command *c, FILE *out)
             "    _arguments -C%s $options && return\n",
             c->program ? " -S" : "");
     if (c->commands_len > 0)
-        fprintf(out, "    [[ $state == command ]] && _describe command commands\n");
+        zsh_operands(out, c);
     fprintf(out,
             "}\n"
             "\n"

@@ -67,6 +67,7 @@ struct option {
     double low, high;     /* of a REAL; high 0: no upper end */
     size_t offset;        /* of the field in the settings */
     const struct option_choice *choices;
+    const char *suggest;  /* what completion offers for the value, separated by blanks; others are taken, too */
     const char *section;  /* begins a section of --help with this title */
     const char *commands; /* the subcommands that it is for, separated by blanks; NULL: all */
     int traits;

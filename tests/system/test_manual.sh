@@ -104,6 +104,11 @@ completes "/usr" psd --live-dir /us
 completes "$work/psd.help" psd --config = "$work/psd.h"
 completes "" psd --live-dir "$work/psd.h"
 completes "none" psd --listen n
+completes "auto reno cubic bbr" psd --tcp-congestion ''
+completes "learning_rate= learning_rate_power=" psctl set learn
+completes "schedule=" psctl set --job train momentum = 0.5 sch
+completes "" psctl set learning_rate =
+completes "" psctl jobs learn
 completes "mapfile" psrun --shards 2 mapf
 completes "mapfile" psrun --shards 2 -- mapf
 completes "/usr" psrun --unix -- cat /us
@@ -138,6 +143,8 @@ offers() {
 
 offers "ping" "psctl pi"
 offers "--count" "psctl --cou"
+offers "set momentum=" "psctl set mom"
+offers "--tcp-congestion=bbr" "psd --tcp-congestion=b"
 offers "--timeout 5s ping" "psctl --timeout 5s pi"
 offers "--log-level=debug" "psd --log-level=d"
 offers "--live-dir /usr" "psd --live-dir /us"

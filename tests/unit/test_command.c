@@ -108,7 +108,7 @@ static const struct option table[] = {
 
 static const struct subcommand subcommands[] = {
     {.name = "list", .about = "list all of them"},
-    {.name = "show", .operands = "NAME...", .about = "show some"},
+    {.name = "show", .operands = "NAME...", .suggest = "first= last=", .about = "show some"},
     {.name = "stop", .about = "stop it"},
 };
 
@@ -508,6 +508,8 @@ START_TEST(bash_knows_commands_options_choices_and_paths)
     holds(text,
           "        --workers|--at-least|--wait|--grace|--spin|--memory|--mode|--rate|--share|--margin|--where|--name|"
           "--address|--env)\n                return ;;\n");
+    holds(text, "[[ ${COMP_WORDS[at]} == 'show' ]]; then\n");
+    holds(text, "compgen -W 'first= last=' -- ");
     holds(text, "(compgen -f -- \"$cur\")");
     holds(text, "(compgen -d -- \"$cur\")");
     holds(text, "\ncomplete -F _tool tool\n");
@@ -532,6 +534,7 @@ START_TEST(zsh_has_a_line_for_each_option)
     holds(text, "'*--env=[variables]:K=V:'\n");
     holds(text, "'--file=[a file]:PATH:_files'\n");
     holds(text, "'show:show some'\n");
+    holds(text, "        show) compadd -S '' -- first= last= ;;\n");
     free(text);
 }
 END_TEST
