@@ -263,6 +263,8 @@ plan_worker_env(const struct plan *p, uint32_t worker, int columns, char *const 
     words_set(out, "TF_CONFIG=", config);
     words_set(out, "PSD_CLUSTER=", p->settings->cluster);
     words_set(out, "PSD_SHARDS=", shards);
+    if (p->work_dir != NULL)
+        words_set(out, "PWD=", p->work_dir);
     plan_set_task(p, worker, out);
     if (columns > 0)
         plan_set_number(out, "PSRUN_COLUMNS=", (uint32_t)columns);

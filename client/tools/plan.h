@@ -59,8 +59,8 @@ enum ps_err plan_shard_listens(struct plan *p, uint32_t shard, const char *ready
 
 /* ---- workers ---- */
 
-/* The same with TF_CONFIG, PSD_SHARDS, PSD_WORKERS, PSD_TASK, PSD_CLUSTER, the threads of one that runs here, and, when
- * columns > 0, PSRUN_COLUMNS: the width of the terminal on which a worker may draw a live line. */
+/* The same with TF_CONFIG, PSD_SHARDS, PSD_WORKERS, PSD_TASK, PSD_CLUSTER, PWD, the threads of one that runs here, and,
+ * when columns > 0, PSRUN_COLUMNS: the width of the terminal on which a worker may draw a live line. */
 void plan_worker_env(const struct plan *p, uint32_t worker, int columns, char *const *environment, struct words *out);
 
 /* TF_CONFIG's text; freed with free(). */

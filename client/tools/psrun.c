@@ -93,19 +93,31 @@ psrun_runs_here(const struct task *tasks, uint32_t n)
     return false;
 }
 
+/* --chdir as it is written, or where we are as the shell says it: the name behind a link may be this machine's own. */
+static bool
+psrun_name_dir(const char *chdir, char out[PATH_MAX])
+{
+    char *here = chdir == NULL || chdir[0] != '/' ? get_current_dir_name() : words_need(strdup(""));
+    int len = -1;
+
+    if (here != NULL)
+        len = snprintf(out, PATH_MAX, "%s%s%s", here, chdir == NULL || chdir[0] == '/' ? "" : "/",
+                       chdir != NULL ? chdir : "");
+    free(here);
+    return len >= 0 && len < PATH_MAX;
+}
+
 /* The workers' directory, whole: other machines are told the same. NULL: said why. */
 static const char *
 psrun_work_dir(const struct plan_settings *settings, const struct deal *deal, char out[PATH_MAX])
 {
-    const char *dir = settings->chdir != NULL ? settings->chdir : ".";
+    bool named = psrun_name_dir(settings->chdir, out);
 
-    if (realpath(dir, out) != NULL)
-        return out;
     /* Elsewhere it may be there while it is not here. */
-    if (dir[0] == '/' && !psrun_runs_here(deal->tasks + deal->shards, deal->workers))
-        return dir;
+    if (named && (access(out, X_OK) == 0 || !psrun_runs_here(deal->tasks + deal->shards, deal->workers)))
+        return out;
     fprintf(stderr, "psrun: %s cannot be the workers' directory: %s; --chdir names another\n",
-            settings->chdir != NULL ? dir : "this directory", strerror(errno));
+            settings->chdir != NULL ? settings->chdir : "this directory", strerror(errno));
     return NULL;
 }
 

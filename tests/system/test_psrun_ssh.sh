@@ -89,6 +89,14 @@ test_a_whole_run() {
   ok $? "$way: nothing is left when it has ended"
 }
 
+# A machine's /home may be a link that another's is not: the directory goes by the name that it has here.
+test_directory() {
+  mkdir -p "$work/behind" && ln -sfn "$work/behind" "$work/linked"
+  (cd "$work/linked" && run --hosts "$hosts" -- sh -c 'echo "in $PWD"' && exit "$status")
+  [ $? -eq 0 ] && says out "| in $work/linked\$"
+  ok $? "$way: a directory is named as the shell names it"
+}
+
 test_every_byte() {
   local nasty wanted i
   nasty=$'a \'b\' "c" $HOME `id` $(id) \\ \\\\ ! ~ * ? [x] {a,b} # & | ; < > (\n)\t=%\r'
@@ -281,6 +289,7 @@ via=(--ssh "'$work/fake-ssh'")
 way='a stand-in for ssh'
 
 test_a_whole_run
+test_directory
 test_every_byte
 is 0 "$(grep -c 'NASTY\|TF_CONFIG\|PSD_' "$work/ssh-words")" "no environment is on a command line"
 is "exec 'psrun' @remote" "$(sed -n '/^exec/p' "$work/ssh-words" | sort -u)" "the command is psrun and nothing else"
@@ -437,6 +446,7 @@ if ! start_sshd; then
 fi
 way='sshd'
 test_a_whole_run
+test_directory
 test_every_byte
 test_statuses
 test_signals

@@ -262,7 +262,8 @@ START_TEST(an_order_has_all_that_another_machine_needs)
     ck_assert(!order.shard && !order.hold);
     ck_assert_str_eq(order.dir, "/home/ada");
     ck_assert_uint_eq(order.workers, 3);
-    ck_assert_uint_eq(order.env.len, 7); /* TF_CONFIG, PSD_* (4), PSRUN_COLUMNS, A: nothing of ours, no threads */
+    ck_assert_uint_eq(order.env.len, 8); /* TF_CONFIG, PSD_* (4), PWD, PSRUN_COLUMNS, A: nothing of ours, no threads */
+    ck_assert_str_eq(value_of(&order.env, "PWD"), order.dir);
     ck_assert_str_eq(value_of(&order.env, "PSD_TASK"), "2");
     ck_assert_str_eq(value_of(&order.env, "PSRUN_COLUMNS"), "80");
     ck_assert_uint_eq(order.argv.len, 2);
