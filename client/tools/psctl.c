@@ -11,6 +11,7 @@
 #include "common/cli/command.h"
 #include "common/cli/streams.h"
 #include "common/optimizer.h"
+#include "output.h"
 #include "terminal.h"
 #include "top/top.h"
 
@@ -130,16 +131,25 @@ enum psctl_word { WORD_TOP = VIEWS, WORD_SET, WORD_DRAIN, WORDS };
 
 /* The questions in the order of enum view_kind, then the others. */
 static const struct subcommand psctl_commands[WORDS] = {
-    [VIEW_STATUS] = {.name = "status", .about = "each shard: since when, how much it holds, what is in flight"},
+    [VIEW_STATUS] = {.name = "status",
+                     .output = output_of_status,
+                     .about = "each shard: since when, how much it holds, what is in flight"},
     [VIEW_JOBS] = {.name = "jobs",
+                   .output = output_of_jobs,
                    .about = "each job: its options, its workers, the slowest and the fastest clock, pulls that wait"},
     [VIEW_VARIABLES] = {.name = "variables",
+                        .output = output_of_variables,
                         .about = "each variable: bytes, versions and traffic, in all and on each shard"},
-    [VIEW_STATS] = {.name = "stats", .about = "counters, and how old pushes were"},
-    [VIEW_WORKERS] = {.name = "workers", .about = "each worker: its clock, its lease, what is unanswered"},
-    [VIEW_BLOCKED] = {.name = "blocked", .about = "who waits for whom, until which clock, since when"},
-    [VIEW_PING] = {.name = "ping", .about = "round trips: least, median, most"},
+    [VIEW_STATS] = {.name = "stats", .output = output_of_stats, .about = "counters, and how old pushes were"},
+    [VIEW_WORKERS] = {.name = "workers",
+                      .output = output_of_workers,
+                      .about = "each worker: its clock, its lease, what is unanswered"},
+    [VIEW_BLOCKED] = {.name = "blocked",
+                      .output = output_of_blocked,
+                      .about = "who waits for whom, until which clock, since when"},
+    [VIEW_PING] = {.name = "ping", .output = output_of_ping, .about = "round trips: least, median, most"},
     [WORD_TOP] = {.name = "top",
+                  .output = output_of_top,
                   .about = "a live page: rates, shards, workers and who waits for whom, variables by traffic; "
                            "without a terminal two looks, and one page of what lay between"},
     [WORD_SET] = {.name = "set",
@@ -185,6 +195,7 @@ static const struct command psctl_command = {
     .commands_len = ARRAY_LEN(psctl_commands),
     .options = psctl_options,
     .options_len = ARRAY_LEN(psctl_options),
+    .output = output_about,
     .sections = psctl_sections,
     .see_also = "psd(8), psrun(1)",
 };

@@ -39,29 +39,58 @@ table_text(const char *text)
     return strcpy(table_alloc(NULL, strlen(text) + 1, 1), text);
 }
 
+static void
+table_add_column(struct table *t, const char *heading, size_t len, bool right)
+{
+    char *text = table_text(heading);
+
+    ps_assert(t->columns < TABLE_COLUMNS_MAX && t->rows == 0);
+    text[len] = '\0';
+    t->right[t->columns] = right;
+    t->headings[t->columns++] = text;
+}
+
 void
 table_column(struct table *t, const char *heading)
 {
     size_t len = strlen(heading);
-    char *text = table_text(heading);
+    bool right = len > 0 && heading[len - 1] == '>';
 
-    ps_assert(t->columns < TABLE_COLUMNS_MAX && t->rows == 0);
-    if ((t->right[t->columns] = len > 0 && heading[len - 1] == '>'))
-        text[len - 1] = '\0';
-    t->headings[t->columns++] = text;
+    table_add_column(t, heading, len - right, right);
+}
+
+static struct table *
+table_empty(void)
+{
+    struct table *t = table_alloc(NULL, 1, sizeof *t);
+
+    *t = (struct table){0};
+    return t;
 }
 
 struct table *
 table_new(const char *heading, ...)
 {
-    struct table *t = table_alloc(NULL, 1, sizeof *t);
+    struct table *t = table_empty();
     va_list headings;
 
-    *t = (struct table){0};
     va_start(headings, heading);
     for (; heading != NULL; heading = va_arg(headings, const char *))
         table_column(t, heading);
     va_end(headings);
+    return t;
+}
+
+struct table *
+table_of(const struct command_entry *columns, const char *align)
+{
+    struct table *t = table_empty();
+
+    for (; columns->term != NULL; columns++, align++) {
+        ps_assert(*align == 'l' || *align == 'r');
+        table_add_column(t, columns->term, strlen(columns->term), *align == 'r');
+    }
+    ps_assert(*align == '\0');
     return t;
 }
 

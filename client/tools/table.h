@@ -13,6 +13,7 @@
 #define CLIENT_TOOLS_TABLE_H
 
 #include "common/base.h"
+#include "common/cli/command.h"
 #include "page.h"
 
 #define TABLE_COLUMNS_MAX 32
@@ -21,6 +22,9 @@ struct table;
 
 struct table *table_new(const char *heading, ...) __attribute__((sentinel));
 void table_free(struct table *t); /* accepts NULL */
+
+/* The same from entries, whose terms are the headings; align: 'l' or 'r' for each. */
+struct table *table_of(const struct command_entry *columns, const char *align);
 
 /* One column more, before the first row. */
 void table_column(struct table *t, const char *heading);

@@ -22,15 +22,6 @@
 
 #define EXIT_USAGE 2 /* the options or the configuration are wrong */
 
-/* "status" of "psctl status". Options that are for some alone name them, see option.h. */
-struct subcommand {
-    const char *name;
-    const char *operands; /* words after it: "SHARD", "NAME=VALUE..."; NULL: it takes none */
-    const char *suggest;  /* what completion offers for an operand, separated by blanks; one that ends with '=' goes on
-                             with a value */
-    const char *about;    /* what it does: a sentence without its capital and full stop, or several */
-};
-
 /* More to read, after the options: ENVIRONMENT, EXIT STATUS, EXAMPLES. */
 struct command_entry {
     const char *term; /* "PSD_SHARDS"; an example's command; NULL ends a table of them */
@@ -39,6 +30,17 @@ struct command_entry {
 struct command_section {
     const char *title; /* "Exit status"; NULL ends a table of them */
     const struct command_entry *entries;
+};
+
+/* "status" of "psctl status". Options that are for some alone name them, see option.h. */
+struct subcommand {
+    const char *name;
+    const char *operands; /* words after it: "SHARD", "NAME=VALUE..."; NULL: it takes none */
+    const char *suggest;  /* what completion offers for an operand, separated by blanks; one that ends with '=' goes on
+                             with a value */
+    const char *about;    /* what it does: a sentence without its capital and full stop, or several */
+    const struct command_section
+        *output; /* what it prints, explained by its help and the manual; NULL: nothing to say */
 };
 
 /* Texts are paragraphs, wrapped where they are shown; a line that starts with a blank is shown as it is. */
@@ -53,6 +55,7 @@ struct command {
     size_t commands_len;
     const struct option *options;
     size_t options_len; /* 64 at most */
+    const char *output; /* before the subcommands' output in the manual; NULL: they have none */
     const struct command_section *sections;
     const char *see_also; /* "psd(8), psctl(1)"; may be NULL */
 };

@@ -147,6 +147,7 @@ command_help(const struct command *c, const struct subcommand *only, FILE *out)
     if (only == NULL)
         help_commands(out, c);
     help_options(out, c, only);
-    for (const struct command_section *s = c->sections; only == NULL && s != NULL && s->title != NULL; s++)
+    for (const struct command_section *s = only != NULL ? only->output : c->sections; s != NULL && s->title != NULL;
+         s++)
         help_section(out, s);
 }

@@ -182,13 +182,33 @@ man_options(FILE *out, const struct command *c)
 }
 
 static void
-man_section(FILE *out, const struct command_section *s)
+man_entries(FILE *out, const struct command_entry *entry)
 {
-    man_title(out, s->title);
-    for (const struct command_entry *entry = s->entries; entry->term != NULL; entry++) {
+    for (; entry->term != NULL; entry++) {
         man_term(out, entry->term, "");
         man_line(out, entry->text, strlen(entry->text));
     }
+}
+
+static void
+man_section(FILE *out, const struct command_section *s)
+{
+    man_title(out, s->title);
+    man_entries(out, s->entries);
+}
+
+static void
+man_output(FILE *out, const struct command *c)
+{
+    if (c->output == NULL)
+        return;
+    man_title(out, "Output");
+    man_text(out, c->output);
+    for (size_t i = 0; i < c->commands_len; i++)
+        for (const struct command_section *s = c->commands[i].output; s != NULL && s->title != NULL; s++) {
+            fprintf(out, ".SS %s\n", s->title);
+            man_entries(out, s->entries);
+        }
 }
 
 void
@@ -197,6 +217,7 @@ command_man(const struct command *c, FILE *out)
     man_head(out, c);
     man_commands(out, c);
     man_options(out, c);
+    man_output(out, c);
     for (const struct command_section *s = c->sections; s != NULL && s->title != NULL; s++)
         man_section(out, s);
     if (c->see_also == NULL)

@@ -106,9 +106,12 @@ static const struct option table[] = {
     {.name = "env", .kind = OPTION_LIST, .argument = "K=V", FIELD(env), .help = "variables"},
 };
 
+static const struct command_section shown[] = {
+    {"Columns of show", (const struct command_entry[]){{"LAST SEQ", "what it says"}, {NULL, NULL}}}, {NULL, NULL}};
+
 static const struct subcommand subcommands[] = {
     {.name = "list", .about = "list all of them"},
-    {.name = "show", .operands = "NAME...", .suggest = "first= last=", .about = "show some"},
+    {.name = "show", .operands = "NAME...", .suggest = "first= last=", .output = shown, .about = "show some"},
     {.name = "stop", .about = "stop it"},
 };
 
@@ -125,6 +128,7 @@ static const struct command program = {TOOL, .about = "A tool.", .operands = "pr
 static const struct command several = {TOOL,
                                        .about = "A tool.\n\n  tool list --quiet\n\n.It does \\ several things.",
                                        .commands = subcommands,
+                                       .output = "What show prints is no more than this.",
                                        .commands_len = ARRAY_LEN(subcommands),
                                        .sections = sections,
                                        .see_also = "others(1)"};
@@ -539,6 +543,21 @@ START_TEST(zsh_has_a_line_for_each_option)
 }
 END_TEST
 
+START_TEST(output_is_explained_by_the_subcommands_help_and_the_manual)
+{
+    char *all = answer(&several, "--help"), *own = answer(&several, "show --help"), *man = answer(&several, "--man");
+
+    ck_assert_ptr_null(strstr(all, "LAST SEQ"));
+    holds(own, "\nColumns of show:\n  LAST SEQ                what it says\n");
+    holds(man,
+          ".SH OUTPUT\nWhat show prints is no more than this.\n.SS Columns of show\n.TP\n\\fBLAST SEQ\\fR\nwhat it "
+          "says\n");
+    free(all);
+    free(own);
+    free(man);
+}
+END_TEST
+
 START_TEST(a_full_disk_is_a_failure)
 {
     struct command_line line = {.asked = COMMAND_HELP};
@@ -586,6 +605,7 @@ make_suite(void)
     tcase_add_test(t, the_man_page_has_all_that_help_has);
     tcase_add_test(t, bash_knows_commands_options_choices_and_paths);
     tcase_add_test(t, zsh_has_a_line_for_each_option);
+    tcase_add_test(t, output_is_explained_by_the_subcommands_help_and_the_manual);
     tcase_add_test(t, a_full_disk_is_a_failure);
     suite_add_tcase(s, t);
     return s;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/tools/health.h"
+#include "client/tools/output.h"
 #include "client/tools/top/sections.h"
 #include "client/tools/views/cells.h"
 #include "common/units.h"
@@ -96,8 +97,7 @@ top_shards_table(const struct top_source *src, size_t shown)
 {
     static int (*const compare[])(const void *, const void *) = {
         [TOP_BY_LOAD] = compare_load, [TOP_BY_MEMORY] = compare_memory, [TOP_BY_NAME] = compare_place};
-    struct table *t = table_new("SHARD>", "STATE", "MEMORY", "PUSHES/S>", "PUSHED>", "PULLED>", "IN FLIGHT>",
-                                "TURNS/S>", "CONNECTIONS>", "ADDRESS", NULL);
+    struct table *t = table_of(output_top_shards, "rllrrrrrrl");
     const struct rates *r = &src->rates;
     uint32_t n = r->now->n;
     struct row *rows = calloc(n, sizeof *rows);

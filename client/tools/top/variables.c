@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/tools/output.h"
 #include "client/tools/top/sections.h"
 #include "client/tools/views/cells.h"
 #include "common/units.h"
@@ -124,8 +125,7 @@ top_variables_table(const struct top_source *src, size_t shown)
 {
     static int (*const compare[])(const void *, const void *) = {
         [TOP_BY_LOAD] = compare_load, [TOP_BY_MEMORY] = compare_memory, [TOP_BY_NAME] = compare_name};
-    struct table *t = table_new("JOB", "VARIABLE", "PUSHES/S>", "PUSHED>", "PULLED>", "BYTES>", "VERSION>", "REFUSED>",
-                                "OPTIMIZER", NULL);
+    struct table *t = table_of(output_top_variables, "llrrrrrrl");
     size_t n;
     struct row *rows = rows_of(src, &n);
 

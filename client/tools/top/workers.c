@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/tools/output.h"
 #include "client/tools/top/sections.h"
 #include "client/tools/views/cells.h"
 #include "client/tools/views/views.h"
@@ -118,7 +119,7 @@ cell_waits(struct table *t, const json_t *waits)
 struct table *
 top_workers_table(struct top_worker *workers, size_t len, enum top_sort sort, size_t shown)
 {
-    struct table *t = table_new("JOB", "WORKER>", "STATE", "CLOCK>", "BEHIND>", "UNANSWERED>", "WAITS IN, FOR", NULL);
+    struct table *t = table_of(output_top_workers, "lrlrrrl");
 
     if (len > 0)
         qsort(workers, len, sizeof *workers, sort == TOP_BY_NAME ? compare_name : compare_behind);

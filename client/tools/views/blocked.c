@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/tools/output.h"
 #include "client/tools/views/cells.h"
 #include "client/tools/views/members.h"
 #include "client/tools/views/views.h"
@@ -72,8 +73,7 @@ view_blocked(const struct answer *answers, uint32_t n, const struct page *page)
         free(places);
         return;
     }
-    t = table_new("JOB", "WORKER>", "WAITS IN", "AT CLOCK>", "FOR", "UNTIL CLOCK>", "SINCE>", "SHARD>", "VARIABLE",
-                  NULL);
+    t = table_of(output_blocked, "lrlrlrrrl");
     for (size_t i = 0; i < len; i++)
         blocked_row(t, &places[i]);
     table_print_free(t, page);

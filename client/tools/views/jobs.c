@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/tools/output.h"
 #include "client/tools/views/cells.h"
 #include "client/tools/views/members.h"
 #include "client/tools/views/views.h"
@@ -136,8 +137,7 @@ view_jobs(const struct answer *answers, uint32_t n, const struct page *page)
         fprintf(page->out, "no jobs\n");
         goto out;
     }
-    t = table_new("JOB", "SHARD>", "WORKERS>", "LIVE>", "LAPSED>", "FINISHED>", "SLOWEST CLOCK>", "FASTEST CLOCK>",
-                  "VARIABLES>", "PULLS PARKED>", "OPTIONS", NULL);
+    t = table_of(output_jobs, "lrrrrrrrrrl");
     jobs_rows(t, &jobs, false);
     jobs_rows(t, &jobs, true);
     table_print_free(t, page);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/tools/output.h"
 #include "client/tools/views/cells.h"
 #include "client/tools/views/views.h"
 #include "common/units.h"
@@ -36,7 +37,7 @@ ping_sum_up(const struct answer *a)
 void
 view_ping(const struct answer *answers, uint32_t n, const struct page *page)
 {
-    struct table *t = table_new("SHARD>", "ADDRESS", "ROUND TRIPS>", "MIN>", "MEDIAN>", "MAX>", NULL);
+    struct table *t = table_of(output_ping, "rlrrrr");
 
     for (uint32_t i = 0; i < n; i++) {
         const struct answer *a = &answers[i];

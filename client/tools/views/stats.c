@@ -2,44 +2,31 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "client/tools/output.h"
 #include "client/tools/views/cells.h"
 #include "client/tools/views/members.h"
 #include "client/tools/views/views.h"
 
 #define HISTOGRAM_BAR 40 /* columns of the longest */
 
-struct stat_line {
-    const char *name, *what;
-    bool bytes;
-    bool trouble; /* more than none is worth a look */
-};
-
-static const struct stat_line stat_lines[] = {
-    {"turns", "loop turns", false, false},
-    {"commits", "transactions committed", false, false},
-    {"pushes_applied", "pushes applied", false, false},
-    {"pushes_repeated", "pushes answered as repeats", false, false},
-    {"refused_nonfinite", "pushes refused: NaN or Inf", false, true},
-    {"refused_shape", "pushes refused: shape", false, true},
-    {"refused_other", "pushes refused: other", false, true},
-    {"dropped_stale", "blocks dropped: too old", false, false},
-    {"dropped_late", "blocks dropped: too late", false, false},
-    {"pulls", "pulls answered", false, false},
-    {"pulls_parked", "pulls that had to wait", false, false},
-    {"pushed_bytes", "bytes pushed", true, false},
-    {"pulled_bytes", "bytes pulled", true, false},
-    {"lease_lapses", "leases lapsed", false, true},
-    {"bad_peers", "connections closed for bad input", false, true},
+/* In the order of output_stats, which names them. */
+static const struct stat_line {
+    const char *member;
+    enum output_stat_kind kind;
+} stat_lines[] = {
+#define STAT_LINE(member, kind, name, about) {#member, STAT_##kind},
+    OUTPUT_STATS_LIST(STAT_LINE)
+#undef STAT_LINE
 };
 
 static void
 stat_cell(struct table *t, const struct stat_line *line, uint64_t value)
 {
-    if (line->bytes)
+    if (line->kind == STAT_BYTES)
         cell_bytes(t, value);
     else
         cell_count(t, value);
-    table_paint(t, line->trouble && value > 0 ? PAINT_WARNING : PAINT_PLAIN);
+    table_paint(t, line->kind == STAT_TROUBLE && value > 0 ? PAINT_WARNING : PAINT_PLAIN);
 }
 
 static void
@@ -57,14 +44,14 @@ print_counters(const struct answer *answers, uint32_t n, const struct page *page
         uint64_t sum = 0;
 
         for (uint32_t i = 0; i < n; i++)
-            sum += member_number(json_object_get(answers[i].report, "stats"), stat_lines[l].name);
+            sum += member_number(json_object_get(answers[i].report, "stats"), stat_lines[l].member);
         table_row(t);
-        table_cell(t, "%s", stat_lines[l].what);
+        table_cell(t, "%s", output_stats[l].term);
         stat_cell(t, &stat_lines[l], sum);
         for (uint32_t i = 0; i < shown; i++) {
             if (answers[i].reached)
                 stat_cell(t, &stat_lines[l],
-                          member_number(json_object_get(answers[i].report, "stats"), stat_lines[l].name));
+                          member_number(json_object_get(answers[i].report, "stats"), stat_lines[l].member));
             else
                 table_cell(t, "?");
         }
@@ -136,7 +123,8 @@ print_ages(const struct answer *answers, uint32_t n, const struct page *page)
         return;
     }
     fprintf(page->out, "\nages of pushed blocks, in updates that each missed:\n");
-    t = table_new("AGE>", "BLOCKS>", "SHARE>", "", NULL);
+    t = table_of(output_ages, "rrr");
+    table_column(t, ""); /* bars */
     for (size_t b = 0; b < used; b++)
         age_row(t, b, count[b], most, sum);
     table_print_free(t, page);

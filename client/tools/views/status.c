@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/tools/health.h"
+#include "client/tools/output.h"
 #include "client/tools/views/cells.h"
 #include "client/tools/views/members.h"
 #include "client/tools/views/views.h"
@@ -107,8 +108,7 @@ status_first(const struct answer *answers, uint32_t n)
 void
 view_status(const struct answer *answers, uint32_t n, const struct page *page)
 {
-    struct table *t = table_new("SHARD>", "ADDRESS", "STATE", "UP FOR>", "PID>", "WORKERS>", "VARIABLES>", "BLOCKS>",
-                                "DATA>", "MEMORY>", "IN FLIGHT>", "CONNECTIONS>", NULL);
+    struct table *t = table_of(output_status, "rllrrrrrrrrr");
     const json_t *first = status_first(answers, n);
 
     if (first != NULL)

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "client/tools/output.h"
 #include "client/tools/views/cells.h"
 #include "client/tools/views/members.h"
 #include "client/tools/views/views.h"
@@ -157,8 +158,7 @@ view_variables(const struct answer *answers, uint32_t n, const struct page *page
         free(places);
         return;
     }
-    t = table_new("JOB", "VARIABLE", "SHAPE", "SHARD>", "BLOCKS>", "BYTES>", "VERSION>", "PUSHES>", "PUSHED>", "PULLS>",
-                  "PULLED>", "REFUSED>", "DROPPED>", "RATE>", "OPTIMIZER", NULL);
+    t = table_of(output_variables, "lllrrrrrrrrrrrl");
     while (at < len)
         at += var_print(t, places + at, len - at, n > 1);
     vars_total_row(t, answers, 0, n, "total", "all");

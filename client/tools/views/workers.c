@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/tools/output.h"
 #include "client/tools/views/cells.h"
 #include "client/tools/views/members.h"
 #include "client/tools/views/views.h"
@@ -46,8 +47,7 @@ view_workers(const struct answer *answers, uint32_t n, const struct page *page)
         free(places);
         return;
     }
-    t = table_new("JOB", "WORKER>", "SHARD>", "STATE", "CLOCK>", "LAST SEQ>", "UNANSWERED>", "SILENT>", "LEASE>",
-                  "PROCESS", NULL);
+    t = table_of(output_workers, "lrrlrrrrrl");
     for (size_t i = 0; i < len; i++)
         worker_row(t, &places[i], i == 0 || !place_same(&places[i - 1], &places[i]));
     table_print_free(t, page);
