@@ -351,7 +351,6 @@ core_fail(struct core *c, const struct ps_error *e)
     drop_all(c, &why);
     for (i = 0; i < c->config.shards; i++)
         c->links[i].state = LINK_FATAL;
-    core_emit_event(c, &why);
 }
 
 bool

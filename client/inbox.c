@@ -405,9 +405,10 @@ on_event(struct core *c, struct link *l)
     l->draining |= m->kind == PSD__EVENT_KIND__EVENT_DRAINING;
     if (m->kind == PSD__EVENT_KIND__EVENT_DRAINING)
         core_say(c, l, &e, codes[m->kind], "%s", m->text[0] != '\0' ? m->text : texts[m->kind]);
+    else if (m->text[0] != '\0')
+        core_say(c, l, &e, codes[m->kind], "%s", m->text);
     else
-        core_say(c, l, &e, codes[m->kind], "worker %u %s%s%s", m->task, texts[m->kind], m->text[0] != '\0' ? ": " : "",
-                 m->text);
+        core_say(c, l, &e, codes[m->kind], "worker %u %s", m->task, texts[m->kind]);
     core_emit_event(c, &e);
 }
 
@@ -500,8 +501,10 @@ on_set_done(struct core *c, struct link *l)
         broke_protocol(c, l, "answered a set that was not asked for");
         return;
     }
-    if (!p->given_up)
+    if (!p->given_up) {
         p->op->variables += l->msg.u.set_done->variables;
+        p->lane->changed = l->msg.u.set_done->changed;
+    }
     part_answered(c, l, p, NULL);
 }
 

@@ -192,19 +192,48 @@ unknown_layer(size_t number, const struct word *w, struct ps_error *e)
                    (int)MIN(w->len, 64), w->start, words);
 }
 
+/* PS_LAYER_KINDS: none. */
+static int
+kind_by_word(const struct word *w)
+{
+    int kind = 0;
+
+    while (kind < PS_LAYER_KINDS && !word_is(w, layer_word((enum ps_layer_kind)kind)))
+        kind++;
+    return kind;
+}
+
+/* What may be wrong with a layer's words: another layer among them, or else a number. */
+static void
+format_hint(struct text *t, struct reader rest, const struct layer_kind *kind)
+{
+    struct word w;
+
+    while (next_word(&rest, &w))
+        if (kind_by_word(&w) < PS_LAYER_KINDS) {
+            text_put(t, "; is a comma missing before \"%.*s\"?", (int)w.len, w.start);
+            return;
+        }
+    for (size_t i = 0; i < kind->field_count; i++)
+        if (kind->fields[i].type == FIELD_COUNT || kind->fields[i].type == FIELD_PLANE) {
+            text_put(t, "; numbers are whole, from 1 to %lld", (long long)PS_DEVICE_SIZE_MAX);
+            return;
+        }
+}
+
 static enum ps_err
 read_layer(size_t number, struct reader r, struct ps_layer *out, struct ps_error *e)
 {
-    struct reader whole = r;
+    struct reader whole = r, rest;
     struct word w;
-    int kind = 0;
-    char usage[128];
+    int kind;
+    char usage[256];
     struct text t = text_start(usage, sizeof usage);
 
     if (!next_word(&r, &w))
         return ps_fail(e, PS_ERR_INVALID, "layer %zu is empty", number);
-    while (kind < PS_LAYER_KINDS && !word_is(&w, layer_word((enum ps_layer_kind)kind)))
-        kind++;
+    rest = r;
+    kind = kind_by_word(&w);
     if (kind == PS_LAYER_KINDS)
         return unknown_layer(number, &w, e);
     memset(out, 0, sizeof *out);
@@ -212,6 +241,7 @@ read_layer(size_t number, struct reader r, struct ps_layer *out, struct ps_error
     if (read_fields(&r, layer_kind_of(kind), out))
         return PS_OK;
     format_usage(&t, out->kind);
+    format_hint(&t, rest, layer_kind_of(kind));
     return ps_fail(e, PS_ERR_INVALID, "layer %zu: \"%.*s\" is not %s", number, (int)MIN(whole.end - w.start, 64),
                    w.start, usage);
 }

@@ -236,7 +236,6 @@ op_answered(struct core *c, struct core_op *op, struct lane *lane, const struct 
         op_recycle_if_over(c, op);
         return;
     }
-    lane->failed = error != NULL;
     if (error != NULL && op->result.code == PS_OK)
         op->result = *error;
     if (op->left == 0 && op->kind == OP_SET)

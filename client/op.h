@@ -28,7 +28,7 @@ struct lane {
     struct cursor at; /* what is not made into parts yet */
     uint64_t parts;   /* made and not answered */
     bool queued;      /* some are not made */
-    bool failed;      /* its last answer was an error */
+    bool changed;     /* a set did something there */
 };
 
 struct core_op {

@@ -148,11 +148,14 @@ push_norm(size_t n, struct core_var *const vars[], const float *const grads[], c
     for (size_t i = 0; i < n; i++) {
         double one = optimizer_norm(vars[i]->elements, grads[i]);
 
+        if (!isfinite(one))
+            return ps_fail(
+                e, PS_ERR_NONFINITE,
+                "push: the gradient for variable '%.64s' holds NaN or Inf, and so does the norm to clip it by",
+                vars[i]->name);
         squares += one * one;
     }
     *norm = sqrt(squares);
-    if (!isfinite(*norm))
-        return ps_fail(e, PS_ERR_NONFINITE, "push: a gradient holds NaN or Inf, and so does the norm to clip it by");
     return PS_OK;
 }
 

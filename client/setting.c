@@ -127,29 +127,26 @@ core_op_variables(const struct core_op *op)
 
 /* ---- The result ---- */
 
-static bool
-lane_done(const struct lane *lane)
-{
-    return lane->parts == 0 && !lane->failed;
-}
-
-/* "shards 0, 2", "no shard"; of a long list the first: "shards 0, 1, 2 and more". */
+/* "on no shard", "on shard 1", "on shards 0, 1 and 2"; of a long list the first: "on shards 0, 1 and more". */
 static void
-done_on(const struct core_op *op, char *out, size_t size)
+changed_on(const struct core_op *op, char *out, size_t size)
 {
     struct text t = text_start(out, size);
+    uint32_t all = 0, said = 0;
 
+    for (uint32_t i = 0; i < op->lanes_n; i++)
+        all += op->lanes[i].changed;
+    text_put(&t, all == 0 ? "on no shard" : all == 1 ? "on shard" : "on shards");
     for (uint32_t i = 0; i < op->lanes_n; i++) {
-        if (!lane_done(&op->lanes[i]))
+        if (!op->lanes[i].changed)
             continue;
-        if (size - t.len < sizeof "shards 4095 and more") {
+        if (size - t.len < sizeof ", 4095 and more") {
             text_put(&t, " and more");
             return;
         }
-        text_put(&t, "%s%u", t.len == 0 ? "shards " : ", ", op->lanes[i].shard);
+        text_put(&t, "%s %u", said == 0 ? "" : said + 1 == all ? " and" : ",", op->lanes[i].shard);
+        said++;
     }
-    if (t.len == 0)
-        text_put(&t, "no shard");
 }
 
 void
@@ -164,8 +161,8 @@ setting_result(struct core_op *op)
     }
     if (op->result.code == PS_OK || op->lanes_n == 1)
         return;
-    done_on(op, shards, sizeof(shards));
-    snprintf(text, sizeof(text), "%.80s: %.240s; changed on %.127s", op->result.peer, op->result.text, shards);
+    changed_on(op, shards, sizeof(shards));
+    snprintf(text, sizeof(text), "%.80s: %.240s; changed %.127s", op->result.peer, op->result.text, shards);
     memcpy(op->result.text, text, sizeof(text));
 }
 
@@ -174,6 +171,6 @@ setting_describe(const struct core_op *op, char *out, size_t size)
 {
     char shards[96];
 
-    done_on(op, shards, sizeof(shards));
-    snprintf(out, size, "set of job '%.64s', done on %s", op->set->job, shards);
+    changed_on(op, shards, sizeof(shards));
+    snprintf(out, size, "set of job '%.64s', changed %s so far", op->set->job, shards);
 }

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base.h"
 
@@ -51,4 +52,14 @@ ps_error_set(struct ps_error *e, enum ps_err code, const char *format, ...)
     va_start(args, format);
     vsnprintf(e->text, sizeof e->text, format, args);
     va_end(args);
+}
+
+void
+ps_error_format(const struct ps_error *e, char *out, size_t size)
+{
+    bool failed = e->code != PS_OK, peer = e->peer[0] != '\0' && strstr(e->text, e->peer) == NULL;
+
+    if (size > 0)
+        snprintf(out, size, "%s%s%s%s%s%s", failed ? ps_err_name(e->code) : "", failed ? ": " : "", e->text,
+                 peer ? " (" : "", peer ? e->peer : "", peer ? ")" : "");
 }

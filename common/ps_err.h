@@ -5,6 +5,8 @@
 #ifndef PS_ERR_H
 #define PS_ERR_H
 
+#include <stddef.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -89,6 +91,12 @@ ps_fail_code(enum ps_err code)
 {
     return code;
 }
+
+/* All of it as one line for people, without a newline: "TIMEOUT: waited 500 ms for ... (shard 1 at 127.0.0.1:4000)".
+ * The code is left out when it is PS_OK (an event), the peer when there is none or the sentence names it. out: [size]
+ * bytes, terminated, cut off when size is too small; PS_ERROR_LINE_MAX always does. Any thread. */
+#define PS_ERROR_LINE_MAX (PS_ERROR_TEXT_MAX + PS_ERROR_PEER_MAX + 32)
+PS_API void ps_error_format(const struct ps_error *e, char *out, size_t size);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/units.h"
 #include "common/wire.h"
 #include "shard_state.h"
 
@@ -23,6 +24,7 @@ static enum ps_err
 check_room(struct shard *s, const struct variable *v, struct ps_error *e)
 {
     struct store_usage usage;
+    struct units needs, used, all, kept;
     uint64_t taken;
 
     s->store->ops->usage(s->store, &usage);
@@ -31,15 +33,14 @@ check_room(struct shard *s, const struct variable *v, struct ps_error *e)
         return ps_fail(e, PS_ERR_LIMIT, "variable '%.64s' has %" PRIu64 " blocks, the limit is %u", v->name,
                        v->layout.blocks, UINT32_MAX);
     if (taken + v->bytes + headroom(usage.max_bytes) > usage.max_bytes)
-        return ps_fail(e, PS_ERR_FULL,
-                       "variable '%.64s' needs %" PRIu64 " bytes on shard %u, which uses %" PRIu64 " of %" PRIu64
-                       " and keeps %" PRIu64 " free",
-                       v->name, v->bytes, s->config.shard, taken, usage.max_bytes, headroom(usage.max_bytes));
+        return ps_fail(e, PS_ERR_FULL, "variable '%.64s' needs %s on shard %u, which uses %s of %s and keeps %s free",
+                       v->name, units_bytes(v->bytes, &needs), s->config.shard, units_bytes(taken, &used),
+                       units_bytes(usage.max_bytes, &all), units_bytes(headroom(usage.max_bytes), &kept));
     if (s->gather_bytes + v->gather_bytes > s->config.gather_bytes_max)
         return ps_fail(e, PS_ERR_LIMIT,
-                       "variable '%.64s' needs %" PRIu64 " bytes for gradients that wait on shard %u, where %" PRIu64
-                       " of %" PRIu64 " are set aside",
-                       v->name, v->gather_bytes, s->config.shard, s->gather_bytes, s->config.gather_bytes_max);
+                       "variable '%.64s' needs %s for gradients that wait on shard %u, where %s of %s are taken",
+                       v->name, units_bytes(v->gather_bytes, &needs), s->config.shard,
+                       units_bytes(s->gather_bytes, &used), units_bytes(s->config.gather_bytes_max, &all));
     return PS_OK;
 }
 

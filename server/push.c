@@ -3,6 +3,7 @@
 #include "push.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -115,10 +116,14 @@ checked_by_kernel(const struct shard *s, const struct job *job, const Psd__Push 
 }
 
 static enum ps_err
-nonfinite(const struct block_ref *ref, struct ps_error *e)
+nonfinite(const struct block_ref *ref, const float *gradient, struct ps_error *e)
 {
-    return ps_fail(e, PS_ERR_NONFINITE, "the gradient for block %u of variable '%.64s' holds NaN or Inf", ref->number,
-                   ref->variable->name);
+    uint32_t i = 0;
+
+    while (i + 1 < ref->cut.len && isfinite(gradient[i]))
+        i++;
+    return ps_fail(e, PS_ERR_NONFINITE, "the gradient for variable '%.64s' is %g at element %" PRIu64,
+                   ref->variable->name, (double)gradient[i], ref->cut.first + i);
 }
 
 static enum ps_err
@@ -130,7 +135,7 @@ check_finite(const struct shard *s, const struct job *job, const Psd__Push *m, c
         const struct block_ref *ref = &s->refs[i];
 
         if (ref->variable->refuse_nonfinite && !optimizer_finite(ref->cut.len, payload))
-            return nonfinite(ref, e);
+            return nonfinite(ref, payload, e);
         payload += ref->cut.len;
     }
     return PS_OK;
@@ -240,7 +245,7 @@ apply(struct shard *s, const Psd__Push *m, const float *payload, uint32_t **code
         return ps_fail(e, err, "shard %u: %s", s->config.shard, ps_strerror(err));
     for (size_t i = 0; i < m->n_var && s->turn.failed == PS_OK; i++) {
         if (!apply_block(s, m, i, payload, codes))
-            return nonfinite(&s->refs[i], e);
+            return nonfinite(&s->refs[i], payload, e);
         payload += s->refs[i].cut.len;
     }
     return PS_OK;

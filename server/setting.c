@@ -177,6 +177,7 @@ setting_take(struct shard *s, struct connection *c, uint64_t request, const Psd_
     turn_take_rows(s, named + 1);
     change_job(s, job, m);
     done.variables = change_variables(s, job, m);
+    done.changed = named > 0 || m->age != NULL || m->bound != NULL;
     actions_log(s, SHARD_LOG_INFO, "set job=%s variables=\"%s\" named=%" PRIu64 " by=\"%s\" peer=%s", job->name,
                 m->variables, named, connection_agent(c), c->peer);
     actions_send(s, c, MSG_SET_DONE, request, &done.base);

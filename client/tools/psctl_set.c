@@ -46,7 +46,7 @@ say_unreached(const struct answer *a)
 {
     struct ps_error e;
 
-    (void)ps_fail(&e, a->error.code, "shard %u at %s: %s", a->shard, a->address, a->error.text);
+    (void)ps_fail(&e, a->error.code, "shard %u at %s: %s; nothing was changed", a->shard, a->address, a->error.text);
     return psctl_failed(&e);
 }
 

@@ -14,6 +14,7 @@ main(void)
     ps_client *client;
     ps_var *var;
     float w[3], grad[3], loss = 0;
+    char text[PS_ERROR_LINE_MAX];
 
     if (ps_cluster_from_env(&cluster, &error) || ps_optimizer_by_name("sgd", &sgd, &error) ||
         ps_client_open(cluster, NULL, &client, &error))
@@ -42,6 +43,7 @@ main(void)
     ps_cluster_free(cluster);
     return 0;
 failed:
-    fprintf(stderr, "%s: %s\n", error.peer, error.text);
+    ps_error_format(&error, text, sizeof text);
+    fprintf(stderr, "%s\n", text);
     return 1;
 }

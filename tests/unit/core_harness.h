@@ -606,7 +606,7 @@ model_step(struct harness *h, uint32_t shard)
 {
     struct flight *f = flights_take(&h->link[shard].up);
     struct model *m = &h->model[shard];
-    Psd__SetDone set_done = {PROTOBUF_C_MESSAGE_INIT(&psd__set_done__descriptor), 1};
+    Psd__SetDone set_done = {PROTOBUF_C_MESSAGE_INIT(&psd__set_done__descriptor), 1, true};
     struct wire_msg msg;
     struct ps_error e;
 

@@ -38,6 +38,7 @@ answer_set(uint32_t shard, uint64_t request, uint64_t variables)
     Psd__SetDone m = PSD__SET_DONE__INIT;
 
     m.variables = variables;
+    m.changed = variables > 0;
     to_client(&h, shard, MSG_SET_DONE, request, &m.base, NULL, 0);
 }
 
@@ -186,7 +187,15 @@ START_TEST(refusal_says_which_shards_have_changed)
     }
     ck_assert_int_eq(core_op_result(op, &e), PS_ERR_INVALID);
     ck_assert_ptr_nonnull(strstr(e.text, "shard 1 at"));
-    ck_assert_ptr_nonnull(strstr(e.text, "it does not like that; changed on shards 0, 2"));
+    ck_assert_ptr_nonnull(strstr(e.text, "it does not like that; changed on shards 0 and 2"));
+    end_op(&h, op, PS_ERR_INVALID);
+    op = start_set(&setting);
+    refuse_set(0, expect(&h, 0, MSG_SET).request, PS_ERR_INVALID, "it does not like that");
+    answer_set(1, expect(&h, 1, MSG_SET).request, 1);
+    answer_set(2, expect(&h, 2, MSG_SET).request, 0); /* none of the variables has a block there */
+    ck_assert_int_eq(core_op_result(op, &e), PS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(e.text, "; changed on shard 1"));
+    ck_assert_ptr_null(strstr(e.text, "shard 1 and"));
     end_op(&h, op, PS_ERR_INVALID);
     op = start_set(&setting);
     for (uint32_t shard = 0; shard < 3; shard++)
@@ -250,7 +259,7 @@ START_TEST(set_that_waits_says_who_is_done)
     answer_set(2, expect(&h, 2, MSG_SET).request, 1);
     ck_assert_int_eq(core_op_waiting(h.core, op, 300, &e), PS_ERR_TIMEOUT);
     ck_assert_ptr_nonnull(strstr(e.text, "for shard 1 at"));
-    ck_assert_ptr_nonnull(strstr(e.text, "done on shards 0, 2"));
+    ck_assert_ptr_nonnull(strstr(e.text, "changed on shards 0 and 2 so far"));
     cancel_op(&h, op, PS_ERR_CANCELLED);
     answer_set(1, expect(&h, 1, MSG_SET).request, 1); /* nobody waits for it any more */
     ck_assert_int_eq(core_fatal(h.core, NULL), PS_OK);

@@ -71,6 +71,35 @@ START_TEST(long_text_is_cut_and_terminated)
 }
 END_TEST
 
+START_TEST(an_error_is_one_line_that_names_its_peer_once)
+{
+    struct ps_error e;
+    char out[PS_ERROR_LINE_MAX], small[8];
+
+    (void)ps_fail(&e, PS_ERR_TIMEOUT, "waited 5 ms");
+    ps_error_format(&e, out, sizeof out);
+    ck_assert_str_eq(out, "TIMEOUT: waited 5 ms");
+    snprintf(e.peer, sizeof e.peer, "shard 1 at a:1");
+    ps_error_format(&e, out, sizeof out);
+    ck_assert_str_eq(out, "TIMEOUT: waited 5 ms (shard 1 at a:1)");
+    snprintf(e.text, sizeof e.text, "waited 5 ms for shard 1 at a:1: ping");
+    ps_error_format(&e, out, sizeof out);
+    ck_assert_str_eq(out, "TIMEOUT: waited 5 ms for shard 1 at a:1: ping");
+    e.code = PS_OK;
+    snprintf(e.text, sizeof e.text, "connected again");
+    ps_error_format(&e, out, sizeof out);
+    ck_assert_str_eq(out, "connected again (shard 1 at a:1)");
+    ps_error_format(&e, small, sizeof small);
+    ck_assert_str_eq(small, "connect");
+    memset(e.text, 'x', sizeof e.text - 1);
+    memset(e.peer, 'y', sizeof e.peer - 1);
+    e.text[sizeof e.text - 1] = e.peer[sizeof e.peer - 1] = '\0';
+    e.code = PS_ERR_UNKNOWN_OUTCOME;
+    ps_error_format(&e, out, sizeof out);
+    ck_assert_str_eq(out + strlen(out) - 2, "y)"); /* nothing was cut off */
+}
+END_TEST
+
 START_TEST(a_true_assertion_does_nothing)
 {
     ps_assert(1 + 1 == 2);
@@ -105,6 +134,7 @@ make_suite(void)
     tcase_add_test(t, unknown_numbers_are_named_so);
     tcase_add_test(t, fail_fills_the_error_and_returns_the_code);
     tcase_add_test(t, long_text_is_cut_and_terminated);
+    tcase_add_test(t, an_error_is_one_line_that_names_its_peer_once);
     tcase_add_test(t, a_true_assertion_does_nothing);
     tcase_add_test(t, rounding_goes_up_to_the_multiple);
     if (getenv("CK_FORK") == NULL || strcmp(getenv("CK_FORK"), "no") != 0)

@@ -109,12 +109,16 @@ START_TEST(not_finite_gradient_changes_nothing)
 {
     uint32_t var = start(PS_ADAM);
     float good[4] = {1, 2, 3, 4}, bad[4] = {1, INFINITY, 1, 1}, out[4], before[4];
+    struct kit_answer *a;
 
     push(1, var, good, 4);
     kit_ack(&k, 1, 1, PS_OK);
     kit_read(&k, 1, var, 0, before, 4);
     push(2, var, bad, 4); /* out of place: the kernel finds it */
-    kit_ack(&k, 1, 2, PS_ERR_NONFINITE);
+    a = kit_expect(&k, 1, MSG_ACK);
+    ck_assert_uint_eq(a->msg.u.ack->code[0], PS_ERR_NONFINITE);
+    ck_assert_ptr_nonnull(strstr(a->msg.u.ack->error[0]->text, "' is inf at element 1"));
+    kit_answer_free(a);
     bad[1] = NAN;
     k.hold = true;
     push(3, var, bad, 4); /* first in its turn, then in place */

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "common/cli/command.h"
@@ -43,13 +42,12 @@ worker_find_cluster(const char *program, ps_cluster **out)
 void
 worker_say_error(const char *program, long task, const struct ps_error *e)
 {
-    int told = e->peer[0] == '\0' || strstr(e->text, e->peer) != NULL;
-    char worker[32] = "";
+    char worker[32] = "", text[PS_ERROR_LINE_MAX];
 
     if (task >= 0)
         snprintf(worker, sizeof worker, "worker %ld: ", task);
-    fprintf(stderr, "%s: %s%s: %s%s%s%s\n", program, worker, ps_err_name(e->code), e->text, told ? "" : " (",
-            told ? "" : e->peer, told ? "" : ")");
+    ps_error_format(e, text, sizeof text);
+    fprintf(stderr, "%s: %s%s\n", program, worker, text);
 }
 
 double

@@ -8,7 +8,7 @@
  * status, after a line on stderr that says what is wrong and how a cluster is started. */
 int worker_find_cluster(const char *program, ps_cluster **out);
 
-/* One line on stderr: "digits: worker 1: TIMEOUT: ..." with the peer, if the text does not name it. task: -1: none to
+/* One line on stderr: "digits: worker 1: TIMEOUT: ...", as ps_error_format() writes it. task: -1: none to
  * speak of. */
 void worker_say_error(const char *program, long task, const struct ps_error *e);
 
