@@ -58,19 +58,22 @@ screen_columns(const struct screen *s)
 
 /* ---- writing ---- */
 
-/* Wait until the descriptor takes bytes; false to give up. poll() is not restarted after a signal, so that a signal's
- * request is seen at once; the timeout covers one that came just before. */
+/* Wait until the descriptor takes bytes; false to give up: after a moment, once for all that it does not take. poll()
+ * is not restarted after a signal, so that a signal's request is seen at once; the timeout covers one that came just
+ * before. */
 static bool
 screen_writable(struct screen *s, struct screen_side *side)
 {
     struct pollfd p = {.fd = side->fd, .events = POLLOUT};
 
-    while (poll(&p, 1, 100) <= 0 || (p.revents & (POLLOUT | POLLERR | POLLHUP)) == 0) {
+    while (poll(&p, 1, side->stuck ? 0 : 100) <= 0 || (p.revents & (POLLOUT | POLLERR | POLLHUP)) == 0) {
         if (s->waiting != NULL)
             s->waiting(s->arg);
-        if (s->hurry || (s->give_up != NULL && *s->give_up))
+        side->stuck = s->hurry || (s->give_up != NULL && *s->give_up);
+        if (side->stuck)
             return false;
     }
+    side->stuck = false;
     return true;
 }
 

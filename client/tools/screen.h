@@ -35,6 +35,7 @@ struct screen {
     struct screen_side {
         int fd;
         bool terminal, colour, broken;
+        bool stuck;    /* given up: not waited for again until it takes bytes */
         char *pending; /* not yet written */
         size_t len, size;
     } sides[2];
