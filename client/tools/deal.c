@@ -94,6 +94,29 @@ deal_list(struct deal *d, enum tf_job job, const char *option, const char *list,
     return err;
 }
 
+/* Shards that run already. */
+static enum ps_err
+deal_given(struct deal *d, const char *list, struct ps_error *e)
+{
+    char item[ADDRESS_MAX];
+    struct address address;
+    enum ps_err err = PS_OK;
+
+    d->given = true;
+    for (uint32_t i = 0; err == PS_OK && deal_item(&list, item, sizeof item); i++) {
+        struct task *t = deal_add(d, TF_PS, i);
+
+        if ((err = address_parse(item, &address, e)) != PS_OK)
+            return err;
+        if (!address.is_unix && address.port == 0)
+            return ps_fail(e, PS_ERR_INVALID, "--ps[%u]: '%s' has port 0, which nobody can connect to", i, item);
+        if (!address.is_unix)
+            snprintf(t->host.name, sizeof t->host.name, "%s", address.host);
+        snprintf(t->address, sizeof t->address, "%s", item);
+    }
+    return err;
+}
+
 /* The i-th host gets the i-th, the (i + n)-th ... shard and worker. */
 static void
 deal_round(struct deal *d, enum tf_job job, int64_t n, const struct host *hosts, uint32_t hosts_len, int64_t port)
@@ -124,10 +147,12 @@ deal_hosts(struct deal *d, const struct plan_settings *s, struct ps_error *e)
             if (strcmp(hosts[i].name, hosts[n].name) == 0)
                 err = ps_fail(e, PS_ERR_INVALID, "%s: '%s' was already given", place, item);
     }
-    if (err == PS_OK) {
+    if (err == PS_OK && s->ps == NULL)
         deal_round(d, TF_PS, s->shards, hosts, n, 0);
+    else if (err == PS_OK)
+        err = deal_given(d, s->ps, e);
+    if (err == PS_OK)
         deal_round(d, TF_WORKER, s->workers, hosts, n, s->worker_port);
-    }
     free(hosts);
     return err;
 }
@@ -174,7 +199,7 @@ deal_from_environment(const struct plan_settings *s, const char *config, bool *u
 
     *use = false;
     if (config == NULL || *config == '\0' || s->shards != 0 || s->workers != 0 || s->hosts != NULL ||
-        s->ps_hosts != NULL || s->cluster_config != NULL)
+        s->ps_hosts != NULL || s->ps != NULL || s->cluster_config != NULL)
         return PS_OK;
     err = tf_config_parse_cluster(config, &parsed, &task, e);
     tf_config_finish(&parsed);
@@ -204,7 +229,8 @@ deal_place(struct deal *d, const struct plan_settings *s, const char *own)
     for (uint32_t i = 0; i < n; i++) {
         struct task *t = &d->tasks[i];
 
-        t->remote = t->host.name[0] != '\0' && (s->ssh_all || !host_is_here(t->host.name, own));
+        t->remote = !(d->given && deal_is_shard(t)) && t->host.name[0] != '\0' &&
+                    (s->ssh_all || !host_is_here(t->host.name, own));
         d->remote |= t->remote;
     }
     for (uint32_t i = 0; i < n; i++)
@@ -229,7 +255,7 @@ deal_check_reach(const struct deal *d, const struct plan_settings *s, struct ps_
         if (d->tasks[i].host.name[0] == '\0' || host_is_loopback(d->tasks[i].host.name))
             return ps_fail(e, PS_ERR_INVALID,
                            "shard %u is at '%s', where %s cannot reach it: give a name that all machines know", i,
-                           d->tasks[i].host.name, far->host.name);
+                           d->given ? d->tasks[i].address : d->tasks[i].host.name, far->host.name);
     return PS_OK;
 }
 
@@ -255,7 +281,9 @@ deal_tasks(const struct plan_settings *s, const char *config, const char *own, s
     } else if (s->hosts != NULL) {
         err = deal_hosts(out, s, e);
     } else {
-        if (s->ps_hosts != NULL)
+        if (s->ps != NULL)
+            err = deal_given(out, s->ps, e);
+        else if (s->ps_hosts != NULL)
             err = deal_list(out, TF_PS, "--ps-hosts", s->ps_hosts, e);
         else
             deal_local(out, TF_PS, s->shards);

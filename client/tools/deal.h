@@ -21,6 +21,7 @@ struct deal {
     struct task *tasks; /* shards, then workers: chief, workers, evaluators */
     uint32_t shards, workers;
     bool remote; /* any is */
+    bool given;  /* the shards run already: nobody starts them, and their addresses are known */
 };
 
 /* What is said twice or cannot work is PS_ERR_INVALID or PS_ERR_CONFIG. config: TF_CONFIG's text, NULL: the settings

@@ -43,7 +43,7 @@ member_init(struct run *r, struct member *m, const struct process_events *events
     static const int colours[] = {36, 33, 32, 34, 96, 93, 92, 94};
     struct process *p = &m->process;
 
-    m->task = &r->plan->deal.tasks[m - r->members];
+    m->task = &r->plan->deal.tasks[(size_t)(m - r->members) + r->plan->deal.shards - r->shards];
     p->loop = &r->loop;
     p->events = events;
     p->buffer = r->buffer;

@@ -133,7 +133,8 @@ psrun_run(const struct plan_settings *settings, struct deal *deal, char *const *
     plan_psd_candidates(settings->psd, getenv("PSD_BIN"), exe, getenv("PATH"), &candidates);
     psrun_raise_descriptors();
     if ((plan.work_dir = psrun_work_dir(settings, deal, work_dir)) != NULL &&
-        (!psrun_runs_here(deal->tasks, deal->shards) || (plan.psd = psrun_find_psd(&candidates)) != NULL))
+        (deal->given || !psrun_runs_here(deal->tasks, deal->shards) ||
+         (plan.psd = psrun_find_psd(&candidates)) != NULL))
         status = run_plan(&plan, exe);
     words_free(&candidates);
     return status;

@@ -172,23 +172,29 @@ run_done(struct run *r)
 
 /* ---- moving on ---- */
 
+/* "2 shards at A,B; 3 workers, 4 threads each" */
+static void
+run_say_cluster(struct run *r)
+{
+    uint32_t shards = r->plan->deal.shards, threads = plan_threads(r->plan);
+    char *list = plan_shard_list(r->plan), each[48] = "";
+
+    if (!r->plan->deal.remote)
+        snprintf(each, sizeof each, ", %u thread%s each", threads, threads == 1 ? "" : "s");
+    run_say(r, "%u shard%s at %s%s; %u worker%s%s", shards, shards == 1 ? "" : "s", list,
+            !r->plan->deal.given ? ""
+            : shards == 1        ? ", which runs already"
+                                 : ", which run already",
+            r->workers, r->workers == 1 ? "" : "s", each);
+    free(list);
+}
+
 static void
 run_work(struct run *r)
 {
-    char *list = plan_shard_list(r->plan);
-
     uv_timer_stop(&r->ready);
     r->state = RUN_WORKING;
-    if (r->plan->deal.remote) {
-        run_say(r, "%u shard%s at %s; %u worker%s", r->shards, r->shards == 1 ? "" : "s", list, r->workers,
-                r->workers == 1 ? "" : "s");
-    } else {
-        uint32_t threads = plan_threads(r->plan);
-
-        run_say(r, "%u shard%s at %s; %u worker%s, %u thread%s each", r->shards, r->shards == 1 ? "" : "s", list,
-                r->workers, r->workers == 1 ? "" : "s", threads, threads == 1 ? "" : "s");
-    }
-    free(list);
+    run_say_cluster(r);
     for (uint32_t i = 0; i < r->workers && r->state == RUN_WORKING; i++)
         member_start(r, &r->members[r->shards + i]);
 }
@@ -416,6 +422,8 @@ run_start(struct run *r)
         uv_timer_start(&r->timeout, run_too_late, (uint64_t)r->plan->settings->timeout_ms, 0);
     for (uint32_t i = 0; i < r->shards && !r->failed; i++)
         member_start(r, &r->members[i]);
+    if (r->shards == 0)
+        run_advance(r);
 }
 
 static void
@@ -433,7 +441,8 @@ run_finish(struct run *r)
 int
 run_plan(struct plan *plan, const char *exe)
 {
-    struct run r = {.plan = plan, .exe = exe, .shards = plan->deal.shards, .workers = plan->deal.workers};
+    struct run r = {
+        .plan = plan, .exe = exe, .shards = plan->deal.given ? 0 : plan->deal.shards, .workers = plan->deal.workers};
     struct ps_error e;
 
     if (run_init(&r, &e) != PS_OK) {

@@ -21,7 +21,7 @@ run_reserve_ports(struct run *r, struct ps_error *e)
     for (uint32_t i = 0; i < r->workers; i++)
         r->port_fds[i] = -1;
     for (uint32_t i = 0; err == PS_OK && i < r->workers; i++) {
-        struct task *t = &r->plan->deal.tasks[r->shards + i];
+        struct task *t = &r->plan->deal.tasks[r->plan->deal.shards + i];
 
         if (t->address[0] != '\0')
             continue;

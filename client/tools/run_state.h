@@ -32,8 +32,8 @@ struct run {
     struct screen screen;
     struct screen_tag tag;
     enum run_state state;
-    struct member *members; /* shards, then workers */
-    uint32_t shards, workers;
+    struct member *members;   /* shards, then workers */
+    uint32_t shards, workers; /* that this run starts: no shards when they run already */
     uint32_t queued;
     int *port_fds;    /* [workers] hold the ports of those without a host */
     bool interrupted; /* by a signal, the timeout or a closed output: nothing is kept */

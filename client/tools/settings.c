@@ -13,6 +13,13 @@ static const struct option plan_options[] = {
      .max = PLAN_SHARDS_MAX,
      .offset = FIELD(shards),
      .help = "psd processes to start"},
+    {.name = "ps",
+     .kind = OPTION_ADDRESSES,
+     .argument = "ADDR,...",
+     .usual = "psrun starts the shards",
+     .offset = FIELD(ps),
+     .help = "start workers alone: for these shards, in order, which run already and go on running: host:port, "
+             "[v6]:port or unix:/path. --cluster must be theirs"},
     {.name = "workers",
      .kind = OPTION_INT,
      .argument = "W",
@@ -248,6 +255,7 @@ static const struct command_section plan_sections[] = {
      ENTRIES{
          {"psrun --shards 2 --workers 3 -- ./train --epochs 5", "two shards, and three workers that train"},
          {"psrun --keep-servers --live-dir /dev/shm/lab -- ./train", "leave the shard, and the model in it, running"},
+         {"psrun --ps 127.0.0.1:7420 --workers 2 -- ./train", "two workers for a shard that runs already"},
          {NULL, NULL}}},
     {NULL, NULL},
 };
@@ -283,6 +291,32 @@ const struct command plan_command = {
     .see_also = "psd(8), psctl(1)",
 };
 
+/* Shards that run already are not ours to start. */
+static enum ps_err
+plan_check_ps(const struct plan_settings *s, struct ps_error *e)
+{
+    const struct {
+        bool given;
+        const char *name;
+    } others[] = {{s->shards != 0, "shards"},
+                  {s->ps_hosts != NULL, "ps-hosts"},
+                  {s->cluster_config != NULL, "cluster-config"},
+                  {s->psd != NULL, "psd"},
+                  {s->psd_options.len > 0, "psd-option"},
+                  {s->unix_sockets, "unix"},
+                  {s->live_dir != NULL, "live-dir"},
+                  {s->keep_servers, "keep-servers"},
+                  {s->restart_shards > 0, "restart-shards"},
+                  {s->listen_any, "listen-any"},
+                  {s->remote_psd != NULL, "remote-psd"}};
+
+    for (size_t i = 0; s->ps != NULL && i < ARRAY_LEN(others); i++)
+        if (others[i].given)
+            return ps_fail(e, PS_ERR_INVALID, "--%s is about shards that psrun starts; those of --ps run already",
+                           others[i].name);
+    return PS_OK;
+}
+
 /* Of the ways to say what runs where, at most one; and what cannot be had there. */
 static enum ps_err
 plan_check_hosts(const struct plan_settings *s, struct ps_error *e)
@@ -292,8 +326,8 @@ plan_check_hosts(const struct plan_settings *s, struct ps_error *e)
     if ((s->hosts != NULL) + lists + (s->cluster_config != NULL) > 1)
         return ps_fail(e, PS_ERR_INVALID,
                        "--hosts, --ps-hosts with --worker-hosts, and --cluster-config exclude each other");
-    if (s->worker_hosts != NULL && s->ps_hosts == NULL)
-        return ps_fail(e, PS_ERR_INVALID, "--worker-hosts needs --ps-hosts, which says where the shards are");
+    if (s->worker_hosts != NULL && s->ps_hosts == NULL && s->ps == NULL)
+        return ps_fail(e, PS_ERR_INVALID, "--worker-hosts needs --ps-hosts or --ps, which say where the shards are");
     if (s->shards != 0 && (s->ps_hosts != NULL || s->cluster_config != NULL))
         return ps_fail(e, PS_ERR_INVALID, "--shards: the list of hosts says how many there are");
     if (s->workers != 0 && (s->worker_hosts != NULL || s->cluster_config != NULL))
@@ -312,5 +346,7 @@ plan_check(const struct plan_settings *settings, const struct command_line *line
     }
     if (line->len == 0)
         return ps_fail(e, PS_ERR_INVALID, "expected a program to run: psrun [options] -- program [args]");
+    if (plan_check_ps(settings, e) != PS_OK)
+        return PS_ERR_INVALID;
     return plan_check_hosts(settings, e);
 }

@@ -14,6 +14,7 @@ struct plan_settings {
     int64_t restart_workers, restart_shards, restart_delay_ms, restart_delay_ms_max, restart_reset_ms;
     int64_t worker_port, connect_ms, silence_ms;
     const char *hosts, *ps_hosts, *worker_hosts, *cluster_config; /* what runs where: at most one of these ways */
+    const char *ps;                                               /* shards that run already; NULL: psrun starts them */
     const char *chdir, *ssh, *remote_psrun, *remote_psd;
     const char *psd, *live_dir, *cluster;
     struct option_list env, psd_options;

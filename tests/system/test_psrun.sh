@@ -225,6 +225,17 @@ is 0 "$status" "--keep-servers ends with the workers"
 stop=$(sed -n 's/^psrun *|   \(kill .*\)/\1/p' "$work/err")
 [ "$(marked | wc -l)" -eq 2 ] && says err "export PSD_SHARDS=$(sed -n 's/^worker 0 | //p' "$work/out")"
 ok $? "and leaves the shards, and nothing else, and says how to reach them"
+shards=$(sed -n 's/^worker 0 | //p' "$work/out")
+PSD_BIN=/nowhere/psd run --ps "$shards" --workers 2 -- sh -c 'echo "$PSD_SHARDS $PSD_WORKERS $PSD_TASK ${TF_CONFIG%%]*}"'
+ps="{\"cluster\":{\"ps\":[\"${shards/,/\",\"}\""
+[ "$status" -eq 0 ] && grep -qF "worker 0 | $shards 2 0 $ps" "$work/out" && grep -qF "worker 1 | $shards 2 1 $ps" "$work/out" &&
+  says err "2 shards at $shards, which run already; 2 workers, "
+ok $? "--ps starts workers alone, and names them the shards"
+run --ps "$shards" -- "$PSCTL" --timeout 5s status
+[ "$status" -eq 0 ] && says out '^worker 0 | cluster "local" of 2 shards'
+ok $? "which they reach"
+run --ps "$shards" -- sh -c 'exit 3'
+is "3 2" "$status $(marked | wc -l)" "a worker's failure is told, and leaves the shards alone"
 [ -n "$stop" ] && eval "$stop" && within none_marked && ! [ -e "${stop##* }" ]
 ok $? "and how to stop them"
 
@@ -254,6 +265,7 @@ usage "no program is refused" 'expected a program' --workers 2
 usage "an unknown option is refused" "unknown option '--wrokers'" --wrokers 2 -- true
 usage "a number out of range is refused" "--shards: expected a number from 1 to" --shards 0 -- true
 usage "what is no number is refused" "--workers: expected a whole number, got 'two'" --workers two -- true
+usage "--ps leaves no shards to start" "--shards is about shards that psrun starts" --ps 127.0.0.1:1 --shards 2 -- true
 usage "an option without its value is refused" "--workers: expected a value" --workers
 usage "--env without = is refused" "--env: expected K=V" --env FOO -- true
 run --help

@@ -89,6 +89,37 @@ START_TEST(lists_say_who_is_where)
 }
 END_TEST
 
+START_TEST(shards_that_run_already_are_only_named)
+{
+    struct plan_settings s = nothing_said();
+    struct deal d;
+    bool use;
+
+    s.ps = "b:7420,[::1]:7421,unix:/run/psd/sock";
+    s.workers = 2;
+    deal_is(&s, NULL, "shard 0 b:7420; shard 1 [::1]:7421; shard 2 unix:/run/psd/sock; worker 0 ; worker 1 ");
+    ck_assert_int_eq(deal_tasks(&s, NULL, "here.lab", &d, NULL), PS_OK);
+    ck_assert(d.given && !d.remote);
+    deal_finish(&d);
+    deal_fails(&s, "{\"cluster\": {\"ps\": [\"b:1\"]}}", "no chief and no worker");
+    s.hosts = "c,d";
+    deal_fails(&s, NULL, "shard 1 is at '[::1]:7421', where d cannot reach it");
+    s.ps = "b:7420";
+    deal_is(&s, NULL, "shard 0 b:7420; worker 0@c c:2222; worker 1@d d:2222");
+    s.hosts = NULL;
+    s.worker_hosts = "c:1,here:2";
+    deal_is(&s, NULL, "shard 0 b:7420; worker 0@c c:1; worker 1 here:2");
+    s.ps = "b:0";
+    deal_fails(&s, NULL, "--ps[0]: 'b:0' has port 0");
+    s.ps = "b:1,b:1";
+    deal_fails(&s, NULL, "'b:1' is given twice");
+    s = nothing_said();
+    s.ps = "b:1";
+    ck_assert_int_eq(deal_from_environment(&s, "{\"cluster\": {\"ps\": [\"x:1\"]}}", &use, NULL), PS_OK);
+    ck_assert(!use);
+}
+END_TEST
+
 START_TEST(tf_config_says_who_is_where)
 {
     struct plan_settings s = nothing_said();
@@ -228,6 +259,7 @@ make_suite(void)
     tcase_add_test(t, without_hosts_all_is_here);
     tcase_add_test(t, shards_and_workers_are_dealt_in_turn);
     tcase_add_test(t, lists_say_who_is_where);
+    tcase_add_test(t, shards_that_run_already_are_only_named);
     tcase_add_test(t, tf_config_says_who_is_where);
     tcase_add_test(t, ssh_all_takes_ssh_for_this_machine_too);
     tcase_add_test(t, those_on_one_machine_are_counted);

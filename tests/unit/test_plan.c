@@ -381,6 +381,11 @@ START_TEST(wrong_settings_are_refused)
     settings.ps_hosts = NULL;
     ck_assert_int_eq(plan_check(&settings, &line, &e), PS_ERR_INVALID);
     ck_assert(strstr(e.text, "needs --ps-hosts") != NULL);
+    settings.ps = "b:1";
+    ck_assert_int_eq(plan_check(&settings, &line, NULL), PS_OK);
+    settings.keep_servers = true;
+    ck_assert_int_eq(plan_check(&settings, &line, &e), PS_ERR_INVALID);
+    ck_assert(strstr(e.text, "--keep-servers is about shards that psrun starts") != NULL);
     settings_of(&settings);
     line.len = 0;
     ck_assert_int_eq(plan_check(&settings, &line, NULL), PS_ERR_INVALID);
