@@ -192,7 +192,7 @@ on_declared(struct core *c, struct link *l)
     kind = p->kind;
     if (!p->given_up) {
         p->var->shard[l->shard].id = l->msg.u.declared->var;
-        p->var->shard[l->shard].known = true;
+        p->var->shard[l->shard].known = p->var->shard[l->shard].answered = true;
     }
     part_answered(c, l, p, NULL);
     if (kind == PART_RESTORE)

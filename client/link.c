@@ -447,7 +447,7 @@ fill_holes(struct core *c, struct link *l, uint64_t last_seq)
     return PS_OK;
 }
 
-/* Declare again all that the shard should hold. */
+/* Declare again all that the shard should hold: also what other shards are still to answer for. */
 static enum ps_err
 restore_variables(struct core *c, struct link *l)
 {
@@ -456,7 +456,7 @@ restore_variables(struct core *c, struct link *l)
 
     variables_forget(&c->vars, l->shard);
     for (v = c->vars.first; v != NULL; v = v->next) {
-        if (!v->declared || v->shard[l->shard].blocks == 0)
+        if ((!v->declared && v->declaring == 0) || !v->shard[l->shard].answered)
             continue;
         if ((p = own_part(c, PART_RESTORE)) == NULL)
             return PS_ERR_NOMEM;

@@ -15,6 +15,7 @@ struct var_shard {
     uint64_t first;
     uint32_t id; /* its number there, when known */
     bool known;
+    bool answered; /* it took a declaration: declared again when it lost it */
 };
 
 struct core_var {

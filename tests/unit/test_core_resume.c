@@ -231,6 +231,36 @@ START_TEST(session_that_is_gone_is_made_anew_and_variables_declared)
 }
 END_TEST
 
+START_TEST(variable_that_one_shard_lost_while_another_was_asked_is_declared_there_again)
+{
+    struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {40000}, .optimizer = {.learning_rate = 0.1}};
+    float *out = calloc(40000, sizeof(float));
+    struct core_op *op, *pull;
+    struct core_var *v;
+    struct ps_error e;
+
+    harness_stop(&h);
+    harness_start(&h, 2, PS_ASYNC);
+    ck_assert_int_eq(core_declare(h.core, &spec, &v, &op, &e), PS_OK);
+    harness_perform(&h);
+    ck_assert(model_step(&h, 0) && harness_deliver(&h, 0)); /* the other has not answered yet */
+    model_forget(&h.model[0]);
+    harness_cut(&h, 0);
+    for (int round = 0; round < 20; round++) { /* until the session there is made anew */
+        harness_pass(&h, 100);
+        model_step(&h, 0);
+        harness_deliver(&h, 0);
+    }
+    ck_assert(h.model[0].session && !core_op_done(op));
+    harness_run(&h);
+    end_op(&h, op, PS_OK);
+    pull = start_pull(&h, v, out);
+    harness_run(&h);
+    end_op(&h, pull, PS_OK);
+    free(out);
+}
+END_TEST
+
 START_TEST(tick_below_a_new_sessions_clock_counts_as_done)
 {
     struct core_op *op;
@@ -550,6 +580,7 @@ make_suite(void)
     tcase_add_test(hand, older_state_without_loss_is_told_too);
     tcase_add_test(hand, gradient_of_a_version_of_another_store_goes_without_it);
     tcase_add_test(hand, session_that_is_gone_is_made_anew_and_variables_declared);
+    tcase_add_test(hand, variable_that_one_shard_lost_while_another_was_asked_is_declared_there_again);
     tcase_add_test(hand, tick_below_a_new_sessions_clock_counts_as_done);
     tcase_add_loop_test(hand, push_below_a_new_sessions_clock_is_made_at_that_clock, PS_ASYNC, PS_SYNC + 1);
     tcase_add_test(hand, push_answered_before_it_was_sent_costs_the_connection);
