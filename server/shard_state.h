@@ -1,4 +1,4 @@
-/* All that a shard is, for its rooms. Nobody else includes this. */
+/* All that a shard is, for its rooms. Nobody else includes this, but the fuzzer that holds it against the store. */
 #ifndef SERVER_SHARD_STATE_H
 #define SERVER_SHARD_STATE_H
 

@@ -1,0 +1,605 @@
+/* The client core among hostile shards: an input is a script of what callers start, cancel and free, of connections
+ * that come and go, of time, and of what shards answer. client_world.h says what is checked.
+ *
+ * An answer is an honest one to a frame that was sent, mostly; a byte says what of it is a lie: its request, a length,
+ * a count, a code, a version, its type. One step is a frame of bytes. */
+#include "bytes.h"
+
+#include "client_world.h"
+
+#define STEPS_MAX 600
+#define BLOCKS    64 /* arrays of an answer */
+
+struct script {
+    struct bytes in;
+    struct client_world world;
+    uint64_t lives;
+};
+
+/* ---- Callers ---- */
+
+static struct world_op *
+any_op(struct script *s)
+{
+    return &s->world.op[bytes_below(&s->in, WORLD_OPS)];
+}
+
+/* One that is not used; the oldest is freed when all are, done or not. */
+static struct world_op *
+new_op(struct script *s)
+{
+    struct client_world *w = &s->world;
+
+    for (int i = 0; i < WORLD_OPS; i++)
+        if (w->op[i].op == NULL)
+            return &w->op[i];
+    client_world_free_op(w, &w->op[0]);
+    return &w->op[0];
+}
+
+static void
+started(struct script *s, struct world_op *o, enum ps_err err, const struct ps_error *e)
+{
+    if (err != PS_OK) {
+        ps_assert(err == e->code && e->text[0] != '\0');
+        for (size_t i = 0; i < o->n; i++) {
+            free(o->grads[i]);
+            free(o->out[i]);
+        }
+        *o = (struct world_op){0};
+    }
+    client_world_perform(&s->world);
+}
+
+static float *
+floats(uint64_t n)
+{
+    float *x = calloc(n, sizeof *x);
+
+    ps_assert(x != NULL);
+    return x;
+}
+
+static void
+declare(struct script *s)
+{
+    static const uint64_t sizes[WORLD_VARS] = {4, 5000, 40000, 1009};
+    size_t which = bytes_below(&s->in, WORLD_VARS);
+    struct world_var *v = &s->world.var[which];
+    struct ps_var_spec spec = {.rank = 1, .dims = {sizes[which]}};
+    char name[] = {'v', (char)('0' + which), '\0'};
+    struct world_op *o = new_op(s);
+    struct core_var *var = NULL;
+    struct ps_error e = {0};
+    enum ps_err err;
+
+    spec.name = name;
+    ps_assert(ps_optimizer_by_name(which % 2 == 0 ? "sgd" : "adam", &spec.optimizer, &e) == PS_OK);
+    err = core_declare(s->world.core, &spec, &var, &o->op, &e);
+    if (err == PS_OK) {
+        v->var = var;
+        v->elements = sizes[which];
+        layout_init(&v->layout, v->elements, optimizer_slots(&spec.optimizer));
+        o->declares = which + 1;
+    }
+    started(s, o, err, &e);
+}
+
+/* Some variables that are declared, each once, with buffers for them. */
+static size_t
+some_vars(struct script *s, struct world_op *o, struct core_var *vars[], bool grads, bool out)
+{
+    uint8_t which = bytes_one(&s->in);
+
+    for (size_t i = 0; i < WORLD_VARS; i++) {
+        const struct world_var *v = &s->world.var[i];
+
+        if (!(which >> i & 1) || !v->ready)
+            continue;
+        vars[o->n] = v->var;
+        o->len[o->n] = v->elements;
+        o->grads[o->n] = grads ? floats(v->elements) : NULL;
+        o->out[o->n] = out ? floats(v->elements) : NULL;
+        o->n++;
+    }
+    return o->n;
+}
+
+static void
+pull(struct script *s)
+{
+    uint8_t how = bytes_one(&s->in);
+    struct ps_pull_options options = {.newer_than = how % 4, .only_changed = how & 16, .now = how & 32};
+    struct world_op *o = new_op(s);
+    struct core_var *vars[WORLD_VARS];
+    size_t n = some_vars(s, o, vars, false, true);
+    struct ps_error e = {0};
+
+    if (n > 0)
+        started(s, o, core_pull(s->world.core, n, vars, o->out, how & 64 ? &options : NULL, &o->op, &e), &e);
+}
+
+static void
+push(struct script *s)
+{
+    uint8_t how = bytes_one(&s->in);
+    struct ps_push_options options = {.flags = how & 1 ? PS_PUSH_COPY : 0, .norm = how & 2 ? 3 : 0};
+    struct world_op *o = new_op(s);
+    struct core_var *vars[WORLD_VARS];
+    size_t n = some_vars(s, o, vars, true, how & 4);
+    struct ps_error e = {0};
+    enum ps_err err;
+
+    if (n == 0)
+        return;
+    err = core_push(s->world.core, n, vars, (const float *const *)o->grads, how & 4 ? o->out : NULL,
+                    how & 8 ? &options : NULL, &o->op, &e);
+    if (err == PS_OK && how & 8 && how & 1) /* copied: they are free at once */
+        for (size_t i = 0; i < n; i++) {
+            free(o->grads[i]);
+            o->grads[i] = NULL;
+        }
+    started(s, o, err, &e);
+}
+
+static void
+tick(struct script *s)
+{
+    struct world_op *o = new_op(s);
+    struct ps_error e = {0};
+
+    started(s, o, core_tick(s->world.core, &o->op, &e), &e);
+}
+
+static void
+barrier(struct script *s)
+{
+    struct world_op *o = new_op(s);
+    struct ps_error e = {0};
+
+    started(s, o, core_barrier(s->world.core, "here", &o->op, &e), &e);
+}
+
+static void
+ask(struct script *s)
+{
+    struct core *core = s->world.core;
+    uint8_t how = bytes_one(&s->in);
+    uint32_t shard = how & 1;
+    uint32_t bound = 3;
+    struct ps_setting setting = {.variables = "v*", .bound = &bound};
+    struct world_op *o = new_op(s);
+    struct ps_error e = {0};
+
+    switch (how / 2 % 4) {
+    case 0:
+        started(s, o, core_query(core, shard, (enum ps_query)(how / 8 % 6), NULL, NULL, &o->op, &e), &e);
+        break;
+    case 1:
+        started(s, o, core_ping(core, shard, &o->op, &e), &e);
+        break;
+    case 2:
+        started(s, o, core_set(core, &setting, &o->op, &e), &e);
+        break;
+    default:
+        started(s, o, core_drain(core, shard, &o->op, &e), &e);
+        break;
+    }
+}
+
+static void
+cancel(struct script *s)
+{
+    struct world_op *o = any_op(s);
+
+    if (o->op == NULL)
+        return;
+    core_op_cancel(s->world.core, o->op);
+    client_world_perform(&s->world);
+    ps_assert(core_op_done(o->op));
+}
+
+static void
+free_op(struct script *s)
+{
+    struct world_op *o = any_op(s);
+
+    if (o->op != NULL)
+        client_world_free_op(&s->world, o);
+}
+
+static void
+why(struct script *s)
+{
+    struct world_op *o = any_op(s);
+    struct ps_error e = {0};
+
+    if (o->op == NULL || core_op_done(o->op))
+        return;
+    core_op_ask_why(s->world.core, o->op);
+    client_world_perform(&s->world);
+    if (!core_op_done(o->op))
+        ps_assert(core_op_waiting(s->world.core, o->op, 5, &e) == PS_ERR_TIMEOUT && e.text[0] != '\0');
+}
+
+static void
+rejoin(struct script *s)
+{
+    if (core_fatal(s->world.core, NULL) == PS_OK && bytes_one(&s->in) < 192)
+        return;
+    core_rejoin(s->world.core, 100 + ++s->lives, s->world.now_ms);
+    client_world_perform(&s->world);
+}
+
+/* ---- The network ---- */
+
+static void
+connect(struct script *s)
+{
+    uint8_t how = bytes_one(&s->in);
+
+    client_world_connect(&s->world, how & 1, how < 240);
+}
+
+static void
+lose(struct script *s)
+{
+    static const enum ps_err codes[] = {PS_ERR_CLOSED, PS_ERR_UNREACHABLE, PS_ERR_IO, PS_ERR_PROTOCOL};
+    uint8_t how = bytes_one(&s->in);
+
+    client_world_lose(&s->world, how & 1, how < 248 ? codes[how / 2 % 3] : codes[3]);
+}
+
+static void
+sent(struct script *s)
+{
+    uint8_t how = bytes_one(&s->in);
+
+    for (int n = 1 + how / 2 % 4; n > 0; n--)
+        client_world_sent(&s->world, how & 1, how < 250 ? PS_OK : PS_ERR_CLOSED);
+}
+
+static void
+hold(struct script *s)
+{
+    s->world.hold = !s->world.hold;
+}
+
+static void
+pass(struct script *s)
+{
+    static const uint64_t ms[] = {1, 20, 1000, 6000, 31000};
+
+    s->world.now_ms += ms[bytes_below(&s->in, ARRAY_LEN(ms))];
+    core_time(s->world.core, s->world.now_ms);
+    client_world_perform(&s->world);
+    ps_assert(core_next_time(s->world.core) > 0);
+}
+
+/* ---- Shards ---- */
+
+/* An answer that is being made. */
+struct answer {
+    enum msg_type type;
+    uint64_t request, payload_len;
+    const ProtobufCMessage *message;
+    uint64_t version[BLOCKS];
+    uint32_t code[BLOCKS];
+    uint8_t lie; /* 0: none */
+};
+
+static void
+deliver(struct script *s, uint32_t shard, const struct answer *a)
+{
+    struct frame_head head = {.version = FRAME_VERSION,
+                              .type = (uint16_t)a->type,
+                              .meta_len = (uint32_t)protobuf_c_message_get_packed_size(a->message),
+                              .payload_len = a->payload_len,
+                              .request = a->request};
+    uint8_t *meta = malloc(head.meta_len + 1);
+
+    ps_assert(meta != NULL);
+    protobuf_c_message_pack(a->message, meta);
+    client_world_begin(&s->world, shard, &head, meta);
+}
+
+static void
+welcome(struct script *s, uint32_t shard, struct answer *a, const Psd__Hello *hello)
+{
+    Psd__Welcome m = PSD__WELCOME__INIT;
+
+    a->type = MSG_WELCOME;
+    m.cluster = a->lie == 1 ? "other" : "fuzz";
+    m.shard = a->lie == 2 ? 1 - shard : shard;
+    m.shards = WORLD_SHARDS;
+    m.job = hello->job;
+    m.boot = a->lie == 3 ? 9 : 1;
+    m.last_seq = hello->acked_through + (a->lie == 4 ? bytes_number(&s->in) : 0);
+    m.clock = a->lie == 5 ? bytes_number(&s->in) : 0;
+    m.slowest_clock = a->lie == 6 ? bytes_number(&s->in) : 0;
+    a->message = &m.base;
+    deliver(s, shard, a);
+}
+
+static void
+declared(struct script *s, uint32_t shard, struct answer *a, const Psd__Declare *declare)
+{
+    Psd__Declared m = PSD__DECLARED__INIT;
+    unsigned which = (unsigned char)declare->name[1] - '0';
+
+    a->type = MSG_DECLARED;
+    m.var = a->lie == 1 ? bytes_one(&s->in) : 1 + which;
+    if (which < WORLD_VARS)
+        s->world.var[which].id[shard] = m.var;
+    a->message = &m.base;
+    deliver(s, shard, a);
+}
+
+static uint64_t
+block_bytes(const struct script *s, uint32_t shard, uint32_t var, uint32_t block)
+{
+    for (int i = 0; i < WORLD_VARS; i++) {
+        const struct world_var *v = &s->world.var[i];
+
+        if (v->var != NULL && v->id[shard] == var && block < v->layout.blocks)
+            return layout_block(&v->layout, block).len * sizeof(float);
+    }
+    return 4;
+}
+
+static void
+data(struct script *s, uint32_t shard, struct answer *a, uint64_t seq, size_t n, const uint32_t *var,
+     const uint32_t *block, const uint64_t *newer_than)
+{
+    Psd__Data m = PSD__DATA__INIT;
+
+    a->type = MSG_DATA;
+    n = MIN(n, BLOCKS);
+    for (size_t i = 0; i < n; i++) {
+        a->version[i] = a->lie == 1 ? bytes_number(&s->in) : 5;
+        a->code[i] = a->lie == 2 ? bytes_below(&s->in, PS_ERR_COUNT + 2) : PS_OK;
+        if (newer_than == NULL || a->version[i] > newer_than[i])
+            a->payload_len += block_bytes(s, shard, var[i], block[i]);
+    }
+    a->payload_len = MIN(a->payload_len + (a->lie == 3 ? 4 : 0), FRAME_PAYLOAD_MAX);
+    m.n_version = n - (a->lie == 4 && n > 0);
+    m.version = a->version;
+    m.n_code = a->lie == 2 ? n : a->lie == 5 ? 1 : 0;
+    m.code = a->code;
+    m.seq = a->lie == 6 ? bytes_number(&s->in) : seq;
+    m.clock = bytes_one(&s->in);
+    a->message = &m.base;
+    deliver(s, shard, a);
+}
+
+static void
+ack(struct script *s, uint32_t shard, struct answer *a, uint64_t seq, size_t blocks)
+{
+    Psd__Ack m = PSD__ACK__INIT;
+    Psd__AckBlocks differ = PSD__ACK_BLOCKS__INIT, *all_differ[1] = {&differ};
+    uint64_t seqs[2] = {a->lie == 1 ? bytes_number(&s->in) : seq, seq + 1};
+
+    a->type = MSG_ACK;
+    a->request = 0;
+    a->code[0] = a->lie == 2 ? bytes_below(&s->in, PS_ERR_COUNT + 2) : PS_OK;
+    m.n_seq = a->lie == 3 ? 2 : 1;
+    m.seq = seqs;
+    m.n_code = a->lie == 2 ? 1 : 0;
+    m.code = a->code;
+    if (a->lie == 4 || a->lie == 5) {
+        differ.seq = seq;
+        differ.n_code = MIN(blocks, BLOCKS) - (a->lie == 5 && blocks > 1);
+        differ.code = a->code;
+        for (size_t i = 1; i < differ.n_code; i++)
+            a->code[i] = PS_ERR_STALE;
+        m.n_blocks = 1;
+        m.blocks = all_differ;
+    }
+    a->message = &m.base;
+    deliver(s, shard, a);
+}
+
+static void
+report(struct script *s, uint32_t shard, struct answer *a, const Psd__Query *query)
+{
+    Psd__Report m = PSD__REPORT__INIT;
+    Psd__BlockedReport blocked = PSD__BLOCKED_REPORT__INIT, *all_blocked[1] = {&blocked};
+    uint32_t tasks[3] = {1, 2, 3};
+
+    a->type = MSG_REPORT;
+    m.kind = query->kind;
+    if (query->kind == PSD__QUERY_KIND__BLOCKED) {
+        blocked.what = a->lie == 1 ? "x" : "pull";
+        blocked.job = "job";
+        blocked.n_on_task = 3;
+        blocked.on_task = tasks;
+        blocked.on_clock = a->lie;
+        m.n_blocked = 1;
+        m.blocked = all_blocked;
+    }
+    a->message = &m.base;
+    deliver(s, shard, a);
+}
+
+static void
+answer_error(struct script *s, uint32_t shard, struct answer *a)
+{
+    Psd__Error m = PSD__ERROR__INIT;
+
+    a->type = MSG_ERROR;
+    m.code = bytes_below(&s->in, PS_ERR_COUNT + 2);
+    m.text = "no";
+    a->message = &m.base;
+    deliver(s, shard, a);
+}
+
+static void
+answer(struct script *s, uint32_t shard, const struct heard *h, struct answer *a)
+{
+    struct wire_msg msg;
+    struct ps_error e;
+    Psd__SetDone done = PSD__SET_DONE__INIT;
+
+    arena_reset(&s->world.arena);
+    ps_assert(wire_decode(&h->head, h->meta, &s->world.arena, &msg, &e) == PS_OK);
+    a->request = h->head.request + (a->lie == 7);
+    if (a->lie == 8) {
+        answer_error(s, shard, a);
+        return;
+    }
+    switch (msg.type) {
+    case MSG_HELLO:
+        welcome(s, shard, a, msg.u.hello);
+        break;
+    case MSG_DECLARE:
+        declared(s, shard, a, msg.u.declare);
+        break;
+    case MSG_PULL:
+        data(s, shard, a, 0, msg.u.pull->n_var, msg.u.pull->var, msg.u.pull->block,
+             msg.u.pull->n_newer_than > 0 ? msg.u.pull->newer_than : NULL);
+        break;
+    case MSG_PUSH:
+        if (msg.u.push->want_value && a->lie != 9)
+            data(s, shard, a, msg.u.push->seq, msg.u.push->n_var, msg.u.push->var, msg.u.push->block, NULL);
+        else
+            ack(s, shard, a, msg.u.push->seq, msg.u.push->n_var);
+        break;
+    case MSG_TICK:
+        ack(s, shard, a, msg.u.tick->seq, 0);
+        break;
+    case MSG_BARRIER:
+        ack(s, shard, a, msg.u.barrier->seq, 0);
+        break;
+    case MSG_SKIP:
+        ack(s, shard, a, msg.u.skip->seq, 0);
+        break;
+    case MSG_QUERY:
+        report(s, shard, a, msg.u.query);
+        break;
+    case MSG_PING:
+        a->type = MSG_PONG;
+        a->message = &msg.u.ping->base;
+        deliver(s, shard, a);
+        break;
+    case MSG_SET:
+        a->type = MSG_SET_DONE;
+        done.variables = 2;
+        a->message = &done.base;
+        deliver(s, shard, a);
+        break;
+    default:
+        break; /* CANCEL, GOODBYE, DRAIN */
+    }
+}
+
+/* Which frame, what is the lie, and whether its payload waits on the way. */
+static void
+some_answer(struct script *s)
+{
+    uint8_t how = bytes_one(&s->in), lie = bytes_one(&s->in);
+    uint32_t shard = how & 1;
+    struct world_link *l = &s->world.link[shard];
+    struct answer a = {.lie = lie >= 192 ? lie % 10 : 0};
+    struct heard h;
+    size_t which;
+
+    client_world_end_frame(&s->world, shard);
+    if (l->heard_len == 0)
+        return;
+    which = how >= 64 ? 0 : how / 2 % l->heard_len;
+    h = l->heard[which];
+    if (lie % 16 != 15) { /* else it may be answered again */
+        memmove(&l->heard[which], &l->heard[which + 1], (l->heard_len - which - 1) * sizeof h);
+        l->heard_len--;
+    } else {
+        h.meta = malloc(h.head.meta_len + 1);
+        ps_assert(h.meta != NULL);
+        memcpy(h.meta, l->heard[which].meta, h.head.meta_len);
+    }
+    answer(s, shard, &h, &a);
+    free(h.meta);
+    if (!(how & 32))
+        client_world_end_frame(&s->world, shard);
+}
+
+/* Both shards are honest for a while. */
+static void
+answers(struct script *s)
+{
+    struct bytes none = {0}, rest = s->in;
+
+    for (uint32_t round = 0; round < 8; round++) {
+        uint8_t how[2] = {(uint8_t)(64 | (round & 1)), 0};
+
+        s->in = (struct bytes){how, 2};
+        client_world_connect(&s->world, round & 1, true);
+        some_answer(s);
+        s->in = none;
+    }
+    s->in = rest;
+}
+
+static void
+end_frame(struct script *s)
+{
+    client_world_end_frame(&s->world, bytes_below(&s->in, WORLD_SHARDS));
+}
+
+static void
+event(struct script *s)
+{
+    Psd__Event m = PSD__EVENT__INIT;
+    uint8_t how = bytes_one(&s->in);
+    struct answer a = {.type = MSG_EVENT, .message = &m.base};
+
+    m.kind = (Psd__EventKind)(how / 2 % 3);
+    m.task = how / 8;
+    client_world_end_frame(&s->world, how & 1);
+    deliver(s, how & 1, &a);
+}
+
+static void
+raw_frame(struct script *s)
+{
+    uint8_t how = bytes_one(&s->in);
+    struct frame_head head = {.version = FRAME_VERSION, .type = (uint16_t)(1 + bytes_below(&s->in, MSG_TYPE_MAX - 1))};
+
+    head.request = bytes_one(&s->in);
+    head.payload_len = how & 2 ? 4 * bytes_one(&s->in) : 0;
+    head.meta_len = bytes_one(&s->in);
+    head.meta_len = (uint32_t)MIN(head.meta_len, s->in.left);
+    client_world_end_frame(&s->world, how & 1);
+    client_world_begin(&s->world, how & 1, &head, (uint8_t *)bytes_text(&s->in, head.meta_len));
+}
+
+static void (*const steps[])(struct script *) = {
+    answers, some_answer, declare, pull, push, tick,  connect,   barrier,   ask,         cancel,      free_op, why,
+    rejoin,  lose,        sent,    hold, pass, event, end_frame, raw_frame, some_answer, some_answer, pull,    push,
+};
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    static const char *const addresses[WORLD_SHARDS] = {"127.0.0.1:4000", "127.0.0.1:4001"};
+    struct script s = {.in = {bytes, size}};
+    uint8_t how = bytes_one(&s.in);
+    struct core_config config = {.cluster = "fuzz",
+                                 .shards = WORLD_SHARDS,
+                                 .addresses = addresses,
+                                 .agent = "here 1",
+                                 .job = "job",
+                                 .workers = 2,
+                                 .mode = (enum ps_mode)(how % 3),
+                                 .bound = 1,
+                                 .lease_ms = 300000,
+                                 .observer = (how & 0xf0) == 0xf0,
+                                 .copy_max = 64 * KIB,
+                                 .incarnation = 7,
+                                 .seed = 5};
+
+    client_world_start(&s.world, &config);
+    for (int i = 0; i < STEPS_MAX && s.in.left > 0; i++)
+        steps[bytes_one(&s.in) % ARRAY_LEN(steps)](&s);
+    client_world_end(&s.world);
+    return 0;
+}

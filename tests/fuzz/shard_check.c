@@ -1,0 +1,306 @@
+/* What must hold of a shard between turns. It looks behind the walls: shard_state.h has all that a shard is. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/initializer.h"
+#include "common/placement.h"
+#include "shard_world.h"
+
+/* ---- Who waits ---- */
+
+static bool
+is_asked(const struct asked *a, uint64_t number)
+{
+    for (size_t i = 0; i < a->len; i++)
+        if (a->number[i] == number)
+            return true;
+    return false;
+}
+
+/* Pushes and barriers of this connection that wait. */
+static uint32_t
+check_pending(const struct world_conn *at, const struct connection *c)
+{
+    const struct pending *p;
+    uint32_t n = 0;
+
+    if (c->session == NULL)
+        return 0;
+    DL_FOREACH (c->session->pending, p) {
+        if (p->connection != c->id)
+            continue;
+        n++;
+        ps_assert(at->wild || is_asked(&at->seqs, p->seq));
+    }
+    return n;
+}
+
+/* Answers with blocks that are not yet made are owed as well. */
+static void
+count_owed(const struct world *w, uint64_t conn, uint32_t *requests, uint32_t *seqs)
+{
+    for (const struct world_data *d = w->data; d != NULL; d = d->next) {
+        *requests += d->conn == conn && d->data->seq == 0;
+        *seqs += d->conn == conn && d->data->seq > 0;
+    }
+}
+
+static void
+check_conn(const struct world *w, const struct world_conn *at)
+{
+    const struct connection *c = connection_find(w->shard, at->id);
+    uint32_t requests, seqs;
+    const struct pull *p;
+
+    ps_assert(c != NULL && c->acks_first == 0 && (c->state == CONN_CLOSING) == at->ended);
+    ps_assert((c->state == CONN_WORKER) == (c->session != NULL));
+    ps_assert(c->session == NULL || c->session->connection == c);
+    ps_assert(!at->ended || (c->parked_len == 0 && c->declares_len == 0));
+    requests = c->parked_len + c->declares_len;
+    DL_FOREACH2 (c->parked, p, parked_next)
+        ps_assert(at->wild || is_asked(&at->requests, p->request));
+    seqs = check_pending(at, c);
+    count_owed(w, at->id, &requests, &seqs);
+    if (at->ended || at->wild)
+        return;
+    ps_assert(at->requests.len == requests);
+    ps_assert(at->seqs.len <= seqs && (w->data != NULL || at->seqs.len == seqs));
+}
+
+static void
+check_conns(const struct world *w)
+{
+    uint64_t open = 0;
+
+    for (int i = 0; i < WORLD_CONNS; i++)
+        if (w->conn[i].id != 0) {
+            check_conn(w, &w->conn[i]);
+            open++;
+        }
+    ps_assert(w->shard->connections_len == open);
+}
+
+/* ---- Sessions and jobs ---- */
+
+static void
+check_sequences(const struct session *x)
+{
+    const struct pending *p;
+    uint64_t before = x->last_seq;
+    uint32_t n = 0;
+
+    ps_assert(x->last_seq < x->next_seq && x->acked_through <= x->last_seq && x->odd_len <= SHARD_ODD_MAX);
+    DL_FOREACH (x->pending, p) {
+        ps_assert(p->session == x && p->seq > before && p->seq < x->next_seq && p->left >= (p->barrier == NULL));
+        ps_assert(sequence_pending(x, p->seq) == p);
+        before = p->seq;
+        n++;
+    }
+    ps_assert(n == x->pending_len && (n == 0) == (x->last_seq + 1 == x->next_seq));
+    ps_assert(n == 0 || x->pending->seq == x->last_seq + 1);
+    for (uint32_t i = 1; i < x->odd_len; i++)
+        ps_assert(x->odd[i - 1].seq < x->odd[i].seq);
+}
+
+static void
+check_session(const struct job *job, const struct session *x)
+{
+    ps_assert(x->job == job && !x->marked);
+    ps_assert(x->connection == NULL || (x->state == SESSION_LIVE && x->connection->session == x));
+    ps_assert(x->state == SESSION_LIVE || (x->pending_len == 0 && x->connection == NULL));
+    ps_assert(x->state != SESSION_LIVE || x->held >= job->slowest);
+    check_sequences(x);
+}
+
+static void
+check_gathers(const struct job *job)
+{
+    const struct gather *g;
+
+    DL_FOREACH (job->gathers, g) {
+        const struct block *b = &g->variable->blocks[0];
+
+        ps_assert(g->variable->job == job && job_is_sync(job) && g->len >= 1 && g->len <= job->options->quorum);
+        for (uint32_t i = 1; i < g->len; i++)
+            ps_assert(g->entries[i - 1].task < g->entries[i].task);
+        for (uint64_t i = 0; i < g->variable->count && b->gather != g; i++)
+            b = &g->variable->blocks[i];
+        ps_assert(b->gather == g);
+    }
+}
+
+static uint64_t
+check_job(struct job *job)
+{
+    uint32_t count[SESSION_STATES] = {0}, joined = 0;
+    const struct barrier *b, *next;
+    uint64_t barriers = 0;
+
+    for (uint32_t task = 0; task < job->options->workers; task++) {
+        const struct session *x = job->sessions[task];
+
+        if (x == NULL)
+            continue;
+        joined++;
+        count[x->state]++;
+        check_session(job, x);
+    }
+    ps_assert(job->joined == joined && job->live == count[SESSION_LIVE] && job->lapsed == count[SESSION_LAPSED] &&
+              job->finished == count[SESSION_FINISHED] && !job->marked && !job->sweep);
+    check_gathers(job);
+    HASH_ITER (hh, job->barriers, b, next) {
+        ps_assert(b->arrived_len >= 1 && b->arrived_len < job_active(job));
+        barriers++;
+    }
+    return barriers;
+}
+
+static void
+check_variables(const struct shard *s)
+{
+    uint64_t ready = 0, gather_bytes = 0;
+
+    for (uint32_t id = 1; id <= s->variables_len; id++) {
+        const struct variable *v = s->variables[id];
+
+        ps_assert(v->id == id && v->ready <= v->count && !v->marked);
+        ready += v->ready;
+        gather_bytes += v->gather_bytes;
+    }
+    ps_assert(s->blocks == ready && s->gather_bytes == gather_bytes);
+}
+
+void
+check_turn(struct world *w)
+{
+    struct shard *s = w->shard;
+    uint64_t barriers = 0;
+
+    ps_assert(!shard_dirty(s) && !s->broken);
+    for (uint32_t id = 1; id <= s->jobs_len; id++)
+        barriers += check_job(s->jobs_by_id[id]);
+    ps_assert(s->barriers_len == barriers);
+    check_variables(s);
+    check_conns(w);
+}
+
+void
+check_empty(struct world *w)
+{
+    const struct shard *s = w->shard;
+
+    ps_assert(s->connections_len == 0 && (s->draining || s->barriers_len == 0)); /* one that drains ends no lease */
+    for (uint32_t id = 1; id <= s->jobs_len; id++) {
+        const struct job *job = s->jobs_by_id[id];
+
+        ps_assert(job->pulls == NULL && (s->draining || job->live == 0));
+    }
+    ps_assert(s->draining || shard_next_time(s) == UINT64_MAX);
+}
+
+/* ---- What is committed ---- */
+
+/* Floats whose elements all went the same way. */
+static void
+check_equal(const float *x, size_t n)
+{
+    if (memcmp(x, x + 1, (n - 1) * sizeof *x) == 0)
+        return;
+    for (size_t i = 0; i < n; i++)
+        ps_assert(isnan(x[i])); /* of any sign */
+}
+
+static void
+check_block(struct world *w, const struct variable *v, uint64_t index, struct store_snapshot *snap)
+{
+    uint32_t number = (uint32_t)placement_nth(v->start, w->config.shard, w->config.shards, index);
+    struct store_key key = {.var = v->id, .block = number};
+    struct layout_block cut = layout_block(&v->layout, number);
+    const struct block_head *head;
+    struct span value;
+
+    ps_assert(w->store->ops->snapshot_get(w->store, snap, &key, &value) == PS_OK);
+    head = value.data;
+    ps_assert(value.len == layout_value_size(cut.size_class) && head->var == v->id && head->block == number);
+    ps_assert(head->len == cut.len && head->slots == v->layout.slots && head->format == LAYOUT_FORMAT);
+    ps_assert(head->version == v->blocks[index].version && head->clock == v->blocks[index].clock);
+    if (v->initializer.kind <= INIT_CONSTANT)
+        for (uint32_t i = 0; i <= head->slots; i++)
+            check_equal((const void *)((const char *)value.data + layout_array(cut.stride, i)), cut.len);
+    if (v->id <= WORLD_VARS && index < WORLD_BLOCKS) {
+        ps_assert(head->version >= w->version[v->id][index]);
+        w->version[v->id][index] = head->version;
+    }
+}
+
+static bool
+same_text(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0;
+}
+
+static void
+compare_session(const struct session *a, const struct session *b)
+{
+    ps_assert((a == NULL) == (b == NULL));
+    if (a == NULL)
+        return;
+    ps_assert(a->state == b->state && a->incarnation == b->incarnation && a->lease_ms == b->lease_ms);
+    ps_assert(same_text(a->agent, b->agent) && a->clock == b->clock && a->joined_past == b->joined_past);
+    ps_assert(a->last_seq == b->last_seq && a->last_tick == b->last_tick && a->last_barrier == b->last_barrier);
+    ps_assert(a->last_push == b->last_push && a->acked_through >= b->acked_through && a->odd_lost == b->odd_lost);
+    ps_assert(a->odd_len == b->odd_len && memcmp(a->odd, b->odd, a->odd_len * sizeof a->odd[0]) == 0);
+}
+
+static void
+compare_job(const struct job *a, const struct job *b)
+{
+    ps_assert(same_text(a->name, b->name) && wire_job_equal(a->options, b->options) && a->bound == b->bound);
+    ps_assert(wire_age_equal(&a->age, &b->age) && a->joined == b->joined && a->live == b->live);
+    ps_assert(a->lapsed == b->lapsed && a->finished == b->finished);
+    for (uint32_t task = 0; task < a->options->workers; task++)
+        compare_session(a->sessions[task], b->sessions[task]);
+}
+
+static void
+compare_variable(const struct variable *a, const struct variable *b)
+{
+    ps_assert(same_text(a->path, b->path) && wire_declare_equal(a->declare, b->declare));
+    ps_assert(optimizer_equal(&a->optimizer, &b->optimizer) && a->start == b->start && a->bytes == b->bytes);
+    ps_assert(a->count == b->count && a->ready == b->ready && a->gather_bytes == b->gather_bytes);
+    for (uint64_t i = 0; i < a->ready; i++)
+        ps_assert(a->blocks[i].version == b->blocks[i].version && a->blocks[i].clock == b->blocks[i].clock);
+}
+
+static void
+compare(const struct shard *a, const struct shard *b)
+{
+    ps_assert(a->boot == b->boot && a->jobs_len == b->jobs_len && a->variables_len == b->variables_len);
+    ps_assert(a->blocks == b->blocks && a->data_bytes == b->data_bytes && a->promised_bytes == b->promised_bytes);
+    ps_assert(a->gather_bytes == b->gather_bytes && a->sessions_len == b->sessions_len);
+    for (uint32_t id = 1; id <= a->jobs_len; id++)
+        compare_job(a->jobs_by_id[id], b->jobs_by_id[id]);
+    for (uint32_t id = 1; id <= a->variables_len; id++)
+        compare_variable(a->variables[id], b->variables[id]);
+}
+
+/* Between turns: a second shard only reads. */
+void
+check_store(struct world *w)
+{
+    struct shard *twin;
+    struct store_snapshot *snap;
+    struct ps_error e;
+
+    w->commits = 0;
+    ps_assert(!shard_dirty(w->shard));
+    ps_assert(shard_new(&w->config, w->store, w->now_ms, &twin, &e) == PS_OK);
+    compare(w->shard, twin);
+    shard_free(twin);
+    ps_assert(w->store->ops->snapshot_ref(w->store, &snap) == PS_OK);
+    for (uint32_t id = 1; id <= w->shard->variables_len; id++)
+        for (uint64_t i = 0; i < w->shard->variables[id]->ready; i++)
+            check_block(w, w->shard->variables[id], i, snap);
+    w->store->ops->snapshot_unref(w->store, snap);
+}

@@ -1,0 +1,95 @@
+/* The world around a shard in a fuzz target: it hands over events, ends turns, takes what comes out, and remembers what
+ * was asked and not yet answered. After every turn it checks what must hold (shard_check.c):
+ *
+ *     every frame that asks is answered, or parked and known to be; nobody is told anything after the end
+ *     all that the shard says is valid
+ *     sessions count their sequences without gaps; what waits is in the books of all who hold it
+ *     a block is of one state: elements that started equal and got equal gradients are equal; versions never go back
+ *     the store holds all of it: a second shard, loaded from there, is the same
+ *
+ * A connection on which bytes of no meaning were sent is no longer asked whether it was answered; all else holds. */
+#ifndef TESTS_FUZZ_SHARD_WORLD_H
+#define TESTS_FUZZ_SHARD_WORLD_H
+
+#include "common/arena.h"
+#include "common/wire.h"
+#include "server/shard_state.h"
+#include "server/store_mem.h"
+
+#define WORLD_CONNS  6
+#define WORLD_ASKED  64
+#define WORLD_VARS   16
+#define WORLD_BLOCKS 16
+
+/* Numbers of what was asked and not answered. */
+struct asked {
+    uint64_t number[WORLD_ASKED];
+    size_t len;
+};
+
+struct world_conn {
+    uint64_t id; /* 0: none */
+    bool ended;  /* the shard closed it; it is not told yet that it is gone */
+    bool wild;
+    struct asked requests, seqs;
+    uint64_t last_request; /* the newest that was asked */
+    uint64_t seq_max;      /* the highest that was sent */
+    uint32_t job, task;    /* of its hello */
+};
+
+/* An answer with blocks that is not yet first in line. */
+struct world_data {
+    struct world_data *next;
+    uint64_t conn;
+    struct shard_data *data;
+};
+
+struct world {
+    struct shard_config config;
+    struct store *store;
+    struct shard *shard;
+    uint64_t now_ms, ids, requests;
+    bool late_data; /* answers with blocks are made later than they were due */
+    bool stopped;
+    struct world_conn conn[WORLD_CONNS];
+    struct world_data *data;
+    struct arena arena;
+    uint64_t commits;                               /* since a second shard was loaded */
+    uint64_t version[WORLD_VARS + 1][WORLD_BLOCKS]; /* committed */
+};
+
+void world_start(struct world *w, const struct shard_config *config, uint64_t store_bytes);
+
+/* Everybody goes, leases end, the shard drains. Checks that nothing is left. */
+void world_end(struct world *w);
+
+void world_event(struct world *w, struct shard_event *event); /* sets the time */
+void world_turn(struct world *w);                             /* ends it */
+void world_pass(struct world *w, uint64_t ms);
+void world_work(struct world *w);  /* until there is none */
+void world_crash(struct world *w); /* kill -9 and a new process */
+
+void world_open(struct world *w, struct world_conn *c); /* a new connection in its place */
+void world_lose(struct world *w, struct world_conn *c);
+void world_deliver(struct world *w); /* make answers with blocks that are due */
+
+/* A frame with this payload: n times the same number. asks: its request must be answered; seq: 0, or this must. */
+struct world_frame {
+    enum msg_type type;
+    uint64_t request;
+    const void *meta;
+    size_t meta_len;
+    float value;
+    size_t n;
+    bool asks;
+    uint64_t seq;
+};
+void world_frame(struct world *w, struct world_conn *c, const struct world_frame *f);
+
+/* ---- shard_check.c ---- */
+
+void check_turn(struct world *w);  /* what must hold between turns */
+void check_store(struct world *w); /* what is committed */
+void check_empty(struct world *w); /* when nobody is there any more */
+
+#endif
