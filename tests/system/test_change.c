@@ -205,7 +205,7 @@ START_TEST(a_set_that_reaches_only_some_says_which)
     shards_kill(&shards, 1);
     ck_assert_int_eq(ps_client_set(watcher, &s, 300, NULL, &error), PS_ERR_TIMEOUT);
     ck_assert_ptr_nonnull(strstr(error.text, "shard 1"));
-    ck_assert_ptr_nonnull(strstr(error.text, "done on shards 0"));
+    ck_assert_ptr_nonnull(strstr(error.text, "changed on shard 0 so far"));
     shards_restart(&shards, 1);
     FINE(ps_client_set(watcher, &s, 20000, NULL, &error));
     ps_client_close(worker);
