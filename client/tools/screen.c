@@ -101,7 +101,7 @@ screen_put(struct screen *s, enum screen_stream stream, const char *text, size_t
     if (side->len > 0 && side->len + len > SCREEN_PENDING)
         screen_write(s, side);
     if (side->len + len > side->size) {
-        size_t size = MAX(side->len + len, (size_t)SCREEN_CHUNK);
+        size_t size = MAX(side->len + len, MAX(side->size * 2, (size_t)SCREEN_CHUNK));
         char *grown = realloc(side->pending, size);
 
         if (grown == NULL)
