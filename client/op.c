@@ -225,6 +225,13 @@ op_end(struct core *c, struct core_op *op, const struct ps_error *result)
     op_recycle_if_over(c, op);
 }
 
+/* What the job's options ask for: no error of anybody. */
+static bool
+is_drop(enum ps_err code)
+{
+    return code == PS_ERR_STALE || code == PS_ERR_LATE;
+}
+
 void
 op_answered(struct core *c, struct core_op *op, struct lane *lane, const struct ps_error *error)
 {
@@ -236,7 +243,7 @@ op_answered(struct core *c, struct core_op *op, struct lane *lane, const struct 
         op_recycle_if_over(c, op);
         return;
     }
-    if (error != NULL && op->result.code == PS_OK)
+    if (error != NULL && (op->result.code == PS_OK || (is_drop(op->result.code) && !is_drop(error->code))))
         op->result = *error;
     if (op->left == 0 && op->kind == OP_SET)
         setting_result(op);

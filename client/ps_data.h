@@ -163,7 +163,7 @@ struct ps_dataset {
     uint32_t classes; /* 1 + the largest label; 0 when there are no labels */
     float *features;  /* [rows, columns], 64-byte aligned, owned */
     uint32_t *labels; /* [rows], owned; NULL when there are none */
-    uint32_t rank;    /* shape of one example: 8×8 images are rank 2 */
+    uint32_t rank;    /* shape of one example: 8×8 images are rank 2; a network that convolves wants {8, 8, 1} */
     uint64_t dims[8]; /* their product is columns */
 };
 

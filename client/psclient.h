@@ -18,9 +18,18 @@
  * Rules that hold everywhere:
  *
  * - Every function that can fail returns enum ps_err and fills *error (may be NULL): the code, a sentence, and the
- *   peer.
- * - Time-outs are in milliseconds, -1 means the client's default (options.timeout_ms), 0 means "do not wait".
- *   Every call returns by its deadline. A passed deadline ends the wait, not the operation.
+ *   peer; ps_error_format() makes one line of them.
+ * - Time-outs are in milliseconds. As an argument, -1 means the client's default (options.timeout_ms) and 0 "do not
+ *   wait"; in option structs 0 means the default, too, so that a zeroed struct has all defaults. Every call returns by
+ *   its deadline.
+ * - TIMEOUT from waiting for a started operation ends the wait alone: the operation goes on, its buffers stay borrowed,
+ *   and one waits again. A blocking call cancels what it started: the buffers are free, as after ps_op_cancel(), and
+ *     pull, declare, query, ping   have changed nothing: call again;
+ *     push        may have been applied, block by block, or not, and a second call would apply it twice. Go on with the
+ *                 next step, or start pushes and wait for them as long as it takes;
+ *     tick        has raised the clock and goes on: do not call again;
+ *     barrier     was left: a second call comes to it anew, and waits for everybody if it has opened in between;
+ *     set, drain  may have been done: call again, the same twice is the same as once.
  * - Tensors are float32, row-major, contiguous, in host memory, at least 4-byte aligned (64 is best).
  * - A buffer given to a started operation stays borrowed until the operation is done or cancelled: a gradient until it
  *   is acknowledged, a pull's destination until it is filled. While a pull is not done, what its destination holds is
@@ -113,8 +122,8 @@ enum ps_age { PS_AGE_NONE = 0, PS_AGE_INVERSE = 1, PS_AGE_EXPONENTIAL = 2, PS_AG
 struct ps_client_options {
     const char *job;        /* name of the job, default "train"; jobs on one cluster do not see each other */
     enum ps_mode mode;      /* default PS_ASYNC */
-    uint32_t bound;         /* ssp; clocks */
-    uint32_t quorum;        /* sync: k of the job's workers, 0: all */
+    uint32_t bound;         /* ssp: clocks; other modes pass it over */
+    uint32_t quorum;        /* sync: k of the job's workers, 0: all; other modes pass it over */
     enum ps_lapse lapse;    /* default PS_LAPSE_SHRINK */
     enum ps_age age;        /* default PS_AGE_NONE */
     double age_parameter;   /* exponential: base in (0, 1); cutoff: largest age that counts */
@@ -127,10 +136,13 @@ struct ps_client_options {
                                shards that are not there */
     int any_cluster;        /* nonzero, observers only: accept shards of any cluster name and count */
     const char *congestion; /* TCP congestion control ("reno"); NULL: "reno" to loopback addresses, else the system's */
-    uint64_t copy_max;      /* bytes that PS_PUSH_COPY may hold in all; 0: 256 MiB */
-    /* Called, from whatever thread drives the network, when something happens that no call reports: a lost or regained
-     * connection, another worker's lapse, a draining shard, a rollback. The error is valid during the call, which must
-     * not call into the client. NULL: ignored. */
+    uint64_t copy_max;      /* bytes that PS_PUSH_COPY may hold in all; 0: 256 MiB. A push past it is LIMIT and is not
+                               started; those under way free their room when they are acknowledged */
+    /* Called, from whatever thread drives the network, when something happens that no call reports: a connection that
+     * was lost (CLOSED) or is there again (OK), another worker that lapsed (LEASE_LAPSED) or is back (OK), a shard that
+     * drains (DRAINING) or came back older (ROLLED_BACK). Each shard tells for itself, so a worker's fate comes once
+     * from each. What ends this client (FENCED, its own lease, ...) comes from its calls instead. The error is valid
+     * during the call, which must not call into the client. NULL: ignored. */
     void (*on_event)(void *arg, const struct ps_error *event);
     void *on_event_arg;
 };
@@ -138,7 +150,7 @@ struct ps_client_options {
 /* Connect to every shard of the cluster and take this worker's index. Waits up to options.timeout_ms, retrying
  * addresses that do not answer yet and an index whose former holder is still live. options NULL: all defaults. cluster
  * is copied and may be freed. Errors: UNREACHABLE and TIMEOUT (which shard), TASK_TAKEN (held by whom), CLUSTER,
- * MISMATCH (another worker of the job opened it with other options: prints both), VERSION, PROTOCOL (the port speaks
+ * MISMATCH (another worker of the job opened it with other options: says which), VERSION, PROTOCOL (the port speaks
  * something else). */
 PS_API enum ps_err ps_client_open(const ps_cluster *cluster, const struct ps_client_options *options, ps_client **out,
                                   struct ps_error *error) PS_MUST_USE;
@@ -148,7 +160,8 @@ PS_API enum ps_err ps_client_open(const ps_cluster *cluster, const struct ps_cli
  * NULL. */
 PS_API void ps_client_close(ps_client *client);
 
-/* The same without waiting and without goodbye, as a crash would: for tests and for error paths. */
+/* The same without waiting and without goodbye, as a crash would: for tests, and for error paths, in which
+ * ps_client_close() might wait the default time-out again for what has just failed to come. Accepts NULL. */
 PS_API void ps_client_abandon(ps_client *client);
 
 /* After PS_ERR_LEASE_LAPSED or PS_ERR_FENCED: join again as a new incarnation, at the slowest live clock. Started
@@ -165,7 +178,7 @@ struct ps_client_stats {
     uint64_t pushes, pulls;              /* operations done */
     uint64_t resent;                     /* sequenced messages sent again after a reconnect */
     uint64_t reconnects;
-    uint64_t dropped_stale, dropped_late, refused; /* blocks */
+    uint64_t dropped_stale, dropped_late, refused; /* blocks of pushes that ended so */
     uint64_t waited_us;                            /* in blocking calls */
 };
 PS_API void ps_client_stats(const ps_client *client, struct ps_client_stats *out);
@@ -198,13 +211,14 @@ struct ps_var_spec {
     uint32_t rank;    /* 0 (a scalar) to PS_RANK_MAX */
     uint64_t dims[PS_RANK_MAX];
     struct ps_init init;
-    struct ps_optimizer optimizer;
-    int allow_nonfinite; /* nonzero: gradients with NaN or Inf are applied instead of refused */
+    struct ps_optimizer optimizer; /* from ps_optimizer_by_name() or _parse(); zeroed is none */
+    int allow_nonfinite;           /* nonzero: gradients with NaN or Inf are applied instead of refused */
 };
 
 /* Declare a variable on every shard that holds a block of it, and wait until its blocks have their first values.
- * Declaring the same again, by any worker, is fine; a different declaration is PS_ERR_MISMATCH and prints both.
- * PS_ERR_FULL when the shards have no room. */
+ * Declaring the same again, by any worker, is fine; a different declaration is PS_ERR_MISMATCH and says in what.
+ * PS_ERR_FULL when the shards have no room; PS_ERR_INVALID for an optimizer whose learning rate is 0, which a forgotten
+ * one is: to freeze a variable, set the rate to 0 later (ps_client_set()). */
 PS_API enum ps_err ps_client_declare(ps_client *client, const struct ps_var_spec *spec, ps_var **out,
                                      struct ps_error *error) PS_MUST_USE;
 
@@ -242,10 +256,13 @@ struct ps_push_options {
                        in double when it starts. Give it when a step's gradients go in several calls */
 };
 
-/* Push gradients, grads[i] is [ps_var_elements(vars[i])] f32, and wait until they are applied and committed. Results
- * are per block; the first that is not applied is the call's error: NONFINITE (refused with the blocks that shared its
- * frame: small ones of one shard, up to 256 KiB), STALE, LATE (dropped by the age policy or the quorum). A norm that is
- * computed and not finite is NONFINITE, too: then nothing was pushed anywhere. */
+/* Push gradients, grads[i] is [ps_var_elements(vars[i])] f32, and wait until they are applied and committed. Each block
+ * is applied or not; the call's error is of the first answer that was not well, and names a block:
+ * - NONFINITE: refused with the blocks that shared its frame (small ones of one shard, up to 256 KiB). A norm that is
+ *   computed and not finite is NONFINITE, too: then nothing was pushed anywhere.
+ * - STALE, LATE: dropped by the age policy or the quorum that the job, or psctl set, asks for. Nothing is wrong, and
+ * any error comes before them: a loop takes them as success, ticks and goes on. Which blocks were dropped is not told;
+ *   ps_client_stats() counts them. */
 PS_API enum ps_err ps_client_push(ps_client *client, size_t n, ps_var *const vars[], const float *const grads[],
                                   const struct ps_push_options *options, struct ps_error *error) PS_MUST_USE;
 
@@ -255,7 +272,7 @@ PS_API enum ps_err ps_client_push_pull(ps_client *client, size_t n, ps_var *cons
                                        float *const out[], const struct ps_push_options *options,
                                        struct ps_error *error) PS_MUST_USE;
 
-/* This worker finished a step: its clock rises by one on every shard. */
+/* This worker finished a step: its clock rises by one, here at once, and on every shard. */
 PS_API enum ps_err ps_client_tick(ps_client *client, struct ps_error *error) PS_MUST_USE;
 
 /* Wait until every worker of the job that is not lost or finished has come to the barrier of this name. On TIMEOUT and
@@ -296,12 +313,12 @@ PS_API enum ps_err ps_op_wait(ps_op *op, int timeout_ms, struct ps_error *error)
 PS_API enum ps_err ps_op_wait_any(size_t n, ps_op *const ops[], int timeout_ms, size_t *index,
                                   struct ps_error *error) PS_MUST_USE;
 
-/* Wait until all of n are done: the first error among them in order, or PS_ERR_TIMEOUT. */
+/* Wait until all of n are done: the first error among them in order, or PS_ERR_TIMEOUT. NULL entries as above. */
 PS_API enum ps_err ps_op_wait_all(size_t n, ps_op *const ops[], int timeout_ms, struct ps_error *error) PS_MUST_USE;
 
-/* Give up: the operation is done with PS_ERR_CANCELLED (pulls, barriers, unsent pushes) or PS_ERR_UNKNOWN_OUTCOME
- * (pushes that were sent and not answered), its buffers are free when this returns. Nothing happens to one that is
- * done. */
+/* Give up: the operation is done with PS_ERR_CANCELLED, or with PS_ERR_UNKNOWN_OUTCOME when it is a push that was sent
+ * and not answered (what was not sent never will be) or a tick (whose clock has risen: it goes on without its caller).
+ * Its buffers are free when this returns. Nothing happens to one that is done. */
 PS_API void ps_op_cancel(ps_op *op);
 
 /* The result of one that is done; PS_ERR_INVALID for one that is not. */
@@ -362,15 +379,16 @@ struct ps_setting {
  * it, in one transaction that survives kill -9: from its next update on. A larger bound lets waiting pulls go at once.
  * What workers open and declare later is compared with what was opened and declared first, so they go on as they are.
  *
- * Not atomic over the shards: when one refuses or cannot be reached in time, the others have changed all the same, and
- * the error names which did; calling again is safe. A lost connection is no error before the time-out (-1: the
- * default). variables: how many the pattern named; NULL: nobody asks.
+ * Not atomic over the shards: one that refuses has changed nothing, the others that hold blocks of the variables, or
+ * the job, have changed all the same, and the error says which ("changed on shard 0"); calling again is safe. A lost
+ * connection is no error before the time-out (-1: the default). variables: how many the pattern named; NULL: nobody
+ * asks.
  *
  * Errors: INVALID (a parameter that an optimizer of the variables does not have, a value out of its range, a change
- * that would need other slots or slots that began otherwise, a bound for a job that is not ssp; PS_CLIP_GIVEN_NORM for a
- * variable that was not declared with it, because its workers give no norm: none of its shards has changed anything);
- * NOT_FOUND (no such job, or no variable of the job, on any shard, has a name that fits); LIMIT (the pattern names too
- * many variables at once), FULL (a shard has no room for so many changes), TIMEOUT, CLOSED. */
+ * that would need other slots or slots that began otherwise, a bound for a job that is not ssp; PS_CLIP_GIVEN_NORM for
+ * a variable that was not declared with it, because its workers give no norm); NOT_FOUND (no such job, or no variable
+ * of the job, on any shard, has a name that fits); LIMIT (the pattern names too many variables at once), FULL (a shard
+ * has no room for so many changes), TIMEOUT, CLOSED. */
 PS_API enum ps_err ps_client_set(ps_client *client, const struct ps_setting *setting, int timeout_ms,
                                  uint64_t *variables, struct ps_error *error) PS_MUST_USE;
 

@@ -293,6 +293,24 @@ START_TEST(codes_per_block_are_counted)
 }
 END_TEST
 
+/* In whichever order the shards answer. */
+START_TEST(a_drop_never_hides_an_error)
+{
+    struct core_var *v = harness_var(&h, "w", 2100); /* blocks on both shards */
+    static float grad[2100];
+    struct core_op *op = start_push(&h, v, grad);
+    uint32_t first = (uint32_t)_i;
+
+    tell_ack(&h, first, 1, _i == 0 ? PS_ERR_STALE : PS_ERR_NONFINITE);
+    tell_ack(&h, 1 - first, 1, _i == 0 ? PS_ERR_NONFINITE : PS_ERR_STALE);
+    end_op(&h, op, PS_ERR_NONFINITE);
+    op = start_push(&h, v, grad);
+    tell_ack(&h, first, 2, PS_ERR_LATE);
+    tell_ack(&h, 1 - first, 2, PS_ERR_STALE);
+    end_op(&h, op, PS_ERR_LATE);
+}
+END_TEST
+
 START_TEST(lapsed_lease_ends_all_operations)
 {
     struct core_var *v = harness_var(&h, "w", 10);
@@ -304,6 +322,7 @@ START_TEST(lapsed_lease_ends_all_operations)
     ck_assert_int_eq(core_op_result(tick, &e), PS_ERR_LEASE_LAPSED);
     ck_assert_int_eq(core_tick(h.core, &op, &e), PS_ERR_LEASE_LAPSED);
     ck_assert_str_eq(e.text, "silent for too long");
+    ck_assert_str_eq(h.last_event.text, ""); /* the calls report it, on_event does not repeat it */
     core_op_free(h.core, push);
     core_op_free(h.core, tick);
 }
@@ -346,6 +365,9 @@ START_TEST(events_are_told)
     to_client(&h, 0, MSG_EVENT, 0, &ev.base, NULL, 0);
     ck_assert_int_eq(h.last_event.code, PS_ERR_LEASE_LAPSED);
     ck_assert_str_eq(h.last_event.text, "worker 3 lost its lease");
+    ev.text = "worker 3 of job 'job' (it) lapsed at clock 7";
+    to_client(&h, 0, MSG_EVENT, 0, &ev.base, NULL, 0);
+    ck_assert_str_eq(h.last_event.text, ev.text); /* not twice */
     ev.kind = PSD__EVENT_KIND__EVENT_DRAINING;
     ev.text = "asked by TERM";
     to_client(&h, 0, MSG_EVENT, 0, &ev.base, NULL, 0);
@@ -632,6 +654,7 @@ make_suite(void)
     tcase_add_test(joined, barrier_goes_to_one_shard);
     tcase_add_test(joined, ack_sentence_is_the_shards);
     tcase_add_test(joined, codes_per_block_are_counted);
+    tcase_add_loop_test(joined, a_drop_never_hides_an_error, 0, 2);
     tcase_add_test(joined, lapsed_lease_ends_all_operations);
     tcase_add_test(joined, rejoin_is_a_new_incarnation_at_the_given_clock);
     tcase_add_test(joined, events_are_told);
