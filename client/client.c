@@ -234,7 +234,7 @@ check_options(const struct ps_client_options *o, const ps_cluster *cluster, stru
     if ((int)o->lapse < PS_LAPSE_SHRINK || o->lapse > PS_LAPSE_FAIL)
         return ps_fail(e, PS_ERR_INVALID, "lapse option %d is not known", (int)o->lapse);
     if (o->quorum > ps_cluster_workers(cluster))
-        return ps_fail(e, PS_ERR_INVALID, "the quorum is %u, but the job has %u workers", o->quorum,
+        return ps_fail(e, PS_ERR_INVALID, "the quorum is %u, more than the job's workers (%u)", o->quorum,
                        ps_cluster_workers(cluster));
     if (o->lease_ms > WIRE_LEASE_MS_MAX)
         return ps_fail(e, PS_ERR_INVALID, "the lease is %u ms, the longest is %u", o->lease_ms, WIRE_LEASE_MS_MAX);

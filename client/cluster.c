@@ -106,8 +106,8 @@ cluster_from_list(const char *source, const char *shards, uint32_t workers, uint
     if (workers < 1 || workers > WIRE_WORKERS_MAX)
         return ps_fail(e, PS_ERR_CONFIG, "the number of workers must be 1 to %d, not %u", WIRE_WORKERS_MAX, workers);
     if (task >= workers)
-        return ps_fail(e, PS_ERR_CONFIG, "task %u is out of range: there are %u workers, numbered from 0", task,
-                       workers);
+        return ps_fail(e, PS_ERR_CONFIG, "task %u is out of range: workers are numbered from 0 to %u", task,
+                       workers - 1);
     if ((err = cluster_new(&c, e)) != PS_OK)
         return err;
     err = tf_config_parse_list(source, shards, &c->config, e);

@@ -156,8 +156,9 @@ report_plot(FILE *file, const struct train *t, struct ps_error *error)
 
     if (t->options->svg[0] == '\0' || h->steps == 0)
         return PS_OK;
-    snprintf(title, sizeof title, "Training loss, %s, %u workers, %u shards",
-             digits_options_strategy(t->options, t->workers, strategy), t->workers, ps_client_shards(t->client));
+    snprintf(title, sizeof title, "Training loss, %s, %u worker%s, %u shard%s",
+             digits_options_strategy(t->options, t->workers, strategy), t->workers, t->workers == 1 ? "" : "s",
+             ps_client_shards(t->client), ps_client_shards(t->client) == 1 ? "" : "s");
     if ((err = plot_save(t->options->svg, charts, ARRAY_LEN(charts), error)) != PS_OK)
         return err;
     full = realpath(t->options->svg, NULL);

@@ -159,8 +159,9 @@ say_start(const struct worker *w)
     printf("%llu examples of %llu columns, %.1f of them not 0 in an example; %llu held out\n",
            (unsigned long long)w->train.rows, (unsigned long long)w->train.columns,
            (double)w->train.entries / (double)w->train.rows, (unsigned long long)w->held_out.rows);
-    printf("%u workers, %u shards, %s, %llu steps of %llu examples\n", w->workers, ps_client_shards(w->client),
-           modes[w->options.mode], (unsigned long long)w->steps, (unsigned long long)w->options.batch);
+    printf("%u worker%s, %u shard%s, %s, %llu steps of %llu examples\n", w->workers, w->workers == 1 ? "" : "s",
+           ps_client_shards(w->client), ps_client_shards(w->client) == 1 ? "" : "s", modes[w->options.mode],
+           (unsigned long long)w->steps, (unsigned long long)w->options.batch);
     fflush(stdout);
 }
 
