@@ -3,12 +3,9 @@
  *
  * An answer is an honest one to a frame that was sent, mostly; a byte says what of it is a lie: its request, a length,
  * a count, a code, a version, its type. One step is a frame of bytes. */
-#include "bytes.h"
-
-#include "client_world.h"
+#include "client_answer.h"
 
 #define STEPS_MAX 600
-#define BLOCKS    64 /* arrays of an answer */
 
 struct script {
     struct bytes in;
@@ -167,7 +164,8 @@ ask(struct script *s)
     uint8_t how = bytes_one(&s->in);
     uint32_t shard = how & 1;
     uint32_t bound = 3;
-    struct ps_setting setting = {.variables = "v*", .bound = &bound};
+    struct ps_parameter rate = {"learning_rate", 0.5};
+    struct ps_setting setting = {.variables = "v*", .parameters = 1, .parameter = &rate, .bound = &bound};
     struct world_op *o = new_op(s);
     struct ps_error e = {0};
 
@@ -278,220 +276,6 @@ pass(struct script *s)
 
 /* ---- Shards ---- */
 
-/* An answer that is being made. */
-struct answer {
-    enum msg_type type;
-    uint64_t request, payload_len;
-    const ProtobufCMessage *message;
-    uint64_t version[BLOCKS];
-    uint32_t code[BLOCKS];
-    uint8_t lie; /* 0: none */
-};
-
-static void
-deliver(struct script *s, uint32_t shard, const struct answer *a)
-{
-    struct frame_head head = {.version = FRAME_VERSION,
-                              .type = (uint16_t)a->type,
-                              .meta_len = (uint32_t)protobuf_c_message_get_packed_size(a->message),
-                              .payload_len = a->payload_len,
-                              .request = a->request};
-    uint8_t *meta = malloc(head.meta_len + 1);
-
-    ps_assert(meta != NULL);
-    protobuf_c_message_pack(a->message, meta);
-    client_world_begin(&s->world, shard, &head, meta);
-}
-
-static void
-welcome(struct script *s, uint32_t shard, struct answer *a, const Psd__Hello *hello)
-{
-    Psd__Welcome m = PSD__WELCOME__INIT;
-
-    a->type = MSG_WELCOME;
-    m.cluster = a->lie == 1 ? "other" : "fuzz";
-    m.shard = a->lie == 2 ? 1 - shard : shard;
-    m.shards = WORLD_SHARDS;
-    m.job = hello->job;
-    m.boot = a->lie == 3 ? 9 : 1;
-    m.last_seq = hello->acked_through + (a->lie == 4 ? bytes_number(&s->in) : 0);
-    m.clock = a->lie == 5 ? bytes_number(&s->in) : 0;
-    m.slowest_clock = a->lie == 6 ? bytes_number(&s->in) : 0;
-    a->message = &m.base;
-    deliver(s, shard, a);
-}
-
-static void
-declared(struct script *s, uint32_t shard, struct answer *a, const Psd__Declare *declare)
-{
-    Psd__Declared m = PSD__DECLARED__INIT;
-    unsigned which = (unsigned char)declare->name[1] - '0';
-
-    a->type = MSG_DECLARED;
-    m.var = a->lie == 1 ? bytes_one(&s->in) : 1 + which;
-    if (which < WORLD_VARS)
-        s->world.var[which].id[shard] = m.var;
-    a->message = &m.base;
-    deliver(s, shard, a);
-}
-
-static uint64_t
-block_bytes(const struct script *s, uint32_t shard, uint32_t var, uint32_t block)
-{
-    for (int i = 0; i < WORLD_VARS; i++) {
-        const struct world_var *v = &s->world.var[i];
-
-        if (v->var != NULL && v->id[shard] == var && block < v->layout.blocks)
-            return layout_block(&v->layout, block).len * sizeof(float);
-    }
-    return 4;
-}
-
-static void
-data(struct script *s, uint32_t shard, struct answer *a, uint64_t seq, size_t n, const uint32_t *var,
-     const uint32_t *block, const uint64_t *newer_than)
-{
-    Psd__Data m = PSD__DATA__INIT;
-
-    a->type = MSG_DATA;
-    n = MIN(n, BLOCKS);
-    for (size_t i = 0; i < n; i++) {
-        a->version[i] = a->lie == 1 ? bytes_number(&s->in) : 5;
-        a->code[i] = a->lie == 2 ? bytes_below(&s->in, PS_ERR_COUNT + 2) : PS_OK;
-        if (newer_than == NULL || a->version[i] > newer_than[i])
-            a->payload_len += block_bytes(s, shard, var[i], block[i]);
-    }
-    a->payload_len = MIN(a->payload_len + (a->lie == 3 ? 4 : 0), FRAME_PAYLOAD_MAX);
-    m.n_version = n - (a->lie == 4 && n > 0);
-    m.version = a->version;
-    m.n_code = a->lie == 2 ? n : a->lie == 5 ? 1 : 0;
-    m.code = a->code;
-    m.seq = a->lie == 6 ? bytes_number(&s->in) : seq;
-    m.clock = bytes_one(&s->in);
-    a->message = &m.base;
-    deliver(s, shard, a);
-}
-
-static void
-ack(struct script *s, uint32_t shard, struct answer *a, uint64_t seq, size_t blocks)
-{
-    Psd__Ack m = PSD__ACK__INIT;
-    Psd__AckBlocks differ = PSD__ACK_BLOCKS__INIT, *all_differ[1] = {&differ};
-    uint64_t seqs[2] = {a->lie == 1 ? bytes_number(&s->in) : seq, seq + 1};
-
-    a->type = MSG_ACK;
-    a->request = 0;
-    a->code[0] = a->lie == 2 ? bytes_below(&s->in, PS_ERR_COUNT + 2) : PS_OK;
-    m.n_seq = a->lie == 3 ? 2 : 1;
-    m.seq = seqs;
-    m.n_code = a->lie == 2 ? 1 : 0;
-    m.code = a->code;
-    if (a->lie == 4 || a->lie == 5) {
-        differ.seq = seq;
-        differ.n_code = MIN(blocks, BLOCKS) - (a->lie == 5 && blocks > 1);
-        differ.code = a->code;
-        for (size_t i = 1; i < differ.n_code; i++)
-            a->code[i] = PS_ERR_STALE;
-        m.n_blocks = 1;
-        m.blocks = all_differ;
-    }
-    a->message = &m.base;
-    deliver(s, shard, a);
-}
-
-static void
-report(struct script *s, uint32_t shard, struct answer *a, const Psd__Query *query)
-{
-    Psd__Report m = PSD__REPORT__INIT;
-    Psd__BlockedReport blocked = PSD__BLOCKED_REPORT__INIT, *all_blocked[1] = {&blocked};
-    uint32_t tasks[3] = {1, 2, 3};
-
-    a->type = MSG_REPORT;
-    m.kind = query->kind;
-    if (query->kind == PSD__QUERY_KIND__BLOCKED) {
-        blocked.what = a->lie == 1 ? "x" : "pull";
-        blocked.job = "job";
-        blocked.n_on_task = 3;
-        blocked.on_task = tasks;
-        blocked.on_clock = a->lie;
-        m.n_blocked = 1;
-        m.blocked = all_blocked;
-    }
-    a->message = &m.base;
-    deliver(s, shard, a);
-}
-
-static void
-answer_error(struct script *s, uint32_t shard, struct answer *a)
-{
-    Psd__Error m = PSD__ERROR__INIT;
-
-    a->type = MSG_ERROR;
-    m.code = bytes_below(&s->in, PS_ERR_COUNT + 2);
-    m.text = "no";
-    a->message = &m.base;
-    deliver(s, shard, a);
-}
-
-static void
-answer(struct script *s, uint32_t shard, const struct heard *h, struct answer *a)
-{
-    struct wire_msg msg;
-    struct ps_error e;
-    Psd__SetDone done = PSD__SET_DONE__INIT;
-
-    arena_reset(&s->world.arena);
-    ps_assert(wire_decode(&h->head, h->meta, &s->world.arena, &msg, &e) == PS_OK);
-    a->request = h->head.request + (a->lie == 7);
-    if (a->lie == 8) {
-        answer_error(s, shard, a);
-        return;
-    }
-    switch (msg.type) {
-    case MSG_HELLO:
-        welcome(s, shard, a, msg.u.hello);
-        break;
-    case MSG_DECLARE:
-        declared(s, shard, a, msg.u.declare);
-        break;
-    case MSG_PULL:
-        data(s, shard, a, 0, msg.u.pull->n_var, msg.u.pull->var, msg.u.pull->block,
-             msg.u.pull->n_newer_than > 0 ? msg.u.pull->newer_than : NULL);
-        break;
-    case MSG_PUSH:
-        if (msg.u.push->want_value && a->lie != 9)
-            data(s, shard, a, msg.u.push->seq, msg.u.push->n_var, msg.u.push->var, msg.u.push->block, NULL);
-        else
-            ack(s, shard, a, msg.u.push->seq, msg.u.push->n_var);
-        break;
-    case MSG_TICK:
-        ack(s, shard, a, msg.u.tick->seq, 0);
-        break;
-    case MSG_BARRIER:
-        ack(s, shard, a, msg.u.barrier->seq, 0);
-        break;
-    case MSG_SKIP:
-        ack(s, shard, a, msg.u.skip->seq, 0);
-        break;
-    case MSG_QUERY:
-        report(s, shard, a, msg.u.query);
-        break;
-    case MSG_PING:
-        a->type = MSG_PONG;
-        a->message = &msg.u.ping->base;
-        deliver(s, shard, a);
-        break;
-    case MSG_SET:
-        a->type = MSG_SET_DONE;
-        done.variables = 2;
-        a->message = &done.base;
-        deliver(s, shard, a);
-        break;
-    default:
-        break; /* CANCEL, GOODBYE, DRAIN */
-    }
-}
-
 /* Which frame, what is the lie, and whether its payload waits on the way. */
 static void
 some_answer(struct script *s)
@@ -499,7 +283,6 @@ some_answer(struct script *s)
     uint8_t how = bytes_one(&s->in), lie = bytes_one(&s->in);
     uint32_t shard = how & 1;
     struct world_link *l = &s->world.link[shard];
-    struct answer a = {.lie = lie >= 192 ? lie % 10 : 0};
     struct heard h;
     size_t which;
 
@@ -516,7 +299,7 @@ some_answer(struct script *s)
         ps_assert(h.meta != NULL);
         memcpy(h.meta, l->heard[which].meta, h.head.meta_len);
     }
-    answer(s, shard, &h, &a);
+    client_answer(&s->in, &s->world, shard, &h, lie >= 192 ? lie % CLIENT_LIES : 0);
     free(h.meta);
     if (!(how & 32))
         client_world_end_frame(&s->world, shard);
@@ -550,12 +333,11 @@ event(struct script *s)
 {
     Psd__Event m = PSD__EVENT__INIT;
     uint8_t how = bytes_one(&s->in);
-    struct answer a = {.type = MSG_EVENT, .message = &m.base};
 
     m.kind = (Psd__EventKind)(how / 2 % 3);
     m.task = how / 8;
     client_world_end_frame(&s->world, how & 1);
-    deliver(s, how & 1, &a);
+    client_message(&s->world, how & 1, MSG_EVENT, 0, &m.base, 0);
 }
 
 static void

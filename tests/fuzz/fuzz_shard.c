@@ -4,433 +4,20 @@
  * The first bytes choose the shard (its size, which of how many it is), then each step is a byte and its own choices.
  * Most of what is sent makes sense: the next sequence number, a block that exists, a payload of its length. Some does
  * not, and one step in thirty is a frame of bytes. */
-#include "bytes.h"
+#include "shard_script.h"
 
-#include <math.h>
-
-#include "common/placement.h"
-#include "shard_world.h"
-
-#define STEPS_MAX   600
-#define WORKERS     3 /* of each job */
-#define JOBS        5
-#define MEMBERS_MAX 4
-
-struct script {
-    struct bytes in;
-    struct world world;
-    uint64_t incarnation[JOBS][WORKERS]; /* of the newest life of each */
-};
-
-/* ---- Choices ---- */
-
-static struct world_conn *
-any_conn(struct script *s)
-{
-    return &s->world.conn[bytes_below(&s->in, WORLD_CONNS)];
-}
-
-static struct session *
-session_of(const struct script *s, const struct world_conn *c)
-{
-    struct connection *at = connection_find(s->world.shard, c->id);
-
-    return at != NULL ? at->session : NULL;
-}
-
-/* Mostly the next one; sometimes one that was used, or a gap. */
-static uint64_t
-some_seq(struct script *s, const struct world_conn *c)
-{
-    const struct session *session = session_of(s, c);
-    uint64_t next = session != NULL ? session->next_seq : 1;
-    uint8_t how = bytes_one(&s->in);
-
-    if (how < 200)
-        return next;
-    if (how < 250)
-        return next > how % 8u ? next - how % 8u : 1;
-    return next + how % 3u;
-}
-
-static uint64_t
-some_clock(struct script *s, const struct world_conn *c, unsigned ahead)
-{
-    const struct session *session = session_of(s, c);
-    uint64_t clock = session != NULL ? session->clock : 0;
-    uint8_t how = bytes_one(&s->in);
-
-    if (how < 220)
-        return clock + ahead;
-    return how < 240 ? clock + how % 4u : bytes_number(&s->in);
-}
-
-/* What the worker says that it knows: mostly all that is resolved. */
-static uint64_t
-some_acked(struct script *s, const struct world_conn *c)
-{
-    const struct session *session = session_of(s, c);
-    uint8_t how = bytes_one(&s->in);
-
-    if (session == NULL || how < 128)
-        return 0;
-    return how < 240 ? session->last_seq : bytes_number(&s->in);
-}
-
-/* ---- Frames ---- */
-
-static void
-send(struct script *s, struct world_conn *c, struct world_frame f, const ProtobufCMessage *m)
-{
-    uint8_t *meta;
-
-    if (c->id == 0 || c->requests.len == WORLD_ASKED || c->seqs.len == WORLD_ASKED)
-        return;
-    f.meta_len = protobuf_c_message_get_packed_size(m);
-    meta = malloc(f.meta_len + 1);
-    ps_assert(meta != NULL);
-    protobuf_c_message_pack(m, meta);
-    f.meta = meta;
-    if (f.request == 0)
-        f.request = ++s->world.requests;
-    world_frame(&s->world, c, &f);
-    free(meta);
-}
-
-static void
-fill_job(Psd__Job *job, Psd__AgePolicy *age, uint32_t which, char name[2])
-{
-    static const Psd__Mode modes[JOBS] = {PSD__MODE__ASYNC, PSD__MODE__SSP, PSD__MODE__SYNC, PSD__MODE__SYNC,
-                                          PSD__MODE__SYNC};
-
-    name[0] = (char)('a' + which);
-    name[1] = '\0';
-    job->name = name;
-    job->mode = modes[which];
-    job->workers = which == 4 ? 1 : which == 3 ? WORKERS : 2;
-    job->bound = 1;
-    job->quorum = which == 3 ? 2 : job->workers;
-    job->lapse = which == 3 ? PSD__LAPSE__FAIL : PSD__LAPSE__SHRINK;
-    if (which == 0)
-        *age = (Psd__AgePolicy){.base = age->base, .kind = PSD__AGE_KIND__AGE_EXPONENTIAL, .parameter = 0.5};
-    if (which == 1 || which == 3)
-        *age = (Psd__AgePolicy){.base = age->base, .kind = PSD__AGE_KIND__AGE_CUTOFF, .parameter = 1};
-    job->age = age;
-}
-
-static void
-hello(struct script *s)
-{
-    struct world_conn *c = any_conn(s);
-    Psd__Hello m = PSD__HELLO__INIT;
-    Psd__Job job = PSD__JOB__INIT;
-    Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
-    uint32_t which = bytes_below(&s->in, JOBS), task = bytes_below(&s->in, WORKERS);
-    uint8_t how = bytes_one(&s->in);
-    char name[2];
-
-    if (c->id == 0)
-        world_open(&s->world, c);
-    fill_job(&job, &age, which, name);
-    if (how >= 250)
-        job.workers = 1 + bytes_below(&s->in, 4);
-    m.cluster = how == 249 ? "other" : "fuzz";
-    m.shard = s->world.config.shard;
-    m.shards = s->world.config.shards;
-    m.job = &job;
-    m.task = task;
-    m.agent = "here 1";
-    m.lease_ms = how % 4 == 3 ? 2000 : 0;
-    if (how % 2 == 1 || s->incarnation[which][task] == 0)
-        s->incarnation[which][task] = 1 + which * 1000 + task * 100 + how % 97u;
-    else
-        m.resume = how % 8 != 0;
-    m.incarnation = s->incarnation[which][task];
-    m.acked_through = bytes_number(&s->in);
-    send(s, c, (struct world_frame){.type = MSG_HELLO, .asks = true}, &m.base);
-}
-
-static void
-observe(struct script *s)
-{
-    struct world_conn *c = any_conn(s);
-    Psd__Hello m = PSD__HELLO__INIT;
-
-    if (c->id == 0)
-        world_open(&s->world, c);
-    m.role = PSD__ROLE__OBSERVER;
-    m.agent = "psctl";
-    send(s, c, (struct world_frame){.type = MSG_HELLO, .asks = true}, &m.base);
-}
-
-/* Learning rates that keep numbers finite for long; the optimizer goes by the name, so that workers agree. */
-static void
-fill_optimizer(Psd__Optimizer *o, struct wire_optimizer *room, uint32_t which)
-{
-    struct ps_optimizer made = {.kind = (enum ps_optimizer_kind)(which % PS_OPTIMIZER_KINDS)};
-    const char *name = ps_optimizer_name(made.kind);
-    struct ps_error e;
-
-    ps_assert(ps_optimizer_by_name(name, &made, &e) == PS_OK);
-    if (which % 3 == 1)
-        made.clip = (struct ps_clip){.kind = which % 2 ? PS_CLIP_BLOCK_NORM : PS_CLIP_GIVEN_NORM, .limit = 1};
-    if (which % 3 == 2)
-        made.schedule = (struct ps_schedule){.kind = PS_SCHEDULE_LINEAR, .steps = 20, .factor = 0.5};
-    *o = *wire_optimizer_message(&made, room);
-}
-
-static void
-declare(struct script *s)
-{
-    static const uint64_t sizes[] = {4, 1, 10, 1008, 1009, 3000, 17000, 40000};
-    struct world_conn *c = any_conn(s);
-    Psd__Declare m = PSD__DECLARE__INIT;
-    Psd__Initializer init = PSD__INITIALIZER__INIT;
-    Psd__Optimizer o = PSD__OPTIMIZER__INIT;
-    struct wire_optimizer room;
-    uint32_t which = bytes_below(&s->in, 32);
-    uint64_t dims[1] = {sizes[which % ARRAY_LEN(sizes)]};
-    uint8_t how = bytes_one(&s->in);
-    char name[8];
-
-    snprintf(name, sizeof name, "v%u", which);
-    if (how >= 250) /* not as it was declared before, or more than there is room for */
-        dims[0] = bytes_number(&s->in);
-    m.name = name;
-    m.n_dims = 1;
-    m.dims = dims;
-    init.kind = which % 5 == 4 ? PSD__INIT_KIND__HE_NORMAL : (Psd__InitKind)(which % 3);
-    init.a = 0.5;
-    m.init = &init;
-    fill_optimizer(&o, &room, which);
-    m.optimizer = &o;
-    m.nonfinite = which % 7 == 6 ? PSD__NON_FINITE__ALLOW : PSD__NON_FINITE__REFUSE;
-    send(s, c, (struct world_frame){.type = MSG_DECLARE, .asks = true}, &m.base);
-}
-
-/* Blocks of variables that there are, or nearly. */
-struct some_blocks {
-    uint32_t var[MEMBERS_MAX], block[MEMBERS_MAX];
-    uint64_t number[MEMBERS_MAX]; /* from_version, newer_than */
-    size_t n, floats;
-};
-
-static void
-some_blocks(struct script *s, struct some_blocks *out)
-{
-    const struct shard *shard = s->world.shard;
-    uint8_t how = bytes_one(&s->in);
-
-    *out = (struct some_blocks){.n = 1 + (how < 128 ? 0 : how % MEMBERS_MAX)};
-    for (size_t i = 0; i < out->n; i++) {
-        uint32_t id = 1 + bytes_below(&s->in, MAX(MIN(shard->variables_len, 255u), 1u) + (how >= 250));
-        uint32_t block = bytes_one(&s->in);
-        const struct variable *v = id <= shard->variables_len ? shard->variables[id] : NULL;
-
-        if (v != NULL && v->count > 0 && how < 252)
-            block = (uint32_t)placement_nth(v->start, s->world.config.shard, s->world.config.shards, block % v->count);
-        out->var[i] = id;
-        out->block[i] = block;
-        if (v != NULL && block < v->layout.blocks)
-            out->floats += layout_block(&v->layout, block).len;
-        if (v != NULL && v->ready > 0)
-            out->number[i] = v->blocks[0].version - MIN(v->blocks[0].version, how % 3u);
-    }
-}
-
-static void
-pull(struct script *s)
-{
-    struct world_conn *c = any_conn(s);
-    Psd__Pull m = PSD__PULL__INIT;
-    struct some_blocks b;
-    uint8_t how = bytes_one(&s->in);
-
-    some_blocks(s, &b);
-    m.n_var = m.n_block = b.n;
-    m.var = b.var;
-    m.block = b.block;
-    m.n_newer_than = how % 4 == 3 ? b.n : 0;
-    m.newer_than = b.number;
-    m.clock = some_clock(s, c, how % 3);
-    m.now = how >= 224;
-    send(s, c, (struct world_frame){.type = MSG_PULL, .asks = true}, &m.base);
-}
-
-static void
-push(struct script *s)
-{
-    static const float values[] = {1, -1, 0.5f, 0, 1e-20f, 3, 1e30f, -2};
-    struct world_conn *c = any_conn(s);
-    Psd__Push m = PSD__PUSH__INIT;
-    Psd__Norm norm = PSD__NORM__INIT;
-    struct some_blocks b;
-    uint8_t how = bytes_one(&s->in);
-    float value = values[how % 8];
-
-    some_blocks(s, &b);
-    m.n_var = m.n_block = b.n;
-    m.var = b.var;
-    m.block = b.block;
-    m.n_from_version = how % 16 >= 12 ? b.n : 0;
-    m.from_version = b.number;
-    m.want_value = how & 0x80;
-    norm.l2 = 2;
-    m.norm = how & 0x40 ? &norm : NULL;
-    m.seq = some_seq(s, c);
-    m.clock = some_clock(s, c, 0);
-    m.acked_through = some_acked(s, c);
-    if (how == 0xff)
-        b.floats += 1;
-    if (how == 0xfe)
-        value = NAN;
-    send(s, c, (struct world_frame){.type = MSG_PUSH, .seq = m.seq, .value = value, .n = b.floats}, &m.base);
-}
-
-static void
-tick(struct script *s)
-{
-    struct world_conn *c = any_conn(s);
-    Psd__Tick m = PSD__TICK__INIT;
-
-    m.seq = some_seq(s, c);
-    m.clock = some_clock(s, c, 1);
-    m.acked_through = some_acked(s, c);
-    send(s, c, (struct world_frame){.type = MSG_TICK, .seq = m.seq}, &m.base);
-}
-
-static void
-barrier(struct script *s)
-{
-    struct world_conn *c = any_conn(s);
-    Psd__Barrier m = PSD__BARRIER__INIT;
-
-    m.seq = some_seq(s, c);
-    m.name = bytes_below(&s->in, 2) != 0 ? "one" : "two";
-    m.acked_through = some_acked(s, c);
-    send(s, c, (struct world_frame){.type = MSG_BARRIER, .seq = m.seq}, &m.base);
-}
-
-static void
-skip(struct script *s)
-{
-    struct world_conn *c = any_conn(s);
-    Psd__Skip m = PSD__SKIP__INIT;
-
-    m.seq = some_seq(s, c);
-    m.acked_through = some_acked(s, c);
-    send(s, c, (struct world_frame){.type = MSG_SKIP, .seq = m.seq}, &m.base);
-}
-
-static void
-cancel(struct script *s)
-{
-    struct world_conn *c = any_conn(s);
-    Psd__Cancel m = PSD__CANCEL__INIT;
-    uint8_t how = bytes_one(&s->in);
-
-    m.request = c->requests.len > 0 ? c->requests.number[how % c->requests.len]
-                                    : s->world.requests - MIN(how, s->world.requests);
-    send(s, c, (struct world_frame){.type = MSG_CANCEL}, &m.base);
-}
-
-static void
-set(struct script *s)
-{
-    struct world_conn *c = any_conn(s);
-    Psd__Set m = PSD__SET__INIT;
-    Psd__Parameter p = PSD__PARAMETER__INIT, *parameters[1] = {&p};
-    Psd__Schedule schedule = PSD__SCHEDULE__INIT;
-    Psd__Clip clip = PSD__CLIP__INIT;
-    Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
-    Psd__Bound bound = PSD__BOUND__INIT;
-    uint8_t how = bytes_one(&s->in);
-    char job[2] = {(char)('a' + bytes_below(&s->in, JOBS)), '\0'};
-
-    m.job = job;
-    m.variables = how & 1 ? "v?" : how & 2 ? "*" : "";
-    p.name = how & 4 ? "learning_rate" : "momentum";
-    p.value = bytes_one(&s->in) / 256.0;
-    m.n_parameter = how & 3 && how & 8;
-    m.parameter = parameters;
-    schedule.kind = PSD__SCHEDULE_KIND__SCHEDULE_STEP;
-    schedule.steps = 3;
-    schedule.factor = 0.5;
-    m.schedule = how & 3 && how & 16 ? &schedule : NULL;
-    clip.kind = PSD__CLIP_KIND__CLIP_VALUE;
-    clip.limit = 0.1;
-    m.clip = how & 3 && how & 32 ? &clip : NULL;
-    age.kind = PSD__AGE_KIND__AGE_INVERSE;
-    m.age = how & 64 ? &age : NULL;
-    bound.clocks = how % 5;
-    m.bound = how & 128 ? &bound : NULL;
-    send(s, c, (struct world_frame){.type = MSG_SET, .asks = true}, &m.base);
-}
-
-static void
-query(struct script *s)
-{
-    struct world_conn *c = any_conn(s);
-    Psd__Query m = PSD__QUERY__INIT;
-    uint8_t how = bytes_one(&s->in);
-
-    m.kind = (Psd__QueryKind)(how % 6);
-    m.job = how & 64 ? "c" : "";
-    m.after = how & 128 ? "c/v1" : "";
-    send(s, c, (struct world_frame){.type = MSG_QUERY, .asks = true}, &m.base);
-}
-
-static void
-ping(struct script *s)
-{
-    Psd__Ping m = PSD__PING__INIT;
-
-    send(s, any_conn(s), (struct world_frame){.type = MSG_PING, .asks = true}, &m.base);
-}
-
-static void
-goodbye(struct script *s)
-{
-    struct world_conn *c = any_conn(s);
-    Psd__Goodbye m = PSD__GOODBYE__INIT;
-
-    m.finished = bytes_below(&s->in, 4) != 0;
-    send(s, c, (struct world_frame){.type = MSG_GOODBYE}, &m.base);
-}
-
-/* Any type, any metadata; a payload of one number, so that blocks still tell whether they were torn. */
-static void
-raw_frame(struct script *s)
-{
-    struct world_conn *c = any_conn(s);
-    struct world_frame f = {.type = (enum msg_type)(1 + bytes_below(&s->in, MSG_TYPE_MAX - 1))};
-    char *meta;
-
-    if (c->id == 0)
-        return;
-    f.request = bytes_one(&s->in);
-    f.n = bytes_one(&s->in);
-    f.value = 1;
-    f.meta_len = bytes_one(&s->in);
-    f.meta_len = MIN(f.meta_len, s->in.left);
-    f.meta = meta = bytes_text(&s->in, f.meta_len);
-    c->wild = true;
-    world_frame(&s->world, c, &f);
-    free(meta);
-}
-
-/* ---- Other steps ---- */
+#define STEPS_MAX 600
 
 static void
 open_conn(struct script *s)
 {
-    world_open(&s->world, any_conn(s));
+    world_open(&s->world, script_conn(s));
 }
 
 static void
 lose(struct script *s)
 {
-    struct world_conn *c = any_conn(s);
+    struct world_conn *c = script_conn(s);
 
     if (c->id != 0)
         world_lose(&s->world, c);
@@ -439,7 +26,7 @@ lose(struct script *s)
 static void
 broken(struct script *s)
 {
-    struct world_conn *c = any_conn(s);
+    struct world_conn *c = script_conn(s);
     struct ps_error e;
 
     if (c->id == 0)
@@ -488,7 +75,7 @@ drain(struct script *s)
     if (how < 200) /* seldom: little happens after it */
         return;
     if (how % 2 == 0)
-        send(s, any_conn(s), (struct world_frame){.type = MSG_DRAIN}, &m.base);
+        script_send(s, script_conn(s), (struct world_frame){.type = MSG_DRAIN}, &m.base);
     else
         world_event(&s->world, &(struct shard_event){.kind = SHARD_DRAIN});
 }
@@ -514,9 +101,17 @@ end_turn(struct script *s)
 }
 
 static void (*const steps[])(struct script *) = {
-    push,     push,    pull,   pull,      hello,     declare, tick, tick,  work,    skip,      barrier,
-    end_turn, lose,    cancel, open_conn, set,       query,   ping, pass,  observe, fail_soon, crash,
-    late,     goodbye, broken, drain,     raw_frame, grace,   push, hello, tick,    pull,
+    script_push, script_push,    script_pull,
+    script_pull, script_hello,   script_declare,
+    script_tick, script_tick,    work,
+    script_skip, script_barrier, end_turn,
+    lose,        script_cancel,  open_conn,
+    script_set,  script_query,   script_ping,
+    pass,        script_observe, fail_soon,
+    crash,       late,           script_goodbye,
+    broken,      drain,          script_raw_frame,
+    grace,       script_push,    script_hello,
+    script_tick, script_pull,
 };
 
 /* A step's upper half says whether the turn goes on after it. */

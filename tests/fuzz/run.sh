@@ -7,12 +7,11 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 build=${PSD_FUZZ_DIR:-$root/build-fuzz}
 targets=()
-keep=no
 seconds=
 
 usage() {
   cat <<END
-usage: tests/fuzz/run.sh [--keep] SECONDS [target...]
+usage: tests/fuzz/run.sh SECONDS [target...]
 
 Build the fuzz targets in build-fuzz/ (or \$PSD_FUZZ_DIR) with clang, its address and undefined-behaviour sanitizers and
 coverage, and run each, or those named, for SECONDS: $(known | tr '\n' ' ')
@@ -20,8 +19,6 @@ coverage, and run each, or those named, for SECONDS: $(known | tr '\n' ' ')
 A line for each says how many inputs ran, how many edges of the code they reached (cov) and how many features (ft:
 edges with how often each was passed). What crashes, hangs or leaks lies in findings/ beside the build, made small.
 Inputs that reached something new stay in corpus/ there, and the next run starts from them.
-
-  --keep    add small inputs that reach what tests/fuzz/corpus does not to it, after the run
 END
 }
 
@@ -34,7 +31,6 @@ fail() {
 
 while [ $# -gt 0 ]; do
   case $1 in
-    --keep) keep=yes ;;
     --help | -h)
       usage
       exit 0
@@ -90,15 +86,6 @@ report() {
     END { printf "%-9s %9d executions, %6d a second, cov %d, ft %d, corpus %s\n", target, runs, rate, cov, ft, corp }' "$2"
 }
 
-# Small ones alone: the corpus in the tree is read by people, and run by every test.
-keep_inputs() {
-  local merged
-  merged=$(mktemp -d)
-  "$build/tests/fuzz/fuzz_$1" -merge=1 -max_len=1024 "$merged" "$here/corpus/$1" "$build/corpus/$1" >/dev/null 2>&1
-  find "$merged" -type f -size -2 -exec cp -n -t "$here/corpus/$1" {} +
-  rm -rf "$merged"
-}
-
 for target in "${targets[@]}"; do
   found=$build/findings/$target
   log=$build/$target.log
@@ -115,9 +102,6 @@ for target in "${targets[@]}"; do
   if ! grep -q '^stat::number_of_executed_units' "$log"; then
     tail -n 20 "$log"
     findings=$((findings + 1))
-  fi
-  if [ "$keep" = yes ]; then
-    keep_inputs "$target"
   fi
 done
 [ "$findings" -eq 0 ]

@@ -1,0 +1,228 @@
+/* One function for each message that a shard sends. */
+#include "client_answer.h"
+
+#define BLOCKS 64 /* arrays of an answer */
+
+/* An answer that is being made. */
+struct answer {
+    struct bytes *in;
+    struct client_world *world;
+    uint32_t shard;
+    enum msg_type type;
+    uint64_t request, payload_len;
+    const ProtobufCMessage *message;
+    uint64_t version[BLOCKS];
+    uint32_t code[BLOCKS];
+    uint8_t lie; /* 0: none */
+};
+
+void
+client_message(struct client_world *w, uint32_t shard, enum msg_type type, uint64_t request,
+               const ProtobufCMessage *message, uint64_t payload_len)
+{
+    struct frame_head head = {.version = FRAME_VERSION,
+                              .type = (uint16_t)type,
+                              .meta_len = (uint32_t)protobuf_c_message_get_packed_size(message),
+                              .payload_len = payload_len,
+                              .request = request};
+    uint8_t *meta = malloc(head.meta_len + 1);
+
+    ps_assert(meta != NULL);
+    protobuf_c_message_pack(message, meta);
+    client_world_begin(w, shard, &head, meta);
+}
+
+static void
+deliver(const struct answer *a)
+{
+    client_message(a->world, a->shard, a->type, a->request, a->message, a->payload_len);
+}
+
+static void
+welcome(struct answer *a, const Psd__Hello *hello)
+{
+    Psd__Welcome m = PSD__WELCOME__INIT;
+
+    a->type = MSG_WELCOME;
+    m.cluster = a->lie == 1 ? "other" : "fuzz";
+    m.shard = a->lie == 2 ? 1 - a->shard : a->shard;
+    m.shards = WORLD_SHARDS;
+    m.job = hello->job;
+    m.boot = a->lie == 3 ? 9 : 1;
+    m.last_seq = a->lie == 9 ? 0 : hello->acked_through + (a->lie == 4 ? bytes_number(a->in) : 0);
+    m.clock = a->lie == 5 ? bytes_number(a->in) : 0;
+    m.slowest_clock = a->lie == 6 ? bytes_number(a->in) : 0;
+    a->message = &m.base;
+    deliver(a);
+}
+
+static void
+declared(struct answer *a, const Psd__Declare *declare)
+{
+    Psd__Declared m = PSD__DECLARED__INIT;
+    unsigned which = (unsigned char)declare->name[1] - '0';
+
+    a->type = MSG_DECLARED;
+    m.var = a->lie == 1 ? bytes_one(a->in) : 1 + which;
+    if (which < WORLD_VARS)
+        a->world->var[which].id[a->shard] = m.var;
+    a->message = &m.base;
+    deliver(a);
+}
+
+static uint64_t
+block_bytes(const struct answer *a, uint32_t var, uint32_t block)
+{
+    for (int i = 0; i < WORLD_VARS; i++) {
+        const struct world_var *v = &a->world->var[i];
+
+        if (v->var != NULL && v->id[a->shard] == var && block < v->layout.blocks)
+            return layout_block(&v->layout, block).len * sizeof(float);
+    }
+    return 4;
+}
+
+static void
+data(struct answer *a, uint64_t seq, size_t n, const uint32_t *var, const uint32_t *block, const uint64_t *newer_than)
+{
+    Psd__Data m = PSD__DATA__INIT;
+
+    a->type = MSG_DATA;
+    n = MIN(n, BLOCKS);
+    for (size_t i = 0; i < n; i++) {
+        a->version[i] = a->lie == 1 ? bytes_number(a->in) : 5;
+        a->code[i] = a->lie == 2 ? bytes_below(a->in, PS_ERR_COUNT + 2) : PS_OK;
+        if (newer_than == NULL || a->version[i] > newer_than[i])
+            a->payload_len += block_bytes(a, var[i], block[i]);
+    }
+    a->payload_len = MIN(a->payload_len + (a->lie == 3 ? 4 : 0), FRAME_PAYLOAD_MAX);
+    m.n_version = n - (a->lie == 4 && n > 0);
+    m.version = a->version;
+    m.n_code = a->lie == 2 ? n : a->lie == 5 ? 1 : 0;
+    m.code = a->code;
+    m.seq = a->lie == 6 ? bytes_number(a->in) : seq;
+    m.clock = bytes_one(a->in);
+    a->message = &m.base;
+    deliver(a);
+}
+
+static void
+ack(struct answer *a, uint64_t seq, size_t blocks)
+{
+    Psd__Ack m = PSD__ACK__INIT;
+    Psd__AckBlocks differ = PSD__ACK_BLOCKS__INIT, *all_differ[1] = {&differ};
+    uint64_t seqs[2] = {a->lie == 1 ? bytes_number(a->in) : seq, seq + 1};
+
+    a->type = MSG_ACK;
+    a->request = 0;
+    a->code[0] = a->lie == 2 ? bytes_below(a->in, PS_ERR_COUNT + 2) : PS_OK;
+    m.n_seq = a->lie == 3 ? 2 : 1;
+    m.seq = seqs;
+    m.n_code = a->lie == 2 ? 1 : 0;
+    m.code = a->code;
+    if (a->lie == 4 || a->lie == 5) {
+        differ.seq = seq;
+        differ.n_code = MIN(blocks, BLOCKS) - (a->lie == 5 && blocks > 1);
+        differ.code = a->code;
+        for (size_t i = 1; i < differ.n_code; i++)
+            a->code[i] = PS_ERR_STALE;
+        m.n_blocks = 1;
+        m.blocks = all_differ;
+    }
+    a->message = &m.base;
+    deliver(a);
+}
+
+static void
+report(struct answer *a, const Psd__Query *query)
+{
+    Psd__Report m = PSD__REPORT__INIT;
+    Psd__BlockedReport blocked = PSD__BLOCKED_REPORT__INIT, *all_blocked[1] = {&blocked};
+    uint32_t tasks[3] = {1, 2, 3};
+
+    a->type = MSG_REPORT;
+    m.kind = query->kind;
+    if (query->kind == PSD__QUERY_KIND__BLOCKED) {
+        blocked.what = a->lie == 1 ? "x" : "pull";
+        blocked.job = "job";
+        blocked.n_on_task = 3;
+        blocked.on_task = tasks;
+        blocked.on_clock = a->lie;
+        m.n_blocked = 1;
+        m.blocked = all_blocked;
+    }
+    a->message = &m.base;
+    deliver(a);
+}
+
+static void
+answer_error(struct answer *a)
+{
+    Psd__Error m = PSD__ERROR__INIT;
+
+    a->type = MSG_ERROR;
+    m.code = bytes_below(a->in, PS_ERR_COUNT + 2);
+    m.text = "no";
+    a->message = &m.base;
+    deliver(a);
+}
+
+void
+client_answer(struct bytes *in, struct client_world *w, uint32_t shard, const struct heard *h, uint8_t lie)
+{
+    struct answer made = {.in = in, .world = w, .shard = shard, .lie = lie}, *a = &made;
+    struct wire_msg msg;
+    struct ps_error e;
+    Psd__SetDone done = PSD__SET_DONE__INIT;
+
+    arena_reset(&a->world->arena);
+    ps_assert(wire_decode(&h->head, h->meta, &a->world->arena, &msg, &e) == PS_OK);
+    a->request = h->head.request + (a->lie == 7);
+    if (a->lie == 8) {
+        answer_error(a);
+        return;
+    }
+    switch (msg.type) {
+    case MSG_HELLO:
+        welcome(a, msg.u.hello);
+        break;
+    case MSG_DECLARE:
+        declared(a, msg.u.declare);
+        break;
+    case MSG_PULL:
+        data(a, 0, msg.u.pull->n_var, msg.u.pull->var, msg.u.pull->block,
+             msg.u.pull->n_newer_than > 0 ? msg.u.pull->newer_than : NULL);
+        break;
+    case MSG_PUSH:
+        if (msg.u.push->want_value && a->lie != 9)
+            data(a, msg.u.push->seq, msg.u.push->n_var, msg.u.push->var, msg.u.push->block, NULL);
+        else
+            ack(a, msg.u.push->seq, msg.u.push->n_var);
+        break;
+    case MSG_TICK:
+        ack(a, msg.u.tick->seq, 0);
+        break;
+    case MSG_BARRIER:
+        ack(a, msg.u.barrier->seq, 0);
+        break;
+    case MSG_SKIP:
+        ack(a, msg.u.skip->seq, 0);
+        break;
+    case MSG_QUERY:
+        report(a, msg.u.query);
+        break;
+    case MSG_PING:
+        a->type = MSG_PONG;
+        a->message = &msg.u.ping->base;
+        deliver(a);
+        break;
+    case MSG_SET:
+        a->type = MSG_SET_DONE;
+        done.variables = 2;
+        a->message = &done.base;
+        deliver(a);
+        break;
+    default:
+        break; /* CANCEL, GOODBYE, DRAIN */
+    }
+}

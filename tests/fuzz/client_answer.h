@@ -1,0 +1,20 @@
+/* What a shard answers to a frame of the client core, honestly or with a lie. */
+#ifndef TESTS_FUZZ_CLIENT_ANSWER_H
+#define TESTS_FUZZ_CLIENT_ANSWER_H
+
+#include "bytes.h"
+#include "client_world.h"
+
+/* 0 is honest; the others each spoil one thing, by the message: its request, a length, a count, a code, a version, a
+ * sequence, its type. */
+#define CLIENT_LIES 10
+
+/* Answer h, a frame that this shard heard. What the lie needs to know is chosen from `in`. The frame begins; its
+ * payload comes with client_world_end_frame(). */
+void client_answer(struct bytes *in, struct client_world *w, uint32_t shard, const struct heard *h, uint8_t lie);
+
+/* Any message, packed. */
+void client_message(struct client_world *w, uint32_t shard, enum msg_type type, uint64_t request,
+                    const ProtobufCMessage *message, uint64_t payload_len);
+
+#endif
