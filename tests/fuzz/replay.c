@@ -18,6 +18,7 @@
 #define SEED       20260101
 
 struct input {
+    char *name;
     uint8_t *data;
     size_t size;
 };
@@ -35,7 +36,9 @@ read_input(const char *path)
     struct stat st;
 
     ps_assert(corpus_len <= INPUTS_MAX);
-    if (in == NULL || fstat(fileno(in), &st) != 0 || (to->data = malloc((size_t)st.st_size + 1)) == NULL ||
+    to->name = strdup(path);
+    if (to->name == NULL || in == NULL || fstat(fileno(in), &st) != 0 ||
+        (to->data = malloc((size_t)st.st_size + 1)) == NULL ||
         (to->size = fread(to->data, 1, (size_t)st.st_size, in)) != (size_t)st.st_size) {
         fprintf(stderr, "cannot read %s\n", path);
         exit(2);
@@ -139,13 +142,16 @@ mutation(uint64_t seed)
 
 /* ---- The program ---- */
 
-static volatile uint64_t seed_now;
+/* What runs now. */
+static const char *name_now; /* NULL: a mutation */
+static uint64_t seed_now;
 
 static void
-say_seed(int sig)
+say_input(int sig)
 {
-    char text[64];
-    int len = snprintf(text, sizeof text, "# ended with PSD_TEST_SEED=%" PRIu64 "\n", seed_now);
+    char text[4200];
+    int len = name_now != NULL ? snprintf(text, sizeof text, "# ended in %s\n", name_now)
+                               : snprintf(text, sizeof text, "# ended with PSD_TEST_SEED=%" PRIu64 "\n", seed_now);
 
     (void)!write(STDERR_FILENO, text, (size_t)len);
     signal(sig, SIG_DFL);
@@ -160,12 +166,15 @@ as_test(const char *directory, uint64_t mutations)
 
     read_directory(directory);
     printf("1..2\n");
-    for (size_t i = 0; i < corpus_len; i++)
+    signal(SIGABRT, say_input);
+    for (size_t i = 0; i < corpus_len; i++) {
+        name_now = corpus[i].name;
         run(&corpus[i]);
+    }
+    name_now = NULL;
     printf("%s 1 - %zu inputs of the corpus\n", corpus_len > 0 ? "ok" : "not ok", corpus_len);
     if (corpus_len == 0)
         return 1;
-    signal(SIGABRT, say_seed);
     for (seed_now = seed; seed_now < seed + mutations; seed_now++)
         mutation(seed_now);
     printf("ok 2 - %" PRIu64 " mutations of them, seeds %" PRIu64 " and up\n", mutations, seed);
@@ -185,7 +194,9 @@ main(int argc, char **argv)
             read_input(argv[i]);
             run(&corpus[corpus_len - 1]);
         }
-    for (size_t i = 0; i < corpus_len; i++)
+    for (size_t i = 0; i < corpus_len; i++) {
+        free(corpus[i].name);
         free(corpus[i].data);
+    }
     return status;
 }
