@@ -364,6 +364,14 @@ turn_ends(struct sim_timer *t)
     end_turn(CONTAINER_OF(t, struct node_shard, turn));
 }
 
+static void
+open_turn(struct node_shard *n)
+{
+    n->turn_open = true;
+    n->turn_limit = (uint32_t)sim_between(n->sim, 1, n->profile.turn_events_max);
+    sim_in(n->sim, &n->turn, sim_below(n->sim, n->profile.turn_us_max + 1));
+}
+
 /* Give the core one event. The turn may end on the way, and the process with it. */
 static void
 take(struct node_shard *n, struct shard_event *event)
@@ -376,16 +384,10 @@ take(struct node_shard *n, struct shard_event *event)
         if (n->core == NULL || n->sim->failed)
             return;
     }
-    n->turn_events++;
-    if (n->turn_events >= n->turn_limit || sim_chance(n->sim, 50)) {
+    if (!n->turn_open)
+        open_turn(n);
+    if (++n->turn_events >= n->turn_limit || sim_chance(n->sim, 50))
         end_turn(n);
-        return;
-    }
-    if (n->turn_open)
-        return;
-    n->turn_open = true;
-    n->turn_limit = (uint32_t)sim_between(n->sim, 1, n->profile.turn_events_max);
-    sim_in(n->sim, &n->turn, sim_below(n->sim, n->profile.turn_us_max + 1));
 }
 
 static void
@@ -586,7 +588,6 @@ node_shard_start(struct node_shard *n)
     n->state = SHARD_UP;
     n->stopped = false;
     n->listener.up = true;
-    n->turn_limit = n->profile.turn_events_max;
     end_turn(n); /* what loading has to say */
 }
 
