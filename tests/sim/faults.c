@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#define BURST_US (100 * SIM_MS)
+
 /* ---- What a level is ---- */
 
 bool
@@ -36,7 +38,7 @@ faults_shard_profile(enum sim_faults level, struct sim *s, struct node_shard_pro
 {
     *out = (struct node_shard_profile){.store_bytes_max = GIB};
     out->turn_events_max = (uint32_t)sim_between(s, 1, 16);
-    out->turn_us_max = level == FAULTS_NONE ? 50 : sim_below(s, 3 * SIM_MS);
+    out->turn_us_max = level == FAULTS_NONE ? 50 : sim_below(s, sim_chance(s, 300) ? 50 * SIM_MS : 3 * SIM_MS);
     out->grace_ms = (uint32_t)sim_between(s, 50, 5000);
 }
 
@@ -49,12 +51,20 @@ faults_worker_profile(enum sim_faults level, struct sim *s, struct worker_profil
         .store_fails = faults_fail_stores(level),
     };
     out->compute_us_max = sim_below(s, 50 * SIM_MS);
+    out->pass_per_mille = sim_chance(s, 500) ? (uint32_t)sim_below(s, 1000) : 0;
     out->lease_ms = faults_may_lapse(level) ? (uint32_t)sim_between(s, 500, 20000) : 300000;
     out->cancel_per_mille = sim_chance(s, 500) ? (uint32_t)sim_below(s, 150) : 0;
     out->broken_per_mille = sim_chance(s, 500) ? (uint32_t)sim_below(s, 60) : 0;
 }
 
 /* ---- Faults ---- */
+
+/* How long a process is down: some are back at once, in the middle of what the others were doing. */
+static uint64_t
+draw_down(struct faults *f, uint64_t most_us)
+{
+    return sim_below(f->sim, sim_chance(f->sim, 400) ? BURST_US : most_us);
+}
 
 static struct node_shard *
 draw_shard(struct faults *f)
@@ -122,7 +132,7 @@ fault_kill(struct faults *f)
     struct node_shard *s = draw_shard(f);
     enum node_shard_kill when = (enum node_shard_kill)sim_below(f->sim, KILL_KINDS);
 
-    node_shard_kill(s, when, sim_below(f->sim, 3 * SIM_SECOND));
+    node_shard_kill(s, when, draw_down(f, 3 * SIM_SECOND));
 }
 
 static void
@@ -130,7 +140,7 @@ fault_drain(struct faults *f)
 {
     struct node_shard *s = draw_shard(f);
 
-    node_shard_drain(s, sim_below(f->sim, 3 * SIM_SECOND));
+    node_shard_drain(s, draw_down(f, 3 * SIM_SECOND));
 }
 
 static void
@@ -152,7 +162,7 @@ fault_crash(struct faults *f)
     if (w->core == NULL)
         return; /* who never joined is waited for by everybody, so it comes back */
     f->lost_workers += stays;
-    node_worker_crash(w, silent, stays ? UINT64_MAX : sim_below(f->sim, 10 * SIM_SECOND));
+    node_worker_crash(w, silent, stays ? UINT64_MAX : draw_down(f, 10 * SIM_SECOND));
 }
 
 typedef void (*fault)(struct faults *f);
@@ -164,14 +174,19 @@ static void
 fault_comes(struct sim_timer *t)
 {
     struct faults *f = CONTAINER_OF(t, struct faults, timer);
+    uint64_t next_us;
     bool crash = f->level == FAULTS_CRASHES || (f->level == FAULTS_ALL && sim_chance(f->sim, 500));
 
     if (crash)
         crashes[sim_below(f->sim, ARRAY_LEN(crashes))](f);
     else
         cuts[sim_below(f->sim, ARRAY_LEN(cuts))](f);
+    f->came++;
+    /* Also behind the last: fewer faults change nothing before. Some follow on the heels: what one left half done
+     * meets the next. */
+    next_us = sim_below(f->sim, sim_chance(f->sim, f->burst_per_mille) ? BURST_US : 2 * f->every_us);
     if (--f->left > 0)
-        sim_in(f->sim, t, sim_below(f->sim, 2 * f->every_us));
+        sim_in(f->sim, t, next_us);
 }
 
 void
@@ -181,7 +196,9 @@ faults_start(struct faults *f)
     if (f->level < FAULTS_CUTS)
         return;
     f->left = (uint32_t)sim_between(f->sim, 1, 15);
+    f->left = f->most != 0 ? MIN(f->most, f->left) : f->left;
     f->every_us = sim_between(f->sim, 20 * SIM_MS, 1500 * SIM_MS);
+    f->burst_per_mille = sim_chance(f->sim, 300) ? 500 : 0;
     sim_in(f->sim, &f->timer, sim_below(f->sim, 2 * f->every_us));
 }
 

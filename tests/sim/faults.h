@@ -26,7 +26,9 @@ struct faults {
     uint32_t workers_len;
     struct sim_timer timer;
     uint64_t every_us; /* on average */
-    uint32_t left;
+    uint32_t burst_per_mille;
+    uint32_t most; /* 0: as drawn */
+    uint32_t left, came;
     uint32_t lost_workers; /* that do not come back: at least one does */
 };
 

@@ -22,7 +22,7 @@ ledger_new(struct sim *s, const struct model *m, const struct ledger_config *con
         for (uint32_t b = 0; b < l->vars[v].blocks_len; b++)
             ledger_block_init(l, v, b);
     }
-    ledger_rates_init(l);
+    ledger_settings_init(l);
     return l;
 }
 

@@ -8,7 +8,8 @@
  *   - each pull: every block's bits are one committed version (untorn), not older than what was committed when the pull
  *     began, and the version that the client believes;
  *   - at the end: SSP's bound and sync's exactness, over all pairs of a pull and a push; outcomes once more;
- *   - each set: what is in force was asked for, and holds from then on (ledger_rate.c);
+ *   - each age: a push that was older than the cutoff is not counted;
+ *   - each set: what is in force was asked for, and holds from then on (ledger_setting.c);
  *   - barriers: who passes has waited for all.
  *
  * Failures go to sim_fail(). */
@@ -34,6 +35,11 @@ void ledger_free(struct ledger *l); /* accepts NULL */
 
 /* A shard called this variable by this id. */
 void ledger_declared(struct ledger *l, uint32_t shard, uint32_t id, const char *name, struct store *store);
+
+/* A push for a block arrived, with the version that it says it was computed from. Of jobs with
+ * digits. The block's length. */
+uint32_t ledger_push_arrived(struct ledger *l, uint32_t shard, uint32_t id, uint32_t block, const float *gradient,
+                             uint64_t from);
 
 /* After every commit, before anybody hears of it. */
 void ledger_commit(struct ledger *l, uint32_t shard, struct store *store);
@@ -65,23 +71,25 @@ uint32_t ledger_pull(struct ledger *l, uint32_t task, uint32_t life, uint64_t cl
 /* It ended well with these values and, as the client says, versions from lowest to highest. */
 void ledger_pulled(struct ledger *l, uint32_t pull, const float *values, uint64_t lowest, uint64_t highest);
 
-/* A worker asks for another learning rate of a variable (sync), or another bound (ssp): the set's id; it is done. */
-uint32_t ledger_set_rate(struct ledger *l, uint32_t var, double rate);
-void ledger_set_rate_done(struct ledger *l, uint32_t set);
-void ledger_set_bound(struct ledger *l, uint32_t bound);
-void ledger_set_done(struct ledger *l);
+/* A worker asks for another learning rate of a variable (sync), bound (ssp) or cutoff (async): the set's id; it is
+ * done. */
+enum ledger_setting { LEDGER_RATE, LEDGER_BOUND, LEDGER_CUTOFF };
+uint32_t ledger_set(struct ledger *l, enum ledger_setting what, uint32_t var, double value);
+void ledger_set_done(struct ledger *l, uint32_t set);
 
 void ledger_barrier(struct ledger *l, uint32_t task, uint32_t number);
 void ledger_barrier_passed(struct ledger *l, uint32_t task, uint32_t number);
 
 /* ---- At the end ---- */
 
+/* What a shard's store holds in the end, also where no version says that it changed. */
+void ledger_last(struct ledger *l, uint32_t shard, struct store *store);
 void ledger_final(struct ledger *l);
 
 struct ledger_counts {
     uint64_t pushes, applied, unknown; /* pushes; blocks' updates; pushes whose outcome stayed unknown */
     uint64_t pulls, lapses, lives;
-    uint64_t sets; /* of learning rates and bounds, done on all shards */
+    uint64_t sets; /* done on all shards */
 };
 void ledger_counts(const struct ledger *l, struct ledger_counts *out);
 

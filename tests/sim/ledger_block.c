@@ -50,7 +50,7 @@ void
 ledger_block_finish(struct block_state *b)
 {
     free(b->states);
-    free(b->version_of);
+    free(b->traces);
     free(b->arrays);
     free(b->next);
 }
@@ -81,7 +81,7 @@ ledger_block_tells(const struct ledger *l, const struct block_state *b, uint64_t
 uint64_t
 ledger_block_version_of(const struct block_state *b, uint64_t number)
 {
-    return number < b->version_of_len ? b->version_of[number] : 0;
+    return number < b->traces_len ? b->traces[number].version : 0;
 }
 
 bool
@@ -105,17 +105,26 @@ block_name(const struct ledger *l, const struct block_state *b)
     return name;
 }
 
+static struct traces *
+traces_of(struct block_state *b, uint64_t number)
+{
+    while (b->traces_len <= number) {
+        b->traces = sim_grow(b->traces, &b->traces_room, b->traces_len, sizeof *b->traces);
+        b->traces[b->traces_len++] = (struct traces){.from = UINT64_MAX};
+    }
+    return &b->traces[number];
+}
+
 /* A push is counted from this version on. */
 static void
 count_push(struct ledger *l, struct block_state *b, uint64_t number, uint64_t version)
 {
-    const struct push *p = &l->pushes[l->vars[b->var].pushes[number]];
+    uint32_t id = l->vars[b->var].pushes[number];
+    const struct push *p = &l->pushes[id];
+    struct traces *t = traces_of(b, number);
 
-    while (b->version_of_len <= number) {
-        b->version_of = sim_grow(b->version_of, &b->version_of_room, b->version_of_len, sizeof *b->version_of);
-        b->version_of[b->version_of_len++] = 0;
-    }
-    b->version_of[number] = version;
+    t->version = version;
+    ledger_check_age(l, b, id, t->from);
     l->counts.applied++;
     sim_trace(l->sim, "s%u > push w%u clock %" PRIu64 " %s/%u -> v%" PRIu64, b->shard, p->task, p->clock,
               l->model->vars[b->var].name, b->number, version);
@@ -312,7 +321,7 @@ search_sets(struct search *x)
 static bool
 search_rates(struct search *x)
 {
-    const struct rate_state *rate = &x->l->rates[x->b->shard][x->b->var];
+    const struct in_force *rate = &x->l->rates[x->b->shard][x->b->var];
 
     x->rate = rate->was;
     if (search_sets(x))
@@ -413,6 +422,29 @@ next_state(struct ledger *l, struct block_state *b, const float *arrays, const s
         remember_state(l, b, arrays, head);
 }
 
+/* The number of the push whose digit a gradient holds; UINT64_MAX: it holds none. */
+static uint64_t
+gradient_number(const float *gradient, uint32_t len)
+{
+    for (uint32_t element = 1; element < len; element += 2)
+        for (uint32_t digit = 0; digit < MODEL_DIGITS; digit++)
+            if (gradient[element] == (float)(1u << (2 * digit)))
+                return (uint64_t)(element / 2) * MODEL_DIGITS + digit;
+    return UINT64_MAX;
+}
+
+uint32_t
+ledger_push_arrived(struct ledger *l, uint32_t shard, uint32_t id, uint32_t block, const float *gradient, uint64_t from)
+{
+    const struct id_table *ids = &l->ids[shard];
+    struct block_state *b = &l->vars[ids->var[id] - 1].blocks[block];
+    uint64_t number = gradient_number(gradient, b->len);
+
+    if (number != UINT64_MAX)
+        traces_of(b, number)->from = from;
+    return b->len;
+}
+
 struct visit {
     struct ledger *l;
     uint32_t shard;
@@ -442,16 +474,28 @@ visit_block(void *arg, const struct store_key *key, struct span value)
     return !l->sim->failed;
 }
 
+static void
+look(struct ledger *l, uint32_t shard, struct store *store, bool all)
+{
+    struct visit v = {l, shard, all};
+    enum ps_err err;
+
+    ledger_settings_before(l, shard, store);
+    err = store->ops->each_block(store, visit_block, &v);
+    ps_assert(err == PS_OK);
+    ledger_settings_after(l, shard);
+}
+
 void
 ledger_commit(struct ledger *l, uint32_t shard, struct store *store)
 {
-    struct visit v = {l, shard, false};
-    enum ps_err err;
+    look(l, shard, store, false);
+}
 
-    ledger_rates_before(l, shard, store);
-    err = store->ops->each_block(store, visit_block, &v);
-    ps_assert(err == PS_OK);
-    ledger_rates_after(l, shard);
+void
+ledger_last(struct ledger *l, uint32_t shard, struct store *store)
+{
+    look(l, shard, store, true);
 }
 
 void

@@ -29,12 +29,13 @@ struct pull {
 
 /* One that was asked for. */
 struct set_state {
-    uint32_t var;
-    double rate;
+    enum ledger_setting what;
+    uint32_t var; /* of a rate */
+    double value;
 };
 
-/* Of a variable on a shard: before and after the commit that is looked at. */
-struct rate_state {
+/* On a shard: before and after the commit that is looked at. */
+struct in_force {
     double was, now;
 };
 
@@ -52,6 +53,12 @@ struct state {
     uint64_t version, hash;
 };
 
+/* What is known of a push in a block. */
+struct traces {
+    uint64_t version; /* that counts it, or 0 */
+    uint64_t from;    /* version that it says it was computed from; UINT64_MAX: it says none */
+};
+
 struct block_state {
     uint32_t var, number, shard;
     uint64_t first; /* element of the variable */
@@ -60,8 +67,8 @@ struct block_state {
     uint64_t version, clock; /* of the newest state */
     struct state *states;    /* in rising order of version */
     size_t states_len, states_room;
-    uint64_t *version_of; /* by push number: the version that counts it, or 0 */
-    size_t version_of_len, version_of_room;
+    struct traces *traces; /* by push number */
+    size_t traces_len, traces_room;
     float *arrays; /* sync: weights and slots of the newest state, [1 + slots][stride] */
     float *next;   /* the same, for trying out */
 };
@@ -93,7 +100,7 @@ struct ledger {
     size_t lives_len, lives_room;
     struct set_state *sets;
     size_t sets_len, sets_room;
-    struct rate_state rates[MODEL_SHARDS_MAX][MODEL_VARS_MAX];
+    struct in_force rates[MODEL_SHARDS_MAX][MODEL_VARS_MAX], bounds[MODEL_SHARDS_MAX], cutoffs[MODEL_SHARDS_MAX];
     uint32_t bound_max;
     struct barrier_state *barriers;
     size_t barriers_len, barriers_room;
@@ -105,10 +112,13 @@ struct ledger {
 void ledger_block_init(struct ledger *l, uint32_t var, uint32_t number);
 void ledger_block_finish(struct block_state *b);
 
-/* Around the look at a commit: which rates the shard's rows have in force. */
-void ledger_rates_init(struct ledger *l);
-void ledger_rates_before(struct ledger *l, uint32_t shard, struct store *store);
-void ledger_rates_after(struct ledger *l, uint32_t shard);
+/* Around the look at a commit: what the shard's rows have in force. */
+void ledger_settings_init(struct ledger *l);
+void ledger_settings_before(struct ledger *l, uint32_t shard, struct store *store);
+void ledger_settings_after(struct ledger *l, uint32_t shard);
+
+/* The block counts this push, computed from that version. */
+void ledger_check_age(struct ledger *l, const struct block_state *b, uint32_t push, uint64_t from);
 
 /* Whether the block can tell if it counted the push; its version that did, or 0. */
 bool ledger_block_tells(const struct ledger *l, const struct block_state *b, uint64_t number);

@@ -129,13 +129,26 @@ look(struct node_shard *n, const struct frame_head *head, const void *meta, stru
     return false;
 }
 
+/* Where a push is dropped when it is old, the ledger wants to know how old it is. */
 static void
-see_in(struct node_shard *n, uint64_t conn, const struct frame_head *head, const void *meta)
+see_push(struct node_shard *n, const Psd__Push *m, const float *gradient)
+{
+    for (size_t i = 0; i < m->n_var; i++) {
+        uint64_t from = m->n_from_version > 0 ? m->from_version[i] : UINT64_MAX;
+
+        gradient += ledger_push_arrived(n->ledger, n->index, m->var[i], m->block[i], gradient, from);
+    }
+}
+
+static void
+see_in(struct node_shard *n, uint64_t conn, const struct frame_head *head, const void *meta, const void *payload)
 {
     struct wire_msg msg;
 
     if (head->type == MSG_DECLARE && look(n, head, meta, &msg))
         see_declare(n, conn, &msg);
+    if (head->type == MSG_PUSH && n->model->age == PS_AGE_CUTOFF && look(n, head, meta, &msg))
+        see_push(n, msg.u.push, payload);
 }
 
 static void
@@ -448,7 +461,7 @@ take_frame(struct shard_conn *c)
         memcpy(payload, r->payload, r->head.payload_len);
     }
     event.payload = payload;
-    see_in(n, c->id, &r->head, meta);
+    see_in(n, c->id, &r->head, meta, payload);
     take(n, &event);
     free(meta);
     free(payload);

@@ -112,6 +112,8 @@ static void
 perform_event(struct node_worker *w, const struct ps_error *e)
 {
     sim_trace(w->sim, "w%u event %s: %s (%s)", w->task, ps_err_name(e->code), e->text, e->peer);
+    if (e->code == PS_ERR_CLOSED)
+        script_lost(w);
     if (e->code == PS_ERR_ROLLED_BACK)
         sim_fail(w->sim, "w%u was told of a rollback, and no shard lost anything: %s", w->task, e->text);
 }

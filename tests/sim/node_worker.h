@@ -52,6 +52,7 @@ struct worker_profile {
     uint32_t cancel_per_mille; /* operations that are given up */
     uint32_t broken_per_mille; /* pushes with NaN */
     uint32_t barrier_every;    /* clocks; 0: none */
+    uint32_t pass_per_mille;   /* barriers that are not waited for: what comes behind is taken while they are shut */
     bool barriers_end;         /* give barriers up after a while: others may never come */
     bool may_lapse;
     bool store_fails; /* pushes may end with IO */
@@ -83,7 +84,7 @@ struct worker_op {
     float *grads[MODEL_VARS_MAX];
     bool want, broken;
     uint32_t barrier;
-    uint32_t set; /* the ledger's, of a learning rate */
+    uint32_t set; /* the ledger's */
 };
 
 struct worker_link;
@@ -148,6 +149,7 @@ void node_worker_perform(struct node_worker *w);
 
 void script_start(struct node_worker *w);             /* of a new process */
 void script_poll(struct node_worker *w);              /* something may be done */
+void script_lost(struct node_worker *w);              /* a connection; it is made again by itself */
 void script_stop(struct node_worker *w);              /* the process is dying: what was under way has no outcome */
 uint64_t script_next_us(const struct node_worker *w); /* UINT64_MAX: only the core's events count */
 void script_describe(const struct node_worker *w);    /* to the trace: what it waits for */

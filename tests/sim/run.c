@@ -162,19 +162,30 @@ watch_comes(struct sim_timer *t)
 
 /* ---- Building ---- */
 
+/* Drawn in either case, so that naming what was drawn changes nothing. */
+static uint32_t
+given_or_drawn(struct run *r, uint32_t given, uint32_t low, uint32_t high)
+{
+    uint32_t drawn = (uint32_t)sim_between(&r->sim, low, high);
+
+    return given != 0 ? given : drawn;
+}
+
 static void
 draw_model(struct run *r)
 {
     const struct run_options *o = r->options;
     struct model *m = &r->model;
-    enum run_mode mode = o->mode == RUN_MIXED ? (enum run_mode)sim_below(&r->sim, RUN_MIXED) : o->mode;
+    enum run_mode mode = (enum run_mode)sim_below(&r->sim, RUN_MIXED);
 
+    mode = o->mode == RUN_MIXED ? mode : o->mode;
     m->mode = mode == RUN_ASYNC ? PS_ASYNC : mode == RUN_SSP ? PS_SSP : PS_SYNC;
-    m->shards = o->shards != 0 ? o->shards : (uint32_t)sim_between(&r->sim, 1, 3);
-    m->workers = o->workers != 0 ? o->workers : (uint32_t)sim_between(&r->sim, 1, 4);
-    m->steps = o->steps != 0 ? o->steps : (uint32_t)sim_between(&r->sim, 3, STEPS_MAX);
+    m->shards = given_or_drawn(r, o->shards, 1, 3);
+    m->workers = given_or_drawn(r, o->workers, 1, 4);
+    m->steps = given_or_drawn(r, o->steps, 3, STEPS_MAX);
     m->lapse = faults_may_lapse(o->faults) && sim_chance(&r->sim, 100) ? PS_LAPSE_FAIL : PS_LAPSE_SHRINK;
     model_draw(m, &r->sim);
+    m->vars_len = o->vars != 0 ? MIN(o->vars, m->vars_len) : m->vars_len;
     if (o->lie != LIE_NONE) {
         m->vars_len = 1;
         m->age = PS_AGE_NONE;
@@ -193,6 +204,8 @@ build(struct run *r)
 
     draw_model(r);
     barrier_every = sim_chance(&r->sim, 500) ? (uint32_t)sim_between(&r->sim, 1, 8) : 0;
+    if (barrier_every > 0 && sim_chance(&r->sim, 500))
+        barrier_every = 1;
     faults_net_profile(o->faults, &r->sim, &net);
     net_init(&r->net, &r->sim, &net);
     r->ledger = ledger_new(&r->sim, &r->model, &ledger);
@@ -212,6 +225,7 @@ build(struct run *r)
     r->faults = (struct faults){.sim = &r->sim,
                                 .net = &r->net,
                                 .level = o->faults,
+                                .most = o->faults_max,
                                 .shards = r->shards,
                                 .shards_len = r->model.shards,
                                 .workers = r->workers,
@@ -279,11 +293,20 @@ take_apart(struct run *r)
 static void
 fill_report(const struct run *r, struct run_report *out)
 {
-    *out = (struct run_report){.failed = r->sim.failed,
+    static const enum run_mode modes[] = {[PS_ASYNC] = RUN_ASYNC, [PS_SSP] = RUN_SSP, [PS_SYNC] = RUN_SYNC};
+
+    *out = (struct run_report){.options = *r->options,
+                               .failed = r->sim.failed,
                                .hash = r->sim.hash,
                                .lines = r->sim.lines,
                                .virtual_ms = (r->sim.now_us - SIM_START) / SIM_MS,
                                .connections = r->net.conns_made};
+    out->options.mode = modes[r->model.mode];
+    out->options.shards = r->model.shards;
+    out->options.workers = r->model.workers;
+    out->options.steps = r->model.steps;
+    out->options.vars = r->model.vars_len;
+    out->options.faults_max = r->faults.came;
     memcpy(out->failure, r->sim.failure, sizeof out->failure);
     ledger_counts(r->ledger, &out->ledger);
     for (uint32_t i = 0; i < r->model.shards; i++) {
@@ -307,6 +330,8 @@ run_one(const struct run_options *o, struct run_report *out)
     build(r);
     start(r);
     pass_time(r);
+    for (uint32_t i = 0; i < r->model.shards && !r->sim.failed; i++)
+        ledger_last(r->ledger, i, r->shards[i].store);
     if (!r->sim.failed)
         ledger_final(r->ledger);
     take_apart(r);

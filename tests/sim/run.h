@@ -12,12 +12,14 @@ struct run_options {
     uint64_t seed;
     enum run_mode mode;
     enum sim_faults faults;
-    uint32_t shards, workers, steps; /* 0: drawn */
+    uint32_t shards, workers, steps, vars; /* 0: drawn */
+    uint32_t faults_max;                   /* 0: as many as are drawn */
     enum sim_lie lie;
     bool trace;
 };
 
 struct run_report {
+    struct run_options options; /* with what was drawn: the same run again */
     bool failed;
     char failure[2048];
     uint64_t hash, lines, virtual_ms;

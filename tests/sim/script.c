@@ -14,13 +14,14 @@
 #include "common/optimizer.h"
 #include "node_worker.h"
 
-#define CANCEL_US_MAX  (20 * SIM_MS)
-#define BARRIER_US_MAX (5 * SIM_SECOND)
-#define REJOIN_US_MAX  (500 * SIM_MS)
-#define PIPELINE_MAX   6   /* operations under way that nobody waits for */
-#define ASK_PER_MILLE  30  /* queries and pings */
-#define SET_PER_MILLE  150 /* of worker 0: changes of the running job */
-#define NOW_PER_MILLE  100 /* pulls that do not wait for the mode's condition */
+#define CANCEL_US_MAX      (20 * SIM_MS)
+#define CANCEL_LATE_US_MAX (3 * SIM_SECOND) /* perhaps after connections were lost and made again */
+#define BARRIER_US_MAX     (5 * SIM_SECOND)
+#define REJOIN_US_MAX      (500 * SIM_MS)
+#define PIPELINE_MAX       6   /* operations under way that nobody waits for */
+#define ASK_PER_MILLE      30  /* queries and pings */
+#define SET_PER_MILLE      150 /* of worker 0: changes of the running job */
+#define NOW_PER_MILLE      100 /* pulls that do not wait for the mode's condition */
 
 static const char *const phase_names[WORKER_PHASES] = {"down",    "joining", "declaring", "pulling", "computing",
                                                        "pushing", "ticking", "meeting",   "leaving", "gone"};
@@ -98,7 +99,7 @@ static void
 may_cancel(struct node_worker *w, struct worker_op *o)
 {
     if (sim_chance(w->sim, w->profile.cancel_per_mille))
-        o->cancel_us = w->sim->now_us + sim_below(w->sim, CANCEL_US_MAX);
+        o->cancel_us = w->sim->now_us + sim_below(w->sim, sim_chance(w->sim, 300) ? CANCEL_LATE_US_MAX : CANCEL_US_MAX);
 }
 
 /* Pushes of the runs in which every step must be the mean of all gradients are left alone; so are those that are
@@ -108,6 +109,15 @@ static bool
 may_spoil(const struct node_worker *w, bool awaited)
 {
     return w->model->mode != PS_SYNC || (w->profile.may_lapse && !awaited);
+}
+
+/* Some have no patience with a connection that is lost. */
+void
+script_lost(struct node_worker *w)
+{
+    for (struct worker_op *o = w->ops; o != NULL; o = o->next)
+        if (o->cancel_us == 0 && (o->kind != WORKER_PUSH || may_spoil(w, o->awaited)))
+            may_cancel(w, o);
 }
 
 /* A start that the core refused: only for what is final, which script_poll() sees next, or for a broken gradient whose
@@ -254,6 +264,7 @@ start_barrier(struct node_worker *w, uint32_t number)
 
     snprintf(name, sizeof name, "barrier %u", number);
     o->barrier = number;
+    o->awaited = !sim_chance(w->sim, w->profile.pass_per_mille);
     ledger_barrier(w->ledger, w->task, number);
     if (w->profile.barriers_end)
         o->cancel_us = w->sim->now_us + sim_between(w->sim, 1, BARRIER_US_MAX);
@@ -307,12 +318,13 @@ start_set(struct node_worker *w)
         setting.variables = var->name;
         setting.parameters = 1;
         setting.parameter = &rate;
-        o->set = ledger_set_rate(w->ledger, v, w->profile.lie == LIE_OTHER_RATE ? 2 * rate.value : rate.value);
+        o->set = ledger_set(w->ledger, LEDGER_RATE, v, w->profile.lie == LIE_OTHER_RATE ? 2 * rate.value : rate.value);
     } else if (w->model->mode == PS_SSP) {
         setting.bound = &bound;
-        ledger_set_bound(w->ledger, bound);
+        o->set = ledger_set(w->ledger, LEDGER_BOUND, 0, bound);
     } else {
         setting.age = &age;
+        o->set = ledger_set(w->ledger, LEDGER_CUTOFF, 0, age.parameter);
     }
     may_cancel(w, o);
     started(w, o, core_set(w->core, &setting, &o->op, &e), &e);
@@ -329,8 +341,9 @@ result_expected(const struct node_worker *w, const struct worker_op *o, enum ps_
     case PS_ERR_CANCELLED:
         return o->cancelled;
     case PS_ERR_UNKNOWN_OUTCOME: /* or, in sync, a crash lost what had become of the step in which a worker rejoined */
-        return o->kind == WORKER_PUSH &&
-               (o->cancelled || (w->model->mode == PS_SYNC && w->profile.may_lapse && w->profile.store_fails));
+        return ((o->kind == WORKER_PUSH || o->kind == WORKER_TICK) && o->cancelled) ||
+               (o->kind == WORKER_PUSH &&
+                (w->model->mode == PS_SYNC && w->profile.may_lapse && w->profile.store_fails));
     case PS_ERR_NONFINITE:
         return o->broken;
     case PS_ERR_STALE:
@@ -401,15 +414,6 @@ collect_pull(struct node_worker *w, struct worker_op *o, enum ps_err code)
 }
 
 static void
-collect_set(struct node_worker *w, const struct worker_op *o)
-{
-    if (w->model->mode == PS_SYNC)
-        ledger_set_rate_done(w->ledger, o->set);
-    else
-        ledger_set_done(w->ledger);
-}
-
-static void
 collect(struct node_worker *w, struct worker_op *o)
 {
     struct ps_error e = {0};
@@ -430,7 +434,7 @@ collect(struct node_worker *w, struct worker_op *o)
     else if (o->kind == WORKER_BARRIER && code == PS_OK)
         ledger_barrier_passed(w->ledger, w->task, o->barrier);
     else if (o->kind == WORKER_SET && code == PS_OK)
-        collect_set(w, o);
+        ledger_set_done(w->ledger, o->set);
     op_free(w, o);
 }
 

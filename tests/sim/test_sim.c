@@ -102,7 +102,7 @@ static const struct lie_case lies[] = {
     {LIE_APPLY_TWICE, RUN_SYNC, "in one commit"},
     {LIE_LOST_UPDATE, RUN_SSP, "went back"},
     {LIE_AHEAD, RUN_SSP, "lacks push"},
-    {LIE_OTHER_RATE, RUN_SYNC, "nobody asked for"},
+    {LIE_OTHER_RATE, RUN_SYNC, "has v0 at"},
     {LIE_OTHER_NORM, RUN_SYNC, "is the mean of no set of gradients"},
 };
 

@@ -1,0 +1,192 @@
+/* What SETs may have made of a running job. The shard's own rows say what is in force after each commit; it must be
+ * what was declared or asked for, and what a worker was told is done.
+ *
+ * sync: learning rates. The bits of every update must have been made with the rate from before the commit or after it:
+ * a turn holds the SET and updates on both sides of it.
+ *
+ * ssp: bounds. A pull may have been let go under the largest that was ever asked for.
+ *
+ * async: cutoffs. No push is counted that was older than the cutoff from before the commit and the one after it. */
+#include <endian.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ledger_state.h"
+#include "proto/store.pb-c.h"
+
+static const char *
+setting_name(const struct ledger *l, enum ledger_setting what, uint32_t var)
+{
+    static const char *const names[] = {[LEDGER_BOUND] = "the bound", [LEDGER_CUTOFF] = "the cutoff"};
+
+    return what == LEDGER_RATE ? l->model->vars[var].name : names[what];
+}
+
+static struct in_force *
+in_force(struct ledger *l, uint32_t shard, enum ledger_setting what, uint32_t var)
+{
+    return what == LEDGER_RATE ? &l->rates[shard][var] : what == LEDGER_BOUND ? &l->bounds[shard] : &l->cutoffs[shard];
+}
+
+static double
+declared(const struct ledger *l, enum ledger_setting what, uint32_t var)
+{
+    if (what == LEDGER_RATE)
+        return l->model->vars[var].spec.optimizer.learning_rate;
+    return what == LEDGER_BOUND ? l->model->bound : l->model->age_parameter;
+}
+
+static bool
+was_asked(const struct ledger *l, enum ledger_setting what, uint32_t var, double value)
+{
+    if (value == declared(l, what, var))
+        return true;
+    for (size_t i = 0; i < l->sets_len; i++)
+        if (l->sets[i].what == what && l->sets[i].var == var && l->sets[i].value == value)
+            return true;
+    return false;
+}
+
+/* ---- What rows say ---- */
+
+struct rows_visit {
+    struct ledger *l;
+    uint32_t shard;
+};
+
+static void
+see(const struct rows_visit *v, enum ledger_setting what, uint32_t var, double value)
+{
+    in_force(v->l, v->shard, what, var)->now = value;
+    if (!was_asked(v->l, what, var, value))
+        sim_fail(v->l->sim, "s%u has %s at %g, which nobody asked for", v->shard, setting_name(v->l, what, var), value);
+}
+
+static bool
+visit_variable(void *arg, struct span key, struct span value)
+{
+    struct rows_visit *v = arg;
+    const struct id_table *ids = &v->l->ids[v->shard];
+    Psd__VariableRow *row = psd__variable_row__unpack(NULL, value.len, value.data);
+    const Psd__Optimizer *o;
+    uint32_t id, var;
+
+    ps_assert(row != NULL && key.len == sizeof id);
+    memcpy(&id, key.data, sizeof id);
+    id = be32toh(id);
+    o = row->optimizer != NULL ? row->optimizer : row->declare->optimizer;
+    var = id < ids->len ? ids->var[id] : 0;
+    if (var > 0)
+        see(v, LEDGER_RATE, var - 1, o->learning_rate);
+    psd__variable_row__free_unpacked(row, NULL);
+    return true;
+}
+
+static bool
+visit_job(void *arg, struct span key, struct span value)
+{
+    struct rows_visit *v = arg;
+    Psd__JobRow *row = psd__job_row__unpack(NULL, value.len, value.data);
+
+    (void)key;
+    ps_assert(row != NULL);
+    see(v, LEDGER_BOUND, 0, row->bound != NULL ? row->bound->clocks : row->options->bound);
+    see(v, LEDGER_CUTOFF, 0, row->age != NULL ? row->age->parameter : row->options->age->parameter);
+    psd__job_row__free_unpacked(row, NULL);
+    return true;
+}
+
+void
+ledger_settings_before(struct ledger *l, uint32_t shard, struct store *store)
+{
+    struct rows_visit v = {l, shard};
+    enum ps_err err = model_counts(l->model) ? store->ops->each_row(store, STORE_JOBS, visit_job, &v)
+                                             : store->ops->each_row(store, STORE_VARS, visit_variable, &v);
+
+    ps_assert(err == PS_OK);
+}
+
+void
+ledger_settings_after(struct ledger *l, uint32_t shard)
+{
+    for (uint32_t var = 0; var < l->model->vars_len; var++)
+        l->rates[shard][var].was = l->rates[shard][var].now;
+    l->bounds[shard].was = l->bounds[shard].now;
+    l->cutoffs[shard].was = l->cutoffs[shard].now;
+}
+
+void
+ledger_settings_init(struct ledger *l)
+{
+    for (uint32_t shard = 0; shard < l->model->shards; shard++) {
+        for (uint32_t var = 0; var < l->model->vars_len; var++)
+            l->rates[shard][var].now = declared(l, LEDGER_RATE, var);
+        l->bounds[shard].now = declared(l, LEDGER_BOUND, 0);
+        l->cutoffs[shard].now = declared(l, LEDGER_CUTOFF, 0);
+        ledger_settings_after(l, shard);
+    }
+    l->bound_max = l->model->bound;
+}
+
+/* ---- What workers do ---- */
+
+uint32_t
+ledger_set(struct ledger *l, enum ledger_setting what, uint32_t var, double value)
+{
+    l->sets = sim_grow(l->sets, &l->sets_room, l->sets_len, sizeof *l->sets);
+    l->sets[l->sets_len] = (struct set_state){.what = what, .var = var, .value = value};
+    if (what == LEDGER_BOUND)
+        l->bound_max = MAX(l->bound_max, (uint32_t)value);
+    return (uint32_t)l->sets_len++;
+}
+
+/* Whether the shard was to change anything. */
+static bool
+concerns(const struct ledger *l, uint32_t shard, const struct set_state *s)
+{
+    for (uint32_t b = 0; s->what == LEDGER_RATE && b < l->vars[s->var].blocks_len; b++)
+        if (l->vars[s->var].blocks[b].shard == shard)
+            return true;
+    return s->what != LEDGER_RATE;
+}
+
+/* They stay until another is asked for: a crash, or a commit that failed, does not take them back. */
+static void
+check_latest(struct ledger *l)
+{
+    const struct set_state *s = &l->sets[l->sets_len - 1];
+
+    for (uint32_t shard = 0; shard < l->model->shards; shard++) {
+        double now = in_force(l, shard, s->what, s->var)->now;
+
+        if (concerns(l, shard, s) && now != s->value)
+            sim_fail(l->sim, "s%u has %s at %g, and said that it is set to %g", shard, setting_name(l, s->what, s->var),
+                     now, s->value);
+    }
+}
+
+void
+ledger_set_done(struct ledger *l, uint32_t set)
+{
+    l->counts.sets++;
+    if (set + 1 != l->sets_len || l->lives_len > l->model->workers)
+        return; /* a later one, or one of an earlier life that is still on its way, may have come in between */
+    check_latest(l);
+}
+
+/* ---- Cutoffs ---- */
+
+void
+ledger_check_age(struct ledger *l, const struct block_state *b, uint32_t push, uint64_t from)
+{
+    const struct in_force *cutoff = &l->cutoffs[b->shard];
+    char name[128];
+
+    /* It was applied to the version before the commit, or to a later one. */
+    if (l->model->age != PS_AGE_CUTOFF || from >= b->version ||
+        (double)(b->version - from) <= MAX(cutoff->was, cutoff->now))
+        return;
+    sim_fail(l->sim, "%s, of version %" PRIu64 ", was counted at version %" PRIu64 ", and the cutoff is %g",
+             ledger_push_name(l, push, name, sizeof name), from, b->version, cutoff->now);
+}
