@@ -443,7 +443,7 @@ fill_holes(struct core *c, struct link *l, uint64_t last_seq)
         window_fill(&l->window, seq, skip);
         parts_insert_before(&l->parts, at, skip);
     }
-    l->to_send = l->parts.first;
+    l->to_send = PLANTED(NOT_RESENT) ? NULL : l->parts.first;
     return PS_OK;
 }
 
@@ -506,7 +506,7 @@ settle(struct core *c, struct link *l, const Psd__Welcome *w)
     uint64_t gone = numbers_gone(l, w->last_seq); /* of the window as it was */
     enum ps_err err;
 
-    if ((err = row->renumber ? renumber(c, l, w) : fill_holes(c, l, w->last_seq)) != PS_OK)
+    if ((err = row->renumber || PLANTED(RESENT_AS_NEW) ? renumber(c, l, w) : fill_holes(c, l, w->last_seq)) != PS_OK)
         return err;
     if (row->session_new) {
         l->floor = w->clock;

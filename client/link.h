@@ -8,6 +8,7 @@
 #include "client/pending.h"
 #include "client/variable.h"
 #include "common/arena.h"
+#include "common/planted.h"
 #include "common/wire.h"
 
 enum link_state {

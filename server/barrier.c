@@ -38,7 +38,7 @@ open_if_full(struct shard *s, struct barrier *b)
 {
     struct pending *p, *next;
 
-    if (b->arrived_len < job_active(b->job))
+    if (b->arrived_len + PLANTED(BARRIER_EARLY) < job_active(b->job))
         return;
     DL_FOREACH_SAFE2 (b->arrived, p, next, arrived_next)
         pending_resolve(s, p, PS_OK, NULL);

@@ -29,6 +29,13 @@ held(const struct session *session)
     return session->clock;
 }
 
+/* Whether the others wait for its clock. */
+static bool
+holds_up(const struct session *session)
+{
+    return session->state == SESSION_LIVE || (PLANTED(LAPSED_HOLDS_UP) && session->state == SESSION_LAPSED);
+}
+
 static void
 find_live_min(struct job *job)
 {
@@ -37,7 +44,7 @@ find_live_min(struct job *job)
     for (uint32_t i = 0; i < job->options->workers; i++) {
         const struct session *x = job->sessions[i];
 
-        if (x == NULL || x->state != SESSION_LIVE || x->held > job->live_min)
+        if (x == NULL || !holds_up(x) || x->held > job->live_min)
             continue;
         if (x->held < job->live_min)
             job->at_live_min = 0;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/placement.h"
 #include "shard_state.h"
 
 static size_t
@@ -73,6 +74,8 @@ read_block(struct shard *s, struct store_snapshot *snap, struct shard_data *d, u
     head = value.data;
     ps_assert(head->var == key.var && head->block == key.block);
     d->version[i] = head->version;
+    if (PLANTED(VERSION_OF_TURN))
+        d->version[i] = v->blocks[placement_index(v->start, key.block, s->config.shards)].version;
     if (d->with_newer && head->version <= d->newer_than[i])
         return PS_OK;
     d->parts[out->parts_len++] = (struct span){head + 1, head->len * sizeof(float)};

@@ -203,7 +203,7 @@ complete(const struct gather *g)
     bool all_past = true, all_joined = true;
     uint32_t i = 0;
 
-    if (g->len >= job->options->quorum)
+    if (g->len + PLANTED(ONE_TOO_FEW) >= job->options->quorum)
         return true;
     if (job->live == 0 || (job_is_full_sync(job) && job->joined < job->options->workers))
         return false;
@@ -329,7 +329,7 @@ entry_find(struct gather *g, uint32_t task)
 static struct gather_entry *
 entry_insert(struct gather *g, uint32_t task)
 {
-    uint32_t i = entry_index(g, task);
+    uint32_t i = PLANTED(ORDER_OF_ARRIVAL) ? g->len : entry_index(g, task);
 
     memmove(&g->entries[i + 1], &g->entries[i], (g->len - i) * sizeof g->entries[0]);
     g->len++;
@@ -361,7 +361,7 @@ late_code(const struct session *session, uint64_t clock)
 {
     if (!session->from_store || !job_is_full_sync(session->job))
         return PS_ERR_LATE;
-    return clock >= session->joined_past ? PS_OK : PS_ERR_UNKNOWN_OUTCOME;
+    return clock >= session->joined_past || PLANTED(LATE_IS_COUNTED) ? PS_OK : PS_ERR_UNKNOWN_OUTCOME;
 }
 
 static void
@@ -380,7 +380,7 @@ take_entry(struct shard *s, struct gather *g, struct pending *p, uint32_t index,
 {
     struct gather_entry *entry = entry_find(g, p->session->task);
 
-    if (entry == NULL && g->len < p->session->job->options->quorum)
+    if ((entry == NULL || PLANTED(WORKER_TWICE)) && g->len < p->session->job->options->quorum)
         return entry_insert(g, p->session->task);
     if (entry == NULL) { /* complete, and due */
         too_late(s, p, index, ref, PS_ERR_LATE);

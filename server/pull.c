@@ -13,7 +13,7 @@
 static bool
 ssp_ready(const struct job *job, uint64_t clock)
 {
-    uint64_t bound = job->bound;
+    uint64_t bound = job->bound + PLANTED(ANOTHER_CLOCK);
 
     return clock <= bound || job->slowest >= clock - bound;
 }
@@ -23,7 +23,7 @@ ssp_ready(const struct job *job, uint64_t clock)
 static bool
 sync_ready(struct shard *s, const struct job *job, struct pull *p)
 {
-    for (; p->at < p->data->len; p->at++) {
+    for (; p->at < (PLANTED(FIRST_BLOCK_ONLY) ? 1 : p->data->len); p->at++) {
         struct block_ref ref;
 
         block_refind(s, p->data->var[p->at], p->data->block[p->at], &ref);

@@ -29,7 +29,7 @@ clip_factor(const struct ps_clip *clip, const Psd__Push *m)
 float
 push_scale(const struct block_ref *ref, const Psd__Push *m, size_t i)
 {
-    float age = age_scale(&ref->variable->job->age, push_age(ref, m, i));
+    float age = PLANTED(AGE_IGNORED) ? 1 : age_scale(&ref->variable->job->age, push_age(ref, m, i));
 
     return age < 0 ? age : (float)(age * clip_factor(&ref->variable->optimizer.clip, m));
 }
@@ -338,7 +338,8 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
     struct ps_error e = {0};
     enum ps_err err;
 
-    if (m->seq <= session->last_push) { /* before a crash, ahead of a barrier that waits */
+    /* Before a crash, ahead of a barrier that waits. */
+    if (m->seq <= session->last_push && !PLANTED(APPLIED_FORGOTTEN)) {
         sequence_take(s, session, PS_OK);
         repeat(s, c, msg->request, m);
         return SHARD_TAKEN;

@@ -154,7 +154,8 @@ resolved(struct shard *s, struct session *session, uint64_t seq, enum ps_err cod
         odd_add(session, seq, code);
     advance(session);
     clock_moved(s, session);
-    turn_mark_session(s, session);
+    if (!PLANTED(SEQUENCE_NOT_KEPT))
+        turn_mark_session(s, session);
 }
 
 void

@@ -29,12 +29,12 @@ session_row_put(struct shard *s, const struct session *session)
     row.state = session->state;
     row.lease_ms = session->lease_ms;
     row.clock = session->clock;
-    row.last_seq = session->last_seq;
+    row.last_seq = PLANTED(WAITING_IS_DONE) ? session->next_seq - 1 : session->last_seq;
     row.last_tick = session->last_tick;
     row.last_barrier = session->last_barrier;
     row.last_push = session->last_push;
     row.acked_through = session->acked_through;
-    row.n_odd_seq = row.n_odd_code = session->odd_len;
+    row.n_odd_seq = row.n_odd_code = PLANTED(REFUSAL_NOT_KEPT) ? 0 : session->odd_len;
     row.odd_seq = seqs;
     row.odd_code = codes;
     row.odd_lost = session->odd_lost;

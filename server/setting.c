@@ -113,7 +113,8 @@ change_job(struct shard *s, struct job *job, const Psd__Set *m)
         job->bound = m->bound->clocks;
         pull_wake(s, job);
     }
-    turn_mark_job(s, job);
+    if (!PLANTED(BOUND_NOT_KEPT))
+        turn_mark_job(s, job);
 }
 
 /* Counts those whose first block is here: over all shards each variable counts once. */
@@ -131,7 +132,8 @@ change_variables(struct shard *s, const struct job *job, const Psd__Set *m)
         if (changed(v, m, &next, &e) != PS_OK)
             ps_assert(!"check() passed");
         v->optimizer = next;
-        turn_mark_variable(s, v);
+        if (!PLANTED(RATE_NOT_KEPT))
+            turn_mark_variable(s, v);
         first += placement_shard(v->start, 0, s->config.shards) == s->config.shard;
     }
     return first;

@@ -538,7 +538,7 @@ undo(struct shard *s, enum ps_err why)
     actions_log(s, SHARD_LOG_ERROR, "commit failed code=%s reason=\"%s\"", ps_err_name(why), ps_strerror(why));
     connection_before_reload(s);
     turn_next(s);
-    if (!reload(s, &e))
+    if (!PLANTED(NOT_RELOADED) && !reload(s, &e))
         actions_log(s, SHARD_LOG_ERROR, "store cannot be read code=%s reason=\"%s\"", ps_err_name(e.code), e.text);
     connection_after_reload(s);
     s->stopped = false; /* what was said is undone, draining goes on */
@@ -555,6 +555,8 @@ shard_commit(struct shard *s)
 
     pull_sweep(s);
     actions_flush(s);
+    if (PLANTED(ACK_BEFORE_COMMIT))
+        actions_hand_out(s);
     if ((err = turn_commit(s)) != PS_OK) {
         undo(s, err);
         return err;

@@ -4,6 +4,7 @@
 
 #include "common/arena.h"
 #include "common/base.h"
+#include "common/planted.h"
 #include "common/wire.h"
 
 #include "actions.h"

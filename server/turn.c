@@ -85,6 +85,10 @@ turn_touch(struct shard *s, struct block_ref *ref)
         return s->turn.failed;
     }
     ref->old = value.data;
+    if (PLANTED(UPDATED_IN_PLACE)) {
+        ref->place = (uint8_t *)(uintptr_t)value.data;
+        return PS_OK;
+    }
     return reserve(s, ref);
 }
 

@@ -41,7 +41,7 @@ update_apply(struct shard *s, const struct block_ref *ref, const float *gradient
     finite = optimizer_apply(&v->optimizer, &when, scale, ref->cut.len, gradient, &from, &to, stream);
     if (!finite && v->refuse_nonfinite) {
         ps_assert(out_of_place);
-        memcpy(ref->place, ref->old, block_size(ref));
+        memcpy(ref->place, ref->old, PLANTED(REFUSED_LEAVES_TRACE) ? sizeof(struct block_head) : block_size(ref));
         return false;
     }
     ref->block->version++;

@@ -2,7 +2,9 @@
  *
  *     sim --runs 1000 --mode mixed --faults all          find a seed that fails
  *     sim --seed 77 --mode ssp --faults cuts --trace     look at one run
- */
+ *     sim --seed 77 --mode ssp --faults cuts --shrink    and at a smaller one that fails the same way
+ *
+ * sim_planted is the same over cores with bugs in them: --plant RESENT_AS_NEW. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -11,10 +13,22 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/planted.h"
 #include "run.h"
+#include "shrink.h"
 
 static const char *const mode_names[] = {"async", "ssp", "sync", "mixed", NULL};
 static const char *const fault_names[] = {"none", "delays", "cuts", "crashes", "all", NULL};
+
+#ifdef PSD_PLANTED
+enum planted planted;
+#endif
+
+static const char *const planted_names[] = {"NONE",
+#define X(name, text) #name,
+                                            PLANTED_LIST(X)
+#undef X
+                                                NULL};
 
 /* What reproduces the run that is under way, for when an assertion ends the process. */
 static char again[256];
@@ -27,6 +41,12 @@ static const char usage[] = "usage: sim [options]\n"
                             "  --shards N     shards (drawn: 1 to 3)\n"
                             "  --workers N    workers (drawn: 1 to 4)\n"
                             "  --steps N      clocks to train for (drawn: 3 to 24)\n"
+                            "  --vars N       variables at most (drawn: 1 to 4)\n"
+                            "  --max-faults N faults at most (drawn: 1 to 15)\n"
+                            "  --shrink       look for a smaller run that fails as the seed does, and print it\n"
+#ifdef PSD_PLANTED
+                            "  --plant BUG    one of common/planted.h's\n"
+#endif
                             "  --trace        print every line of the run; PS_TRACE=1 does the same\n";
 
 static void
@@ -62,13 +82,29 @@ number(const char *text, uint64_t max)
 }
 
 static void
-parse(int argc, char **argv, struct run_options *o, uint64_t *runs)
+plant(const char *name)
+{
+    int bug = index_of(planted_names, name);
+
+#ifdef PSD_PLANTED
+    planted = (enum planted)bug;
+#else
+    (void)bug;
+    fprintf(stderr, "sim: there are no bugs in these cores; sim_planted has them\n");
+    exit(2);
+#endif
+}
+
+static void
+parse(int argc, char **argv, struct run_options *o, uint64_t *runs, bool *small)
 {
     static const struct option options[] = {
         {"seed", 1, NULL, 's'},   {"runs", 1, NULL, 'r'},
         {"mode", 1, NULL, 'm'},   {"faults", 1, NULL, 'f'},
         {"shards", 1, NULL, 'S'}, {"workers", 1, NULL, 'W'},
         {"steps", 1, NULL, 'n'},  {"trace", 0, NULL, 't'},
+        {"vars", 1, NULL, 'v'},   {"max-faults", 1, NULL, 'x'},
+        {"shrink", 0, NULL, 'k'}, {"plant", 1, NULL, 'p'},
         {"help", 0, NULL, 'h'},   {0},
     };
     int c;
@@ -88,8 +124,16 @@ parse(int argc, char **argv, struct run_options *o, uint64_t *runs)
             o->workers = (uint32_t)number(optarg, MODEL_WORKERS_MAX);
         else if (c == 'n')
             o->steps = (uint32_t)number(optarg, 200);
+        else if (c == 'v')
+            o->vars = (uint32_t)number(optarg, MODEL_VARS_MAX);
+        else if (c == 'x')
+            o->faults_max = (uint32_t)number(optarg, 100);
         else if (c == 't')
             o->trace = true;
+        else if (c == 'k')
+            *small = true;
+        else if (c == 'p')
+            plant(optarg);
         else {
             fputs(usage, c == 'h' ? stdout : stderr);
             exit(c == 'h' ? 0 : 2);
@@ -109,6 +153,13 @@ say_again(const char *program, const struct run_options *o)
         n += snprintf(again + n, sizeof again - (size_t)n, " --workers %u", o->workers);
     if (o->steps != 0)
         n += snprintf(again + n, sizeof again - (size_t)n, " --steps %u", o->steps);
+    if (o->vars != 0)
+        n += snprintf(again + n, sizeof again - (size_t)n, " --vars %u", o->vars);
+    if (o->faults_max != 0)
+        n += snprintf(again + n, sizeof again - (size_t)n, " --max-faults %u", o->faults_max);
+#ifdef PSD_PLANTED
+    n += snprintf(again + n, sizeof again - (size_t)n, " --plant %s", planted_names[planted]);
+#endif
     snprintf(again + n, sizeof again - (size_t)n, " --trace\n");
 }
 
@@ -132,24 +183,41 @@ add(struct totals *t, const struct run_report *r)
     t->virtual_ms += r->virtual_ms;
 }
 
+/* The smallest run that fails as this one does, with its trace. */
+static void
+run_small(const char *program, const struct run_options *o, struct run_report *r)
+{
+    run_apart(o, r);
+    if (!r->failed)
+        return;
+    shrink(r, SHRINK_SEEDS);
+    say_again(program, &r->options);
+    r->options.trace = true;
+    run_apart(&r->options, r);
+}
+
 int
 main(int argc, char **argv)
 {
     struct run_options o = {.seed = 1, .mode = RUN_MIXED, .faults = FAULTS_ALL};
     struct totals t = {0};
     uint64_t runs = 1;
+    bool small = false;
 
     o.trace = getenv("PS_TRACE") != NULL;
-    parse(argc, argv, &o, &runs);
+    parse(argc, argv, &o, &runs, &small);
     signal(SIGABRT, aborted);
     for (uint64_t i = 0; i < runs; i++, o.seed++) {
         struct run_report r;
 
         say_again(argv[0], &o);
-        run_one(&o, &r);
+        if (small)
+            run_small(argv[0], &o, &r);
+        else
+            run_one(&o, &r);
         add(&t, &r);
         if (r.failed)
-            printf("seed %" PRIu64 " failed %s\n%s", o.seed, r.failure, again);
+            printf("seed %" PRIu64 " failed %s\n%s", r.options.seed, r.failure, again);
         fflush(stdout);
     }
     printf("%" PRIu64 " pushes (%" PRIu64 " block updates, %" PRIu64 " of unknown outcome), %" PRIu64 " pulls, %" PRIu64

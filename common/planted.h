@@ -1,0 +1,60 @@
+/* Mistakes that a maintainer could make, planted on purpose: tests/sim/test_planted.c shows that the simulator finds
+ * every one of them. The tests build the cores once more with PSD_PLANTED and choose one bug at a time; in all that is
+ * installed PLANTED() is a constant false, and nothing of this is there.
+ *
+ *     if (session->pending_len == 0 && !PLANTED(SOME_BUG))
+ *
+ * A new one is a line here, a place in the code, and a row in test_planted.c. */
+#ifndef COMMON_PLANTED_H
+#define COMMON_PLANTED_H
+
+/* clang-format off */
+#define PLANTED_LIST(X)                                                                                                \
+    /* exactly once */                                                                                                 \
+    X(RESENT_AS_NEW,        "after a reconnect the client sends what is not acknowledged under new numbers")           \
+    X(NOT_RESENT,           "after a reconnect the client does not send again what it had sent")                       \
+    X(APPLIED_FORGOTTEN,    "a push that was applied ahead of a waiting barrier is applied again after a crash")       \
+    X(SEQUENCE_NOT_KEPT,    "the number of the last push does not commit with its update")                             \
+    X(WAITING_IS_DONE,      "the stored number counts pushes that still wait for their step as done")                  \
+    X(REFUSAL_NOT_KEPT,     "after a crash a push that was refused is answered as applied")                            \
+    X(SENT_IS_CANCELLED,    "a push given up while the connection is lost is said not to count, though it was sent")   \
+    /* turns */                                                                                                        \
+    X(ACK_BEFORE_COMMIT,    "answers leave before the turn's transaction has committed")                               \
+    X(NOT_RELOADED,         "after a failed commit memory stays as the turn had made it")                              \
+    X(REFUSED_LEAVES_TRACE, "a push with NaN is refused, and what the kernel wrote stays in the block")                \
+    X(UPDATED_IN_PLACE,     "the committed block itself is updated: who reads it sees two states")                     \
+    /* pulls */                                                                                                        \
+    X(VERSION_OF_TURN,      "an answer carries the version that the open turn has made, with the values before it")    \
+    X(PLACED_BY_ORDER,      "the client puts a block where the shard's order says, not where the variable's does")     \
+    X(ANOTHER_CLOCK,        "ssp lets a worker run one clock further than the bound")                                  \
+    X(FIRST_BLOCK_ONLY,     "a pull in sync waits for its first block only")                                           \
+    /* the steps of sync */                                                                                            \
+    X(ONE_TOO_FEW,          "a step closes with one gradient missing")                                                 \
+    X(WORKER_TWICE,         "a worker that comes back within a step adds a second gradient to it")                     \
+    X(ORDER_OF_ARRIVAL,     "gradients are summed as they came, not in worker order")                                  \
+    X(LATE_IS_COUNTED,      "after a crash every push whose step is over is said to be in it")                         \
+    /* workers */                                                                                                      \
+    X(LAPSED_HOLDS_UP,      "the others still wait for the clock of a worker whose lease lapsed")                      \
+    X(BARRIER_EARLY,        "a barrier opens when one worker has not come")                                            \
+    X(AGE_IGNORED,          "a gradient older than the cutoff is applied")                                             \
+    /* settings */                                                                                                     \
+    X(RATE_NOT_KEPT,        "a learning rate that was set is gone with the next start")                                \
+    X(BOUND_NOT_KEPT,       "a bound or an age policy that was set is gone with the next start")
+/* clang-format on */
+
+enum planted {
+    PLANTED_NONE,
+#define X(name, text) PLANTED_##name,
+    PLANTED_LIST(X)
+#undef X
+        PLANTED_BUGS
+};
+
+#ifdef PSD_PLANTED
+extern enum planted planted; /* the test's */
+#define PLANTED(name) (planted == PLANTED_##name)
+#else
+#define PLANTED(name) (PLANTED_##name == PLANTED_NONE)
+#endif
+
+#endif

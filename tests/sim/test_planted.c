@@ -1,0 +1,142 @@
+/* Who checks the checker: every bug of common/planted.h, put into the cores, is found by the simulator within a few
+ * seeds, and the same seeds are clean without it. By hand:
+ *
+ *     sim_planted --plant RESENT_AS_NEW --mode async --faults cuts --runs 40 [--shrink]
+ */
+#include "tests/unit/check_main.h"
+
+#include <string.h>
+
+#include "common/planted.h"
+#include "shrink.h"
+
+enum planted planted;
+
+static const char *const names[PLANTED_BUGS] = {"NONE",
+#define X(name, text) #name,
+                                                PLANTED_LIST(X)
+#undef X
+};
+static const char *const texts[PLANTED_BUGS] = {"",
+#define X(name, text) text,
+                                                PLANTED_LIST(X)
+#undef X
+};
+
+/* Where the bug can be met, and how many seeds it takes at most: some times what it took when this was written. */
+struct reach {
+    struct run_options o;
+    uint32_t seeds;
+};
+
+static const struct reach reach[PLANTED_BUGS] = {
+    [PLANTED_RESENT_AS_NEW] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
+    [PLANTED_NOT_RESENT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CUTS}, 60},
+    [PLANTED_APPLIED_FORGOTTEN] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .workers = 4}, 600},
+    [PLANTED_SEQUENCE_NOT_KEPT] = {{.mode = RUN_SSP, .faults = FAULTS_CRASHES}, 60},
+    [PLANTED_WAITING_IS_DONE] = {{.mode = RUN_SYNC, .faults = FAULTS_CRASHES}, 120},
+    [PLANTED_REFUSAL_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .workers = 4}, 600},
+    [PLANTED_SENT_IS_CANCELLED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CUTS, .workers = 4}, 600},
+    [PLANTED_ACK_BEFORE_COMMIT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
+    [PLANTED_NOT_RELOADED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 200},
+    [PLANTED_REFUSED_LEAVES_TRACE] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS}, 60},
+    [PLANTED_UPDATED_IN_PLACE] = {{.mode = RUN_SYNC, .faults = FAULTS_DELAYS}, 60},
+    [PLANTED_VERSION_OF_TURN] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS}, 120},
+    [PLANTED_PLACED_BY_ORDER] = {{.mode = RUN_ASYNC, .faults = FAULTS_NONE}, 60},
+    [PLANTED_ANOTHER_CLOCK] = {{.mode = RUN_SSP, .faults = FAULTS_DELAYS}, 60},
+    [PLANTED_FIRST_BLOCK_ONLY] = {{.mode = RUN_SYNC, .faults = FAULTS_DELAYS}, 60},
+    [PLANTED_ONE_TOO_FEW] = {{.mode = RUN_SYNC, .faults = FAULTS_DELAYS}, 60},
+    [PLANTED_WORKER_TWICE] = {{.mode = RUN_SYNC, .faults = FAULTS_CRASHES, .workers = 4}, 600},
+    [PLANTED_ORDER_OF_ARRIVAL] = {{.mode = RUN_SYNC, .faults = FAULTS_DELAYS}, 60},
+    [PLANTED_LATE_IS_COUNTED] = {{.mode = RUN_SYNC, .faults = FAULTS_CRASHES, .workers = 4}, 1000},
+    [PLANTED_LAPSED_HOLDS_UP] = {{.mode = RUN_SSP, .faults = FAULTS_CRASHES}, 200},
+    [PLANTED_BARRIER_EARLY] = {{.mode = RUN_ASYNC, .faults = FAULTS_NONE}, 60},
+    [PLANTED_AGE_IGNORED] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS}, 120},
+    [PLANTED_RATE_NOT_KEPT] = {{.mode = RUN_SYNC, .faults = FAULTS_DELAYS}, 60},
+    [PLANTED_BOUND_NOT_KEPT] = {{.mode = RUN_SSP, .faults = FAULTS_DELAYS}, 60},
+};
+
+static void
+run_seed(enum planted bug, struct run_options o, uint64_t seed, struct run_report *out)
+{
+    o.seed = seed;
+    planted = bug;
+    run_apart(&o, out);
+    planted = PLANTED_NONE;
+}
+
+/* The first seed that fails with the bug; *out is of it. */
+static uint64_t
+find(enum planted bug, const struct reach *where, struct run_report *out)
+{
+    ck_assert_msg(where->seeds > 0, "say where %s can be met", names[bug]);
+    for (uint64_t seed = 1; seed <= where->seeds; seed++) {
+        run_seed(bug, where->o, seed, out);
+        if (out->failed)
+            return seed;
+    }
+    ck_abort_msg("not found in %u seeds: %s (%s)", where->seeds, names[bug], texts[bug]);
+    return 0;
+}
+
+START_TEST(planted_bug_is_found)
+{
+    enum planted bug = (enum planted)_i;
+    struct run_report r;
+    uint64_t found = find(bug, &reach[bug], &r);
+
+    fprintf(stderr, "# %s: seed %" PRIu64 ": %s\n", names[bug], found, r.failure);
+    for (uint64_t seed = 1; seed <= found; seed++) {
+        run_seed(PLANTED_NONE, reach[bug].o, seed, &r);
+        ck_assert_msg(!r.failed, "seed %" PRIu64 " fails without %s as well: %s", seed, names[bug], r.failure);
+    }
+}
+END_TEST
+
+START_TEST(failing_run_shrinks_to_a_short_one)
+{
+    static const struct reach where = {{.mode = RUN_SSP, .faults = FAULTS_ALL, .workers = 4, .shards = 3, .steps = 24},
+                                       60};
+    struct run_report large, small, again;
+
+    find(PLANTED_ANOTHER_CLOCK, &where, &large);
+    small = large;
+    planted = PLANTED_ANOTHER_CLOCK;
+    ck_assert(shrink(&small, 8));
+    run_apart(&small.options, &again); /* what is printed is what repeats it */
+    planted = PLANTED_NONE;
+    fprintf(stderr, "# %" PRIu64 " lines shrank to %" PRIu64 ": %s\n", large.lines, small.lines, small.failure);
+    ck_assert(failures_alike(small.failure, large.failure));
+    ck_assert_uint_le(3 * small.lines, large.lines);
+    ck_assert_uint_eq(small.hash, again.hash);
+    run_apart(&small.options, &again);
+    ck_assert_msg(!again.failed, "%s", again.failure);
+}
+END_TEST
+
+START_TEST(failures_are_alike_but_for_numbers)
+{
+    ck_assert(failures_alike("at 7 ms: w0 pulled v1 block 2", "at 901 ms: w12 pulled v0 block 0"));
+    ck_assert(!failures_alike("at 7 ms: w0 pulled v1 block 2", "at 7 ms: w0 pushed v1 block 2"));
+    ck_assert(!failures_alike("at 7 ms: w0 pulled", "at 7 ms: w0 pulled nothing"));
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("planted");
+    TCase *tc = tcase_create("bugs");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, planted_bug_is_found, PLANTED_NONE + 1, PLANTED_BUGS);
+    suite_add_tcase(suite, tc);
+    tc = tcase_create("shrinking");
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, failing_run_shrinks_to_a_short_one);
+    tcase_add_test(tc, failures_are_alike_but_for_numbers);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
