@@ -73,6 +73,7 @@ enum msg_type {
     MSG_SET = 20,
     MSG_SET_DONE = 21,
     MSG_DRAIN = 22,
+    MSG_ATTACH = 23,
     MSG_TYPE_MAX
 };
 

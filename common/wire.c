@@ -19,7 +19,7 @@ static const struct row rows[MSG_TYPE_MAX] = {
     [MSG_HELLO] = {"hello", &psd__hello__descriptor, false, true, wire_check_hello},
     [MSG_WELCOME] = {"welcome", &psd__welcome__descriptor, false, true, wire_check_welcome},
     [MSG_DECLARE] = {"declare", &psd__declare__descriptor, false, true, wire_check_declare},
-    [MSG_DECLARED] = {"declared", &psd__declared__descriptor, false, true, NULL},
+    [MSG_DECLARED] = {"declared", &psd__declared__descriptor, false, true, wire_check_declared},
     [MSG_PULL] = {"pull", &psd__pull__descriptor, false, true, wire_check_pull},
     [MSG_DATA] = {"data", &psd__data__descriptor, true, true, wire_check_data},
     [MSG_PUSH] = {"push", &psd__push__descriptor, true, true, wire_check_push},
@@ -38,6 +38,7 @@ static const struct row rows[MSG_TYPE_MAX] = {
     [MSG_SET] = {"set", &psd__set__descriptor, false, true, wire_check_set},
     [MSG_SET_DONE] = {"set done", &psd__set_done__descriptor, false, true, NULL},
     [MSG_DRAIN] = {"drain", &psd__drain__descriptor, false, false, NULL},
+    [MSG_ATTACH] = {"attach", &psd__attach__descriptor, false, true, wire_check_attach},
 };
 
 static const struct row *

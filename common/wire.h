@@ -59,6 +59,7 @@ struct wire_msg {
         Psd__Set *set;
         Psd__SetDone *set_done;
         Psd__Drain *drain;
+        Psd__Attach *attach;
     } u;
 };
 

@@ -342,11 +342,9 @@ check_optimizer(const Psd__Optimizer *o, struct ps_error *e)
     return optimizer_check(&optimizer, e);
 }
 
-enum ps_err
-wire_check_declare(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
+static enum ps_err
+check_declare(Psd__Declare *d, struct arena *arena, struct ps_error *e)
 {
-    Psd__Declare *d = msg->u.declare;
-
     TRY(name(e, "declare.name", d->name, 1, WIRE_NAME_MAX));
     TRY(check_shape(d, e));
     TRY(known(e, "declare.nonfinite", (int)d->nonfinite, PSD__NON_FINITE__ALLOW + 1));
@@ -354,6 +352,29 @@ wire_check_declare(struct wire_msg *msg, struct arena *arena, struct ps_error *e
     FILL(arena, d->optimizer, psd__optimizer__init);
     TRY(check_initializer(d->init, e));
     return check_optimizer(d->optimizer, e);
+}
+
+enum ps_err
+wire_check_declare(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
+{
+    return check_declare(msg->u.declare, arena, e);
+}
+
+enum ps_err
+wire_check_attach(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
+{
+    (void)arena;
+    TRY(name(e, "attach.job", msg->u.attach->job, 1, WIRE_NAME_MAX));
+    return name(e, "attach.name", msg->u.attach->name, 1, WIRE_NAME_MAX);
+}
+
+/* The definition is there when it answers an attach. */
+enum ps_err
+wire_check_declared(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
+{
+    Psd__Declare *d = msg->u.declared->declare;
+
+    return d != NULL ? check_declare(d, arena, e) : PS_OK;
 }
 
 /* ---- Pull, data, push, ack ---- */

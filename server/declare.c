@@ -80,30 +80,32 @@ mismatch(const struct variable *v, const Psd__Declare *declare, struct ps_error 
 }
 
 static void
-send_declared(struct shard *s, struct connection *c, uint64_t request, const struct variable *v, bool created)
+send_declared(struct shard *s, const struct variable *v, const struct declare_waiter *to)
 {
     Psd__Declared m = PSD__DECLARED__INIT;
 
     m.var = v->id;
-    m.created = created;
-    actions_send(s, c, MSG_DECLARED, request, &m.base);
+    m.created = to->created;
+    if (to->attach)
+        m.declare = v->declare;
+    actions_send(s, to->connection, MSG_DECLARED, to->request, &m.base);
 }
 
 static void
-wait_for_blocks(struct shard *s, struct variable *v, struct connection *c, uint64_t request, bool created)
+wait_for_blocks(struct shard *s, struct variable *v, const struct declare_waiter *who)
 {
+    struct connection *c = who->connection;
     struct declare_waiter *w;
 
-    block_want(s, v);
     if (c->declares_len >= SHARD_PARKED_MAX) {
-        actions_error(s, c, request, PS_ERR_LIMIT, "too many declares wait on this connection");
+        actions_error(s, c, who->request, PS_ERR_LIMIT, "too many declares wait on this connection");
         return;
     }
     if ((w = malloc(sizeof *w)) == NULL) {
         turn_fail(s, PS_ERR_NOMEM);
         return;
     }
-    *w = (struct declare_waiter){.connection = c, .request = request, .created = created};
+    *w = *who;
     DL_APPEND(v->waiters, w);
     c->declares_len++;
 }
@@ -111,25 +113,69 @@ wait_for_blocks(struct shard *s, struct variable *v, struct connection *c, uint6
 void
 declare_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Declare *declare)
 {
+    struct declare_waiter who = {.connection = c, .request = request};
     struct job *job = c->session->job;
     struct ps_error e = {0};
     struct variable *v;
     enum ps_err err = PS_OK;
-    bool created = false;
 
     HASH_FIND(hh, job->variables, declare->name, strlen(declare->name), v);
     if (v == NULL) {
-        created = true;
+        who.created = true;
         err = create(s, job, declare, &v, &e);
     } else if (!wire_declare_equal(v->declare, declare)) {
         err = mismatch(v, declare, &e);
     }
-    if (err != PS_OK)
+    if (err != PS_OK) {
+        actions_error(s, c, request, err, e.text);
+    } else if (v->ready == v->count) {
+        send_declared(s, v, &who);
+    } else {
+        block_want(s, v);
+        wait_for_blocks(s, v, &who);
+    }
+}
+
+/* The variable of an attach. A worker sees those of its own job only. */
+static enum ps_err
+find(struct shard *s, const struct connection *c, const Psd__Attach *attach, struct variable **out, struct ps_error *e)
+{
+    struct variable *v = NULL;
+    struct job *job;
+
+    if (c->session != NULL && strcmp(c->session->job->name, attach->job) != 0)
+        return ps_fail(e, PS_ERR_INVALID, "a worker of job '%.64s' cannot attach to a variable of job '%.64s'",
+                       c->session->job->name, attach->job);
+    HASH_FIND(hh, s->jobs, attach->job, strlen(attach->job), job);
+    if (job == NULL)
+        return ps_fail(e, PS_ERR_NOT_FOUND, "shard %u knows no job '%.64s'", s->config.shard, attach->job);
+    HASH_FIND(hh, job->variables, attach->name, strlen(attach->name), v);
+    if (v == NULL)
+        return ps_fail(e, PS_ERR_NOT_FOUND, "shard %u knows no variable '%.64s' in job '%.64s'", s->config.shard,
+                       attach->name, attach->job);
+    *out = v;
+    return v->ready == v->count || v->working
+               ? PS_OK
+               : ps_fail(e, PS_ERR_NOT_FOUND,
+                         "shard %u has %" PRIu64 " of %" PRIu64
+                         " blocks of variable '%.64s': the others could not be made when it was declared",
+                         s->config.shard, v->ready, v->count, v->name);
+}
+
+void
+declare_attach(struct shard *s, struct connection *c, uint64_t request, const Psd__Attach *attach)
+{
+    struct declare_waiter who = {.connection = c, .request = request, .attach = true};
+    struct ps_error e = {0};
+    struct variable *v;
+    enum ps_err err;
+
+    if ((err = find(s, c, attach, &v, &e)) != PS_OK)
         actions_error(s, c, request, err, e.text);
     else if (v->ready == v->count)
-        send_declared(s, c, request, v, created);
+        send_declared(s, v, &who);
     else
-        wait_for_blocks(s, v, c, request, created);
+        wait_for_blocks(s, v, &who);
 }
 
 /* ---- Those who wait ---- */
@@ -171,7 +217,7 @@ declare_answer(struct shard *s, struct variable *v)
     struct declare_waiter *w, *next;
 
     DL_FOREACH_SAFE (v->waiters, w, next) {
-        send_declared(s, w->connection, w->request, v, w->created);
+        send_declared(s, v, w);
         waiter_end(v, w);
     }
 }

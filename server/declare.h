@@ -1,5 +1,7 @@
 /* Declaring: the variable's row is committed, its blocks are made in the background (block.h), and every declare that
- * waits is answered when the last one is there. After a crash in between the rest is made on start. */
+ * waits is answered when the last one is there. After a crash in between the rest is made on start.
+ *
+ * Attaching: who did not declare asks what was declared. */
 #ifndef SERVER_DECLARE_H
 #define SERVER_DECLARE_H
 
@@ -15,11 +17,16 @@ struct declare_waiter {
     struct connection *connection;
     uint64_t request;
     bool created;
+    bool attach; /* wants the definition, too */
     struct declare_waiter *prev, *next;
 };
 
 /* Declare for a connection: answers now or when the blocks are there. */
 void declare_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Declare *declare);
+
+/* Find a variable that was declared, for a worker or an observer: answers with its definition, when its blocks are
+ * there. Changes nothing. */
+void declare_attach(struct shard *s, struct connection *c, uint64_t request, const Psd__Attach *attach);
 
 /* All blocks are there, or some cannot be made: answer those who wait. */
 void declare_answer(struct shard *s, struct variable *v);

@@ -121,21 +121,36 @@ may_park(struct shard *s, struct connection *c, uint64_t request, const struct s
     return false;
 }
 
+/* Whose blocks it asks for: a worker's are its own job's, an observer's those of the job that the first is of. */
+static const struct job *
+job_asked(const struct shard *s, const struct connection *c, const Psd__Pull *m)
+{
+    if (c->session != NULL)
+        return c->session->job;
+    return m->var[0] > 0 && m->var[0] <= s->variables_len ? s->variables[m->var[0]]->job : NULL;
+}
+
+static enum ps_err
+no_job(const struct shard *s, const Psd__Pull *m, struct ps_error *e)
+{
+    return ps_fail(e, PS_ERR_NOT_FOUND, "shard %u knows no variable %u: attach first", s->config.shard, m->var[0]);
+}
+
 void
 pull_ask(struct shard *s, struct connection *c, uint64_t request, const Psd__Pull *m)
 {
-    struct job *job = c->session->job;
+    const struct job *job = job_asked(s, c, m);
     struct pull p = {.connection = c, .request = request, .clock = m->clock, .since_ms = s->now_ms};
     struct ps_error e;
     enum ps_err err;
 
-    if ((err = check(s, job, m, &e)) != PS_OK) {
+    if ((err = job != NULL ? check(s, job, m, &e) : no_job(s, m, &e)) != PS_OK) {
         actions_error(s, c, request, err, e.text);
         return;
     }
     if ((p.data = data_of_pull(request, m)) == NULL)
         turn_fail(s, PS_ERR_NOMEM);
-    else if (m->now || ready(s, job, &p))
+    else if (m->now || c->session == NULL || ready(s, job, &p)) /* an observer holds no clock and waits for none */
         send(s, c, p.data, job);
     else if (may_park(s, c, request, p.data))
         park(s, c, &p);

@@ -106,6 +106,14 @@ on_declare(struct shard *s, struct connection *c, const struct wire_msg *msg, co
 }
 
 static enum shard_result
+on_attach(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    (void)event;
+    declare_attach(s, c, msg->request, msg->u.attach);
+    return SHARD_TAKEN;
+}
+
+static enum shard_result
 on_pull(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
 {
     (void)event;
@@ -169,7 +177,7 @@ on_cancel(struct shard *s, struct connection *c, const struct wire_msg *msg, con
     (void)event;
     if (pull_end(s, c, request, PS_ERR_CANCELLED, text) || declare_forget(s, c, request, PS_ERR_CANCELLED))
         return SHARD_TAKEN;
-    p = sequence_pending_request(c->session, request);
+    p = c->session != NULL ? sequence_pending_request(c->session, request) : NULL;
     if (p != NULL && p->barrier != NULL) {
         barrier_leave(s, p);
         pending_resolve(s, p, PS_ERR_CANCELLED, text);
@@ -307,17 +315,18 @@ struct row {
 static const struct row dispatch[MSG_TYPE_MAX] = {
     [MSG_HELLO] = {on_hello, IN(CONN_NEW), false},
     [MSG_DECLARE] = {on_declare, IN(CONN_WORKER), true},
-    [MSG_PULL] = {on_pull, IN(CONN_WORKER), true},
+    [MSG_PULL] = {on_pull, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
     [MSG_PUSH] = {on_push, IN(CONN_WORKER), false},
     [MSG_TICK] = {on_tick, IN(CONN_WORKER), false},
     [MSG_BARRIER] = {on_barrier, IN(CONN_WORKER), false},
     [MSG_SKIP] = {on_skip, IN(CONN_WORKER), false},
-    [MSG_CANCEL] = {on_cancel, IN(CONN_WORKER), false},
+    [MSG_CANCEL] = {on_cancel, IN(CONN_WORKER) | IN(CONN_OBSERVER), false},
     [MSG_QUERY] = {on_query, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
     [MSG_PING] = {on_ping, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
     [MSG_GOODBYE] = {on_goodbye, IN(CONN_WORKER) | IN(CONN_OBSERVER), false},
     [MSG_SET] = {on_set, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
     [MSG_DRAIN] = {on_drain, IN(CONN_WORKER) | IN(CONN_OBSERVER), false},
+    [MSG_ATTACH] = {on_attach, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
 };
 
 static const char *const state_names[CONN_STATES] = {
@@ -408,10 +417,8 @@ drain(struct shard *s)
     actions_log(s, SHARD_LOG_INFO, "draining connections=%" PRIu64, s->connections_len);
     actions_event(s, NULL, NULL, PSD__EVENT_KIND__EVENT_DRAINING, 0, text);
     HASH_ITER (hh, s->connections, c, next) {
-        if (c->state == CONN_WORKER) {
-            pull_end(s, c, 0, PS_ERR_DRAINING, text);
-            declare_forget(s, c, 0, PS_ERR_DRAINING);
-        }
+        pull_end(s, c, 0, PS_ERR_DRAINING, text);
+        declare_forget(s, c, 0, PS_ERR_DRAINING);
         connection_close(s, c);
     }
     stop_if_idle(s);

@@ -299,6 +299,7 @@ static const ProtobufCMessageDescriptor *const descriptors[MSG_TYPE_MAX] = {
     [MSG_ERROR] = &psd__error__descriptor,       [MSG_EVENT] = &psd__event__descriptor,
     [MSG_GOODBYE] = &psd__goodbye__descriptor,   [MSG_SET] = &psd__set__descriptor,
     [MSG_SET_DONE] = &psd__set_done__descriptor, [MSG_DRAIN] = &psd__drain__descriptor,
+    [MSG_ATTACH] = &psd__attach__descriptor,
 };
 
 /* Append a random frame; returns its length, 0 when there is no room. */

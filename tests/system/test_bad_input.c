@@ -483,17 +483,64 @@ message_of_a_shard(struct probe *p)
 }
 
 static void
-observer_that_pushes(struct probe *p)
+observe(struct probe *p)
 {
     struct greeting g;
-    Psd__Push push;
 
     greeting_init(&g, 0);
     g.hello.role = PSD__ROLE__OBSERVER;
     greet(p, &g);
     expect(p, MSG_WELCOME);
+}
+
+static void
+observer_that_pushes(struct probe *p)
+{
+    Psd__Push push;
+
+    observe(p);
     push = push_of(p);
     send_push(p, &push, ELEMENTS);
+}
+
+static void
+attach(struct probe *p, const char *job, const char *name)
+{
+    Psd__Attach a = PSD__ATTACH__INIT;
+
+    text(&a.job, job);
+    text(&a.name, name);
+    send_empty(p, MSG_ATTACH, &a.base);
+}
+
+static void
+attach_before_hello(struct probe *p)
+{
+    attach(p, "job", "w");
+}
+
+static void
+attach_of_no_name(struct probe *p)
+{
+    attach(p, "job", "");
+}
+
+static void
+attach_in_no_utf8(struct probe *p)
+{
+    attach(p, "job", "\xc0\x80");
+}
+
+static void
+attach_to_what_nobody_declared(struct probe *p)
+{
+    attach(p, "job", "nobody's");
+}
+
+static void
+attach_to_another_job(struct probe *p)
+{
+    attach(p, "other", "w");
 }
 
 /* ---- Hellos ---- */
@@ -692,6 +739,7 @@ static const struct mistake {
     BEFORE(declare_before_hello, PROTOCOL, CLOSED),
     BEFORE(push_before_hello, PROTOCOL, CLOSED),
     BEFORE(observer_that_pushes, PROTOCOL, CLOSED),
+    BEFORE(attach_before_hello, PROTOCOL, CLOSED),
     BEFORE(set_of_a_variable, PROTOCOL, CLOSED),
     BEFORE(drain_of_a_stranger, PROTOCOL, CLOSED),
     BEFORE(hello_to_another_cluster, CLUSTER, CLOSED),
@@ -728,6 +776,10 @@ static const struct mistake {
     AFTER(declare_of_endless_rate, INVALID, REFUSED),
     AFTER(declare_of_nan, INVALID, REFUSED),
     AFTER(declare_of_other_shape, MISMATCH, REFUSED),
+    AFTER(attach_of_no_name, INVALID, REFUSED),
+    AFTER(attach_in_no_utf8, INVALID, REFUSED),
+    AFTER(attach_to_what_nobody_declared, NOT_FOUND, REFUSED),
+    AFTER(attach_to_another_job, INVALID, REFUSED),
     AFTER(pull_of_no_variable, NOT_FOUND, REFUSED),
     AFTER(pull_of_the_last_id, NOT_FOUND, REFUSED),
     AFTER(pull_of_no_block, NOT_FOUND, REFUSED),
@@ -827,6 +879,43 @@ START_TEST(a_mistake_is_told_and_the_others_see_nothing)
         bystander_works();
         probe_close(&p);
     }
+}
+END_TEST
+
+/* What it may not have is refused, and the connection goes on. */
+START_TEST(an_observers_mistakes_are_answered)
+{
+    static const struct {
+        const char *job, *name;
+        enum ps_err code;
+    } attaches[] = {{"job", "", PS_ERR_INVALID},
+                    {"", "w", PS_ERR_INVALID},
+                    {"job", "\xc0\x80", PS_ERR_INVALID},
+                    {"nobody's", "w", PS_ERR_NOT_FOUND},
+                    {"job", "nobody's", PS_ERR_NOT_FOUND}};
+    struct probe p = connected(_i);
+    Psd__Pull pull = pull_of();
+    uint32_t none[] = {0, 1000000, UINT32_MAX};
+
+    observe(&p);
+    for (size_t i = 0; i < ARRAY_LEN(attaches); i++) {
+        attach(&p, attaches[i].job, attaches[i].name);
+        expect(&p, MSG_ERROR);
+        ck_assert_uint_eq(p.msg.u.error->code, attaches[i].code);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(none); i++) {
+        pull.var = &none[i];
+        send_empty(&p, MSG_PULL, &pull.base);
+        expect(&p, MSG_ERROR);
+        ck_assert_uint_eq(p.msg.u.error->code, PS_ERR_NOT_FOUND);
+    }
+    attach(&p, "job", "w");
+    expect(&p, MSG_DECLARED);
+    pull.var = &p.msg.u.declared->var;
+    send_empty(&p, MSG_PULL, &pull.base);
+    expect(&p, MSG_DATA);
+    probe_close(&p);
+    bystander_works();
 }
 END_TEST
 
@@ -995,6 +1084,7 @@ make_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, a_mistake_is_told_and_the_others_see_nothing, 0, 2);
+    tcase_add_loop_test(tc, an_observers_mistakes_are_answered, 0, 2);
     tcase_add_test(tc, a_hello_cut_anywhere_is_forgotten);
     tcase_add_test(tc, a_push_cut_anywhere_changes_nothing);
     tcase_add_test(tc, damaged_conversations_harm_nobody);

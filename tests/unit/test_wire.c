@@ -17,6 +17,7 @@ static struct samples {
     Psd__Optimizer optimizer;
     Psd__Declare declare;
     Psd__Declared declared;
+    Psd__Attach attach;
     Psd__Pull pull;
     Psd__Data data;
     Psd__Push push;
@@ -135,6 +136,10 @@ samples_variables(void)
     psd__declared__init(&m.declared);
     m.declared.var = 12;
     m.declared.created = 1;
+    m.declared.declare = &m.declare;
+    psd__attach__init(&m.attach);
+    m.attach.job = (char *)"train";
+    m.attach.name = (char *)"layer1/w";
 }
 
 static void
@@ -313,7 +318,7 @@ sample(enum msg_type type)
         [MSG_QUERY] = &m.query.base,     [MSG_REPORT] = &m.report.base,     [MSG_PING] = &m.ping.base,
         [MSG_PONG] = &m.ping.base,       [MSG_ERROR] = &m.error.base,       [MSG_EVENT] = &m.event.base,
         [MSG_GOODBYE] = &m.goodbye.base, [MSG_SET] = &m.set.base,           [MSG_SET_DONE] = &m.set_done.base,
-        [MSG_DRAIN] = &m.drain.base,
+        [MSG_DRAIN] = &m.drain.base,     [MSG_ATTACH] = &m.attach.base,
     };
 
     return of_type[type];
@@ -466,6 +471,13 @@ END_TEST
     X(welcome_cluster, WELCOME, INVALID, "cluster is empty", m.welcome.cluster = (char *)"")                           \
     X(welcome_shard, WELCOME, INVALID, "shard is 2", m.welcome.shard = 2)                                              \
     X(welcome_job, WELCOME, INVALID, "job.mode is 9", m.job.mode = 9)                                                  \
+    X(attach_no_job, ATTACH, INVALID, "attach.job is empty", m.attach.job = (char *)"")                                \
+    X(attach_job_long, ATTACH, LIMIT, "attach.job has 256 bytes", m.attach.job = letters(256))                         \
+    X(attach_no_name, ATTACH, INVALID, "attach.name is empty", m.attach.name = (char *)"")                             \
+    X(attach_name_long, ATTACH, LIMIT, "attach.name has 256 bytes", m.attach.name = letters(256))                      \
+    X(attach_name_control, ATTACH, INVALID, "attach.name", m.attach.name = (char *)"a\x1b")                            \
+    X(declared_name, DECLARED, INVALID, "declare.name is empty", m.declare.name = (char *)"")                          \
+    X(declared_kind, DECLARED, INVALID, "declare.optimizer.kind", m.optimizer.kind = 99)                               \
     X(declare_no_name, DECLARE, INVALID, "declare.name is empty", m.declare.name = (char *)"")                         \
     X(declare_name_long, DECLARE, LIMIT, "declare.name has 256 bytes", m.declare.name = letters(256))                  \
     X(declare_name_utf8, DECLARE, INVALID, "declare.name", m.declare.name = (char *)"\xc0\x80")                        \
