@@ -394,6 +394,39 @@ ps_client_declare(ps_client *c, const struct ps_var_spec *spec, ps_var **out, st
     return finish(op, -1, error);
 }
 
+/* Within client_enter(). */
+static enum ps_err
+attach(ps_client *c, const char *name, ps_var **out, struct ps_error *e)
+{
+    struct ps_op *op = call_new(c);
+    enum ps_err err;
+
+    if (op == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory to attach to a variable");
+    if ((err = call_started(op, core_attach(c->core, name, &op->core, e), &op)) != PS_OK)
+        return err;
+    if ((err = call_wait(op, client_timeout(c, -1), e)) == PS_OK &&
+        (*out = var_handle(c, core_op_variable(op->core))) == NULL)
+        err = ps_fail(e, PS_ERR_NOMEM, "no memory for variable '%s'", name);
+    core_op_free(c->core, op->core);
+    client_perform(c);
+    call_free(op);
+    return err;
+}
+
+enum ps_err
+ps_client_attach(ps_client *c, const char *name, ps_var **out, struct ps_error *error)
+{
+    enum ps_err err;
+
+    if ((err = call_need(c, out, error)) != PS_OK)
+        return err;
+    client_enter(c);
+    err = attach(c, name, out, error);
+    client_leave(c);
+    return err;
+}
+
 const char *
 ps_var_name(const ps_var *var)
 {
@@ -404,6 +437,18 @@ uint64_t
 ps_var_elements(const ps_var *var)
 {
     return core_var_elements(var->core);
+}
+
+uint32_t
+ps_var_rank(const ps_var *var)
+{
+    return core_var_rank(var->core);
+}
+
+uint64_t
+ps_var_dim(const ps_var *var, uint32_t i)
+{
+    return core_var_dim(var->core, i);
 }
 
 uint64_t

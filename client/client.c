@@ -242,20 +242,22 @@ check_options(const struct ps_client_options *o, const ps_cluster *cluster, stru
         return ps_fail(e, PS_ERR_INVALID, "the default time-out is %d ms", o->timeout_ms);
     if (o->any_cluster && !o->observer)
         return ps_fail(e, PS_ERR_INVALID, "any_cluster is for observers");
-    if (!o->observer && role != PS_ROLE_CHIEF && role != PS_ROLE_WORKER)
-        return ps_fail(e, PS_ERR_INVALID, "this process is no chief and no worker of the cluster: it can only observe");
+    if (!o->observer && role == PS_ROLE_PS)
+        return ps_fail(e, PS_ERR_INVALID, "this process is a parameter server of the cluster: it can only observe");
     if (ps_cluster_shards(cluster) == 0)
         return ps_fail(e, PS_ERR_INVALID, "the cluster has no shards");
     return check_age(o, e);
 }
 
 static enum ps_err
-take_options(ps_client *c, const struct ps_client_options *options, struct ps_error *e)
+take_options(ps_client *c, const ps_cluster *cluster, const struct ps_client_options *options, struct ps_error *e)
 {
     struct ps_client_options *o = &c->options;
 
     if (options != NULL)
         *o = *options;
+    c->waits_for_shards = !o->observer;
+    o->observer |= ps_cluster_role(cluster) == PS_ROLE_EVALUATOR;
     if (o->timeout_ms == 0)
         o->timeout_ms = TIMEOUT_DEFAULT_MS;
     if (o->lease_ms == 0)
@@ -324,12 +326,12 @@ make_core(ps_client *c, const ps_cluster *cluster, struct ps_error *e)
     return err;
 }
 
-/* Workers wait for shards that are still starting. An observer asks how they are, and that one is not there is an
- * answer: it has tried every address of the shard's name once. */
+/* Workers and evaluators wait for shards that are still starting. Who asked to observe asks how they are, and that one
+ * is not there is an answer: it has tried every address of the shard's name once. */
 static bool
 shard_is_not_there(const ps_client *c)
 {
-    for (uint32_t i = 0; c->options.observer && i < c->shards; i++)
+    for (uint32_t i = 0; !c->waits_for_shards && i < c->shards; i++)
         if (core_failures(c->core, i) >= MAX(c->links[i].addresses, 1))
             return true;
     return false;
@@ -417,7 +419,7 @@ open_client(ps_client *c, const ps_cluster *cluster, const struct ps_client_opti
 {
     enum ps_err err;
 
-    if ((err = take_options(c, options, e)) != PS_OK || (err = make_loop(c, e)) != PS_OK ||
+    if ((err = take_options(c, cluster, options, e)) != PS_OK || (err = make_loop(c, e)) != PS_OK ||
         (err = net_init(c, cluster, e)) != PS_OK || (err = make_core(c, cluster, e)) != PS_OK)
         return err;
     client_perform(c);

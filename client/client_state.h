@@ -51,6 +51,7 @@ struct ps_client {
     uint64_t timer_due_ms;  /* 0: not set, or it rang */
     struct net_link *links; /* [shards] */
     uint32_t shards;
+    bool waits_for_shards; /* that are still starting, when it opens */
     struct net_out *free_outs;
     uint32_t conns; /* that exist, closing ones included */
     bool performing;

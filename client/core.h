@@ -33,8 +33,8 @@
  *                                                                               │
  *       any state: an error that link_error_final() lists ──────────────────────┴──► LINK_FATAL (until core_rejoin())
  *
- * An operation (pull, push, tick, barrier, declare, query, ping, set, drain) is cut into parts, each one frame to one
- * shard. Parts of pulls and of sequenced messages are made when there is room to send them, so an operation on a
+ * An operation (pull, push, tick, barrier, declare, attach, query, ping, set, drain) is cut into parts, each one frame
+ * to one shard. Parts of pulls and of sequenced messages are made when there is room to send them, so an operation on a
  * terabyte holds a few kilobytes. On each shard parts go out in the order of the operations' starts. Windows, per
  * shard: bytes handed out by CORE_SEND and not told back (LINK_SEND_BYTES), pulls asked and not answered
  * (LINK_PULL_BYTES, LINK_PULLS_MAX), sequence numbers given and not acknowledged (LINK_UNACKED_MAX, a count and not
@@ -63,6 +63,7 @@
 #define LINK_GREET_MS    5000       /* a connection that is not made, or a HELLO not answered, by then is given up */
 #define LINK_BACKOFF_MIN 10         /* ms, doubled by each failure */
 #define LINK_BACKOFF_MAX 1000
+#define LINK_ATTACH_MS   1000        /* between two questions after a variable that a shard which lost its data lacks */
 #define LINK_PROBE_MS    10000       /* with something outstanding and nothing heard for so long: PING */
 #define LINK_DEAD_MS     30000       /* and nothing heard for so long: connect anew */
 #define PART_BATCH_BYTES (256 * KIB) /* small blocks share a frame up to this; a larger block has its own */
@@ -86,7 +87,7 @@ struct core_config {
     enum ps_age age;
     double age_parameter;
     uint32_t lease_ms;
-    bool observer;    /* asks only */
+    bool observer;    /* asks and reads only */
     bool any_cluster; /* observers: accept any cluster name, index and count */
     uint64_t copy_max;
     uint64_t incarnation; /* random, not 0 */
@@ -194,6 +195,8 @@ uint64_t core_changes(const struct core *c);
 
 const char *core_var_name(const struct core_var *v);
 uint64_t core_var_elements(const struct core_var *v);
+uint32_t core_var_rank(const struct core_var *v);
+uint64_t core_var_dim(const struct core_var *v, uint32_t i); /* 0 past the rank */
 uint64_t core_var_blocks(const struct core_var *v);
 void core_var_versions(const struct core_var *v, uint64_t *lowest, uint64_t *highest);
 
@@ -203,6 +206,9 @@ void core_var_versions(const struct core_var *v, uint64_t *lowest, uint64_t *hig
  * variable may be used when its declaration is done. PS_ERR_INVALID, PS_ERR_LIMIT, PS_ERR_NOMEM, or the fatal error. */
 enum ps_err core_declare(struct core *c, const struct ps_var_spec *spec, struct core_var **var, struct core_op **op,
                          struct ps_error *e) PS_MUST_USE;
+/* Of a variable that some worker has declared. core_op_variable() is it when this is done well. */
+enum ps_err core_attach(struct core *c, const char *name, struct core_op **op, struct ps_error *e) PS_MUST_USE;
+/* An observer's does not wait for the mode's condition. */
 enum ps_err core_pull(struct core *c, size_t n, struct core_var *const vars[], float *const out[],
                       const struct ps_pull_options *options, struct core_op **op, struct ps_error *e) PS_MUST_USE;
 /* out: NULL, or [n] for push and pull. options: NULL, or flags and norm. */
@@ -228,9 +234,10 @@ bool core_op_done(const struct core_op *op);
 /* The result of one that is done; PS_ERR_INVALID for one that is not. */
 enum ps_err core_op_result(const struct core_op *op, struct ps_error *e);
 
-uint64_t core_op_blocks(const struct core_op *op);    /* blocks that a pull transferred */
-uint64_t core_op_variables(const struct core_op *op); /* that a set changed */
-struct span core_op_answer(const struct core_op *op); /* a query's: the Report's metadata; lives as long as op */
+struct core_var *core_op_variable(const struct core_op *op); /* of an attach; NULL before a shard has answered it */
+uint64_t core_op_blocks(const struct core_op *op);           /* blocks that a pull transferred */
+uint64_t core_op_variables(const struct core_op *op);        /* that a set changed */
+struct span core_op_answer(const struct core_op *op);        /* a query's: the Report's metadata; lives as long as op */
 
 /* Done at once, with CANCELLED or UNKNOWN_OUTCOME (pushes that may have reached the shard; ticks, which go on). Its
  * buffers are free when the actions that this makes have been performed. Nothing happens to one that is done. */

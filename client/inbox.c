@@ -181,24 +181,85 @@ on_welcome(struct core *c, struct link *l)
     link_welcomed(c, l, l->msg.u.welcome);
 }
 
+/* What a shard says that a variable is, must be what the others said. The variable, or NULL with *e. */
+static struct core_var *
+attached_var(struct core *c, struct link *l, const struct part *p, struct ps_error *e)
+{
+    const Psd__Declare *d = l->msg.u.declared->declare;
+    const char *name = p->var != NULL ? p->var->name : p->op->name;
+    struct core_var *v;
+    struct ps_error why;
+    enum ps_err err;
+
+    if (d == NULL || strcmp(d->name, name) != 0)
+        core_say(c, l, e, PS_ERR_PROTOCOL, "did not say what variable '%.80s' is", name);
+    else if ((err = variables_attach(&c->vars, d, &v, &why)) == PS_OK)
+        return v;
+    else
+        core_say(c, l, e, err, "%s", why.text);
+    return NULL;
+}
+
+static void
+var_known(struct link *l, struct core_var *v)
+{
+    v->shard[l->shard].id = l->msg.u.declared->var;
+    v->shard[l->shard].known = true;
+}
+
+static void
+on_attached(struct core *c, struct link *l, struct part *p)
+{
+    struct core_op *op = p->op;
+    struct core_var *v;
+    struct ps_error e;
+
+    if (p->given_up) {
+        part_answered(c, l, p, NULL);
+        return;
+    }
+    if ((v = attached_var(c, l, p, &e)) == NULL) {
+        part_answered(c, l, p, &e);
+        return;
+    }
+    var_known(l, v);
+    e.code = PS_OK;
+    if (p->var == NULL && op_attach_others(c, op, v, l->shard) != PS_OK)
+        core_say(c, l, &e, PS_ERR_NOMEM, "no memory to attach to '%s'", v->name);
+    part_answered(c, l, p, e.code != PS_OK ? &e : NULL);
+    op_pump(c, op); /* the caller's: what is given up has no operation */
+}
+
+static void
+on_restored(struct core *c, struct link *l, struct part *p)
+{
+    struct ps_error e;
+
+    if (c->config.observer && attached_var(c, l, p, &e) == NULL) {
+        core_fail(c, &e); /* it is another variable now */
+        return;
+    }
+    var_known(l, p->var);
+    part_answered(c, l, p, NULL);
+    link_restored(c, l);
+}
+
 static void
 on_declared(struct core *c, struct link *l)
 {
     struct part *p = requests_find(&l->requests, l->msg.request);
-    enum part_kind kind;
 
-    if (p == NULL || (p->kind != PART_DECLARE && p->kind != PART_RESTORE)) {
+    if (p != NULL && p->kind == PART_ATTACH) {
+        on_attached(c, l, p);
+    } else if (p != NULL && p->kind == PART_RESTORE) {
+        on_restored(c, l, p);
+    } else if (p != NULL && p->kind == PART_DECLARE) {
+        if (!p->given_up)
+            var_known(l, p->var);
+        part_answered(c, l, p, NULL);
+    } else {
         broke_protocol(c, l, "answered a declaration that was not made");
-        return;
     }
-    kind = p->kind;
-    if (!p->given_up) {
-        p->var->shard[l->shard].id = l->msg.u.declared->var;
-        p->var->shard[l->shard].known = p->var->shard[l->shard].answered = true;
-    }
-    part_answered(c, l, p, NULL);
-    if (kind == PART_RESTORE)
-        link_restored(c, l);
 }
 
 /* Count and name what a push's blocks came to. *error is filled with the first that was not applied. */
@@ -385,6 +446,10 @@ on_error(struct core *c, struct link *l)
     if ((p = requests_find(&l->requests, l->msg.request)) == NULL)
         return; /* to a CANCEL that came too late */
     restore = p->kind == PART_RESTORE;
+    if (restore && c->config.observer && code == PS_ERR_NOT_FOUND) {
+        link_restore_later(c, l, p);
+        return;
+    }
     part_answered(c, l, p, &e);
     if (restore)
         core_fail(c, &e); /* the variables that operations work on are not there any more */

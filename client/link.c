@@ -447,7 +447,7 @@ fill_holes(struct core *c, struct link *l, uint64_t last_seq)
     return PS_OK;
 }
 
-/* Declare again all that the shard should hold: also what other shards are still to answer for. */
+/* Declare again all that the shard should hold. (What operations still ask for: op_answered().) */
 static enum ps_err
 restore_variables(struct core *c, struct link *l)
 {
@@ -455,8 +455,9 @@ restore_variables(struct core *c, struct link *l)
     struct part *p;
 
     variables_forget(&c->vars, l->shard);
+    l->attach_ms = 0;
     for (v = c->vars.first; v != NULL; v = v->next) {
-        if ((!v->declared && v->declaring == 0) || !v->shard[l->shard].answered)
+        if (!v->declared || v->shard[l->shard].blocks == 0)
             continue;
         if ((p = own_part(c, PART_RESTORE)) == NULL)
             return PS_ERR_NOMEM;
@@ -520,6 +521,17 @@ settle(struct core *c, struct link *l, const Psd__Welcome *w)
     return restore_variables(c, l);
 }
 
+/* An observer has no session: what matters is whether the variables are those that it attached to. */
+static enum ps_err
+settle_observer(struct core *c, struct link *l, const Psd__Welcome *w)
+{
+    if (!l->boot_known || l->boot == w->boot)
+        return PS_OK;
+    forget_versions(l);
+    drop_restores(c, l);
+    return restore_variables(c, l);
+}
+
 /* Every shard has welcomed this incarnation: its clock is the highest that any of them gave it. */
 static enum ps_err
 finish_join(struct core *c)
@@ -576,7 +588,7 @@ link_welcomed(struct core *c, struct link *l, const Psd__Welcome *w)
     if (!welcome_is_of_cluster(c, l, w))
         return;
     l->slowest = w->slowest_clock;
-    if (!c->config.observer && settle(c, l, w) != PS_OK) {
+    if ((c->config.observer ? settle_observer(c, l, w) : settle(c, l, w)) != PS_OK) {
         link_starved(c, l);
         return;
     }
@@ -603,6 +615,15 @@ link_restored(struct core *c, struct link *l)
     if (--l->restoring == 0 && l->state == LINK_RESTORING)
         l->state = LINK_READY;
     link_pump(c, l);
+}
+
+/* Who reads a shard that lost its data can only wait until those who train have declared there again. */
+void
+link_restore_later(struct core *c, struct link *l, struct part *p)
+{
+    requests_remove(&l->requests, p);
+    part_hold(p);
+    l->attach_ms = c->now_ms + LINK_ATTACH_MS;
 }
 
 /* ---- Time ---- */
@@ -635,6 +656,8 @@ link_up_time(struct core *c, struct link *l)
 {
     struct ps_error e;
 
+    if (l->state == LINK_RESTORING)
+        link_pump(c, l); /* what was to be asked again later */
     if (link_waits(l) && l->silent_ms >= LINK_DEAD_MS) {
         core_say(c, l, &e, PS_ERR_TIMEOUT, "nothing heard for %d ms", LINK_DEAD_MS);
         link_lost(c, l, &e);

@@ -44,6 +44,7 @@ struct link {
     uint64_t floor; /* the session's when it was made: ticks to no more than this are refused and need not be made */
     uint64_t slowest;
     uint32_t restoring; /* PART_RESTORE not answered */
+    uint64_t attach_ms; /* an observer's PART_RESTOREs that are held wait until then */
 
     /* what is under way */
     struct window window;
@@ -125,7 +126,8 @@ void link_lost(struct core *c, struct link *l, const struct ps_error *why);
 
 void link_welcomed(struct core *c, struct link *l, const Psd__Welcome *w);
 void link_refused(struct core *c, struct link *l, const struct ps_error *why);
-void link_restored(struct core *c, struct link *l); /* one PART_RESTORE was answered */
+void link_restored(struct core *c, struct link *l);                      /* one PART_RESTORE was answered */
+void link_restore_later(struct core *c, struct link *l, struct part *p); /* it was answered: not there, ask again */
 void link_time(struct core *c, struct link *l, uint64_t passed_ms);
 uint64_t link_next_time(const struct core *c, const struct link *l);
 
@@ -139,6 +141,13 @@ static inline bool
 link_up(const struct link *l)
 {
     return l->state == LINK_READY || l->state == LINK_RESTORING;
+}
+
+/* One that may not be sent yet. */
+static inline bool
+part_waits(const struct core *c, const struct link *l, const struct part *p)
+{
+    return p->kind == PART_RESTORE && c->now_ms < l->attach_ms;
 }
 
 /* ---- outbox.c: what goes out ---- */

@@ -196,11 +196,14 @@ drop_whys(struct core *c, struct core_op *op)
             }
 }
 
+/* Of a declare or an attach. */
 static void
 end_declare(struct core_op *op)
 {
     struct core_var *v = op->vars[0];
 
+    if (op->n == 0) /* an attach that found nothing */
+        return;
     v->declaring--;
     if (op->result.code == PS_OK)
         v->declared = true;
@@ -214,7 +217,7 @@ op_end(struct core *c, struct core_op *op, const struct ps_error *result)
         op->result = *result;
     op->done = true;
     c->changes++;
-    if (op->kind == OP_DECLARE)
+    if (op->kind == OP_DECLARE || op->kind == OP_ATTACH)
         end_declare(op);
     else if (op->kind == OP_PUSH)
         c->stats.pushes++;
@@ -232,6 +235,39 @@ is_drop(enum ps_err code)
     return code == PS_ERR_STALE || code == PS_ERR_LATE;
 }
 
+static void
+start_part(struct core *c, struct lane *lane, struct part *p)
+{
+    p->op = lane->op;
+    p->lane = lane;
+    parts_append(&c->links[lane->shard].control, p);
+    lane->parts++;
+    lane->op->left++;
+}
+
+/* A declare or attach whose shards have all answered: one that has lost its data since is asked once more, so that all
+ * know the variable when it may be used. */
+static void
+ask_forgetful(struct core *c, struct core_op *op)
+{
+    struct part *p;
+
+    if ((op->kind != OP_DECLARE && op->kind != OP_ATTACH) || op->result.code != PS_OK)
+        return;
+    for (uint32_t i = 0; i < op->lanes_n; i++) {
+        if (op->vars[0]->shard[op->lanes[i].shard].known)
+            continue;
+        if ((p = pool_part(&c->pools)) == NULL) {
+            ps_fail(&op->result, PS_ERR_NOMEM, "no memory to ask for '%s' again", op->vars[0]->name);
+            break;
+        }
+        p->kind = op->kind == OP_DECLARE ? PART_DECLARE : PART_ATTACH;
+        p->var = op->vars[0];
+        start_part(c, &op->lanes[i], p);
+    }
+    op_pump(c, op);
+}
+
 void
 op_answered(struct core *c, struct core_op *op, struct lane *lane, const struct ps_error *error)
 {
@@ -247,6 +283,8 @@ op_answered(struct core *c, struct core_op *op, struct lane *lane, const struct 
         op->result = *error;
     if (op->left == 0 && op->kind == OP_SET)
         setting_result(op);
+    if (op->left == 0)
+        ask_forgetful(c, op);
     if (op->left == 0)
         op_end(c, op, &op->result);
     else if (error != NULL && op->kind == OP_PULL)
@@ -318,35 +356,37 @@ op_may_start(const struct core *c, struct ps_error *e)
 }
 
 enum ps_err
-op_may_train(const struct core *c, struct ps_error *e)
+op_may_read(const struct core *c, struct ps_error *e)
 {
     enum ps_err err = op_may_start(c, e);
 
     if (err != PS_OK)
         return err;
-    if (c->config.observer)
-        return ps_fail(e, PS_ERR_INVALID, "an observer looks only: it has no variables and no clock");
-    if (!c->joined)
+    if (!c->config.observer && !c->joined)
         return ps_fail(e, PS_ERR_CLOSED, "not every shard has welcomed this worker yet");
     return PS_OK;
+}
+
+enum ps_err
+op_may_train(const struct core *c, struct ps_error *e)
+{
+    enum ps_err err = op_may_read(c, e);
+
+    if (err == PS_OK && c->config.observer)
+        return ps_fail(e, PS_ERR_INVALID, "an observer reads only: it declares and pushes nothing and has no clock");
+    return err;
 }
 
 enum ps_err
 op_start_control(struct core *c, struct core_op *op, uint32_t shard, enum part_kind kind, struct core_var *var)
 {
     struct part *p = pool_part(&c->pools);
-    struct lane *lane;
 
     if (p == NULL)
         return PS_ERR_NOMEM;
-    lane = op_add_lane(op, shard);
     p->kind = kind;
-    p->op = op;
-    p->lane = lane;
     p->var = var;
-    parts_append(&c->links[shard].control, p);
-    lane->parts++;
-    op->left++;
+    start_part(c, op_add_lane(op, shard), p);
     return PS_OK;
 }
 
@@ -381,6 +421,12 @@ uint64_t
 core_op_blocks(const struct core_op *op)
 {
     return op->kind == OP_PULL ? op->blocks_transferred : 0;
+}
+
+struct core_var *
+core_op_variable(const struct core_op *op)
+{
+    return op->kind == OP_ATTACH && op->n > 0 ? op->vars[0] : NULL;
 }
 
 struct span

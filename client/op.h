@@ -1,7 +1,8 @@
 /* Operations: what a caller starts and waits for. Pure.
  *
  * An operation has a lane on each shard that it concerns. A lane of a pull, push, tick or barrier queues at its link
- * until all its parts are made; declares, queries, pings, sets and drains make their one part at once.
+ * until all its parts are made; declares, queries, pings, sets and drains make their one part at once. An attach asks
+ * the shard of block 0 what the variable is, and then the other shards that hold blocks of it.
  *
  *     start ──► under way ──last part answered──► done ──core_op_free()──► recycled
  *                   │                              ▲
@@ -15,7 +16,7 @@
 #include "client/pending.h"
 #include "proto/psd.pb-c.h"
 
-enum op_kind { OP_PULL, OP_PUSH, OP_TICK, OP_BARRIER, OP_DECLARE, OP_QUERY, OP_PING, OP_SET, OP_DRAIN };
+enum op_kind { OP_PULL, OP_PUSH, OP_TICK, OP_BARRIER, OP_DECLARE, OP_QUERY, OP_PING, OP_SET, OP_DRAIN, OP_ATTACH };
 
 #define OP_WHY_MAX  256
 #define OP_TEXT_MAX (2 * PS_NAME_MAX + 2) /* a name, or job/name */
@@ -60,7 +61,7 @@ struct core_op {
     uint32_t lanes_n, lanes_room;
 
     enum ps_query query;
-    char name[OP_TEXT_MAX]; /* of the barrier or the query's job */
+    char name[OP_TEXT_MAX]; /* of the barrier, the variable to attach to, or the query's job */
     char after[OP_TEXT_MAX];
     uint8_t *answer;
     size_t answer_len;
@@ -72,7 +73,8 @@ struct core_op {
 /* Whether operations may start; *e says why not. */
 enum ps_err op_may_start(const struct core *c, struct ps_error *e) PS_MUST_USE;
 
-/* The same for those that only a worker may start. */
+/* The same for those that need variables, and for those that only a worker may start. */
+enum ps_err op_may_read(const struct core *c, struct ps_error *e) PS_MUST_USE;
 enum ps_err op_may_train(const struct core *c, struct ps_error *e) PS_MUST_USE;
 
 /* A fresh one, in use and held; its lists keep their room. NULL: out of memory. */
@@ -91,6 +93,9 @@ enum ps_err op_undo(struct core *c, struct core_op *op, struct ps_error *e, cons
 enum ps_err op_start_control(struct core *c, struct core_op *op, uint32_t shard, enum part_kind kind,
                              struct core_var *var) PS_MUST_USE;
 void op_pump(struct core *c, struct core_op *op);
+
+/* The first answer to an attach says that it is this variable: ask the others of its shards. */
+enum ps_err op_attach_others(struct core *c, struct core_op *op, struct core_var *v, uint32_t answered) PS_MUST_USE;
 
 /* ---- Ending ---- */
 

@@ -1,9 +1,19 @@
-/* Starting what is one part on one shard, or one on each: declarations, queries, pings. */
+/* Starting what is one part on one shard, or one on each: declarations, attaches, queries, pings. */
 #include "client/op.h"
 
 #include <string.h>
 
 #include "client/link.h"
+
+/* One part to every shard that holds blocks of v, but one. */
+static enum ps_err
+ask_shards(struct core *c, struct core_op *op, enum part_kind kind, struct core_var *v, uint32_t but)
+{
+    for (uint32_t i = 0; i < c->config.shards; i++)
+        if (i != but && v->shard[i].blocks > 0 && op_start_control(c, op, i, kind, v) != PS_OK)
+            return PS_ERR_NOMEM;
+    return PS_OK;
+}
 
 enum ps_err
 core_declare(struct core *c, const struct ps_var_spec *spec, struct core_var **var, struct core_op **op_out,
@@ -12,7 +22,6 @@ core_declare(struct core *c, const struct ps_var_spec *spec, struct core_var **v
     struct core_op *op;
     struct core_var *v;
     enum ps_err err;
-    uint32_t i;
 
     if ((err = op_may_train(c, e)) != PS_OK)
         return err;
@@ -29,17 +38,58 @@ core_declare(struct core *c, const struct ps_var_spec *spec, struct core_var **v
     v->declaring++;
     *var = v;
     *op_out = op;
-    for (i = 0; i < c->config.shards; i++) {
+    if (ask_shards(c, op, PART_DECLARE, v, c->config.shards) != PS_OK) {
         struct ps_error starved;
 
-        if (v->shard[i].blocks == 0 || op_start_control(c, op, i, PART_DECLARE, v) == PS_OK)
-            continue;
         ps_fail(&starved, PS_ERR_NOMEM, "no memory to declare '%s'", v->name);
         op_give_up(c, op, &starved);
         return PS_OK;
     }
     op_pump(c, op);
     return PS_OK;
+}
+
+static enum ps_err
+check_attach(const struct core *c, const char *name, struct ps_error *e)
+{
+    enum ps_err err = op_may_read(c, e);
+
+    if (err != PS_OK)
+        return err;
+    if (c->config.any_cluster)
+        return ps_fail(e, PS_ERR_INVALID, "who observes any cluster cannot know where the blocks of a variable lie");
+    if (name == NULL || name[0] == '\0' || strlen(name) > PS_NAME_MAX || !wire_text_ok(name, strlen(name)))
+        return ps_fail(e, PS_ERR_INVALID, "a variable's name is 1 to %d bytes of UTF-8 without control characters",
+                       PS_NAME_MAX);
+    return PS_OK;
+}
+
+enum ps_err
+core_attach(struct core *c, const char *name, struct core_op **op_out, struct ps_error *e)
+{
+    struct core_op *op;
+    enum ps_err err;
+
+    if ((err = check_attach(c, name, e)) != PS_OK)
+        return err;
+    if ((op = op_new(c, OP_ATTACH)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory to attach");
+    memcpy(op->name, name, strlen(name) + 1);
+    if (op_room(op, 1, c->config.shards) != PS_OK ||
+        op_start_control(c, op, variables_first_shard(&c->vars, name), PART_ATTACH, NULL) != PS_OK)
+        return op_undo(c, op, e, "search for a variable");
+    *op_out = op;
+    op_pump(c, op);
+    return PS_OK;
+}
+
+enum ps_err
+op_attach_others(struct core *c, struct core_op *op, struct core_var *v, uint32_t answered)
+{
+    op->n = 1;
+    op->vars[0] = v;
+    v->declaring++;
+    return ask_shards(c, op, PART_ATTACH, v, answered);
 }
 
 /* A query or ping to one shard. */

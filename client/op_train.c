@@ -58,8 +58,7 @@ core_pull(struct core *c, size_t n, struct core_var *const vars[], float *const 
     struct core_op *op;
     enum ps_err err;
 
-    if ((err = op_may_train(c, e)) != PS_OK ||
-        (err = check_vars("pull", n, vars, (const void *const *)out, e)) != PS_OK)
+    if ((err = op_may_read(c, e)) != PS_OK || (err = check_vars("pull", n, vars, (const void *const *)out, e)) != PS_OK)
         return err;
     if ((op = op_new(c, OP_PULL)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to start a pull");
@@ -70,6 +69,7 @@ core_pull(struct core *c, size_t n, struct core_var *const vars[], float *const 
     memcpy(op->out, out, n * sizeof(*out));
     if (options != NULL)
         op->pull = *options;
+    op->pull.now |= c->config.observer;
     *op_out = op;
     start_on_vars(c, op);
     return PS_OK;

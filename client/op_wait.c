@@ -24,6 +24,9 @@ op_describe(const struct core_op *op, char *out, size_t size)
     case OP_DECLARE:
         snprintf(out, size, "declaration of '%.80s'", op->vars[0]->name);
         return;
+    case OP_ATTACH:
+        snprintf(out, size, "attach to '%.80s'", op->name);
+        return;
     case OP_TICK:
         snprintf(out, size, "tick to clock %llu", (unsigned long long)op->clock);
         return;
@@ -69,7 +72,7 @@ describe_delay(const struct core *c, const struct link *l, const struct core_op 
         snprintf(out, size, "; it lost its data and variables are being declared again");
     else if (op->why[0] != '\0')
         snprintf(out, size, "; %s", op->why);
-    else if (op->kind == OP_PULL && c->config.mode != PS_ASYNC && slowest < op->clock)
+    else if (op->kind == OP_PULL && !op->pull.now && c->config.mode != PS_ASYNC && slowest < op->clock)
         snprintf(out, size, "; the slowest worker was last heard of at clock %llu", (unsigned long long)slowest);
     else
         out[0] = '\0';

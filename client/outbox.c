@@ -189,6 +189,23 @@ encode_declare(struct core *c, struct link *l, struct part *p, struct send *s)
 }
 
 static enum ps_err
+encode_attach(struct core *c, struct link *l, struct part *p, struct send *s)
+{
+    Psd__Attach m = PSD__ATTACH__INIT;
+
+    (void)l;
+    m.job = (char *)c->config.job;
+    m.name = p->var != NULL ? p->var->name : p->op->name;
+    return send_encode(s, MSG_ATTACH, p->request, &m.base, 0);
+}
+
+static enum ps_err
+encode_restore(struct core *c, struct link *l, struct part *p, struct send *s)
+{
+    return c->config.observer ? encode_attach(c, l, p, s) : encode_declare(c, l, p, s);
+}
+
+static enum ps_err
 encode_query(struct core *c, struct link *l, struct part *p, struct send *s)
 {
     Psd__Query m = PSD__QUERY__INIT;
@@ -237,11 +254,11 @@ encode_drain(struct core *c, struct link *l, struct part *p, struct send *s)
 typedef enum ps_err (*part_encode)(struct core *c, struct link *l, struct part *p, struct send *s);
 
 static const part_encode encoders[] = {
-    [PART_PULL] = encode_pull,       [PART_PUSH] = encode_push,  [PART_TICK] = encode_tick,
-    [PART_BARRIER] = encode_barrier, [PART_SKIP] = encode_skip,  [PART_DECLARE] = encode_declare,
-    [PART_QUERY] = encode_query,     [PART_PING] = encode_ping,  [PART_RESTORE] = encode_declare,
-    [PART_WHY] = encode_query,       [PART_ALIVE] = encode_ping, [PART_SET] = encode_set,
-    [PART_DRAIN] = encode_drain,
+    [PART_PULL] = encode_pull,       [PART_PUSH] = encode_push,     [PART_TICK] = encode_tick,
+    [PART_BARRIER] = encode_barrier, [PART_SKIP] = encode_skip,     [PART_DECLARE] = encode_declare,
+    [PART_QUERY] = encode_query,     [PART_PING] = encode_ping,     [PART_RESTORE] = encode_restore,
+    [PART_WHY] = encode_query,       [PART_ALIVE] = encode_ping,    [PART_SET] = encode_set,
+    [PART_DRAIN] = encode_drain,     [PART_ATTACH] = encode_attach,
 };
 
 /* False: no memory, and the link is lost. */
@@ -399,7 +416,7 @@ pump_control(struct core *c, struct link *l)
     struct part *p;
 
     for (p = l->control.first; p != NULL; p = p->next)
-        if (p->state == PART_HELD && !part_hand_out(c, l, p))
+        if (p->state == PART_HELD && !part_waits(c, l, p) && !part_hand_out(c, l, p))
             return false;
     return true;
 }

@@ -33,7 +33,8 @@ enum part_kind {
     PART_PING,
     PART_SET,
     PART_DRAIN,
-    PART_RESTORE, /* the core's own DECLARE after a shard lost data */
+    PART_ATTACH,
+    PART_RESTORE, /* the core's own DECLARE (an observer's: ATTACH) after a shard lost data */
     PART_WHY,     /* the core's own QUERY: who holds op back */
     PART_ALIVE    /* the core's own PING */
 };
@@ -81,7 +82,7 @@ struct part {
     uint32_t blocks;
     uint64_t bytes;
     struct part_versions versions;
-    struct core_var *var; /* PART_DECLARE, PART_RESTORE */
+    struct core_var *var; /* PART_DECLARE, PART_RESTORE, PART_ATTACH but the first */
 };
 
 static inline bool

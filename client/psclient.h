@@ -132,8 +132,9 @@ struct ps_client_options {
     int progress_thread;    /* nonzero: drive the network from a hidden thread */
     uint32_t spin_us;       /* poll this long before sleeping while waiting, microseconds; 0: sleep at once; the
                                progress thread always sleeps */
-    int observer;           /* nonzero: look only (psctl); no worker index is taken, and opening does not wait for
-                               shards that are not there */
+    int observer;           /* nonzero: look only (psctl, an evaluator); no worker index is taken, and opening does not
+                               wait for shards that are not there. A cluster's evaluator observes in any case, but waits
+                               for them */
     int any_cluster;        /* nonzero, observers only: accept shards of any cluster name and count */
     const char *congestion; /* TCP congestion control ("reno"); NULL: "reno" to loopback addresses, else the system's */
     uint64_t copy_max;      /* bytes that PS_PUSH_COPY may hold in all; 0: 256 MiB. A push past it is LIMIT and is not
@@ -222,8 +223,27 @@ struct ps_var_spec {
 PS_API enum ps_err ps_client_declare(ps_client *client, const struct ps_var_spec *spec, ps_var **out,
                                      struct ps_error *error) PS_MUST_USE;
 
+/* Find a variable of the client's job that some worker has declared, with the shape that it was declared with. For
+ * workers and for observers, which cannot declare: an evaluator attaches, pulls and computes what it wants. (Names:
+ * ps_client_query() of PS_QUERY_VARIABLES, of every shard.) Waits, up to the client's time-out, while its blocks are
+ * being made. What it returns is as good as a declared one.
+ *
+ * An observer's pulls are as with options.now: they never wait for a mode's condition and hold nobody back; every block
+ * is of one version, different ones may be of different moments. The job's mode and workers need not be told. The
+ * values are there while workers train and after they have finished. After a restart of a shard pulls go on; when it
+ * came back empty, they wait until a worker has declared there again, and end with PS_ERR_MISMATCH for good if that is
+ * another variable. An observer that pushes, declares, ticks or meets at a barrier gets PS_ERR_INVALID.
+ *
+ * Errors: NOT_FOUND (no such job, or no such variable in it; the sentence says which: nobody has declared it yet),
+ * MISMATCH (this client, or another shard, knows it by another definition; names what differs), INVALID (no name; a
+ * client of any_cluster, which does not know where blocks lie), TIMEOUT. */
+PS_API enum ps_err ps_client_attach(ps_client *client, const char *name, ps_var **out,
+                                    struct ps_error *error) PS_MUST_USE;
+
 PS_API const char *ps_var_name(const ps_var *var);
 PS_API uint64_t ps_var_elements(const ps_var *var);
+PS_API uint32_t ps_var_rank(const ps_var *var);
+PS_API uint64_t ps_var_dim(const ps_var *var, uint32_t i); /* i < ps_var_rank(); 0 past it */
 PS_API uint64_t ps_var_blocks(const ps_var *var);
 /* Lowest and highest version among the variable's blocks, as last pulled or answered. Either may be NULL. */
 PS_API void ps_var_versions(const ps_var *var, uint64_t *lowest, uint64_t *highest);

@@ -144,35 +144,30 @@ var_define(struct core_var *v, const struct variables *t, const struct ps_var_sp
 static bool
 spec_equal(const struct core_var *v, const struct ps_var_spec *spec, struct ps_error *e)
 {
-    struct core_var *other = calloc(1, sizeof(*other));
+    struct core_var other = {.spec = *spec};
     struct var_message a, b;
     char text[PS_ERROR_TEXT_MAX];
     bool equal;
 
-    if (other == NULL)
-        return false;
-    memcpy(other->name, v->name, sizeof(other->name));
-    other->spec = *spec;
+    memcpy(other.name, v->name, sizeof(other.name));
     var_message(v, &a);
-    var_message(other, &b);
+    var_message(&other, &b);
     equal = wire_declare_equal(&a.declare, &b.declare);
     if (!equal) {
         wire_declare_differences(&a.declare, &b.declare, text, sizeof(text));
         ps_fail(e, PS_ERR_MISMATCH, "variable '%.64s' was declared with %.400s", v->name, text);
     }
-    free(other);
     return equal;
 }
 
-enum ps_err
-variables_declare(struct variables *t, const struct ps_var_spec *spec, struct core_var **out, struct ps_error *e)
+/* Find or make the variable of a definition that is valid. */
+static enum ps_err
+find_or_make(struct variables *t, const struct ps_var_spec *spec, uint64_t elements, struct core_var **out,
+             struct ps_error *e)
 {
     struct core_var *v;
-    uint64_t elements;
     enum ps_err err;
 
-    if ((err = spec_check(spec, &elements, e)) != PS_OK)
-        return err;
     v = variables_find(t, spec->name);
     if (v != NULL && spec_equal(v, spec, e)) {
         *out = v;
@@ -194,6 +189,42 @@ variables_declare(struct variables *t, const struct ps_var_spec *spec, struct co
     }
     *out = v;
     return PS_OK;
+}
+
+enum ps_err
+variables_declare(struct variables *t, const struct ps_var_spec *spec, struct core_var **out, struct ps_error *e)
+{
+    uint64_t elements;
+    enum ps_err err;
+
+    if ((err = spec_check(spec, &elements, e)) != PS_OK)
+        return err;
+    return find_or_make(t, spec, elements, out, e);
+}
+
+enum ps_err
+variables_attach(struct variables *t, const Psd__Declare *declare, struct core_var **out, struct ps_error *e)
+{
+    const Psd__Initializer *i = declare->init;
+    struct ps_var_spec spec = {.name = declare->name,
+                               .rank = (uint32_t)declare->n_dims,
+                               .init = {(enum ps_init_kind)i->kind, i->a, i->b, i->seed},
+                               .optimizer = wire_optimizer(declare->optimizer),
+                               .allow_nonfinite = declare->nonfinite == PSD__NON_FINITE__ALLOW};
+    uint64_t elements;
+    enum ps_err err;
+
+    err = wire_elements(declare->dims, declare->n_dims, &elements);
+    ps_assert(err == PS_OK); /* wire_decode() has looked */
+    if (declare->n_dims > 0)
+        memcpy(spec.dims, declare->dims, declare->n_dims * sizeof(*spec.dims));
+    return find_or_make(t, &spec, elements, out, e);
+}
+
+uint32_t
+variables_first_shard(const struct variables *t, const char *name)
+{
+    return placement_shard(placement_start(t->job, name, t->shards), 0, t->shards);
 }
 
 void
@@ -219,6 +250,18 @@ uint64_t
 core_var_elements(const struct core_var *v)
 {
     return v->elements;
+}
+
+uint32_t
+core_var_rank(const struct core_var *v)
+{
+    return v->spec.rank;
+}
+
+uint64_t
+core_var_dim(const struct core_var *v, uint32_t i)
+{
+    return i < v->spec.rank ? v->spec.dims[i] : 0;
 }
 
 uint64_t

@@ -15,7 +15,6 @@ struct var_shard {
     uint64_t first;
     uint32_t id; /* its number there, when known */
     bool known;
-    bool answered; /* it took a declaration: declared again when it lost it */
 };
 
 struct core_var {
@@ -49,6 +48,13 @@ struct core_var *variables_find(const struct variables *t, const char *name);
  * anew with another definition. */
 enum ps_err variables_declare(struct variables *t, const struct ps_var_spec *spec, struct core_var **out,
                               struct ps_error *e) PS_MUST_USE;
+
+/* The same with the definition that a shard sent; elements and all else follow from it. */
+enum ps_err variables_attach(struct variables *t, const Psd__Declare *declare, struct core_var **out,
+                             struct ps_error *e) PS_MUST_USE;
+
+/* The shard of block 0, which hangs on names alone: who attaches asks there first. */
+uint32_t variables_first_shard(const struct variables *t, const char *name);
 
 /* The shard lost data: its ids and the versions of its blocks are no longer known. */
 void variables_forget(struct variables *t, uint32_t shard);

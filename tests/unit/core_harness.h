@@ -44,6 +44,7 @@ struct model_var {
     char name[64];
     uint64_t elements, blocks;
     struct layout layout;
+    Psd__Declare *declare;
     float *value;
     uint64_t *version;
 };
@@ -441,6 +442,7 @@ model_forget(struct model *m)
     uint32_t i;
 
     for (i = 0; i < m->vars; i++) {
+        psd__declare__free_unpacked(m->var[i].declare, NULL);
         free(m->var[i].value);
         free(m->var[i].version);
     }
@@ -488,7 +490,7 @@ model_hello(struct harness *h, uint32_t shard, const Psd__Hello *hello)
         flight_down(h, shard, MSG_ERROR, REQUEST_HELLO, &e.base, NULL, 0);
         return;
     }
-    if (!m->session || m->incarnation != hello->incarnation) {
+    if (hello->role == PSD__ROLE__WORKER && (!m->session || m->incarnation != hello->incarnation)) {
         m->session = true;
         m->incarnation = hello->incarnation;
         m->next_seq = 1;
@@ -503,27 +505,51 @@ model_hello(struct harness *h, uint32_t shard, const Psd__Hello *hello)
     flight_down(h, shard, MSG_WELCOME, REQUEST_HELLO, &w.base, NULL, 0);
 }
 
+static UNUSED void
+model_make_var(struct harness *h, uint32_t shard, const Psd__Declare *d)
+{
+    struct model *m = &h->model[shard];
+    struct model_var *v = &m->var[m->vars++];
+
+    ck_assert_uint_le(m->vars, MODEL_VARS);
+    strcpy(v->name, d->name);
+    ck_assert_int_eq(wire_elements(d->dims, d->n_dims, &v->elements), PS_OK);
+    layout_init(&v->layout, v->elements, 0);
+    v->blocks = v->layout.blocks;
+    v->declare = wire_copy(&d->base);
+    v->value = calloc(v->elements, sizeof(float));
+    v->version = calloc(v->blocks, sizeof(uint64_t));
+}
+
 static inline void
 model_declare(struct harness *h, uint32_t shard, uint64_t request, const Psd__Declare *d)
 {
-    struct model *m = &h->model[shard];
     Psd__Declared answer = PSD__DECLARED__INIT;
     uint32_t id;
-    struct model_var *v = model_find(m, d->name, &id);
 
-    if (v == NULL) {
-        ck_assert_uint_lt(m->vars, MODEL_VARS);
-        v = &m->var[id = m->vars++];
-        strcpy(v->name, d->name);
-        ck_assert_int_eq(wire_elements(d->dims, d->n_dims, &v->elements), PS_OK);
-        layout_init(&v->layout, v->elements, 0);
-        v->blocks = v->layout.blocks;
-        v->value = calloc(v->elements, sizeof(float));
-        v->version = calloc(v->blocks, sizeof(uint64_t));
+    if (model_find(&h->model[shard], d->name, &id) == NULL) {
+        model_make_var(h, shard, d);
         answer.created = true;
     }
     answer.var = id;
     flight_down(h, shard, MSG_DECLARED, request, &answer.base, NULL, 0);
+}
+
+static inline void
+model_attach(struct harness *h, uint32_t shard, uint64_t request, const Psd__Attach *a)
+{
+    Psd__Declared answer = PSD__DECLARED__INIT;
+    Psd__Error e = PSD__ERROR__INIT;
+    const struct model_var *v = model_find(&h->model[shard], a->name, &answer.var);
+
+    ck_assert_str_eq(a->job, "job");
+    e.code = PS_ERR_NOT_FOUND;
+    e.text = (char *)"no such variable";
+    answer.declare = v != NULL ? v->declare : NULL;
+    if (v != NULL)
+        flight_down(h, shard, MSG_DECLARED, request, &answer.base, NULL, 0);
+    else
+        flight_down(h, shard, MSG_ERROR, request, &e.base, NULL, 0);
 }
 
 /* Answer with these blocks. */
@@ -621,6 +647,9 @@ model_step(struct harness *h, uint32_t shard)
     case MSG_DECLARE:
         model_declare(h, shard, msg.request, msg.u.declare);
         break;
+    case MSG_ATTACH:
+        model_attach(h, shard, msg.request, msg.u.attach);
+        break;
     case MSG_PULL:
         model_data(h, shard, msg.request, 0, msg.u.pull->n_var, msg.u.pull->var, msg.u.pull->block,
                    msg.u.pull->n_newer_than, msg.u.pull->newer_than);
@@ -684,7 +713,7 @@ harness_run(struct harness *h)
 
 /* False: core_new() failed for want of memory. */
 static UNUSED bool
-harness_try_init(struct harness *h, uint32_t shards, enum ps_mode mode)
+harness_try_init_as(struct harness *h, uint32_t shards, enum ps_mode mode, bool observer)
 {
     static char texts[HARNESS_SHARDS][24];
     const char *addresses[HARNESS_SHARDS];
@@ -696,6 +725,7 @@ harness_try_init(struct harness *h, uint32_t shards, enum ps_mode mode)
                             .workers = 2,
                             .mode = mode,
                             .lease_ms = 300000,
+                            .observer = observer,
                             .copy_max = MIB,
                             .incarnation = 77,
                             .seed = 5};
@@ -713,6 +743,12 @@ harness_try_init(struct harness *h, uint32_t shards, enum ps_mode mode)
         h->model[i].next_seq = 1;
     }
     return core_new(&k, h->now, &h->core, &e) == PS_OK;
+}
+
+static UNUSED bool
+harness_try_init(struct harness *h, uint32_t shards, enum ps_mode mode)
+{
+    return harness_try_init_as(h, shards, mode, false);
 }
 
 static UNUSED void

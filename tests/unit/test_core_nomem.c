@@ -84,17 +84,46 @@ declare_somehow(const char *name, uint64_t n)
     return v;
 }
 
+/* Somebody else has declared it; attach, waiting for memory. */
+static struct core_var *
+attach_somehow(const char *name, uint64_t n)
+{
+    Psd__Declare d = PSD__DECLARE__INIT;
+    Psd__Initializer init = PSD__INITIALIZER__INIT;
+    Psd__Optimizer sgd = PSD__OPTIMIZER__INIT;
+    struct core_var *v = NULL;
+    struct core_op *op;
+
+    d.name = (char *)name;
+    d.n_dims = 1;
+    d.dims = &n;
+    d.init = &init;
+    d.optimizer = &sgd;
+    for (uint32_t i = 0; i < 2; i++)
+        model_make_var(&h, i, &d);
+    while (v == NULL) {
+        if (!fine_or_starved(core_attach(h.core, name, &op, NULL)))
+            continue;
+        harness_run(&h);
+        ck_assert(core_op_done(op));
+        if (fine_or_starved(core_op_result(op, NULL)))
+            v = core_op_variable(op);
+        core_op_free(h.core, op);
+    }
+    return v;
+}
+
 static size_t
-start_all(struct core_var *vars[2], struct core_op *ops[OPS])
+start_all(struct core_var *vars[3], struct core_op *ops[OPS])
 {
     const float *grads[2] = {grad, grad};
-    float *outs[2] = {out, out};
+    float *outs[3] = {out, out, out};
     struct ps_pull_options changed = {.only_changed = 1};
     struct ps_parameter rate = {"learning_rate", 0.5};
     struct ps_setting setting = {.variables = "*", .parameters = 1, .parameter = &rate};
     size_t n = 0;
 
-    n += fine_or_starved(core_pull(h.core, 2, vars, outs, NULL, &ops[n], NULL));
+    n += fine_or_starved(core_pull(h.core, 3, vars, outs, NULL, &ops[n], NULL));
     n += fine_or_starved(core_push(h.core, 2, vars, grads, NULL, NULL, &ops[n], NULL));
     n += fine_or_starved(core_tick(h.core, &ops[n], NULL));
     n += fine_or_starved(core_push(h.core, 1, &vars[1], grads, outs, &copied, &ops[n], NULL));
@@ -110,7 +139,7 @@ static bool
 run_failing(uint64_t nth, bool crash)
 {
     struct core_op *ops[OPS];
-    struct core_var *vars[2];
+    struct core_var *vars[3];
     size_t n, i;
 
     allocations = 0;
@@ -123,6 +152,7 @@ run_failing(uint64_t nth, bool crash)
     h.by_meta = nth % 2 == 0;
     vars[0] = declare_somehow("a", ELEMENTS);
     vars[1] = declare_somehow("b", 100);
+    vars[2] = attach_somehow("c", ELEMENTS);
     n = start_all(vars, ops);
     harness_perform(&h);
     model_step(&h, 0);
