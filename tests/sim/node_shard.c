@@ -164,7 +164,7 @@ see_out(struct node_shard *n, uint64_t conn, const uint8_t *bytes)
     }
     if (!look(n, &head, bytes + FRAME_HEAD_SIZE, &msg))
         return;
-    if (msg.type == MSG_DECLARED)
+    if (msg.type == MSG_DECLARED && msg.u.declared->declare == NULL) /* not to an attach */
         see_declared(n, conn, &msg);
     if (msg.type == MSG_ERROR)
         sim_trace(n->sim, "s%u > error %s to c%" PRIu64 ": %s", n->index, ps_err_name((enum ps_err)msg.u.error->code),

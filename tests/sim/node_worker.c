@@ -328,8 +328,8 @@ poll_comes(struct sim_timer *t)
         sim_at(w->sim, t, w->held_us);
         return;
     }
-    script_poll(w);
-    next = script_next_us(w);
+    w->profile.observer ? observer_poll(w) : script_poll(w);
+    next = w->profile.observer ? observer_next_us(w) : script_next_us(w);
     if (next == UINT64_MAX)
         sim_cancel(w->sim, &w->wake);
     else
@@ -390,6 +390,7 @@ config_fill(struct node_worker *w, struct core_config *c, const char **addresses
                               .age = m->age,
                               .age_parameter = m->age_parameter,
                               .lease_ms = w->profile.lease_ms,
+                              .observer = w->profile.observer,
                               .copy_max = GIB,
                               .incarnation = incarnation,
                               .seed = seed};
@@ -411,7 +412,7 @@ node_worker_start(struct node_worker *w)
         return;
     }
     w->held_us = 0;
-    script_start(w);
+    w->profile.observer ? observer_start(w) : script_start(w);
     node_worker_perform(w);
 }
 
@@ -429,7 +430,7 @@ process_end(struct node_worker *w)
     ps_assert(w->sends_out == 0);
     core_free(w->core);
     w->core = NULL;
-    script_stop(w);
+    w->profile.observer ? observer_stop(w) : script_stop(w);
     sim_cancel(w->sim, &w->time);
     sim_cancel(w->sim, &w->poll);
     sim_cancel(w->sim, &w->wake);
@@ -473,7 +474,7 @@ void
 node_worker_watch(struct node_worker *w, uint64_t limit_us)
 {
     if (w->core != NULL)
-        script_watch(w, limit_us);
+        w->profile.observer ? observer_watch(w, limit_us) : script_watch(w, limit_us);
 }
 
 void

@@ -1,6 +1,7 @@
 /* A simulated worker process: the client core, driven as libpsclient's glue drives it, under a training script.
  *
- * node_worker.c is the process: connections, timers, lives and deaths. script.c is what it runs:
+ * node_worker.c is the process: connections, timers, lives and deaths. script.c is what a worker runs (and observer.c
+ * what an evaluator does):
  *
  *     JOINING ─► DECLARING ─► PULLING ─► COMPUTING ─► PUSHING ─► TICKING ─► MEETING ─┐   clock == steps
  *        ▲                      ▲                                                   ├──────────────────► LEAVING ─►
@@ -57,6 +58,7 @@ struct worker_profile {
     bool may_lapse;
     bool store_fails; /* pushes may end with IO */
     enum sim_lie lie;
+    bool observer; /* runs observer.c, not script.c */
 };
 
 enum worker_op_kind {
@@ -67,7 +69,8 @@ enum worker_op_kind {
     WORKER_BARRIER,
     WORKER_QUERY,
     WORKER_PING,
-    WORKER_SET
+    WORKER_SET,
+    WORKER_ATTACH /* the observer's */
 };
 
 /* An operation under way. */
@@ -154,5 +157,14 @@ void script_stop(struct node_worker *w);              /* the process is dying: w
 uint64_t script_next_us(const struct node_worker *w); /* UINT64_MAX: only the core's events count */
 void script_describe(const struct node_worker *w);    /* to the trace: what it waits for */
 void script_watch(struct node_worker *w, uint64_t limit_us);
+
+/* ---- observer.c: the same, and ---- */
+
+void observer_start(struct node_worker *w);
+void observer_poll(struct node_worker *w);
+void observer_stop(struct node_worker *w);
+uint64_t observer_next_us(const struct node_worker *w);
+void observer_watch(const struct node_worker *w, uint64_t limit_us);
+void observer_leave(struct node_worker *w); /* the workers are over: a last look, then it is over, too */
 
 #endif

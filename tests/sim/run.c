@@ -24,6 +24,7 @@ struct run {
     struct ledger *ledger;
     struct node_shard shards[MODEL_SHARDS_MAX];
     struct node_worker workers[MODEL_WORKERS_MAX];
+    struct node_worker observer;
     struct net_listener *listeners[MODEL_SHARDS_MAX];
     struct faults faults;
     struct sim_timer watch, lie;
@@ -147,10 +148,13 @@ watch_comes(struct sim_timer *t)
 
     for (uint32_t i = 0; i < r->model.workers; i++)
         node_worker_watch(&r->workers[i], HANG_US);
+    node_worker_watch(&r->observer, HANG_US);
     if (r->sim.failed)
         for (uint32_t i = 0; i < r->model.workers; i++)
             script_describe(&r->workers[i]);
-    if (!r->ending && workers_over(r)) {
+    if (workers_over(r))
+        observer_leave(&r->observer);
+    if (!r->ending && node_worker_over(&r->observer)) {
         r->ending = true;
         r->ending_us = r->sim.now_us;
         faults_stop(&r->faults);
@@ -222,6 +226,8 @@ build(struct run *r)
             worker.broken_per_mille = 200;
         node_worker_init(&r->workers[i], &r->sim, &r->net, r->ledger, &r->model, i, r->listeners, &worker);
     }
+    node_worker_init(&r->observer, &r->sim, &r->net, r->ledger, &r->model, r->model.workers, r->listeners,
+                     &(struct worker_profile){.cancel_per_mille = 50, .observer = true});
     r->faults = (struct faults){.sim = &r->sim,
                                 .net = &r->net,
                                 .level = o->faults,
@@ -254,6 +260,7 @@ start(struct run *r)
         node_shard_start(&r->shards[i]);
     for (uint32_t i = 0; i < r->model.workers; i++)
         sim_in(&r->sim, &r->workers[i].restart, sim_below(&r->sim, 50 * SIM_MS));
+    sim_in(&r->sim, &r->observer.restart, sim_below(&r->sim, 50 * SIM_MS));
     r->watch.run = watch_comes;
     sim_in(&r->sim, &r->watch, WATCH_US);
     faults_start(&r->faults);
@@ -283,6 +290,7 @@ take_apart(struct run *r)
 {
     for (uint32_t i = 0; i < r->model.workers; i++)
         node_worker_finish(&r->workers[i]);
+    node_worker_finish(&r->observer);
     for (uint32_t i = 0; i < r->model.shards; i++)
         node_shard_stop(&r->shards[i]);
     net_finish(&r->net);
@@ -300,7 +308,8 @@ fill_report(const struct run *r, struct run_report *out)
                                .hash = r->sim.hash,
                                .lines = r->sim.lines,
                                .virtual_ms = (r->sim.now_us - SIM_START) / SIM_MS,
-                               .connections = r->net.conns_made};
+                               .connections = r->net.conns_made,
+                               .observed = r->observer.steps};
     out->options.mode = modes[r->model.mode];
     out->options.shards = r->model.shards;
     out->options.workers = r->model.workers;

@@ -24,6 +24,7 @@ struct run_report {
     char failure[2048];
     uint64_t hash, lines, virtual_ms;
     struct ledger_counts ledger;
+    uint64_t observed; /* pulls of the observer */
     uint64_t kills, crashes, rejoins, connections, turns, failed_commits;
 };
 

@@ -27,6 +27,7 @@ START_TEST(nothing_is_lost_doubled_or_torn)
         ck_assert_msg(!report.failed, "sim --seed %" PRIu64 " --mode %s --faults %s --trace: %s", o.seed,
                       mode_names[o.mode], fault_names[o.faults], report.failure);
         ck_assert_uint_gt(report.ledger.pulls, 0);
+        ck_assert_uint_gt(report.observed, 0);
     }
 }
 END_TEST
