@@ -844,6 +844,86 @@ START_TEST(a_list_of_workers_longer_than_a_report_is_whole)
 }
 END_TEST
 
+/* ---- Reading what others declared ---- */
+
+START_TEST(an_observer_attaches_and_pulls)
+{
+    ps_client *worker = open_one(),
+              *observer = open_task(1, 0, &(struct ps_client_options){.observer = 1, .timeout_ms = 5000});
+    struct ps_client_options any = {.observer = 1, .any_cluster = 1}, other = {.observer = 1, .job = "other"};
+    ps_client *stranger = open_task(1, 0, &any), *elsewhere = open_task(1, 0, &other);
+    float *grad = floats(600000, 1), *out = floats(600000, 7);
+    struct ps_var_spec spec = {.name = "w", .rank = 2, .dims = {300000, 2}, .optimizer = {.learning_rate = 1}};
+    uint64_t lowest, highest;
+    ps_var *w, *v, *again;
+
+    ck_assert_int_eq(ps_client_attach(observer, "w", &v, &error), PS_ERR_NOT_FOUND);
+    FINE(ps_client_declare(worker, &spec, &w, &error));
+    FINE(ps_client_attach(observer, "w", &v, &error));
+    ck_assert_uint_eq(ps_var_elements(v), 600000);
+    ck_assert_uint_eq(ps_var_rank(v), 2);
+    ck_assert_uint_eq(ps_var_dim(v, 0), 300000);
+    ck_assert_uint_eq(ps_var_dim(v, 1), 2);
+    ck_assert_uint_eq(ps_var_dim(v, 2), 0);
+    ck_assert_str_eq(ps_var_name(v), "w");
+    push(worker, w, grad);
+    FINE(ps_client_pull(observer, 1, &v, (float *const[]){out}, NULL, &error));
+    for (size_t i = 0; i < 600000; i++)
+        if (out[i] != -1)
+            ck_abort_msg("element %zu is %g", i, (double)out[i]);
+    ps_var_versions(v, &lowest, &highest);
+    ck_assert(lowest == 1 && highest == 1);
+    FINE(ps_client_attach(observer, "w", &again, &error));
+    ck_assert_ptr_eq(again, v);
+    FINE(ps_client_attach(worker, "w", &again, &error));
+    ck_assert_ptr_eq(again, w);
+    ck_assert_int_eq(ps_client_push(observer, 1, &v, (const float *const[]){grad}, NULL, &error), PS_ERR_INVALID);
+    ck_assert_int_eq(ps_client_declare(observer, &spec, &again, &error), PS_ERR_INVALID);
+    ck_assert_int_eq(ps_client_barrier(observer, "b", -1, &error), PS_ERR_INVALID);
+    ck_assert_int_eq(ps_client_attach(stranger, "w", &again, &error), PS_ERR_INVALID);
+    ck_assert_int_eq(ps_client_attach(elsewhere, "w", &again, &error), PS_ERR_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(error.text, "no job 'other'"));
+    ps_client_close(worker);
+    FINE(ps_client_pull(observer, 1, &v, (float *const[]){out}, NULL, &error)); /* the model stays */
+    ps_client_close(observer);
+    ps_client_close(stranger);
+    ps_client_close(elsewhere);
+    free(grad);
+    free(out);
+}
+END_TEST
+
+/* A cluster's evaluator observes by itself, and unlike psctl waits for a shard that is still starting. */
+START_TEST(an_evaluator_waits_for_shards_that_start)
+{
+    struct ps_client_options o = {.timeout_ms = 20000};
+    ps_client *worker = open_one(), *evaluator;
+    ps_cluster *cluster;
+    char config[256];
+    ps_var *v;
+
+    declare(worker, "w", 300000);
+    ps_client_abandon(worker);
+    snprintf(config, sizeof config,
+             "{\"cluster\": {\"worker\": [\"w:1\"], \"ps\": [\"%s\", \"%s\"]},"
+             " \"task\": {\"type\": \"evaluator\", \"index\": 0}}",
+             shards.address[0], shards.address[1]);
+    FINE(ps_cluster_from_json(config, &cluster, &error));
+    FINE(ps_cluster_set_name(cluster, SHARDS_CLUSTER, &error));
+    shards_kill(&shards, 1);
+    o.timeout_ms = 100;
+    ck_assert_int_ne(ps_client_open(cluster, &o, &evaluator, &error), PS_OK);
+    ck_assert_ptr_nonnull(strstr(error.text, "waited 1")); /* all of its time, not the first refusal */
+    o.timeout_ms = 20000;
+    shards_restart(&shards, 1);
+    FINE(ps_client_open(cluster, &o, &evaluator, &error));
+    FINE(ps_client_attach(evaluator, "w", &v, &error));
+    ck_assert_uint_eq(ps_var_elements(v), 300000);
+    ps_client_close(evaluator);
+    ps_cluster_free(cluster);
+}
+END_TEST
+
 /* ---- The progress thread ---- */
 
 START_TEST(progress_thread_moves_things_while_the_caller_computes)
@@ -959,6 +1039,8 @@ make_suite(void)
     tcase_add_test(t, port_that_speaks_http_is_said_so);
     tcase_add_test(t, nobody_there_is_unreachable_and_silence_a_timeout);
     tcase_add_test(t, an_observer_does_not_wait_for_a_shard_that_is_not_there);
+    tcase_add_test(t, an_observer_attaches_and_pulls);
+    tcase_add_test(t, an_evaluator_waits_for_shards_that_start);
     tcase_add_test(t, address_may_be_a_name);
     tcase_add_test(t, shard_that_comes_late_is_waited_for);
     tcase_add_test(t, taken_index_is_refused_by_name_until_it_is_free);

@@ -2,6 +2,7 @@
  *
  * In sync with all workers the model must be, bit by bit, what one process computes alone: the gradients of the same
  * slices, summed in worker order, divided by their number, and the optimizer's kernel. Elsewhere it must converge. */
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,6 +27,8 @@ struct shared {
     float weights[FLOATS_MAX]; /* pulled by worker 0 after the last step */
     uint64_t clock[WORKERS], rejoins[WORKERS];
     struct ps_network_result held_out;
+    float evaluated[FLOATS_MAX]; /* what the evaluator read after the end */
+    uint64_t evaluations;        /* before it, at different versions of the model */
 };
 static struct shared *shared;
 
@@ -242,6 +245,145 @@ await_worker(pid_t pid, int want)
 
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == want, "a worker ended with status %x", (unsigned)status);
+}
+
+/* ---- The evaluator ---- */
+
+/* What it says through the pipe. */
+enum { LOOKED = 'l', SAW_THE_END = 'e' };
+
+static void
+evaluator_attach(ps_client *client, const ps_network *network, ps_var *vars[], bool first)
+{
+    struct ps_var_spec spec;
+    struct ps_error e = {0};
+    enum ps_err err;
+
+    for (size_t i = 0; i < ps_network_params(network); i++) {
+        ps_network_var_spec(network, i, &spec);
+        do
+            err = ps_client_attach(client, spec.name, &vars[i], &e);
+        while (err == PS_ERR_NOT_FOUND && first); /* the workers are only starting */
+        if (err != PS_OK || ps_var_elements(vars[i]) != elements_of(network, i) || ps_var_rank(vars[i]) != spec.rank ||
+            ps_var_dim(vars[i], 0) != spec.dims[0]) {
+            fprintf(stderr, "evaluator: %s: %s (%s)\n", spec.name, e.text, e.peer);
+            _exit(1);
+        }
+    }
+}
+
+/* The model of now, on the held-out data. */
+static void
+evaluate_now(ps_client *client, ps_network *network, ps_var *vars[])
+{
+    struct ps_batch all = {.rows = held_out.rows, .x = held_out.features, .labels = held_out.labels};
+    struct ps_network_result result;
+    struct ps_error e = {0};
+
+    if (ps_client_pull(client, ps_network_params(network), vars, ps_network_values(network), NULL, &e) != PS_OK ||
+        ps_network_evaluate(network, &all, &result, &e) != PS_OK) {
+        fprintf(stderr, "evaluator: %s (%s)\n", e.text, e.peer);
+        _exit(1);
+    }
+}
+
+static void
+evaluator_says(int fd, char word)
+{
+    if (write(fd, &word, 1) != 1)
+        _exit(1);
+}
+
+/* Its process: TF_CONFIG says what it is, and nothing about the job but its name. It looks at the model again and again
+ * until a byte comes, and then once more. */
+static _Noreturn void
+evaluator_main(const struct digits_options *o, int say, int hear)
+{
+    struct ps_client_options options = {.job = o->job, .timeout_ms = 20000};
+    struct ps_device_options one_thread = {.threads = 1};
+    struct pollfd end = {.fd = hear, .events = POLLIN};
+    char config[256], *comma, last;
+    ps_network *network;
+    ps_cluster *cluster;
+    ps_client *client;
+    ps_device *device;
+    ps_var *vars[PARAMS_MAX];
+    uint64_t version, before = UINT64_MAX;
+    struct ps_error e = {0};
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    comma = strchr(shards.addresses, ',');
+    snprintf(config, sizeof config,
+             "{\"cluster\": {\"worker\": [\"w:1\"], \"ps\": [\"%.*s\", \"%s\"]},"
+             " \"task\": {\"type\": \"evaluator\", \"index\": 0}}",
+             (int)(comma - shards.addresses), shards.addresses, comma + 1);
+    if (ps_device_open("cpu", &one_thread, &device, &e) || new_network(device, o, &network, &e) ||
+        ps_cluster_from_json(config, &cluster, &e) || ps_cluster_set_name(cluster, SHARDS_CLUSTER, &e) ||
+        ps_client_open(cluster, &options, &client, &e)) {
+        fprintf(stderr, "evaluator: %s (%s)\n", e.text, e.peer);
+        _exit(1);
+    }
+    evaluator_attach(client, network, vars, true);
+    if (ps_client_tick(client, &e) != PS_ERR_INVALID)
+        _exit(1);
+    while (poll(&end, 1, 0) == 0) {
+        evaluate_now(client, network, vars);
+        ps_var_versions(vars[0], NULL, &version);
+        shared->evaluations += version != before;
+        before = version;
+        evaluator_says(say, LOOKED);
+    }
+    if (read(hear, &last, 1) != 1)
+        _exit(1);
+    evaluator_attach(client, network, vars, false);
+    evaluate_now(client, network, vars);
+    copy_weights(network, shared->evaluated);
+    evaluator_says(say, SAW_THE_END);
+    ps_client_close(client);
+    _exit(0);
+}
+
+struct evaluator {
+    pid_t pid;
+    int hear, tell;
+};
+
+static void
+start_evaluator(struct evaluator *v, const struct digits_options *o)
+{
+    int says[2], hears[2];
+
+    ck_assert(pipe(says) == 0 && pipe(hears) == 0);
+    if ((v->pid = fork()) == 0) {
+        close(says[0]);
+        close(hears[1]);
+        evaluator_main(o, says[1], hears[0]);
+    }
+    ck_assert_int_gt(v->pid, 0);
+    close(says[1]);
+    close(hears[0]);
+    v->hear = says[0];
+    v->tell = hears[1];
+}
+
+static char
+evaluator_word(struct evaluator *v)
+{
+    char word;
+
+    ck_assert_msg(read(v->hear, &word, 1) == 1, "the evaluator has ended");
+    return word;
+}
+
+static void
+end_evaluator(struct evaluator *v)
+{
+    ck_assert_int_eq(write(v->tell, "e", 1), 1);
+    while (evaluator_word(v) != SAW_THE_END)
+        ;
+    await_worker(v->pid, 0);
+    close(v->hear);
+    close(v->tell);
 }
 
 static void
@@ -473,11 +615,43 @@ START_TEST(a_worker_whose_lease_lapsed_joins_again)
 }
 END_TEST
 
+/* It reads while workers train and after they have finished, through a shard's crash in either; what it reads last is,
+ * bit by bit, the model. */
+START_TEST(an_evaluator_reads_while_others_train_and_afterwards)
+{
+    static float alone[FLOATS_MAX];
+    struct digits_options o = options_for("--strategy sync --seed 7");
+    uint64_t elements = train_alone(&o, alone);
+    struct evaluator evaluator;
+    pid_t pids[WORKERS];
+
+    start_evaluator(&evaluator, &o);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        pids[i] = start_worker(&o, i, LIVES);
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(evaluator_word(&evaluator), LOOKED);
+    shards_kill(&shards, 1);
+    shards_restart(&shards, 1);
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(evaluator_word(&evaluator), LOOKED);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        await_worker(pids[i], 0);
+    shards_kill(&shards, 0);
+    shards_restart(&shards, 0);
+    end_evaluator(&evaluator);
+    ck_assert_uint_gt(shared->evaluations, 2);
+    for (uint64_t i = 0; i < elements; i++)
+        ck_assert_msg(memcmp(&alone[i], &shared->evaluated[i], sizeof alone[i]) == 0,
+                      "weight %d is %.9g alone and %.9g for the evaluator", (int)i, (double)alone[i],
+                      (double)shared->evaluated[i]);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
     Suite *suite = suite_create("training");
-    TCase *tc = tcase_create("training");
+    TCase *tc = tcase_create("training"), *evaluator = tcase_create("evaluator");
 
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
@@ -488,6 +662,10 @@ make_suite(void)
     tcase_add_loop_test(tc, a_worker_that_crashed_is_replaced_in_mid_training, 0, 2);
     tcase_add_loop_test(tc, a_worker_whose_lease_lapsed_joins_again, 0, 2);
     suite_add_tcase(suite, tc);
+    tcase_add_checked_fixture(evaluator, setup, teardown);
+    tcase_set_timeout(evaluator, 120);
+    tcase_add_test(evaluator, an_evaluator_reads_while_others_train_and_afterwards);
+    suite_add_tcase(suite, evaluator);
     return suite;
 }
 
