@@ -532,11 +532,11 @@ settle_observer(struct core *c, struct link *l, const Psd__Welcome *w)
     return restore_variables(c, l);
 }
 
-/* Every shard has welcomed this incarnation: its clock is the highest that any of them gave it. */
+/* Every shard has welcomed this incarnation: its clock and round are the highest that any of them gave it. */
 static enum ps_err
 finish_join(struct core *c)
 {
-    uint64_t clock = 0;
+    uint64_t clock = 0, round = 0;
     struct part *p;
     uint32_t i;
 
@@ -544,11 +544,12 @@ finish_join(struct core *c)
         if (!c->links[i].joined)
             return PS_OK;
         clock = MAX(clock, c->links[i].clock);
+        round = MAX(round, c->links[i].round);
     }
     for (i = 0; i < c->config.shards; i++) {
         struct link *l = &c->links[i];
 
-        if (l->clock == clock)
+        if (l->clock == clock && l->round == round)
             continue;
         if ((p = own_part(c, PART_TICK)) == NULL)
             return PS_ERR_NOMEM;
@@ -562,6 +563,7 @@ finish_join(struct core *c)
             l->to_send = p;
     }
     c->clock = clock;
+    c->round = round;
     c->joined = true;
     c->changes++;
     for (i = 0; i < c->config.shards; i++)
@@ -588,6 +590,7 @@ link_welcomed(struct core *c, struct link *l, const Psd__Welcome *w)
     if (!welcome_is_of_cluster(c, l, w))
         return;
     l->slowest = w->slowest_clock;
+    l->round = w->round;
     if ((c->config.observer ? settle_observer(c, l, w) : settle(c, l, w)) != PS_OK) {
         link_starved(c, l);
         return;

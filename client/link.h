@@ -43,6 +43,7 @@ struct link {
     uint64_t clock; /* this worker's, highest that the shard has acknowledged */
     uint64_t floor; /* the session's when it was made: ticks to no more than this are refused and need not be made */
     uint64_t slowest;
+    uint64_t round;     /* that this worker joined in there */
     uint32_t restoring; /* PART_RESTORE not answered */
     uint64_t attach_ms; /* an observer's PART_RESTOREs that are held wait until then */
 
@@ -83,6 +84,7 @@ struct core {
     uint64_t timed_ms; /* of the last core_time() */
     uint64_t rng;
     uint64_t clock;
+    uint64_t round; /* the highest among the shards': sent along with ticks */
     bool joined, closing;
     struct ps_error fatal;
     uint64_t changes;

@@ -148,9 +148,9 @@ encode_tick(struct core *c, struct link *l, struct part *p, struct send *s)
 {
     Psd__Tick m = PSD__TICK__INIT;
 
-    (void)c;
     m.seq = p->seq;
     m.clock = p->clock;
+    m.round = c->round;
     m.acked_through = l->window.acked_through;
     return send_encode(s, MSG_TICK, p->request, &m.base, 0);
 }

@@ -8,7 +8,7 @@
 static uint64_t
 allowed(const struct job *job)
 {
-    if (job->live == 0 || (job_is_full_sync(job) && job->joined < job->options->workers))
+    if (job->live == 0 || (job_begins_together(job) && !job_all_joined(job)))
         return job->slowest;
     return job->live_min;
 }
@@ -119,8 +119,7 @@ clock_load(struct shard *s, struct job *job)
             continue;
         x->held = MAX(held(x), job->slowest);
         job->live += x->state == SESSION_LIVE;
-        job->lapsed += x->state == SESSION_LAPSED;
-        job->finished += x->state == SESSION_FINISHED;
+        session_count(x, 1);
     }
     find_live_min(job);
     job->slowest = MAX(job->slowest, allowed(job));

@@ -23,8 +23,20 @@
  * step is done without all; but only from joined_past on, for before that the step may have been done without it.
  *
  * A job's slowest clock is the least place of its live workers and never goes back: a worker that lapsed rejoins there,
- * and when nobody is left the next one begins where the last one stood. In sync(n of n) a worker that has not joined
- * yet stands at 0 and holds back. */
+ * and when nobody is left the next one begins where the last one stood. In ssp and sync(n of n) a worker that has not
+ * joined yet stands there too, and holds the others back.
+ *
+ * A job may run again: *rounds*. Who comes again after its goodbye(finished) begins the next round, if none of the
+ * others has; then all that are gone, finished or lapsed, have not joined yet.
+ *
+ *     worker 0  ── round 0 ── goodbye   hello ── round 1 ──
+ *     worker 1  ── round 0 ─────────────────── goodbye     │  not joined yet  │ hello ── round 1 ──
+ *
+ * A goodbye is of the round that its worker joined in, so it does not matter whether worker 0's hello comes before it
+ * or after. A shard that missed goodbyes (a cut connection: there the worker lapses) is told: a client takes the
+ * highest round of all welcomes and sends it with its ticks, the first of them before anything else. Who comes back
+ * from a lapse after another's goodbye is *late*: it finishes the round alone. Should the other come again meanwhile,
+ * both are about to do the same, and the late one is taken along. */
 #ifndef SERVER_CLOCK_H
 #define SERVER_CLOCK_H
 

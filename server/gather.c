@@ -205,10 +205,10 @@ complete(const struct gather *g)
 
     if (g->len + PLANTED(ONE_TOO_FEW) >= job->options->quorum)
         return true;
-    if (job->live == 0 || (job_is_full_sync(job) && job->joined < job->options->workers))
+    if (job->live == 0 || (job_is_full_sync(job) && !job_all_joined(job)))
         return false;
     for (uint32_t task = 0; task < job->options->workers; task++) {
-        const struct session *x = job->sessions[task];
+        const struct session *x = job_joined(job, task);
         bool in = i < g->len && g->entries[i].task == task;
 
         i += in;
@@ -490,7 +490,7 @@ gather_missing(struct gather *g, uint32_t *tasks, uint32_t max)
     uint32_t n = 0;
 
     for (uint32_t task = 0; task < job->options->workers; task++) {
-        const struct session *x = job->sessions[task];
+        const struct session *x = job_joined(job, task);
 
         if ((x != NULL && (x->state != SESSION_LIVE || is_past(x, g->clock))) || entry_find(g, task) != NULL)
             continue;

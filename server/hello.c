@@ -59,12 +59,23 @@ resume(struct shard *s, struct session *session, struct connection *c, const Psd
     return PS_OK;
 }
 
+/* Who comes again after its goodbye begins the next round, unless another worker has begun it already. */
+static bool
+begins_round(const struct session *session)
+{
+    return session->state == SESSION_FINISHED && session->round == session->job->round;
+}
+
 /* A new incarnation begins from nothing, where the slowest worker stands. */
 static void
 install(struct shard *s, struct session *session, struct connection *c, uint64_t incarnation)
 {
     struct job *job = session->job;
 
+    if (begins_round(session))
+        job_begin_round(s, job, job->round + 1);
+    session->round = job->round;
+    session->late = job->finished > 0;
     session->incarnation = incarnation;
     session->state = SESSION_LIVE;
     sequence_begin(session);
@@ -80,23 +91,13 @@ install(struct shard *s, struct session *session, struct connection *c, uint64_t
 static void
 replace(struct shard *s, struct session *session)
 {
-    struct job *job = session->job;
-
     sequence_forget(s, session);
-    switch (session->state) {
-    case SESSION_LIVE:
+    if (session->state == SESSION_LIVE) {
         session->state = SESSION_LAPSED;
+        session_count(session, 1);
         clock_leave(s, session);
-        break;
-    case SESSION_LAPSED:
-        job->lapsed--;
-        break;
-    case SESSION_FINISHED:
-        job->finished--;
-        break;
-    default:
-        ps_assert(false);
     }
+    session_count(session, -1);
 }
 
 static enum ps_err

@@ -4,6 +4,8 @@
  *         nobody holds it, or who did has no connection, lapsed or finished ──► installed: from nothing, at the slowest
  *         a live process holds it ────────────────────────────────────────────► TASK_TAKEN
  *
+ *     who comes after a goodbye(finished) may begin a round: clock.h
+ *
  *     resume, or the same incarnation once more, when
  *         it is there and live ────────────────────────► attached: its sequences go on
  *         no session is there ─────────────────────────► NOT_FOUND

@@ -1,6 +1,7 @@
 /* Jobs in heap memory, and their rows. */
 #include "job.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +87,42 @@ job_open(struct shard *s, const Psd__Job *options, struct job **out, struct ps_e
     return PS_OK;
 }
 
+/* ---- Rounds ---- */
+
+const struct session *
+job_joined(const struct job *job, uint32_t task)
+{
+    const struct session *session = job->sessions[task];
+
+    return session != NULL && session_counts(session) ? session : NULL;
+}
+
+/* Who is live is at the end of the old round, and its goodbye will be of that. But who joined after another's goodbye is
+ * about to do what that one, which comes again, will do. */
+static void
+take_along(struct shard *s, struct session *session, uint64_t round)
+{
+    if (session == NULL || session->state != SESSION_LIVE || !session->late)
+        return;
+    session->round = round;
+    session->late = false;
+    turn_mark_session(s, session);
+}
+
+void
+job_begin_round(struct shard *s, struct job *job, uint64_t round)
+{
+    if (round <= job->round)
+        return;
+    job->round = round;
+    job->lapsed = job->finished = 0;
+    for (uint32_t task = 0; task < job->options->workers; task++)
+        take_along(s, job->sessions[task], round);
+    turn_mark_job(s, job);
+    actions_log(s, SHARD_LOG_INFO, "round begins job=%s round=%" PRIu64 " slowest=%" PRIu64, job->name, round,
+                job->slowest);
+}
+
 /* ---- Rows ---- */
 
 enum ps_err
@@ -98,6 +135,7 @@ job_put(struct shard *s, const struct job *job)
     row.id = job->id;
     row.options = job->options;
     row.slowest = job->slowest;
+    row.round = job->round;
     age.kind = (Psd__AgeKind)job->age.kind;
     age.parameter = job->age.parameter;
     row.age = &age;
@@ -132,6 +170,7 @@ job_load(void *arg, struct span key, struct span value)
 
     if (ok && (job = job_new(row->options, id)) != NULL) {
         job->slowest = row->slowest;
+        job->round = row->round;
         if (row->age != NULL)
             job->age = wire_age(row->age);
         if (row->bound != NULL)

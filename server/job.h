@@ -23,8 +23,10 @@ struct job {
     struct age_policy age; /* this and the next as SET left them */
     uint32_t bound;
     struct session **sessions; /* [workers], NULL: never joined */
-    uint32_t joined, live, lapsed, finished;
-    uint64_t slowest; /* clock of the slowest live worker; never goes back */
+    uint64_t round;            /* the newest that a worker has begun: clock.h */
+    uint32_t live;             /* in whatever round */
+    uint32_t lapsed, finished; /* of this round */
+    uint64_t slowest;          /* clock of the slowest live worker; never goes back */
     uint64_t live_min;
     uint32_t at_live_min; /* how many live workers stand there */
     struct variable *variables;
@@ -49,6 +51,26 @@ job_is_full_sync(const struct job *job)
 {
     return job_is_sync(job) && job->options->quorum == job->options->workers;
 }
+
+/* Nobody gets ahead before all workers of the round are there. */
+static inline bool
+job_begins_together(const struct job *job)
+{
+    return job_is_full_sync(job) || job->options->mode == PSD__MODE__SSP;
+}
+
+static inline bool
+job_all_joined(const struct job *job)
+{
+    return job->live + job->lapsed + job->finished == job->options->workers;
+}
+
+/* The session of a worker that is there, or was in this round. NULL: it has not joined yet. */
+const struct session *job_joined(const struct job *job, uint32_t task);
+
+/* A worker begins this round. If it is the first one to, all that were gone have not joined yet; a live one that is
+ * late takes part. */
+void job_begin_round(struct shard *s, struct job *job, uint64_t round);
 
 /* Workers that a step or a barrier may still count on: joined or not, but neither lapsed nor finished. */
 static inline uint32_t

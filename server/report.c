@@ -388,8 +388,8 @@ static void
 on_slower(const struct job *job, uint64_t clock, Psd__BlockedReport *m)
 {
     for (uint32_t task = 0; task < job->options->workers && m->n_on_task < ON_TASKS_MAX; task++) {
-        const struct session *x = job->sessions[task];
-        bool slower = x == NULL ? job_is_full_sync(job) : x->state == SESSION_LIVE && x->held < clock;
+        const struct session *x = job_joined(job, task);
+        bool slower = x == NULL ? job_begins_together(job) : x->state == SESSION_LIVE && x->held < clock;
 
         if (slower)
             m->on_task[m->n_on_task++] = task;

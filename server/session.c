@@ -26,7 +26,6 @@ session_new(struct shard *s, struct job *job, uint32_t task)
     session->task = task;
     session->next_seq = 1;
     job->sessions[task] = session;
-    job->joined++;
     s->sessions_len++;
     return session;
 }
@@ -76,6 +75,19 @@ session_detach(struct shard *s, struct session *session)
 
 /* ---- Leaving ---- */
 
+void
+session_count(const struct session *session, int by)
+{
+    struct job *job = session->job;
+
+    if (session->state == SESSION_LIVE || session->round != job->round)
+        return;
+    if (session->state == SESSION_LAPSED)
+        job->lapsed += (uint32_t)by;
+    else
+        job->finished += (uint32_t)by;
+}
+
 /* One worker fewer to wait for. */
 static void
 leave(struct shard *s, struct session *session, enum session_state state)
@@ -85,10 +97,7 @@ leave(struct shard *s, struct session *session, enum session_state state)
     ps_assert(session->state == SESSION_LIVE);
     sequence_forget(s, session);
     session->state = state;
-    if (state == SESSION_LAPSED)
-        job->lapsed++;
-    else
-        job->finished++;
+    session_count(session, 1);
     clock_leave(s, session);
     turn_mark_session(s, session);
     turn_mark_job(s, job);

@@ -8,10 +8,10 @@
 
 #include "common/base.h"
 #include "common/ps_err.h"
+#include "job.h"
 #include "shard.h"
 
 struct connection;
-struct job;
 struct pending;
 
 enum session_state { SESSION_LIVE, SESSION_LAPSED, SESSION_FINISHED, SESSION_STATES };
@@ -34,6 +34,8 @@ struct session {
 
     /* Where it stands: clock.h. */
     uint64_t clock, held, joined_past;
+    uint64_t round; /* that it is in */
+    bool late; /* it joined when another had finished that round */
 
     /* Its messages: sequence.h. */
     uint64_t last_seq, next_seq, last_tick, last_barrier, last_push, acked_through;
@@ -53,6 +55,13 @@ struct session {
 /* NULL when there is none. */
 struct session *session_find(const struct shard *s, uint32_t job_id, uint32_t task);
 
+/* It is live, or went in the job's newest round; else its worker has not joined that one yet. */
+static inline bool
+session_counts(const struct session *session)
+{
+    return session->state == SESSION_LIVE || session->round == session->job->round;
+}
+
 /* The first of its task: neither live nor attached yet. NULL when out of memory. */
 struct session *session_new(struct shard *s, struct job *job, uint32_t task);
 void session_free(struct shard *s, struct session *session);
@@ -62,6 +71,9 @@ void session_attach(struct shard *s, struct session *session, struct connection 
 
 /* Its connection is gone; the grace begins. */
 void session_detach(struct shard *s, struct session *session);
+
+/* Count it (by 1) or no more (by -1) among those that lapsed or finished in this round, if it is one of them. */
+void session_count(const struct session *session, int by);
 
 /* The worker said goodbye: its clock holds nobody back. */
 void session_finish_work(struct shard *s, struct session *session);

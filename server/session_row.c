@@ -41,6 +41,8 @@ session_row_put(struct shard *s, const struct session *session)
     row.agent = session->agent;
     row.held = session->held;
     row.joined_past = session->joined_past;
+    row.round = session->round;
+    row.late = session->late;
     len = psd__session_row__get_packed_size(&row);
     ps_assert(len <= sizeof bytes);
     psd__session_row__pack(&row, bytes);
@@ -59,7 +61,8 @@ row_ok(const struct shard *s, const Psd__SessionRow *row, uint32_t job_id, uint3
     const struct job *job = job_id >= 1 && job_id <= s->jobs_len ? s->jobs_by_id[job_id] : NULL;
 
     return row != NULL && job != NULL && task < job->options->workers && job->sessions[task] == NULL &&
-           row->state < SESSION_STATES && row->n_odd_seq <= SHARD_ODD_MAX && row->n_odd_seq == row->n_odd_code;
+           row->state < SESSION_STATES && row->round <= job->round && row->n_odd_seq <= SHARD_ODD_MAX &&
+           row->n_odd_seq == row->n_odd_code;
 }
 
 static void
@@ -71,6 +74,8 @@ from_row(struct shard *s, struct session *session, const Psd__SessionRow *row)
     session->clock = row->clock;
     session->held = row->held;
     session->joined_past = row->joined_past;
+    session->round = row->round;
+    session->late = row->late;
     session->last_seq = row->last_seq;
     session->next_seq = row->last_seq + 1;
     session->last_tick = row->last_tick;

@@ -401,7 +401,7 @@ tell_ack(struct harness *h, uint32_t shard, uint64_t seq, enum ps_err code)
 }
 
 struct welcome {
-    uint64_t last_seq, clock, slowest, boot;
+    uint64_t last_seq, clock, slowest, boot, round;
 };
 static UNUSED void
 tell_welcome(struct harness *h, uint32_t shard, struct welcome with)
@@ -417,6 +417,7 @@ tell_welcome(struct harness *h, uint32_t shard, struct welcome with)
     w.last_seq = with.last_seq;
     w.clock = with.clock;
     w.slowest_clock = with.slowest;
+    w.round = with.round;
     w.job = &job;
     job.name = "job";
     job.workers = 2;

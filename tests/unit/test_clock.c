@@ -263,23 +263,236 @@ START_TEST(ids_out_of_range_are_not_found)
 }
 END_TEST
 
-/* Random workers, restarts and lapses: no pull at clock c is served while somebody live stands below c - bound, and
- * none is held back without reason. The model knows only hellos, ticks and who is gone. */
+/* ---- Together ---- */
+
+/* The other of two workers hears that this one is back. */
+static void
+expect_rejoined(uint64_t conn)
+{
+    struct kit_answer *a = kit_expect(&k, conn, MSG_EVENT);
+
+    ck_assert_int_eq(a->msg.u.event->kind, PSD__EVENT_KIND__EVENT_REJOINED);
+    kit_answer_free(a);
+}
+
+/* A new process of the task; returns the clock at which it begins. */
+static uint64_t
+join_anew(uint64_t conn, const Psd__Job *job, uint32_t task, uint64_t incarnation)
+{
+    struct kit_answer *a;
+    uint64_t clock;
+
+    if (k.open[conn])
+        kit_close(&k, conn);
+    kit_hello(&k, conn, &(struct kit_hello){.job = job, .task = task, .incarnation = incarnation});
+    a = kit_expect(&k, conn, MSG_WELCOME);
+    clock = a->msg.u.welcome->clock;
+    kit_answer_free(a);
+    return clock;
+}
+
+/* Two workers that have trained up to a clock together, then said goodbye in this order; `crash`: and the shard was
+ * killed. Returns the variable. */
+static uint32_t
+run_once(Psd__Job *job, uint64_t to, bool crash)
+{
+    uint32_t var;
+
+    kit_join(&k, 1, job, 0);
+    kit_join(&k, 2, job, 1);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    kit_ticked(&k, 1, 1, to);
+    kit_ticked(&k, 2, 1, to);
+    kit_goodbye(&k, 1, true);
+    kit_goodbye(&k, 2, true);
+    if (crash)
+        kit_crash(&k);
+    return var;
+}
+
+START_TEST(worker_that_never_joined_holds_back_by_the_bound)
+{
+    Psd__Query query = PSD__QUERY__INIT;
+    struct kit_answer *a;
+    uint32_t var;
+
+    kit_join(&k, 1, ssp(2, 2), 0);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    kit_ticked(&k, 1, 1, 2);
+    kit_pull(&k, 1, var, 0, 2);
+    ck_assert_uint_eq(served_clock(1), 0);
+    kit_ticked(&k, 1, 2, 3);
+    kit_pull(&k, 1, var, 0, 3);
+    kit_expect_nothing(&k, 1);
+    query.kind = PSD__QUERY_KIND__BLOCKED;
+    kit_frame(&k, 1, MSG_QUERY, 77, &query.base, NULL, 0);
+    a = kit_expect(&k, 1, MSG_REPORT);
+    ck_assert_uint_eq(a->msg.u.report->n_blocked, 1);
+    ck_assert_uint_eq(a->msg.u.report->blocked[0]->n_on_task, 1);
+    ck_assert_uint_eq(a->msg.u.report->blocked[0]->on_task[0], 1);
+    kit_answer_free(a);
+    ck_assert_uint_eq(join_anew(2, ssp(2, 2), 1, 5), 0);
+    kit_expect_nothing(&k, 1); /* there, and as slow */
+    kit_ticked(&k, 2, 1, 1);
+    ck_assert_uint_eq(served_clock(1), 1);
+}
+END_TEST
+
+/* _i: the shard is killed in between. */
+START_TEST(job_that_runs_again_waits_for_all_again)
+{
+    uint32_t var = run_once(ssp(2, 1), 5, _i);
+
+    ck_assert_uint_eq(join_anew(1, ssp(2, 1), 0, 5), 5);
+    if (_i) {
+        kit_crash(&k);
+        kit_hello(&k, 1, &(struct kit_hello){.job = ssp(2, 1), .task = 1, .resume = true, .incarnation = 1001});
+        kit_expect_closed(&k, 1, PS_ERR_FENCED); /* its first process is over, whatever the round */
+        ck_assert_uint_eq(join_anew(1, ssp(2, 1), 0, 6), 5);
+    }
+    kit_barrier(&k, 1, 1, "begin");
+    kit_expect_nothing(&k, 1);
+    kit_ticked(&k, 1, 2, 7);
+    kit_pull(&k, 1, var, 0, 7);
+    kit_expect_nothing(&k, 1);
+    ck_assert_uint_eq(join_anew(2, ssp(2, 1), 1, 5), 5);
+    expect_rejoined(1);
+    kit_barrier(&k, 2, 1, "begin");
+    kit_ack(&k, 2, 1, PS_OK);
+    kit_ack(&k, 1, 1, PS_OK);
+    kit_expect_nothing(&k, 1);
+    kit_ticked(&k, 2, 2, 6);
+    ck_assert_uint_eq(served_clock(1), 6);
+}
+END_TEST
+
+START_TEST(step_of_sync_waits_for_all_when_the_job_runs_again)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__SYNC, 2);
+    uint32_t var = run_once(job, 1, false);
+
+    join_anew(1, job, 0, 5);
+    kit_push(&k, 1, &(struct kit_push){.seq = 1, .clock = 1, .var = var, .gradient = ones, .len = 4});
+    kit_expect_nothing(&k, 1);
+    join_anew(2, job, 1, 5);
+    expect_rejoined(1);
+    kit_push(&k, 2, &(struct kit_push){.seq = 1, .clock = 1, .var = var, .gradient = ones, .len = 4});
+    kit_ack(&k, 2, 1, PS_OK);
+    kit_ack(&k, 1, 1, PS_OK);
+}
+END_TEST
+
+/* On one shard the hello overtakes the other worker's goodbye, on another it does not: the same comes of it. */
+START_TEST(goodbye_of_the_old_round_is_not_one_of_the_new)
+{
+    uint32_t var;
+
+    kit_join(&k, 1, ssp(2, 0), 0);
+    kit_join(&k, 2, ssp(2, 0), 1);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    kit_ticked(&k, 1, 1, 5);
+    kit_ticked(&k, 2, 1, 5);
+    kit_goodbye(&k, 1, true);
+    join_anew(1, ssp(2, 0), 0, 5);
+    expect_rejoined(2);
+    kit_goodbye(&k, 2, true);
+    kit_ticked(&k, 1, 1, 6);
+    kit_pull(&k, 1, var, 0, 6);
+    kit_expect_nothing(&k, 1);
+    ck_assert_uint_eq(join_anew(2, ssp(2, 0), 1, 5), 5);
+    expect_rejoined(1);
+    kit_ticked(&k, 2, 1, 6);
+    ck_assert_uint_eq(served_clock(1), 6);
+    kit_goodbye(&k, 2, true); /* and this one is of the new round */
+    kit_ticked(&k, 1, 2, 9);
+    kit_pull(&k, 1, var, 0, 9);
+    ck_assert_uint_eq(served_clock(1), 9);
+}
+END_TEST
+
+/* This shard lost the goodbyes; another did not, and the worker says so. */
+START_TEST(round_is_heard_of_from_another_shard)
+{
+    Psd__Tick tick = PSD__TICK__INIT;
+    uint32_t var;
+
+    kit_join(&k, 1, ssp(2, 0), 0);
+    kit_join(&k, 2, ssp(2, 0), 1);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    kit_close(&k, 1);
+    kit_close(&k, 2);
+    kit_pass(&k, 6000); /* both lapse */
+    ck_assert_uint_eq(join_anew(1, ssp(2, 0), 0, 5), 0);
+    kit_ticked(&k, 1, 1, 5);
+    kit_pull(&k, 1, var, 0, 5);
+    ck_assert_uint_eq(served_clock(1), 5); /* the rest of the old round */
+    tick.seq = 2;
+    tick.clock = 5;
+    tick.round = 1;
+    kit_frame(&k, 1, MSG_TICK, 99, &tick.base, NULL, 0);
+    kit_ack(&k, 1, 2, PS_OK);
+    kit_crash(&k);
+    kit_hello(&k, 1, &(struct kit_hello){.job = ssp(2, 0), .incarnation = 5, .resume = true, .acked_through = 2});
+    kit_answer_free(kit_expect(&k, 1, MSG_WELCOME));
+    kit_ticked(&k, 1, 3, 6);
+    kit_pull(&k, 1, var, 0, 6);
+    kit_expect_nothing(&k, 1);
+    ck_assert_uint_eq(join_anew(2, ssp(2, 0), 1, 5), 5);
+    expect_rejoined(1);
+    kit_ticked(&k, 2, 1, 6);
+    ck_assert_uint_eq(served_clock(1), 6);
+}
+END_TEST
+
+/* Worker 1 comes back after worker 0's goodbye: it finishes alone. If worker 0 comes again meanwhile, they are in one
+ * round, whose end both may reach. */
+START_TEST(who_comes_back_late_finishes_alone_or_is_taken_along)
+{
+    uint32_t var;
+
+    kit_join(&k, 1, ssp(2, 0), 0);
+    kit_join(&k, 2, ssp(2, 0), 1);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    kit_ticked(&k, 1, 1, 3);
+    kit_goodbye(&k, 1, true);
+    kit_close(&k, 2);
+    kit_pass(&k, 6000);
+    join_anew(2, ssp(2, 0), 1, 5);
+    kit_ticked(&k, 2, 1, 8);
+    kit_pull(&k, 2, var, 0, 8);
+    ck_assert_uint_eq(served_clock(2), 8);
+    ck_assert_uint_eq(join_anew(1, ssp(2, 0), 0, 5), 8);
+    expect_rejoined(2);
+    kit_goodbye(&k, 2, true);
+    kit_ticked(&k, 1, 1, 9);
+    kit_pull(&k, 1, var, 0, 9);
+    ck_assert_uint_eq(served_clock(1), 9);
+}
+END_TEST
+
+/* Random workers, restarts, goodbyes and lapses: no pull at clock c is served while somebody who is waited for stands
+ * below c - bound, and none is held back without reason. The model knows only hellos, ticks and who is gone: a worker
+ * that is neither live nor gone in the newest round stands where the slowest was seen last. */
 START_TEST(staleness_bound_is_never_broken_under_random_schedules)
 {
     struct test_rng rng = {test_seed()};
     enum { N = 5 };
     struct {
-        bool live, waits;
-        uint64_t seq, clock, pulled;
-    } w[N] = {{0}};
+        bool live, waits, finished, late;
+        uint64_t seq, clock, pulled, round; /* UINT64_MAX: never joined */
+    } w[N];
     const uint32_t bound = 2;
-    uint64_t incarnation = 1;
+    uint64_t incarnation = 1, round = 0, slowest = 0;
     uint32_t var = 0;
+
+    memset(w, 0, sizeof w);
+    for (int j = 0; j < N; j++)
+        w[j].round = UINT64_MAX;
 
     for (int i = 0; i < 20000; i++) {
         uint32_t task = (uint32_t)test_below(&rng, N);
-        uint64_t conn = task + 1, slowest = UINT64_MAX;
+        uint64_t conn = task + 1, least = UINT64_MAX;
+        bool someone_missing = false, someone_finished = false;
         struct kit_answer *a;
 
         if (!w[task].live) {
@@ -290,13 +503,21 @@ START_TEST(staleness_bound_is_never_broken_under_random_schedules)
                 &(struct kit_hello){
                     .job = ssp(N, bound), .task = task, .incarnation = incarnation++, .lease_ms = WIRE_LEASE_MS_MAX});
             a = kit_expect(&k, conn, MSG_WELCOME);
+            ck_assert_uint_eq(a->msg.u.welcome->clock, slowest);
+            if (w[task].finished && w[task].round == round) {
+                round++;
+                for (int j = 0; j < N; j++)
+                    if (w[j].live && w[j].late) {
+                        w[j].round = round;
+                        w[j].late = false;
+                    }
+            }
             for (int j = 0; j < N; j++)
-                if (w[j].live)
-                    slowest = MIN(slowest, w[j].clock);
-            if (slowest != UINT64_MAX)
-                ck_assert_uint_eq(a->msg.u.welcome->clock, slowest);
+                someone_finished = someone_finished || (j != (int)task && w[j].finished && w[j].round == round);
+            w[task].late = someone_finished;
+            w[task].round = round;
             w[task].live = true;
-            w[task].waits = false;
+            w[task].waits = w[task].finished = false;
             w[task].seq = 1;
             w[task].clock = a->msg.u.welcome->clock;
             kit_answer_free(a);
@@ -311,6 +532,7 @@ START_TEST(staleness_bound_is_never_broken_under_random_schedules)
         } else if (test_below(&rng, 200) == 0) {
             kit_goodbye(&k, conn, true);
             w[task].live = false;
+            w[task].finished = true;
         } else if (test_below(&rng, 2) == 0) {
             w[task].clock += 1 + test_below(&rng, 2);
             kit_tick(&k, conn, w[task].seq++, w[task].clock);
@@ -319,10 +541,13 @@ START_TEST(staleness_bound_is_never_broken_under_random_schedules)
             w[task].waits = true;
             kit_pull(&k, conn, var, 0, w[task].clock);
         }
-        slowest = UINT64_MAX;
-        for (int j = 0; j < N; j++)
+        for (int j = 0; j < N; j++) {
             if (w[j].live)
-                slowest = MIN(slowest, w[j].clock);
+                least = MIN(least, w[j].clock);
+            someone_missing = someone_missing || (!w[j].live && w[j].round != round);
+        }
+        if (least != UINT64_MAX && !someone_missing)
+            slowest = least;
         for (int j = 0; j < N; j++) {
             bool data = false;
 
@@ -360,6 +585,12 @@ make_suite(void)
     tcase_add_test(tc, only_newer_blocks_are_sent);
     tcase_add_test(tc, pull_larger_than_a_frame_is_refused);
     tcase_add_test(tc, ids_out_of_range_are_not_found);
+    tcase_add_test(tc, worker_that_never_joined_holds_back_by_the_bound);
+    tcase_add_loop_test(tc, job_that_runs_again_waits_for_all_again, 0, 2);
+    tcase_add_test(tc, step_of_sync_waits_for_all_when_the_job_runs_again);
+    tcase_add_test(tc, goodbye_of_the_old_round_is_not_one_of_the_new);
+    tcase_add_test(tc, round_is_heard_of_from_another_shard);
+    tcase_add_test(tc, who_comes_back_late_finishes_alone_or_is_taken_along);
     tcase_add_test(tc, staleness_bound_is_never_broken_under_random_schedules);
     suite_add_tcase(suite, tc);
     return suite;

@@ -207,6 +207,30 @@ END_TEST
 
 /* ---- Joined ---- */
 
+START_TEST(round_is_the_highest_welcome_and_lower_shards_are_told_first)
+{
+    struct core_op *op;
+    struct wire_msg m;
+    struct ps_error e;
+
+    harness_perform(&h);
+    expect(&h, 0, MSG_HELLO);
+    expect(&h, 1, MSG_HELLO);
+    tell_welcome(&h, 0, (struct welcome){.clock = 5, .round = 1});
+    tell_welcome(&h, 1, (struct welcome){.clock = 5, .round = 2});
+    m = expect(&h, 0, MSG_TICK);
+    ck_assert_uint_eq(m.u.tick->seq, 1);
+    ck_assert_uint_eq(m.u.tick->clock, 5);
+    ck_assert_uint_eq(m.u.tick->round, 2);
+    expect_nothing(&h, 1);
+    tell_ack(&h, 0, 1, PS_OK);
+    ck_assert_int_eq(core_tick(h.core, &op, &e), PS_OK);
+    harness_perform(&h);
+    ck_assert_uint_eq(expect(&h, 0, MSG_TICK).u.tick->round, 2);
+    ck_assert_uint_eq(expect(&h, 1, MSG_TICK).u.tick->round, 2);
+}
+END_TEST
+
 START_TEST(tick_goes_to_every_shard_and_raises_the_clock_at_once)
 {
     struct core_op *op = start_tick(&h);
@@ -640,6 +664,7 @@ make_suite(void)
     tcase_add_test(join, joined_when_every_shard_has_welcomed);
     tcase_add_test(join, starts_are_refused_before_joined);
     tcase_add_test(join, clock_is_the_highest_welcome_and_lower_shards_are_ticked_up);
+    tcase_add_test(join, round_is_the_highest_welcome_and_lower_shards_are_told_first);
     tcase_add_test(join, taken_task_is_tried_again_and_named);
     tcase_add_loop_test(join, final_refusal_ends_the_join, 0, (int)ARRAY_LEN(finals));
     tcase_add_test(join, welcome_of_another_cluster_is_final);

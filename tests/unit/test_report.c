@@ -339,7 +339,7 @@ START_TEST(jobs_are_told_as_they_are_now)
     Psd__Job *job;
 
     kit_join(&k, 1, kit_job("first", PSD__MODE__ASYNC, 1), 0);
-    job = kit_job("second", PSD__MODE__SSP, 3);
+    job = kit_job("second", PSD__MODE__SSP, 2);
     job->bound = 1;
     kit_join(&k, 2, job, 0);
     kit_join(&k, 3, job, 1);
@@ -360,8 +360,8 @@ START_TEST(jobs_are_told_as_they_are_now)
     ck_assert_str_eq(a->msg.u.report->job[0]->name, "first");
     m = a->msg.u.report->job[1];
     ck_assert_str_eq(m->name, "second");
-    ck_assert_str_eq(m->options, "ssp(bound 1), 3 workers, lapse shrink, age cutoff(5)");
-    ck_assert_uint_eq(m->workers, 3);
+    ck_assert_str_eq(m->options, "ssp(bound 1), 2 workers, lapse shrink, age cutoff(5)");
+    ck_assert_uint_eq(m->workers, 2);
     ck_assert_uint_eq(m->live, 2);
     ck_assert_uint_eq(m->lapsed, 0);
     ck_assert_uint_eq(m->slowest_clock, 1);
