@@ -51,39 +51,42 @@ ledger_free(struct ledger *l)
 
 /* ---- Workers ---- */
 
-uint32_t
-ledger_join(struct ledger *l, uint32_t task)
+void
+ledger_starts(struct ledger *l, uint32_t task, uint32_t round)
 {
+    l->runs[task].started = round + 1;
+}
+
+uint32_t
+ledger_join(struct ledger *l, uint32_t task, uint32_t round)
+{
+    l->runs[task].joined = round + 1;
     l->lives = sim_grow(l->lives, &l->lives_room, l->lives_len, sizeof *l->lives);
-    l->lives[l->lives_len] = (struct life){.task = task, .joined_us = l->sim->now_us};
+    l->lives[l->lives_len] = (struct life){.task = task, .round = round};
     return (uint32_t)l->lives_len++;
 }
 
 bool
-ledger_all_joined(const struct ledger *l)
+ledger_all_joined(const struct ledger *l, uint64_t clock)
 {
     uint32_t joined = 0;
 
     for (uint32_t task = 0; task < l->model->workers; task++)
-        for (size_t i = 0; i < l->lives_len; i++)
-            if (l->lives[i].task == task) {
-                joined++;
-                break;
-            }
+        joined += l->runs[task].joined > clock / l->model->steps;
     return joined == l->model->workers || l->model->quorum == l->model->workers;
 }
 
 void
-ledger_finished(struct ledger *l, uint32_t task)
+ledger_finished(struct ledger *l, uint32_t task, uint32_t round)
 {
-    l->excused[task] = true;
+    l->runs[task].finished = round + 1;
 }
 
 void
 ledger_lapsed(struct ledger *l, uint32_t task)
 {
     l->counts.lapses++;
-    l->excused[task] = true;
+    l->lapsed[task] = true;
     if (!l->config.may_lapse)
         sim_fail(l->sim, "worker %u lapsed in a run without faults", task);
 }
@@ -271,6 +274,26 @@ check_pushed_value(struct ledger *l, const struct pull *p)
     }
 }
 
+/* SSP holds back by the slowest of all workers, also of those that are not there yet; they will begin where this run of
+ * the job began. With faults an incarnation may have come and lapsed unknown to itself, and a goodbye got lost, so that
+ * the next run looked like the rest of this one. */
+static void
+check_begins_together(struct ledger *l, const struct pull *p)
+{
+    uint32_t round = l->lives[p->life].round;
+    uint64_t begin = (uint64_t)l->model->steps * round;
+
+    if (l->model->mode != PS_SSP || p->kind != LEDGER_PULL || (l->config.may_lapse && round > 0))
+        return;
+    for (uint32_t task = 0; task < l->model->workers; task++) {
+        const struct runs *runs = &l->runs[task];
+
+        if ((l->config.may_lapse ? runs->started : runs->joined) <= round && p->clock > begin + l->bound_max)
+            sim_fail(l->sim, "w%u pulled at clock %" PRIu64 " of a run that began at %" PRIu64 " without w%u", p->task,
+                     p->clock, begin, task);
+    }
+}
+
 void
 ledger_pulled(struct ledger *l, uint32_t pull, const float *values, uint64_t lowest, uint64_t highest)
 {
@@ -288,6 +311,7 @@ ledger_pulled(struct ledger *l, uint32_t pull, const float *values, uint64_t low
                  p->task, l->model->vars[p->var].name, low, high, lowest, highest);
     p->done = true;
     l->counts.pulls++;
+    check_begins_together(l, p);
     if (p->kind == LEDGER_PUSHED)
         check_pushed_value(l, p);
 }
@@ -305,10 +329,10 @@ ledger_barrier(struct ledger *l, uint32_t task, uint32_t number)
 }
 
 void
-ledger_barrier_passed(struct ledger *l, uint32_t task, uint32_t number)
+ledger_barrier_passed(struct ledger *l, uint32_t task, uint32_t round, uint32_t number)
 {
     for (uint32_t other = 0; other < l->model->workers; other++)
-        if (!l->barriers[number].came[other] && !l->excused[other] && l->told_all)
+        if (!l->barriers[number].came[other] && !l->lapsed[other] && l->runs[other].finished <= round && l->told_all)
             sim_fail(l->sim, "w%u passed barrier %u before w%u came", task, number, other);
 }
 
@@ -320,10 +344,9 @@ must_hold(const struct ledger *l, const struct pull *p, const struct push *push)
 {
     if (l->model->mode == PS_SYNC)
         return push->clock < p->clock;
-    /* SSP: a reader sees at least all updates of clocks before its own minus the bound (Ho et al., 2013), of workers
-     * that had joined. One that joins later starts at the slowest clock then. */
-    return l->model->mode == PS_SSP && push->clock + l->bound_max < p->clock &&
-           l->lives[push->life].joined_us <= p->started_us;
+    /* SSP: a reader sees at least all updates of clocks before its own minus the bound (Ho et al., 2013). One that
+     * joins later starts at the slowest clock then. */
+    return l->model->mode == PS_SSP && push->clock + l->bound_max < p->clock;
 }
 
 static bool

@@ -7,6 +7,7 @@
  *   - each answer: OK means counted in every block, CANCELLED and NONFINITE mean not counted;
  *   - each pull: every block's bits are one committed version (untorn), not older than what was committed when the pull
  *     began, and the version that the client believes;
+ *   - ssp: nobody is further ahead than the bound while another has not begun this run of the job;
  *   - at the end: SSP's bound and sync's exactness, over all pairs of a pull and a push; outcomes once more;
  *   - each age: a push that was older than the cutoff is not counted;
  *   - each set: what is in force was asked for, and holds from then on (ledger_setting.c);
@@ -50,9 +51,11 @@ void ledger_crashed(struct ledger *l, uint32_t shard);
 
 /* ---- What workers do ---- */
 
+/* A process of this task begins, in the job's round-th run, counted from 0. */
+void ledger_starts(struct ledger *l, uint32_t task, uint32_t round);
 /* A new incarnation of a task is welcome everywhere: its number. */
-uint32_t ledger_join(struct ledger *l, uint32_t task);
-void ledger_finished(struct ledger *l, uint32_t task);
+uint32_t ledger_join(struct ledger *l, uint32_t task, uint32_t round);
+void ledger_finished(struct ledger *l, uint32_t task, uint32_t round);
 
 /* A push begins: its id. broken: every block of its gradient is to hold a NaN. */
 uint32_t ledger_push(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, uint32_t var, bool broken);
@@ -77,8 +80,9 @@ enum ledger_setting { LEDGER_RATE, LEDGER_BOUND, LEDGER_CUTOFF };
 uint32_t ledger_set(struct ledger *l, enum ledger_setting what, uint32_t var, double value);
 void ledger_set_done(struct ledger *l, uint32_t set);
 
+/* number: of the barrier, which is of this round. */
 void ledger_barrier(struct ledger *l, uint32_t task, uint32_t number);
-void ledger_barrier_passed(struct ledger *l, uint32_t task, uint32_t number);
+void ledger_barrier_passed(struct ledger *l, uint32_t task, uint32_t round, uint32_t number);
 
 /* ---- At the end ---- */
 

@@ -345,7 +345,7 @@ search_clocks(struct search *x, uint64_t low, uint64_t high)
 static bool
 enough_gradients(struct ledger *l, const struct search *x)
 {
-    if (l->config.may_lapse || x->chosen_len == l->model->quorum || !ledger_all_joined(l))
+    if (l->config.may_lapse || x->chosen_len == l->model->quorum || !ledger_all_joined(l, x->clock))
         return true; /* who never joined is not waited for by k of n */
     sim_fail(l->sim, "%s version %" PRIu64 " is the mean of %u gradients, not of %u", block_name(l, x->b), x->version,
              x->chosen_len, l->model->quorum);

@@ -40,8 +40,12 @@ struct in_force {
 };
 
 struct life {
-    uint32_t task;
-    uint64_t joined_us;
+    uint32_t task, round;
+};
+
+/* How many runs of the job a task has begun, joined and finished. */
+struct runs {
+    uint32_t started, joined, finished;
 };
 
 struct barrier_state {
@@ -104,8 +108,9 @@ struct ledger {
     uint32_t bound_max;
     struct barrier_state *barriers;
     size_t barriers_len, barriers_room;
-    bool excused[MODEL_WORKERS_MAX]; /* lapsed or finished at some time: barriers need not wait for it */
-    bool told_all;                   /* no shard crashed that may have known of another lapse */
+    struct runs runs[MODEL_WORKERS_MAX];
+    bool lapsed[MODEL_WORKERS_MAX]; /* at some time: barriers need not wait for it */
+    bool told_all;                  /* no shard crashed that may have known of another lapse */
     struct ledger_counts counts;
 };
 
@@ -128,8 +133,8 @@ uint64_t ledger_block_version_of(const struct block_state *b, uint64_t number);
 bool ledger_block_find(const struct block_state *b, uint64_t hash, uint64_t *version);
 uint64_t ledger_hash(const float *values, uint32_t len);
 
-/* Whether every task has had an incarnation, or must have (n of n). */
-bool ledger_all_joined(const struct ledger *l);
+/* Whether every task has joined the run that this clock is of, or must have (n of n). */
+bool ledger_all_joined(const struct ledger *l, uint64_t clock);
 
 /* "push 7 (w1 life 2, clock 3, v0 number 5)" */
 const char *ledger_push_name(const struct ledger *l, uint32_t push, char *out, size_t size);

@@ -21,6 +21,7 @@
 #define MODEL_VARS_MAX    4
 #define MODEL_WORKERS_MAX 16
 #define MODEL_SHARDS_MAX  16
+#define MODEL_BOUND_MAX   5  /* that a set may ask for */
 #define MODEL_DIGITS      11 /* in one element: sums stay below 2^24 */
 
 struct model_var {
@@ -35,6 +36,8 @@ struct model {
     const char *cluster, *job;
     enum ps_mode mode;
     uint32_t shards, workers, steps;
+    uint32_t rounds; /* how often it runs; each time all workers train for so many steps more */
+    bool overlap;    /* a worker runs again as soon as it has finished; else once all have */
     uint32_t bound, quorum;
     enum ps_lapse lapse;
     enum ps_age age;

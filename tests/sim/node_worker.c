@@ -405,7 +405,9 @@ node_worker_start(struct node_worker *w)
     enum ps_err err;
 
     config_fill(w, &config, addresses);
-    sim_trace(w->sim, "w%u starts", w->task);
+    sim_trace(w->sim, "w%u starts, run %u", w->task, w->round + 1);
+    if (!w->profile.observer)
+        ledger_starts(w->ledger, w->task, w->round);
     err = core_new(&config, node_worker_ms(w), &w->core, &e);
     if (err != PS_OK) {
         sim_fail(w->sim, "w%u does not start: %s", w->task, e.text);
@@ -446,6 +448,8 @@ node_worker_crash(struct node_worker *w, bool silent, uint64_t down_us)
     for (uint32_t i = 0; silent && i < w->model->shards; i++)
         if (w->links[i] != NULL)
             net_silence(w->links[i]->end->conn, 3);
+    if (w->phase == WORKER_LEAVING && w->entered && w->model->rounds > 1)
+        down_us = UINT64_MAX; /* it had said goodbye: its next process is that of the next run */
     process_end(w);
     w->phase = down_us == UINT64_MAX ? WORKER_GONE : WORKER_DOWN;
     if (down_us != UINT64_MAX)
@@ -462,6 +466,15 @@ node_worker_hold(struct node_worker *w, uint64_t for_us)
     for (uint32_t i = 0; i < w->model->shards; i++)
         if (w->links[i] != NULL)
             net_hold(w->links[i]->end, w->held_us);
+}
+
+void
+node_worker_again(struct node_worker *w, uint64_t in_us)
+{
+    ps_assert(node_worker_over(w));
+    w->round++;
+    w->phase = WORKER_DOWN;
+    sim_in(w->sim, &w->restart, in_us);
 }
 
 bool

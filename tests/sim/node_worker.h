@@ -99,6 +99,7 @@ struct node_worker {
     const struct model *model;
     struct worker_profile profile;
     uint32_t task;
+    uint32_t round;                  /* of the job's runs, from 0 */
     struct net_listener **listeners; /* [shards] */
     struct core *core;
     struct worker_link *links[MODEL_SHARDS_MAX];
@@ -134,10 +135,13 @@ void node_worker_start(struct node_worker *w);
 /* kill -9, or (silent) the machine's power; a new process after down_us, UINT64_MAX: never. */
 void node_worker_crash(struct node_worker *w, bool silent, uint64_t down_us);
 
+/* It has finished, and runs again in so long. */
+void node_worker_again(struct node_worker *w, uint64_t in_us);
+
 /* SIGSTOP for a while. */
 void node_worker_hold(struct node_worker *w, uint64_t for_us);
 
-/* True when it has nothing more to do, ever. */
+/* True when it has nothing more to do, unless it runs again. */
 bool node_worker_over(const struct node_worker *w);
 
 /* Fails the run when something has waited longer than limit_us. */

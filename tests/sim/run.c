@@ -15,6 +15,8 @@
 #define DRAIN_US    (60 * SIM_SECOND) /* a drained shard stops within */
 #define SAME_US_MAX 1000000           /* events at one moment: the run stands still */
 #define STEPS_MAX   24
+#define ROUNDS_MAX  3
+#define LATE_US_MAX (20 * SIM_SECOND)
 
 struct run {
     const struct run_options *options;
@@ -141,6 +143,21 @@ stop_shards(struct run *r)
         sim_fail(&r->sim, "a shard that drains does not stop");
 }
 
+static uint64_t
+draw_delay(struct run *r)
+{
+    bool late = r->options->lie == LIE_NONE && sim_chance(&r->sim, 150);
+
+    return sim_below(&r->sim, late ? LATE_US_MAX : 50 * SIM_MS);
+}
+
+static void
+run_again(struct run *r)
+{
+    for (uint32_t i = 0; i < r->model.workers; i++)
+        node_worker_again(&r->workers[i], draw_delay(r));
+}
+
 static void
 watch_comes(struct sim_timer *t)
 {
@@ -152,7 +169,9 @@ watch_comes(struct sim_timer *t)
     if (r->sim.failed)
         for (uint32_t i = 0; i < r->model.workers; i++)
             script_describe(&r->workers[i]);
-    if (workers_over(r))
+    if (workers_over(r) && r->workers[0].round + 1 < r->model.rounds)
+        run_again(r);
+    else if (workers_over(r))
         observer_leave(&r->observer);
     if (!r->ending && node_worker_over(&r->observer)) {
         r->ending = true;
@@ -175,6 +194,20 @@ given_or_drawn(struct run *r, uint32_t given, uint32_t low, uint32_t high)
     return given != 0 ? given : drawn;
 }
 
+/* Runs overlap only where a fast worker cannot be a whole run ahead, and nobody can be lost. */
+static void
+draw_rounds(struct run *r)
+{
+    struct model *m = &r->model;
+    bool coupled = m->mode == PS_SSP ? m->steps > MODEL_BOUND_MAX + 1 : m->mode == PS_SYNC && m->quorum == m->workers;
+
+    m->rounds = 1;
+    if (r->options->lie != LIE_NONE || !sim_chance(&r->sim, 400))
+        return;
+    m->rounds = (uint32_t)sim_between(&r->sim, 2, ROUNDS_MAX);
+    m->overlap = coupled && !faults_may_lapse(r->options->faults) && sim_chance(&r->sim, 500);
+}
+
 static void
 draw_model(struct run *r)
 {
@@ -190,6 +223,7 @@ draw_model(struct run *r)
     m->lapse = faults_may_lapse(o->faults) && sim_chance(&r->sim, 100) ? PS_LAPSE_FAIL : PS_LAPSE_SHRINK;
     model_draw(m, &r->sim);
     m->vars_len = o->vars != 0 ? MIN(o->vars, m->vars_len) : m->vars_len;
+    draw_rounds(r);
     if (o->lie != LIE_NONE) {
         m->vars_len = 1;
         m->age = PS_AGE_NONE;
@@ -244,8 +278,9 @@ describe(struct run *r)
     static const char *const modes[] = {"async", "ssp", "sync"};
     const struct model *m = &r->model;
 
-    sim_trace(&r->sim, "%s bound %u quorum %u: %u shards, %u workers, %u steps%s%s", modes[m->mode], m->bound,
-              m->quorum, m->shards, m->workers, m->steps, m->lapse == PS_LAPSE_FAIL ? ", a lapse fails the step" : "",
+    sim_trace(&r->sim, "%s bound %u quorum %u: %u shards, %u workers, %u steps, %u runs%s%s%s", modes[m->mode],
+              m->bound, m->quorum, m->shards, m->workers, m->steps, m->rounds, m->overlap ? " that overlap" : "",
+              m->lapse == PS_LAPSE_FAIL ? ", a lapse fails the step" : "",
               m->age == PS_AGE_CUTOFF ? ", old pushes are dropped" : "");
     for (uint32_t i = 0; i < m->vars_len; i++)
         sim_trace(&r->sim, "%s: %" PRIu64 " elements in %" PRIu64 " blocks, %s", m->vars[i].name, m->vars[i].elements,
@@ -259,7 +294,7 @@ start(struct run *r)
     for (uint32_t i = 0; i < r->model.shards; i++)
         node_shard_start(&r->shards[i]);
     for (uint32_t i = 0; i < r->model.workers; i++)
-        sim_in(&r->sim, &r->workers[i].restart, sim_below(&r->sim, 50 * SIM_MS));
+        sim_in(&r->sim, &r->workers[i].restart, draw_delay(r));
     sim_in(&r->sim, &r->observer.restart, sim_below(&r->sim, 50 * SIM_MS));
     r->watch.run = watch_comes;
     sim_in(&r->sim, &r->watch, WATCH_US);

@@ -18,10 +18,12 @@
 #define CANCEL_LATE_US_MAX (3 * SIM_SECOND) /* perhaps after connections were lost and made again */
 #define BARRIER_US_MAX     (5 * SIM_SECOND)
 #define REJOIN_US_MAX      (500 * SIM_MS)
-#define PIPELINE_MAX       6   /* operations under way that nobody waits for */
-#define ASK_PER_MILLE      30  /* queries and pings */
-#define SET_PER_MILLE      150 /* of worker 0: changes of the running job */
-#define NOW_PER_MILLE      100 /* pulls that do not wait for the mode's condition */
+#define PIPELINE_MAX       6    /* operations under way that nobody waits for */
+#define ASK_PER_MILLE      30   /* queries and pings */
+#define SET_PER_MILLE      150  /* of worker 0: changes of the running job */
+#define NOW_PER_MILLE      100  /* pulls that do not wait for the mode's condition */
+#define BARRIERS_MAX       1000 /* in a run of the job */
+#define AGAIN_US_MAX       (100 * SIM_MS)
 
 static const char *const phase_names[WORKER_PHASES] = {"down",    "joining", "declaring", "pulling", "computing",
                                                        "pushing", "ticking", "meeting",   "leaving", "gone"};
@@ -288,11 +290,14 @@ start_question(struct node_worker *w)
         started(w, o, core_query(w->core, shard, kind, w->model->job, NULL, &o->op, &e), &e);
 }
 
-/* One set at a time and from one worker, so that it is known which was last. */
+/* One set at a time and from one worker, so that it is known which was last. A bound that is made smaller while a
+ * worker comes that had lapsed in the run before may be waited for by those that it leaves behind. */
 static bool
 may_set(const struct node_worker *w)
 {
     if (w->task != 0 || core_fatal(w->core, NULL) != PS_OK || !sim_chance(w->sim, SET_PER_MILLE))
+        return false;
+    if (w->model->mode == PS_SSP && w->model->rounds > 1 && w->profile.may_lapse)
         return false;
     for (const struct worker_op *o = w->ops; o != NULL; o = o->next)
         if (o->kind == WORKER_SET)
@@ -305,7 +310,8 @@ static void
 start_set(struct node_worker *w)
 {
     struct worker_op *o = op_new(w, WORKER_SET);
-    uint32_t v = (uint32_t)sim_below(w->sim, w->model->vars_len), bound = (uint32_t)sim_below(w->sim, 6);
+    uint32_t v = (uint32_t)sim_below(w->sim, w->model->vars_len),
+             bound = (uint32_t)sim_below(w->sim, MODEL_BOUND_MAX + 1);
     const struct model_var *var = &w->model->vars[v];
     double usual = var->spec.optimizer.learning_rate;
     struct ps_parameter rate = {"learning_rate", usual * (1 + (double)sim_below(w->sim, 8) / 8)};
@@ -432,7 +438,7 @@ collect(struct node_worker *w, struct worker_op *o)
     else if (o->kind == WORKER_PUSH)
         collect_push(w, o, code);
     else if (o->kind == WORKER_BARRIER && code == PS_OK)
-        ledger_barrier_passed(w->ledger, w->task, o->barrier);
+        ledger_barrier_passed(w->ledger, w->task, w->round, o->barrier);
     else if (o->kind == WORKER_SET && code == PS_OK)
         ledger_set_done(w->ledger, o->set);
     op_free(w, o);
@@ -490,7 +496,7 @@ on_joining(struct node_worker *w)
 {
     if (!core_joined(w->core))
         return false;
-    w->life = ledger_join(w->ledger, w->task);
+    w->life = ledger_join(w->ledger, w->task, w->round);
     w->joined_before = true;
     sim_trace(w->sim, "w%u joined at clock %" PRIu64, w->task, core_clock(w->core));
     enter(w, WORKER_DECLARING);
@@ -604,11 +610,11 @@ on_meeting(struct node_worker *w)
     if (!w->entered) {
         w->entered = true;
         if (every > 0 && clock % every == 0)
-            start_barrier(w, (uint32_t)(clock / every));
+            start_barrier(w, w->round * BARRIERS_MAX + (uint32_t)(clock / every));
     }
     if (ops_count(w, true) > 0)
         return false;
-    enter(w, clock >= w->model->steps ? WORKER_LEAVING : WORKER_PULLING);
+    enter(w, clock >= (uint64_t)w->model->steps * (w->round + 1) ? WORKER_LEAVING : WORKER_PULLING);
     return true;
 }
 
@@ -629,7 +635,7 @@ on_leaving(struct node_worker *w)
             return false;
         w->entered = true;
         sim_trace(w->sim, "w%u finishes at clock %" PRIu64, w->task, core_clock(w->core));
-        ledger_finished(w->ledger, w->task);
+        ledger_finished(w->ledger, w->task, w->round);
         core_goodbye(w->core);
         node_worker_perform(w);
     }
@@ -710,6 +716,8 @@ static void
 core_end(struct node_worker *w)
 {
     node_worker_finish(w);
+    if (w->model->overlap && w->round + 1 < w->model->rounds)
+        node_worker_again(w, sim_below(w->sim, AGAIN_US_MAX));
 }
 
 void
