@@ -7,13 +7,16 @@
  *     ps_cluster_from_env(&cluster, &error);
  *     ps_client_open(cluster, NULL, &client, &error);
  *     ps_client_declare(client, &(struct ps_var_spec){.name = "w", .rank = 2, .dims = {64, 10}, ...}, &w, &error);
- *     for (step ...) {
+ *     while (ps_client_clock(client) < 500) {
  *         ps_client_pull(client, 1, &w, &weights, NULL, &error);
  *         ... gradient of the loss at weights ...
  *         ps_client_push(client, 1, &w, &gradient, NULL, &error);
  *         ps_client_tick(client, &error);
  *     }
  *     ps_client_close(client);
+ *
+ * The loop ends by the job's clock, not by a count of its own: a worker that starts late or comes again goes on where
+ * the others are (ps_client_open()), and would otherwise do its last steps without them.
  *
  * Rules that hold everywhere:
  *
@@ -150,7 +153,15 @@ struct ps_client_options {
 
 /* Connect to every shard of the cluster and take this worker's index. Waits up to options.timeout_ms, retrying
  * addresses that do not answer yet and an index whose former holder is still live. options NULL: all defaults. cluster
- * is copied and may be freed. Errors: UNREACHABLE and TIMEOUT (which shard), TASK_TAKEN (held by whom), CLUSTER,
+ * is copied and may be freed.
+ *
+ * The worker begins at the clock of the job's slowest worker: ps_client_clock() is 0 in a new job; later it is where
+ * the slowest of those that are live stands, and when none is, where the last one stood. In ssp and in sync with a
+ * quorum of all, workers that have not joined yet hold the others back, so that all begin together. When a worker whose
+ * index has finished (ps_client_close()) opens again, a new round begins, and all are waited for again, at barriers
+ * too; a process that comes in the place of a lost one belongs to the round that is under way.
+ *
+ * Errors: UNREACHABLE and TIMEOUT (which shard), TASK_TAKEN (held by whom), CLUSTER,
  * MISMATCH (another worker of the job opened it with other options: says which), VERSION, PROTOCOL (the port speaks
  * something else). */
 PS_API enum ps_err ps_client_open(const ps_cluster *cluster, const struct ps_client_options *options, ps_client **out,

@@ -24,7 +24,7 @@ main(void)
                           &error))
         goto failed;
     srand(ps_cluster_task(cluster) + 1);
-    for (int step = 0; step < 500; step++) {
+    while (ps_client_clock(client) < 500) { /* not a count of our own: who starts late goes on where the others are */
         if (ps_client_pull(client, 1, &var, (float *[]){w}, NULL, &error))
             goto failed;
         grad[0] = grad[1] = grad[2] = loss = 0;
