@@ -353,7 +353,7 @@ static bool
 must_not_hold(const struct ledger *l, const struct pull *p, const struct push *push)
 {
     return l->model->mode == PS_SYNC && l->model->quorum == l->model->workers && !l->config.may_lapse &&
-           push->clock >= p->clock;
+           !l->model->overlap && push->clock >= p->clock;
 }
 
 static void

@@ -473,6 +473,7 @@ node_worker_again(struct node_worker *w, uint64_t in_us)
 {
     ps_assert(node_worker_over(w));
     w->round++;
+    w->joined_before = false;
     w->phase = WORKER_DOWN;
     sim_in(w->sim, &w->restart, in_us);
 }

@@ -121,7 +121,7 @@ struct node_worker {
     bool whole[MODEL_VARS_MAX]; /* values holds all of the variable: a pull may bring only what changed */
     float *values[MODEL_VARS_MAX];
     float *older[MODEL_VARS_MAX]; /* for LIE_STALE_PULL */
-    bool joined_before;
+    bool joined_before;           /* in this round */
     uint64_t crashes, rejoins, steps;
 };
 

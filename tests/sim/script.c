@@ -290,14 +290,14 @@ start_question(struct node_worker *w)
         started(w, o, core_query(w->core, shard, kind, w->model->job, NULL, &o->op, &e), &e);
 }
 
-/* One set at a time and from one worker, so that it is known which was last. A bound that is made smaller while a
- * worker comes that had lapsed in the run before may be waited for by those that it leaves behind. */
+/* One set at a time and from one worker, so that it is known which was last. Where a run ends
+ * while the next one begins, a smaller bound may leave a worker behind those that wait for it. */
 static bool
 may_set(const struct node_worker *w)
 {
     if (w->task != 0 || core_fatal(w->core, NULL) != PS_OK || !sim_chance(w->sim, SET_PER_MILLE))
         return false;
-    if (w->model->mode == PS_SSP && w->model->rounds > 1 && w->profile.may_lapse)
+    if (w->model->mode == PS_SSP && w->model->rounds > 1)
         return false;
     for (const struct worker_op *o = w->ops; o != NULL; o = o->next)
         if (o->kind == WORKER_SET)
@@ -354,9 +354,9 @@ result_expected(const struct node_worker *w, const struct worker_op *o, enum ps_
         return o->broken;
     case PS_ERR_STALE:
         return o->kind == WORKER_PUSH && w->model->age == PS_AGE_CUTOFF;
-    case PS_ERR_LATE:
+    case PS_ERR_LATE: /* who comes again begins where the slowest is, whose last tick may be on its way */
         return o->kind == WORKER_PUSH && w->model->mode == PS_SYNC &&
-               (w->model->quorum < w->model->workers || w->profile.may_lapse);
+               (w->model->quorum < w->model->workers || w->profile.may_lapse || w->model->overlap);
     case PS_ERR_STEP_FAILED:
         return w->model->lapse == PS_LAPSE_FAIL && w->profile.may_lapse;
     case PS_ERR_IO:
