@@ -51,6 +51,7 @@ faults_worker_profile(enum sim_faults level, struct sim *s, struct worker_profil
         .store_fails = faults_fail_stores(level),
     };
     out->compute_us_max = sim_below(s, 50 * SIM_MS);
+    out->hasty_per_mille = sim_chance(s, 300) ? (uint32_t)sim_below(s, 800) : 0;
     out->pass_per_mille = sim_chance(s, 500) ? (uint32_t)sim_below(s, 1000) : 0;
     out->lease_ms = faults_may_lapse(level) ? (uint32_t)sim_between(s, 500, 20000) : 300000;
     out->cancel_per_mille = sim_chance(s, 500) ? (uint32_t)sim_below(s, 150) : 0;

@@ -51,6 +51,7 @@ struct worker_profile {
     uint64_t compute_us_max;
     uint32_t lease_ms;
     uint32_t cancel_per_mille; /* operations that are given up */
+    uint32_t hasty_per_mille;  /* the same, when a connection is lost */
     uint32_t broken_per_mille; /* pushes with NaN */
     uint32_t barrier_every;    /* clocks; 0: none */
     uint32_t pass_per_mille;   /* barriers that are not waited for: what comes behind is taken while they are shut */

@@ -118,8 +118,9 @@ void
 script_lost(struct node_worker *w)
 {
     for (struct worker_op *o = w->ops; o != NULL; o = o->next)
-        if (o->cancel_us == 0 && (o->kind != WORKER_PUSH || may_spoil(w, o->awaited)))
-            may_cancel(w, o);
+        if (o->cancel_us == 0 && (o->kind != WORKER_PUSH || may_spoil(w, o->awaited)) &&
+            sim_chance(w->sim, w->profile.hasty_per_mille))
+            o->cancel_us = w->sim->now_us + sim_below(w->sim, CANCEL_US_MAX);
 }
 
 /* A start that the core refused: only for what is final, which script_poll() sees next, or for a broken gradient whose
