@@ -240,12 +240,12 @@ ledger_pull(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, uint
 
 /* versions[b] holds what was committed when the pull began; now, what it got. */
 static void
-check_pulled_block(struct ledger *l, struct pull *p, uint32_t b, const float *values)
+check_pulled_block(struct ledger *l, struct pull *p, uint32_t b, const float *values, uint64_t lowest, uint64_t highest)
 {
     const struct block_state *block = &l->vars[p->var].blocks[b];
     uint64_t hash = ledger_hash(values, block->len), got;
 
-    if (!ledger_block_find(block, hash, &got)) {
+    if (!ledger_block_find(block, hash, lowest, highest, &got)) {
         sim_fail(l->sim,
                  "w%u pulled a torn block: %s block %u is no version that was ever committed (first %g, last %g)",
                  p->task, l->model->vars[p->var].name, b, (double)values[0], (double)values[block->len - 1]);
@@ -302,7 +302,7 @@ ledger_pulled(struct ledger *l, uint32_t pull, const float *values, uint64_t low
     uint64_t low = UINT64_MAX, high = 0;
 
     for (uint32_t b = 0; b < v->blocks_len && !l->sim->failed; b++) {
-        check_pulled_block(l, p, b, values + v->blocks[b].first);
+        check_pulled_block(l, p, b, values + v->blocks[b].first, lowest, highest);
         low = MIN(low, p->versions[b]);
         high = MAX(high, p->versions[b]);
     }

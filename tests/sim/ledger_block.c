@@ -85,15 +85,22 @@ ledger_block_version_of(const struct block_state *b, uint64_t number)
 }
 
 bool
-ledger_block_find(const struct block_state *b, uint64_t hash, uint64_t *version)
+ledger_block_find(const struct block_state *b, uint64_t hash, uint64_t lowest, uint64_t highest, uint64_t *version)
 {
+    bool found = false;
+
     for (size_t i = b->states_len; i > 0; i--) {
-        if (b->states[i - 1].hash != hash)
+        const struct state *s = &b->states[i - 1];
+        bool believed = s->version >= lowest && s->version <= highest;
+
+        if (s->hash != hash || (found && !believed))
             continue;
-        *version = b->states[i - 1].version;
-        return true;
+        *version = s->version;
+        found = true;
+        if (believed)
+            return true;
     }
-    return false;
+    return found;
 }
 
 static const char *

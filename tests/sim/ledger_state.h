@@ -129,8 +129,10 @@ void ledger_check_age(struct ledger *l, const struct block_state *b, uint32_t pu
 bool ledger_block_tells(const struct ledger *l, const struct block_state *b, uint64_t number);
 uint64_t ledger_block_version_of(const struct block_state *b, uint64_t number);
 
-/* The version of a committed state with this hash. */
-bool ledger_block_find(const struct block_state *b, uint64_t hash, uint64_t *version);
+/* The version of a committed state with this hash: one from lowest to highest if there is one, for a step that is
+ * smaller than a weight's last bit leaves a short block as it was. */
+bool ledger_block_find(const struct block_state *b, uint64_t hash, uint64_t lowest, uint64_t highest,
+                       uint64_t *version);
 uint64_t ledger_hash(const float *values, uint32_t len);
 
 /* Whether every task has joined the run that this clock is of, or must have (n of n). */
