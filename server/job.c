@@ -97,8 +97,8 @@ job_joined(const struct job *job, uint32_t task)
     return session != NULL && session_counts(session) ? session : NULL;
 }
 
-/* Who is live is at the end of the old round, and its goodbye will be of that. But who joined after another's goodbye is
- * about to do what that one, which comes again, will do. */
+/* Who is live is at the end of the old round, and its goodbye will be of that. But who joined after another's goodbye
+ * is about to do what that one, which comes again, will do. */
 static void
 take_along(struct shard *s, struct session *session, uint64_t round)
 {

@@ -35,7 +35,7 @@ struct session {
     /* Where it stands: clock.h. */
     uint64_t clock, held, joined_past;
     uint64_t round; /* that it is in */
-    bool late; /* it joined when another had finished that round */
+    bool late;      /* it joined when another had finished that round */
 
     /* Its messages: sequence.h. */
     uint64_t last_seq, next_seq, last_tick, last_barrier, last_push, acked_through;

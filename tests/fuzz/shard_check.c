@@ -133,7 +133,7 @@ check_gathers(const struct job *job)
 static uint64_t
 check_job(struct job *job)
 {
-    uint32_t count[SESSION_STATES] = {0}, joined = 0;
+    uint32_t count[SESSION_STATES] = {0};
     const struct barrier *b, *next;
     uint64_t barriers = 0;
 
@@ -142,11 +142,11 @@ check_job(struct job *job)
 
         if (x == NULL)
             continue;
-        joined++;
-        count[x->state]++;
+        ps_assert(x->round <= job->round);
+        count[x->state] += session_counts(x);
         check_session(job, x);
     }
-    ps_assert(job->joined == joined && job->live == count[SESSION_LIVE] && job->lapsed == count[SESSION_LAPSED] &&
+    ps_assert(job->live == count[SESSION_LIVE] && job->lapsed == count[SESSION_LAPSED] &&
               job->finished == count[SESSION_FINISHED] && !job->marked && !job->sweep);
     check_gathers(job);
     HASH_ITER (hh, job->barriers, b, next) {
@@ -246,6 +246,7 @@ compare_session(const struct session *a, const struct session *b)
     ps_assert((a == NULL) == (b == NULL));
     if (a == NULL)
         return;
+    ps_assert(a->round == b->round && a->late == b->late);
     ps_assert(a->state == b->state && a->incarnation == b->incarnation && a->lease_ms == b->lease_ms);
     ps_assert(same_text(a->agent, b->agent) && a->clock == b->clock && a->joined_past == b->joined_past);
     ps_assert(a->last_seq == b->last_seq && a->last_tick == b->last_tick && a->last_barrier == b->last_barrier);
@@ -257,7 +258,7 @@ static void
 compare_job(const struct job *a, const struct job *b)
 {
     ps_assert(same_text(a->name, b->name) && wire_job_equal(a->options, b->options) && a->bound == b->bound);
-    ps_assert(wire_age_equal(&a->age, &b->age) && a->joined == b->joined && a->live == b->live);
+    ps_assert(wire_age_equal(&a->age, &b->age) && a->round == b->round && a->live == b->live);
     ps_assert(a->lapsed == b->lapsed && a->finished == b->finished);
     for (uint32_t task = 0; task < a->options->workers; task++)
         compare_session(a->sessions[task], b->sessions[task]);
