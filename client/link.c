@@ -447,17 +447,17 @@ fill_holes(struct core *c, struct link *l, uint64_t last_seq)
     return PS_OK;
 }
 
-/* Declare again all that the shard should hold. (What operations still ask for: op_answered().) */
+/* Declare again all that the shard should hold and does not know: it lost it, perhaps before the worker joined anew.
+ * (What operations still ask for: op_answered().) */
 static enum ps_err
 restore_variables(struct core *c, struct link *l)
 {
     struct core_var *v;
     struct part *p;
 
-    variables_forget(&c->vars, l->shard);
     l->attach_ms = 0;
     for (v = c->vars.first; v != NULL; v = v->next) {
-        if (!v->declared || v->shard[l->shard].blocks == 0)
+        if (!v->declared || v->shard[l->shard].blocks == 0 || v->shard[l->shard].known)
             continue;
         if ((p = own_part(c, PART_RESTORE)) == NULL)
             return PS_ERR_NOMEM;
@@ -513,10 +513,11 @@ settle(struct core *c, struct link *l, const Psd__Welcome *w)
         l->floor = w->clock;
         l->clock = MAX(l->clock, w->clock);
     }
-    if (!row->rolled)
-        return PS_OK;
-    forget_versions(l);
-    tell_rollback(c, l, gone, which == REUNION_JOINED_OLDER);
+    if (row->rolled) {
+        forget_versions(l);
+        variables_forget(&c->vars, l->shard);
+        tell_rollback(c, l, gone, which == REUNION_JOINED_OLDER);
+    }
     drop_restores(c, l);
     return restore_variables(c, l);
 }
@@ -528,6 +529,7 @@ settle_observer(struct core *c, struct link *l, const Psd__Welcome *w)
     if (!l->boot_known || l->boot == w->boot)
         return PS_OK;
     forget_versions(l);
+    variables_forget(&c->vars, l->shard);
     drop_restores(c, l);
     return restore_variables(c, l);
 }

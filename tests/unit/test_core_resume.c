@@ -261,6 +261,28 @@ START_TEST(variable_that_one_shard_lost_while_another_was_asked_is_declared_ther
 }
 END_TEST
 
+START_TEST(variable_that_was_being_declared_again_when_the_worker_joined_anew_is_declared_then)
+{
+    struct core_var *v = harness_var(&h, "w", 100);
+    struct core_op *pull;
+    float out[100];
+
+    model_forget(&h.model[0]);
+    harness_cut(&h, 0);
+    while (h.link[0].up.first == NULL || h.link[0].up.first->head.type != MSG_DECLARE) {
+        harness_pass(&h, 100);
+        if (h.link[0].up.first != NULL && h.link[0].up.first->head.type == MSG_HELLO)
+            model_step(&h, 0);
+        harness_deliver(&h, 0);
+    }
+    core_rejoin(h.core, 78, h.now);
+    harness_run(&h);
+    pull = start_pull(&h, v, out);
+    harness_run(&h);
+    end_op(&h, pull, PS_OK);
+}
+END_TEST
+
 START_TEST(tick_below_a_new_sessions_clock_counts_as_done)
 {
     struct core_op *op;
@@ -581,6 +603,7 @@ make_suite(void)
     tcase_add_test(hand, gradient_of_a_version_of_another_store_goes_without_it);
     tcase_add_test(hand, session_that_is_gone_is_made_anew_and_variables_declared);
     tcase_add_test(hand, variable_that_one_shard_lost_while_another_was_asked_is_declared_there_again);
+    tcase_add_test(hand, variable_that_was_being_declared_again_when_the_worker_joined_anew_is_declared_then);
     tcase_add_test(hand, tick_below_a_new_sessions_clock_counts_as_done);
     tcase_add_loop_test(hand, push_below_a_new_sessions_clock_is_made_at_that_clock, PS_ASYNC, PS_SYNC + 1);
     tcase_add_test(hand, push_answered_before_it_was_sent_costs_the_connection);
