@@ -164,8 +164,10 @@ see_out(struct node_shard *n, uint64_t conn, const uint8_t *bytes)
     }
     if (!look(n, &head, bytes + FRAME_HEAD_SIZE, &msg))
         return;
-    if (msg.type == MSG_DECLARED && msg.u.declared->declare == NULL) /* not to an attach */
+    if (msg.type == MSG_DECLARED && msg.u.declared->declare == NULL)
         see_declared(n, conn, &msg);
+    else if (msg.type == MSG_DECLARED) /* to an attach: perhaps before who declared it has heard */
+        ledger_declared(n->ledger, n->index, msg.u.declared->var, msg.u.declared->declare->name, n->store);
     if (msg.type == MSG_ERROR)
         sim_trace(n->sim, "s%u > error %s to c%" PRIu64 ": %s", n->index, ps_err_name((enum ps_err)msg.u.error->code),
                   conn, msg.u.error->text);
