@@ -167,6 +167,13 @@ on_drain(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
     return SHARD_TAKEN;
 }
 
+static void
+give_up_barrier(struct shard *s, struct pending *p)
+{
+    barrier_leave(s, p);
+    pending_resolve(s, p, PS_ERR_CANCELLED, ps_strerror(PS_ERR_CANCELLED));
+}
+
 /* Only what waits can be taken back: a pull, a declare, a barrier. A push that waits is given up with SKIP. */
 static enum shard_result
 on_cancel(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
@@ -179,10 +186,8 @@ on_cancel(struct shard *s, struct connection *c, const struct wire_msg *msg, con
     if (pull_end(s, c, request, PS_ERR_CANCELLED, text) || declare_forget(s, c, request, PS_ERR_CANCELLED))
         return SHARD_TAKEN;
     p = c->session != NULL ? sequence_pending_request(c->session, request) : NULL;
-    if (p != NULL && p->barrier != NULL) {
-        barrier_leave(s, p);
-        pending_resolve(s, p, PS_ERR_CANCELLED, text);
-    }
+    if (p != NULL && p->barrier != NULL)
+        give_up_barrier(s, p);
     return SHARD_TAKEN;
 }
 
@@ -297,12 +302,15 @@ static enum shard_result
 on_skip(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
 {
     const Psd__Skip *m = msg->u.skip;
+    struct pending *p = sequence_pending(c->session, m->seq);
 
     (void)event;
     sequence_acked(s, c->session, m->acked_through);
     if (is_new(s, c, m->seq, msg->request)) {
         sequence_take(s, c->session, PS_OK);
         actions_ack(s, c, m->seq, PS_OK, NULL, 0, NULL);
+    } else if (p != NULL && p->barrier != NULL) {
+        give_up_barrier(s, p); /* while there was no connection */
     }
     return SHARD_TAKEN;
 }

@@ -121,6 +121,22 @@ START_TEST(given_up_barrier_is_cancelled_and_remembered)
 }
 END_TEST
 
+START_TEST(barrier_given_up_without_a_connection_is_skipped)
+{
+    kit_join(&k, 1, job(2), 0);
+    kit_join(&k, 2, job(2), 1);
+    kit_barrier(&k, 1, 1, "start");
+    kit_close(&k, 1);
+    kit_resume(&k, 1, job(2), 0, 0);
+    kit_skip(&k, 1, 1);
+    kit_ack(&k, 1, 1, PS_ERR_CANCELLED);
+    kit_barrier(&k, 2, 1, "start");
+    kit_expect_nothing(&k, 2); /* the arrival was taken back */
+    kit_skip(&k, 1, 1);
+    kit_ack(&k, 1, 1, PS_ERR_CANCELLED);
+}
+END_TEST
+
 START_TEST(arriving_twice_is_refused)
 {
     kit_join(&k, 1, job(2), 0);
@@ -232,6 +248,7 @@ make_suite(void)
     tcase_add_test(tc, lapsed_and_finished_workers_are_not_waited_for);
     tcase_add_test(tc, arrival_of_a_lapsed_worker_does_not_count);
     tcase_add_test(tc, given_up_barrier_is_cancelled_and_remembered);
+    tcase_add_test(tc, barrier_given_up_without_a_connection_is_skipped);
     tcase_add_test(tc, arriving_twice_is_refused);
     tcase_add_test(tc, barrier_is_waited_for_over_crashes);
     tcase_add_test(tc, barrier_that_opened_ahead_of_an_older_one_does_not_open_that_after_a_crash);
