@@ -324,9 +324,13 @@ run --hosts 127.0.0.2 -- true
 ok $? "an ssh that is not there is named"
 
 via=(--ssh false)
-run --hosts localhost,127.0.0.1 --shards 2 --workers 2 -- sh -c 'echo "$PSD_SHARDS"'
-[ "$status" -eq 0 ] && says out '^worker 1 | localhost:[0-9]*,127.0.0.1:[0-9]*$'
-ok $? "this machine's own names need no ssh"
+if getent ahostsv4 localhost >"$work/out" 2>"$work/err"; then
+  run --hosts localhost,127.0.0.1 --shards 2 --workers 2 -- sh -c 'echo "$PSD_SHARDS"'
+  [ "$status" -eq 0 ] && says out '^worker 1 | localhost:[0-9]*,127.0.0.1:[0-9]*$'
+  ok $? "this machine's own names need no ssh"
+else
+  skip "this machine's own names need no ssh" "localhost is no name here: there is no /etc/hosts"
+fi
 
 via=(--ssh "'$work/fake-ssh'")
 address=127.0.0.2:$((20000 + RANDOM % 10000))
