@@ -19,6 +19,7 @@
 #include "hash.h"
 #include "hello.h"
 #include "job.h"
+#include "message.h"
 #include "pool.h"
 #include "pull.h"
 #include "push.h"
@@ -86,5 +87,11 @@ struct shard {
 
 /* A heap copy; NULL when out of memory. */
 char *shard_strdup(const char *text);
+
+/* Take nothing new, answer what waits, stop when all connections are gone. Again: nothing. */
+void shard_drain(struct shard *s);
+
+/* Read all that is kept in memory from the store again. False: it cannot be read, and the shard stays broken. */
+bool shard_reload(struct shard *s, struct ps_error *e);
 
 #endif
