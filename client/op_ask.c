@@ -1,4 +1,4 @@
-/* Starting what is one part on one shard, or one on each: declarations, attaches, queries, pings. */
+/* Starting what is one part on one shard, or one on each: declarations, attaches, queries, pings, drains. */
 #include "client/op.h"
 
 #include <string.h>
@@ -92,7 +92,7 @@ op_attach_others(struct core *c, struct core_op *op, struct core_var *v, uint32_
     return ask_shards(c, op, PART_ATTACH, v, answered);
 }
 
-/* A query or ping to one shard. */
+/* A query, a ping or a drain: one part to one shard. */
 static enum ps_err
 start_question(struct core *c, enum op_kind kind, enum part_kind part, uint32_t shard, const struct core_op *like,
                struct core_op **op_out, struct ps_error *e)
@@ -105,12 +105,12 @@ start_question(struct core *c, enum op_kind kind, enum part_kind part, uint32_t 
     if (shard >= c->config.shards)
         return ps_fail(e, PS_ERR_INVALID, "there is no shard %u: the cluster has %u", shard, c->config.shards);
     if ((op = op_new(c, kind)) == NULL)
-        return ps_fail(e, PS_ERR_NOMEM, "no memory to start a query");
+        return ps_fail(e, PS_ERR_NOMEM, "no memory to ask a shard");
     op->query = like->query;
     memcpy(op->name, like->name, sizeof(op->name));
     memcpy(op->after, like->after, sizeof(op->after));
     if (op_room(op, 0, 1) != PS_OK || op_start_control(c, op, shard, part, NULL) != PS_OK)
-        return op_undo(c, op, e, "query");
+        return op_undo(c, op, e, "question");
     *op_out = op;
     op_pump(c, op);
     return PS_OK;
@@ -141,4 +141,12 @@ core_ping(struct core *c, uint32_t shard, struct core_op **op, struct ps_error *
     struct core_op like = {.query = PS_QUERY_STATUS};
 
     return start_question(c, OP_PING, PART_PING, shard, &like, op, e);
+}
+
+enum ps_err
+core_drain(struct core *c, uint32_t shard, struct core_op **op, struct ps_error *e)
+{
+    struct core_op like = {.query = PS_QUERY_STATUS};
+
+    return start_question(c, OP_DRAIN, PART_DRAIN, shard, &like, op, e);
 }

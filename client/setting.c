@@ -100,25 +100,6 @@ core_set(struct core *c, const struct ps_setting *setting, struct core_op **op_o
     return PS_OK;
 }
 
-enum ps_err
-core_drain(struct core *c, uint32_t shard, struct core_op **op_out, struct ps_error *e)
-{
-    struct core_op *op;
-    enum ps_err err;
-
-    if ((err = op_may_start(c, e)) != PS_OK)
-        return err;
-    if (shard >= c->config.shards)
-        return ps_fail(e, PS_ERR_INVALID, "there is no shard %u: the cluster has %u", shard, c->config.shards);
-    if ((op = op_new(c, OP_DRAIN)) == NULL)
-        return ps_fail(e, PS_ERR_NOMEM, "no memory to start a drain");
-    if (op_room(op, 0, 1) != PS_OK || op_start_control(c, op, shard, PART_DRAIN, NULL) != PS_OK)
-        return op_undo(c, op, e, "drain");
-    *op_out = op;
-    op_pump(c, op);
-    return PS_OK;
-}
-
 uint64_t
 core_op_variables(const struct core_op *op)
 {
