@@ -89,9 +89,11 @@ struct lane *op_add_lane(struct core_op *op, uint32_t shard);
 /* A start that failed for lack of memory: nothing of it is under way. */
 enum ps_err op_undo(struct core *c, struct core_op *op, struct ps_error *e, const char *what);
 
-/* One part on one shard that passes all windows; op_pump() lets those of an operation go. */
+/* One part on one shard that passes all windows. */
 enum ps_err op_start_control(struct core *c, struct core_op *op, uint32_t shard, enum part_kind kind,
                              struct core_var *var) PS_MUST_USE;
+
+/* Let what its lanes have queued or made go, on each shard. */
 void op_pump(struct core *c, struct core_op *op);
 
 /* The first answer to an attach says that it is this variable: ask the others of its shards. */

@@ -47,8 +47,7 @@ start_on_vars(struct core *c, struct core_op *op)
     for (i = 0; i < c->config.shards; i++)
         if (vars_on_shard(op->n, op->vars, i))
             link_queue_lane(&c->links[i], op_add_lane(op, i));
-    for (i = 0; i < op->lanes_n && !op->done; i++)
-        link_pump(c, &c->links[op->lanes[i].shard]);
+    op_pump(c, op);
 }
 
 enum ps_err
@@ -209,8 +208,7 @@ core_tick(struct core *c, struct core_op **op_out, struct ps_error *e)
     *op_out = op;
     for (i = 0; i < c->config.shards; i++)
         link_queue_lane(&c->links[i], op_add_lane(op, i));
-    for (i = 0; i < c->config.shards && !op->done; i++)
-        link_pump(c, &c->links[i]);
+    op_pump(c, op);
     return PS_OK;
 }
 
@@ -241,6 +239,6 @@ core_barrier(struct core *c, const char *name, struct core_op **op_out, struct p
     *op_out = op;
     shard = barrier_shard(c, name);
     link_queue_lane(&c->links[shard], op_add_lane(op, shard));
-    link_pump(c, &c->links[shard]);
+    op_pump(c, op);
     return PS_OK;
 }
