@@ -14,6 +14,7 @@
 
 #include "client/psclient.h"
 #include "common/base.h"
+#include "tests/system/fine.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 
@@ -33,12 +34,6 @@ teardown(void)
 {
     shards_stop(&shards);
 }
-
-#define FINE(call)                                                                                                     \
-    do {                                                                                                               \
-        if ((call) != PS_OK)                                                                                           \
-            ck_abort_msg("%s: %s: %s (%s)", #call, ps_err_name(error.code), error.text, error.peer);                   \
-    } while (0)
 
 static uint64_t
 now_ms(void)
