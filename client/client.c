@@ -171,10 +171,12 @@ client_timeout(const ps_client *c, int timeout_ms)
 static bool
 loop_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
 {
-    uint64_t deadline = uv_now(&c->loop) + timeout_ms, spin_until = 0;
-    uint64_t near = w->near != NULL && timeout_ms >= 4 ? deadline - MIN(NEAR_MS, timeout_ms / 4) : FOREVER;
     bool spin = c->options.spin_us > 0;
+    uint64_t deadline, near, spin_until = 0;
 
+    uv_update_time(&c->loop); /* its time stood still while the caller did other things: the wait would be too short */
+    deadline = uv_now(&c->loop) + timeout_ms;
+    near = w->near != NULL && timeout_ms >= 4 ? deadline - MIN(NEAR_MS, timeout_ms / 4) : FOREVER;
     if (spin)
         spin_until = uv_hrtime() + (uint64_t)c->options.spin_us * 1000;
     while (!w->ready(w->arg)) {
