@@ -132,6 +132,7 @@ struct ps_client_options {
     double age_parameter;   /* exponential: base in (0, 1); cutoff: largest age that counts */
     int timeout_ms;         /* default for time-outs of -1; 0 here: 60,000 */
     uint32_t lease_ms;      /* how long this worker may be silent on an open connection; 0: 300,000 */
+    int durable;            /* nonzero: every push as with PS_PUSH_DURABLE */
     int progress_thread;    /* nonzero: drive the network from a hidden thread */
     uint32_t spin_us;       /* poll this long before sleeping while waiting, microseconds; 0: sleep at once; the
                                progress thread always sleeps */
@@ -144,9 +145,9 @@ struct ps_client_options {
                                started; those under way free their room when they are acknowledged */
     /* Called, from whatever thread drives the network, when something happens that no call reports: a connection that
      * was lost (CLOSED) or is there again (OK), another worker that lapsed (LEASE_LAPSED) or is back (OK), a shard that
-     * drains (DRAINING) or came back older (ROLLED_BACK). Each shard tells for itself, so a worker's fate comes once
-     * from each. What ends this client (FENCED, its own lease, ...) comes from its calls instead. The error is valid
-     * during the call, which must not call into the client. NULL: ignored. */
+     * drains (DRAINING) or came back older (ROLLED_BACK: ps_client_rolled_back() has the counts). Each shard tells for
+     * itself, so a worker's fate comes once from each. What ends this client (FENCED, its own lease, ...) comes from
+     * its calls instead. The error is valid during the call, which must not call into the client. NULL: ignored. */
     void (*on_event)(void *arg, const struct ps_error *event);
     void *on_event_arg;
 };
@@ -184,6 +185,12 @@ PS_API uint64_t ps_client_clock(const ps_client *client);         /* steps this 
 PS_API uint64_t ps_client_slowest_clock(const ps_client *client); /* as last heard from the shards */
 PS_API uint32_t ps_client_shards(const ps_client *client);
 
+/* A place in this worker's training data: all examples of `epoch` before `position`, and all earlier epochs. What the
+ * numbers count is the program's own. */
+struct ps_cursor {
+    uint64_t epoch, position;
+};
+
 /* Counts since open. */
 struct ps_client_stats {
     uint64_t bytes_pushed, bytes_pulled; /* payload */
@@ -192,8 +199,21 @@ struct ps_client_stats {
     uint64_t reconnects;
     uint64_t dropped_stale, dropped_late, refused; /* blocks of pushes that ended so */
     uint64_t waited_us;                            /* in blocking calls */
+    uint64_t rolled_back;                          /* pushes that were acknowledged and that shards lost since */
 };
 PS_API void ps_client_stats(const ps_client *client, struct ps_client_stats *out);
+
+/* How many pushes that this client had seen acknowledged a shard has lost, since open: it came back from its last save,
+ * or empty. Counted as a shard counts, a push's frames one by one. 0 for a shard that is not there. */
+PS_API uint64_t ps_client_rolled_back(const ps_client *client, uint32_t shard);
+
+/* Where this worker's data goes on, so that every example counts once in every block although processes die. A worker
+ * gives each step's pushes the cursor at which the step's data ends, and ticks; its place is kept with its worker
+ * index, in the transactions of the pushes. A process that takes the index over asks here, once it has opened the
+ * client, and goes on from there: the smallest place over all shards. It must cut its data into the same steps: blocks
+ * that counted a step already skip it and answer as if it had been applied, and a step that begins before such a place
+ * and ends after it is PS_ERR_INVALID. {0, 0} when the worker index has none, and in a new round. */
+PS_API void ps_client_cursor(const ps_client *client, struct ps_cursor *out);
 
 /* ---- Variables ------------------------------------------------------------------------------------------------- */
 
@@ -276,7 +296,11 @@ PS_API enum ps_err ps_client_pull(ps_client *client, size_t n, ps_var *const var
                                   const struct ps_pull_options *options, struct ps_error *error) PS_MUST_USE;
 
 enum ps_push_flag {
-    PS_PUSH_COPY = 1 /* copy the gradients at start: the buffers are free when the start returns */
+    PS_PUSH_COPY = 1,   /* copy the gradients at start: the buffers are free when the start returns */
+    PS_PUSH_DURABLE = 2 /* done when the update is on the shards' disks: it survives power loss, not only kill -9. Costs
+                           the pushed bytes on disk and a sync that many pushes share. PS_ERR_UNSUPPORTED, and nothing
+                           is applied, where a shard has no durable directory; PS_ERR_NOT_DURABLE when it was applied
+                           and the disk then failed */
 };
 
 struct ps_push_options {
@@ -285,6 +309,7 @@ struct ps_push_options {
     double norm;    /* L2 norm of this worker's whole gradient, for variables that clip by PS_CLIP_GIVEN_NORM. 0: when
                        one of the call's variables was declared so, the norm over the gradients of this call, computed
                        in double when it starts. Give it when a step's gradients go in several calls */
+    const struct ps_cursor *cursor; /* where this step's data ends: see ps_client_cursor(). NULL: none */
 };
 
 /* Push gradients, grads[i] is [ps_var_elements(vars[i])] f32, and wait until they are applied and committed. Each block
@@ -428,6 +453,46 @@ PS_API enum ps_err ps_client_set(ps_client *client, const struct ps_setting *set
  * where it was. Workers and observers may. Errors: TIMEOUT, INVALID (no such shard). */
 PS_API enum ps_err ps_client_drain(ps_client *client, uint32_t shard, int timeout_ms,
                                    struct ps_error *error) PS_MUST_USE;
+
+/* ---- Saves and checkpoints -------------------------------------------------------------------------------------- */
+
+struct ps_save_report {
+    uint64_t save;          /* number */
+    uint64_t blocks, bytes; /* in it; written */
+    uint64_t ms;            /* that it took */
+};
+
+/* Save a shard's state to its durable directory now, and wait until it is on disk. Workers and observers may; training
+ * goes on meanwhile. Errors: UNSUPPORTED (the shard has no durable directory), FULL, IO, TIMEOUT (it goes on). */
+PS_API enum ps_err ps_client_save(ps_client *client, uint32_t shard, int timeout_ms, struct ps_save_report *report,
+                                  struct ps_error *error) PS_MUST_USE;
+
+struct ps_checkpoint_options {
+    const char *job;  /* NULL: the client's own */
+    const char *name; /* of the checkpoint, a directory in dir; NULL: "clock-N", or in async "unix-MILLISECONDS" */
+    int at_clock;     /* nonzero: ssp and sync wait until all updates up to `clock` are done; else at once */
+    uint64_t clock;
+    uint32_t keep; /* keep this many of the newest in dir and remove the others; 0: all */
+};
+
+/* Write a job's weights and optimizer slots to dir/NAME, a directory that this process and every shard see under the
+ * same path: weights.safetensors and slots.safetensors, whole tensors whatever the number of shards, and manifest.json
+ * with checksums. It appears whole or not at all; then the link dir/latest names it. In sync all blocks are of one
+ * clock; elsewhere each shard's part is one instant of it, and the manifest says which. Workers and observers may;
+ * training goes on meanwhile. name: where it went, freed with ps_free(); may be NULL.
+ *
+ * Errors: NOT_FOUND (no such job), IO and FULL (of this side or of a shard), BUSY (another is being written under that
+ * name), TIMEOUT. What was begun is removed. */
+PS_API enum ps_err ps_client_checkpoint(ps_client *client, const char *dir, const struct ps_checkpoint_options *options,
+                                        int timeout_ms, char **name, struct ps_error *error) PS_MUST_USE;
+
+/* Put a checkpoint's values into the cluster, which may have another number of shards: path is the checkpoint's
+ * directory, or dir/latest. Job and variables that are not there are made; those that are must be declared the same.
+ * Everybody's connection ends, and who comes back is told ROLLED_BACK. job: the name that it gets, NULL: the one that
+ * it had. Errors: DATA (damaged, or not a checkpoint: names the file and what is wrong; nothing has changed), MISMATCH,
+ * FULL, IO, TIMEOUT. */
+PS_API enum ps_err ps_client_restore(ps_client *client, const char *path, const char *job, int timeout_ms,
+                                     struct ps_error *error) PS_MUST_USE;
 
 PS_API void ps_free(void *memory);
 

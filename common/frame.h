@@ -42,7 +42,7 @@
 #include "ps_err.h"
 
 #define FRAME_MAGIC       0x31445350u /* "PSD1" */
-#define FRAME_VERSION     2
+#define FRAME_VERSION     3
 #define FRAME_HEAD_SIZE   32
 #define FRAME_ALIGN       8
 #define FRAME_META_MAX    (256 * KIB) /* bytes of metadata in one frame */
@@ -74,6 +74,12 @@ enum msg_type {
     MSG_SET_DONE = 21,
     MSG_DRAIN = 22,
     MSG_ATTACH = 23,
+    MSG_SAVE = 24,
+    MSG_SAVE_DONE = 25,
+    MSG_CHECKPOINT = 26,
+    MSG_CHECKPOINT_DONE = 27,
+    MSG_RESTORE = 28,
+    MSG_RESTORE_DONE = 29,
     MSG_TYPE_MAX
 };
 

@@ -44,7 +44,8 @@ extern "C" {
     X(DATA,            29, "a data file is not valid")                                                    \
     X(UNSUPPORTED,     30, "not supported by this build or machine")                                      \
     X(BUSY,            31, "in use by another process")                                                   \
-    X(INTERNAL,        32, "an internal error; please report it")
+    X(INTERNAL,        32, "an internal error; please report it")                                         \
+    X(NOT_DURABLE,     33, "the push was applied, but could not be written to disk")
 /* clang-format on */
 
 enum ps_err {

@@ -39,6 +39,13 @@ static const struct row rows[MSG_TYPE_MAX] = {
     [MSG_SET_DONE] = {"set done", &psd__set_done__descriptor, false, true, NULL},
     [MSG_DRAIN] = {"drain", &psd__drain__descriptor, false, false, NULL},
     [MSG_ATTACH] = {"attach", &psd__attach__descriptor, false, true, wire_check_attach},
+    [MSG_SAVE] = {"save", &psd__save__descriptor, false, true, NULL},
+    [MSG_SAVE_DONE] = {"save done", &psd__save_done__descriptor, false, true, NULL},
+    [MSG_CHECKPOINT] = {"checkpoint", &psd__checkpoint__descriptor, false, true, wire_check_checkpoint},
+    [MSG_CHECKPOINT_DONE] = {"checkpoint done", &psd__checkpoint_done__descriptor, false, true,
+                             wire_check_checkpoint_done},
+    [MSG_RESTORE] = {"restore", &psd__restore__descriptor, false, true, wire_check_restore},
+    [MSG_RESTORE_DONE] = {"restore done", &psd__restore_done__descriptor, false, true, NULL},
 };
 
 static const struct row *

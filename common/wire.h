@@ -19,6 +19,8 @@
 #include "ps_err.h"
 
 #define WIRE_NAME_MAX       255          /* bytes of UTF-8 in a variable, job or barrier name */
+#define WIRE_PATH_MAX       3500         /* bytes of UTF-8 in the path of a directory; file names are put behind it */
+#define WIRE_SURVIVED_MAX   8192         /* bytes of WELCOME.survived: a bit for each sequence that may be unanswered */
 #define WIRE_CLUSTER_MAX    255          /* bytes of UTF-8 in a cluster name */
 #define WIRE_AGENT_MAX      255          /* bytes */
 #define WIRE_RANK_MAX       8            /* dimensions of a variable */
@@ -60,6 +62,12 @@ struct wire_msg {
         Psd__SetDone *set_done;
         Psd__Drain *drain;
         Psd__Attach *attach;
+        Psd__Save *save;
+        Psd__SaveDone *save_done;
+        Psd__Checkpoint *checkpoint;
+        Psd__CheckpointDone *checkpoint_done;
+        Psd__Restore *restore;
+        Psd__RestoreDone *restore_done;
     } u;
 };
 

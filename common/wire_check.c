@@ -253,6 +253,7 @@ wire_check_welcome(struct wire_msg *msg, struct arena *arena, struct ps_error *e
     TRY(check_place(w->cluster, w->shard, w->shards, false, e));
     FILL(arena, w->job, psd__job__init);
     FILL(arena, w->job->age, psd__age_policy__init);
+    TRY(within(e, "the number of welcome.survived", w->survived.len, 0, WIRE_SURVIVED_MAX));
     return has_job ? check_job(w->job, e) : PS_OK;
 }
 
@@ -402,6 +403,12 @@ wire_check_data(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
     return PS_OK;
 }
 
+static bool
+cursor_before(const Psd__Cursor *a, const Psd__Cursor *b)
+{
+    return a->epoch < b->epoch || (a->epoch == b->epoch && a->position < b->position);
+}
+
 enum ps_err
 wire_check_push(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
 {
@@ -413,6 +420,8 @@ wire_check_push(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
     TRY(parallel(e, "push.block", p->n_block, "push.var", p->n_var));
     if (p->norm != NULL && !(p->norm->l2 >= 0 && isfinite(p->norm->l2)))
         return ps_fail(e, PS_ERR_INVALID, "push.norm.l2 is %g; it must be finite and at least 0", p->norm->l2);
+    if (p->cursor != NULL && p->cursor_from != NULL && !cursor_before(p->cursor_from, p->cursor))
+        return ps_fail(e, PS_ERR_INVALID, "push.cursor_from does not lie before push.cursor");
     return empty_or_parallel(e, "push.from_version", p->n_from_version, "push.var", p->n_var);
 }
 
@@ -594,4 +603,41 @@ wire_check_set(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
     if (!changes_variables(s) && s->age == NULL && s->bound == NULL)
         return ps_fail(e, PS_ERR_INVALID, "set: nothing is to change");
     return PS_OK;
+}
+
+/* ---- Checkpoints ---- */
+
+/* A path that can be told in a log line, and in which nobody looks for another machine's. */
+static enum ps_err
+check_dir(struct ps_error *e, const char *field, const char *dir)
+{
+    TRY(name(e, field, dir, 1, WIRE_PATH_MAX));
+    return dir[0] == '/' ? PS_OK : ps_fail(e, PS_ERR_INVALID, "%s is not an absolute path", field);
+}
+
+enum ps_err
+wire_check_checkpoint(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
+{
+    (void)arena;
+    TRY(name(e, "checkpoint.job", msg->u.checkpoint->job, 1, WIRE_NAME_MAX));
+    return check_dir(e, "checkpoint.dir", msg->u.checkpoint->dir);
+}
+
+enum ps_err
+wire_check_checkpoint_done(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
+{
+    const Psd__CheckpointDone *m = msg->u.checkpoint_done;
+
+    (void)arena;
+    for (size_t i = 0; i < m->n_variable; i++)
+        TRY(name(e, "checkpoint_done.variable.name", m->variable[i]->name, 1, WIRE_NAME_MAX));
+    return PS_OK;
+}
+
+enum ps_err
+wire_check_restore(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
+{
+    (void)arena;
+    TRY(name(e, "restore.job", msg->u.restore->job, 0, WIRE_NAME_MAX));
+    return check_dir(e, "restore.dir", msg->u.restore->dir);
 }

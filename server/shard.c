@@ -102,6 +102,8 @@ take(struct shard *s, const struct shard_event *event)
     case SHARD_DRAIN:
         shard_drain(s);
         return SHARD_TAKEN;
+    default:
+        break;
     }
     ps_assert(false);
 }

@@ -64,6 +64,11 @@ struct shard_config {
     const char *live_dir;         /* for reports */
     uint64_t pid;                 /* for reports */
     uint64_t stream_min_bytes;    /* non-temporal stores when the shard holds more data than this; default 8 MiB */
+    bool durable;                 /* there is a durable environment: saves and durable pushes are possible */
+    const char *durable_dir;      /* for reports */
+    uint64_t saved;               /* number of its newest save, 0: none */
+    uint64_t redo_next;           /* the next piece of its redo log, 0 or 1: it is empty */
+    uint64_t redo_bytes_max; /* of pieces that wait for the disk; past it durable pushes are LIMIT; default 1 GiB */
 };
 
 /* Create over a store and load what it holds. Borrows the store until shard_free(). Copies strings. PS_ERR_CLUSTER when
@@ -79,8 +84,14 @@ enum shard_event_kind {
     SHARD_BROKEN, /* conn, error: its bytes were no frame. Answered with ERROR and CLOSE */
     SHARD_CLOSED, /* conn: the connection is gone */
     SHARD_TIME,   /* time passed; due when shard_next_time() says so */
-    SHARD_WORK,   /* go on with background work (initializing); wanted while shard_busy() */
-    SHARD_DRAIN   /* stop: refuse new work, finish what is in flight; SHARD_STOPPED comes out when nothing is left */
+    SHARD_WORK,   /* go on with background work (initializing, erasing); wanted while shard_busy() */
+    SHARD_DRAIN,  /* stop: refuse new work, finish what is in flight; SHARD_STOPPED comes out when nothing is left */
+    /* ---- The durable side, when config.durable ---- */
+    SHARD_SAVE,        /* save now; nothing when a save waits already */
+    SHARD_SAVE_PASSED, /* count: so many more of the blocks that shard_save_next() gave were read */
+    SHARD_SAVE_ENDED,  /* it is on disk, bytes were written; or error says why it is not */
+    SHARD_DURABLE,     /* number: all pieces of the redo log before this one are on disk */
+    SHARD_NOT_DURABLE  /* error: pieces cannot be written now. SHARD_DURABLE comes when they can */
 };
 
 struct shard_event {
@@ -92,6 +103,7 @@ struct shard_event {
     const void *payload; /* borrowed during the step; 4-byte aligned; NULL when there is none */
     const struct ps_error *error;
     const char *peer; /* SHARD_OPENED: address, for reports and messages */
+    uint64_t count, bytes, number;
     /* Glue's own figures for reports, read on SHARD_FRAME of a query. */
     uint64_t in_flight_bytes;
 };
@@ -128,12 +140,15 @@ bool shard_busy(const struct shard *s);
 struct shard_data;
 
 enum shard_action_kind {
-    SHARD_SEND,        /* conn, bytes, len: a whole frame without payload; bytes are now the receiver's (free()) */
-    SHARD_DATA,        /* conn, data: now the receiver's: shard_data_open() ... shard_data_free() */
-    SHARD_CLOSE,       /* conn: close after what was queued is sent */
-    SHARD_LOG,         /* level, text */
-    SHARD_DRAIN_BEGUN, /* on SHARD_DRAIN, or because a peer asked: take no new connections. May come again */
-    SHARD_STOPPED      /* drained */
+    SHARD_SEND,           /* conn, bytes, len: a whole frame without payload; bytes are now the receiver's (free()) */
+    SHARD_DATA,           /* conn, data: now the receiver's: shard_data_open() ... shard_data_free() */
+    SHARD_CLOSE,          /* conn: close after what was queued is sent */
+    SHARD_LOG,            /* level, text */
+    SHARD_DRAIN_BEGUN,    /* on SHARD_DRAIN, or because a peer asked: take no new connections. May come again */
+    SHARD_STOPPED,        /* drained */
+    SHARD_SAVE_BEGUN,     /* save: the receiver's. Fetch blocks with shard_save_next() */
+    SHARD_SAVE_ABANDONED, /* the save that runs is not wanted any more; it gets no SHARD_SAVE_ENDED */
+    SHARD_REDO            /* number: pieces of the redo log before this one are committed in the live store */
 };
 
 enum shard_log_level { SHARD_LOG_ERROR = 3, SHARD_LOG_WARNING = 4, SHARD_LOG_INFO = 6 }; /* syslog's */
@@ -146,6 +161,8 @@ struct shard_action {
     struct shard_data *data;
     enum shard_log_level level;
     char *text; /* heap, the receiver's: "worker lapsed job=train task=2" */
+    struct shard_save *save;
+    uint64_t number;
 };
 
 /* False when there is none. */
@@ -167,5 +184,41 @@ enum ps_err shard_data_open(struct shard *s, struct shard_data *data, struct sto
                             struct shard_reply *out) PS_MUST_USE;
 size_t shard_data_bytes(const struct shard_data *data); /* heap that it holds, for accounting */
 void shard_data_free(struct shard_data *data);
+
+/* ---- Saves (save.h): what the glue carries from the live store to the durable one ---- */
+
+struct shard_save_row {
+    enum store_table table;
+    struct span key, value; /* into the save's memory */
+};
+
+/* A save at its instant. */
+struct shard_save {
+    uint64_t number;        /* counts from 1, over all processes */
+    uint64_t boot;          /* of the data */
+    uint64_t redo;          /* pieces of the redo log before this one are in it */
+    uint64_t blocks, bytes; /* to be saved */
+    const char *checkpoint; /* the directory of a checkpoint (checkpoint.h); NULL: a save to the durable environment */
+    const char *job;        /* of a checkpoint */
+    const struct shard_save_row *rows; /* [rows_len]; of a save, not of a checkpoint */
+    size_t rows_len;
+};
+void shard_save_free(struct shard_save *save); /* accepts NULL */
+
+struct shard_save_block {
+    struct store_key key; /* where its value of the instant lies until SHARD_SAVE_PASSED has counted it */
+    size_t size;          /* of the value */
+};
+
+/* The next blocks of the save that runs: as many as there is room for in out and as fit into bytes (one at least).
+ * Returns how many; 0: all were handed out, or there is no save. Handed out in order, to be passed in order. */
+size_t shard_save_next(struct shard *s, size_t bytes, struct shard_save_block *out, size_t room);
+
+/* ---- Replaying (redo.h): after shard_new() over a rebuilt store, before the first event ---- */
+
+/* Give the shard all pieces of a redo log, in order; it commits by itself now and then. After the last, or to stop
+ * there, shard_replay_end(): `records` is how many were replayed. PS_ERR_IO, with a sentence: the log is damaged. */
+enum ps_err shard_replay_piece(struct shard *s, struct span piece, struct ps_error *e) PS_MUST_USE;
+enum ps_err shard_replay_end(struct shard *s, uint64_t *records, struct ps_error *e) PS_MUST_USE;
 
 #endif

@@ -17,14 +17,30 @@
 #include "common/base.h"
 #include "common/ps_err.h"
 
-/* A block's key. Blocks of different save generations lie in different subtrees, so that a save can read the old while
- * updates write the new. */
+/* A block's key. A block lies under generation 0 or 1; while a save is under way it may lie under both, the older value
+ * waiting for the saver (save.h). Pieces of the redo log lie behind all blocks, in the order of their numbers
+ * (store_redo_key(), redo.h). */
 struct store_key {
     uint32_t var;   /* at most STORE_VAR_MAX */
     uint32_t block; /* number within the variable */
     uint8_t generation;
 };
-#define STORE_VAR_MAX ((1u << 24) - 1)
+#define STORE_VAR_MAX         ((1u << 24) - 1)
+#define STORE_GENERATION_REDO 2
+#define STORE_REDO_MAX        ((UINT64_C(1) << 56) - 1)
+
+static inline struct store_key
+store_redo_key(uint64_t number)
+{
+    return (struct store_key){
+        .var = (uint32_t)(number >> 32), .block = (uint32_t)number, .generation = STORE_GENERATION_REDO};
+}
+
+static inline uint64_t
+store_redo_number(const struct store_key *key)
+{
+    return (uint64_t)key->var << 32 | key->block;
+}
 
 /* Tables of metadata rows, keyed by up to STORE_ROW_KEY_MAX bytes, iterated in byte order of the key. */
 enum store_table {
@@ -32,6 +48,7 @@ enum store_table {
     STORE_JOBS,     /* by job id, big-endian u32 */
     STORE_VARS,     /* by variable id, big-endian u32 */
     STORE_SESSIONS, /* by job id and task, big-endian u32 each */
+    STORE_CURSORS,  /* by job id, task and chunk, big-endian u32 each */
     STORE_TABLES
 };
 #define STORE_ROW_KEY_MAX 256        /* bytes, at least 1 */
@@ -39,6 +56,7 @@ enum store_table {
 
 struct store;
 struct store_snapshot;
+struct store_reader;
 
 struct store_usage {
     uint64_t used_bytes; /* pages in use, free ones inside the file not counted */
@@ -76,7 +94,17 @@ struct store_ops {
 
     /* Read all of the last committed state, for loading. In order of (generation, var, block) and of row key. */
     enum ps_err (*each_block)(struct store *s, store_visit_block visit, void *arg);
+    /* The same from this key on, itself included. */
+    enum ps_err (*each_block_from)(struct store *s, const struct store_key *from, store_visit_block visit, void *arg);
     enum ps_err (*each_row)(struct store *s, enum store_table t, store_visit_row visit, void *arg);
+
+    /* For one other thread, such as the saver's: it sees the newest commit at each get, and what that returned stays
+     * until the next get or done. Opened and closed by the owner's thread, before the store is closed; PS_ERR_NOMEM,
+     * PS_ERR_LIMIT. Hold values as briefly as snapshots. */
+    enum ps_err (*reader_open)(struct store *s, struct store_reader **out);
+    enum ps_err (*reader_get)(struct store_reader *r, const struct store_key *key, struct span *value);
+    void (*reader_done)(struct store_reader *r);
+    void (*reader_close)(struct store_reader *r);
 
     void (*usage)(struct store *s, struct store_usage *out);
     /* Frees it; no transaction or snapshot may be open. */

@@ -42,8 +42,11 @@
 #define RECORDS_MAX 1000
 #define RUNS_ENOUGH 256 /* stop counting here */
 
-static const char *const table_names[STORE_TABLES] = {
-    [STORE_SHARD] = "shard", [STORE_JOBS] = "jobs", [STORE_VARS] = "vars", [STORE_SESSIONS] = "sessions"};
+static const char *const table_names[STORE_TABLES] = {[STORE_SHARD] = "shard",
+                                                      [STORE_JOBS] = "jobs",
+                                                      [STORE_VARS] = "vars",
+                                                      [STORE_SESSIONS] = "sessions",
+                                                      [STORE_CURSORS] = "cursors"};
 
 /* A read transaction of one commit, or (refs 0) one in the pool, reset and ready to renew. */
 struct store_snapshot {

@@ -228,6 +228,8 @@ value_size(const ProtobufCFieldDescriptor *field)
     case PROTOBUF_C_TYPE_STRING:
     case PROTOBUF_C_TYPE_MESSAGE:
         return sizeof(void *);
+    case PROTOBUF_C_TYPE_BYTES:
+        return sizeof(ProtobufCBinaryData);
     default:
         return 4; /* uint32, bool and enumerations */
     }
@@ -238,6 +240,7 @@ some_value(struct arena *arena, const ProtobufCFieldDescriptor *field, void *at)
 {
     uint64_t number = some_number();
     double real = below(4) == 0 ? (double)number : (double)below(100) / 100;
+    ProtobufCBinaryData bytes;
     void *pointer;
 
     switch (field->type) {
@@ -247,6 +250,13 @@ some_value(struct arena *arena, const ProtobufCFieldDescriptor *field, void *at)
     case PROTOBUF_C_TYPE_STRING:
         pointer = some_text(arena);
         memcpy(at, &pointer, sizeof pointer);
+        return;
+    case PROTOBUF_C_TYPE_BYTES:
+        bytes.len = below(50);
+        bytes.data = arena_alloc(arena, bytes.len + 1);
+        for (size_t i = 0; i < bytes.len; i++)
+            bytes.data[i] = (uint8_t)below(256);
+        memcpy(at, &bytes, sizeof bytes);
         return;
     case PROTOBUF_C_TYPE_MESSAGE:
         pointer = some_message(arena, field->descriptor);
@@ -288,18 +298,35 @@ some_message(struct arena *arena, const ProtobufCMessageDescriptor *descriptor)
 }
 
 static const ProtobufCMessageDescriptor *const descriptors[MSG_TYPE_MAX] = {
-    [MSG_HELLO] = &psd__hello__descriptor,       [MSG_WELCOME] = &psd__welcome__descriptor,
-    [MSG_DECLARE] = &psd__declare__descriptor,   [MSG_DECLARED] = &psd__declared__descriptor,
-    [MSG_PULL] = &psd__pull__descriptor,         [MSG_DATA] = &psd__data__descriptor,
-    [MSG_PUSH] = &psd__push__descriptor,         [MSG_ACK] = &psd__ack__descriptor,
-    [MSG_TICK] = &psd__tick__descriptor,         [MSG_BARRIER] = &psd__barrier__descriptor,
-    [MSG_SKIP] = &psd__skip__descriptor,         [MSG_CANCEL] = &psd__cancel__descriptor,
-    [MSG_QUERY] = &psd__query__descriptor,       [MSG_REPORT] = &psd__report__descriptor,
-    [MSG_PING] = &psd__ping__descriptor,         [MSG_PONG] = &psd__ping__descriptor,
-    [MSG_ERROR] = &psd__error__descriptor,       [MSG_EVENT] = &psd__event__descriptor,
-    [MSG_GOODBYE] = &psd__goodbye__descriptor,   [MSG_SET] = &psd__set__descriptor,
-    [MSG_SET_DONE] = &psd__set_done__descriptor, [MSG_DRAIN] = &psd__drain__descriptor,
+    [MSG_HELLO] = &psd__hello__descriptor,
+    [MSG_WELCOME] = &psd__welcome__descriptor,
+    [MSG_DECLARE] = &psd__declare__descriptor,
+    [MSG_DECLARED] = &psd__declared__descriptor,
+    [MSG_PULL] = &psd__pull__descriptor,
+    [MSG_DATA] = &psd__data__descriptor,
+    [MSG_PUSH] = &psd__push__descriptor,
+    [MSG_ACK] = &psd__ack__descriptor,
+    [MSG_TICK] = &psd__tick__descriptor,
+    [MSG_BARRIER] = &psd__barrier__descriptor,
+    [MSG_SKIP] = &psd__skip__descriptor,
+    [MSG_CANCEL] = &psd__cancel__descriptor,
+    [MSG_QUERY] = &psd__query__descriptor,
+    [MSG_REPORT] = &psd__report__descriptor,
+    [MSG_PING] = &psd__ping__descriptor,
+    [MSG_PONG] = &psd__ping__descriptor,
+    [MSG_ERROR] = &psd__error__descriptor,
+    [MSG_EVENT] = &psd__event__descriptor,
+    [MSG_GOODBYE] = &psd__goodbye__descriptor,
+    [MSG_SET] = &psd__set__descriptor,
+    [MSG_SET_DONE] = &psd__set_done__descriptor,
+    [MSG_DRAIN] = &psd__drain__descriptor,
     [MSG_ATTACH] = &psd__attach__descriptor,
+    [MSG_SAVE] = &psd__save__descriptor,
+    [MSG_SAVE_DONE] = &psd__save_done__descriptor,
+    [MSG_CHECKPOINT] = &psd__checkpoint__descriptor,
+    [MSG_CHECKPOINT_DONE] = &psd__checkpoint_done__descriptor,
+    [MSG_RESTORE] = &psd__restore__descriptor,
+    [MSG_RESTORE_DONE] = &psd__restore_done__descriptor,
 };
 
 /* Append a random frame; returns its length, 0 when there is no room. */

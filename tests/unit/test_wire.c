@@ -49,10 +49,18 @@ static struct samples {
     Psd__Set set;
     Psd__SetDone set_done;
     Psd__Drain drain;
+    Psd__Cursor cursor, cursor_from;
+    Psd__Save save;
+    Psd__SaveDone save_done;
+    Psd__Checkpoint checkpoint;
+    Psd__CheckpointVariable checkpoint_variable, *checkpoint_list[1];
+    Psd__CheckpointDone checkpoint_done;
+    Psd__Restore restore;
+    Psd__RestoreDone restore_done;
     /* arrays, long enough to be one past any limit */
     uint64_t dims[WIRE_RANK_MAX + 1], long64[WIRE_BLOCKS_MAX + 1];
     uint32_t ids[WIRE_BLOCKS_MAX + 1], codes[WIRE_BLOCKS_MAX + 1];
-    char text[WIRE_ERROR_TEXT_MAX + 2];
+    char text[WIRE_PATH_MAX + 2];
 } m;
 
 /* A text of n letters. */
@@ -307,18 +315,78 @@ samples_changes(void)
     psd__drain__init(&m.drain);
 }
 
+static void
+samples_saves(void)
+{
+    psd__cursor__init(&m.cursor);
+    m.cursor.epoch = 2;
+    m.cursor.position = 640;
+    psd__cursor__init(&m.cursor_from);
+    m.cursor_from.epoch = 2;
+    m.cursor_from.position = 512;
+    m.push.cursor = m.welcome.cursor = &m.cursor;
+    m.push.cursor_from = &m.cursor_from;
+    m.push.durable = 1;
+    m.welcome.pushes = 17;
+    m.welcome.survived_from = 5;
+    m.welcome.survived = (ProtobufCBinaryData){2, (uint8_t *)m.long64};
+    psd__save__init(&m.save);
+    psd__save_done__init(&m.save_done);
+    m.save_done.save = 4;
+    m.save_done.blocks = 9;
+    psd__checkpoint__init(&m.checkpoint);
+    m.checkpoint.job = (char *)"train";
+    m.checkpoint.dir = (char *)"/checkpoints/clock-100";
+    m.checkpoint.at_clock = 1;
+    m.checkpoint.clock = 100;
+    psd__checkpoint_variable__init(&m.checkpoint_variable);
+    m.checkpoint_variable.name = (char *)"layer1/w";
+    m.checkpoint_variable.version_max = 100;
+    m.checkpoint_list[0] = &m.checkpoint_variable;
+    psd__checkpoint_done__init(&m.checkpoint_done);
+    m.checkpoint_done.clock = 100;
+    m.checkpoint_done.n_variable = 1;
+    m.checkpoint_done.variable = m.checkpoint_list;
+    psd__restore__init(&m.restore);
+    m.restore.job = (char *)"again";
+    m.restore.dir = (char *)"/checkpoints/latest";
+    psd__restore_done__init(&m.restore_done);
+    m.restore_done.blocks = 3;
+}
+
 static ProtobufCMessage *
 sample(enum msg_type type)
 {
     ProtobufCMessage *const of_type[MSG_TYPE_MAX] = {
-        [MSG_HELLO] = &m.hello.base,     [MSG_WELCOME] = &m.welcome.base,   [MSG_DECLARE] = &m.declare.base,
-        [MSG_PULL] = &m.pull.base,       [MSG_DECLARED] = &m.declared.base, [MSG_DATA] = &m.data.base,
-        [MSG_PUSH] = &m.push.base,       [MSG_ACK] = &m.ack.base,           [MSG_TICK] = &m.tick.base,
-        [MSG_BARRIER] = &m.barrier.base, [MSG_SKIP] = &m.skip.base,         [MSG_CANCEL] = &m.cancel.base,
-        [MSG_QUERY] = &m.query.base,     [MSG_REPORT] = &m.report.base,     [MSG_PING] = &m.ping.base,
-        [MSG_PONG] = &m.ping.base,       [MSG_ERROR] = &m.error.base,       [MSG_EVENT] = &m.event.base,
-        [MSG_GOODBYE] = &m.goodbye.base, [MSG_SET] = &m.set.base,           [MSG_SET_DONE] = &m.set_done.base,
-        [MSG_DRAIN] = &m.drain.base,     [MSG_ATTACH] = &m.attach.base,
+        [MSG_HELLO] = &m.hello.base,
+        [MSG_WELCOME] = &m.welcome.base,
+        [MSG_DECLARE] = &m.declare.base,
+        [MSG_PULL] = &m.pull.base,
+        [MSG_DECLARED] = &m.declared.base,
+        [MSG_DATA] = &m.data.base,
+        [MSG_PUSH] = &m.push.base,
+        [MSG_ACK] = &m.ack.base,
+        [MSG_TICK] = &m.tick.base,
+        [MSG_BARRIER] = &m.barrier.base,
+        [MSG_SKIP] = &m.skip.base,
+        [MSG_CANCEL] = &m.cancel.base,
+        [MSG_QUERY] = &m.query.base,
+        [MSG_REPORT] = &m.report.base,
+        [MSG_PING] = &m.ping.base,
+        [MSG_PONG] = &m.ping.base,
+        [MSG_ERROR] = &m.error.base,
+        [MSG_EVENT] = &m.event.base,
+        [MSG_GOODBYE] = &m.goodbye.base,
+        [MSG_SET] = &m.set.base,
+        [MSG_SET_DONE] = &m.set_done.base,
+        [MSG_DRAIN] = &m.drain.base,
+        [MSG_ATTACH] = &m.attach.base,
+        [MSG_SAVE] = &m.save.base,
+        [MSG_SAVE_DONE] = &m.save_done.base,
+        [MSG_CHECKPOINT] = &m.checkpoint.base,
+        [MSG_CHECKPOINT_DONE] = &m.checkpoint_done.base,
+        [MSG_RESTORE] = &m.restore.base,
+        [MSG_RESTORE_DONE] = &m.restore_done.base,
     };
 
     return of_type[type];
@@ -339,6 +407,7 @@ setup(void)
     samples_sequenced();
     samples_reports();
     samples_changes();
+    samples_saves();
 }
 
 static void
@@ -471,6 +540,14 @@ END_TEST
     X(welcome_cluster, WELCOME, INVALID, "cluster is empty", m.welcome.cluster = (char *)"")                           \
     X(welcome_shard, WELCOME, INVALID, "shard is 2", m.welcome.shard = 2)                                              \
     X(welcome_job, WELCOME, INVALID, "job.mode is 9", m.job.mode = 9)                                                  \
+    X(welcome_survived, WELCOME, LIMIT, "welcome.survived", m.welcome.survived.len = WIRE_SURVIVED_MAX + 1)            \
+    X(push_cursor, PUSH, INVALID, "push.cursor_from", m.cursor_from.position = 640)                                    \
+    X(checkpoint_no_job, CHECKPOINT, INVALID, "checkpoint.job is empty", m.checkpoint.job = (char *)"")                \
+    X(checkpoint_dir, CHECKPOINT, INVALID, "checkpoint.dir is not an absolute", m.checkpoint.dir = (char *)"x")        \
+    X(checkpoint_dir_long, CHECKPOINT, LIMIT, "checkpoint.dir has 3501 bytes", m.checkpoint.dir = letters(3501))       \
+    X(checkpoint_name, CHECKPOINT_DONE, INVALID, "variable.name is empty", m.checkpoint_variable.name = (char *)"")    \
+    X(restore_dir, RESTORE, INVALID, "restore.dir is empty", m.restore.dir = (char *)"")                               \
+    X(restore_job_long, RESTORE, LIMIT, "restore.job has 256 bytes", m.restore.job = letters(256))                     \
     X(attach_no_job, ATTACH, INVALID, "attach.job is empty", m.attach.job = (char *)"")                                \
     X(attach_job_long, ATTACH, LIMIT, "attach.job has 256 bytes", m.attach.job = letters(256))                         \
     X(attach_no_name, ATTACH, INVALID, "attach.name is empty", m.attach.name = (char *)"")                             \
