@@ -89,7 +89,8 @@ enum shard_event_kind {
     /* ---- The durable side, when config.durable ---- */
     SHARD_SAVE,        /* save now; nothing when a save waits already */
     SHARD_SAVE_PASSED, /* count: so many more of the blocks that shard_save_next() gave were read */
-    SHARD_SAVE_ENDED,  /* it is on disk, bytes were written; or error says why it is not */
+    SHARD_SAVE_ENDED,  /* it is on disk, bytes were written; or error says why it is not. Of a checkpoint, count: its
+                          variables that the files have no place for */
     SHARD_DURABLE,     /* number: all pieces of the redo log before this one are on disk */
     SHARD_NOT_DURABLE  /* error: pieces cannot be written now. SHARD_DURABLE comes when they can */
 };
@@ -200,7 +201,7 @@ struct shard_save {
     uint64_t blocks, bytes; /* to be saved */
     const char *checkpoint; /* the directory of a checkpoint (checkpoint.h); NULL: a save to the durable environment */
     const char *job;        /* of a checkpoint */
-    const struct shard_save_row *rows; /* [rows_len]; of a save, not of a checkpoint */
+    const struct shard_save_row *rows; /* [rows_len]; of a checkpoint: STORE_VARS of its job */
     size_t rows_len;
 };
 void shard_save_free(struct shard_save *save); /* accepts NULL */
