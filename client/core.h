@@ -47,8 +47,8 @@
  *
  * Rooms: variable (the table of variables, their ids and versions), gather (which bytes of which buffer belong to which
  * block), pending (parts, sequence window, requests), part (how parts end), op (operations), link (one shard's
- * connection), outbox and inbox (what goes out and comes in there), setting (changes of a running cluster). core.c
- * dispatches. */
+ * connection), reunion (what its welcome means), outbox and inbox (what goes out and comes in there), setting (changes
+ * of a running cluster). core.c dispatches. */
 #ifndef CLIENT_CORE_H
 #define CLIENT_CORE_H
 

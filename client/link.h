@@ -171,6 +171,9 @@ void link_frame(struct core *c, struct link *l, const struct frame_head *head, c
 
 /* ---- part.c: the ends of parts ---- */
 
+/* A part of the core's own, in no list yet; NULL: out of memory. */
+struct part *part_own(struct core *c, enum part_kind kind);
+
 /* Out of every book, and recycled. */
 void part_end(struct core *c, struct link *l, struct part *p);
 

@@ -1,5 +1,15 @@
-/* How parts end: answered, given up, or put back because their connection was lost. */
+/* How parts end: answered, given up, or put back because their connection was lost; and how the core's own begin. */
 #include "client/link.h"
+
+struct part *
+part_own(struct core *c, enum part_kind kind)
+{
+    struct part *p = pool_part(&c->pools);
+
+    if (p != NULL)
+        p->kind = kind;
+    return p;
+}
 
 static void
 part_detach_send(struct part *p)
