@@ -26,11 +26,39 @@ psd_path(void)
     return path != NULL ? path : "build/server/psd";
 }
 
+#define ARGS_MAX 64
+
+struct args {
+    const char *words[ARGS_MAX];
+    size_t len;
+};
+
+static void
+args_add(struct args *a, const char *word)
+{
+    if (a->len < ARGS_MAX - 1)
+        a->words[a->len++] = word;
+}
+
+/* Unless the test's own options say otherwise. */
+static void
+args_usual(struct args *a, const struct shards *s, const char *name, const char *value)
+{
+    const char *const *more = s->options.more;
+
+    for (; more != NULL && *more != NULL; more++)
+        if (strcmp(*more, name) == 0)
+            return;
+    args_add(a, name);
+    args_add(a, value);
+}
+
 /* The child: its ready descriptor becomes READY_FD. It dies with the test, however that ends. */
 static _Noreturn void
 become_psd(const struct shards *s, uint32_t shard, int ready)
 {
-    char index[16], count[16], live[128], fd[16], path[128];
+    char index[16], count[16], live[192], fd[16], path[192];
+    struct args args = {.len = 0};
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (ready != READY_FD) {
@@ -44,9 +72,20 @@ become_psd(const struct shards *s, uint32_t shard, int ready)
     snprintf(live, sizeof live, "%s/%u", s->directory, shard);
     snprintf(fd, sizeof fd, "%d", READY_FD);
     snprintf(path, sizeof path, "%s/%u.sock", s->directory, shard);
-    execl(psd_path(), "psd", "--listen", s->address[shard], "--unix", path, "--cluster", SHARDS_CLUSTER, "--shard",
-          index, "--shards", count, "--live-dir", live, "--memory", "64MiB", "--grace", "1s", "--log-level", "error",
-          "--ready-fd", fd, (char *)NULL);
+    args_add(&args, "psd");
+    args_usual(&args, s, "--listen", s->address[shard]);
+    args_usual(&args, s, "--unix", path);
+    args_usual(&args, s, "--cluster", SHARDS_CLUSTER);
+    args_usual(&args, s, "--shard", index);
+    args_usual(&args, s, "--shards", count);
+    args_usual(&args, s, "--live-dir", live);
+    args_usual(&args, s, "--memory", "64MiB");
+    args_usual(&args, s, "--grace", "1s");
+    args_usual(&args, s, "--log-level", "error");
+    args_usual(&args, s, "--ready-fd", fd);
+    for (const char *const *more = s->options.more; more != NULL && *more != NULL; more++)
+        args_add(&args, *more);
+    execv(psd_path(), (char *const *)(uintptr_t)args.words);
     perror(psd_path());
     _exit(127);
 }
@@ -88,10 +127,18 @@ start_one(struct shards *s, uint32_t shard)
 void
 shards_start(struct shards *s, uint32_t count)
 {
+    shards_start_with(s, count, &(struct shards_options){.where = NULL});
+}
+
+void
+shards_start_with(struct shards *s, uint32_t count, const struct shards_options *options)
+{
     ck_assert_uint_le(count, SHARDS_MAX);
     memset(s, 0, sizeof *s);
     s->count = count;
-    snprintf(s->directory, sizeof s->directory, "%s/psd-test-XXXXXX", memory_dir());
+    s->options = *options;
+    snprintf(s->directory, sizeof s->directory, "%s/psd-test-XXXXXX",
+             options->where != NULL ? options->where : memory_dir());
     ck_assert_ptr_nonnull(mkdtemp(s->directory));
     for (uint32_t i = 0; i < count; i++) {
         strcpy(s->address[i], "127.0.0.1:0");

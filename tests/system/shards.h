@@ -18,17 +18,26 @@
 #define SHARDS_MAX     8
 #define SHARDS_CLUSTER "test"
 
+struct shards_options {
+    const char *where;       /* the directory that theirs are made in; NULL: one in memory */
+    const char *const *more; /* more of psd's options, which go before those given here: {"--grace", "60s", NULL} */
+};
+
 struct shards {
     uint32_t count;
+    struct shards_options options;
     pid_t pids[SHARDS_MAX];          /* 0: killed, or ended */
-    char directory[64];              /* holds the live directories */
+    char directory[128];             /* holds the live directories */
     char addresses[SHARDS_MAX * 64]; /* separated by commas */
     char address[SHARDS_MAX][64];    /* of each */
-    char sockets[SHARDS_MAX * 64];   /* the same shards as "unix:/path,..." */
+    char sockets[SHARDS_MAX * 160];  /* the same shards as "unix:/path,..." */
 };
 
 /* Fails the running Check test when a shard does not start. */
 void shards_start(struct shards *s, uint32_t count);
+
+/* The same with options; what they point to is borrowed until shards_stop(). */
+void shards_start_with(struct shards *s, uint32_t count, const struct shards_options *options);
 
 /* KILL and wait. */
 void shards_kill(struct shards *s, uint32_t shard);

@@ -1,0 +1,255 @@
+/* A worker of the ledger under fire: fire_worker LEDGER JOB, under psrun. It pushes as fast as it can, with several
+ * steps under way at once, and writes down each push before it starts and when it is acknowledged (fire_ledger.h). What
+ * it pulls it holds against the ledger: nothing that was acknowledged before may be missing.
+ *
+ * It ends with 0 at the ledger's last clock, and with 2, which psrun does not start again, when a promise was broken.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/psclient.h"
+#include "common/base.h"
+#include "tests/system/fire_ledger.h"
+
+enum { DEPTH = 4, LARGE_EVERY = 4, TICK = FIRE_VARS, PULL, OPS };
+
+/* A step that is under way. */
+struct step {
+    bool used;
+    ps_op *ops[OPS];
+    uint32_t push[FIRE_VARS];
+    float *gradients[FIRE_VARS], *pulled;
+    enum fire_var var; /* that is pulled */
+    struct fire_bounds bounds;
+};
+
+struct worker {
+    struct fire_ledger *ledger;
+    struct fire_worker *own;
+    uint32_t task;
+    float scale;
+    ps_client *client;
+    ps_var *vars[FIRE_VARS];
+    struct step steps[DEPTH];
+    float *answer; /* of push-pulls */
+};
+
+/* A promise was broken: e says which, or the ledger's text does already. */
+static bool
+broken(struct worker *w, const struct ps_error *e)
+{
+    if (e != NULL)
+        ps_error_format(e, w->own->text, sizeof w->own->text);
+    atomic_store(&w->own->failed, 1);
+    return false;
+}
+
+/* ---- Steps ---- */
+
+/* In sync every block waits for every worker in every step. */
+static bool
+is_pushed(const struct worker *w, enum fire_var var, uint64_t clock)
+{
+    return var != FIRE_LARGE || w->ledger->mode == PS_SYNC || clock % LARGE_EVERY == 0;
+}
+
+/* In sync a push is known by its step: a process that repeats the step of one that was killed finds that one's gradient
+ * there, or brings the same. */
+static uint32_t
+next_push(const struct worker *w, const struct fire_pushes *p)
+{
+    return w->ledger->mode == PS_SYNC ? (uint32_t)ps_client_clock(w->client) : atomic_load(&p->begun);
+}
+
+static bool
+start_push(struct worker *w, struct step *s, enum fire_var var, struct ps_error *e)
+{
+    struct fire_pushes *p = &w->own->pushes[var];
+    uint32_t n = next_push(w, p);
+    const float *gradients[] = {s->gradients[var]};
+    enum ps_err err;
+
+    fire_gradient_mark(var, w->task, n, w->scale, true, s->gradients[var]);
+    s->push[var] = n;
+    if (atomic_load(&p->state[n]) == FIRE_NOT)
+        atomic_store(&p->state[n], FIRE_BEGUN);
+    atomic_store(&p->begun, MAX(n + 1, atomic_load(&p->begun)));
+    if (var == FIRE_OTHER)
+        err = ps_client_push_pull_start(w->client, 1, &w->vars[var], gradients, &w->answer, NULL, &s->ops[var], e);
+    else
+        err = ps_client_push_start(w->client, 1, &w->vars[var], gradients, NULL, &s->ops[var], e);
+    return err == PS_OK || broken(w, e);
+}
+
+static bool
+start_step(struct worker *w, struct step *s)
+{
+    uint64_t clock = ps_client_clock(w->client);
+    struct ps_error e;
+
+    s->used = true;
+    for (int var = 0; var < FIRE_VARS; var++)
+        if (is_pushed(w, (enum fire_var)var, clock) && !start_push(w, s, (enum fire_var)var, &e))
+            return false;
+    if (ps_client_tick_start(w->client, &s->ops[TICK], &e) != PS_OK)
+        return broken(w, &e);
+    s->var = (enum fire_var)(clock / LARGE_EVERY % FIRE_VARS);
+    fire_bounds_before(w->ledger, s->var, &s->bounds);
+    if (ps_client_pull_start(w->client, 1, &w->vars[s->var], &s->pulled, NULL, &s->ops[PULL], &e) != PS_OK)
+        return broken(w, &e);
+    return true;
+}
+
+/* LATE: a worker that comes back in the midst of a step of sync may find it closed for some blocks. The outcome stays
+ * unknown. */
+static bool
+end_push(struct worker *w, struct step *s, enum fire_var var)
+{
+    struct ps_error e = {0};
+    enum ps_err err = ps_op_wait(s->ops[var], -1, &e);
+
+    if (err == PS_OK)
+        atomic_store(&w->own->pushes[var].state[s->push[var]], FIRE_ACKED);
+    else if (err != PS_ERR_LATE)
+        return broken(w, &e);
+    fire_gradient_mark(var, w->task, s->push[var], w->scale, false, s->gradients[var]);
+    return true;
+}
+
+static bool
+end_pull(struct worker *w, struct step *s)
+{
+    struct ps_error e = {0};
+
+    if (ps_op_wait(s->ops[PULL], -1, &e) != PS_OK)
+        return broken(w, &e);
+    fire_bounds_after(w->ledger, s->var, &s->bounds);
+    return fire_check_bounds(&s->bounds, s->var, s->pulled, w->own->text, sizeof w->own->text) || broken(w, NULL);
+}
+
+static bool
+end_step(struct worker *w, struct step *s)
+{
+    struct ps_error e = {0};
+
+    if (!s->used)
+        return true;
+    for (int var = 0; var < FIRE_VARS; var++)
+        if (s->ops[var] != NULL && !end_push(w, s, (enum fire_var)var))
+            return false;
+    if (ps_op_wait(s->ops[TICK], -1, &e) != PS_OK)
+        return broken(w, &e);
+    if (!end_pull(w, s))
+        return false;
+    for (int i = 0; i < OPS; i++) {
+        ps_op_free(s->ops[i]);
+        s->ops[i] = NULL;
+    }
+    s->used = false;
+    atomic_store(&w->own->clock, ps_client_clock(w->client));
+    return true;
+}
+
+/* The ledger has no room for more: only on a machine much faster than any. */
+static bool
+is_full(const struct worker *w)
+{
+    return fire_begun(&w->own->pushes[FIRE_SMALL]) >= FIRE_PUSHES_MAX;
+}
+
+/* In sync nobody pushes ahead of a step that is not done. */
+static bool
+work(struct worker *w)
+{
+    uint32_t at = 0, depth = w->ledger->mode == PS_SYNC ? 1 : DEPTH;
+
+    while (ps_client_clock(w->client) < atomic_load(&w->ledger->last_clock)) {
+        if (is_full(w)) {
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+            if (atomic_load(&w->ledger->last_clock) != UINT64_MAX)
+                break;
+            continue;
+        }
+        if (!end_step(w, &w->steps[at]) || !start_step(w, &w->steps[at]))
+            return false;
+        at = (at + 1) % depth;
+    }
+    for (uint32_t i = 0; i < depth; i++, at = (at + 1) % depth)
+        if (!end_step(w, &w->steps[at]))
+            return false;
+    return true;
+}
+
+/* ---- Life ---- */
+
+static float *
+floats(uint64_t n)
+{
+    float *f = calloc(n, sizeof *f);
+
+    if (f == NULL)
+        exit(1);
+    return f;
+}
+
+static void
+make_buffers(struct worker *w)
+{
+    w->answer = floats(fire_var_elements[FIRE_OTHER]);
+    for (uint32_t i = 0; i < DEPTH; i++) {
+        w->steps[i].pulled = floats(fire_var_elements[FIRE_LARGE]);
+        for (int var = 0; var < FIRE_VARS; var++) {
+            w->steps[i].gradients[var] = floats(fire_var_elements[var]);
+            fire_gradient_fill((enum fire_var)var, w->scale, w->steps[i].gradients[var]);
+        }
+    }
+}
+
+static bool
+join(struct worker *w, const ps_cluster *cluster, const char *job)
+{
+    struct ps_client_options options = {.job = job, .mode = w->ledger->mode, .bound = w->ledger->bound};
+    struct ps_error e = {0};
+
+    if (ps_client_open(cluster, &options, &w->client, &e) != PS_OK)
+        return broken(w, &e);
+    for (int i = 0; i < FIRE_VARS; i++) {
+        struct ps_var_spec spec = {
+            .name = fire_var_names[i], .rank = 1, .dims = {fire_var_elements[i]}, .optimizer = {.learning_rate = 1}};
+
+        if (ps_client_declare(w->client, &spec, &w->vars[i], &e) != PS_OK)
+            return broken(w, &e);
+    }
+    return true;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct worker *w = calloc(1, sizeof *w);
+    struct ps_error e = {0};
+    ps_cluster *cluster;
+    int fd;
+
+    if (argc != 3 || w == NULL || (w->ledger = fire_ledger_open(argv[1], &fd)) == NULL ||
+        ps_cluster_from_env(&cluster, &e) != PS_OK || ps_cluster_workers(cluster) != FIRE_WORKERS) {
+        fprintf(stderr, "usage: psrun ... --workers %d -- fire_worker LEDGER JOB\n", FIRE_WORKERS);
+        return 2;
+    }
+    w->task = ps_cluster_task(cluster);
+    w->own = &w->ledger->worker[w->task];
+    w->scale = w->ledger->mode == PS_SYNC ? FIRE_WORKERS : 1;
+    if (!fire_hold(fd, w->task))
+        return 2;
+    atomic_store(&w->own->pid, getpid());
+    atomic_fetch_add(&w->own->lives, 1);
+    make_buffers(w);
+    if (!join(w, cluster, argv[2]) || !work(w))
+        return 2;
+    ps_client_close(w->client);
+    ps_cluster_free(cluster);
+    return 0;
+}
