@@ -14,27 +14,39 @@ struct store_dir_report {
     uint64_t free_bytes;  /* of the filesystem, at open */
     bool existed;         /* a data file was there */
     uint64_t limit_bytes; /* the most that the data file may take */
+    uint32_t set_aside;   /* what was there is now data.mdb.bad-N, this is N; 0: nothing was */
+};
+
+struct store_dir_options {
+    const char *dir;    /* created (0700) when missing; its parent must exist */
+    uint64_t max_bytes; /* of the data file; 0: 80 % of what the filesystem has free now plus what the file takes */
+    bool durable;       /* as messages call it, and what is there is opened however full the disk is */
+    bool set_aside;     /* store_dir_set_aside() a data file that is there */
 };
 
 struct store_dir {
+    const char *use; /* "live", "durable": in messages */
     int lock_fd;     /* holds the flock; -1: none */
     char *data_path; /* "DIR/data.mdb" */
     bool made;       /* the directory was not there */
     bool fresh;      /* it is locked, and held no data */
 };
 
-/* dir is created (0700) when missing; its parent must exist. Locked by an flock on a file of our own, since LMDB does
- * not refuse a second opener. max_bytes: of the data file; 0: 80 % of what the filesystem has free now plus what the
- * file already takes. Errors, each with one sentence: PS_ERR_BUSY (another psd has the directory), PS_ERR_IO (cannot
- * create or write), PS_ERR_FULL (too small: names what is free and what is needed). Ended by store_dir_close(), also
- * after a failure. */
-enum ps_err store_dir_open(struct store_dir *d, const char *dir, uint64_t max_bytes, struct store_dir_report *report,
+/* Locked by an flock on a file of our own, since LMDB does not refuse a second opener. Errors, each with one sentence:
+ * PS_ERR_BUSY (another psd has the directory), PS_ERR_IO (cannot create or write), PS_ERR_FULL (too small: names what
+ * is free and what is needed). Ended by store_dir_close(), also after a failure. */
+enum ps_err store_dir_open(struct store_dir *d, const struct store_dir_options *o, struct store_dir_report *report,
                            struct ps_error *e) PS_MUST_USE;
 void store_dir_close(struct store_dir *d);
 
 /* Before it is closed: what was put into a directory that held no data goes again, and the directory, if it was not
  * there. For a psd that cannot start; nothing happens to a directory with data, or one that is another's. */
 void store_dir_undo(const struct store_dir *d);
+
+/* Rename the data file of a locked directory to data.mdb.bad-N, N one more than the newest such file's; of those the
+ * newest STORE_DIR_BAD_KEPT stay. *n: N, 0 when there was no data file. PS_ERR_IO. */
+#define STORE_DIR_BAD_KEPT 2
+enum ps_err store_dir_set_aside(const struct store_dir *d, uint32_t *n, struct ps_error *e) PS_MUST_USE;
 
 /* Whether fd is still the data file in the directory: nobody unlinked or replaced it. */
 bool store_dir_holds(const struct store_dir *d, int fd);

@@ -49,6 +49,13 @@ struct store_snapshot {
     unsigned refs;
 };
 
+/* A snapshot that is taken anew at each get. */
+struct store_reader {
+    struct store_reader *next;
+    struct store_mem *store;
+    struct store_snapshot *snap; /* NULL: it reads nothing */
+};
+
 struct store_mem {
     struct store base;
     uint64_t max_bytes, bytes; /* block values: the most, and now, with the retired and the pending */
@@ -61,6 +68,7 @@ struct store_mem {
     size_t touched_len, touched_size;
     struct version *retired;
     struct store_snapshot *snapshots;
+    struct store_reader *readers;
     uint64_t fail_in[STORE_MEM_FAILS];
 };
 
@@ -594,11 +602,9 @@ mem_snapshot_get(struct store *s, struct store_snapshot *snap, const struct stor
 }
 
 static enum ps_err
-mem_each_block(struct store *s, store_visit_block visit, void *arg)
+each_block(struct store_mem *m, size_t i, store_visit_block visit, void *arg)
 {
-    struct store_mem *m = mem(s);
-
-    for (size_t i = 0; i < m->cells_len; i++) {
+    for (; i < m->cells_len; i++) {
         const struct cell *c = m->cells[i];
         const struct version *v = version_at(c, m->commit);
         struct store_key key;
@@ -610,6 +616,21 @@ mem_each_block(struct store *s, store_visit_block visit, void *arg)
             break;
     }
     return PS_OK;
+}
+
+static enum ps_err
+mem_each_block(struct store *s, store_visit_block visit, void *arg)
+{
+    return each_block(mem(s), 0, visit, arg);
+}
+
+static enum ps_err
+mem_each_block_from(struct store *s, const struct store_key *from, store_visit_block visit, void *arg)
+{
+    struct wanted w;
+
+    wanted_block(&w, from);
+    return each_block(mem(s), cell_index(mem(s), &w), visit, arg);
 }
 
 static enum ps_err
@@ -629,6 +650,54 @@ mem_each_row(struct store *s, enum store_table t, store_visit_row visit, void *a
     return PS_OK;
 }
 
+static enum ps_err
+mem_reader_open(struct store *s, struct store_reader **out)
+{
+    struct store_reader *r = calloc(1, sizeof *r);
+
+    if (r == NULL)
+        return PS_ERR_NOMEM;
+    r->store = mem(s);
+    r->next = r->store->readers;
+    r->store->readers = r;
+    *out = r;
+    return PS_OK;
+}
+
+static void
+mem_reader_done(struct store_reader *r)
+{
+    if (r->snap != NULL)
+        mem_snapshot_unref(&r->store->base, r->snap);
+    r->snap = NULL;
+}
+
+static enum ps_err
+mem_reader_get(struct store_reader *r, const struct store_key *key, struct span *value)
+{
+    struct store *s = &r->store->base;
+    enum ps_err err;
+
+    mem_reader_done(r);
+    if ((err = mem_snapshot_ref(s, &r->snap)) != PS_OK)
+        return err;
+    if ((err = mem_snapshot_get(s, r->snap, key, value)) != PS_OK)
+        mem_reader_done(r);
+    return err;
+}
+
+static void
+mem_reader_close(struct store_reader *r)
+{
+    struct store_reader **at = &r->store->readers;
+
+    mem_reader_done(r);
+    while (*at != r)
+        at = &(*at)->next;
+    *at = r->next;
+    free(r);
+}
+
 static void
 mem_usage(struct store *s, struct store_usage *out)
 {
@@ -642,7 +711,7 @@ mem_close(struct store *s)
 {
     struct store_mem *m = mem(s);
 
-    ps_assert(!m->writing && m->snapshots == NULL);
+    ps_assert(!m->writing && m->snapshots == NULL && m->readers == NULL);
     for (size_t i = 0; i < m->cells_len; i++) {
         version_free(m, m->cells[i]->newest);
         free(m->cells[i]);
@@ -665,7 +734,12 @@ static const struct store_ops mem_ops = {
     .snapshot_unref = mem_snapshot_unref,
     .snapshot_get = mem_snapshot_get,
     .each_block = mem_each_block,
+    .each_block_from = mem_each_block_from,
     .each_row = mem_each_row,
+    .reader_open = mem_reader_open,
+    .reader_get = mem_reader_get,
+    .reader_done = mem_reader_done,
+    .reader_close = mem_reader_close,
     .usage = mem_usage,
     .close = mem_close,
 };
@@ -695,6 +769,8 @@ store_mem_crash(struct store *s)
 
     if (m->writing)
         mem_abort(s);
+    while (m->readers != NULL)
+        mem_reader_close(m->readers);
     while (m->snapshots != NULL) {
         m->snapshots->refs = 1;
         mem_snapshot_unref(s, m->snapshots);

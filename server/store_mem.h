@@ -1,4 +1,6 @@
-/* A store in heap memory, for tests and the simulator. It can be told to fail, and to crash back to the last commit. */
+/* A store in heap memory, for tests and the simulator. It can be told to fail, and to crash back to the last commit.
+ *
+ * For one thread: its readers, too, are for the thread that owns it. */
 #ifndef SERVER_STORE_MEM_H
 #define SERVER_STORE_MEM_H
 
@@ -11,7 +13,7 @@ struct store *store_mem_new(uint64_t max_bytes);
 enum store_mem_fail { STORE_MEM_FAIL_BEGIN, STORE_MEM_FAIL_RESERVE, STORE_MEM_FAIL_COMMIT, STORE_MEM_FAILS };
 void store_mem_fail_at(struct store *s, enum store_mem_fail what, uint64_t nth);
 
-/* What kill -9 leaves: an open transaction is gone, snapshots are gone, committed state stays. */
+/* What kill -9 leaves: an open transaction is gone, snapshots and readers are gone, committed state stays. */
 void store_mem_crash(struct store *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* The room of the live environment: see store_room.h. */
+/* The room of an LMDB environment: see store_room.h. */
 #include "store_room.h"
 
 #include <errno.h>
@@ -43,21 +43,50 @@ filesystem_free_pages_about(struct store_room *r)
     return ++r->free_pages_age < FREE_PAGES_AGE_MAX ? r->free_pages : filesystem_free_pages(r);
 }
 
+static uint64_t
+file_bytes(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+static uint64_t
+file_size(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+/* The live environment's file is as long as its map. That of the durable one is made as long as what it is backed with,
+ * where that can be backed at all: so it is never shorter than its last page, unless somebody cut it. */
+static int
+back(const struct store_room *r, uint64_t from, uint64_t pages)
+{
+    int rc;
+
+    do
+        rc = fallocate(r->fd, r->on_disk ? 0 : FALLOC_FL_KEEP_SIZE, (off_t)(from * PAGE), (off_t)(pages * PAGE));
+    while (rc < 0 && errno == EINTR);
+    if (rc == 0 || errno != EOPNOTSUPP) /* a filesystem that cannot allocate ahead cannot promise anything */
+        return rc;
+    if (!r->on_disk || file_size(r->fd) >= (from + pages) * PAGE)
+        return 0;
+    return ftruncate(r->fd, (off_t)((from + pages) * PAGE));
+}
+
 /* Back all pages below `pages` with memory of the filesystem. Asks for its free space first: on tmpfs an fallocate that
  * fails has allocated and given back most of it by then. */
 static bool
 allocate_exactly(struct store_room *r, uint64_t pages)
 {
     uint64_t more = pages - r->allocated_pages;
-    int rc;
 
     if (more > filesystem_free_pages(r))
         return false;
     r->free_pages_age = FREE_PAGES_AGE_MAX; /* it changes now */
-    do
-        rc = fallocate(r->fd, FALLOC_FL_KEEP_SIZE, (off_t)(r->allocated_pages * PAGE), (off_t)(more * PAGE));
-    while (rc < 0 && errno == EINTR);
-    if (rc < 0 && errno != EOPNOTSUPP) /* a filesystem that cannot allocate ahead cannot promise anything */
+    if (back(r, r->allocated_pages, more) < 0)
         return false;
     r->allocated_pages = pages;
     return true;
@@ -75,23 +104,15 @@ allocate_to(struct store_room *r, uint64_t pages)
     return (ahead > pages && allocate_exactly(r, ahead)) || allocate_exactly(r, pages);
 }
 
-static uint64_t
-file_bytes(int fd)
-{
-    struct stat st;
-
-    return fstat(fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
-}
-
 /* How far the file is backed without a hole. We only ever allocate at its end, so what it has is its beginning; asking
  * for that again costs nothing. (On tmpfs SEEK_HOLE alone would leave out what was allocated and never written.) */
 static uint64_t
-allocated_at_open(int fd)
+allocated_at_open(const struct store_room *r)
 {
-    uint64_t has = file_bytes(fd) / PAGE;
-    off_t hole = lseek(fd, 0, SEEK_HOLE);
+    uint64_t has = file_bytes(r->fd) / PAGE;
+    off_t hole = lseek(r->fd, 0, SEEK_HOLE);
 
-    if (has > 0 && fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)(has * PAGE)) == 0)
+    if (has > 0 && back(r, 0, has) == 0)
         return has;
     return hole > 0 ? (uint64_t)hole / PAGE : 0;
 }
@@ -112,9 +133,12 @@ recycle(struct store_room *r, uint64_t pages)
 static bool
 crowded(struct store_room *r, uint64_t need)
 {
-    uint64_t most = MIN(r->limit_pages, r->allocated_pages + filesystem_free_pages_about(r));
-    uint64_t kept = MAX(most / 8, KEPT_MIN / PAGE);
+    uint64_t most, kept;
 
+    if (r->on_disk)
+        return false;
+    most = MIN(r->limit_pages, r->allocated_pages + filesystem_free_pages_about(r));
+    kept = MAX(most / 8, KEPT_MIN / PAGE);
     if (r->ops->last_page(r) + need + SLACK_PAGES + kept <= most)
         return false;
     return r->ops->used_pages(r) + need + kept > most;
@@ -194,10 +218,10 @@ store_room_open(struct store_room *r, int fd)
     uint64_t in_use = r->ops->last_page(r) + 1;
 
     r->fd = fd;
-    r->allocated_pages = allocated_at_open(fd);
+    r->allocated_pages = allocated_at_open(r);
     r->limit_pages = MAX(r->limit_pages, in_use);
     if (!allocate_to(r, in_use))
-        return false;
+        return r->on_disk; /* no page of it is written in place, so it can still be read */
     (void)allocate_to(r, MIN(in_use + SLACK_PAGES, r->limit_pages));
     return true;
 }

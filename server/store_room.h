@@ -1,4 +1,4 @@
-/* How far a transaction of the live environment may write: pages are counted at worst before LMDB takes them.
+/* How far a transaction of an LMDB environment may write: pages are counted at worst before LMDB takes them.
  *
  * Writing to a page of a sparse file that the filesystem cannot provide is SIGBUS, so a write never goes where nothing
  * was allocated. A transaction runs in one of two ways:
@@ -37,6 +37,7 @@ struct store_room_ops {
 struct store_room {
     const struct store_room_ops *ops;
     int fd;
+    bool on_disk;             /* a file of the durable environment; the owner sets it */
     uint64_t limit_pages;     /* of the file; the owner sets it before store_room_open(), which may raise it */
     uint64_t allocated_pages; /* all pages below this are backed by the filesystem */
     uint64_t free_pages;      /* of the filesystem, when last looked at */

@@ -13,6 +13,7 @@ struct store_maker {
     /* What kill -9 and a restart leave; writing: a transaction is open. */
     struct store *(*crash)(struct store *s, bool writing);
     void (*unmake)(struct store *s);
+    bool heap_places; /* what reserve() lends is aligned to 16 bytes only */
 };
 
 /* The cases, for suite_add_tcase(). Stores are made in checked fixtures, on the side of the fork that uses them. */

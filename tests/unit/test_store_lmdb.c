@@ -14,184 +14,74 @@
 
 #include "check_main.h"
 #include "common/layout.h"
-#include "memory_dir.h"
+#include "store_lmdb_kit.h"
 #include "store_suite.h"
 
 #define OK(call) ck_assert_int_eq((call), PS_OK)
 
-static char base_dir[64]; /* of this test: everything is made in it, and goes with it */
-static char live_dir[128];
-
-/* ---- Directories and stores ---- */
-
 static void
-dirs_setup(void)
+setup(void)
 {
-    snprintf(base_dir, sizeof base_dir, "%s/psd-test-XXXXXX", memory_dir());
-    ck_assert_ptr_nonnull(mkdtemp(base_dir));
-    snprintf(live_dir, sizeof live_dir, "%s/live", base_dir);
-}
-
-static int
-remove_one(const char *path, const struct stat *st, int flag, struct FTW *where)
-{
-    (void)st;
-    (void)flag;
-    (void)where;
-    return remove(path);
-}
-
-static void
-dirs_teardown(void)
-{
-    nftw(base_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-static enum ps_err
-try_open(uint64_t max_bytes, struct store **out, struct store_dir_report *report, struct ps_error *e)
-{
-    struct store_lmdb_options o = {.dir = live_dir, .max_bytes = max_bytes};
-
-    return store_lmdb_open(&o, out, report, e);
+    kit_setup(false);
 }
 
 static struct store *
-open_store(uint64_t max_bytes)
+live_make(void)
 {
-    struct store_dir_report report;
-    struct ps_error e = {0};
-    struct store *s = NULL;
-    enum ps_err err = try_open(max_bytes, &s, &report, &e);
-
-    ck_assert_msg(err == PS_OK, "%s", e.text);
-    return s;
-}
-
-static void
-close_store(struct store *s)
-{
-    s->ops->close(s);
-}
-
-static struct store *
-suite_make(void)
-{
-    dirs_setup();
-    return open_store(STORE_SUITE_BYTES);
-}
-
-/* Within one process: a transaction that is open goes, the rest is mapped anew. The real kill -9 is tested below. */
-static struct store *
-suite_crash(struct store *s, bool writing)
-{
-    if (writing)
-        s->ops->abort(s);
-    close_store(s);
-    return open_store(STORE_SUITE_BYTES);
-}
-
-static void
-suite_unmake(struct store *s)
-{
-    close_store(s);
-    dirs_teardown();
-}
-
-static enum ps_err
-update(struct store *s, uint32_t var, uint32_t block, int size_class, uint64_t version)
-{
-    struct store_key key = {.var = var, .block = block};
-    size_t size = layout_value_size(size_class);
-    enum ps_err err = s->ops->begin(s, size);
-    void *place;
-
-    if (err != PS_OK)
-        return err;
-    if ((err = s->ops->reserve(s, &key, size, &place)) != PS_OK) {
-        s->ops->abort(s);
-        return err;
-    }
-    store_suite_fill(place, size, &key, version);
-    return s->ops->commit(s);
-}
-
-static void
-check_block(struct store *s, uint32_t var, uint32_t block, uint64_t version)
-{
-    struct store_key key = {.var = var, .block = block};
-    struct store_snapshot *snap;
-    struct span v;
-
-    OK(s->ops->snapshot_ref(s, &snap));
-    OK(s->ops->snapshot_get(s, snap, &key, &v));
-    ck_assert_uint_eq(store_suite_version(v.data), version);
-    ck_assert(store_suite_holds(v.data, v.len, &key, version));
-    s->ops->snapshot_unref(s, snap);
+    return kit_make(false);
 }
 
 /* ---- Opening ---- */
 
 START_TEST(blocks_are_there_after_a_restart)
 {
-    struct store *s = open_store(STORE_SUITE_BYTES);
+    struct store *s = kit_open(STORE_SUITE_BYTES);
     struct store_dir_report report;
     struct ps_error e;
 
     for (uint32_t i = 0; i < 30; i++)
-        OK(update(s, i % 3, i, (int)(i % 3), i));
-    close_store(s);
-    OK(try_open(STORE_SUITE_BYTES, &s, &report, &e));
+        OK(kit_update(s, i % 3, i, (int)(i % 3), i));
+    s->ops->close(s);
+    OK(kit_try_open(STORE_SUITE_BYTES, &s, &report, &e));
     ck_assert(report.existed);
     for (uint32_t i = 0; i < 30; i++)
-        check_block(s, i % 3, i, i);
-    close_store(s);
+        kit_check(s, i % 3, i, i);
+    s->ops->close(s);
 }
 END_TEST
 
 START_TEST(second_opener_is_told_who_has_it)
 {
-    struct store *s = open_store(STORE_SUITE_BYTES), *other;
+    struct store *s = kit_open(STORE_SUITE_BYTES), *other;
     struct store_dir_report report;
     struct ps_error e;
     char pid[32];
 
-    ck_assert_int_eq(try_open(STORE_SUITE_BYTES, &other, &report, &e), PS_ERR_BUSY);
+    ck_assert_int_eq(kit_try_open(STORE_SUITE_BYTES, &other, &report, &e), PS_ERR_BUSY);
     snprintf(pid, sizeof pid, "process %ld", (long)getpid());
     ck_assert_ptr_nonnull(strstr(e.text, pid));
-    ck_assert_ptr_nonnull(strstr(e.text, live_dir));
-    OK(update(s, 1, 1, 0, 1)); /* the first one goes on */
-    close_store(s);
-    s = open_store(STORE_SUITE_BYTES);
-    close_store(s);
+    ck_assert_ptr_nonnull(strstr(e.text, kit_dir));
+    OK(kit_update(s, 1, 1, 0, 1)); /* the first one goes on */
+    s->ops->close(s);
+    s = kit_open(STORE_SUITE_BYTES);
+    s->ops->close(s);
 }
 END_TEST
 
-static void
-expect_refusal(uint64_t max_bytes, enum ps_err want, const char *says)
-{
-    struct store *s = NULL;
-    struct store_dir_report report;
-    struct ps_error e = {0};
-
-    ck_assert_int_eq(try_open(max_bytes, &s, &report, &e), want);
-    ck_assert_msg(strstr(e.text, says) != NULL, "\"%s\" does not say \"%s\"", e.text, says);
-    ck_assert_ptr_null(s);
-}
-
 START_TEST(missing_parent_is_named)
 {
-    snprintf(live_dir, sizeof live_dir, "%s/no/live", base_dir);
-    expect_refusal(0, PS_ERR_IO, "its parent does not exist");
+    snprintf(kit_dir, sizeof kit_dir, "%s/no/live", kit_base);
+    kit_refused(0, PS_ERR_IO, "its parent does not exist");
 }
 END_TEST
 
 START_TEST(unwritable_directory_is_refused)
 {
-    ck_assert_int_eq(mkdir(live_dir, 0500), 0);
-    ck_assert_int_eq(chmod(base_dir, 0755), 0);
+    ck_assert_int_eq(mkdir(kit_dir, 0500), 0);
+    ck_assert_int_eq(chmod(kit_base, 0755), 0);
     if (geteuid() == 0)
         ck_assert_int_eq(seteuid(65534), 0);
-    expect_refusal(0, PS_ERR_IO, "cannot write in the live directory");
+    kit_refused(0, PS_ERR_IO, "cannot write in the live directory");
     if (getuid() == 0)
         ck_assert_int_eq(seteuid(0), 0);
 }
@@ -199,14 +89,14 @@ END_TEST
 
 START_TEST(file_in_place_of_the_directory_is_refused)
 {
-    close(open(live_dir, O_CREAT | O_WRONLY, 0600));
-    expect_refusal(0, PS_ERR_IO, live_dir);
+    close(open(kit_dir, O_CREAT | O_WRONLY, 0600));
+    kit_refused(0, PS_ERR_IO, kit_dir);
 }
 END_TEST
 
 START_TEST(too_small_a_limit_is_refused)
 {
-    expect_refusal(10 * MIB, PS_ERR_FULL, "at least 64 MiB");
+    kit_refused(10 * MIB, PS_ERR_FULL, "at least 64 MiB");
 }
 END_TEST
 
@@ -215,54 +105,54 @@ START_TEST(foreign_file_is_refused)
     char path[PATH_MAX], junk[8192];
     int fd;
 
-    ck_assert_int_eq(mkdir(live_dir, 0700), 0);
-    snprintf(path, sizeof path, "%s/data.mdb", live_dir);
+    ck_assert_int_eq(mkdir(kit_dir, 0700), 0);
+    snprintf(path, sizeof path, "%s/data.mdb", kit_dir);
     memset(junk, 'x', sizeof junk);
     fd = open(path, O_CREAT | O_WRONLY, 0600);
     ck_assert_int_eq(write(fd, junk, sizeof junk), sizeof junk);
     close(fd);
-    expect_refusal(STORE_SUITE_BYTES, PS_ERR_VERSION, "not an LMDB environment");
+    kit_refused(STORE_SUITE_BYTES, PS_ERR_VERSION, "not an LMDB environment");
 }
 END_TEST
 
 START_TEST(smaller_limit_than_before_still_serves_and_updates)
 {
-    struct store *s = open_store(256 * MIB);
+    struct store *s = kit_open(256 * MIB);
 
     for (uint32_t i = 0; i < 100; i++)
-        OK(update(s, 1, i, 2, 1));
+        OK(kit_update(s, 1, i, 2, 1));
     for (uint32_t i = 0; i < 20; i++)
-        OK(update(s, 1, i, 2, 2));
-    close_store(s);
-    s = open_store(64 * MIB);
-    ck_assert_int_eq(update(s, 2, 0, 2, 1), PS_ERR_FULL);
+        OK(kit_update(s, 1, i, 2, 2));
+    s->ops->close(s);
+    s = kit_open(64 * MIB);
+    ck_assert_int_eq(kit_update(s, 2, 0, 2, 1), PS_ERR_FULL);
     for (uint32_t i = 0; i < 100; i++)
-        check_block(s, 1, i, i < 20 ? 2 : 1);
-    close_store(s);
+        kit_check(s, 1, i, i < 20 ? 2 : 1);
+    s->ops->close(s);
 }
 END_TEST
 
 START_TEST(unlinked_directory_is_noticed)
 {
-    struct store *s = open_store(STORE_SUITE_BYTES);
+    struct store *s = kit_open(STORE_SUITE_BYTES);
     char path[PATH_MAX];
 
     ck_assert(store_lmdb_still_there(s));
     OK(store_lmdb_sync(s));
-    snprintf(path, sizeof path, "%s/data.mdb", live_dir);
+    snprintf(path, sizeof path, "%s/data.mdb", kit_dir);
     ck_assert_int_eq(unlink(path), 0);
     ck_assert(!store_lmdb_still_there(s));
     close(open(path, O_CREAT | O_WRONLY, 0600)); /* another file of that name is not ours */
     ck_assert(!store_lmdb_still_there(s));
-    OK(update(s, 1, 1, 0, 1));
-    close_store(s);
+    OK(kit_update(s, 1, 1, 0, 1));
+    s->ops->close(s);
 }
 END_TEST
 
 START_TEST(too_many_different_snapshots_are_refused)
 {
     enum { MOST = 512 };
-    struct store_lmdb_options o = {.dir = live_dir, .max_bytes = STORE_SUITE_BYTES, .readers_max = 16};
+    struct store_lmdb_options o = {.dir = kit_dir, .max_bytes = STORE_SUITE_BYTES, .readers_max = 16};
     struct store_snapshot *snap[MOST];
     struct store_dir_report report;
     struct store *s;
@@ -272,7 +162,7 @@ START_TEST(too_many_different_snapshots_are_refused)
 
     OK(store_lmdb_open(&o, &s, &report, &e));
     while (n < MOST) {
-        OK(update(s, 1, 0, 0, (uint64_t)n));
+        OK(kit_update(s, 1, 0, 0, (uint64_t)n));
         if ((err = s->ops->snapshot_ref(s, &snap[n])) != PS_OK)
             break;
         n++;
@@ -283,7 +173,7 @@ START_TEST(too_many_different_snapshots_are_refused)
         s->ops->snapshot_unref(s, snap[--n]);
     OK(s->ops->snapshot_ref(s, &snap[0])); /* and goes on */
     s->ops->snapshot_unref(s, snap[0]);
-    close_store(s);
+    s->ops->close(s);
 }
 END_TEST
 
@@ -297,7 +187,7 @@ written_bytes(void)
     off_t hole;
     int fd;
 
-    snprintf(path, sizeof path, "%s/data.mdb", live_dir);
+    snprintf(path, sizeof path, "%s/data.mdb", kit_dir);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     ck_assert_int_ge(fd, 0);
     hole = lseek(fd, 0, SEEK_HOLE);
@@ -310,26 +200,26 @@ START_TEST(file_stays_within_115_percent_of_its_data)
     enum { LARGE = 128, MIDDLE = 512, SMALL = 4096, UPDATES = 20000 };
     static const uint32_t counts[LAYOUT_CLASSES] = {SMALL, MIDDLE, LARGE};
     struct test_rng r = {test_seed()};
-    struct store *s = open_store(1024 * MIB);
+    struct store *s = kit_open(1024 * MIB);
     struct store_usage usage;
     uint64_t data = 0;
 
     for (int c = 0; c < LAYOUT_CLASSES; c++)
         for (uint32_t i = 0; i < counts[c]; i++) {
-            OK(update(s, (uint32_t)c, i, c, 0));
+            OK(kit_update(s, (uint32_t)c, i, c, 0));
             data += layout_value_size(c) + LAYOUT_PAGE_HEAD;
         }
     for (uint64_t n = 0; n < UPDATES; n++) {
         int c = test_below(&r, 8) == 0 ? 2 : (int)test_below(&r, 2);
 
-        OK(update(s, (uint32_t)c, (uint32_t)test_below(&r, counts[c]), c, n));
+        OK(kit_update(s, (uint32_t)c, (uint32_t)test_below(&r, counts[c]), c, n));
     }
     s->ops->usage(s, &usage);
     fprintf(stderr, "# data %.1f MiB, written %.1f MiB, allocated %.1f MiB, used %.1f MiB\n", (double)data / MIB,
             (double)written_bytes() / MIB, (double)usage.file_bytes / MIB, (double)usage.used_bytes / MIB);
     ck_assert_uint_le(written_bytes(), data / 100 * 115);
     ck_assert_uint_le(usage.file_bytes, data / 100 * 115 + 64 * MIB);
-    close_store(s);
+    s->ops->close(s);
 }
 END_TEST
 
@@ -340,59 +230,32 @@ fill_then_update(struct store *s, uint32_t from, int updates)
     uint32_t n = from;
     enum ps_err err;
 
-    while ((err = update(s, 7, n, 2, 0)) == PS_OK)
+    while ((err = kit_update(s, 7, n, 2, 0)) == PS_OK)
         n++;
     ck_assert_int_eq(err, PS_ERR_FULL);
     ck_assert_uint_gt(n, 10);
     for (int i = 0; i < updates; i++) {
-        OK(update(s, 7, (uint32_t)i % n, 2, (uint64_t)i));
-        ck_assert_int_eq(update(s, 8, 0, 2, 1), PS_ERR_FULL);
+        OK(kit_update(s, 7, (uint32_t)i % n, 2, (uint64_t)i));
+        ck_assert_int_eq(kit_update(s, 8, 0, 2, 1), PS_ERR_FULL);
     }
     for (int i = 0; i < updates; i++)
         if (i + (int)n >= updates)
-            check_block(s, 7, (uint32_t)i % n, (uint64_t)i);
+            kit_check(s, 7, (uint32_t)i % n, (uint64_t)i);
     return n;
 }
 
 START_TEST(updates_go_on_when_the_limit_refuses_new_blocks)
 {
-    struct store *s = open_store(STORE_SUITE_BYTES);
+    struct store *s = kit_open(STORE_SUITE_BYTES);
 
     fill_then_update(s, 0, 1000);
-    close_store(s);
-    s = open_store(STORE_SUITE_BYTES);
-    OK(update(s, 7, 0, 2, 5));
-    check_block(s, 7, 0, 5);
-    close_store(s);
+    s->ops->close(s);
+    s = kit_open(STORE_SUITE_BYTES);
+    OK(kit_update(s, 7, 0, 2, 5));
+    kit_check(s, 7, 0, 5);
+    s->ops->close(s);
 }
 END_TEST
-
-/* A tmpfs of our own on live_dir, in a mount namespace that ends with this process. */
-static bool
-mount_small_tmpfs(uint64_t bytes)
-{
-    char options[64];
-
-    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        return false;
-    ck_assert_int_eq(mkdir(live_dir, 0700), 0);
-    snprintf(options, sizeof options, "size=%" PRIu64, bytes);
-    return mount("tmpfs", live_dir, "tmpfs", 0, options) == 0;
-}
-
-/* Take all that is left of the filesystem. */
-static void
-hog_fill(const char *path)
-{
-    static char zeros[65536];
-    int fd = open(path, O_CREAT | O_WRONLY, 0600);
-
-    ck_assert_int_ge(fd, 0);
-    while (write(fd, zeros, sizeof zeros) > 0)
-        ;
-    ck_assert_int_eq(errno, ENOSPC);
-    close(fd);
-}
 
 START_TEST(full_tmpfs_is_an_error_and_updates_go_on)
 {
@@ -400,22 +263,20 @@ START_TEST(full_tmpfs_is_an_error_and_updates_go_on)
     struct store *s;
     uint32_t n;
 
-    if (getenv("CK_FORK") != NULL || !mount_small_tmpfs(160 * MIB)) {
-        fprintf(stderr, "# skipped: cannot mount a tmpfs here\n");
+    if (!kit_mount(160 * MIB))
         return;
-    }
-    snprintf(hog, sizeof hog, "%s/hog", live_dir);
-    s = open_store(1024 * MIB); /* more than there is: the filesystem's end comes first */
+    snprintf(hog, sizeof hog, "%s/hog", kit_dir);
+    s = kit_open(1024 * MIB); /* more than there is: the filesystem's end comes first */
     n = fill_then_update(s, 0, 500);
-    hog_fill(hog);
+    kit_fill_disk(hog);
     n = fill_then_update(s, n, 500);
-    close_store(s);
-    s = open_store(1024 * MIB); /* kept even when there is no room for a page */
-    OK(update(s, 7, 1, 2, 77));
-    check_block(s, 7, 1, 77);
+    s->ops->close(s);
+    s = kit_open(1024 * MIB); /* kept even when there is no room for a page */
+    OK(kit_update(s, 7, 1, 2, 77));
+    kit_check(s, 7, 1, 77);
     ck_assert_int_eq(unlink(hog), 0);
-    close_store(s);
-    umount(live_dir);
+    s->ops->close(s);
+    umount(kit_dir);
 }
 END_TEST
 
@@ -425,33 +286,29 @@ START_TEST(room_that_comes_back_is_used)
     struct store *s;
     uint32_t n, more;
 
-    if (getenv("CK_FORK") != NULL || !mount_small_tmpfs(160 * MIB)) {
-        fprintf(stderr, "# skipped: cannot mount a tmpfs here\n");
+    if (!kit_mount(160 * MIB))
         return;
-    }
-    snprintf(hog, sizeof hog, "%s/hog", live_dir);
-    s = open_store(1024 * MIB);
+    snprintf(hog, sizeof hog, "%s/hog", kit_dir);
+    s = kit_open(1024 * MIB);
     for (uint32_t i = 0; i < 20; i++)
-        OK(update(s, 7, i, 2, 0));
-    hog_fill(hog);
+        OK(kit_update(s, 7, i, 2, 0));
+    kit_fill_disk(hog);
     n = fill_then_update(s, 20, 100);
     ck_assert_int_eq(unlink(hog), 0);
-    for (more = n; update(s, 7, more, 2, 0) == PS_OK; more++)
+    for (more = n; kit_update(s, 7, more, 2, 0) == PS_OK; more++)
         ;
     ck_assert_uint_gt(more, n + 40);
-    close_store(s);
-    umount(live_dir);
+    s->ops->close(s);
+    umount(kit_dir);
 }
 END_TEST
 
 START_TEST(too_small_a_tmpfs_is_refused)
 {
-    if (getenv("CK_FORK") != NULL || !mount_small_tmpfs(8 * MIB)) {
-        fprintf(stderr, "# skipped: cannot mount a tmpfs here\n");
+    if (!kit_mount(8 * MIB))
         return;
-    }
-    expect_refusal(0, PS_ERR_FULL, "MiB are free on its tmpfs");
-    umount(live_dir);
+    kit_refused(0, PS_ERR_FULL, "MiB are free on its tmpfs");
+    umount(kit_dir);
 }
 END_TEST
 
@@ -499,7 +356,7 @@ kill_turn(struct store *s, uint64_t version)
 static void
 kill_writer(int fd, uint64_t version)
 {
-    struct store *s = open_store(512 * MIB);
+    struct store *s = kit_open(512 * MIB);
 
     for (;;) {
         version++;
@@ -524,7 +381,7 @@ read_last(void *arg, struct span key, struct span value)
 static uint64_t
 kill_check(uint64_t acked)
 {
-    struct store *s = open_store(512 * MIB);
+    struct store *s = kit_open(512 * MIB);
     uint64_t last = 0, want[KILL_BLOCKS] = {0};
 
     OK(s->ops->each_row(s, STORE_SHARD, read_last, &last));
@@ -535,8 +392,8 @@ kill_check(uint64_t acked)
             want[kill_block(version, i)] = version;
     for (uint32_t b = 0; b < KILL_BLOCKS; b++)
         if (want[b] > 0)
-            check_block(s, 1, b, want[b]);
-    close_store(s);
+            kit_check(s, 1, b, want[b]);
+    s->ops->close(s);
     return last;
 }
 
@@ -579,13 +436,13 @@ END_TEST
 static Suite *
 make_suite(void)
 {
-    static const struct store_maker maker = {suite_make, suite_crash, suite_unmake};
+    static const struct store_maker maker = {live_make, kit_crash, kit_unmake, false};
     Suite *suite = suite_create("store_lmdb");
     TCase *tc = tcase_create("store_lmdb");
 
     suite_add_tcase(suite, store_suite_case(&maker));
     tcase_set_timeout(tc, 120);
-    tcase_add_checked_fixture(tc, dirs_setup, dirs_teardown);
+    tcase_add_checked_fixture(tc, setup, kit_teardown);
     tcase_add_test(tc, blocks_are_there_after_a_restart);
     tcase_add_test(tc, second_opener_is_told_who_has_it);
     tcase_add_test(tc, missing_parent_is_named);

@@ -66,7 +66,7 @@ END_TEST
 static Suite *
 make_suite(void)
 {
-    static const struct store_maker maker = {make, crash, unmake};
+    static const struct store_maker maker = {make, crash, unmake, false};
     Suite *suite = suite_create("store_mem");
     TCase *tc = tcase_create("store_mem");
 

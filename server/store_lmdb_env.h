@@ -1,0 +1,118 @@
+/* Inside the LMDB store: what its files share. Only they include lmdb.h.
+ *
+ *     store_lmdb.c         write transactions
+ *     store_lmdb_read.c    snapshots, readers of other threads, walks
+ *     store_lmdb_pages.c   how many pages are used and free: what the room asks
+ *     store_lmdb_open.c    opening and closing */
+#ifndef SERVER_STORE_LMDB_ENV_H
+#define SERVER_STORE_LMDB_ENV_H
+
+#include <stdatomic.h>
+
+#include <lmdb.h>
+
+#include "common/layout.h"
+#include "store_dir.h"
+#include "store_lmdb.h"
+#include "store_room.h"
+
+#define PAGE LAYOUT_PAGE
+
+/* A read transaction of one commit, or (refs 0) one in the pool, reset and ready to renew. */
+struct store_snapshot {
+    struct store_snapshot *next; /* among the open ones, or in the pool */
+    MDB_txn *txn;
+    uint64_t commit;
+    unsigned refs;
+};
+
+/* A read transaction of another thread. Before it is renewed, that thread says in `pin` which commit it will be of at
+ * the earliest; so the owner, who counts pages that are free, never takes one for free that this reader may need:
+ *
+ *     reader  pin = newest commit that it knows of ──► renew ──► read ──► done + 1 ──► reset ──► pin = 0
+ *     owner   looks at the pin, then counts
+ *
+ * A renewal that begins after the owner has looked gets a commit at least as new as the owner's. */
+struct store_reader {
+    struct store_reader *next;
+    struct store_lmdb *store;
+    MDB_txn *txn;
+    bool reading;          /* the reader's thread's own */
+    _Atomic uint64_t pin;  /* LMDB's number of a commit; 0: it reads nothing */
+    _Atomic uint64_t done; /* reads that ended: orders them before what the owner then writes in their pages */
+};
+
+struct store_lmdb {
+    struct store base;
+    bool durable;
+    MDB_env *env;
+    MDB_dbi blocks, tables[STORE_TABLES];
+    struct store_dir dir;
+    int data_fd; /* LMDB's own */
+    struct store_room room;
+
+    MDB_txn *txn; /* the writer's, or NULL */
+    bool wrote;   /* in this transaction */
+    bool untrusted;
+    struct ps_error why; /* what failed last, in words */
+
+    uint64_t commit;
+    struct store_snapshot *open; /* newest first; its first may be of the newest commit */
+    struct store_snapshot *pool;
+
+    struct store_reader *readers;
+    _Atomic uint64_t published; /* LMDB's number of the newest commit */
+};
+
+static inline struct store_lmdb *
+store_lmdb_of(struct store *s)
+{
+    return CONTAINER_OF(s, struct store_lmdb, base);
+}
+
+static inline uint64_t
+value_pages(uint64_t size)
+{
+    return (size + LAYOUT_PAGE_HEAD + PAGE - 1) / PAGE;
+}
+
+static inline MDB_val
+block_val(const struct store_key *key, size_t *packed)
+{
+    ps_assert(key->var <= STORE_VAR_MAX);
+    *packed = (size_t)key->generation << 56 | (size_t)key->var << 32 | key->block;
+    return (MDB_val){sizeof *packed, packed};
+}
+
+/* Translates LMDB's codes. */
+enum ps_err store_lmdb_error(int rc);
+
+extern const struct store_ops store_lmdb_ops;
+extern const struct store_room_ops store_lmdb_room_ops;
+
+/* Ops that only read. */
+enum ps_err store_lmdb_snapshot_ref(struct store *base, struct store_snapshot **out);
+void store_lmdb_snapshot_unref(struct store *base, struct store_snapshot *snap);
+enum ps_err store_lmdb_snapshot_get(struct store *base, struct store_snapshot *snap, const struct store_key *key,
+                                    struct span *value);
+enum ps_err store_lmdb_each_block(struct store *base, store_visit_block visit, void *arg);
+enum ps_err store_lmdb_each_block_from(struct store *base, const struct store_key *from, store_visit_block visit,
+                                       void *arg);
+enum ps_err store_lmdb_each_row(struct store *base, enum store_table t, store_visit_row visit, void *arg);
+enum ps_err store_lmdb_reader_open(struct store *base, struct store_reader **out);
+enum ps_err store_lmdb_reader_get(struct store_reader *r, const struct store_key *key, struct span *value);
+void store_lmdb_reader_done(struct store_reader *r);
+void store_lmdb_reader_close(struct store_reader *r);
+
+/* The owner's thread is about to write where readers of other threads may have read: what they read was before. */
+void store_lmdb_readers_passed(const struct store_lmdb *s);
+
+/* The oldest commit (LMDB's number) that anybody may read, at most `newest`. */
+uint64_t store_lmdb_oldest(const struct store_lmdb *s, uint64_t newest);
+
+/* After a commit, and once at the start: readers may see it. */
+void store_lmdb_publish(struct store_lmdb *s);
+
+void store_lmdb_close(struct store *base);
+
+#endif
