@@ -69,14 +69,16 @@ barrier_arrive(struct shard *s, struct session *session, uint64_t request, const
     bool awaited = sequence_awaits(session);
     struct barrier *b;
     struct pending *p;
+    struct ps_error e;
 
     HASH_FIND(hh, session->job->barriers, m->name, strlen(m->name), b);
     if (b != NULL && arrival_of(b, session) != NULL) {
         refuse(s, session, m, PS_ERR_INVALID, "this worker waits at the barrier of that name already");
         return;
     }
-    if (b == NULL && s->barriers_len >= SHARD_BARRIERS_MAX) {
-        refuse(s, session, m, PS_ERR_LIMIT, "too many barriers are open");
+    if (b == NULL && limit_reached(s, LIMIT_BARRIERS)) {
+        limit_refuse(s, LIMIT_BARRIERS, &e, "no room for barrier '%.64s'", m->name);
+        refuse(s, session, m, e.code, e.text);
         return;
     }
     if ((b == NULL && (b = barrier_new(s, session->job, m->name)) == NULL) ||

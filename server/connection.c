@@ -33,11 +33,38 @@ connection_open(struct shard *s, uint64_t id, const char *peer)
     memcpy(c->peer, peer, peer_len);
     HASH_ADD(hh, s->connections, id, sizeof c->id, c);
     s->connections_len++;
-    if (s->connections_len > s->config.connections_max)
-        connection_refuse(s, c, PS_ERR_LIMIT, "shard %u serves at most %u connections", s->config.shard,
-                          s->config.connections_max);
-    else if (s->draining) /* at once: one that stays silent would hold the end up */
+    c->opened_ms = s->now_ms;
+    DL_APPEND2(s->greeting, c, greeting_prev, greeting_next);
+    if (s->connections_len > s->config.connections_max) {
+        struct ps_error e;
+
+        limit_refuse(s, LIMIT_CONNECTIONS, &e, "one connection too many");
+        connection_refuse(s, c, e.code, "%s", e.text);
+    } else if (s->draining) /* at once: one that stays silent would hold the end up */
         connection_refuse(s, c, PS_ERR_DRAINING, "shard %u is shutting down", s->config.shard);
+}
+
+void
+connection_greeted(struct shard *s, struct connection *c, enum connection_state state)
+{
+    DL_DELETE2(s->greeting, c, greeting_prev, greeting_next);
+    c->state = state;
+}
+
+uint64_t
+connection_next_time(const struct shard *s)
+{
+    return s->greeting != NULL ? s->greeting->opened_ms + s->config.hello_ms : UINT64_MAX;
+}
+
+void
+connection_time(struct shard *s)
+{
+    while (connection_next_time(s) <= s->now_ms && !s->draining) {
+        s->stats.hello_timeouts++;
+        connection_refuse(s, s->greeting, PS_ERR_TIMEOUT, "no hello came within %u ms (--hello-timeout)",
+                          s->config.hello_ms);
+    }
 }
 
 const char *
@@ -63,6 +90,8 @@ void
 connection_gone(struct shard *s, struct connection *c)
 {
     forget_waiting(s, c);
+    if (c->state == CONN_NEW)
+        connection_greeted(s, c, CONN_CLOSING);
     if (c->acks_first != 0)
         LL_DELETE2(s->actions.acking, c, acking_next);
     HASH_DEL(s->connections, c);
@@ -80,6 +109,8 @@ connection_close(struct shard *s, struct connection *c)
     actions_flush_acks(s, c);
     actions_close(s, c);
     c->turn = s->turn.number;
+    if (c->state == CONN_NEW)
+        connection_greeted(s, c, CONN_CLOSING);
     c->state = CONN_CLOSING;
 }
 
@@ -134,6 +165,8 @@ connection_before_reload(struct shard *s)
             continue;
         forget_waiting(s, c);
         actions_close(s, c);
+        if (c->state == CONN_NEW)
+            connection_greeted(s, c, CONN_CLOSING);
         c->state = CONN_CLOSING;
     }
 }

@@ -26,7 +26,9 @@ struct connection {
     uint64_t parked_bytes;
     uint32_t acks_first, acks_last; /* this turn's, as index + 1 into the shard's, or 0 */
     struct connection *acking_next;
-    char *agent; /* CONN_OBSERVER: who it says it is; may be NULL */
+    uint64_t opened_ms;
+    struct connection *greeting_prev, *greeting_next; /* CONN_NEW: by order of arrival */
+    char *agent;                                      /* CONN_OBSERVER: who it says it is; may be NULL */
     UT_hash_handle hh;
     char peer[];
 };
@@ -46,6 +48,13 @@ void connection_break(struct shard *s, struct connection *c, enum ps_err code, c
 /* The same when the peer did nothing wrong: it comes too late, another has its place, the shard cannot. */
 void connection_refuse(struct shard *s, struct connection *c, enum ps_err code, const char *format, ...)
     PS_PRINTF(4, 5);
+
+/* It said hello, or will not any more. */
+void connection_greeted(struct shard *s, struct connection *c, enum connection_state state);
+
+/* Close those that did not say hello in time; and when the next one is due. */
+void connection_time(struct shard *s);
+uint64_t connection_next_time(const struct shard *s);
 
 /* Close after what was sent; what waits there is forgotten. */
 void connection_close(struct shard *s, struct connection *c);

@@ -11,7 +11,7 @@
  *                                      └──┘
  *
  * Rooms: daemon (loop, turns, timers, signals), listener (sockets that accept), peer (one connection), in_flight (the
- * memory cap), notify (telling launchers and systemd), options, log, live_dir. */
+ * memory cap), figures (for reports), notify (telling launchers and systemd), options, log, live_dir. */
 #ifndef SERVER_DAEMON_H
 #define SERVER_DAEMON_H
 
@@ -56,6 +56,7 @@ struct daemon {
     uint64_t next_id;
     struct in_flight in_flight;
     uint64_t refused_log_ms, accept_log_ms, full_log_ms, commit_log_ms; /* when such a line was last written */
+    uint64_t connections_refused, descriptors_refused;                  /* newcomers */
     bool crowded;     /* the live directory is nearly full, and was told so */
     bool unlinked;    /* the live directory is gone, and was told so */
     char status[128]; /* what systemd was last told */

@@ -37,10 +37,8 @@ check_room(struct shard *s, const struct variable *v, struct ps_error *e)
                        v->name, units_bytes(v->bytes, &needs), s->config.shard, units_bytes(taken, &used),
                        units_bytes(usage.max_bytes, &all), units_bytes(headroom(usage.max_bytes), &kept));
     if (s->gather_bytes + v->gather_bytes > s->config.gather_bytes_max)
-        return ps_fail(e, PS_ERR_LIMIT,
-                       "variable '%.64s' needs %s for gradients that wait on shard %u, where %s of %s are taken",
-                       v->name, units_bytes(v->gather_bytes, &needs), s->config.shard,
-                       units_bytes(s->gather_bytes, &used), units_bytes(s->config.gather_bytes_max, &all));
+        return limit_refuse(s, LIMIT_GATHER_BYTES, e, "variable '%.64s' needs %s more", v->name,
+                            units_bytes(v->gather_bytes, &needs));
     return PS_OK;
 }
 
@@ -50,9 +48,8 @@ create(struct shard *s, struct job *job, const Psd__Declare *declare, struct var
     struct variable *v;
     enum ps_err err;
 
-    if (s->variables_len >= SHARD_VARIABLES_MAX)
-        return ps_fail(e, PS_ERR_LIMIT, "no room for variable '%.64s': shard %u has %u", declare->name, s->config.shard,
-                       SHARD_VARIABLES_MAX);
+    if (limit_reached(s, LIMIT_VARIABLES))
+        return limit_refuse(s, LIMIT_VARIABLES, e, "no room for variable '%.64s'", declare->name);
     if ((v = variable_new(s, job, declare, s->variables_len + 1)) == NULL)
         goto nomem;
     if ((err = check_room(s, v, e)) != PS_OK) {
@@ -96,9 +93,11 @@ wait_for_blocks(struct shard *s, struct variable *v, const struct declare_waiter
 {
     struct connection *c = who->connection;
     struct declare_waiter *w;
+    struct ps_error e;
 
-    if (c->declares_len >= SHARD_PARKED_MAX) {
-        actions_error(s, c, who->request, PS_ERR_LIMIT, "too many declares wait on this connection");
+    if (c->declares_len >= s->config.parked_max) {
+        limit_refuse(s, LIMIT_PARKED, &e, "too many declares wait on this connection");
+        actions_error(s, c, who->request, e.code, e.text);
         return;
     }
     if ((w = malloc(sizeof *w)) == NULL) {

@@ -110,8 +110,8 @@ newcomer(struct shard *s, struct job *job, struct connection *c, const Psd__Hell
 
     if (rejoins && session->state == SESSION_LIVE && session->connection != NULL)
         return taken(session, e);
-    if (!rejoins && s->sessions_len >= SHARD_SESSIONS_MAX)
-        return ps_fail(e, PS_ERR_LIMIT, "shard %u keeps at most %u sessions", s->config.shard, SHARD_SESSIONS_MAX);
+    if (!rejoins && limit_reached(s, LIMIT_SESSIONS))
+        return limit_refuse(s, LIMIT_SESSIONS, e, "no room for worker %u of job '%.64s'", hello->task, job->name);
     if (!rejoins && (session = session_new(s, job, hello->task)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a session");
     if (!set_agent(session, hello)) {

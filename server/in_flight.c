@@ -41,6 +41,10 @@ in_flight_admit(struct in_flight *f, struct in_flight_part *p, uint64_t len)
     }
     if (len == 0)
         return true;
+    if (p->incoming + p->outgoing + len > f->part_max)
+        f->part_waits++;
+    else
+        f->waits++;
     p->wanted = len;
     p->next = NULL;
     *f->end = p;

@@ -24,6 +24,7 @@ struct in_flight_part {
 struct in_flight {
     uint64_t max, part_max;
     uint64_t incoming, outgoing;
+    uint64_t waits, part_waits; /* how often one waited for room: of the whole, or of its own cap */
     struct in_flight_part *first, **end;
 };
 

@@ -75,9 +75,8 @@ job_open(struct shard *s, const Psd__Job *options, struct job **out, struct ps_e
         *out = job;
         return wire_job_equal(job->options, options) ? PS_OK : job_mismatch(job, options, e);
     }
-    if (s->jobs_len >= SHARD_JOBS_MAX)
-        return ps_fail(e, PS_ERR_LIMIT, "no room for job '%.64s': the cluster has %d jobs", options->name,
-                       SHARD_JOBS_MAX);
+    if (limit_reached(s, LIMIT_JOBS))
+        return limit_refuse(s, LIMIT_JOBS, e, "no room for job '%.64s'", options->name);
     if ((job = job_new(options, s->jobs_len + 1)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "shard %u has no memory for job '%.64s'", s->config.shard, options->name);
     job_add(s, job);

@@ -55,7 +55,7 @@ welcome_worker(struct shard *s, struct connection *c, uint64_t request, const Ps
         connection_refuse(s, c, err, "%s", e.text);
         return;
     }
-    c->state = CONN_WORKER;
+    connection_greeted(s, c, CONN_WORKER);
     c->session = session;
     c->job_id = job->id;
     c->task = session->task;
@@ -74,7 +74,7 @@ on_hello(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
                           "this is shard %u of %u of cluster '%.128s', the client wants shard %u of %u of '%.128s'",
                           s->config.shard, s->config.shards, s->cluster, m->shard, m->shards, m->cluster);
     } else if (m->role == PSD__ROLE__OBSERVER) {
-        c->state = CONN_OBSERVER;
+        connection_greeted(s, c, CONN_OBSERVER);
         c->agent = shard_strdup(m->agent);
         send_welcome(s, c, msg->request);
     } else {
@@ -112,7 +112,7 @@ on_pull(struct shard *s, struct connection *c, const struct wire_msg *msg, const
 static enum shard_result
 on_query(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
 {
-    report_answer(s, c, msg->request, msg->u.query, event->in_flight_bytes);
+    report_answer(s, c, msg->request, msg->u.query, event);
     return SHARD_TAKEN;
 }
 
@@ -196,8 +196,7 @@ is_new(struct shard *s, struct connection *c, uint64_t seq, uint64_t request)
         }
         if (!sequence_window_full(session))
             return true;
-        connection_break(s, c, PS_ERR_LIMIT, "more than %d messages of this worker are not answered yet",
-                         SHARD_UNRESOLVED_MAX);
+        sequence_break(s, c);
         return false;
     case SEQ_REPEATED:
         code = sequence_outcome(session, seq);

@@ -16,7 +16,7 @@
 
 enum option_source { FROM_DEFAULT, FROM_ENVIRONMENT, FROM_FILE, FROM_ARGS };
 
-#define OPTIONS_MAX 32
+#define OPTIONS_MAX 64
 
 struct options {
     const char *listen; /* addresses, separated by commas */
@@ -31,7 +31,8 @@ struct options {
     uint64_t shard, shards;
     uint64_t memory; /* bytes; 0: 80 % of what is free */
     uint64_t in_flight, in_flight_connection, gather_memory;
-    uint64_t connections_max;
+    uint64_t connections_max, jobs_max, variables_max, sessions_max, barriers_max, parked_max, parked_bytes_max;
+    uint64_t hello_ms;
     uint64_t grace_ms;
     uint64_t spin_us;
     uint64_t ready_fd; /* 0: none */

@@ -1,7 +1,9 @@
 /* psd's options, one row each, and what else --help and the man page say. */
 #include "common/cli/command.h"
 #include "common/wire.h"
+#include "limit.h"
 #include "options.h"
+#include "shard.h"
 
 #define FIELD(field) .offset = offsetof(struct options, field)
 
@@ -120,6 +122,14 @@ static const struct option table[] = {
      .traits = OPTION_RELOADS,
      FIELD(grace_ms),
      .help = "between a worker's lost connection and its lapse, in ms or with ms, s, m, h"},
+    {.name = "hello-timeout",
+     .kind = OPTION_MS,
+     .argument = "TIME",
+     .fallback = "10s",
+     .min = 1,
+     .max = WIRE_LEASE_MS_MAX,
+     FIELD(hello_ms),
+     .help = "a connection that has not said who it is by then is closed"},
     {.name = "tcp-congestion",
      .kind = OPTION_NAME,
      .argument = "NAME",
@@ -137,6 +147,55 @@ static const struct option table[] = {
      .traits = OPTION_RELOADS,
      FIELD(spin_us),
      .help = "look for messages this long, in us, before sleeping: lower latency for one busy core"},
+    {.name = "jobs-max",
+     .kind = OPTION_INT,
+     .argument = "COUNT",
+     .fallback = "1024",
+     .min = 1,
+     .max = SHARD_JOBS_MAX,
+     FIELD(jobs_max),
+     .section = "Limits",
+     .help = "jobs of the cluster, over its whole life"},
+    {.name = "variables-max",
+     .kind = OPTION_INT,
+     .argument = "COUNT",
+     .fallback = "1048576",
+     .min = 1,
+     .max = SHARD_VARIABLES_MAX,
+     FIELD(variables_max),
+     .help = "variables of all jobs"},
+    {.name = "sessions-max",
+     .kind = OPTION_INT,
+     .argument = "COUNT",
+     .fallback = "131072",
+     .min = 1,
+     .max = SHARD_SESSIONS_MAX,
+     FIELD(sessions_max),
+     .help = "workers that are remembered, live or not"},
+    {.name = "barriers-max",
+     .kind = OPTION_INT,
+     .argument = "COUNT",
+     .fallback = "4096",
+     .min = 1,
+     .max = SHARD_BARRIERS_MAX,
+     FIELD(barriers_max),
+     .help = "barriers that workers wait at"},
+    {.name = "parked-max",
+     .kind = OPTION_INT,
+     .argument = "COUNT",
+     .fallback = "4096",
+     .min = 1,
+     .max = SHARD_PARKED_MAX,
+     FIELD(parked_max),
+     .help = "pulls of one connection that wait, and as many declares"},
+    {.name = "parked-bytes-max",
+     .kind = OPTION_SIZE,
+     .argument = "SIZE",
+     .fallback = "64MiB",
+     .min = 64 * KIB,
+     .max = 64 * GIB,
+     FIELD(parked_bytes_max),
+     .help = "memory that those pulls hold until they are answered"},
     {.name = "log-level",
      .kind = OPTION_CHOICE,
      .argument = "LEVEL",
@@ -179,6 +238,20 @@ static const struct option table[] = {
 };
 static_assert(ARRAY_LEN(table) <= OPTIONS_MAX, "text[] has a place for each option");
 
+/* Kept in step with the defaults of shard.h, which fallbacks spell out. */
+static_assert(SHARD_JOBS == 1024 && SHARD_VARIABLES == 1048576 && SHARD_SESSIONS == 131072 && SHARD_BARRIERS == 4096 &&
+                  SHARD_PARKED == 4096 && SHARD_PARKED_BYTES == 64 * MIB && SHARD_HELLO_MS == 10000,
+              "defaults of the core and of the options are the same");
+
+/* What is limited, and what happens past it. */
+static const struct command_entry limit_entries[] = {
+#define WITH_OPTION(id, name, option, bytes, about) {name, "--" option ": " about},
+#define NO_OPTION(id, name, bytes, about)           {name, about},
+    LIMIT_LIST(WITH_OPTION, NO_OPTION)
+#undef WITH_OPTION
+#undef NO_OPTION
+        {NULL, NULL}};
+
 #define ENTRIES (const struct command_entry[])
 
 static const struct command_section sections[] = {
@@ -187,6 +260,7 @@ static const struct command_section sections[] = {
              {"order", "what is not on the command line comes from the file, then from the environment, then from the "
                        "defaults above"},
              {NULL, NULL}}},
+    {"What is limited", limit_entries},
     {"Environment",
      ENTRIES{{"TF_CONFIG", "when none of --listen, --unix, --shard and --shards is given: task.type must be \"ps\"; "
                            "shard, shards and the port come from it"},

@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 
 #include "common/wire.h"
+#include "figures.h"
 #include "log.h"
 
 #define DESCRIPTORS_KEPT 8
@@ -40,9 +41,11 @@ stuffed_check(struct peer *p)
     if (stuffed == p->paused_stuffed)
         return;
     p->paused_stuffed = stuffed;
-    if (stuffed)
+    if (stuffed) {
+        p->daemon->in_flight.part_waits++;
         conn_read_pause(&p->conn);
-    else if (!p->paused_for_room)
+    }
+    if (!stuffed && !p->paused_for_room)
         conn_read_resume(&p->conn);
 }
 
@@ -297,7 +300,12 @@ on_frame(struct conn *c, const struct frame_head *head, const void *meta, const 
 {
     struct peer *p = c->arg;
     struct shard_event event = event_of(p, SHARD_FRAME);
+    struct shard_figures figures;
 
+    if (head->type == MSG_QUERY) {
+        figures_read(p->daemon, &figures);
+        event.figures = &figures;
+    }
     event.head = head;
     event.meta = meta;
     event.payload = payload;
@@ -357,15 +365,19 @@ congestion_for(struct peer *p, bool is_unix)
 static const char *
 why_refuse(const struct peer *p)
 {
-    const struct daemon *d = p->daemon;
+    struct daemon *d = p->daemon;
     struct rlimit limit;
     uv_os_fd_t fd;
 
-    if (HASH_COUNT(d->peers) > d->options->connections_max)
+    if (HASH_COUNT(d->peers) > d->options->connections_max) {
+        d->connections_refused++;
         return "this shard has as many connections as --connections-max allows";
+    }
     if (uv_fileno(&p->conn.u.handle, &fd) == 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
-        limit.rlim_cur != RLIM_INFINITY && (rlim_t)fd + DESCRIPTORS_KEPT >= limit.rlim_cur)
+        limit.rlim_cur != RLIM_INFINITY && (rlim_t)fd + DESCRIPTORS_KEPT >= limit.rlim_cur) {
+        d->descriptors_refused++;
         return "this shard has used up its file descriptors (ulimit -n)";
+    }
     return NULL;
 }
 

@@ -110,14 +110,14 @@ park(struct shard *s, struct connection *c, const struct pull *asked)
 static bool
 may_park(struct shard *s, struct connection *c, uint64_t request, const struct shard_data *data)
 {
-    char text[PS_ERROR_TEXT_MAX];
+    enum limit limit = c->parked_len >= s->config.parked_max ? LIMIT_PARKED : LIMIT_PARKED_BYTES;
+    struct ps_error e;
 
-    if (c->parked_len < SHARD_PARKED_MAX && c->parked_bytes + shard_data_bytes(data) <= PULL_PARKED_BYTES_MAX)
+    if (limit == LIMIT_PARKED_BYTES && c->parked_bytes + shard_data_bytes(data) <= s->config.parked_bytes_max)
         return true;
-    snprintf(text, sizeof text,
-             "%u pulls of this connection wait and hold %" PRIu64 " bytes; the limits are %u and %" PRIu64,
-             c->parked_len, c->parked_bytes, SHARD_PARKED_MAX, (uint64_t)PULL_PARKED_BYTES_MAX);
-    actions_error(s, c, request, PS_ERR_LIMIT, text);
+    limit_refuse(s, limit, &e, "this pull would wait, and %u of this connection do and hold %" PRIu64 " bytes",
+                 c->parked_len, c->parked_bytes);
+    actions_error(s, c, request, e.code, e.text);
     return false;
 }
 

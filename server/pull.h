@@ -17,9 +17,6 @@
 struct shard;
 struct shard_data;
 
-/* Heap that the parked pulls of one connection may take. */
-#define PULL_PARKED_BYTES_MAX (64 * MIB)
-
 struct pull {
     struct connection *connection;
     uint64_t request, clock, since_ms;

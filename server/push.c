@@ -388,8 +388,7 @@ push_take(struct shard *s, struct connection *c, const struct wire_msg *msg, con
     case SEQ_NEW:
         if (!sequence_window_full(c->session))
             return take_new(s, c, msg, payload);
-        connection_break(s, c, PS_ERR_LIMIT, "more than %d messages of this worker are not answered yet",
-                         SHARD_UNRESOLVED_MAX);
+        sequence_break(s, c);
         return SHARD_TAKEN;
     default:
         connection_break(s, c, PS_ERR_SEQUENCE, "push %" PRIu64 " came where %" PRIu64 " was expected", m->seq,

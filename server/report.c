@@ -90,10 +90,55 @@ status(struct shard *s, Psd__StatusReport *m, uint64_t in_flight_bytes)
     m->live_dir = s->live_dir;
 }
 
+/* What the core refused, and what the glue did before the core heard of it. */
+static uint64_t
+refused(const struct shard *s, enum limit limit, const struct shard_figures *glue)
+{
+    uint64_t n = s->stats.limited[limit];
+
+    if (glue == NULL)
+        return n;
+    switch (limit) {
+    case LIMIT_CONNECTIONS:
+        return n + glue->connections_refused;
+    case LIMIT_DESCRIPTORS:
+        return n + glue->descriptors_refused;
+    case LIMIT_IN_FLIGHT:
+        return n + glue->in_flight_waits;
+    case LIMIT_IN_FLIGHT_CONNECTION:
+        return n + glue->in_flight_connection_waits;
+    default:
+        return n;
+    }
+}
+
 static void
-stats(struct shard *s, Psd__StatsReport *m, Psd__Histogram *age)
+limits(struct shard *s, Psd__StatsReport *m, const struct shard_event *event)
+{
+    Psd__LimitReport *rows = zeroed(s, LIMITS * sizeof *rows);
+
+    m->limit = zeroed(s, LIMITS * sizeof(Psd__LimitReport *));
+    if (rows == NULL || m->limit == NULL)
+        return;
+    for (enum limit i = 0; i < LIMITS; i++) {
+        psd__limit_report__init(&rows[i]);
+        rows[i].name = (char *)(uintptr_t)limit_texts[i].name;
+        if (limit_texts[i].option != NULL)
+            rows[i].option = (char *)(uintptr_t)limit_texts[i].option;
+        rows[i].bytes = limit_texts[i].bytes;
+        rows[i].now = limit_now(s, i, event);
+        rows[i].max = limit_max(s, i, event);
+        rows[i].refused = refused(s, i, event->figures);
+        m->limit[m->n_limit++] = &rows[i];
+    }
+}
+
+static void
+stats(struct shard *s, Psd__StatsReport *m, Psd__Histogram *age, const struct shard_event *event)
 {
     const struct shard_stats *x = &s->stats;
+
+    limits(s, m, event);
 
     m->turns = x->turns;
     m->commits = x->commits;
@@ -110,6 +155,7 @@ stats(struct shard *s, Psd__StatsReport *m, Psd__Histogram *age)
     m->pulled_bytes = x->pulled_bytes;
     m->lease_lapses = x->lease_lapses;
     m->bad_peers = x->bad_peers;
+    m->hello_timeouts = x->hello_timeouts;
     age->n_count = AGE_BUCKETS;
     age->count = (uint64_t *)x->age.count;
     m->age = age;
@@ -497,7 +543,7 @@ all_blocked(struct builder *b)
 
 void
 report_answer(struct shard *s, struct connection *c, uint64_t request, const Psd__Query *query,
-              uint64_t in_flight_bytes)
+              const struct shard_event *event)
 {
     Psd__Report m = PSD__REPORT__INIT;
     Psd__StatusReport status_report = PSD__STATUS_REPORT__INIT;
@@ -508,11 +554,11 @@ report_answer(struct shard *s, struct connection *c, uint64_t request, const Psd
     m.kind = query->kind;
     switch (query->kind) {
     case PSD__QUERY_KIND__STATUS:
-        status(s, &status_report, in_flight_bytes);
+        status(s, &status_report, event->in_flight_bytes);
         m.status = &status_report;
         break;
     case PSD__QUERY_KIND__STATS:
-        stats(s, &stats_report, &age);
+        stats(s, &stats_report, &age, event);
         m.stats = &stats_report;
         break;
     case PSD__QUERY_KIND__VARIABLES:

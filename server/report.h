@@ -7,6 +7,7 @@
 
 struct shard;
 struct connection;
+struct shard_event;
 
 /* Bytes of metadata after which a report stops and says that there is more. */
 #define REPORT_BYTES_MAX (128 * KIB)
@@ -14,6 +15,6 @@ struct connection;
 /* STATUS and STATS answer all at once. VARIABLES goes on after "job/name", WORKERS after "job/task"; BLOCKED shows
  * those that have waited, up to the size of one frame. */
 void report_answer(struct shard *s, struct connection *c, uint64_t request, const Psd__Query *query,
-                   uint64_t in_flight_bytes);
+                   const struct shard_event *event);
 
 #endif

@@ -52,6 +52,15 @@ sequence_window_full(const struct session *session)
     return session->next_seq - session->last_seq > SHARD_UNRESOLVED_MAX;
 }
 
+void
+sequence_break(struct shard *s, struct connection *c)
+{
+    struct ps_error e;
+
+    limit_refuse(s, LIMIT_UNRESOLVED, &e, "worker %u sent more than its answers allow", c->session->task);
+    connection_break(s, c, e.code, "%s", e.text);
+}
+
 /* Make the ring hold one more sequence than now. */
 static bool
 window_grow(struct session *session)

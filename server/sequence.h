@@ -69,6 +69,9 @@ void pending_block_done(struct shard *s, struct pending *p, uint32_t index, enum
 /* Whether one more may wait. */
 bool sequence_window_full(const struct session *session);
 
+/* It sent past its window: tell it, and close. */
+void sequence_break(struct shard *s, struct connection *c);
+
 struct pending *sequence_pending(const struct session *session, uint64_t seq);
 struct pending *sequence_pending_request(const struct session *session, uint64_t request);
 

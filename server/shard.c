@@ -96,6 +96,7 @@ take(struct shard *s, const struct shard_event *event)
         return on_connection_event(s, event);
     case SHARD_TIME:
         session_time(s);
+        connection_time(s);
         return SHARD_TAKEN;
     case SHARD_WORK:
         return work(s);
@@ -224,7 +225,7 @@ shard_set_grace(struct shard *s, uint32_t grace_ms)
 uint64_t
 shard_next_time(const struct shard *s)
 {
-    return s->draining ? UINT64_MAX : s->lapse_at;
+    return s->draining ? UINT64_MAX : MIN(s->lapse_at, connection_next_time(s));
 }
 
 bool
@@ -317,6 +318,20 @@ set_defaults(struct shard_config *c)
         c->grace_ms = GRACE_MS_DEFAULT;
     if (c->connections_max == 0)
         c->connections_max = CONNECTIONS_DEFAULT;
+    if (c->jobs_max == 0)
+        c->jobs_max = SHARD_JOBS;
+    if (c->variables_max == 0)
+        c->variables_max = SHARD_VARIABLES;
+    if (c->sessions_max == 0)
+        c->sessions_max = SHARD_SESSIONS;
+    if (c->barriers_max == 0)
+        c->barriers_max = SHARD_BARRIERS;
+    if (c->parked_max == 0)
+        c->parked_max = SHARD_PARKED;
+    if (c->parked_bytes_max == 0)
+        c->parked_bytes_max = SHARD_PARKED_BYTES;
+    if (c->hello_ms == 0)
+        c->hello_ms = SHARD_HELLO_MS;
     if (c->gather_bytes_max == 0)
         c->gather_bytes_max = GATHER_DEFAULT;
     if (c->stream_min_bytes == 0)

@@ -39,26 +39,38 @@
 #include "common/ps_err.h"
 #include "store.h"
 
-#define SHARD_JOBS_MAX       1024       /* jobs on one cluster */
-#define SHARD_VARIABLES_MAX  (1u << 20) /* variables of all jobs */
-#define SHARD_SESSIONS_MAX   (1u << 17) /* sessions kept, live or not */
-#define SHARD_PARKED_MAX     4096       /* parked pulls of one connection */
-#define SHARD_UNRESOLVED_MAX 65536      /* sequenced messages of one session received and not yet answered */
-#define SHARD_ODD_MAX        32         /* outcomes other than OK that a session remembers until they are acked */
-#define SHARD_BARRIERS_MAX   4096       /* open barriers */
-#define SHARD_SET_MAX        4096       /* variables that one set may change */
-#define SHARD_TURN_LONG      (1 * MIB)  /* see shard_long_turn() */
-#define SHARD_WORK_BYTES     (4 * MIB)  /* blocks initialized per SHARD_WORK event */
+/* Limits that psd's options set (limit.h has the list of all): defaults, and the most that they may be. */
+#define SHARD_JOBS          1024 /* jobs on one cluster */
+#define SHARD_JOBS_MAX      (1u << 14)
+#define SHARD_VARIABLES     (1u << 20) /* variables of all jobs */
+#define SHARD_VARIABLES_MAX (1u << 24)
+#define SHARD_SESSIONS      (1u << 17) /* sessions kept, live or not */
+#define SHARD_SESSIONS_MAX  (1u << 22)
+#define SHARD_BARRIERS      4096 /* open barriers */
+#define SHARD_BARRIERS_MAX  (1u << 20)
+#define SHARD_PARKED        4096 /* parked pulls of one connection, and as many declares that wait */
+#define SHARD_PARKED_MAX    (1u << 20)
+#define SHARD_PARKED_BYTES  (64 * MIB) /* that those pulls hold */
+#define SHARD_HELLO_MS      10000      /* a connection that has not said hello by then is closed */
+
+#define SHARD_UNRESOLVED_MAX 65536     /* sequenced messages of one session received and not yet answered */
+#define SHARD_ODD_MAX        32        /* outcomes other than OK that a session remembers until they are acked */
+#define SHARD_SET_MAX        4096      /* variables that one set may change */
+#define SHARD_TURN_LONG      (1 * MIB) /* see shard_long_turn() */
+#define SHARD_WORK_BYTES     (4 * MIB) /* blocks initialized per SHARD_WORK event */
 
 struct shard;
 
 struct shard_config {
     const char *cluster;
     uint32_t shard, shards;
-    uint64_t boot;                /* random id used when the store is empty */
-    uint32_t grace_ms;            /* between a worker's lost connection and its lapse; default 5,000 */
-    uint64_t gather_bytes_max;    /* heap set aside for gradients that wait in sync, all variables; default 1 GiB */
-    uint32_t connections_max;     /* default 4096 */
+    uint64_t boot;             /* random id used when the store is empty */
+    uint32_t grace_ms;         /* between a worker's lost connection and its lapse; default 5,000 */
+    uint64_t gather_bytes_max; /* heap set aside for gradients that wait in sync, all variables; default 1 GiB */
+    uint32_t connections_max;  /* default 4096 */
+    uint32_t jobs_max, variables_max, sessions_max, barriers_max, parked_max; /* 0: the defaults above */
+    uint64_t parked_bytes_max;                                                /* the same */
+    uint32_t hello_ms;                                                        /* the same */
     uint64_t in_flight_bytes_max; /* told to clients; enforced by the glue */
     const char *version;          /* of psd, for reports */
     const char *live_dir;         /* for reports */
@@ -95,6 +107,14 @@ enum shard_event_kind {
     SHARD_NOT_DURABLE  /* error: pieces cannot be written now. SHARD_DURABLE comes when they can */
 };
 
+/* The glue's own figures for reports. */
+struct shard_figures {
+    uint64_t in_flight_max, in_flight_connection, in_flight_connection_max; /* of the connection that has most */
+    uint64_t in_flight_waits, in_flight_connection_waits;                   /* how often reading stopped for them */
+    uint64_t descriptors, descriptors_max;
+    uint64_t connections_refused, descriptors_refused;
+};
+
 struct shard_event {
     enum shard_event_kind kind;
     uint64_t now_ms; /* monotonic */
@@ -107,6 +127,7 @@ struct shard_event {
     uint64_t count, bytes, number;
     /* Glue's own figures for reports, read on SHARD_FRAME of a query. */
     uint64_t in_flight_bytes;
+    const struct shard_figures *figures; /* may be NULL */
 };
 
 enum shard_result {

@@ -19,6 +19,7 @@
 #include "hash.h"
 #include "hello.h"
 #include "job.h"
+#include "limit.h"
 #include "message.h"
 #include "pool.h"
 #include "pull.h"
@@ -43,7 +44,8 @@ struct shard_stats {
     uint64_t refused_nonfinite, refused_shape, refused_other;
     uint64_t dropped_stale, dropped_late;
     uint64_t pulls, pulls_parked, pushed_bytes, pulled_bytes;
-    uint64_t lease_lapses, bad_peers;
+    uint64_t lease_lapses, bad_peers, hello_timeouts;
+    uint64_t limited[LIMITS]; /* refused */
     struct age_histogram age;
 };
 
@@ -71,7 +73,7 @@ struct shard {
     uint64_t barriers_len;
     uint64_t lapse_at; /* no lease ends before this */
 
-    struct connection *connections;
+    struct connection *connections, *greeting; /* all; those that have not said hello, in order of arrival */
     uint64_t connections_len;
     struct gather *due;
     struct turn turn;

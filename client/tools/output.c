@@ -88,6 +88,15 @@ const struct command_entry output_ages[] = {
     {"SHARE", "of all that were pushed"},
     {NULL, NULL}};
 
+const struct command_entry output_limits[] = {
+    {"LIMIT", "what is limited; psd(8) says what happens past it"},
+    {"NOW", "how much there is; of a connection or worker: of the one that has most"},
+    {"OF", "the most that is taken"},
+    {"SHARD", "the shard that is nearest to it"},
+    {"REFUSED", "how often more was refused, on all shards; for messages in memory how often one had to wait"},
+    {"OPTION", "of psd, that sets it"},
+    {NULL, NULL}};
+
 const struct command_entry output_workers[] = {
     JOB,
     WORKER,
@@ -169,8 +178,10 @@ const struct command_entry output_top_variables[] = {
 const struct command_section output_of_status[] = {{"Columns of status", output_status}, {NULL, NULL}};
 const struct command_section output_of_jobs[] = {{"Columns of jobs", output_jobs}, {NULL, NULL}};
 const struct command_section output_of_variables[] = {{"Columns of variables", output_variables}, {NULL, NULL}};
-const struct command_section output_of_stats[] = {
-    {"Counters of stats", output_stats}, {"Ages in stats", output_ages}, {NULL, NULL}};
+const struct command_section output_of_stats[] = {{"Counters of stats", output_stats},
+                                                  {"Ages in stats", output_ages},
+                                                  {"Limits in stats", output_limits},
+                                                  {NULL, NULL}};
 const struct command_section output_of_workers[] = {{"Columns of workers", output_workers}, {NULL, NULL}};
 const struct command_section output_of_blocked[] = {{"Columns of blocked", output_blocked}, {NULL, NULL}};
 const struct command_section output_of_ping[] = {{"Columns of ping", output_ping}, {NULL, NULL}};

@@ -10,7 +10,8 @@ extern const char output_about[];
 
 /* The columns of each table, in order, ended by a NULL. */
 extern const struct command_entry output_status[], output_jobs[], output_variables[], output_workers[],
-    output_blocked[], output_ping[], output_ages[], output_top_shards[], output_top_workers[], output_top_variables[];
+    output_blocked[], output_ping[], output_ages[], output_limits[], output_top_shards[], output_top_workers[],
+    output_top_variables[];
 
 /* Counters: a member of the StatsReport, its name, and what it counts. */
 enum output_stat_kind {
@@ -51,7 +52,9 @@ enum output_stat_kind {
     X(lease_lapses, TROUBLE, "leases lapsed", \
       "workers that were not heard of for as long as their lease") \
     X(bad_peers, TROUBLE, "connections closed for bad input", \
-      "connections that broke the protocol")
+      "connections that broke the protocol") \
+    X(hello_timeouts, TROUBLE, "connections closed without hello", \
+      "connections that did not say who they are within --hello-timeout")
 /* clang-format on */
 extern const struct command_entry output_stats[];
 

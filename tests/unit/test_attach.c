@@ -245,13 +245,13 @@ START_TEST(attaches_that_wait_have_a_limit)
     kit_join(&k, WORKER, kit_job("train", PSD__MODE__ASYNC, 2), 0);
     kit_observe(&k, OBSERVER);
     kit_declare_as(&k, WORKER, 5, "w", &elements, 1, PS_ADAM, PSD__INIT_KIND__ZEROS);
-    for (uint64_t i = 0; i < SHARD_PARKED_MAX; i++)
+    for (uint64_t i = 0; i < SHARD_PARKED; i++)
         attach(OBSERVER, 100 + i, "train", "w");
     kit_expect_nothing(&k, OBSERVER);
     attach(OBSERVER, 7, "train", "w");
     kit_expect_error(&k, OBSERVER, 7, PS_ERR_LIMIT);
     kit_work(&k);
-    for (uint64_t i = 0; i < SHARD_PARKED_MAX; i++)
+    for (uint64_t i = 0; i < SHARD_PARKED; i++)
         attached(OBSERVER, 100 + i, "w", 4);
 }
 END_TEST

@@ -168,15 +168,15 @@ END_TEST
 START_TEST(barriers_have_a_limit)
 {
     kit_join(&k, 1, job(2), 0);
-    for (uint64_t seq = 1; seq <= SHARD_BARRIERS_MAX; seq++) {
+    for (uint64_t seq = 1; seq <= SHARD_BARRIERS; seq++) {
         char name[32];
 
         snprintf(name, sizeof name, "b%d", (int)seq);
         kit_barrier(&k, 1, seq, name);
     }
     kit_expect_nothing(&k, 1);
-    kit_barrier(&k, 1, SHARD_BARRIERS_MAX + 1, "one more");
-    kit_ack(&k, 1, SHARD_BARRIERS_MAX + 1, PS_ERR_LIMIT);
+    kit_barrier(&k, 1, SHARD_BARRIERS + 1, "one more");
+    kit_ack(&k, 1, SHARD_BARRIERS + 1, PS_ERR_LIMIT);
 }
 END_TEST
 

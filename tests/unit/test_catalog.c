@@ -270,12 +270,12 @@ END_TEST
 
 START_TEST(jobs_have_a_limit)
 {
-    for (int i = 0; i <= SHARD_JOBS_MAX; i++) {
+    for (int i = 0; i <= SHARD_JOBS; i++) {
         char name[32];
 
         snprintf(name, sizeof name, "job%d", i);
         kit_hello(&k, 1, &(struct kit_hello){.job = kit_job(name, PSD__MODE__ASYNC, 1)});
-        if (i == SHARD_JOBS_MAX)
+        if (i == SHARD_JOBS)
             kit_expect_closed(&k, 1, PS_ERR_LIMIT);
         else
             kit_close(&k, 1);

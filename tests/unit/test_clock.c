@@ -179,12 +179,12 @@ START_TEST(parked_pulls_have_a_limit)
     kit_join(&k, 2, ssp(2, 0), 1);
     var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_ticked(&k, 1, 1, 1);
-    for (int i = 0; i < SHARD_PARKED_MAX; i++)
+    for (uint32_t i = 0; i < SHARD_PARKED; i++)
         kit_pull(&k, 1, var, 0, 1);
     kit_expect_nothing(&k, 1);
     kit_expect_error(&k, 1, kit_pull(&k, 1, var, 0, 1), PS_ERR_LIMIT);
     kit_ticked(&k, 2, 1, 1);
-    for (int i = 0; i < SHARD_PARKED_MAX; i++)
+    for (uint32_t i = 0; i < SHARD_PARKED; i++)
         kit_answer_free(kit_expect(&k, 1, MSG_DATA));
     kit_expect_nothing(&k, 1);
 }

@@ -320,7 +320,7 @@ START_TEST(report_always_fits_a_frame)
     kit_join(&k, 2, job, 1);
     var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_tick(&k, 1, 1, 5);
-    for (int i = 0; i < SHARD_PARKED_MAX; i++)
+    for (uint32_t i = 0; i < SHARD_PARKED; i++)
         kit_pull(&k, 1, var, 0, 5);
     a = ask(1, PSD__QUERY_KIND__BLOCKED, "", "");
     ck_assert(a->msg.u.report->more);
@@ -385,7 +385,7 @@ END_TEST
 /* More jobs than a report holds by its bytes: pages, each going on where the last one ended. */
 START_TEST(all_jobs_come_in_pages)
 {
-    enum { JOBS = SHARD_JOBS_MAX };
+    enum { JOBS = SHARD_JOBS };
     char name[WIRE_NAME_MAX + 1], after[WIRE_NAME_MAX + 1] = "";
     unsigned seen = 0, pages = 0;
     bool more = true;

@@ -96,6 +96,22 @@ START_TEST(stats_show_counters_and_ages)
 }
 END_TEST
 
+START_TEST(stats_show_the_shard_that_is_nearest_to_a_limit)
+{
+    struct answer answers[] = {
+        answer_of(0, "{\"stats\": {\"limit\": [{\"name\": \"jobs\", \"option\": \"jobs-max\", \"now\": 1, \"max\": 4,"
+                     " \"refused\": 2}, {\"name\": \"open files\", \"option\": \"\", \"now\": 7, \"max\": 0}]}}"),
+        answer_of(1, "{\"stats\": {\"limit\": [{\"name\": \"jobs\", \"option\": \"jobs-max\", \"now\": 3, \"max\": 4,"
+                     " \"refused\": 5}, {\"name\": \"open files\", \"option\": \"\", \"now\": 7, \"max\": 0}]}}")};
+    char *text = shown(VIEW_STATS, answers, 2, false);
+
+    ck_assert_line(text, "LIMIT NOW OF SHARD REFUSED OPTION");
+    ck_assert_line(text, "jobs 3 4 1 7 --jobs-max");
+    ck_assert_line(text, "open files 7 - 0 0 -");
+    free(text);
+}
+END_TEST
+
 START_TEST(blocked_says_who_waits_for_whom)
 {
     struct answer answers[] = {
@@ -326,6 +342,7 @@ make_suite(void)
     tcase_add_test(t, status_says_which_shards_were_not_reached);
     tcase_add_test(t, status_warns_of_a_list_in_the_wrong_order);
     tcase_add_test(t, stats_show_counters_and_ages);
+    tcase_add_test(t, stats_show_the_shard_that_is_nearest_to_a_limit);
     tcase_add_test(t, blocked_says_who_waits_for_whom);
     tcase_add_test(t, blocked_says_what_it_leaves_out);
     tcase_add_test(t, workers_are_grouped_by_job_and_task);

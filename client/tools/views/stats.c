@@ -1,4 +1,4 @@
-/* Counters, and how old pushes were. */
+/* Counters, how old pushes were, and how near limits are. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -130,9 +130,90 @@ print_ages(const struct answer *answers, uint32_t n, const struct page *page)
     table_print_free(t, page);
 }
 
+/* ---- Limits ---- */
+
+static const json_t *
+limit_of(const struct answer *a, size_t i)
+{
+    return json_array_get(json_object_get(json_object_get(a->report, "stats"), "limit"), i);
+}
+
+static double
+fullness(const json_t *limit)
+{
+    uint64_t max = member_number(limit, "max");
+
+    return max > 0 ? (double)member_number(limit, "now") / (double)max : 0;
+}
+
+static void
+limit_cell(struct table *t, const json_t *limit, const char *member)
+{
+    uint64_t value = member_number(limit, member);
+
+    if (value == 0 && strcmp(member, "max") == 0)
+        table_cell(t, "-");
+    else if (member_flag(limit, "bytes"))
+        cell_bytes(t, value);
+    else
+        cell_count(t, value);
+}
+
+/* The row of the shard that is nearest to the limit. */
+static void
+limit_row(struct table *t, const struct answer *answers, uint32_t n, size_t i, uint32_t fullest)
+{
+    const json_t *limit = limit_of(&answers[fullest], i);
+    const char *option = member_text(limit, "option");
+    uint64_t refused = 0;
+
+    for (uint32_t k = 0; k < n; k++)
+        refused += member_number(limit_of(&answers[k], i), "refused");
+    table_row(t);
+    table_cell(t, "%s", member_text(limit, "name"));
+    limit_cell(t, limit, "now");
+    table_paint(t, fullness(limit) >= 0.9 ? PAINT_WARNING : PAINT_PLAIN);
+    limit_cell(t, limit, "max");
+    table_cell(t, "%u", answers[fullest].shard);
+    cell_count(t, refused);
+    table_paint(t, refused > 0 ? PAINT_WARNING : PAINT_PLAIN);
+    table_cell(t, "%s%s", *option != '\0' ? "--" : "-", option);
+}
+
+static void
+print_limits(const struct answer *answers, uint32_t n, const struct page *page)
+{
+    struct table *t = table_of(output_limits, "lrrrrl");
+    size_t rows = 0;
+
+    for (;; rows++) {
+        const json_t *found = NULL;
+        uint32_t fullest = 0;
+
+        for (uint32_t k = 0; k < n; k++) {
+            const json_t *limit = limit_of(&answers[k], rows);
+
+            if (limit == NULL || (found != NULL && fullness(limit) <= fullness(found)))
+                continue;
+            found = limit;
+            fullest = k;
+        }
+        if (found == NULL)
+            break;
+        limit_row(t, answers, n, rows, fullest);
+    }
+    if (rows == 0) {
+        table_free(t);
+        return;
+    }
+    fprintf(page->out, "\nlimits, by the shard that is nearest to each:\n");
+    table_print_free(t, page);
+}
+
 void
 view_stats(const struct answer *answers, uint32_t n, const struct page *page)
 {
     print_counters(answers, n, page);
     print_ages(answers, n, page);
+    print_limits(answers, n, page);
 }

@@ -1,0 +1,72 @@
+/* Limits: how much of each thing a shard takes, how much there is, and how often more was refused. One list makes the
+ * reports, the sentences of the errors and the table in psd(8). Pure.
+ *
+ *     if (limit_reached(s, LIMIT_JOBS))
+ *         return limit_refuse(s, LIMIT_JOBS, e, "no room for job '%.64s'", name);   // PS_ERR_LIMIT
+ *
+ * says "no room for job 'train': shard 0 has 1024 jobs, and --jobs-max allows 1024", and counts. What is enforced by
+ * the glue (descriptors, messages in memory) is counted there and comes with the query (struct shard_figures). */
+#ifndef SERVER_LIMIT_H
+#define SERVER_LIMIT_H
+
+#include "common/base.h"
+#include "common/ps_err.h"
+
+struct shard;
+struct shard_event;
+
+/* clang-format off */
+/* id, what it counts, psd's option, whether in bytes, what happens past it; NO_OPTION: one that has none */
+#define LIMIT_LIST(X, NO_OPTION) \
+    X(CONNECTIONS, "connections", "connections-max", false, \
+      "a newcomer is told LIMIT and closed") \
+    NO_OPTION(DESCRIPTORS, "open files", false, \
+      "the system's (ulimit -n): a newcomer is told LIMIT and closed; when none is left it waits to be accepted") \
+    X(JOBS, "jobs", "jobs-max", false, \
+      "the hello of a new job is told LIMIT") \
+    X(VARIABLES, "variables", "variables-max", false, \
+      "the declare of a new one is told LIMIT") \
+    X(SESSIONS, "sessions", "sessions-max", false, \
+      "workers remembered, live or not: the hello of a new one is told LIMIT") \
+    X(BARRIERS, "open barriers", "barriers-max", false, \
+      "who comes to a new one is told LIMIT") \
+    X(PARKED, "parked pulls of a connection", "parked-max", false, \
+      "pulls and declares that wait: the next one is told LIMIT") \
+    X(PARKED_BYTES, "bytes of parked pulls of a connection", "parked-bytes-max", true, \
+      "memory of the requests that wait: the next one is told LIMIT") \
+    NO_OPTION(UNRESOLVED, "unanswered messages of a worker", false, \
+      "65,536, the window that clients keep to: one that sends more is told LIMIT and closed") \
+    X(GATHER_BYTES, "bytes for gradients that wait", "gather-memory", true, \
+      "set aside when a variable of a sync job is declared, which is told LIMIT") \
+    X(IN_FLIGHT, "bytes of messages in memory", "in-flight", true, \
+      "psd stops reading until some were dealt with: nobody is refused, each wait counts") \
+    X(IN_FLIGHT_CONNECTION, "the same of a connection", "in-flight-connection", true, \
+      "as above, for that connection alone")
+/* clang-format on */
+
+enum limit {
+#define X(id, ...) LIMIT_##id,
+    LIMIT_LIST(X, X)
+#undef X
+        LIMITS
+};
+
+/* Now, or of the connection or worker that has most; and the most that is taken. figures: the glue's, or NULL. */
+uint64_t limit_now(const struct shard *s, enum limit limit, const struct shard_event *event);
+uint64_t limit_max(const struct shard *s, enum limit limit, const struct shard_event *event);
+
+/* There is no room for one more. Not for those of a connection or worker. */
+bool limit_reached(const struct shard *s, enum limit limit);
+
+/* PS_ERR_LIMIT with a sentence that begins as given and names the limit and its option; counted. */
+enum ps_err limit_refuse(struct shard *s, enum limit limit, struct ps_error *e, const char *format, ...)
+    PS_PRINTF(4, 5);
+
+/* For the table in psd's manual and for reports: one for each limit. */
+struct limit_text {
+    const char *name, *option, *about; /* option: NULL when there is none */
+    bool bytes;
+};
+extern const struct limit_text limit_texts[LIMITS];
+
+#endif
