@@ -17,6 +17,7 @@ action_finish(struct shard_action *a)
     free(a->bytes);
     free(a->text);
     shard_data_free(a->data);
+    shard_save_free(a->save);
 }
 
 static bool
@@ -35,17 +36,24 @@ grow(void **array, size_t *size, size_t len, size_t item)
 }
 
 /* Takes what the action holds, also when it fails. */
-static void
-queue(struct shard *s, struct shard_action action)
+static bool
+try_queue(struct shard *s, struct shard_action action)
 {
     struct actions *a = &s->actions;
 
     if (!grow((void **)&a->queue, &a->size, a->len, sizeof *a->queue)) {
         action_finish(&action);
-        turn_fail(s, PS_ERR_NOMEM);
-        return;
+        return false;
     }
     a->queue[a->len++] = action;
+    return true;
+}
+
+static void
+queue(struct shard *s, struct shard_action action)
+{
+    if (!try_queue(s, action))
+        turn_fail(s, PS_ERR_NOMEM);
 }
 
 /* ---- Frames ---- */
@@ -111,6 +119,12 @@ void
 actions_stopped(struct shard *s)
 {
     queue(s, (struct shard_action){.kind = SHARD_STOPPED});
+}
+
+bool
+actions_save(struct shard *s, enum shard_action_kind kind, struct shard_save *save)
+{
+    return try_queue(s, (struct shard_action){.kind = kind, .save = save});
 }
 
 void

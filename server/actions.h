@@ -49,6 +49,9 @@ void actions_log(struct shard *s, enum shard_log_level level, const char *format
 void actions_draining(struct shard *s);
 void actions_stopped(struct shard *s);
 
+/* False: out of memory, and nothing will come out. save is the action's then, in any case. */
+bool actions_save(struct shard *s, enum shard_action_kind kind, struct shard_save *save) PS_MUST_USE;
+
 /* An event to all connected workers of a job but one; job NULL: to all connections. */
 void actions_event(struct shard *s, struct job *job, const struct connection *but, Psd__EventKind kind, uint32_t task,
                    const char *text);

@@ -116,7 +116,7 @@ ref_set(const struct shard *s, struct variable *v, uint32_t block, struct block_
     out->variable = v;
     out->block = &v->blocks[placement_index(v->start, block, s->config.shards)];
     out->number = block;
-    out->fresh = false;
+    out->fresh = out->moved = false;
     out->cut = layout_block(&v->layout, block);
     out->old = out->place = NULL;
 }
@@ -163,27 +163,72 @@ block_refind(struct shard *s, uint32_t var, uint32_t block, struct block_ref *ou
 
 /* ---- Loading ---- */
 
-/* They come in rising order, as they were made: what is there is a prefix of what is declared. */
+static bool
+head_fits(const struct block_head *head, const struct block_ref *ref, size_t size)
+{
+    return size == block_size(ref) && head->var == ref->variable->id && head->block == ref->number &&
+           head->len == ref->cut.len && head->format == LAYOUT_FORMAT;
+}
+
+static void
+load_first(struct shard *s, const struct block_ref *ref)
+{
+    ref->block->loaded = true;
+    ref->variable->ready++;
+    s->data_bytes += block_size(ref);
+    s->promised_bytes -= block_size(ref);
+    s->blocks++;
+}
+
+static void
+load_head(struct block *b, const struct block_head *head, uint8_t generation)
+{
+    b->version = head->version;
+    b->clock = head->clock;
+    b->generation = generation;
+}
+
+/* A value under the other key, too: one of them was left behind for a save. */
+static void
+load_second(struct shard *s, const struct block_ref *ref, const struct block_head *head, uint8_t generation)
+{
+    struct block *b = ref->block;
+
+    if (head->version > b->version || (head->version == b->version && head->clock > b->clock))
+        load_head(b, head, generation);
+    save_left(s, ref, 1);
+}
+
 bool
 block_load(void *arg, const struct store_key *key, struct span value)
 {
     struct row_load *l = arg;
     struct shard *s = l->s;
     struct variable *v = key->var >= 1 && key->var <= s->variables_len ? s->variables[key->var] : NULL;
-    const struct block_head *head = value.data;
     struct block_ref ref;
 
-    if (v == NULL || v->ready == v->count)
+    if (key->generation >= STORE_GENERATION_REDO)
+        return false; /* the redo log lies behind the last block */
+    if (v == NULL || key->block >= v->layout.blocks ||
+        placement_shard(v->start, key->block, s->config.shards) != s->config.shard)
         return row_load_stop(l, PS_ERR_IO, "a block of variable", key->var);
-    next_block(s, v, &ref);
-    if (ref.number != key->block || value.len != block_size(&ref) || head->var != key->var ||
-        head->block != key->block || head->len != ref.cut.len || head->format != LAYOUT_FORMAT)
+    ref_set(s, v, key->block, &ref);
+    if (!head_fits(value.data, &ref, value.len))
         return row_load_stop(l, PS_ERR_IO, "a block of variable", key->var);
-    ref.block->version = head->version;
-    ref.block->clock = head->clock;
-    v->ready++;
-    s->data_bytes += block_size(&ref);
-    s->promised_bytes -= block_size(&ref);
-    s->blocks++;
+    if (ref.block->loaded) {
+        load_second(s, &ref, value.data, key->generation);
+    } else {
+        load_first(s, &ref);
+        load_head(ref.block, value.data, key->generation);
+    }
+    return true;
+}
+
+bool
+block_loaded(const struct variable *v)
+{
+    for (uint64_t i = 0; i < v->ready; i++)
+        if (!v->blocks[i].loaded)
+            return false;
     return true;
 }

@@ -22,6 +22,9 @@ struct block {
     uint64_t turn;         /* the turn that wrote it last */
     uint8_t *place;        /* its value, while that turn runs */
     struct gather *gather; /* sync: gradients of the step that is under way, or NULL */
+    uint8_t generation;    /* of the key that its newest value is under: 0 or 1 */
+    bool left;             /* an older value is under the other key (save.h) */
+    bool loaded;           /* it was in the store at the start */
 };
 
 /* A block that an event names. */
@@ -30,6 +33,7 @@ struct block_ref {
     struct block *block;
     uint32_t number;
     bool fresh; /* turn_touch() gave it a new place in this event */
+    bool moved; /* and that under its other key */
     struct layout_block cut;
     const uint8_t *old; /* value before, from turn_touch() */
     uint8_t *place;     /* value after */
@@ -44,7 +48,7 @@ block_size(const struct block_ref *ref)
 static inline struct store_key
 block_key(const struct block_ref *ref)
 {
-    return (struct store_key){.var = ref->variable->id, .block = ref->number};
+    return (struct store_key){.var = ref->variable->id, .block = ref->number, .generation = ref->block->generation};
 }
 
 /* Find a block that may be pulled and pushed. PS_ERR_NOT_FOUND. */
@@ -60,7 +64,9 @@ void block_want(struct shard *s, struct variable *v);
 /* Make some blocks. False when there was no room in this turn for even one. */
 bool block_work(struct shard *s);
 
-/* One that the store holds (each_block's callback; arg is a struct row_load). */
+/* One that the store holds (each_block's callback; arg is a struct row_load). After the last: whether a variable's are
+ * those that were made in order. */
 bool block_load(void *arg, const struct store_key *key, struct span value);
+bool block_loaded(const struct variable *v);
 
 #endif

@@ -34,8 +34,13 @@ catalog_load_blocks(struct shard *s, struct ps_error *e)
         return l.err;
     if (err != PS_OK)
         return ps_fail(e, err, "the store cannot be read: %s", ps_strerror(err));
-    for (uint32_t id = 1; id <= s->variables_len; id++)
+    for (uint32_t id = 1; id <= s->variables_len; id++) {
+        if (!block_loaded(s->variables[id])) {
+            row_load_stop(&l, PS_ERR_IO, "the blocks of variable", id);
+            return l.err;
+        }
         block_want(s, s->variables[id]);
+    }
     return PS_OK;
 }
 
@@ -61,4 +66,5 @@ catalog_free(struct shard *s)
     s->variables_len = s->variables_size = s->jobs_len = 0;
     s->work = NULL;
     s->data_bytes = s->promised_bytes = s->blocks = s->gather_bytes = s->sessions_len = s->barriers_len = 0;
+    save_unload(s);
 }

@@ -56,26 +56,40 @@ shard_data_free(struct shard_data *d)
     free(d);
 }
 
+/* The block in the newest commit. If the open turn has moved it, that is under its other key (save.h). */
+static enum ps_err
+get_committed(struct shard *s, struct store_snapshot *snap, const struct variable *v, uint32_t block,
+              struct span *value)
+{
+    const struct block *b = &v->blocks[placement_index(v->start, block, s->config.shards)];
+    struct store_key key = {.var = v->id, .block = block, .generation = b->generation};
+    enum ps_err err = s->store->ops->snapshot_get(s->store, snap, &key, value);
+
+    if (err != PS_ERR_NOT_FOUND || b->turn != s->turn.number)
+        return err;
+    key.generation ^= 1;
+    return s->store->ops->snapshot_get(s->store, snap, &key, value);
+}
+
 /* Version and, when it is wanted, the weights of block i. */
 static enum ps_err
 read_block(struct shard *s, struct store_snapshot *snap, struct shard_data *d, uint32_t i, struct shard_reply *out)
 {
-    struct store_key key = {.var = d->var[i], .block = d->block[i]};
     struct variable *v;
     const struct block_head *head;
     struct span value;
     enum ps_err err;
 
-    if (key.var > s->variables_len) /* the store could not be read again since */
+    if (d->var[i] > s->variables_len) /* the store could not be read again since */
         return PS_ERR_IO;
-    v = s->variables[key.var];
-    if ((err = s->store->ops->snapshot_get(s->store, snap, &key, &value)) != PS_OK)
+    v = s->variables[d->var[i]];
+    if ((err = get_committed(s, snap, v, d->block[i], &value)) != PS_OK)
         return err == PS_ERR_NOT_FOUND ? PS_ERR_IO : err;
     head = value.data;
-    ps_assert(head->var == key.var && head->block == key.block);
+    ps_assert(head->var == d->var[i] && head->block == d->block[i]);
     d->version[i] = head->version;
     if (PLANTED(VERSION_OF_TURN))
-        d->version[i] = v->blocks[placement_index(v->start, key.block, s->config.shards)].version;
+        d->version[i] = v->blocks[placement_index(v->start, d->block[i], s->config.shards)].version;
     if (d->with_newer && head->version <= d->newer_than[i])
         return PS_OK;
     d->parts[out->parts_len++] = (struct span){head + 1, head->len * sizeof(float)};

@@ -28,7 +28,7 @@ check_room(struct shard *s, const struct variable *v, struct ps_error *e)
     uint64_t taken;
 
     s->store->ops->usage(s->store, &usage);
-    taken = usage.used_bytes + s->promised_bytes;
+    taken = usage.used_bytes - MIN(usage.used_bytes, s->save.left_bytes) + s->promised_bytes;
     if (v->layout.blocks > UINT32_MAX)
         return ps_fail(e, PS_ERR_LIMIT, "variable '%.64s' has %" PRIu64 " blocks, the limit is %u", v->name,
                        v->layout.blocks, UINT32_MAX);

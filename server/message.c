@@ -152,6 +152,22 @@ on_drain(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
     return SHARD_TAKEN;
 }
 
+static enum shard_result
+on_save(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    (void)event;
+    save_request_save(s, c, msg->request);
+    return SHARD_TAKEN;
+}
+
+static enum shard_result
+on_checkpoint(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    (void)event;
+    save_request_checkpoint(s, c, msg->request, msg->u.checkpoint);
+    return SHARD_TAKEN;
+}
+
 static void
 give_up_barrier(struct shard *s, struct pending *p)
 {
@@ -159,7 +175,8 @@ give_up_barrier(struct shard *s, struct pending *p)
     pending_resolve(s, p, PS_ERR_CANCELLED, ps_strerror(PS_ERR_CANCELLED));
 }
 
-/* Only what waits can be taken back: a pull, a declare, a barrier. A push that waits is given up with SKIP. */
+/* Only what waits can be taken back: a pull, a declare, a barrier, a save (its answer: one that runs goes on). A push
+ * that waits is given up with SKIP. */
 static enum shard_result
 on_cancel(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
 {
@@ -168,7 +185,8 @@ on_cancel(struct shard *s, struct connection *c, const struct wire_msg *msg, con
     struct pending *p;
 
     (void)event;
-    if (pull_end(s, c, request, PS_ERR_CANCELLED, text) || declare_forget(s, c, request, PS_ERR_CANCELLED))
+    if (pull_end(s, c, request, PS_ERR_CANCELLED, text) || declare_forget(s, c, request, PS_ERR_CANCELLED) ||
+        save_request_end(s, c, request, PS_ERR_CANCELLED))
         return SHARD_TAKEN;
     p = c->session != NULL ? sequence_pending_request(c->session, request) : NULL;
     if (p != NULL && p->barrier != NULL)
@@ -332,6 +350,8 @@ static const struct row dispatch[MSG_TYPE_MAX] = {
     [MSG_SET] = {on_set, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
     [MSG_DRAIN] = {on_drain, IN(CONN_WORKER) | IN(CONN_OBSERVER), false},
     [MSG_ATTACH] = {on_attach, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
+    [MSG_SAVE] = {on_save, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
+    [MSG_CHECKPOINT] = {on_checkpoint, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
 };
 
 static const char *const state_names[CONN_STATES] = {

@@ -211,7 +211,7 @@ touch_all(struct shard *s, const Psd__Push *m)
         if (push_scale(&s->refs[i], m, i) < 0 || (err = turn_touch(s, &s->refs[i])) == PS_OK)
             continue;
         while (i-- > 0)
-            turn_untouch(&s->refs[i]);
+            turn_untouch(s, &s->refs[i]);
         return err;
     }
     return PS_OK;
@@ -225,12 +225,14 @@ apply_block(struct shard *s, const Psd__Push *m, size_t i, const float *gradient
     float scale = push_scale(ref, m, i);
 
     if (scale < 0) {
-        turn_untouch(ref); /* a block named twice may have grown too old in between */
+        turn_untouch(s, ref); /* a block named twice may have grown too old in between */
         s->stats.age.count[age_bucket(age)]++;
         return drop_block(s, m, i, codes);
     }
-    if (!update_apply(s, ref, gradient, scale, 0))
+    if (!update_apply(s, ref, gradient, scale, 0)) {
+        turn_unmove(s, ref);
         return false;
+    }
     update_count(s, ref, 1);
     s->stats.age.count[age_bucket(age)]++;
     return true;
@@ -349,6 +351,8 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
         actions_ack(s, c, m->seq, err, NULL, 0, err != PS_OK ? ps_strerror(err) : NULL);
         return SHARD_TAKEN;
     }
+    if (s->save.waiting != NULL && job_is_sync(session->job) && save_request_holds(s, session->job, m->clock))
+        return SHARD_TURN_FULL;
     if (check(s, session, msg, payload, &room, &e) != PS_OK) {
         refuse(s, session, m, &e);
         return SHARD_TAKEN;

@@ -64,7 +64,7 @@ text_copy(struct shard *s, const char *text)
 /* ---- Status and stats ---- */
 
 static void
-status(struct shard *s, Psd__StatusReport *m, uint64_t in_flight_bytes)
+status(struct shard *s, Psd__StatusReport *m, Psd__SaveReport *save, uint64_t in_flight_bytes)
 {
     struct store_usage usage;
 
@@ -88,6 +88,10 @@ status(struct shard *s, Psd__StatusReport *m, uint64_t in_flight_bytes)
     m->draining = s->draining;
     m->version = s->version;
     m->live_dir = s->live_dir;
+    if (!s->config.durable)
+        return;
+    save_report(s, save);
+    m->save = save;
 }
 
 /* What the core refused, and what the glue did before the core heard of it. */
@@ -547,6 +551,7 @@ report_answer(struct shard *s, struct connection *c, uint64_t request, const Psd
 {
     Psd__Report m = PSD__REPORT__INIT;
     Psd__StatusReport status_report = PSD__STATUS_REPORT__INIT;
+    Psd__SaveReport save_status = PSD__SAVE_REPORT__INIT;
     Psd__StatsReport stats_report = PSD__STATS_REPORT__INIT;
     Psd__Histogram age = PSD__HISTOGRAM__INIT;
     struct builder b = {.s = s, .report = &m, .job = query->job, .after = query->after};
@@ -554,7 +559,7 @@ report_answer(struct shard *s, struct connection *c, uint64_t request, const Psd
     m.kind = query->kind;
     switch (query->kind) {
     case PSD__QUERY_KIND__STATUS:
-        status(s, &status_report, event->in_flight_bytes);
+        status(s, &status_report, &save_status, event->in_flight_bytes);
         m.status = &status_report;
         break;
     case PSD__QUERY_KIND__STATS:

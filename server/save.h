@@ -1,37 +1,132 @@
 /* Saves: one instant of the shard, copied to somewhere else block by block while updates go on.
  *
- *                 SHARD_SAVE, MSG_SAVE                       last block passed
- *     SAVE_IDLE ───────────────────────► SAVE_RUNNING ──────────────────────────► SAVE_CLOSING ──SHARD_SAVE_ENDED──►
- * SAVE_IDLE after a commit: rows        │ no room for an update beside the old value are copied, blocks counted
- * └──SHARD_SAVE_ABANDONED──► SAVE_IDLE (what is left behind is erased)
+ *                 begin: after a commit, rows           the last block         SHARD_SAVE_ENDED
+ *                 are copied, blocks counted            is passed              (either state: with an error)
+ *     SAVE_IDLE ──────────────────────────► SAVE_RUNNING ─────────► SAVE_CLOSING ──────────────────► SAVE_IDLE
+ *                                             └──no room for an update beside the old value: abandoned──► SAVE_IDLE
  *
  * The instant is that of a commit. Until the saver has passed a block, its value of that instant stays where it is: the
  * first update writes under the other generation's key and leaves the old value behind; what is left behind is erased,
  * a few at a time, in turns after the saver passed. So the saver reads committed values, each in a read transaction of
  * its own, and nobody waits.
  *
+ *     blocks in order    passed, erased │ passed, to erase │ handed out, being read │ waiting
+ *                                    erase              passed                  handed
+ *
  *     pages of the live store during a save: at most twice the data, the more the faster it changes
  *
  * Which blocks belong to the save: those that were there at the instant. Order: variable by variable, in order of
- * blocks; a cursor separates those passed from those that wait, so no block carries a mark but which key it lies under
- * and whether an older value is left under the other one.
+ * blocks; a place separates those passed from those that wait, so no block carries a mark but which key it lies under
+ * and whether an older value is left under the other one. No save begins before all that is left behind was erased.
  *
- * After a crash both keys may be there: the newer value (version, then clock) is the block, the other is erased.
+ * Whatever becomes of a turn, the save is told so after it: SHARD_SAVE_CLOSE and SHARD_SAVE_ABANDONED are no part of
+ * the turn in which they come about, for a turn may fail and be taken back. The saver may have read a block after the
+ * save was abandoned, so it ends a save only when it was told to close it.
+ *
+ * After a crash both keys may be there: the newer value (version, then clock) is the block, the other is erased. The
+ * same goes for a turn that fails while a save runs, which goes on: what it knows of blocks is in the store.
+ *
+ * Draining does not wait for a save, and a save not for draining: both go on until the process ends.
  *
  * A checkpoint is a save of one job into files (checkpoint.h), at a clock when asked for; one save runs at a time,
- * others wait in line. */
+ * others wait in line (save_request.h). */
 #ifndef SERVER_SAVE_H
 #define SERVER_SAVE_H
 
 #include "common/base.h"
 #include "common/ps_err.h"
+#include "proto/psd.pb-c.h"
 #include "shard.h"
 #include "store.h"
 
+#define SAVE_ERASE_MAX 64 /* values left behind that are erased in one go */
+
 struct shard;
-struct connection;
 struct block_ref;
+struct save_request;
 
 enum save_state { SAVE_IDLE, SAVE_RUNNING, SAVE_CLOSING };
+
+/* Between two blocks: before this one. */
+struct save_place {
+    uint32_t var; /* id; past the last one: all blocks lie before */
+    uint64_t index;
+};
+#define SAVE_PLACE_FIRST ((struct save_place){.var = 1})
+#define SAVE_PLACE_END   ((struct save_place){.var = UINT32_MAX})
+
+/* What reports say of saves to the durable environment. */
+struct save_stats {
+    uint64_t saves, failures;
+    uint64_t instant_ms, last_ms, last_bytes; /* of the newest complete one */
+    char failure[PS_ERROR_TEXT_MAX];          /* of the last one, or "" */
+};
+
+struct save {
+    enum save_state state;
+    uint64_t number;   /* of the newest that began */
+    uint64_t complete; /* of the newest that was completed, over all processes */
+    bool changed;      /* since its instant */
+    struct save_stats stats;
+
+    /* The one that runs. */
+    struct save_request *answering; /* who waits for its end; the first one says what it is */
+    uint64_t *counts;               /* [vars + 1] blocks of each variable that belong to it */
+    uint32_t vars;
+    struct save_place handed, passed;
+    uint64_t handed_len, passed_len, len, bytes; /* blocks, and the bytes of all */
+    uint64_t begun_ms, redo;
+    Psd__CheckpointDone *done;     /* of a checkpoint: its instant */
+    bool say_close, say_abandoned; /* after this turn */
+
+    /* Left behind, by whatever save. */
+    struct save_place erase;
+    uint64_t left, left_bytes;
+
+    struct save_request *waiting; /* in order of arrival */
+};
+
+void save_init(struct shard *s);
+void save_finish(struct shard *s);
+
+/* The saver's events. */
+void save_passed(struct shard *s, uint64_t blocks);
+void save_ended(struct shard *s, const struct shard_event *event);
+
+/* The turn is over, committed or not: say what is to be said, and begin the next save if one may. */
+void save_turn_ended(struct shard *s);
+
+/* A save may begin at the end of this turn. */
+bool save_may_begin(const struct shard *s);
+
+/* ---- Blocks ---- */
+
+/* Whether the save that runs still needs the block's committed value where it is. Only in SAVE_RUNNING. */
+bool save_keeps(const struct shard *s, const struct block_ref *ref);
+
+/* The block's older value is left under its other key (by 1), or that is gone (by -1). */
+void save_left(struct shard *s, const struct block_ref *ref, int by);
+
+/* End the save that runs, if one does: its values are needed no more. */
+void save_abandon(struct shard *s, enum ps_err why);
+
+/* A turn was committed, with changes or only with what was erased. */
+void save_committed(struct shard *s, bool changed);
+
+/* There are values that may be erased, in background work. False: no room for it in this turn. */
+bool save_busy(const struct shard *s);
+bool save_work(struct shard *s);
+
+/* The store is full, and no transaction is open: abandon the save and erase some of what was left behind for it. False:
+ * there is nothing left. */
+bool save_make_room(struct shard *s);
+
+/* Blocks are forgotten, to be loaded again; and were loaded (ok), or could not be. */
+void save_unload(struct shard *s);
+void save_loaded(struct shard *s, bool ok);
+
+/* ---- Reports ---- */
+
+void save_report(const struct shard *s, Psd__SaveReport *out);
 
 #endif

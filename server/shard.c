@@ -46,6 +46,7 @@ shard_drain(struct shard *s)
     HASH_ITER (hh, s->connections, c, next) {
         pull_end(s, c, 0, PS_ERR_DRAINING, text);
         declare_forget(s, c, 0, PS_ERR_DRAINING);
+        save_request_end(s, c, 0, PS_ERR_DRAINING);
         connection_close(s, c);
     }
     stop_if_idle(s);
@@ -80,6 +81,8 @@ work(struct shard *s)
         return SHARD_TAKEN;
     if (s->due != NULL)
         return gather_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
+    if (save_busy(s))
+        return save_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
     return block_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
 }
 
@@ -102,6 +105,15 @@ take(struct shard *s, const struct shard_event *event)
         return work(s);
     case SHARD_DRAIN:
         shard_drain(s);
+        return SHARD_TAKEN;
+    case SHARD_SAVE:
+        save_request_save(s, NULL, 0);
+        return SHARD_TAKEN;
+    case SHARD_SAVE_PASSED:
+        save_passed(s, event->count);
+        return SHARD_TAKEN;
+    case SHARD_SAVE_ENDED:
+        save_ended(s, event);
         return SHARD_TAKEN;
     default:
         break;
@@ -159,6 +171,7 @@ shard_reload(struct shard *s, struct ps_error *e)
     s->broken = load(s, e) != PS_OK;
     if (s->broken)
         catalog_free(s);
+    save_loaded(s, !s->broken);
     for (uint32_t id = 1; stats != NULL && id <= MIN(len, s->variables_len); id++)
         s->variables[id]->stats = stats[id];
     free(stats);
@@ -182,6 +195,7 @@ undo(struct shard *s, enum ps_err why)
     if (s->draining)
         actions_draining(s);
     stop_if_idle(s);
+    save_turn_ended(s);
     actions_hand_out(s);
 }
 
@@ -198,8 +212,9 @@ shard_commit(struct shard *s)
         undo(s, err);
         return err;
     }
-    actions_hand_out(s);
     turn_next(s);
+    save_turn_ended(s);
+    actions_hand_out(s);
     return PS_OK;
 }
 
@@ -231,7 +246,7 @@ shard_next_time(const struct shard *s)
 bool
 shard_busy(const struct shard *s)
 {
-    return !s->draining && !s->broken && (s->work != NULL || s->due != NULL);
+    return !s->broken && (save_busy(s) || (!s->draining && (s->work != NULL || s->due != NULL)));
 }
 
 bool
@@ -354,11 +369,13 @@ shard_new(const struct shard_config *config, struct store *store, uint64_t now_m
     s->now_ms = s->start_ms = now_ms;
     s->lapse_at = UINT64_MAX;
     s->turn.number = 1;
+    save_init(s);
     s->cluster = shard_strdup(config->cluster);
     s->version = shard_strdup(config->version != NULL ? config->version : "");
     s->live_dir = shard_strdup(config->live_dir != NULL ? config->live_dir : "");
+    s->durable_dir = shard_strdup(config->durable_dir != NULL ? config->durable_dir : "");
     s->refs = calloc(WIRE_BLOCKS_MAX, sizeof *s->refs);
-    if (s->cluster == NULL || s->version == NULL || s->live_dir == NULL || s->refs == NULL)
+    if (s->cluster == NULL || s->version == NULL || s->live_dir == NULL || s->durable_dir == NULL || s->refs == NULL)
         ps_fail(e, err, "no memory for a shard");
     else if ((err = identify(s, e)) == PS_OK)
         err = load(s, e);
@@ -378,6 +395,7 @@ shard_free(struct shard *s)
     if (s->turn.begun)
         s->store->ops->abort(s->store);
     catalog_free(s);
+    save_finish(s);
     actions_finish(s);
     connection_free_all(s);
     pool_finish(&s->pool);
@@ -387,5 +405,6 @@ shard_free(struct shard *s)
     free(s->cluster);
     free(s->version);
     free(s->live_dir);
+    free(s->durable_dir);
     free(s);
 }

@@ -29,7 +29,8 @@
  * store has them), connection (who speaks), hello (who may come), session (life and leases; session_row: what outlives
  * the process), sequence (exactly once), clock (who is slowest), push (checks), update (of one block), gather
  * (gradients of a sync step), pull (those that wait, too), data (answers with blocks), barrier, report (answers to
- * psctl), turn (the transaction), actions (what goes out), pool (memory). shard.c dispatches.
+ * psctl), turn (the transaction), save, save_request and save_rows (copies of one instant), actions (what goes out),
+ * pool (memory). shard.c dispatches.
  */
 #ifndef SERVER_SHARD_H
 #define SERVER_SHARD_H
@@ -99,7 +100,7 @@ enum shard_event_kind {
     SHARD_WORK,   /* go on with background work (initializing, erasing); wanted while shard_busy() */
     SHARD_DRAIN,  /* stop: refuse new work, finish what is in flight; SHARD_STOPPED comes out when nothing is left */
     /* ---- The durable side, when config.durable ---- */
-    SHARD_SAVE,        /* save now; nothing when a save waits already */
+    SHARD_SAVE,        /* save as soon as may be; nothing when a save waits already */
     SHARD_SAVE_PASSED, /* count: so many more of the blocks that shard_save_next() gave were read */
     SHARD_SAVE_ENDED,  /* it is on disk, bytes were written; or error says why it is not. Of a checkpoint, count: its
                           variables that the files have no place for */
@@ -169,7 +170,9 @@ enum shard_action_kind {
     SHARD_DRAIN_BEGUN,    /* on SHARD_DRAIN, or because a peer asked: take no new connections. May come again */
     SHARD_STOPPED,        /* drained */
     SHARD_SAVE_BEGUN,     /* save: the receiver's. Fetch blocks with shard_save_next() */
-    SHARD_SAVE_ABANDONED, /* the save that runs is not wanted any more; it gets no SHARD_SAVE_ENDED */
+    SHARD_SAVE_CLOSE,     /* all blocks of the save were passed: its last words may be written, not before */
+    SHARD_SAVE_ABANDONED, /* the save that runs is not wanted any more: what was read for it may be wrong. No event of
+                             it may come after this */
     SHARD_REDO            /* number: pieces of the redo log before this one are committed in the live store */
 };
 
@@ -207,7 +210,13 @@ enum ps_err shard_data_open(struct shard *s, struct shard_data *data, struct sto
 size_t shard_data_bytes(const struct shard_data *data); /* heap that it holds, for accounting */
 void shard_data_free(struct shard_data *data);
 
-/* ---- Saves (save.h): what the glue carries from the live store to the durable one ---- */
+/* ---- Saves (save.h): what the glue carries from the live store to the durable one ----
+ *
+ *     SHARD_SAVE_BEGUN ──► shard_save_next() ──► read and written ──► SHARD_SAVE_PASSED ─┐   SHARD_SAVE_CLOSE
+ *                              ▲                                                         ├──────────────────► last
+ * words └──────────────────── not all yet ────────────────────────┘                       │ SHARD_SAVE_ENDED ┘
+ *
+ * At any moment: SHARD_SAVE_ENDED with an error from the glue, or (until SHARD_SAVE_CLOSE) SHARD_SAVE_ABANDONED. */
 
 struct shard_save_row {
     enum store_table table;
@@ -235,6 +244,10 @@ struct shard_save_block {
 /* The next blocks of the save that runs: as many as there is room for in out and as fit into bytes (one at least).
  * Returns how many; 0: all were handed out, or there is no save. Handed out in order, to be passed in order. */
 size_t shard_save_next(struct shard *s, size_t bytes, struct shard_save_block *out, size_t room);
+
+/* Whether something has changed since the instant of the newest complete save, or there is none: for who saves by the
+ * clock. SHARD_SAVE saves in any case. */
+bool shard_save_due(const struct shard *s);
 
 /* ---- Replaying (redo.h): after shard_new() over a rebuilt store, before the first event ---- */
 

@@ -26,6 +26,8 @@
 #include "push.h"
 #include "report.h"
 #include "row.h"
+#include "save.h"
+#include "save_request.h"
 #include "sequence.h"
 #include "session.h"
 #include "session_row.h"
@@ -51,7 +53,7 @@ struct shard_stats {
 
 struct shard {
     struct shard_config config; /* strings are ours */
-    char *cluster, *version, *live_dir;
+    char *cluster, *version, *live_dir, *durable_dir;
     struct store *store;
     uint64_t now_ms, start_ms;
     uint64_t boot;
@@ -77,6 +79,7 @@ struct shard {
     uint64_t connections_len;
     struct gather *due;
     struct turn turn;
+    struct save save;
     struct actions actions;
     struct pool pool;
     struct arena arena;

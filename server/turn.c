@@ -31,6 +31,8 @@ turn_room(struct shard *s, uint64_t bytes, enum ps_err *err)
     if (t->full)
         return TURN_REFUSED;
     *err = s->store->ops->begin(s->store, most + rows);
+    while (*err == PS_ERR_FULL && save_make_room(s))
+        *err = s->store->ops->begin(s->store, most + rows);
     if (*err == PS_ERR_FULL && bytes < most) {
         /* Nearly full: one event at a time may still fit into what earlier ones gave back. */
         most = bytes;
@@ -60,11 +62,32 @@ reserve(struct shard *s, struct block_ref *ref)
         return err;
     }
     s->turn.used += block_size(ref);
+    s->turn.wrote = true;
     ref->place = place;
     ref->fresh = true;
     ref->block->turn = s->turn.number;
     ref->block->place = place;
     return PS_OK;
+}
+
+/* The save that runs has not passed the block: its new value goes under the other key. Without room for both the save
+ * has to yield. */
+static enum ps_err
+move(struct shard *s, struct block_ref *ref)
+{
+    enum ps_err err;
+
+    ref->block->generation ^= 1;
+    if ((err = reserve(s, ref)) == PS_OK) {
+        ref->moved = true;
+        save_left(s, ref, 1);
+        return PS_OK;
+    }
+    ref->block->generation ^= 1;
+    if (err != PS_ERR_FULL)
+        return err;
+    save_abandon(s, PS_ERR_FULL);
+    return reserve(s, ref);
 }
 
 enum ps_err
@@ -74,7 +97,7 @@ turn_touch(struct shard *s, struct block_ref *ref)
     struct span value;
     enum ps_err err;
 
-    ref->fresh = false;
+    ref->fresh = ref->moved = false;
     if (ref->block->turn == s->turn.number) {
         ref->old = ref->place = ref->block->place;
         return PS_OK;
@@ -89,12 +112,31 @@ turn_touch(struct shard *s, struct block_ref *ref)
         ref->place = (uint8_t *)(uintptr_t)value.data;
         return PS_OK;
     }
+    if (s->save.state == SAVE_RUNNING && save_keeps(s, ref))
+        return move(s, ref);
     return reserve(s, ref);
 }
 
 void
-turn_untouch(struct block_ref *ref)
+turn_unmove(struct shard *s, struct block_ref *ref)
 {
+    struct store_key key = block_key(ref);
+    enum ps_err err;
+
+    if (!ref->moved)
+        return;
+    if ((err = s->store->ops->erase(s->store, &key)) != PS_OK)
+        turn_fail(s, err);
+    ref->block->generation ^= 1;
+    ref->block->turn = 0;
+    save_left(s, ref, -1);
+    ref->moved = ref->fresh = false;
+}
+
+void
+turn_untouch(struct shard *s, struct block_ref *ref)
+{
+    turn_unmove(s, ref);
     if (ref->fresh)
         memcpy(ref->place, ref->old, block_size(ref));
     ref->fresh = false;
@@ -181,7 +223,9 @@ turn_commit(struct shard *s)
     if (!turn_dirty(s))
         return PS_OK;
     if ((err = t->failed) == PS_OK && !t->begun) {
-        err = s->store->ops->begin(s->store, MIN(64 * KIB + t->rows * STORE_ROW_ROOM, STORE_ROOM_TURN));
+        do
+            err = s->store->ops->begin(s->store, MIN(64 * KIB + t->rows * STORE_ROW_ROOM, STORE_ROOM_TURN));
+        while (err == PS_ERR_FULL && save_make_room(s));
         t->begun = err == PS_OK;
     }
     if (err == PS_OK)
@@ -193,9 +237,11 @@ turn_commit(struct shard *s)
         return err;
     }
     t->begun = false; /* commit ends it either way */
-    if ((err = s->store->ops->commit(s->store)) == PS_OK)
-        s->stats.commits++;
-    return err;
+    if ((err = s->store->ops->commit(s->store)) != PS_OK)
+        return err;
+    s->stats.commits++;
+    save_committed(s, t->wrote || t->rows > 0);
+    return PS_OK;
 }
 
 void

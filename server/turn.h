@@ -30,6 +30,7 @@ struct turn {
     uint64_t number; /* counts from 1 */
     bool begun;
     bool full;          /* the store had no room: do not ask again in this turn */
+    bool wrote;         /* a block */
     enum ps_err failed; /* why nothing of this turn will have happened, or PS_OK */
     uint64_t granted;   /* bytes of blocks that may be written */
     uint64_t used;
@@ -51,7 +52,11 @@ enum turn_room turn_room(struct shard *s, uint64_t bytes, enum ps_err *err);
 enum ps_err turn_touch(struct shard *s, struct block_ref *ref) PS_MUST_USE;
 
 /* Take a turn_touch() back: the block's new place holds its old value. */
-void turn_untouch(struct block_ref *ref);
+void turn_untouch(struct shard *s, struct block_ref *ref);
+
+/* If turn_touch() moved it to its other key for a save: move it back. A block that moves has changed, so that its two
+ * values can be told apart by version and clock. */
+void turn_unmove(struct shard *s, struct block_ref *ref);
 
 /* The same for a block that does not exist yet. */
 enum ps_err turn_create(struct shard *s, struct block_ref *ref) PS_MUST_USE;

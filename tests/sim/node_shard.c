@@ -313,6 +313,9 @@ perform(struct node_shard *n, struct shard_action *a)
         n->stopped = true;
         break;
     case SHARD_SAVE_BEGUN:
+        shard_save_free(a->save);
+        break;
+    case SHARD_SAVE_CLOSE:
     case SHARD_SAVE_ABANDONED:
     case SHARD_REDO: /* there is no durable side here */
         break;

@@ -17,6 +17,14 @@ start(struct kit *k)
     ck_assert_msg(err == PS_OK, "%s", e.text);
 }
 
+static void
+drop_save(struct kit *k)
+{
+    shard_save_free(k->save);
+    k->save = NULL;
+    k->save_closing = false;
+}
+
 void
 kit_init_size(struct kit *k, const struct shard_config *config, uint64_t store_bytes)
 {
@@ -39,6 +47,7 @@ void
 kit_finish(struct kit *k)
 {
     shard_free(k->shard);
+    drop_save(k);
     for (uint64_t conn = 0; conn < KIT_CONNS; conn++)
         kit_drop_answers(k, conn);
     k->store->ops->close(k->store);
@@ -48,6 +57,7 @@ void
 kit_crash(struct kit *k)
 {
     shard_free(k->shard);
+    drop_save(k);
     store_mem_crash(k->store);
     for (uint64_t conn = 0; conn < KIT_CONNS; conn++) {
         kit_drop_answers(k, conn);
@@ -143,7 +153,21 @@ perform(struct kit *k, struct shard_action *a)
         k->stopped = true;
         break;
     case SHARD_SAVE_BEGUN:
+        ck_assert(k->save == NULL && a->save != NULL);
+        k->save = a->save;
+        k->save_closing = false;
+        if (k->save_begun != NULL)
+            k->save_begun(k);
+        break;
+    case SHARD_SAVE_CLOSE:
+        ck_assert(k->save != NULL && !k->save_closing);
+        k->save_closing = true;
+        break;
     case SHARD_SAVE_ABANDONED:
+        ck_assert(k->save != NULL && !k->save_closing);
+        drop_save(k);
+        k->abandoned++;
+        break;
     case SHARD_REDO: /* there is no durable side here */
         break;
     }
@@ -259,6 +283,14 @@ kit_pass(struct kit *k, uint64_t ms)
         kit_event(k, &(struct shard_event){.kind = SHARD_TIME});
     }
     k->now_ms = until;
+}
+
+void
+kit_save_ended(struct kit *k, uint64_t bytes, uint64_t count, const struct ps_error *error)
+{
+    ck_assert(k->save != NULL && (k->save_closing || error != NULL));
+    drop_save(k);
+    kit_event(k, &(struct shard_event){.kind = SHARD_SAVE_ENDED, .bytes = bytes, .count = count, .error = error});
 }
 
 /* ---- Answers ---- */

@@ -40,11 +40,15 @@ struct kit {
     struct shard_config config;
     uint64_t now_ms;
     uint64_t next_request;
-    bool hold;     /* turns end only in kit_turn() */
-    bool failed;   /* the last turn's commit did */
-    bool draining; /* SHARD_DRAIN_BEGUN came */
-    bool stopped;  /* SHARD_STOPPED came */
-    unsigned logs; /* SHARD_LOG actions seen */
+    bool hold;                         /* turns end only in kit_turn() */
+    bool failed;                       /* the last turn's commit did */
+    bool draining;                     /* SHARD_DRAIN_BEGUN came */
+    bool stopped;                      /* SHARD_STOPPED came */
+    unsigned logs;                     /* SHARD_LOG actions seen */
+    struct shard_save *save;           /* that runs: SHARD_SAVE_BEGUN came */
+    bool save_closing;                 /* SHARD_SAVE_CLOSE came */
+    void (*save_begun)(struct kit *k); /* or NULL: called at its instant */
+    unsigned abandoned;                /* SHARD_SAVE_ABANDONED actions seen */
     bool open[KIT_CONNS];
     bool closed[KIT_CONNS]; /* the shard closed it */
     struct kit_answer *answers[KIT_CONNS];
@@ -71,6 +75,9 @@ void kit_event(struct kit *k, struct shard_event *event); /* sets the time */
 void kit_turn(struct kit *k);
 void kit_work(struct kit *k);              /* SHARD_WORK until there is none */
 void kit_pass(struct kit *k, uint64_t ms); /* time passes, SHARD_TIME when it is due */
+
+/* The saver's end: it reports, and the save in hand is freed. error NULL: all is well. */
+void kit_save_ended(struct kit *k, uint64_t bytes, uint64_t count, const struct ps_error *error);
 
 /* ---- Answers ---- */
 
