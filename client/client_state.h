@@ -111,6 +111,12 @@ enum ps_err call_wait(ps_op *op, uint64_t timeout_ms, struct ps_error *e) PS_MUS
 /* PS_ERR_INVALID when one of these is NULL. */
 enum ps_err call_need(const ps_client *c, const void *out, struct ps_error *e) PS_MUST_USE;
 
+/* ---- manage.c; within client_enter() ---- */
+
+/* What every question starts with, and ends with. NULL: out of memory. */
+struct ps_op *ask_new(ps_client *c, struct ps_error *e);
+void ask_free(struct ps_op *op);
+
 /* ---- net.c ---- */
 
 enum ps_err net_init(ps_client *c, const ps_cluster *cluster, struct ps_error *e) PS_MUST_USE;

@@ -52,6 +52,8 @@
 #ifndef CLIENT_CORE_H
 #define CLIENT_CORE_H
 
+#include <protobuf-c/protobuf-c.h>
+
 #include "client/psclient.h"
 #include "common/base.h"
 #include "common/frame.h"
@@ -229,6 +231,11 @@ enum ps_err core_set(struct core *c, const struct ps_setting *setting, struct co
 /* Done when the shard says that it stops and the connection has ended. */
 enum ps_err core_drain(struct core *c, uint32_t shard, struct core_op **op, struct ps_error *e) PS_MUST_USE;
 
+/* Any other message that one shard answers (QUERY, SAVE, CHECKPOINT, RESTORE; the last from observers only), as
+ * wire_check.c wants it; copied. core_op_answer() is the answer's metadata. */
+enum ps_err core_ask(struct core *c, uint32_t shard, enum msg_type type, const ProtobufCMessage *message,
+                     struct core_op **op, struct ps_error *e) PS_MUST_USE;
+
 bool core_op_done(const struct core_op *op);
 
 /* The result of one that is done; PS_ERR_INVALID for one that is not. */
@@ -237,7 +244,8 @@ enum ps_err core_op_result(const struct core_op *op, struct ps_error *e);
 struct core_var *core_op_variable(const struct core_op *op); /* of an attach; NULL before a shard has answered it */
 uint64_t core_op_blocks(const struct core_op *op);           /* blocks that a pull transferred */
 uint64_t core_op_variables(const struct core_op *op);        /* that a set changed */
-struct span core_op_answer(const struct core_op *op);        /* a query's: the Report's metadata; lives as long as op */
+struct span core_op_answer(const struct core_op *op);        /* metadata of a query's Report, or of what was told to
+                                                                core_ask(); lives as long as op */
 
 /* Done at once, with CANCELLED or UNKNOWN_OUTCOME (pushes that may have reached the shard; ticks, which go on). Its
  * buffers are free when the actions that this makes have been performed. Nothing happens to one that is done. */

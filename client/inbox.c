@@ -518,32 +518,55 @@ on_why(struct core *c, struct core_op *op, const Psd__Report *r)
     }
 }
 
+/* The answer as it came is the operation's result. */
 static void
-on_report(struct core *c, struct link *l, const struct frame_head *head, const void *meta)
+keep_answer(struct core *c, struct link *l, struct part *p, const struct frame_head *head, const void *meta)
 {
-    struct part *p = requests_find(&l->requests, l->msg.request);
     struct ps_error e;
 
-    if (p == NULL || (p->kind != PART_QUERY && p->kind != PART_WHY)) {
-        broke_protocol(c, l, "answered a query that was not made");
-        return;
-    }
-    if (p->kind == PART_WHY) {
-        if (p->op != NULL)
-            on_why(c, p->op, l->msg.u.report);
-        part_answered(c, l, p, NULL);
-        return;
-    }
     if (!p->given_up) {
         p->op->answer_len = head->meta_len;
         if ((p->op->answer = malloc(head->meta_len + 1)) == NULL) {
-            core_say(c, l, &e, PS_ERR_NOMEM, "no memory for its report");
+            core_say(c, l, &e, PS_ERR_NOMEM, "no memory for its answer");
             part_answered(c, l, p, &e);
             return;
         }
         memcpy(p->op->answer, meta, head->meta_len);
     }
     part_answered(c, l, p, NULL);
+}
+
+static void
+on_told(struct core *c, struct link *l, const struct frame_head *head, const void *meta)
+{
+    static const enum msg_type answer_to[MSG_TYPE_MAX] = {[MSG_QUERY] = MSG_REPORT,
+                                                          [MSG_SAVE] = MSG_SAVE_DONE,
+                                                          [MSG_CHECKPOINT] = MSG_CHECKPOINT_DONE,
+                                                          [MSG_RESTORE] = MSG_RESTORE_DONE};
+    struct part *p = requests_find(&l->requests, l->msg.request);
+
+    if (p == NULL || p->kind != PART_ASK || (!p->given_up && answer_to[p->op->ask_type] != head->type))
+        broke_protocol(c, l, "answered what it was not asked");
+    else
+        keep_answer(c, l, p, head, meta);
+}
+
+static void
+on_report(struct core *c, struct link *l, const struct frame_head *head, const void *meta)
+{
+    struct part *p = requests_find(&l->requests, l->msg.request);
+
+    if (p != NULL && p->kind == PART_ASK) {
+        on_told(c, l, head, meta);
+    } else if (p == NULL || (p->kind != PART_QUERY && p->kind != PART_WHY)) {
+        broke_protocol(c, l, "answered a query that was not made");
+    } else if (p->kind == PART_QUERY) {
+        keep_answer(c, l, p, head, meta);
+    } else {
+        if (p->op != NULL)
+            on_why(c, p->op, l->msg.u.report);
+        part_answered(c, l, p, NULL);
+    }
 }
 
 static void
@@ -618,6 +641,8 @@ link_frame(struct core *c, struct link *l, const struct frame_head *head, const 
         l->failures = 0; /* more than a welcome: it works */
     if (head->type == MSG_REPORT)
         on_report(c, l, head, meta);
+    else if (head->type == MSG_SAVE_DONE || head->type == MSG_CHECKPOINT_DONE || head->type == MSG_RESTORE_DONE)
+        on_told(c, l, head, meta);
     else if (head->type < MSG_TYPE_MAX && handlers[head->type] != NULL)
         handlers[head->type](c, l);
     else

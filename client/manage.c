@@ -3,8 +3,7 @@
 
 #include "client/client_state.h"
 
-/* What every one of them starts with; NULL: out of memory. */
-static struct ps_op *
+struct ps_op *
 ask_new(ps_client *c, struct ps_error *e)
 {
     struct ps_op *op = call_new(c);
@@ -14,8 +13,7 @@ ask_new(ps_client *c, struct ps_error *e)
     return op;
 }
 
-/* And ends with. */
-static void
+void
 ask_free(struct ps_op *op)
 {
     ps_client *c = op->client;

@@ -37,11 +37,14 @@ op_free_copy(struct core *c, struct core_op *op)
 }
 
 static void
-op_free_set(struct core_op *op)
+op_free_messages(struct core_op *op)
 {
     if (op->set != NULL)
         psd__set__free_unpacked(op->set, NULL);
+    if (op->ask != NULL)
+        protobuf_c_message_free_unpacked(op->ask, NULL);
     op->set = NULL;
+    op->ask = NULL;
 }
 
 static void
@@ -57,7 +60,7 @@ op_recycle(struct core *c, struct core_op *op)
     op_free_copy(c, op);
     free(op->answer);
     op->answer = NULL;
-    op_free_set(op);
+    op_free_messages(op);
     if (op->room > OP_ROOM_KEPT || op->lanes_room > OP_ROOM_KEPT)
         op_free_lists(op);
     op->next = c->free_ops;
@@ -166,7 +169,7 @@ ops_finish(struct core *c)
         next = op->next;
         op_free_copy(c, op);
         free(op->answer);
-        op_free_set(op);
+        op_free_messages(op);
         op_free_lists(op);
         free(op);
     }

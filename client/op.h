@@ -16,7 +16,19 @@
 #include "client/pending.h"
 #include "proto/psd.pb-c.h"
 
-enum op_kind { OP_PULL, OP_PUSH, OP_TICK, OP_BARRIER, OP_DECLARE, OP_QUERY, OP_PING, OP_SET, OP_DRAIN, OP_ATTACH };
+enum op_kind {
+    OP_PULL,
+    OP_PUSH,
+    OP_TICK,
+    OP_BARRIER,
+    OP_DECLARE,
+    OP_QUERY,
+    OP_PING,
+    OP_SET,
+    OP_DRAIN,
+    OP_ATTACH,
+    OP_ASK
+};
 
 #define OP_WHY_MAX  256
 #define OP_TEXT_MAX (2 * PS_NAME_MAX + 2) /* a name, or job/name */
@@ -52,8 +64,10 @@ struct core_op {
     struct ps_pull_options pull;
     bool with_norm; /* a push that gives one */
     double norm;
-    Psd__Set *set;      /* what a set asks of every shard */
-    uint64_t variables; /* that it changed */
+    Psd__Set *set;         /* what a set asks of every shard */
+    uint64_t variables;    /* that it changed */
+    ProtobufCMessage *ask; /* what an OP_ASK says to its shard */
+    enum msg_type ask_type;
     uint64_t clock;
     uint64_t blocks_transferred;
 

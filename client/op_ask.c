@@ -1,4 +1,5 @@
-/* Starting what is one part on one shard, or one on each: declarations, attaches, queries, pings, drains. */
+/* Starting what is one part on one shard, or one on each: declarations, attaches, queries, pings, drains, and whatever
+ * else is one message and its answer. */
 #include "client/op.h"
 
 #include <string.h>
@@ -149,4 +150,31 @@ core_drain(struct core *c, uint32_t shard, struct core_op **op, struct ps_error 
     struct core_op like = {.query = PS_QUERY_STATUS};
 
     return start_question(c, OP_DRAIN, PART_DRAIN, shard, &like, op, e);
+}
+
+/* The answer is told as it came, so a message needs no more than its own bytes: what they mean is for who asks. */
+enum ps_err
+core_ask(struct core *c, uint32_t shard, enum msg_type type, const ProtobufCMessage *message, struct core_op **op_out,
+         struct ps_error *e)
+{
+    struct core_op *op;
+    enum ps_err err;
+
+    ps_assert(type == MSG_QUERY || type == MSG_SAVE || type == MSG_CHECKPOINT || type == MSG_RESTORE);
+    if ((err = op_may_start(c, e)) != PS_OK)
+        return err;
+    if (shard >= c->config.shards)
+        return ps_fail(e, PS_ERR_INVALID, "there is no shard %u: the cluster has %u", shard, c->config.shards);
+    if (type == MSG_RESTORE && !c->config.observer)
+        return ps_fail(e, PS_ERR_INVALID,
+                       "a worker's connection ends when its shard restores: only an observer may ask");
+    if ((op = op_new(c, OP_ASK)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory to ask a shard");
+    op->ask_type = type;
+    if ((op->ask = wire_copy(message)) == NULL || op_room(op, 0, 1) != PS_OK ||
+        op_start_control(c, op, shard, PART_ASK, NULL) != PS_OK)
+        return op_undo(c, op, e, wire_type_name(type));
+    *op_out = op;
+    op_pump(c, op);
+    return PS_OK;
 }

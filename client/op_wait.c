@@ -45,6 +45,9 @@ op_describe(const struct core_op *op, char *out, size_t size)
     case OP_DRAIN:
         snprintf(out, size, "drain");
         return;
+    case OP_ASK:
+        snprintf(out, size, "%s", wire_type_name(op->ask_type));
+        return;
     }
 }
 

@@ -251,6 +251,14 @@ encode_drain(struct core *c, struct link *l, struct part *p, struct send *s)
     return send_encode(s, MSG_DRAIN, p->request, &m.base, 0);
 }
 
+static enum ps_err
+encode_ask(struct core *c, struct link *l, struct part *p, struct send *s)
+{
+    (void)c;
+    (void)l;
+    return send_encode(s, p->op->ask_type, p->request, p->op->ask, 0);
+}
+
 typedef enum ps_err (*part_encode)(struct core *c, struct link *l, struct part *p, struct send *s);
 
 static const part_encode encoders[] = {
@@ -258,7 +266,7 @@ static const part_encode encoders[] = {
     [PART_BARRIER] = encode_barrier, [PART_SKIP] = encode_skip,     [PART_DECLARE] = encode_declare,
     [PART_QUERY] = encode_query,     [PART_PING] = encode_ping,     [PART_RESTORE] = encode_restore,
     [PART_WHY] = encode_query,       [PART_ALIVE] = encode_ping,    [PART_SET] = encode_set,
-    [PART_DRAIN] = encode_drain,     [PART_ATTACH] = encode_attach,
+    [PART_DRAIN] = encode_drain,     [PART_ATTACH] = encode_attach, [PART_ASK] = encode_ask,
 };
 
 /* False: no memory, and the link is lost. */

@@ -34,6 +34,7 @@ enum part_kind {
     PART_SET,
     PART_DRAIN,
     PART_ATTACH,
+    PART_ASK,     /* any other message that one answers, as it is */
     PART_RESTORE, /* the core's own DECLARE (an observer's: ATTACH) after a shard lost data */
     PART_WHY,     /* the core's own QUERY: who holds op back */
     PART_ALIVE    /* the core's own PING */

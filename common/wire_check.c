@@ -509,7 +509,7 @@ wire_check_query(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
     const Psd__Query *q = msg->u.query;
 
     (void)arena;
-    TRY(known(e, "query.kind", (int)q->kind, PSD__QUERY_KIND__JOBS + 1));
+    TRY(known(e, "query.kind", (int)q->kind, PSD__QUERY_KIND__DEFINITIONS + 1));
     TRY(name(e, "query.job", q->job, 0, WIRE_NAME_MAX));
     return name(e, "query.after", q->after, 0, 2 * WIRE_NAME_MAX + 1); /* job/name */
 }
@@ -537,7 +537,7 @@ wire_check_report(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
 {
     Psd__Report *r = msg->u.report;
 
-    TRY(known(e, "report.kind", (int)r->kind, PSD__QUERY_KIND__JOBS + 1));
+    TRY(known(e, "report.kind", (int)r->kind, PSD__QUERY_KIND__DEFINITIONS + 1));
     FILL(arena, r->status, psd__status_report__init);
     FILL(arena, r->stats, psd__stats_report__init);
     FILL(arena, r->stats->age, psd__histogram__init);
@@ -557,6 +557,7 @@ wire_check_report(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
         TRY(sentence(e, "report.job.name", r->job[i]->name));
         TRY(sentence(e, "report.job.options", r->job[i]->options));
     }
+    /* Definitions are checked as hellos and declares are, by who makes something of them. */
     return PS_OK;
 }
 

@@ -323,19 +323,33 @@ workers(struct builder *b)
 
 /* ---- Jobs ---- */
 
+/* A job's options as a SET left them. */
+static Psd__Job *
+job_now(struct shard *s, const struct job *job)
+{
+    Psd__Job *now = zeroed(s, sizeof *now);
+    Psd__AgePolicy *age = zeroed(s, sizeof *age);
+
+    if (now == NULL || age == NULL)
+        return NULL;
+    psd__age_policy__init(age);
+    age->kind = (Psd__AgeKind)job->age.kind;
+    age->parameter = job->age.parameter;
+    *now = *job->options;
+    now->age = age;
+    now->bound = job->bound;
+    return now;
+}
+
 /* "ssp(bound 4), 3 workers, lapse shrink, age none", as a SET left it. */
 static char *
 job_options(struct shard *s, const struct job *job)
 {
-    Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
-    Psd__Job now = *job->options;
-    char text[256];
+    const Psd__Job *now = job_now(s, job);
+    char text[256] = "";
 
-    age.kind = (Psd__AgeKind)job->age.kind;
-    age.parameter = job->age.parameter;
-    now.age = &age;
-    now.bound = job->bound;
-    wire_job_options(&now, text, sizeof text);
+    if (now != NULL)
+        wire_job_options(now, text, sizeof text);
     return text_copy(s, text);
 }
 
@@ -401,6 +415,67 @@ jobs(struct builder *b)
         if ((m = job_report(s, s->jobs_by_id[id])) == NULL || !fits(b, r->n_job, &m->base))
             return;
         r->job[r->n_job++] = m;
+    }
+}
+
+/* ---- Definitions ---- */
+
+static Psd__JobDefinition *
+job_definition(struct shard *s, const struct job *job)
+{
+    Psd__JobDefinition *m = zeroed(s, sizeof *m);
+
+    if (m == NULL)
+        return NULL;
+    psd__job_definition__init(m);
+    m->declared = job->options;
+    m->now = job_now(s, job);
+    m->live = job->live;
+    m->slowest_clock = job->slowest;
+    m->fastest_clock = fastest_clock(job);
+    return m;
+}
+
+/* A variable's declaration, with the optimizer as a SET left it beside it. */
+static Psd__VariableDefinition *
+definition(struct shard *s, const struct variable *v)
+{
+    Psd__VariableDefinition *m = zeroed(s, sizeof *m);
+    struct wire_optimizer *room = zeroed(s, sizeof *room);
+    Psd__Declare *now = zeroed(s, sizeof *now);
+
+    if (m == NULL || room == NULL || now == NULL)
+        return NULL;
+    psd__variable_definition__init(m);
+    *now = *v->declare;
+    now->optimizer = wire_optimizer_message(&v->optimizer, room);
+    m->declared = v->declare;
+    m->now = now;
+    return m;
+}
+
+static void
+definitions(struct builder *b)
+{
+    struct variable *first[ENTRIES_MAX / 4];
+    Psd__Report *r = b->report;
+    struct job *job;
+    size_t n;
+
+    HASH_FIND(hh, b->s->jobs, b->job, strlen(b->job), job);
+    if (job == NULL)
+        return;
+    n = first_variables(b, first, ARRAY_LEN(first));
+    r->job_definition = job_definition(b->s, job);
+    if ((r->definition = zeroed(b->s, MAX(n, 1) * sizeof(Psd__VariableDefinition *))) == NULL)
+        return;
+    r->more = n == ARRAY_LEN(first);
+    for (size_t i = 0; i < n; i++) {
+        Psd__VariableDefinition *m = definition(b->s, first[i]);
+
+        if (m == NULL || !fits(b, r->n_definition, &m->base))
+            return;
+        r->definition[r->n_definition++] = m;
     }
 }
 
@@ -577,6 +652,9 @@ report_answer(struct shard *s, struct connection *c, uint64_t request, const Psd
         break;
     case PSD__QUERY_KIND__JOBS:
         jobs(&b);
+        break;
+    case PSD__QUERY_KIND__DEFINITIONS:
+        definitions(&b);
         break;
     default:
         ps_assert(false);

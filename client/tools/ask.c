@@ -98,6 +98,12 @@ ask_drain(const struct question *q, ps_client *client, struct answer *a)
     return ps_client_drain(client, 0, q->timeout_ms, &a->error);
 }
 
+static enum ps_err
+ask_save(const struct question *q, ps_client *client, struct answer *a)
+{
+    return ps_client_save(client, 0, q->timeout_ms, &a->saved, &a->error);
+}
+
 /* To its client every shard is shard 0; people know it by its place in the list. */
 static void
 ask_rename(const struct answer *a, char *text, size_t size)
@@ -127,7 +133,7 @@ static void
 ask_shard(const struct question *q, struct answer *a)
 {
     static enum ps_err (*const asks[])(const struct question *q, ps_client *client, struct answer *a) = {
-        [ASK_QUERIES] = ask_queries, [ASK_PINGS] = ask_pings, [ASK_DRAIN] = ask_drain};
+        [ASK_QUERIES] = ask_queries, [ASK_PINGS] = ask_pings, [ASK_DRAIN] = ask_drain, [ASK_SAVE] = ask_save};
     ps_client *client;
     enum ps_err err;
 

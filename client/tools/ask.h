@@ -19,7 +19,8 @@ struct answer {
     struct ps_error error;
     bool reached;
     json_t *report; /* a Report, see psd.proto, of several queries the members of all; NULL: not reached, or no query */
-    double *pings;  /* [pings_len] round trips, microseconds, in the order they were made */
+    struct ps_save_report saved;
+    double *pings; /* [pings_len] round trips, microseconds, in the order they were made */
     size_t pings_len;
 };
 
@@ -32,7 +33,8 @@ struct sample {
 enum ask_kind {
     ASK_QUERIES,
     ASK_PINGS, /* round trips */
-    ASK_DRAIN  /* drain, and wait until it has closed */
+    ASK_DRAIN, /* drain, and wait until it has closed */
+    ASK_SAVE   /* save, and wait until it is on disk */
 };
 
 #define ASK_BIT(query) (1u << (query)) /* of an enum ps_query */

@@ -41,6 +41,8 @@ const struct command_entry output_status[] = {
     {"MEMORY", "of its live directory: pages in use, of the most that it may take"},
     {"IN FLIGHT", "bytes of messages that are arriving or on their way out, of the most that it takes (--in-flight)"},
     {"CONNECTIONS", "open connections, also this one"},
+    {"SAVED", "number and age of its newest save on disk, how far the one is that runs, why the last one failed; -: it "
+              "keeps nothing on disk"},
     {NULL, NULL}};
 
 const struct command_entry output_jobs[] = {

@@ -15,7 +15,8 @@
 #include "terminal.h"
 #include "top/top.h"
 
-#define FIELD(name) offsetof(struct psctl_settings, name)
+#define DISK_TIMEOUT_MS (10 * 60 * 1000) /* of what waits for disks, unless --timeout says otherwise */
+#define FIELD(name)     offsetof(struct psctl_settings, name)
 
 static const struct option_choice colours[] = {
     {"auto", PAGE_AUTO}, {"always", PAGE_ALWAYS}, {"never", PAGE_NEVER}, {NULL, 0}};
@@ -34,8 +35,10 @@ static const struct option psctl_options[] = {
      .argument = "NAME",
      .usual = "all jobs",
      .offset = FIELD(job),
-     .commands = "jobs variables workers blocked top set",
-     .help = "this job alone; set needs it when the cluster has more than one"},
+     .commands = "jobs variables workers blocked top set checkpoint restore",
+     .help =
+         "this job alone; set and checkpoint need it when the cluster has more than one; restore: the name that the "
+         "job gets, when it is to have another than it had"},
     {.name = "variables",
      .kind = OPTION_NAME,
      .argument = "PATTERN",
@@ -48,8 +51,8 @@ static const struct option psctl_options[] = {
      .argument = "N",
      .max = UINT32_MAX,
      .offset = FIELD(shard),
-     .commands = "drain",
-     .help = "the shard to drain, by its place in the list, from 0"},
+     .commands = "drain save",
+     .help = "the shard to drain or save, by its place in the list, from 0; save: all shards unless it is given"},
     {.name = "all",
      .kind = OPTION_FLAG,
      .offset = FIELD(all),
@@ -64,7 +67,29 @@ static const struct option psctl_options[] = {
      .max = 3600 * 1000,
      .offset = FIELD(timeout_ms),
      .help = "how long to wait for a shard, in milliseconds or with ms, s, m; one that refuses the connection is not "
-             "waited for"},
+             "waited for. save, checkpoint and restore wait 10 minutes unless it is given"},
+    {.name = "name",
+     .kind = OPTION_NAME,
+     .argument = "NAME",
+     .usual = "clock-N, in async unix-MILLISECONDS",
+     .offset = FIELD(name),
+     .commands = "checkpoint",
+     .help = "the checkpoint's name, a directory in DIR"},
+    {.name = "at-clock",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .offset = FIELD(at_clock),
+     .commands = "checkpoint",
+     .usual = "in sync the next clock that all workers reach, else at once",
+     .help = "in ssp and sync, wait until all updates up to clock N are done"},
+    {.name = "keep",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .max = UINT32_MAX,
+     .offset = FIELD(keep),
+     .commands = "checkpoint",
+     .usual = "all",
+     .help = "keep the newest N checkpoints in DIR and remove the others"},
     {.name = "watch",
      .kind = OPTION_SECONDS,
      .argument = "SECONDS",
@@ -127,7 +152,7 @@ static const struct option psctl_options[] = {
 #define SET_NAME(name) #name "= "
 #define SET_NAMES      OPTIMIZER_PARAMETER_LIST(SET_NAME) "schedule= clip= age= bound="
 
-enum psctl_word { WORD_TOP = VIEWS, WORD_SET, WORD_DRAIN, WORDS };
+enum psctl_word { WORD_TOP = VIEWS, WORD_SET, WORD_DRAIN, WORD_SAVE, WORD_CHECKPOINT, WORD_RESTORE, WORDS };
 
 /* The questions in the order of enum view_kind, then the others. */
 static const struct subcommand psctl_commands[WORDS] = {
@@ -164,6 +189,21 @@ static const struct subcommand psctl_commands[WORDS] = {
                     .about = "stop shards as TERM does: a shard answers what is under way and exits; started again on "
                              "its live directory it goes on where it was. Needs --shard or --all; returns when they "
                              "have closed"},
+    [WORD_SAVE] = {.name = "save",
+                   .about =
+                       "write the state of all shards, or of one, to their durable directories now, and return when "
+                       "it is on disk; training goes on meanwhile"},
+    [WORD_CHECKPOINT] = {.name = "checkpoint",
+                         .operands = "DIR",
+                         .about = "write a job's weights and optimizer slots to a new directory in DIR, which the "
+                                  "shards must see under the same path and be allowed to write to: safetensors files "
+                                  "and a manifest with checksums. It appears whole or not at all; then DIR/latest "
+                                  "leads to it. Training goes on meanwhile"},
+    [WORD_RESTORE] = {.name = "restore",
+                      .operands = "PATH",
+                      .about = "put a checkpoint (DIR/NAME or DIR/latest) into the cluster, which may have another "
+                               "number of shards: the job and its variables are made, or get the checkpoint's values. "
+                               "All connections end; workers that come back are told that they were rolled back"},
 };
 
 static const struct command_section psctl_sections[] = {
@@ -182,6 +222,8 @@ static const struct command_section psctl_sections[] = {
          {"psctl blocked --job digits", "who waits for whom in that job"},
          {"psctl set learning_rate=0.01 clip=block_norm:1", "of all variables of the only job, from now on"},
          {"psctl drain --shard 1", "stop the second shard in good order"},
+         {"psctl checkpoint --keep 3 /srv/models/digits", "write a checkpoint there, keep the newest three"},
+         {"psctl restore /srv/models/digits/latest", "go on from the newest"},
          {NULL, NULL}}},
     {NULL, NULL},
 };
@@ -269,9 +311,12 @@ static enum ps_err
 psctl_check(const struct psctl_settings *s, const struct command_line *line, struct ps_error *e)
 {
     bool drain = line->command == &psctl_commands[WORD_DRAIN];
+    bool path = line->command == &psctl_commands[WORD_CHECKPOINT] || line->command == &psctl_commands[WORD_RESTORE];
 
     if (drain && s->all == command_given(&psctl_command, line, "shard"))
         return ps_fail(e, PS_ERR_INVALID, "drain: expected either --shard N or --all");
+    if (path && line->len != 1)
+        return ps_fail(e, PS_ERR_INVALID, "%s: expected one directory", line->command->name);
     if (s->check && (s->json || s->watch_ms > 0))
         return ps_fail(e, PS_ERR_INVALID, "--check goes with neither --json nor --watch");
     return PS_OK;
@@ -293,6 +338,12 @@ psctl_run(struct psctl *p, enum psctl_word word)
         return psctl_set(p);
     case WORD_DRAIN:
         return psctl_drain(p);
+    case WORD_SAVE:
+        return psctl_save(p);
+    case WORD_CHECKPOINT:
+        return psctl_checkpoint(p);
+    case WORD_RESTORE:
+        return psctl_restore(p);
     default:
         return psctl_look(p, (enum view_kind)word);
     }
@@ -331,6 +382,10 @@ main(int argc, char **argv)
     p.cluster = cluster;
     p.words = line.words;
     p.words_len = line.len;
+    p.one_shard = command_given(&psctl_command, &line, "shard");
+    p.at_one_clock = command_given(&psctl_command, &line, "at-clock");
+    if (line.command >= &psctl_commands[WORD_SAVE] && !command_given(&psctl_command, &line, "timeout"))
+        p.settings.timeout_ms = DISK_TIMEOUT_MS;
     status = psctl_run(&p, (enum psctl_word)(line.command - psctl_commands));
     ps_cluster_free(cluster);
     return psctl_printed() ? status : STATUS_NOT_REACHED;

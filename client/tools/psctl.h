@@ -13,15 +13,16 @@ enum {
 };
 
 struct psctl_settings {
-    const char *shards, *job, *variables;
-    int64_t timeout_ms, count, watch_ms, interval_ms, shard;
+    const char *shards, *job, *variables, *name;
+    int64_t timeout_ms, count, watch_ms, interval_ms, shard, at_clock, keep;
     int colour, sort;
     bool json, check, all;
 };
 
 struct psctl {
     struct psctl_settings settings;
-    char **words; /* the command's own */
+    bool one_shard, at_one_clock; /* --shard, --at-clock were given */
+    char **words;                 /* the command's own */
     int words_len;
     const ps_cluster *cluster;
     struct page page; /* standard output */
@@ -33,6 +34,12 @@ int psctl_look(struct psctl *p, enum view_kind kind);
 int psctl_top(struct psctl *p);
 int psctl_set(struct psctl *p);
 int psctl_drain(struct psctl *p);
+int psctl_save(struct psctl *p);
+int psctl_checkpoint(struct psctl *p);
+int psctl_restore(struct psctl *p);
+
+/* The only job of the cluster, into job: 0, or the exit status for what was then said. */
+int psctl_only_job(const struct psctl *p, char job[PS_NAME_MAX + 1]);
 
 /* Whether a shard knows the job of --job, if that was given: 0, or, when all say that they do not, the exit status for
  * what was then said. */

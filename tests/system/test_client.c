@@ -374,7 +374,7 @@ START_TEST(shard_that_lost_its_data_is_told_and_filled_anew)
     ps_client *c = open_task(1, 0, &o);
     ps_var *v = declare(c, "w", 5000);
     float *grad = floats(5000, 1), *out = floats(5000, 0);
-    char command[128];
+    char command[sizeof shards.directory + 32];
 
     push(c, v, grad);
     FINE(ps_client_tick(c, &error));

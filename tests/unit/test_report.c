@@ -382,6 +382,53 @@ START_TEST(jobs_are_told_as_they_are_now)
 }
 END_TEST
 
+START_TEST(definitions_are_as_declared_and_as_set_left_them)
+{
+    Psd__Set set = PSD__SET__INIT;
+    Psd__Parameter rate = PSD__PARAMETER__INIT, *parameters[] = {&rate};
+    Psd__Bound bound = PSD__BOUND__INIT;
+    Psd__Job *job = kit_job("train", PSD__MODE__SSP, 1);
+    const Psd__Report *r;
+    struct kit_answer *a;
+
+    job->bound = 4;
+    kit_join(&k, 2, job, 0);
+    kit_join(&k, 3, kit_job("other", PSD__MODE__ASYNC, 1), 0);
+    kit_declare(&k, 2, "w", 4, PS_SGD);
+    kit_declare(&k, 2, "a", 4, PS_SGD);
+    kit_declare(&k, 3, "x", 4, PS_SGD);
+    kit_ticked(&k, 2, 1, 7);
+    rate.name = (char *)"learning_rate";
+    rate.value = 0.125;
+    bound.clocks = 9;
+    set.job = (char *)"train";
+    set.variables = (char *)"w";
+    set.parameter = parameters;
+    set.n_parameter = 1;
+    set.bound = &bound;
+    kit_frame(&k, 2, MSG_SET, 5, &set.base, NULL, 0);
+    a = ask(2, PSD__QUERY_KIND__DEFINITIONS, "train", "");
+    r = a->msg.u.report;
+    ck_assert_uint_eq(r->job_definition->declared->bound, 4);
+    ck_assert_uint_eq(r->job_definition->now->bound, 9);
+    ck_assert_uint_eq(r->job_definition->live, 1);
+    ck_assert_uint_eq(r->job_definition->slowest_clock, 7);
+    ck_assert_uint_eq(r->n_definition, 2);
+    ck_assert_str_eq(r->definition[0]->declared->name, "a");
+    ck_assert_double_ne(r->definition[1]->declared->optimizer->learning_rate, 0.125);
+    ck_assert_double_eq(r->definition[1]->now->optimizer->learning_rate, 0.125);
+    ck_assert_uint_eq(r->definition[1]->now->dims[0], 4);
+    kit_answer_free(a);
+    a = ask(2, PSD__QUERY_KIND__DEFINITIONS, "train", "train/a");
+    ck_assert_uint_eq(a->msg.u.report->n_definition, 1);
+    kit_answer_free(a);
+    a = ask(2, PSD__QUERY_KIND__DEFINITIONS, "nobody", "");
+    ck_assert_ptr_null(a->msg.u.report->job_definition);
+    ck_assert_uint_eq(a->msg.u.report->n_definition, 0);
+    kit_answer_free(a);
+}
+END_TEST
+
 /* More jobs than a report holds by its bytes: pages, each going on where the last one ended. */
 START_TEST(all_jobs_come_in_pages)
 {
@@ -448,6 +495,7 @@ make_suite(void)
     tcase_add_test(tc, blocked_says_who_waits_for_whom);
     tcase_add_test(tc, report_always_fits_a_frame);
     tcase_add_test(tc, jobs_are_told_as_they_are_now);
+    tcase_add_test(tc, definitions_are_as_declared_and_as_set_left_them);
     tcase_add_test(tc, all_jobs_come_in_pages);
     tcase_add_test(tc, learning_rate_is_that_of_the_next_update);
     suite_add_tcase(suite, tc);

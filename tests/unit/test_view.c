@@ -56,12 +56,36 @@ START_TEST(status_says_which_shards_were_not_reached)
         answer_lost(1)};
     char *text = shown(VIEW_STATUS, answers, 2, false);
 
-    ck_assert_line(text, "0 a:1 serving 3m 07s 77 3 4 9 1.00 MiB 2.00 MiB of 1.00 GiB 0 B of 1.00 KiB 5");
+    ck_assert_line(text, "0 a:1 serving 3m 07s 77 3 4 9 1.00 MiB 2.00 MiB of 1.00 GiB 0 B of 1.00 KiB 5 -");
     ck_assert_line(text, "cluster \"lab\" of 2 shards, psd 0.1.0");
     ck_assert_line(text, "1 c:3 not reached");
     ck_assert_line(text, "not reached: shard 1 at c:3: connection refused");
     ck_assert_ptr_null(strstr(text, "warning"));
     free(text);
+}
+END_TEST
+
+START_TEST(status_says_what_was_saved)
+{
+    static const char *const reports[][2] = {
+        {"{\"save\": 0}", " never"},
+        {"{\"save\": 12}", " 12"},
+        {"{\"save\": 12, \"saves\": 2, \"since_ms\": 3000}", " 12, 3.0 s ago"},
+        {"{\"save\": 12, \"running\": true, \"blocks\": 200, \"blocks_done\": 50}", " 12; saving, 25 %"},
+        {"{\"save\": 0, \"failures\": 1, \"failure\": \"no space left\"}", " never; failed: no space left"},
+        {"null", " -"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(reports); i++) {
+        struct answer answer;
+        char json[256], *text;
+
+        snprintf(json, sizeof json, "{\"status\": {\"cluster\": \"lab\", \"shards\": 1, \"save\": %s}}", reports[i][0]);
+        answer = answer_of(0, json);
+        text = shown(VIEW_STATUS, &answer, 1, false);
+        ck_assert_msg(strstr(text, reports[i][1]) != NULL, "no '%s' in:\n%s", reports[i][1], text);
+        free(text);
+    }
 }
 END_TEST
 
@@ -340,6 +364,7 @@ make_suite(void)
 
     tcase_add_test(t, variables_are_summed_over_shards);
     tcase_add_test(t, status_says_which_shards_were_not_reached);
+    tcase_add_test(t, status_says_what_was_saved);
     tcase_add_test(t, status_warns_of_a_list_in_the_wrong_order);
     tcase_add_test(t, stats_show_counters_and_ages);
     tcase_add_test(t, stats_show_the_shard_that_is_nearest_to_a_limit);

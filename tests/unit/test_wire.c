@@ -619,11 +619,11 @@ END_TEST
     X(barrier_name_utf8, BARRIER, INVALID, "barrier.name", m.barrier.name = (char *)"\xed\xa0\x80")                    \
     X(skip_seq, SKIP, INVALID, "skip.seq is 0", m.skip.seq = 0)                                                        \
     X(cancel_request, CANCEL, INVALID, "cancel.request is 0", m.cancel.request = 0)                                    \
-    X(query_kind, QUERY, INVALID, "query.kind is 6", m.query.kind = 6)                                                 \
+    X(query_kind, QUERY, INVALID, "query.kind is 7", m.query.kind = 7)                                                 \
     X(query_job, QUERY, LIMIT, "query.job has 256", m.query.job = letters(256))                                        \
     X(query_after, QUERY, LIMIT, "query.after has 512", m.query.after = letters(512))                                  \
     X(query_after_utf8, QUERY, INVALID, "query.after", m.query.after = (char *)"\x01")                                 \
-    X(report_kind, REPORT, INVALID, "report.kind is 6", m.report.kind = 6)                                             \
+    X(report_kind, REPORT, INVALID, "report.kind is 7", m.report.kind = 7)                                             \
     X(report_text, REPORT, LIMIT, "report.status.live_dir", m.status.live_dir = letters(2049))                         \
     X(report_buckets, REPORT, LIMIT, "report.stats.age.count is 65", m.histogram.n_count = 65)                         \
     X(report_dims, REPORT, LIMIT, "report.variable.dims is 9", m.variable.n_dims = 9)                                  \

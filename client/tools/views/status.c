@@ -1,5 +1,6 @@
 /* Each shard: since when, how much it holds, what is in flight. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "client/tools/health.h"
@@ -23,6 +24,34 @@ status_memory(struct table *t, const json_t *s)
     }
     table_cell(t, "%s of %s, %u %%", units_bytes(used, &a), units_bytes(max, &b), percent);
     table_paint(t, percent < HEALTH_STORE_FULL ? PAINT_WARNING : PAINT_FAULT);
+}
+
+/* "3, 12s ago", what runs now, and what is wrong. */
+static void
+status_saved(struct table *t, const json_t *s)
+{
+    const json_t *save = json_object_get(s, "save");
+    uint64_t blocks = member_number(save, "blocks"), done = member_number(save, "blocks_done");
+    char now[64] = "", when[96] = "never";
+    struct units u;
+
+    if (!json_is_object(save)) {
+        table_cell(t, "-");
+        return;
+    }
+    if (member_number(save, "save") > 0)
+        snprintf(when, sizeof when, "%" PRIu64, member_number(save, "save"));
+    if (member_number(save, "saves") > 0)
+        snprintf(when, sizeof when, "%" PRIu64 ", %s ago", member_number(save, "save"),
+                 units_duration(member_number(save, "since_ms"), &u));
+    if (member_flag(save, "running"))
+        snprintf(now, sizeof now, "; saving, %" PRIu64 " %%", blocks > 0 ? done * 100 / blocks : 100);
+    if (member_text(save, "failure")[0] != '\0') {
+        table_cell(t, "%s%s; failed: %s", when, now, member_text(save, "failure"));
+        table_paint(t, PAINT_FAULT);
+    } else {
+        table_cell(t, "%s%s", when, now);
+    }
 }
 
 static void
@@ -50,6 +79,7 @@ status_row(struct table *t, const struct answer *a)
     status_memory(t, s);
     cell_of(t, member_number(s, "in_flight_bytes"), member_number(s, "in_flight_bytes_max"));
     cell_count(t, member_number(s, "connections"));
+    status_saved(t, s);
 }
 
 /* What can be added up over shards; workers and variables are seen by each of them. */
@@ -108,7 +138,7 @@ status_first(const struct answer *answers, uint32_t n)
 void
 view_status(const struct answer *answers, uint32_t n, const struct page *page)
 {
-    struct table *t = table_of(output_status, "rllrrrrrrrrr");
+    struct table *t = table_of(output_status, "rllrrrrrrrrrl");
     const json_t *first = status_first(answers, n);
 
     if (first != NULL)

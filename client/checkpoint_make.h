@@ -1,0 +1,45 @@
+/* A checkpoint's directory while it is made: NAME.partial, locked, until everything in it is on disk; then it gets its
+ * name, and `latest` names it. So a directory with a manifest is whole, whenever this process ends.
+ *
+ *     making_begin() ──► making_files() ──► (the shards fill them) ──► making_end() ──► making_prune()
+ *            └─────────────────────┴── making_close(): removes what is not whole
+ *
+ * Everything here blocks. */
+#ifndef CLIENT_CHECKPOINT_MAKE_H
+#define CLIENT_CHECKPOINT_MAKE_H
+
+#include "common/checkpoint.h"
+
+#define MAKING_NAME_MAX 200 /* bytes of a checkpoint's name */
+
+struct making {
+    char *dir;     /* absolute: where checkpoints are */
+    char *partial; /* absolute: the one that is made */
+    char name[MAKING_NAME_MAX + 1];
+    int dir_fd, fd; /* of these two; -1: none */
+    bool whole;     /* it has its name */
+};
+
+/* Make the directories (dir, too, when only it is missing). what: the name that somebody wants, or whose first free
+ * sequel "-2", "-3" ... is taken when `sequel`. PS_ERR_INVALID, PS_ERR_BUSY (one of that name is there, or is being
+ * made), PS_ERR_IO, PS_ERR_FULL. What a process that is gone left of that name is removed. */
+enum ps_err making_begin(struct making *m, const char *dir, const char *name, bool sequel,
+                         struct ps_error *e) PS_MUST_USE;
+
+/* Make the files that the manifest needs, in full size, for the shards to fill. */
+enum ps_err making_files(struct making *m, const struct checkpoint *c, struct ps_error *e) PS_MUST_USE;
+
+/* All was written: take checksums into c, write the manifest, give it its name. */
+enum ps_err making_end(struct making *m, struct checkpoint *c, struct ps_error *e) PS_MUST_USE;
+
+/* Remove all but the newest `keep` checkpoints of the directory; never this one or what `latest` names, and nothing
+ * that has no manifest. */
+enum ps_err making_prune(const struct making *m, uint32_t keep, struct ps_error *e) PS_MUST_USE;
+
+void making_close(struct making *m); /* one that making_begin() was given */
+
+/* The directory that a path names, absolute: what a link such as DIR/latest leads to, in the same directory. The rest
+ * is left as it is, since the shards may see it through other links. Freed by the caller. PS_ERR_IO, PS_ERR_NOMEM. */
+enum ps_err making_resolve(const char *path, char **out, struct ps_error *e) PS_MUST_USE;
+
+#endif

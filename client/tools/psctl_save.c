@@ -1,0 +1,110 @@
+/* psctl save, checkpoint and restore: a cluster's state to disk, and back. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/units.h"
+#include "psctl.h"
+
+/* ---- save ---- */
+
+static void
+say_saved(const struct psctl *p, const struct answer *a)
+{
+    struct units bytes, time;
+
+    if (!a->reached)
+        page_line(&p->page, PAINT_FAULT, "shard %u at %s: %s", a->shard, a->address, a->error.text);
+    else
+        page_line(&p->page, PAINT_PLAIN, "shard %u at %s: save %" PRIu64 ", %" PRIu64 " blocks, %s written in %s",
+                  a->shard, a->address, a->saved.save, a->saved.blocks, units_bytes(a->saved.bytes, &bytes),
+                  units_duration(a->saved.ms, &time));
+}
+
+int
+psctl_save(struct psctl *p)
+{
+    struct question question = {.kind = ASK_SAVE, .timeout_ms = (int)p->settings.timeout_ms};
+    uint32_t shards = ps_cluster_shards(p->cluster);
+    uint32_t first = p->one_shard ? (uint32_t)p->settings.shard : 0, n = p->one_shard ? 1 : shards;
+    struct answer *answers;
+    struct ps_error e;
+    int status;
+
+    if (first >= shards) {
+        (void)ps_fail(&e, PS_ERR_INVALID, "--shard %u: the cluster's shards are 0 to %u", first, shards - 1);
+        return psctl_usage(&e);
+    }
+    if (ask_shards(p->cluster, first, n, &question, &answers, &e) != PS_OK)
+        return psctl_failed(&e);
+    for (uint32_t i = 0; i < n; i++)
+        say_saved(p, &answers[i]);
+    status = psctl_status_of(answers, n);
+    answers_free(answers, n);
+    return status;
+}
+
+/* ---- checkpoint, restore ---- */
+
+/* One client of all shards: they do this together. */
+static enum ps_err
+open_all(const struct psctl *p, ps_client **client, struct ps_error *e)
+{
+    struct ps_client_options options = {.observer = 1, .any_cluster = 1, .timeout_ms = (int)p->settings.timeout_ms};
+
+    return ps_client_open(p->cluster, &options, client, e);
+}
+
+static void
+say_done(const struct psctl *p, const char *what, const char *dir, const char *name)
+{
+    uint32_t shards = ps_cluster_shards(p->cluster);
+
+    printf("%s %s%s%s; %u shard%s\n", what, dir, name[0] != '\0' ? "/" : "", name, shards, shards == 1 ? "" : "s");
+}
+
+int
+psctl_checkpoint(struct psctl *p)
+{
+    struct ps_checkpoint_options options = {.job = p->settings.job,
+                                            .name = p->settings.name,
+                                            .at_clock = p->at_one_clock,
+                                            .clock = (uint64_t)p->settings.at_clock,
+                                            .keep = (uint32_t)p->settings.keep};
+    char job[PS_NAME_MAX + 1], *name = NULL;
+    ps_client *client;
+    struct ps_error e;
+    enum ps_err err;
+    int status;
+
+    if (options.job == NULL) {
+        if ((status = psctl_only_job(p, job)) != EXIT_SUCCESS)
+            return status;
+        options.job = job;
+    }
+    if (open_all(p, &client, &e) != PS_OK)
+        return psctl_failed(&e);
+    err = ps_client_checkpoint(client, p->words[0], &options, -1, &name, &e);
+    ps_client_close(client);
+    if (name != NULL)
+        say_done(p, "checkpoint", p->words[0], name);
+    ps_free(name);
+    return err == PS_OK ? EXIT_SUCCESS : psctl_failed(&e);
+}
+
+int
+psctl_restore(struct psctl *p)
+{
+    ps_client *client;
+    struct ps_error e;
+    enum ps_err err;
+
+    if (open_all(p, &client, &e) != PS_OK)
+        return psctl_failed(&e);
+    err = ps_client_restore(client, p->words[0], p->settings.job, -1, &e);
+    ps_client_close(client);
+    if (err != PS_OK)
+        return psctl_failed(&e);
+    say_done(p, "restored", p->words[0], "");
+    return EXIT_SUCCESS;
+}
