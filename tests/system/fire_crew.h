@@ -1,0 +1,63 @@
+/* Crews of workers under fire: three jobs on the same shards, one for each mode, each under a psrun of its own that
+ * starts its workers again. An observer looks at what the blocks hold and compares it with the ledgers.
+ *
+ *     struct fire f = {.shards = &shards, .ps = shards.addresses, .rng = {seed}};
+ *     fire_start(&f);
+ *     fire_look(&f);          // as often as wanted, whatever is done to shards, workers and connections meanwhile
+ *     fire_end(&f);           // all stop at a clock; then every block is held against the ledgers, exactly
+ *
+ * Failures fail the running Check test. */
+#ifndef TESTS_SYSTEM_FIRE_CREW_H
+#define TESTS_SYSTEM_FIRE_CREW_H
+
+#include <sys/types.h>
+
+#include "client/psclient.h"
+#include "tests/system/fire_ledger.h"
+#include "tests/system/shards.h"
+#include "tests/unit/check_main.h"
+
+enum { FIRE_JOBS = 3, FIRE_WAIT_MS = 60000 };
+
+struct fire_crew {
+    const char *name;
+    char path[256]; /* of its ledger */
+    int fd;
+    struct fire_ledger *ledger;
+    pid_t psrun;
+    ps_client *observer;
+    ps_var *vars[FIRE_VARS];
+};
+
+struct fire {
+    struct shards *shards;
+    const char *ps; /* where the workers find them; the observers ask the shards themselves */
+    struct test_rng rng;
+    struct fire_crew crews[FIRE_JOBS];
+    float *values;
+    uint64_t pushes, lives; /* after fire_end() */
+};
+
+/* psd's options that shards under fire need. */
+extern const char *const fire_shard_options[];
+
+uint64_t fire_now_ms(void);
+void fire_pause_ms(uint64_t ms);
+
+/* All crews work, and are observed. */
+void fire_start(struct fire *f);
+
+/* Any crew; one of its workers, or its psrun and all below, is killed, and comes again. */
+struct fire_crew *fire_any(struct fire *f);
+void fire_kill_worker(struct fire *f, const struct fire_crew *c);
+void fire_kill_psrun(struct fire *f, struct fire_crew *c);
+
+/* Each of its workers has begun a push that it had not begun before. */
+void fire_await_pushes(const struct fire_crew *c);
+
+/* No worker saw a promise broken, and any variable of any crew holds what it must. */
+void fire_look(struct fire *f);
+
+void fire_end(struct fire *f);
+
+#endif
