@@ -1,0 +1,50 @@
+/* A network that can be made bad: a process that stands between workers and shards, one port for each shard, and does
+ * to the bytes what it is told through shared memory, at any time.
+ *
+ *     proxy_start(&proxy, &shards);        // proxy.addresses: what the workers are given
+ *     proxy.faults->delay_ms = 20;
+ *     proxy_reset(&proxy);                 // every connection that there is
+ *     proxy_stop(&proxy);
+ *
+ * Directions: TO_SHARD is what workers say, TO_WORKER what shards answer. */
+#ifndef TESTS_SYSTEM_PROXY_H
+#define TESTS_SYSTEM_PROXY_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "tests/system/shards.h"
+
+enum proxy_direction { TO_SHARD, TO_WORKER, PROXY_DIRECTIONS };
+
+/* 0: not done. Read again for every chunk of bytes. */
+struct proxy_faults {
+    _Atomic uint32_t delay_ms, jitter_ms;   /* each chunk arrives later, in order */
+    _Atomic uint32_t bytes_per_ms;          /* of a connection and direction */
+    _Atomic uint32_t bytewise;              /* every byte is a write of its own; for as many as can be in time */
+    _Atomic uint32_t cut[PROXY_DIRECTIONS]; /* nothing passes; nobody is told. It goes on where it was when it is 0 */
+    _Atomic uint32_t deaf;                  /* newcomers are accepted and never heard */
+    _Atomic uint32_t resets;                /* raised: all connections are reset */
+    _Atomic uint32_t half_open;             /* raised: the shard's side of all is closed, the worker's stays and is mute
+                                               until the next reset */
+    _Atomic uint64_t connections, chunks;   /* seen */
+};
+
+struct proxy {
+    pid_t pid;
+    struct proxy_faults *faults;
+    char addresses[SHARDS_MAX * 64];
+};
+
+/* Fails the running Check test when it cannot start. */
+void proxy_start(struct proxy *p, const struct shards *s);
+void proxy_stop(struct proxy *p);
+
+void proxy_reset(struct proxy *p);
+void proxy_half_open(struct proxy *p);
+
+/* As it was at first. */
+void proxy_heal(struct proxy *p);
+
+#endif

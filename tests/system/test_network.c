@@ -1,0 +1,241 @@
+/* Bad networks: workers reach their shards through a proxy that delays, cuts, resets, throttles and chops what passes,
+ * and the ledgers of what was acknowledged must agree with the blocks all the same, as in test_fire. Where this user
+ * may make a network namespace, the kernel's own netem does the like to loopback: delay, reordering, loss, partitions.
+ *
+ * PSD_TEST_FAULTS says how many faults (48), PSD_TEST_SEED which. */
+#include <fcntl.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base.h"
+#include "tests/system/fire_crew.h"
+#include "tests/system/proxy.h"
+
+enum { SHARDS = 2, FAULTS = 48, FAULT_MS = 300 };
+
+static struct shards shards;
+static struct proxy proxy;
+static struct fire fire;
+
+static void
+set(_Atomic uint32_t *fault, uint32_t value)
+{
+    atomic_store(fault, value);
+}
+
+/* ---- Through the proxy ---- */
+
+static void
+delay(struct proxy_faults *f)
+{
+    set(&f->delay_ms, 20);
+    set(&f->jitter_ms, 20);
+}
+
+static void
+throttle(struct proxy_faults *f)
+{
+    set(&f->bytes_per_ms, 500);
+}
+
+static void
+chop(struct proxy_faults *f)
+{
+    set(&f->bytewise, 1);
+}
+
+static void
+cut_both(struct proxy_faults *f)
+{
+    set(&f->cut[TO_SHARD], 1);
+    set(&f->cut[TO_WORKER], 1);
+}
+
+/* The shard hears and its answers are lost; or it hears nothing. */
+static void
+cut_answers(struct proxy_faults *f)
+{
+    set(&f->cut[TO_WORKER], 1);
+}
+
+static void
+cut_questions(struct proxy_faults *f)
+{
+    set(&f->cut[TO_SHARD], 1);
+}
+
+/* What was cut off never arrives. */
+static void
+cut_and_reset(struct proxy_faults *f)
+{
+    set(&f->cut[TO_WORKER], 1);
+    fire_pause_ms(100);
+    proxy_reset(&proxy);
+}
+
+static void
+reset(struct proxy_faults *f)
+{
+    (void)f;
+    proxy_reset(&proxy);
+}
+
+static void
+half_open(struct proxy_faults *f)
+{
+    (void)f;
+    proxy_half_open(&proxy);
+}
+
+/* Connections are lost, and new ones lead nowhere. */
+static void
+deaf(struct proxy_faults *f)
+{
+    set(&f->deaf, 1);
+    proxy_reset(&proxy);
+}
+
+static const struct fault {
+    const char *name;
+    void (*begin)(struct proxy_faults *f);
+    bool ends_with_reset; /* the worker hears nothing else of it */
+} faults[] = {
+    {"delay", delay, false},
+    {"throttling", throttle, false},
+    {"bytewise delivery", chop, false},
+    {"a partition", cut_both, false},
+    {"answers cut off", cut_answers, false},
+    {"questions cut off", cut_questions, false},
+    {"answers lost", cut_and_reset, false},
+    {"resets", reset, false},
+    {"half-open connections", half_open, true},
+    {"connections that lead nowhere", deaf, true},
+};
+
+static void
+play(const struct fault *fault)
+{
+    fault->begin(proxy.faults);
+    fire_pause_ms(test_below(&fire.rng, FAULT_MS));
+    if (test_below(&fire.rng, 4) == 0) { /* a crash in the midst of it */
+        uint32_t shard = (uint32_t)test_below(&fire.rng, SHARDS);
+
+        shards_kill(&shards, shard);
+        shards_restart(&shards, shard);
+    }
+    fire_look(&fire);
+    proxy_heal(&proxy);
+    if (fault->ends_with_reset)
+        proxy_reset(&proxy);
+    fire_await_pushes(fire_any(&fire));
+    fire_look(&fire);
+}
+
+static void
+start(bool through_proxy, uint64_t seed)
+{
+    shards_start_with(&shards, SHARDS, &(struct shards_options){.more = fire_shard_options});
+    if (through_proxy)
+        proxy_start(&proxy, &shards);
+    fire = (struct fire){.shards = &shards, .ps = through_proxy ? proxy.addresses : shards.addresses, .rng = {seed}};
+    fire_start(&fire);
+}
+
+START_TEST(what_was_acknowledged_is_there_once_whatever_the_network_did)
+{
+    const char *text = getenv("PSD_TEST_FAULTS");
+    uint32_t n = text != NULL ? (uint32_t)strtoul(text, NULL, 10) : FAULTS;
+    uint32_t played[ARRAY_LEN(faults)] = {0};
+
+    start(true, test_seed());
+    for (uint32_t i = 0; i < n; i++) {
+        size_t which = i < ARRAY_LEN(faults) ? i : (size_t)test_below(&fire.rng, ARRAY_LEN(faults));
+
+        played[which]++;
+        play(&faults[which]);
+    }
+    fire_end(&fire);
+    fprintf(stderr, "# %llu pushes, %llu connections, %llu chunks\n", (unsigned long long)fire.pushes,
+            (unsigned long long)atomic_load(&proxy.faults->connections),
+            (unsigned long long)atomic_load(&proxy.faults->chunks));
+    for (size_t i = 0; i < ARRAY_LEN(faults); i++)
+        fprintf(stderr, "# %u times %s\n", played[i], faults[i].name);
+    proxy_stop(&proxy);
+    shards_stop(&shards);
+}
+END_TEST
+
+/* ---- netem ---- */
+
+static bool
+write_file(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+/* A network of our own, in which we may do as we like; false when this user may not have one. */
+static bool
+enter_namespace(void)
+{
+    char map[64];
+
+    snprintf(map, sizeof map, "0 %u 1", (unsigned)getuid());
+    return unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 && write_file("/proc/self/setgroups", "deny") &&
+           write_file("/proc/self/uid_map", map) && system("ip link set lo up >/dev/null 2>&1") == 0 &&
+           system("tc qdisc add dev lo root netem delay 1ms >/dev/null 2>&1") == 0;
+}
+
+static void
+netem(const char *what)
+{
+    char command[256];
+
+    snprintf(command, sizeof command, "tc qdisc change dev lo root netem %s", what);
+    ck_assert_msg(system(command) == 0, "%s", command);
+}
+
+START_TEST(what_was_acknowledged_is_there_once_whatever_netem_did)
+{
+    static const char *const qualities[] = {"delay 5ms 5ms 25%", "loss 3%",    "delay 10ms reorder 25% 50%",
+                                            "duplicate 5%",      "corrupt 1%", "loss 100%" /* a partition */,
+                                            "rate 50mbit"};
+
+    if (!enter_namespace()) {
+        fprintf(stderr, "# skipped: no network namespace with netem here\n");
+        return;
+    }
+    start(false, test_seed());
+    for (size_t i = 0; i < ARRAY_LEN(qualities); i++) {
+        netem(qualities[i]);
+        fire_pause_ms(strstr(qualities[i], "100%") != NULL ? 300 : 700);
+        netem("delay 0ms");
+        fire_await_pushes(fire_any(&fire));
+        fire_look(&fire);
+    }
+    fire_end(&fire);
+    fprintf(stderr, "# %llu pushes through netem\n", (unsigned long long)fire.pushes);
+    shards_stop(&shards);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    const char *text = getenv("PSD_TEST_FAULTS");
+    Suite *suite = suite_create("network");
+    TCase *tc = tcase_create("network");
+
+    tcase_set_timeout(tc, 300 + 2 * (text != NULL ? strtod(text, NULL) : 0));
+    tcase_add_test(tc, what_was_acknowledged_is_there_once_whatever_the_network_did);
+    tcase_add_test(tc, what_was_acknowledged_is_there_once_whatever_netem_did);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
