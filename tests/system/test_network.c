@@ -166,7 +166,7 @@ START_TEST(what_was_acknowledged_is_there_once_whatever_the_network_did)
 }
 END_TEST
 
-/* ---- netem ---- */
+/* ---- The kernel's own faults, in a namespace ---- */
 
 static bool
 write_file(const char *path, const char *text)
@@ -179,6 +179,15 @@ write_file(const char *path, const char *text)
     return ok;
 }
 
+static bool
+command(const char *what)
+{
+    char line[256];
+
+    snprintf(line, sizeof line, "%s >/dev/null 2>&1", what);
+    return system(line) == 0;
+}
+
 /* A network of our own, in which we may do as we like; false when this user may not have one. */
 static bool
 enter_namespace(void)
@@ -187,39 +196,46 @@ enter_namespace(void)
 
     snprintf(map, sizeof map, "0 %u 1", (unsigned)getuid());
     return unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 && write_file("/proc/self/setgroups", "deny") &&
-           write_file("/proc/self/uid_map", map) && system("ip link set lo up >/dev/null 2>&1") == 0 &&
-           system("tc qdisc add dev lo root netem delay 1ms >/dev/null 2>&1") == 0;
+           write_file("/proc/self/uid_map", map) && command("ip link set lo up");
 }
 
-static void
-netem(const char *what)
+/* The namespace's loopback, made bad and good again. */
+static const struct quality {
+    const char *name, *bad, *good;
+} qualities[] = {
+    {"a partition", "ip link set lo down", "ip link set lo up"},
+    {"a slow link", "tc qdisc add dev lo root tbf rate 100mbit burst 128k latency 20ms", "tc qdisc del dev lo root"},
+#define NETEM(what)                                                                                                    \
+    {                                                                                                                  \
+        what, "tc qdisc add dev lo root netem " what, "tc qdisc del dev lo root"                                       \
+    }
+    NETEM("delay 5ms 5ms 25%"),
+    NETEM("loss 3%"),
+    NETEM("delay 10ms reorder 25% 50%"),
+    NETEM("duplicate 5%"),
+    NETEM("corrupt 1%"),
+#undef NETEM
+};
+
+START_TEST(what_was_acknowledged_is_there_once_whatever_the_kernel_did)
 {
-    char command[256];
-
-    snprintf(command, sizeof command, "tc qdisc change dev lo root netem %s", what);
-    ck_assert_msg(system(command) == 0, "%s", command);
-}
-
-START_TEST(what_was_acknowledged_is_there_once_whatever_netem_did)
-{
-    static const char *const qualities[] = {"delay 5ms 5ms 25%", "loss 3%",    "delay 10ms reorder 25% 50%",
-                                            "duplicate 5%",      "corrupt 1%", "loss 100%" /* a partition */,
-                                            "rate 50mbit"};
-
     if (!enter_namespace()) {
-        fprintf(stderr, "# skipped: no network namespace with netem here\n");
+        fprintf(stderr, "# skipped: no network namespace here\n");
         return;
     }
     start(false, test_seed());
     for (size_t i = 0; i < ARRAY_LEN(qualities); i++) {
-        netem(qualities[i]);
-        fire_pause_ms(strstr(qualities[i], "100%") != NULL ? 300 : 700);
-        netem("delay 0ms");
+        if (!command(qualities[i].bad)) {
+            fprintf(stderr, "# skipped: %s: this kernel has none\n", qualities[i].name);
+            continue;
+        }
+        fire_pause_ms(500);
+        ck_assert_msg(command(qualities[i].good), "%s", qualities[i].good);
         fire_await_pushes(fire_any(&fire));
         fire_look(&fire);
     }
     fire_end(&fire);
-    fprintf(stderr, "# %llu pushes through netem\n", (unsigned long long)fire.pushes);
+    fprintf(stderr, "# %llu pushes\n", (unsigned long long)fire.pushes);
     shards_stop(&shards);
 }
 END_TEST
@@ -233,7 +249,7 @@ make_suite(void)
 
     tcase_set_timeout(tc, 300 + 2 * (text != NULL ? strtod(text, NULL) : 0));
     tcase_add_test(tc, what_was_acknowledged_is_there_once_whatever_the_network_did);
-    tcase_add_test(tc, what_was_acknowledged_is_there_once_whatever_netem_did);
+    tcase_add_test(tc, what_was_acknowledged_is_there_once_whatever_the_kernel_did);
     suite_add_tcase(suite, tc);
     return suite;
 }
