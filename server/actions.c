@@ -128,6 +128,12 @@ actions_save(struct shard *s, enum shard_action_kind kind, struct shard_save *sa
 }
 
 void
+actions_redo(struct shard *s, uint64_t number)
+{
+    queue(s, (struct shard_action){.kind = SHARD_REDO, .number = number});
+}
+
+void
 actions_event(struct shard *s, struct job *job, const struct connection *but, Psd__EventKind kind, uint32_t task,
               const char *text)
 {

@@ -82,6 +82,7 @@ forget_waiting(struct shard *s, struct connection *c)
     pull_forget(s, c);
     declare_forget(s, c, 0, PS_OK);
     save_request_end(s, c, 0, PS_OK);
+    held_forget(s, c);
     if (c->session != NULL)
         session_detach(s, c->session);
     c->session = NULL;

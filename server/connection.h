@@ -24,6 +24,7 @@ struct connection {
     uint32_t parked_len;
     uint32_t declares_len; /* that wait for blocks */
     uint64_t parked_bytes;
+    uint32_t held_len; /* answers of durable pushes */
     uint32_t acks_first, acks_last; /* this turn's, as index + 1 into the shard's, or 0 */
     struct connection *acking_next;
     uint64_t opened_ms;

@@ -87,15 +87,18 @@ gather_free(struct shard *s, struct gather *g)
 
 /* How every gather ends, whatever became of its step: tell all whose gradient it holds, and free it. */
 static void
-gather_end(struct shard *s, struct gather *g, enum ps_err code, const char *text)
+gather_end(struct shard *s, struct gather *g, bool logged, enum ps_err code, const char *text)
 {
     pull_wake(s, g->variable->job); /* the block's clock goes on, with an update or without */
     for (uint32_t i = 0; i < g->len; i++) {
         struct pending *p = g->entries[i].pending;
 
         g->entries[i].pending = NULL;
-        if (p != NULL)
-            pending_block_done(s, p, g->entries[i].index, code, text);
+        if (p == NULL)
+            continue;
+        p->logged = p->logged || logged;
+        p->unlogged = p->unlogged || !logged;
+        pending_block_done(s, p, g->entries[i].index, code, text);
     }
     gather_free(s, g);
 }
@@ -127,16 +130,40 @@ collect(struct shard *s, const struct gather *g, const float *now)
     return n;
 }
 
+/* One gradient is in the gather, or still in the receive buffer; take it out of there. */
+static bool
+take_gradient(struct gather *g, const float *gradient)
+{
+    for (uint32_t i = 0; i < g->len; i++)
+        if (g->entries[i].gradient == gradient) {
+            g->entries[i].gradient = NULL;
+            return true;
+        }
+    return false;
+}
+
+static bool
+apply_one(struct shard *s, struct gather *g, const struct block_ref *ref, uint64_t clock)
+{
+    const float *gradient = s->sums[0];
+
+    if (!update_apply(s, ref, gradient, 1, clock))
+        return false;
+    if (g->durable)
+        redo_update(s, ref, 1, 0, gradient, take_gradient(g, gradient));
+    return true;
+}
+
 /* The mean of n gradients: the sum is taken here, the division is the update's scale. */
 static bool
-apply_mean(struct shard *s, const struct block_ref *ref, uint32_t n, uint64_t clock)
+apply_mean(struct shard *s, struct gather *g, const struct block_ref *ref, uint32_t n, uint64_t clock)
 {
     size_t bytes = ref->cut.len * sizeof(float);
-    float *sum;
+    float *sum, scale = 1.0f / (float)n;
     bool finite;
 
     if (n == 1)
-        return update_apply(s, ref, s->sums[0], 1, clock);
+        return apply_one(s, g, ref, clock);
     if ((sum = pool_take(&s->pool, bytes)) == NULL) {
         turn_fail(s, PS_ERR_NOMEM);
         return true;
@@ -144,15 +171,18 @@ apply_mean(struct shard *s, const struct block_ref *ref, uint32_t n, uint64_t cl
     optimizer_sum(ref->cut.len, n, s->sums, sum);
     /* All of them were finite, but a sum may overflow. */
     finite = ref->place != ref->old || !ref->variable->refuse_nonfinite || optimizer_finite(ref->cut.len, sum);
-    finite = finite && update_apply(s, ref, sum, 1.0f / (float)n, clock);
-    pool_give(&s->pool, sum, bytes);
+    finite = finite && update_apply(s, ref, sum, scale, clock);
+    if (finite && g->durable)
+        redo_update(s, ref, scale, 0, sum, true);
+    else
+        pool_give(&s->pool, sum, bytes);
     return finite;
 }
 
 /* One update from what is there; without one the block's clock goes on all the same. There is room for the block. now:
  * the gradient that is not copied, or NULL. */
 static enum ps_err
-step(struct shard *s, const struct gather *g, const float *now)
+step(struct shard *s, struct gather *g, const float *now)
 {
     struct block_ref ref;
     uint64_t clock = g->clock + 1;
@@ -163,7 +193,7 @@ step(struct shard *s, const struct gather *g, const float *now)
     if ((err = turn_touch(s, &ref)) != PS_OK)
         return err;
     n = collect(s, g, now);
-    if (n > 0 && apply_mean(s, &ref, n, clock)) {
+    if (n > 0 && apply_mean(s, g, &ref, n, clock)) {
         update_count(s, &ref, n);
         return PS_OK;
     }
@@ -184,7 +214,7 @@ gather_close(struct shard *s, struct gather *g, const float *now)
 {
     enum ps_err err = step(s, g, now);
 
-    gather_end(s, g, err, why(err));
+    gather_end(s, g, g->durable && err == PS_OK, err, why(err));
 }
 
 /* It ticked past the step and awaits no push of before a restart (clock.h): none will come any more. */
@@ -227,18 +257,22 @@ static bool
 close_due(struct shard *s, struct gather *g)
 {
     struct block_ref ref;
+    uint64_t room;
     enum ps_err err;
 
     block_refind(s, g->variable->id, g->number, &ref);
     /* A block that this turn has written is updated in place. */
-    switch (turn_room(s, ref.block->turn == s->turn.number ? 0 : block_size(&ref), &err)) {
+    room = ref.block->turn == s->turn.number ? 0 : block_size(&ref);
+    if (g->durable)
+        room += redo_room(s, 1, g->len, ref.cut.len * sizeof(float));
+    switch (turn_room(s, room, &err)) {
     case TURN_WAIT:
         return false;
     case TURN_READY:
         gather_close(s, g, NULL);
         break;
     case TURN_REFUSED:
-        gather_end(s, g, err, ps_strerror(err));
+        gather_end(s, g, false, err, ps_strerror(err));
         break;
     }
     return true;
@@ -281,10 +315,10 @@ gather_end_job(struct shard *s, struct job *job, enum ps_err code, const char *t
     struct gather *g, *next;
 
     DL_FOREACH_SAFE (job->gathers, g, next)
-        gather_end(s, g, code, text);
+        gather_end(s, g, false, code, text);
     DL_FOREACH_SAFE (s->due, g, next)
         if (g->variable->job == job)
-            gather_end(s, g, code, text);
+            gather_end(s, g, false, code, text);
 }
 
 void
@@ -404,6 +438,7 @@ join(struct shard *s, struct pending *p, uint32_t index, struct block_ref *ref, 
 
     if (g == NULL && (g = gather_new(s, ref, p->clock)) == NULL)
         return;
+    g->durable = g->durable || p->durable;
     if ((entry = take_entry(s, g, p, index, ref)) == NULL)
         return;
     entry->dropped = scale < 0;
@@ -435,6 +470,24 @@ scale_of(struct shard *s, const struct block_ref *ref, const Psd__Push *m, size_
     return scale;
 }
 
+uint64_t
+gather_redo_room(struct shard *s, const Psd__Push *m)
+{
+    uint64_t blocks = 0, pushes = 1, bytes = 0;
+
+    for (size_t i = 0; i < m->n_var; i++) {
+        const struct gather *g = s->refs[i].block->gather;
+        bool durable = g != NULL && g->durable;
+
+        if (!durable && !m->durable)
+            continue;
+        blocks += 2; /* one that is due may close before the push's own */
+        pushes += g != NULL ? g->len : 0;
+        bytes += s->refs[i].cut.len * sizeof(float) * (durable && g->due ? 2 : 1);
+    }
+    return blocks > 0 ? redo_room(s, blocks, pushes, bytes) : 0;
+}
+
 void
 gather_push(struct shard *s, struct session *session, uint64_t request, const Psd__Push *m, const float *payload)
 {
@@ -448,6 +501,7 @@ gather_push(struct shard *s, struct session *session, uint64_t request, const Ps
     p->request = request;
     p->clock = m->clock;
     p->want_value = m->want_value;
+    p->durable = m->durable;
     for (uint32_t i = 0; i < n; i++)
         p->blocks[i] = (struct pending_block){.var = m->var[i], .block = m->block[i]};
     for (uint32_t i = 0; i < n && s->turn.failed == PS_OK; i++) {

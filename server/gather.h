@@ -34,6 +34,7 @@ struct gather {
     uint32_t number; /* of the block */
     uint64_t clock, since_ms;
     bool due;
+    bool durable;               /* a push in it wants to be: the update goes to the redo log */
     uint32_t len;               /* entries, in rising order of task */
     struct gather *prev, *next; /* in its job, or in the shard's list of due ones */
     struct gather_entry entries[];
@@ -41,6 +42,9 @@ struct gather {
 
 /* Bytes that the gradients of one variable may take. */
 uint64_t gather_budget(const struct job *job, const struct variable *v, uint32_t shard, uint32_t shards);
+
+/* Room that the redo log may want for what a push of these blocks (s->refs) can close. */
+uint64_t gather_redo_room(struct shard *s, const Psd__Push *m);
 
 /* Take a push that was checked (s->refs) and has room; payload: its gradients, one after the other. */
 void gather_push(struct shard *s, struct session *session, uint64_t request, const Psd__Push *m, const float *payload);

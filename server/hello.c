@@ -79,12 +79,14 @@ install(struct shard *s, struct session *session, struct connection *c, uint64_t
     session->incarnation = incarnation;
     session->state = SESSION_LIVE;
     sequence_begin(session);
+    session->redo = 0;
     session_attach(s, session, c);
     session->clock = job->slowest;
     session->joined_past = clock_newest(job);
     clock_join(s, session);
     gather_review(s, job); /* the old incarnation may have held a step up */
     turn_mark_session(s, session);
+    redo_session(s, session);
 }
 
 /* The old incarnation loses its place: what it waited for is forgotten, and so is its clock. */

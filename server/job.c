@@ -81,6 +81,7 @@ job_open(struct shard *s, const Psd__Job *options, struct job **out, struct ps_e
         return ps_fail(e, PS_ERR_NOMEM, "shard %u has no memory for job '%.64s'", s->config.shard, options->name);
     job_add(s, job);
     turn_mark_job(s, job);
+    redo_job(s, job);
     actions_log(s, SHARD_LOG_INFO, "job created job=%s id=%u workers=%u", job->name, job->id, options->workers);
     *out = job;
     return PS_OK;
@@ -118,6 +119,7 @@ job_begin_round(struct shard *s, struct job *job, uint64_t round)
     for (uint32_t task = 0; task < job->options->workers; task++)
         take_along(s, job->sessions[task], round);
     turn_mark_job(s, job);
+    redo_job(s, job);
     actions_log(s, SHARD_LOG_INFO, "round begins job=%s round=%" PRIu64 " slowest=%" PRIu64, job->name, round,
                 job->slowest);
 }
@@ -125,7 +127,7 @@ job_begin_round(struct shard *s, struct job *job, uint64_t round)
 /* ---- Rows ---- */
 
 enum ps_err
-job_put(struct shard *s, const struct job *job)
+job_put(struct shard *s, const struct job *job, row_sink sink)
 {
     Psd__JobRow row = PSD__JOB_ROW__INIT;
     Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
@@ -140,7 +142,7 @@ job_put(struct shard *s, const struct job *job)
     row.age = &age;
     bound.clocks = job->bound;
     row.bound = &bound;
-    return row_put(s, STORE_JOBS, job->id, &row.base);
+    return row_put(s, STORE_JOBS, job->id, &row.base, sink);
 }
 
 /* What was checked when it came is checked again. */

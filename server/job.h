@@ -7,6 +7,7 @@
 #include "common/ps_err.h"
 #include "hash.h"
 #include "proto/psd.pb-c.h"
+#include "row.h"
 #include "store.h"
 
 struct shard;
@@ -83,8 +84,8 @@ job_active(const struct job *job)
  * PS_ERR_NOMEM. */
 enum ps_err job_open(struct shard *s, const Psd__Job *options, struct job **out, struct ps_error *e) PS_MUST_USE;
 
-/* Its row: written by turn.c, loaded by catalog.c (each_row's callback; arg is a struct row_load). */
-enum ps_err job_put(struct shard *s, const struct job *job) PS_MUST_USE;
+/* Its row: written by turn.c and redo.c, loaded by catalog.c (each_row's callback; arg is a struct row_load). */
+enum ps_err job_put(struct shard *s, const struct job *job, row_sink sink) PS_MUST_USE;
 bool job_load(void *arg, struct span key, struct span value);
 
 void job_free(struct shard *s, struct job *job); /* accepts NULL; its variables stay */

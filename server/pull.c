@@ -47,10 +47,10 @@ ready(struct shard *s, const struct job *job, struct pull *p)
 }
 
 static void
-send(struct shard *s, struct connection *c, struct shard_data *data, const struct job *job)
+send(struct shard *s, struct connection *c, uint64_t until, struct shard_data *data, const struct job *job)
 {
     data->clock = job->slowest;
-    actions_data(s, c, data);
+    held_data(s, c, until, data);
 }
 
 /* ---- Asking ---- */
@@ -151,7 +151,7 @@ pull_ask(struct shard *s, struct connection *c, uint64_t request, const Psd__Pul
     if ((p.data = data_of_pull(request, m)) == NULL)
         turn_fail(s, PS_ERR_NOMEM);
     else if (m->now || c->session == NULL || ready(s, job, &p)) /* an observer holds no clock and waits for none */
-        send(s, c, p.data, job);
+        send(s, c, HELD_NOT, p.data, job);
     else if (may_park(s, c, request, p.data))
         park(s, c, &p);
     else
@@ -161,7 +161,7 @@ pull_ask(struct shard *s, struct connection *c, uint64_t request, const Psd__Pul
 /* ---- Pushes that want values ---- */
 
 void
-pull_answer_push(struct shard *s, struct connection *c, const struct pending *p)
+pull_answer_push(struct shard *s, struct connection *c, uint64_t until, const struct pending *p)
 {
     bool odd = false;
     struct shard_data *d;
@@ -180,11 +180,12 @@ pull_answer_push(struct shard *s, struct connection *c, const struct pending *p)
         if (odd)
             d->code[i] = p->blocks[i].code;
     }
-    send(s, c, d, p->session->job);
+    send(s, c, until, d, p->session->job);
 }
 
 void
-pull_answer_now(struct shard *s, struct connection *c, uint64_t request, const Psd__Push *m, const uint32_t *codes)
+pull_answer_now(struct shard *s, struct connection *c, uint64_t until, uint64_t request, const Psd__Push *m,
+                const uint32_t *codes)
 {
     struct shard_data *d = data_new((uint32_t)m->n_var, false, codes != NULL);
 
@@ -198,7 +199,7 @@ pull_answer_now(struct shard *s, struct connection *c, uint64_t request, const P
     memcpy(d->block, m->block, m->n_var * sizeof *d->block);
     if (codes != NULL)
         memcpy(d->code, codes, m->n_var * sizeof *codes);
-    send(s, c, d, c->session->job);
+    send(s, c, until, d, c->session->job);
 }
 
 /* ---- Parked ones ---- */
@@ -235,7 +236,7 @@ sweep_job(struct shard *s, struct job *job)
         struct connection *c = p->connection;
 
         if (ready(s, job, p))
-            send(s, c, unpark(s, job, p), job);
+            send(s, c, HELD_NOT, unpark(s, job, p), job);
     }
 }
 

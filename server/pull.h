@@ -29,10 +29,10 @@ struct pull {
 /* Answer now, park, or refuse. */
 void pull_ask(struct shard *s, struct connection *c, uint64_t request, const Psd__Pull *m);
 
-/* Send the blocks of a push that wants values: one that waited, or one that is answered at once. codes: [n], or NULL
- * when all were applied. */
-void pull_answer_push(struct shard *s, struct connection *c, const struct pending *p);
-void pull_answer_now(struct shard *s, struct connection *c, uint64_t request, const Psd__Push *m,
+/* Send the blocks of a push that wants values: one that waited, or one that is answered at once; until: as in held.h.
+ * codes: [n], or NULL when all were applied. */
+void pull_answer_push(struct shard *s, struct connection *c, uint64_t until, const struct pending *p);
+void pull_answer_now(struct shard *s, struct connection *c, uint64_t until, uint64_t request, const Psd__Push *m,
                      const uint32_t *codes);
 
 /* Some of a job may be ready: look at the end of the turn. */

@@ -141,6 +141,26 @@ check_finite(const struct shard *s, const struct job *job, const Psd__Push *m, c
     return PS_OK;
 }
 
+/* Room for the record, of this push or of a step that it may close. */
+static enum ps_err
+check_durable(struct shard *s, const struct session *session, const struct wire_msg *msg, uint64_t *room,
+              struct ps_error *e)
+{
+    const Psd__Push *m = msg->u.push;
+    uint64_t record;
+    enum ps_err err;
+
+    if (!m->durable && !s->redo.on)
+        return PS_OK;
+    record = job_is_sync(session->job) ? gather_redo_room(s, m)
+             : m->durable              ? redo_room(s, m->n_var, 1, msg->payload_len)
+                                       : 0;
+    if (m->durable && (err = redo_check(s, record, e)) != PS_OK)
+        return err;
+    *room += record;
+    return PS_OK;
+}
+
 static enum ps_err
 check(struct shard *s, const struct session *session, const struct wire_msg *msg, const float *payload, uint64_t *room,
       struct ps_error *e)
@@ -233,6 +253,8 @@ apply_block(struct shard *s, const Psd__Push *m, size_t i, const float *gradient
         turn_unmove(s, ref);
         return false;
     }
+    if (m->durable)
+        redo_update(s, ref, scale, ref->variable->job->slowest, gradient, false);
     update_count(s, ref, 1);
     s->stats.age.count[age_bucket(age)]++;
     return true;
@@ -262,11 +284,23 @@ all_equal(const uint32_t *codes, size_t n)
     return true;
 }
 
+/* What its answer waits for, now that it is resolved with this code. */
+static uint64_t
+record(struct shard *s, const struct session *session, const Psd__Push *m, enum ps_err code)
+{
+    if (!m->durable)
+        return HELD_NOT;
+    redo_push(s, session, &(struct redo_pushed){.seq = m->seq, .clock = m->clock, .code = code, .cursor = m->cursor});
+    s->stats.durable_pushes++;
+    return HELD_RECORD;
+}
+
 static void
 apply_push(struct shard *s, struct session *session, uint64_t request, const Psd__Push *m, const float *payload)
 {
     struct connection *c = session->connection;
     uint32_t *codes = NULL;
+    uint64_t until;
     enum ps_err code;
     struct ps_error e;
 
@@ -278,11 +312,12 @@ apply_push(struct shard *s, struct session *session, uint64_t request, const Psd
         code = PS_ERR_STALE;
     session->last_push = m->seq;
     sequence_take(s, session, code);
+    until = record(s, session, m, code);
     if (m->want_value)
-        pull_answer_now(s, c, request, m, codes);
+        pull_answer_now(s, c, until, request, m, codes);
     else
-        actions_ack(s, c, m->seq, code, codes != NULL && !all_equal(codes, m->n_var) ? codes : NULL, (uint32_t)m->n_var,
-                    NULL);
+        held_ack(s, c, until, m->seq, code, codes != NULL && !all_equal(codes, m->n_var) ? codes : NULL,
+                 (uint32_t)m->n_var, NULL);
 }
 
 /* ---- Coming again ---- */
@@ -297,7 +332,8 @@ attach(struct pending *p, const struct connection *c, uint64_t request, const Ps
 
 /* The values as they are now: what the first answer held is gone. */
 static void
-repeat_values(struct shard *s, struct connection *c, uint64_t request, const Psd__Push *m, enum ps_err code)
+repeat_values(struct shard *s, struct connection *c, uint64_t until, uint64_t request, const Psd__Push *m,
+              enum ps_err code)
 {
     uint32_t *codes = NULL;
 
@@ -309,7 +345,14 @@ repeat_values(struct shard *s, struct connection *c, uint64_t request, const Psd
         for (size_t i = 0; i < m->n_var; i++)
             codes[i] = (uint32_t)code;
     }
-    pull_answer_now(s, c, request, m, codes);
+    pull_answer_now(s, c, until, request, m, codes);
+}
+
+/* What the answer to one that comes again waits for: the session's newest that is in the redo log is not older. */
+static uint64_t
+repeat_until(const struct shard *s, const struct session *session, const Psd__Push *m)
+{
+    return m->durable && session->redo > s->redo.durable ? session->redo : HELD_NOT;
 }
 
 static void
@@ -317,6 +360,7 @@ repeat(struct shard *s, struct connection *c, uint64_t request, const Psd__Push 
 {
     enum ps_err code = sequence_outcome(c->session, m->seq);
     bool taken = code == PS_OK || code == PS_ERR_STALE || code == PS_ERR_LATE;
+    uint64_t until = taken ? repeat_until(s, c->session, m) : HELD_NOT;
     struct block_ref ref;
     struct ps_error e;
 
@@ -324,9 +368,9 @@ repeat(struct shard *s, struct connection *c, uint64_t request, const Psd__Push 
     for (size_t i = 0; i < m->n_var && taken; i++)
         taken = block_find(s, c->session->job, m->var[i], m->block[i], &ref, &e) == PS_OK;
     if (m->want_value && taken)
-        repeat_values(s, c, request, m, code);
+        repeat_values(s, c, until, request, m, code);
     else
-        actions_ack(s, c, m->seq, code, NULL, 0, code != PS_OK ? ps_strerror(code) : NULL);
+        held_ack(s, c, until, m->seq, code, NULL, 0, code != PS_OK ? ps_strerror(code) : NULL);
 }
 
 /* ---- Taking ---- */
@@ -353,7 +397,7 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
     }
     if (s->save.waiting != NULL && job_is_sync(session->job) && save_request_holds(s, session->job, m->clock))
         return SHARD_TURN_FULL;
-    if (check(s, session, msg, payload, &room, &e) != PS_OK) {
+    if (check(s, session, msg, payload, &room, &e) != PS_OK || check_durable(s, session, msg, &room, &e) != PS_OK) {
         refuse(s, session, m, &e);
         return SHARD_TAKEN;
     }
@@ -377,6 +421,16 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
     return SHARD_TAKEN;
 }
 
+/* A worker that does not wait for its answers, or does not say that it has them, would have us remember any number. */
+static bool
+may_hold(struct shard *s, struct connection *c, const Psd__Push *m)
+{
+    if (!m->durable || (!held_full(c) && m->seq - MIN(m->seq, c->session->acked_through) <= SHARD_UNRESOLVED_MAX))
+        return true;
+    sequence_break(s, c);
+    return false;
+}
+
 enum shard_result
 push_take(struct shard *s, struct connection *c, const struct wire_msg *msg, const float *payload)
 {
@@ -387,12 +441,14 @@ push_take(struct shard *s, struct connection *c, const struct wire_msg *msg, con
         attach(sequence_pending(c->session, m->seq), c, msg->request, m);
         return SHARD_TAKEN;
     case SEQ_REPEATED:
-        repeat(s, c, msg->request, m);
+        if (may_hold(s, c, m))
+            repeat(s, c, msg->request, m);
         return SHARD_TAKEN;
     case SEQ_NEW:
-        if (!sequence_window_full(c->session))
+        if (sequence_window_full(c->session))
+            sequence_break(s, c);
+        else if (may_hold(s, c, m))
             return take_new(s, c, msg, payload);
-        sequence_break(s, c);
         return SHARD_TAKEN;
     default:
         connection_break(s, c, PS_ERR_SEQUENCE, "push %" PRIu64 " came where %" PRIu64 " was expected", m->seq,

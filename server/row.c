@@ -7,7 +7,13 @@
 #include "shard_state.h"
 
 enum ps_err
-row_put(struct shard *s, enum store_table table, uint32_t id, const ProtobufCMessage *m)
+row_to_store(struct shard *s, enum store_table table, struct span key, struct span value)
+{
+    return s->store->ops->row_put(s->store, table, key, value);
+}
+
+enum ps_err
+row_put(struct shard *s, enum store_table table, uint32_t id, const ProtobufCMessage *m, row_sink sink)
 {
     uint8_t bytes[8 * KIB];
     uint32_t key = htobe32(id);
@@ -15,7 +21,7 @@ row_put(struct shard *s, enum store_table table, uint32_t id, const ProtobufCMes
 
     ps_assert(len <= sizeof bytes);
     protobuf_c_message_pack(m, bytes);
-    return s->store->ops->row_put(s->store, table, (struct span){&key, sizeof key}, (struct span){bytes, len});
+    return sink(s, table, (struct span){&key, sizeof key}, (struct span){bytes, len});
 }
 
 uint32_t

@@ -10,8 +10,13 @@
 
 struct shard;
 
+/* Where a row goes: to the store (row_to_store()), or to the redo log. */
+typedef enum ps_err (*row_sink)(struct shard *s, enum store_table table, struct span key, struct span value);
+enum ps_err row_to_store(struct shard *s, enum store_table table, struct span key, struct span value) PS_MUST_USE;
+
 /* Write a message under an id. */
-enum ps_err row_put(struct shard *s, enum store_table table, uint32_t id, const ProtobufCMessage *m) PS_MUST_USE;
+enum ps_err row_put(struct shard *s, enum store_table table, uint32_t id, const ProtobufCMessage *m,
+                    row_sink sink) PS_MUST_USE;
 
 /* The id that a row was written under; 0 when the key is not one. */
 uint32_t row_id(struct span key);

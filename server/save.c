@@ -110,7 +110,7 @@ say_begun(struct shard *s, const struct job *job, const char *dir)
         return err;
     out->number = job == NULL ? save->number + 1 : 0;
     out->boot = s->boot;
-    out->redo = save->redo = MAX(s->config.redo_next, 1);
+    out->redo = save->redo = s->redo.committed;
     out->blocks = save->len;
     out->bytes = save->bytes;
     if (!actions_save(s, SHARD_SAVE_BEGUN, out))
@@ -281,6 +281,7 @@ save_done(struct shard *s, uint64_t bytes)
     save->stats.instant_ms = save->begun_ms;
     save->stats.saves++;
     save->stats.failure[0] = '\0';
+    redo_saved(s, save->redo);
     actions_log(s, SHARD_LOG_INFO, "save done number=%" PRIu64 " blocks=%" PRIu64 " written=%" PRIu64 " ms=%" PRIu64,
                 m.save, m.blocks, m.bytes, m.ms);
     save->answering = NULL;

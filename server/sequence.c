@@ -247,8 +247,27 @@ codes_differ(const struct pending *p, uint32_t *codes)
     return differ;
 }
 
+/* Its gradients count, or were left out as the job asks for. */
+static bool
+taken(enum ps_err code)
+{
+    return code == PS_OK || code == PS_ERR_STALE || code == PS_ERR_LATE;
+}
+
+/* What its answer waits for (held.h). One that did not ask to be durable is in the log all the same when every update
+ * that it is in is there, since it shared them with one that did. */
+static uint64_t
+record(struct shard *s, const struct pending *p, enum ps_err code)
+{
+    if (p->barrier != NULL || !taken(code) || !(p->durable || (p->logged && !p->unlogged)))
+        return HELD_NOT;
+    redo_push(s, p->session, &(struct redo_pushed){.seq = p->seq, .clock = p->clock, .code = code});
+    s->stats.durable_pushes += p->durable;
+    return p->durable ? HELD_RECORD : HELD_NOT;
+}
+
 static void
-pending_answer(struct shard *s, const struct pending *p, enum ps_err code, const char *text)
+pending_answer(struct shard *s, const struct pending *p, uint64_t until, enum ps_err code, const char *text)
 {
     struct connection *c = p->session->connection;
     uint32_t *codes;
@@ -256,12 +275,12 @@ pending_answer(struct shard *s, const struct pending *p, enum ps_err code, const
 
     if (c == NULL || c->id != p->connection)
         return; /* who comes back asks again */
-    if (p->want_value && (code == PS_OK || code == PS_ERR_STALE || code == PS_ERR_LATE)) {
-        pull_answer_push(s, c, p);
+    if (p->want_value && taken(code)) {
+        pull_answer_push(s, c, until, p);
         return;
     }
     if (p->blocks_len <= 1 || code == PS_OK) {
-        actions_ack(s, c, p->seq, code, NULL, 0, text);
+        held_ack(s, c, until, p->seq, code, NULL, 0, text);
         return;
     }
     if ((codes = malloc(p->blocks_len * sizeof *codes)) == NULL) {
@@ -269,7 +288,7 @@ pending_answer(struct shard *s, const struct pending *p, enum ps_err code, const
         return;
     }
     differ = codes_differ(p, codes);
-    actions_ack(s, c, p->seq, code, differ ? codes : NULL, p->blocks_len, text);
+    held_ack(s, c, until, p->seq, code, differ ? codes : NULL, p->blocks_len, text);
     free(codes);
 }
 
@@ -296,7 +315,7 @@ pending_resolve(struct shard *s, struct pending *p, enum ps_err code, const char
 
     if (p->barrier != NULL)
         note_opened(session, seq);
-    pending_answer(s, p, code, text);
+    pending_answer(s, p, record(s, p, code), code, text);
     *window_slot(session, seq) = NULL;
     pending_free(s, p);
     resolved(s, session, seq, code);

@@ -35,6 +35,8 @@ struct pending {
     uint64_t seq, clock, since_ms;
     uint64_t connection, request; /* where to answer */
     bool want_value;
+    bool durable;                                /* answered when it is on disk */
+    bool logged, unlogged;                       /* updates that it is in are in the redo log; some are not */
     struct barrier *barrier;                     /* what it waits in, or NULL: it is a push */
     struct pending *prev, *next;                 /* in its session */
     struct pending *arrived_prev, *arrived_next; /* in its barrier */

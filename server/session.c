@@ -101,6 +101,8 @@ leave(struct shard *s, struct session *session, enum session_state state)
     clock_leave(s, session);
     turn_mark_session(s, session);
     turn_mark_job(s, job);
+    redo_job(s, job);
+    redo_session(s, session);
     barrier_review(s, job);
 }
 

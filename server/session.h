@@ -48,6 +48,8 @@ struct session {
     struct pending **window; /* ring by seq, for last_seq < seq < next_seq; NULL: resolved */
     uint32_t window_size;    /* 0 or a power of two */
 
+    uint64_t redo; /* the redo log's piece after its newest push that is in there */
+
     bool marked;
     struct session *marked_next;
 };

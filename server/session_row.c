@@ -12,7 +12,7 @@ struct session_key {
 };
 
 enum ps_err
-session_row_put(struct shard *s, const struct session *session)
+session_row_put(struct shard *s, const struct session *session, row_sink sink)
 {
     struct session_key key = {htobe32(session->job->id), htobe32(session->task)};
     Psd__SessionRow row = PSD__SESSION_ROW__INIT;
@@ -43,10 +43,11 @@ session_row_put(struct shard *s, const struct session *session)
     row.joined_past = session->joined_past;
     row.round = session->round;
     row.late = session->late;
+    row.redo = session->redo;
     len = psd__session_row__get_packed_size(&row);
     ps_assert(len <= sizeof bytes);
     psd__session_row__pack(&row, bytes);
-    return s->store->ops->row_put(s->store, STORE_SESSIONS, (struct span){&key, sizeof key}, (struct span){bytes, len});
+    return sink(s, STORE_SESSIONS, (struct span){&key, sizeof key}, (struct span){bytes, len});
 }
 
 struct load {
@@ -76,6 +77,7 @@ from_row(struct shard *s, struct session *session, const Psd__SessionRow *row)
     session->joined_past = row->joined_past;
     session->round = row->round;
     session->late = row->late;
+    session->redo = row->redo;
     session->last_seq = row->last_seq;
     session->next_seq = row->last_seq + 1;
     session->last_tick = row->last_tick;

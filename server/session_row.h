@@ -5,11 +5,12 @@
 
 #include "common/base.h"
 #include "common/ps_err.h"
+#include "row.h"
 
 struct shard;
 struct session;
 
-enum ps_err session_row_put(struct shard *s, const struct session *session) PS_MUST_USE;
+enum ps_err session_row_put(struct shard *s, const struct session *session, row_sink sink) PS_MUST_USE;
 
 /* All sessions of all jobs, which are there already; their leases begin anew. */
 enum ps_err session_row_load(struct shard *s, struct ps_error *e) PS_MUST_USE;

@@ -115,6 +115,7 @@ change_job(struct shard *s, struct job *job, const Psd__Set *m)
     }
     if (!PLANTED(BOUND_NOT_KEPT))
         turn_mark_job(s, job);
+    redo_job(s, job);
 }
 
 /* Counts those whose first block is here: over all shards each variable counts once. */
@@ -134,6 +135,7 @@ change_variables(struct shard *s, const struct job *job, const Psd__Set *m)
         v->optimizer = next;
         if (!PLANTED(RATE_NOT_KEPT))
             turn_mark_variable(s, v);
+        redo_variable(s, v);
         first += placement_shard(v->start, 0, s->config.shards) == s->config.shard;
     }
     return first;
@@ -162,12 +164,14 @@ setting_take(struct shard *s, struct connection *c, uint64_t request, const Psd_
     uint64_t named;
     enum ps_err err;
 
-    static_assert((SHARD_SET_MAX + 1) * (uint64_t)STORE_ROW_ROOM + TURN_ROWS_MAX <= STORE_ROOM_MAX, "rows of a set");
+    static_assert((SHARD_SET_MAX + 1) * (uint64_t)(STORE_ROW_ROOM + REDO_ROW_MAX) + 8 * KIB + TURN_ROWS_MAX <=
+                      STORE_ROOM_MAX,
+                  "rows of a set");
     if (check(s, m, &job, &named, &e) != PS_OK) {
         actions_error(s, c, request, e.code, e.text);
         return SHARD_TAKEN;
     }
-    switch (turn_room(s, (named + 1) * STORE_ROW_ROOM, &err)) {
+    switch (turn_room(s, (named + 1) * STORE_ROW_ROOM + redo_rows_room(named + 1), &err)) {
     case TURN_WAIT:
         return SHARD_TURN_FULL;
     case TURN_REFUSED:
@@ -179,6 +183,7 @@ setting_take(struct shard *s, struct connection *c, uint64_t request, const Psd_
     turn_take_rows(s, named + 1);
     change_job(s, job, m);
     done.variables = change_variables(s, job, m);
+    redo_flush(s);
     done.changed = named > 0 || m->age != NULL || m->bound != NULL;
     actions_log(s, SHARD_LOG_INFO, "set job=%s variables=\"%s\" named=%" PRIu64 " by=\"%s\" peer=%s", job->name,
                 m->variables, named, connection_agent(c), c->peer);

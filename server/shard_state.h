@@ -17,6 +17,7 @@
 #include "declare.h"
 #include "gather.h"
 #include "hash.h"
+#include "held.h"
 #include "hello.h"
 #include "job.h"
 #include "limit.h"
@@ -24,6 +25,7 @@
 #include "pool.h"
 #include "pull.h"
 #include "push.h"
+#include "redo.h"
 #include "report.h"
 #include "row.h"
 #include "save.h"
@@ -48,6 +50,7 @@ struct shard_stats {
     uint64_t pulls, pulls_parked, pushed_bytes, pulled_bytes;
     uint64_t lease_lapses, bad_peers, hello_timeouts;
     uint64_t limited[LIMITS]; /* refused */
+    uint64_t durable_pushes;
     struct age_histogram age;
 };
 
@@ -81,6 +84,8 @@ struct shard {
     struct turn turn;
     struct save save;
     struct actions actions;
+    struct redo redo;
+    struct held *held; /* answers of durable pushes */
     struct pool pool;
     struct arena arena;
     struct shard_stats stats;

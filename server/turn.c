@@ -196,7 +196,22 @@ turn_fail(struct shard *s, enum ps_err why)
 bool
 turn_dirty(const struct shard *s)
 {
-    return s->turn.begun || s->turn.rows > 0 || s->turn.failed != PS_OK;
+    return s->turn.begun || s->turn.rows > 0 || s->turn.failed != PS_OK || redo_waits(s);
+}
+
+/* Begin a turn that has only rows to write. */
+static enum ps_err
+begin_for_rows(struct shard *s)
+{
+    uint64_t room = MIN(64 * KIB + s->turn.rows * STORE_ROW_ROOM, STORE_ROOM_TURN);
+    uint64_t redo = redo_waits(s) ? redo_room(s, 0, 0, 0) : 0;
+    enum ps_err err;
+
+    do
+        err = s->store->ops->begin(s->store, MIN(room + redo, STORE_ROOM_MAX));
+    while (err == PS_ERR_FULL && save_make_room(s));
+    s->turn.begun = err == PS_OK;
+    return err;
 }
 
 static enum ps_err
@@ -206,11 +221,11 @@ put_rows(struct shard *s)
     enum ps_err err = PS_OK;
 
     for (struct job *j = t->jobs; j != NULL && err == PS_OK; j = j->marked_next)
-        err = job_put(s, j);
+        err = job_put(s, j, row_to_store);
     for (struct variable *v = t->variables; v != NULL && err == PS_OK; v = v->marked_next)
-        err = variable_put(s, v);
+        err = variable_put(s, v, row_to_store);
     for (struct session *x = t->sessions; x != NULL && err == PS_OK; x = x->marked_next)
-        err = session_row_put(s, x);
+        err = session_row_put(s, x, row_to_store);
     return err;
 }
 
@@ -222,12 +237,10 @@ turn_commit(struct shard *s)
 
     if (!turn_dirty(s))
         return PS_OK;
-    if ((err = t->failed) == PS_OK && !t->begun) {
-        do
-            err = s->store->ops->begin(s->store, MIN(64 * KIB + t->rows * STORE_ROW_ROOM, STORE_ROOM_TURN));
-        while (err == PS_ERR_FULL && save_make_room(s));
-        t->begun = err == PS_OK;
-    }
+    if ((err = t->failed) == PS_OK && !t->begun)
+        err = begin_for_rows(s);
+    if (err == PS_OK)
+        err = redo_turn_end(s);
     if (err == PS_OK)
         err = put_rows(s);
     if (err != PS_OK) {

@@ -113,7 +113,7 @@ variable_add(struct shard *s, struct variable *v)
 /* ---- Rows ---- */
 
 enum ps_err
-variable_put(struct shard *s, const struct variable *v)
+variable_put(struct shard *s, const struct variable *v, row_sink sink)
 {
     Psd__VariableRow row = PSD__VARIABLE_ROW__INIT;
     struct wire_optimizer room;
@@ -121,7 +121,7 @@ variable_put(struct shard *s, const struct variable *v)
     row.job = v->job->id;
     row.declare = v->declare;
     row.optimizer = wire_optimizer_message(&v->optimizer, &room);
-    return row_put(s, STORE_VARS, v->id, &row.base);
+    return row_put(s, STORE_VARS, v->id, &row.base, sink);
 }
 
 /* What was checked when it was declared is checked again. */

@@ -9,6 +9,7 @@
 #include "common/ps_err.h"
 #include "hash.h"
 #include "proto/psd.pb-c.h"
+#include "row.h"
 #include "store.h"
 
 struct shard;
@@ -52,8 +53,8 @@ struct variable *variable_new(struct shard *s, struct job *job, const Psd__Decla
  */
 bool variable_add(struct shard *s, struct variable *v) PS_MUST_USE;
 
-/* Its row: written by turn.c, loaded by catalog.c (each_row's callback; arg is a struct row_load). */
-enum ps_err variable_put(struct shard *s, const struct variable *v) PS_MUST_USE;
+/* Its row: written by turn.c and redo.c, loaded by catalog.c (each_row's callback; arg is a struct row_load). */
+enum ps_err variable_put(struct shard *s, const struct variable *v, row_sink sink) PS_MUST_USE;
 bool variable_load(void *arg, struct span key, struct span value);
 
 /* Room in the shard's table for ids up to this one. */

@@ -59,6 +59,7 @@ kit_crash(struct kit *k)
     shard_free(k->shard);
     drop_save(k);
     store_mem_crash(k->store);
+    k->redo = 0;
     for (uint64_t conn = 0; conn < KIT_CONNS; conn++) {
         kit_drop_answers(k, conn);
         k->open[conn] = k->closed[conn] = false;
@@ -152,6 +153,10 @@ perform(struct kit *k, struct shard_action *a)
     case SHARD_STOPPED:
         k->stopped = true;
         break;
+    case SHARD_REDO:
+        ck_assert_uint_gt(a->number, k->redo);
+        k->redo = a->number;
+        break;
     case SHARD_SAVE_BEGUN:
         ck_assert(k->save == NULL && a->save != NULL);
         k->save = a->save;
@@ -168,7 +173,6 @@ perform(struct kit *k, struct shard_action *a)
         drop_save(k);
         k->abandoned++;
         break;
-    case SHARD_REDO: /* there is no durable side here */
         break;
     }
 }
@@ -271,6 +275,12 @@ kit_work(struct kit *k)
         ck_assert_int_lt(i, 100000);
         kit_event(k, &(struct shard_event){.kind = SHARD_WORK});
     }
+}
+
+void
+kit_durable(struct kit *k, uint64_t number)
+{
+    kit_event(k, &(struct shard_event){.kind = SHARD_DURABLE, .number = number});
 }
 
 void
@@ -524,6 +534,7 @@ kit_push(struct kit *k, uint64_t conn, const struct kit_push *p)
 {
     Psd__Push m = PSD__PUSH__INIT;
     Psd__Norm norm = PSD__NORM__INIT;
+    Psd__Cursor cursor = PSD__CURSOR__INIT;
     uint32_t var = p->var, block = p->block;
     uint64_t from = p->from_version != NULL ? *p->from_version : 0;
 
@@ -536,6 +547,12 @@ kit_push(struct kit *k, uint64_t conn, const struct kit_push *p)
     m.n_from_version = p->from_version != NULL;
     m.from_version = &from;
     m.want_value = p->want_value;
+    m.durable = p->durable;
+    if (p->cursor != NULL) {
+        cursor.epoch = p->cursor[0];
+        cursor.position = p->cursor[1];
+        m.cursor = &cursor;
+    }
     if (p->norm != NULL) {
         norm.l2 = *p->norm;
         m.norm = &norm;

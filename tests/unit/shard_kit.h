@@ -49,6 +49,7 @@ struct kit {
     bool save_closing;                 /* SHARD_SAVE_CLOSE came */
     void (*save_begun)(struct kit *k); /* or NULL: called at its instant */
     unsigned abandoned;                /* SHARD_SAVE_ABANDONED actions seen */
+    uint64_t redo;                     /* the newest SHARD_REDO's number */
     bool open[KIT_CONNS];
     bool closed[KIT_CONNS]; /* the shard closed it */
     struct kit_answer *answers[KIT_CONNS];
@@ -137,8 +138,9 @@ struct kit_push {
     size_t len;
     const uint64_t *from_version; /* one, or NULL */
     const double *norm;           /* one, or NULL */
-    bool want_value;
-    uint64_t request; /* 0: the next */
+    bool want_value, durable;
+    const uint64_t *cursor; /* {epoch, position}, or NULL */
+    uint64_t request;       /* 0: the next */
 };
 void kit_push(struct kit *k, uint64_t conn, const struct kit_push *p);
 void kit_push_many(struct kit *k, uint64_t conn, Psd__Push *m, const float *payload, size_t len);
@@ -151,6 +153,9 @@ uint64_t kit_pull(struct kit *k, uint64_t conn, uint32_t var, uint32_t block, ui
 
 /* Read a block as it is: n floats and its version, through a pull with now = true. */
 uint64_t kit_read(struct kit *k, uint64_t conn, uint32_t var, uint32_t block, float *out, size_t n);
+
+/* SHARD_DURABLE: the disk has all pieces before this one. */
+void kit_durable(struct kit *k, uint64_t number);
 
 /* Hash of all that is committed: blocks with their heads, and rows. */
 uint64_t kit_state(struct kit *k);

@@ -1,0 +1,207 @@
+/* One list over all connections, in order of arrival; a connection counts its own, so that one that holds none costs
+ * nothing when it goes. */
+#include "held.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shard_state.h"
+
+struct held {
+    struct held *prev, *next;
+    uint64_t conn;
+    uint64_t until; /* HELD_RECORD: not known yet */
+    uint64_t seq;
+    struct shard_data *data; /* or an ack: */
+    enum ps_err code;
+    uint32_t *codes;
+    uint32_t codes_len;
+    char *text;
+};
+
+static void
+held_free(struct held *h)
+{
+    if (h == NULL)
+        return;
+    shard_data_free(h->data);
+    free(h->codes);
+    free(h->text);
+    free(h);
+}
+
+static struct held *
+held_new(struct shard *s, struct connection *c, uint64_t until, uint64_t seq)
+{
+    struct held *h = calloc(1, sizeof *h);
+
+    if (h == NULL) {
+        turn_fail(s, PS_ERR_NOMEM);
+        return NULL;
+    }
+    h->conn = c->id;
+    h->until = until;
+    h->seq = seq;
+    c->turn = s->turn.number;
+    return h;
+}
+
+static void
+append(struct shard *s, struct connection *c, struct held *h)
+{
+    DL_APPEND(s->held, h);
+    c->held_len++;
+}
+
+static void
+not_durable(struct shard *s, struct connection *c, uint64_t seq, const struct ps_error *why)
+{
+    char text[PS_ERROR_TEXT_MAX];
+
+    snprintf(text, sizeof text, "%s: %.400s", ps_strerror(PS_ERR_NOT_DURABLE), why->text);
+    actions_ack(s, c, seq, PS_ERR_NOT_DURABLE, NULL, 0, text);
+}
+
+void
+held_ack(struct shard *s, struct connection *c, uint64_t until, uint64_t seq, enum ps_err code, const uint32_t *codes,
+         uint32_t n, const char *text)
+{
+    struct held *h;
+
+    if (until == HELD_NOT || c == NULL || c->state == CONN_CLOSING) {
+        actions_ack(s, c, seq, code, codes, n, text);
+        return;
+    }
+    if (redo_failed(s)) {
+        not_durable(s, c, seq, &s->redo.failure);
+        return;
+    }
+    if ((h = held_new(s, c, until, seq)) == NULL)
+        return;
+    h->code = code;
+    if ((codes != NULL && (h->codes = malloc(n * sizeof *codes)) == NULL) ||
+        (text != NULL && (h->text = shard_strdup(text)) == NULL)) {
+        held_free(h);
+        turn_fail(s, PS_ERR_NOMEM);
+        return;
+    }
+    if (codes != NULL)
+        memcpy(h->codes, codes, n * sizeof *codes);
+    h->codes_len = n;
+    append(s, c, h);
+}
+
+void
+held_data(struct shard *s, struct connection *c, uint64_t until, struct shard_data *data)
+{
+    struct held *h;
+
+    if (until == HELD_NOT) {
+        actions_data(s, c, data);
+        return;
+    }
+    if (redo_failed(s)) {
+        not_durable(s, c, data->seq, &s->redo.failure);
+        shard_data_free(data);
+        return;
+    }
+    if ((h = held_new(s, c, until, data->seq)) == NULL) {
+        shard_data_free(data);
+        return;
+    }
+    h->data = data;
+    append(s, c, h);
+}
+
+bool
+held_full(const struct connection *c)
+{
+    return c->held_len >= SHARD_UNRESOLVED_MAX;
+}
+
+void
+held_recorded(struct shard *s, uint64_t until)
+{
+    struct held *h = s->held != NULL ? s->held->prev : NULL; /* the newest: those of this record come last */
+
+    for (; h != NULL && h->until == HELD_RECORD; h = h->prev) {
+        h->until = until;
+        if (h == s->held)
+            return;
+    }
+}
+
+/* Take it out of the list; its connection, or NULL. */
+static struct connection *
+take(struct shard *s, struct held *h)
+{
+    struct connection *c = connection_find(s, h->conn);
+
+    DL_DELETE(s->held, h);
+    if (c != NULL)
+        c->held_len--;
+    return c;
+}
+
+static void
+send(struct shard *s, struct connection *c, struct held *h)
+{
+    if (c == NULL || c->state == CONN_CLOSING)
+        return;
+    if (h->data != NULL) {
+        actions_data(s, c, h->data);
+        h->data = NULL;
+    } else {
+        actions_ack(s, c, h->seq, h->code, h->codes, h->codes_len, h->text);
+    }
+}
+
+void
+held_release(struct shard *s, uint64_t durable)
+{
+    struct held *h;
+
+    while ((h = s->held) != NULL && h->until <= durable) {
+        send(s, take(s, h), h);
+        held_free(h);
+    }
+}
+
+void
+held_fail(struct shard *s, const struct ps_error *why)
+{
+    struct held *h;
+
+    while ((h = s->held) != NULL) {
+        struct connection *c = take(s, h);
+
+        not_durable(s, c, h->seq, why);
+        held_free(h);
+    }
+}
+
+void
+held_forget(struct shard *s, struct connection *c)
+{
+    struct held *h, *next;
+
+    if (c->held_len == 0)
+        return;
+    DL_FOREACH_SAFE (s->held, h, next)
+        if (h->conn == c->id) {
+            DL_DELETE(s->held, h);
+            held_free(h);
+        }
+    c->held_len = 0;
+}
+
+void
+held_finish(struct shard *s)
+{
+    struct held *h, *next;
+
+    DL_FOREACH_SAFE (s->held, h, next)
+        held_free(h);
+    s->held = NULL;
+}

@@ -1,0 +1,234 @@
+/* Arrays that grow and are kept: in the steady state nothing is allocated but the rows' bytes, and rows are rare. */
+#include "redo_record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/layout.h"
+#include "pool.h"
+
+/* What one of them takes at most in packed metadata, with its tags and lengths. */
+#define UPDATE_META 24  /* var 4, block 5, scale 4, clock 10 */
+#define PUSH_META   128 /* six numbers of at most 11 bytes, a fixed64, a cursor of 24 */
+#define ROW_META    16
+#define RECORD_META 64 /* when_clock, and the lengths of packed arrays */
+
+static bool
+grow_to(void **array, size_t size, size_t item)
+{
+    void *bigger = realloc(*array, size * item);
+
+    if (bigger == NULL)
+        return false;
+    *array = bigger;
+    return true;
+}
+
+static size_t
+more(size_t size)
+{
+    return size == 0 ? 16 : size * 2;
+}
+
+bool
+record_add_update(struct redo_record *r, uint32_t var, uint32_t block, float scale, uint64_t clock,
+                  const struct redo_gradient *gradient)
+{
+    if (r->updates == r->updates_size) {
+        size_t size = more(r->updates_size);
+
+        if (!grow_to((void **)&r->var, size, sizeof *r->var) || !grow_to((void **)&r->block, size, sizeof *r->block) ||
+            !grow_to((void **)&r->scale, size, sizeof *r->scale) ||
+            !grow_to((void **)&r->clock, size, sizeof *r->clock) ||
+            !grow_to((void **)&r->gradients, size, sizeof *r->gradients))
+            return false;
+        r->updates_size = size;
+    }
+    r->var[r->updates] = var;
+    r->block[r->updates] = block;
+    r->scale[r->updates] = scale;
+    r->clock[r->updates] = clock;
+    r->gradients[r->updates++] = *gradient;
+    r->gradient_bytes += gradient->bytes;
+    return true;
+}
+
+bool
+record_add_push(struct redo_record *r, const Psd__RedoPush *push)
+{
+    if (r->pushes_len == r->pushes_size) {
+        size_t size = more(r->pushes_size);
+
+        if (!grow_to((void **)&r->pushes, size, sizeof *r->pushes) ||
+            !grow_to((void **)&r->cursors, size, sizeof *r->cursors))
+            return false;
+        r->pushes_size = size;
+    }
+    r->pushes[r->pushes_len] = *push;
+    if (push->cursor != NULL)
+        r->cursors[r->pushes_len] = *push->cursor;
+    r->pushes_len++;
+    return true;
+}
+
+bool
+record_add_row(struct redo_record *r, enum store_table table, struct span key, struct span value)
+{
+    Psd__RedoRow *row;
+    uint8_t *bytes;
+
+    if (r->rows_len == r->rows_size) {
+        if (!grow_to((void **)&r->rows, more(r->rows_size), sizeof *r->rows))
+            return false;
+        r->rows_size = more(r->rows_size);
+    }
+    if ((bytes = malloc(key.len + value.len)) == NULL)
+        return false;
+    memcpy(bytes, key.data, key.len);
+    memcpy(bytes + key.len, value.data, value.len);
+    row = &r->rows[r->rows_len++];
+    psd__redo_row__init(row);
+    row->table = table;
+    row->key = (ProtobufCBinaryData){key.len, bytes};
+    row->value = (ProtobufCBinaryData){value.len, bytes + key.len};
+    r->rows_bytes += key.len + value.len + ROW_META;
+    return true;
+}
+
+size_t
+record_meta_max(const struct redo_record *r, uint64_t updates, uint64_t pushes)
+{
+    return RECORD_META + (r->updates + updates) * UPDATE_META + (r->pushes_len + pushes) * PUSH_META + r->rows_bytes;
+}
+
+/* Messages hold pointers to their parts. */
+static bool
+fill_list(struct redo_record *r, Psd__RedoRecord *m)
+{
+    size_t len = r->pushes_len + r->rows_len;
+
+    if (len > r->list_size) {
+        if (!grow_to((void **)&r->list, 2 * len, sizeof *r->list))
+            return false;
+        r->list_size = 2 * len;
+    }
+    for (size_t i = 0; i < r->pushes_len; i++) {
+        if (r->pushes[i].cursor != NULL)
+            r->pushes[i].cursor = &r->cursors[i];
+        r->list[i] = &r->pushes[i];
+    }
+    for (size_t i = 0; i < r->rows_len; i++)
+        r->list[r->pushes_len + i] = &r->rows[i];
+    m->n_push = r->pushes_len;
+    m->push = (Psd__RedoPush **)r->list;
+    m->n_row = r->rows_len;
+    m->row = (Psd__RedoRow **)(r->list + r->pushes_len);
+    return true;
+}
+
+bool
+record_pack(struct redo_record *r, size_t *len)
+{
+    Psd__RedoRecord m = PSD__REDO_RECORD__INIT;
+
+    if (!fill_list(r, &m))
+        return false;
+    m.n_var = m.n_block = m.n_scale = m.n_clock = r->updates;
+    m.var = r->var;
+    m.block = r->block;
+    m.scale = r->scale;
+    m.clock = r->clock;
+    m.when_clock = r->when_clock;
+    *len = psd__redo_record__get_packed_size(&m);
+    if (*len > r->meta_size) {
+        if (!grow_to((void **)&r->meta, 2 * *len, 1))
+            return false;
+        r->meta_size = 2 * *len;
+    }
+    psd__redo_record__pack(&m, r->meta);
+    return true;
+}
+
+void
+record_clear(struct redo_record *r)
+{
+    for (size_t i = 0; i < r->updates; i++)
+        if (r->gradients[i].owned)
+            pool_give(r->pool, (void *)(uintptr_t)r->gradients[i].data, r->gradients[i].bytes);
+    for (size_t i = 0; i < r->rows_len; i++)
+        free(r->rows[i].key.data);
+    r->updates = r->pushes_len = r->rows_len = 0;
+    r->rows_bytes = 0;
+    r->when_clock = r->gradient_bytes = 0;
+}
+
+void
+record_free(struct redo_record *r)
+{
+    if (r == NULL)
+        return;
+    record_clear(r);
+    free(r->var);
+    free(r->block);
+    free(r->scale);
+    free(r->clock);
+    free(r->gradients);
+    free(r->pushes);
+    free(r->cursors);
+    free(r->rows);
+    free(r->list);
+    free(r->meta);
+    free(r);
+}
+
+/* ---- Pieces ---- */
+
+size_t
+record_piece_capacity(int size_class)
+{
+    return layout_value_size(size_class) - sizeof(struct redo_head);
+}
+
+static uint64_t
+class_pages(int size_class)
+{
+    return (layout_value_size(size_class) + LAYOUT_PAGE_HEAD) / LAYOUT_PAGE;
+}
+
+/* Pages of what is left in pieces of this class and below. */
+static uint64_t
+pages_below(uint64_t left, int size_class)
+{
+    size_t capacity = record_piece_capacity(size_class);
+    uint64_t pages = left / capacity * class_pages(size_class), rest = left % capacity;
+
+    if (rest == 0)
+        return pages;
+    if (size_class == 0)
+        return pages + 1;
+    return pages + MIN(class_pages(size_class), pages_below(rest, size_class - 1));
+}
+
+int
+record_piece_class(uint64_t left)
+{
+    int c = LAYOUT_CLASSES - 1;
+
+    while (c > 0 && left < record_piece_capacity(c) && pages_below(left, c - 1) < class_pages(c))
+        c--;
+    return c;
+}
+
+uint64_t
+record_pieces(uint64_t len, uint64_t *pages)
+{
+    uint64_t pieces = 0;
+
+    for (*pages = 0; len > 0; pieces++) {
+        int c = record_piece_class(len);
+
+        *pages += class_pages(c);
+        len -= MIN(len, record_piece_capacity(c));
+    }
+    return pieces;
+}
