@@ -419,7 +419,7 @@ START_TEST(the_nth_failure_of_the_store_loses_nothing)
 {
     for (int what = 0; what < STORE_MEM_FAILS; what++)
         for (uint64_t nth = 1; nth < 20; nth++) {
-            uint64_t conn = 1, acked = 0;
+            uint64_t conn = 1, acked = 0, last;
             uint32_t var;
 
             begin();
@@ -431,7 +431,8 @@ START_TEST(the_nth_failure_of_the_store_loses_nothing)
 
                 if (k.closed[conn]) {
                     conn++;
-                    acked = MAX(acked, kit_resume(&k, conn, job, 0, 0));
+                    last = kit_resume(&k, conn, job, 0, 0);
+                    acked = MAX(acked, last);
                     continue;
                 }
                 push_durable(conn, acked + 1, 0, var, 1, false);
