@@ -654,6 +654,10 @@ hash_block(void *arg, const struct store_key *key, struct span value)
     const struct block_head *head = value.data;
     uint32_t stride = (uint32_t)round_up(head->len, 16);
 
+    if (key->generation >= STORE_GENERATION_REDO) {
+        *hash = placement_hash(value.data, value.len, *hash);
+        return true;
+    }
     *hash = placement_hash(&key->var, sizeof key->var, *hash);
     *hash = placement_hash(&key->block, sizeof key->block, *hash);
     *hash = placement_hash(head, sizeof *head, *hash);

@@ -53,9 +53,11 @@ static bool
 copy_block(void *arg, const struct store_key *key, struct span value)
 {
     struct instant *x = arg;
-    struct copy *c = find_copy(x, key->var, key->block);
+    struct copy *c;
 
-    if (c == NULL) {
+    if (key->generation >= STORE_GENERATION_REDO)
+        return false; /* behind all blocks */
+    if ((c = find_copy(x, key->var, key->block)) == NULL) {
         x->copies = realloc(x->copies, (x->len + 1) * sizeof *x->copies);
         c = &x->copies[x->len++];
         *c = (struct copy){.var = key->var, .block = key->block, .size = value.len, .bytes = malloc(value.len)};
@@ -192,9 +194,8 @@ count_block(void *arg, const struct store_key *key, struct span value)
 {
     size_t *n = arg;
 
-    (void)key;
     (void)value;
-    (*n)++;
+    *n += key->generation < STORE_GENERATION_REDO;
     return true;
 }
 
