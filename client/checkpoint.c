@@ -125,6 +125,7 @@ struct taking {
     uint64_t fastest; /* the most */
     bool at_clock;
     uint64_t clock;
+    uint64_t left_out; /* variables that a shard has and the files have not */
     char after[2 * PS_NAME_MAX + 2];
 };
 
@@ -231,6 +232,7 @@ take_share(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
 
     if (m == NULL)
         return bad_answer(shard, e);
+    t->left_out = MAX(t->left_out, m->left_out);
     t->manifest.shares[shard] = (struct checkpoint_share){.clock = m->clock, .blocks = m->blocks, .bytes = m->bytes};
     psd__checkpoint_done__free_unpacked(m, NULL);
     return PS_OK;
@@ -251,6 +253,9 @@ check_shares(struct taking *t, struct ps_error *e)
         c->clock = MIN(c->clock, c->shares[i].clock);
     }
     c->at_clock = one_clock;
+    if (t->left_out > 0)
+        return ps_fail(e, PS_ERR_BUSY, "variables of job '%.64s' were declared while it was taken: take it again",
+                       t->job);
     if (blocks != all)
         return ps_fail(e, PS_ERR_IO, "the shards wrote %" PRIu64 " of %" PRIu64 " blocks of job '%.64s'", blocks, all,
                        t->job);
