@@ -310,6 +310,7 @@ make_core(ps_client *c, const ps_cluster *cluster, struct ps_error *e)
         .lease_ms = o->lease_ms,
         .observer = o->observer != 0,
         .any_cluster = o->any_cluster != 0,
+        .durable = o->durable != 0,
         .copy_max = o->copy_max,
         .incarnation = random_id(),
         .seed = random_id(),
@@ -530,6 +531,14 @@ ps_client_slowest_clock(const ps_client *c)
     clock = core_slowest_clock(c->core);
     client_leave(c);
     return clock;
+}
+
+void
+ps_client_cursor(const ps_client *c, struct ps_cursor *out)
+{
+    client_enter(c);
+    *out = core_cursor(c->core);
+    client_leave(c);
 }
 
 uint32_t

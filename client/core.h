@@ -47,8 +47,8 @@
  *
  * Rooms: variable (the table of variables, their ids and versions), gather (which bytes of which buffer belong to which
  * block), pending (parts, sequence window, requests), part (how parts end), op (operations), link (one shard's
- * connection), reunion (what its welcome means), outbox and inbox (what goes out and comes in there), setting (changes
- * of a running cluster). core.c dispatches. */
+ * connection), reunion (what its welcome means), place (cursors of its data), outbox and inbox (what goes out and comes
+ * in there), setting (changes of a running cluster). core.c dispatches. */
 #ifndef CLIENT_CORE_H
 #define CLIENT_CORE_H
 
@@ -91,6 +91,7 @@ struct core_config {
     uint32_t lease_ms;
     bool observer;    /* asks and reads only */
     bool any_cluster; /* observers: accept any cluster name, index and count */
+    bool durable;     /* every push is */
     uint64_t copy_max;
     uint64_t incarnation; /* random, not 0 */
     uint64_t seed;        /* for the jitter of backoffs */
@@ -188,6 +189,7 @@ void core_goodbye(struct core *c);
 
 uint64_t core_clock(const struct core *c);
 uint64_t core_slowest_clock(const struct core *c);
+struct ps_cursor core_cursor(const struct core *c); /* where the data of the step under way begins */
 const struct ps_client_stats *core_stats(const struct core *c);
 
 /* Counts up whenever an operation becomes done, or joined or fatal change: a waiter looks again. */
@@ -213,7 +215,7 @@ enum ps_err core_attach(struct core *c, const char *name, struct core_op **op, s
 /* An observer's does not wait for the mode's condition. */
 enum ps_err core_pull(struct core *c, size_t n, struct core_var *const vars[], float *const out[],
                       const struct ps_pull_options *options, struct core_op **op, struct ps_error *e) PS_MUST_USE;
-/* out: NULL, or [n] for push and pull. options: NULL, or flags and norm. */
+/* out: NULL, or [n] for push and pull. options: NULL, or flags, norm and cursor. */
 enum ps_err core_push(struct core *c, size_t n, struct core_var *const vars[], const float *const grads[],
                       float *const out[], const struct ps_push_options *options, struct core_op **op,
                       struct ps_error *e) PS_MUST_USE;

@@ -273,7 +273,7 @@ note_block_code(struct core *c, struct link *l, struct part *p, const struct wal
         c->stats.dropped_stale++;
     else if (code == PS_ERR_LATE)
         c->stats.dropped_late++;
-    else
+    else if (code != PS_ERR_NOT_DURABLE) /* that one was applied */
         c->stats.refused++;
     if (error->code == PS_OK)
         core_say(c, l, error, (enum ps_err)code, "push of '%.80s' block %llu: %s", p->op->vars[b->var]->name,

@@ -6,6 +6,7 @@
 #include "client/gather.h"
 #include "client/op.h"
 #include "client/pending.h"
+#include "client/place.h"
 #include "client/variable.h"
 #include "common/arena.h"
 #include "common/planted.h"
@@ -43,9 +44,10 @@ struct link {
     uint64_t clock; /* this worker's, highest that the shard has acknowledged */
     uint64_t floor; /* the session's when it was made: ticks to no more than this are refused and need not be made */
     uint64_t slowest;
-    uint64_t round;     /* that this worker joined in there */
-    uint32_t restoring; /* PART_RESTORE not answered */
-    uint64_t attach_ms; /* an observer's PART_RESTOREs that are held wait until then */
+    uint64_t round;          /* that this worker joined in there */
+    struct ps_cursor cursor; /* of this worker's data, as last welcomed */
+    uint32_t restoring;      /* PART_RESTORE not answered */
+    uint64_t attach_ms;      /* an observer's PART_RESTOREs that are held wait until then */
 
     /* what is under way */
     struct window window;
@@ -85,6 +87,7 @@ struct core {
     uint64_t rng;
     uint64_t clock;
     uint64_t round; /* the highest among the shards': sent along with ticks */
+    struct place place;
     bool joined, closing;
     struct ps_error fatal;
     uint64_t changes;

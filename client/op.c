@@ -92,8 +92,8 @@ op_new(struct core *c, enum op_kind kind)
     op->result.text[0] = op->result.peer[0] = '\0';
     op->n = 0;
     op->answered = false;
-    op->want = false;
-    op->with_norm = false;
+    op->want = op->durable = false;
+    op->with_norm = op->with_place = false;
     op->norm = 0;
     op->variables = 0;
     op->pull = (struct ps_pull_options){0};

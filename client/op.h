@@ -59,11 +59,14 @@ struct core_op {
     float **out;   /* pull, push and pull */
     bool answered; /* some of its parts are */
     bool want;     /* a push that wants values */
+    bool durable;  /* a push that is done when it is on disk */
     float *copy;   /* PS_PUSH_COPY */
     uint64_t copy_bytes;
     struct ps_pull_options pull;
     bool with_norm; /* a push that gives one */
     double norm;
+    bool with_place; /* a push that says where its step's data begins and ends */
+    struct ps_cursor begins, ends;
     Psd__Set *set;         /* what a set asks of every shard */
     uint64_t variables;    /* that it changed */
     ProtobufCMessage *ask; /* what an OP_ASK says to its shard */

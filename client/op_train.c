@@ -112,7 +112,7 @@ check_push(size_t n, struct core_var *const vars[], const float *const grads[], 
     if ((err = check_vars("push", n, vars, (const void *const *)grads, e)) != PS_OK ||
         (out != NULL && (err = check_vars("push and pull", n, vars, (const void *const *)out, e)) != PS_OK))
         return err;
-    if ((flags & ~(unsigned)PS_PUSH_COPY) != 0)
+    if ((flags & ~(unsigned)(PS_PUSH_COPY | PS_PUSH_DURABLE)) != 0)
         return ps_fail(e, PS_ERR_INVALID, "push: flags 0x%x are not known", flags);
     if (options != NULL && !(options->norm >= 0 && isfinite(options->norm)))
         return ps_fail(e, PS_ERR_INVALID, "push: a norm of %g; it must be finite and at least 0", options->norm);
@@ -162,13 +162,14 @@ enum ps_err
 core_push(struct core *c, size_t n, struct core_var *const vars[], const float *const grads[], float *const out[],
           const struct ps_push_options *options, struct core_op **op_out, struct ps_error *e)
 {
-    bool copy = options != NULL && (options->flags & PS_PUSH_COPY) != 0;
+    unsigned flags = options != NULL ? options->flags : 0;
+    const struct ps_cursor *cursor = options != NULL ? options->cursor : NULL;
     double norm;
     struct core_op *op;
     enum ps_err err;
 
     if ((err = op_may_train(c, e)) != PS_OK || (err = check_push(n, vars, grads, out, options, e)) != PS_OK ||
-        (err = push_norm(n, vars, grads, options, &norm, e)) != PS_OK)
+        (err = place_check(c, cursor, e)) != PS_OK || (err = push_norm(n, vars, grads, options, &norm, e)) != PS_OK)
         return err;
     if ((op = op_new(c, OP_PUSH)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to start a push");
@@ -176,16 +177,18 @@ core_push(struct core *c, size_t n, struct core_var *const vars[], const float *
         return op_undo(c, op, e, "push");
     op->n = n;
     op->want = out != NULL;
+    op->durable = c->config.durable || (flags & PS_PUSH_DURABLE) != 0;
     memcpy(op->vars, vars, n * sizeof(*vars));
     memcpy(op->grads, grads, n * sizeof(*grads));
     if (out != NULL)
         memcpy(op->out, out, n * sizeof(*out));
     op->with_norm = norm >= 0;
     op->norm = norm;
-    if (copy && (err = copy_grads(c, op, e)) != PS_OK) {
+    if ((flags & PS_PUSH_COPY) != 0 && (err = copy_grads(c, op, e)) != PS_OK) {
         (void)op_undo(c, op, NULL, "push");
         return err;
     }
+    place_push(c, op, cursor);
     *op_out = op;
     start_on_vars(c, op);
     return PS_OK;
@@ -205,6 +208,7 @@ core_tick(struct core *c, struct core_op **op_out, struct ps_error *e)
     if (op_room(op, 0, c->config.shards) != PS_OK)
         return op_undo(c, op, e, "tick");
     op->clock = ++c->clock;
+    place_tick(c);
     *op_out = op;
     for (i = 0; i < c->config.shards; i++)
         link_queue_lane(&c->links[i], op_add_lane(op, i));

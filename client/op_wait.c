@@ -18,8 +18,8 @@ op_describe(const struct core_op *op, char *out, size_t size)
     case OP_PUSH:
         if (op->n > 1)
             snprintf(more, sizeof(more), " and %zu more", op->n - 1);
-        snprintf(out, size, "%s%s of '%.80s'%s at clock %llu", word[op->kind], op->want ? " and pull" : "",
-                 op->vars[0]->name, more, (unsigned long long)op->clock);
+        snprintf(out, size, "%s%s%s of '%.80s'%s at clock %llu", op->durable ? "durable " : "", word[op->kind],
+                 op->want ? " and pull" : "", op->vars[0]->name, more, (unsigned long long)op->clock);
         return;
     case OP_DECLARE:
         snprintf(out, size, "declaration of '%.80s'", op->vars[0]->name);

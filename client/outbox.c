@@ -119,11 +119,21 @@ push_clock(const struct core *c, const struct link *l, const struct part *p)
     return c->config.mode == PS_SYNC ? p->clock : MAX(p->clock, l->floor);
 }
 
+static Psd__Cursor *
+cursor_message(Psd__Cursor *m, struct ps_cursor at)
+{
+    psd__cursor__init(m);
+    m->epoch = at.epoch;
+    m->position = at.position;
+    return m;
+}
+
 static enum ps_err
 encode_push(struct core *c, struct link *l, struct part *p, struct send *s)
 {
     Psd__Push m = PSD__PUSH__INIT;
     Psd__Norm norm = PSD__NORM__INIT;
+    Psd__Cursor begins, ends;
 
     if (list_blocks(c, l, p, s) != PS_OK)
         return PS_ERR_NOMEM;
@@ -136,9 +146,14 @@ encode_push(struct core *c, struct link *l, struct part *p, struct send *s)
     m.n_from_version = p->versions.any ? p->blocks : 0;
     m.from_version = c->block_versions;
     m.want_value = p->op->want;
+    m.durable = p->op->durable;
     if (p->op->with_norm) {
         norm.l2 = p->op->norm;
         m.norm = &norm;
+    }
+    if (p->op->with_place) {
+        m.cursor_from = cursor_message(&begins, p->op->begins);
+        m.cursor = cursor_message(&ends, p->op->ends);
     }
     return send_encode(s, MSG_PUSH, p->request, &m.base, p->bytes);
 }

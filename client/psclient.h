@@ -208,11 +208,15 @@ PS_API void ps_client_stats(const ps_client *client, struct ps_client_stats *out
 PS_API uint64_t ps_client_rolled_back(const ps_client *client, uint32_t shard);
 
 /* Where this worker's data goes on, so that every example counts once in every block although processes die. A worker
- * gives each step's pushes the cursor at which the step's data ends, and ticks; its place is kept with its worker
- * index, in the transactions of the pushes. A process that takes the index over asks here, once it has opened the
- * client, and goes on from there: the smallest place over all shards. It must cut its data into the same steps: blocks
- * that counted a step already skip it and answer as if it had been applied, and a step that begins before such a place
- * and ends after it is PS_ERR_INVALID. {0, 0} when the worker index has none, and in a new round. */
+ * gives each step's pushes the cursor at which the step's data ends (all pushes of a step the same one), and ticks. The
+ * next step begins there. The place is kept with the worker index, in the transactions of the pushes.
+ *
+ * A process that takes the index over asks here once it has opened the client, and so does one after
+ * ps_client_rejoin(): the smallest place over all shards, {0, 0} when one of them has none, as in a new round. It goes
+ * on from there and must cut its data into the same steps: blocks that counted a step already skip it and answer as if
+ * it had been applied, and a step that begins before such a place and ends after it is PS_ERR_INVALID. Later the place
+ * is where the last step that was ticked ended. It does not go back when a shard does (ROLLED_BACK): what that shard
+ * lost is counted by ps_client_rolled_back() and not read again. */
 PS_API void ps_client_cursor(const ps_client *client, struct ps_cursor *out);
 
 /* ---- Variables ------------------------------------------------------------------------------------------------- */
@@ -298,9 +302,10 @@ PS_API enum ps_err ps_client_pull(ps_client *client, size_t n, ps_var *const var
 enum ps_push_flag {
     PS_PUSH_COPY = 1,   /* copy the gradients at start: the buffers are free when the start returns */
     PS_PUSH_DURABLE = 2 /* done when the update is on the shards' disks: it survives power loss, not only kill -9. Costs
-                           the pushed bytes on disk and a sync that many pushes share. PS_ERR_UNSUPPORTED, and nothing
-                           is applied, where a shard has no durable directory; PS_ERR_NOT_DURABLE when it was applied
-                           and the disk then failed */
+                           the pushed bytes on disk and a sync that many pushes share; the buffers stay borrowed until
+                           then. Each shard answers for its blocks: PS_ERR_UNSUPPORTED, and nothing is applied there,
+                           where it has no durable directory; PS_ERR_LIMIT, and nothing is applied, when more waits for
+                           its disk than it may; PS_ERR_NOT_DURABLE when it was applied and the disk then failed */
 };
 
 struct ps_push_options {
@@ -309,7 +314,9 @@ struct ps_push_options {
     double norm;    /* L2 norm of this worker's whole gradient, for variables that clip by PS_CLIP_GIVEN_NORM. 0: when
                        one of the call's variables was declared so, the norm over the gradients of this call, computed
                        in double when it starts. Give it when a step's gradients go in several calls */
-    const struct ps_cursor *cursor; /* where this step's data ends: see ps_client_cursor(). NULL: none */
+    const struct ps_cursor *cursor; /* where this step's data ends: see ps_client_cursor(). Copied. NULL: none. INVALID,
+                                       and nothing is pushed: it is not past ps_client_cursor(), or not that of the
+                                       step's earlier pushes */
 };
 
 /* Push gradients, grads[i] is [ps_var_elements(vars[i])] f32, and wait until they are applied and committed. Each block

@@ -260,6 +260,7 @@ reunion_finish_join(struct core *c)
     }
     c->clock = clock;
     c->round = round;
+    place_join(c);
     c->joined = true;
     c->changes++;
     for (i = 0; i < c->config.shards; i++)

@@ -401,13 +401,16 @@ tell_ack(struct harness *h, uint32_t shard, uint64_t seq, enum ps_err code)
 }
 
 struct welcome {
-    uint64_t last_seq, clock, slowest, boot, round;
+    uint64_t last_seq, clock, slowest, boot, round, pushes;
+    uint64_t survived_from, survived; /* a bit for each of 64 */
+    struct ps_cursor cursor;
 };
 static UNUSED void
 tell_welcome(struct harness *h, uint32_t shard, struct welcome with)
 {
     Psd__Welcome w = PSD__WELCOME__INIT;
     Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
+    Psd__Cursor cursor = PSD__CURSOR__INIT;
     Psd__Job job = PSD__JOB__INIT;
 
     w.cluster = "test";
@@ -418,6 +421,13 @@ tell_welcome(struct harness *h, uint32_t shard, struct welcome with)
     w.clock = with.clock;
     w.slowest_clock = with.slowest;
     w.round = with.round;
+    w.pushes = with.pushes;
+    w.survived_from = with.survived_from;
+    w.survived.len = with.survived != 0 ? sizeof with.survived : 0;
+    w.survived.data = (uint8_t *)&with.survived;
+    cursor.epoch = with.cursor.epoch;
+    cursor.position = with.cursor.position;
+    w.cursor = cursor.epoch + cursor.position > 0 ? &cursor : NULL;
     w.job = &job;
     job.name = "job";
     job.workers = 2;

@@ -318,6 +318,33 @@ START_TEST(codes_per_block_are_counted)
 END_TEST
 
 /* In whichever order the shards answer. */
+START_TEST(durable_push_says_so_and_what_the_disk_refused_was_applied)
+{
+    static const enum ps_err codes[] = {PS_OK, PS_ERR_UNSUPPORTED, PS_ERR_NOT_DURABLE, PS_ERR_LIMIT};
+    struct ps_push_options options = {.flags = PS_PUSH_DURABLE | PS_PUSH_COPY};
+    struct core_var *v = harness_var(&h, "w", 8);
+    uint32_t shard = v->shard[0].blocks > 0 ? 0 : 1;
+    const float grad[8] = {1}, *grads[1] = {grad};
+    struct core_op *op;
+    struct ps_error e;
+
+    for (uint64_t i = 0; i < ARRAY_LEN(codes); i++) {
+        ck_assert_int_eq(core_push(h.core, 1, &v, grads, NULL, &options, &op, &e), PS_OK);
+        harness_perform(&h);
+        ck_assert(expect(&h, shard, MSG_PUSH).u.push->durable);
+        ck_assert_int_eq(core_op_waiting(h.core, op, 7, &e), PS_ERR_TIMEOUT);
+        ck_assert_ptr_nonnull(strstr(e.text, "durable push of 'w'"));
+        tell_ack(&h, shard, i + 1, codes[i]);
+        end_op(&h, op, codes[i]);
+    }
+    ck_assert_uint_eq(core_stats(h.core)->refused, 2);
+    op = start_push(&h, v, grad);
+    ck_assert(!expect(&h, shard, MSG_PUSH).u.push->durable);
+    core_op_free(h.core, op);
+    harness_perform(&h);
+}
+END_TEST
+
 START_TEST(a_drop_never_hides_an_error)
 {
     struct core_var *v = harness_var(&h, "w", 2100); /* blocks on both shards */
@@ -679,6 +706,7 @@ make_suite(void)
     tcase_add_test(joined, barrier_goes_to_one_shard);
     tcase_add_test(joined, ack_sentence_is_the_shards);
     tcase_add_test(joined, codes_per_block_are_counted);
+    tcase_add_test(joined, durable_push_says_so_and_what_the_disk_refused_was_applied);
     tcase_add_loop_test(joined, a_drop_never_hides_an_error, 0, 2);
     tcase_add_test(joined, lapsed_lease_ends_all_operations);
     tcase_add_test(joined, rejoin_is_a_new_incarnation_at_the_given_clock);

@@ -44,6 +44,7 @@ test_realloc(void *old, size_t size)
 #include "client/outbox.c"
 #include "client/part.c"
 #include "client/pending.c"
+#include "client/place.c"
 #include "client/reunion.c"
 #include "client/setting.c"
 #include "client/variable.c"

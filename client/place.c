@@ -1,0 +1,76 @@
+#include "client/place.h"
+
+#include <inttypes.h>
+
+#include "client/link.h"
+
+static int
+compare(const struct ps_cursor *a, const struct ps_cursor *b)
+{
+    if (a->epoch != b->epoch)
+        return a->epoch < b->epoch ? -1 : 1;
+    return (a->position > b->position) - (a->position < b->position);
+}
+
+struct ps_cursor
+place_welcomed(const Psd__Cursor *m)
+{
+    return m != NULL ? (struct ps_cursor){m->epoch, m->position} : (struct ps_cursor){0};
+}
+
+void
+place_join(struct core *c)
+{
+    struct place *p = &c->place;
+
+    *p = (struct place){.begins = c->links[0].cursor};
+    for (uint32_t i = 1; i < c->config.shards; i++)
+        if (compare(&c->links[i].cursor, &p->begins) < 0)
+            p->begins = c->links[i].cursor;
+}
+
+enum ps_err
+place_check(const struct core *c, const struct ps_cursor *cursor, struct ps_error *e)
+{
+    const struct place *p = &c->place;
+
+    if (cursor == NULL)
+        return PS_OK;
+    if (compare(cursor, &p->begins) <= 0)
+        return ps_fail(e, PS_ERR_INVALID,
+                       "push: the cursor %" PRIu64 ":%" PRIu64 " does not rise: this step begins at %" PRIu64
+                       ":%" PRIu64,
+                       cursor->epoch, cursor->position, p->begins.epoch, p->begins.position);
+    if (p->given && compare(cursor, &p->ends) != 0)
+        return ps_fail(e, PS_ERR_INVALID,
+                       "push: the cursor %" PRIu64 ":%" PRIu64 " is not that of this step's earlier pushes, %" PRIu64
+                       ":%" PRIu64 "; tick between steps",
+                       cursor->epoch, cursor->position, p->ends.epoch, p->ends.position);
+    return PS_OK;
+}
+
+void
+place_push(struct core *c, struct core_op *op, const struct ps_cursor *cursor)
+{
+    if (cursor == NULL)
+        return;
+    c->place.ends = *cursor;
+    c->place.given = true;
+    op->with_place = true;
+    op->begins = c->place.begins;
+    op->ends = c->place.ends;
+}
+
+void
+place_tick(struct core *c)
+{
+    if (c->place.given)
+        c->place.begins = c->place.ends;
+    c->place.given = false;
+}
+
+struct ps_cursor
+core_cursor(const struct core *c)
+{
+    return c->place.begins;
+}

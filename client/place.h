@@ -1,0 +1,39 @@
+/* Where this worker's data goes on: the cursors of its steps. Pure.
+ *
+ *     joined: the smallest cursor among the shards' welcomes        tick
+ *          begins ─────────── a step's pushes give: ends ───────────► begins
+ *
+ * Each push of a step carries both ends of the step's data, so that a block that has counted it in an earlier life of
+ * the worker can tell. */
+#ifndef CLIENT_PLACE_H
+#define CLIENT_PLACE_H
+
+#include "client/psclient.h"
+#include "common/base.h"
+#include "proto/psd.pb-c.h"
+
+struct core;
+struct core_op;
+
+struct place {
+    struct ps_cursor begins; /* of this step's data: where the step before ended */
+    struct ps_cursor ends;   /* when a push of this step gave it */
+    bool given;
+};
+
+/* As a shard has it; NULL: {0, 0}. */
+struct ps_cursor place_welcomed(const Psd__Cursor *m);
+
+/* Every shard has welcomed this incarnation. */
+void place_join(struct core *c);
+
+/* Whether a push of this step may give it; NULL: gives none. */
+enum ps_err place_check(const struct core *c, const struct ps_cursor *cursor, struct ps_error *e) PS_MUST_USE;
+
+/* A push that gives it starts. */
+void place_push(struct core *c, struct core_op *op, const struct ps_cursor *cursor);
+
+/* The step is over. */
+void place_tick(struct core *c);
+
+#endif
