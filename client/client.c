@@ -533,6 +533,17 @@ ps_client_slowest_clock(const ps_client *c)
     return clock;
 }
 
+uint64_t
+ps_client_rolled_back(const ps_client *c, uint32_t shard)
+{
+    uint64_t pushes;
+
+    client_enter(c);
+    pushes = core_rolled_back(c->core, shard);
+    client_leave(c);
+    return pushes;
+}
+
 void
 ps_client_cursor(const ps_client *c, struct ps_cursor *out)
 {

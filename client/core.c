@@ -516,6 +516,12 @@ core_slowest_clock(const struct core *c)
     return slowest;
 }
 
+uint64_t
+core_rolled_back(const struct core *c, uint32_t shard)
+{
+    return shard < c->config.shards ? c->links[shard].rolled_back : 0;
+}
+
 const struct ps_client_stats *
 core_stats(const struct core *c)
 {

@@ -42,7 +42,8 @@
  * wait for each other in a window of bytes). Declares, queries, pings, sets, drains and cancellations pass all windows.
  *
  * After a lost connection: connect again, HELLO resume, send again in order all that is not acknowledged, from the user
- * buffers that are still borrowed; ask again what was not answered. No operation fails because of it. The core has no
+ * buffers that are still borrowed; ask again what was not answered. No operation fails because of it, nor because a
+ * shard came back with older data: what that lost is counted and told (reunion.c). The core has no
  * deadlines: who waits, gives up (core_op_cancel()) or lets the operation go on.
  *
  * Rooms: variable (the table of variables, their ids and versions), gather (which bytes of which buffer belong to which
@@ -189,7 +190,8 @@ void core_goodbye(struct core *c);
 
 uint64_t core_clock(const struct core *c);
 uint64_t core_slowest_clock(const struct core *c);
-struct ps_cursor core_cursor(const struct core *c); /* where the data of the step under way begins */
+struct ps_cursor core_cursor(const struct core *c);              /* where the data of the step under way begins */
+uint64_t core_rolled_back(const struct core *c, uint32_t shard); /* 0 for one that is not there */
 const struct ps_client_stats *core_stats(const struct core *c);
 
 /* Counts up whenever an operation becomes done, or joined or fatal change: a waiter looks again. */

@@ -53,7 +53,7 @@ data_part(struct core *c, struct link *l)
     bool pull = p != NULL && p->kind == PART_PULL;
     bool push = p != NULL && (p->kind == PART_PUSH || p->kind == PART_SKIP);
 
-    if (!pull && !push) {
+    if (!pull && !push && (p == NULL || p->kind != PART_GATE)) {
         broke_protocol(c, l, "sent data that was not asked for");
         return NULL;
     }
@@ -150,6 +150,16 @@ answered_too_soon(struct core *c, struct link *l)
     link_lost(c, l, &e);
 }
 
+/* Also when it could not be asked: the push will hear the same. */
+static void
+open_gate(struct link *l, const struct part *p)
+{
+    struct part *push = window_find(&l->window, p->seq);
+
+    if (push != NULL)
+        push->gated = false;
+}
+
 /* Answered: its operation hears it, then it ends. error NULL: well. */
 static void
 part_answered(struct core *c, struct link *l, struct part *p, const struct ps_error *error)
@@ -158,8 +168,11 @@ part_answered(struct core *c, struct link *l, struct part *p, const struct ps_er
     struct lane *lane = p->lane;
     bool too_soon = p->kind == PART_PUSH && p->state == PART_HANDED;
 
+    l->pushes += p->counts;
     if (p->kind == PART_TICK && error == NULL)
         l->clock = MAX(l->clock, p->clock);
+    if (p->kind == PART_GATE)
+        open_gate(l, p);
     if (p->kind == PART_WHY && op != NULL) {
         op->whys--;
         op = NULL; /* it is not one of its parts */

@@ -46,8 +46,16 @@ struct link {
     uint64_t slowest;
     uint64_t round;          /* that this worker joined in there */
     struct ps_cursor cursor; /* of this worker's data, as last welcomed */
-    uint32_t restoring;      /* PART_RESTORE not answered */
-    uint64_t attach_ms;      /* an observer's PART_RESTOREs that are held wait until then */
+    uint64_t pushes;         /* of this session that the shard has answered, as it counts them */
+    uint64_t resolved;       /* last_seq of the welcome */
+    uint64_t numbered_from,
+        pushes_then; /* last_seq and pushes of the welcome that numbers were last given anew after */
+    uint64_t rolled_back;
+    bool gates; /* it came back older, in sync: pushes up to gated_through were made from weights that it has lost */
+    uint64_t gated_through;
+    struct part *gate;  /* asked and not answered */
+    uint32_t restoring; /* PART_RESTORE not answered */
+    uint64_t attach_ms; /* an observer's PART_RESTOREs that are held wait until then */
 
     /* what is under way */
     struct window window;

@@ -107,7 +107,7 @@ encode_pull(struct core *c, struct link *l, struct part *p, struct send *s)
     m.n_newer_than = p->versions.any ? p->blocks : 0;
     m.newer_than = c->block_versions;
     m.clock = p->clock;
-    m.now = p->op->pull.now != 0;
+    m.now = p->op->pull.now != 0 || p->op->kind == OP_PUSH; /* reunion.c: a push that survived */
     return send_encode(s, MSG_PULL, p->request, &m.base, 0);
 }
 
@@ -156,6 +156,26 @@ encode_push(struct core *c, struct link *l, struct part *p, struct send *s)
         m.cursor = cursor_message(&ends, p->op->ends);
     }
     return send_encode(s, MSG_PUSH, p->request, &m.base, p->bytes);
+}
+
+/* Of the blocks of a gated push, at its clock, and so new that none is sent. */
+static enum ps_err
+encode_gate(struct core *c, struct link *l, struct part *p, struct send *s)
+{
+    Psd__Pull m = PSD__PULL__INIT;
+    struct part *push = window_find(&l->window, p->seq);
+
+    if (list_blocks(c, l, push, s) != PS_OK)
+        return PS_ERR_NOMEM;
+    s->spans.n = 0;
+    for (uint32_t i = 0; i < push->blocks; i++)
+        c->block_versions[i] = UINT64_MAX;
+    m.n_var = m.n_block = m.n_newer_than = push->blocks;
+    m.var = c->var_ids;
+    m.block = c->block_numbers;
+    m.newer_than = c->block_versions;
+    m.clock = push->clock;
+    return send_encode(s, MSG_PULL, p->request, &m.base, 0);
 }
 
 static enum ps_err
@@ -282,6 +302,7 @@ static const part_encode encoders[] = {
     [PART_QUERY] = encode_query,     [PART_PING] = encode_ping,     [PART_RESTORE] = encode_restore,
     [PART_WHY] = encode_query,       [PART_ALIVE] = encode_ping,    [PART_SET] = encode_set,
     [PART_DRAIN] = encode_drain,     [PART_ATTACH] = encode_attach, [PART_ASK] = encode_ask,
+    [PART_GATE] = encode_gate,
 };
 
 /* False: no memory, and the link is lost. */
@@ -302,6 +323,10 @@ part_hand_out(struct core *c, struct link *l, struct part *p)
     }
     if (part_sequenced(p) && p->was_sent)
         c->stats.resent++;
+    if (p->kind == PART_PUSH)
+        p->counts = true;
+    else if (p->kind == PART_SKIP && p->seq > l->resolved)
+        p->counts = false; /* it had not come whole */
     p->state = PART_HANDED;
     p->was_sent = true;
     p->send = s;
@@ -385,6 +410,7 @@ part_fill(struct link *l, struct lane *lane, struct part *p)
     p->op = op;
     p->lane = lane;
     p->clock = op->clock;
+    p->gated = p->kind == PART_PUSH && l->gates && p->clock <= l->gated_through;
     lane->queued = false;
     if ((op->kind == OP_PULL || op->kind == OP_PUSH) && part_take_stretch(l, lane, p) != PS_OK) {
         lane->queued = true;
@@ -444,6 +470,26 @@ pump_control(struct core *c, struct link *l)
     return true;
 }
 
+/* In sync a shard refuses a push for a step that its blocks have not come to, and one that came back with older data
+ * comes there again only when all workers have told it their clocks. (Sent too early, the gradient would be lost.) */
+static void
+ask_gate(struct core *c, struct link *l, const struct part *push)
+{
+    struct part *p;
+
+    if (l->gate != NULL)
+        return;
+    if ((p = part_own(c, PART_GATE)) == NULL) {
+        out_of_memory(c, l);
+        return;
+    }
+    p->seq = push->seq;
+    p->given_up = true; /* nobody waits for what it would bring */
+    parts_append(&l->control, p);
+    l->gate = p;
+    part_hand_out(c, l, p);
+}
+
 void
 link_pump(struct core *c, struct link *l)
 {
@@ -453,6 +499,10 @@ link_pump(struct core *c, struct link *l)
         return;
     while (l->sending_bytes < LINK_SEND_BYTES && (l->to_send != NULL || make_part(c, l))) {
         p = l->to_send;
+        if (p->gated && l->slowest < p->clock) {
+            ask_gate(c, l, p);
+            return;
+        }
         l->to_send = p->next;
         if (!part_hand_out(c, l, p))
             return;

@@ -26,6 +26,8 @@ part_end(struct core *c, struct link *l, struct part *p)
     requests_remove(&l->requests, p);
     if (l->reading == p)
         l->reading = NULL;
+    if (l->gate == p)
+        l->gate = NULL;
     if (part_sequenced(p) && window_find(&l->window, p->seq) == p)
         window_ack(&l->window, p->seq);
     if (p->kind == PART_PULL) {
@@ -70,6 +72,7 @@ part_give_up_sequenced(struct core *c, struct link *l, struct part *p)
     enum part_kind kind = p->kind;
 
     p->kind = PART_SKIP;
+    p->gated = false;
     p->op = NULL;
     p->lane = NULL;
     p->given_up = true;

@@ -192,15 +192,19 @@ window_grow(struct window *w)
 }
 
 enum ps_err
-window_reserve(struct window *w)
+window_reserve(struct window *w, uint64_t more)
 {
-    return w->next - w->acked_through - 1 >= w->room ? window_grow(w) : PS_OK;
+    enum ps_err err = PS_OK;
+
+    while (err == PS_OK && w->next - w->acked_through - 1 + more > w->room)
+        err = window_grow(w);
+    return err;
 }
 
 enum ps_err
 window_give(struct window *w, struct part *p)
 {
-    if (window_reserve(w) != PS_OK)
+    if (window_reserve(w, 1) != PS_OK)
         return PS_ERR_NOMEM;
     p->seq = w->next++;
     w->ring[p->seq & (w->room - 1)] = p;
@@ -230,14 +234,19 @@ window_fill(struct window *w, uint64_t seq, struct part *p)
     w->ring[seq & (w->room - 1)] = p;
 }
 
-uint64_t
-window_holes(const struct window *w)
+void
+window_cut(struct window *w, uint64_t last)
 {
-    uint64_t seq, holes = 0;
+    uint64_t seq;
 
-    for (seq = w->acked_through + 1; seq < w->next; seq++)
-        holes += w->ring[seq & (w->room - 1)] == NULL;
-    return holes;
+    ps_assert(last < w->next);
+    if (last < w->acked_through) {
+        window_reset(w, last);
+        return;
+    }
+    for (seq = last + 1; seq < w->next; seq++)
+        w->ring[seq & (w->room - 1)] = NULL;
+    w->next = last + 1;
 }
 
 void

@@ -37,6 +37,7 @@ enum part_kind {
     PART_ASK,     /* any other message that one answers, as it is */
     PART_RESTORE, /* the core's own DECLARE (an observer's: ATTACH) after a shard lost data */
     PART_WHY,     /* the core's own QUERY: who holds op back */
+    PART_GATE,    /* the core's own PULL of nothing: the blocks of the gated push `seq` have come to its clock */
     PART_ALIVE    /* the core's own PING */
 };
 
@@ -76,8 +77,10 @@ struct part {
     enum part_state state;
     bool given_up;
     bool was_sent;    /* handed out on some connection: the shard may know it */
+    bool counts;      /* the shard counts it as a push, once it has it */
+    bool gated;       /* a push that must not come before its blocks are at its clock */
     uint64_t request; /* 0: none now */
-    uint64_t seq;     /* sequenced ones */
+    uint64_t seq;     /* sequenced ones; 0: none yet */
     uint64_t clock;
     struct cursor from; /* pull, push: its stretch */
     uint32_t blocks;
@@ -132,8 +135,8 @@ void window_init(struct window *w);
 void window_finish(struct window *w);
 bool window_full(const struct window *w);
 bool window_empty(const struct window *w);
-/* Room for one number more than are given, even when all are given anew. */
-enum ps_err window_reserve(struct window *w) PS_MUST_USE;
+/* Room for so many numbers more than are given. */
+enum ps_err window_reserve(struct window *w, uint64_t more) PS_MUST_USE;
 /* Give the next number. PS_ERR_NOMEM gives none. */
 enum ps_err window_give(struct window *w, struct part *p) PS_MUST_USE;
 /* NULL: acknowledged before, or never given. */
@@ -142,8 +145,8 @@ struct part *window_find(const struct window *w, uint64_t seq);
 void window_ack(struct window *w, uint64_t seq);
 /* Put a part (a skip) where an acknowledged number is: it will be sent again. */
 void window_fill(struct window *w, uint64_t seq, struct part *p);
-/* Numbers within the window that are acknowledged. */
-uint64_t window_holes(const struct window *w);
+/* Numbers after `last` (below next) were never given; when some up to it are acknowledged, they stay so. */
+void window_cut(struct window *w, uint64_t last);
 /* Start over after `last`: no numbers are given. */
 void window_reset(struct window *w, uint64_t last);
 

@@ -1,6 +1,8 @@
 /* What a welcome means: reunion_of() decides once, and what follows from that is the table `reunions`. */
 #include "client/reunion.h"
 
+#include <inttypes.h>
+
 #include "client/link.h"
 
 /* What a welcome means for what this side remembers of the shard. */
@@ -8,8 +10,8 @@ enum reunion {
     REUNION_JOINED,       /* the first welcome of this incarnation */
     REUNION_JOINED_OLDER, /* the same, and the store is not the one that the last incarnation knew */
     REUNION_RESUMED,      /* the session goes on, in the same store */
-    REUNION_RESTORED,     /* another store, yet it has all of the session that was acknowledged here */
-    REUNION_BEHIND,       /* the session is there, but last_seq < acked_through: what lies between is gone */
+    REUNION_OLDER,        /* the session goes on in another life of the store, which knows nothing after last_seq but
+                             durable pushes that survived */
     REUNION_LOST          /* the shard did not know the session (NOT_FOUND) and has made a new one */
 };
 
@@ -22,18 +24,18 @@ reunion_of(const struct link *l, const Psd__Welcome *w)
         return REUNION_LOST;
     if (!l->joined)
         return other_store ? REUNION_JOINED_OLDER : REUNION_JOINED;
-    if (w->last_seq < l->window.acked_through)
-        return REUNION_BEHIND;
-    return other_store ? REUNION_RESTORED : REUNION_RESUMED;
+    return other_store || w->last_seq < l->window.acked_through ? REUNION_OLDER : REUNION_RESUMED;
 }
 
 /* What each does:
  *
- *     renumber     what is sequenced gets numbers from last_seq + 1 on, after a tick to this worker's clock where the
- *                  session's is lower; otherwise numbers stay, and holes above last_seq are filled with skips
- *     session_new  the session's clock is its floor, and this worker's when that is lower
+ *     renumber     what is sequenced, and unknown there, gets numbers from last_seq + 1 on, with ticks to where the
+ *                  worker was when the session's clock is lower; otherwise numbers stay, and holes above last_seq are
+ *                  filled with skips
+ *     session_new  nothing is known there; the session's clock is its floor, and this worker's when that is lower
  *     rolled       the caller is told what is gone; parts that wait carry no versions any more, for the blocks there
- *                  may be older; every variable is declared again before they go */
+ *                  may be older; every variable is declared again before they go; in sync the pushes of steps that
+ *                  were under way are gated (outbox.c) */
 /* clang-format off */
 static const struct reunion_row {
     bool renumber, session_new, rolled;
@@ -42,20 +44,52 @@ static const struct reunion_row {
     [REUNION_JOINED]       = {true,     true,        false},
     [REUNION_JOINED_OLDER] = {true,     true,        true},
     [REUNION_RESUMED]      = {false,    false,       false},
-    [REUNION_RESTORED]     = {false,    false,       true},
-    [REUNION_BEHIND]       = {true,     false,       true},
+    [REUNION_OLDER]        = {true,     false,       true},
     [REUNION_LOST]         = {true,     true,        true},
 };
 /* clang-format on */
 
-/* Acknowledged numbers that a shard which has rolled back to last_seq does not have. */
-static uint64_t
-numbers_gone(const struct link *l, uint64_t last_seq)
+/* A durable push past last_seq that is there. */
+static bool
+survived(const Psd__Welcome *w, uint64_t seq)
 {
-    uint64_t had = l->window.acked_through;
+    uint64_t bit = seq - w->survived_from;
 
-    return had + window_holes(&l->window) - MIN(last_seq, had);
+    return seq > w->last_seq && seq >= w->survived_from && bit / 8 < w->survived.len &&
+           (w->survived.data[bit / 8] >> bit % 8 & 1) != 0;
 }
+
+/* The shard has what was sent under this number. */
+static bool
+is_there(const Psd__Welcome *w, const struct part *p)
+{
+    return part_sequenced(p) && p->seq != 0 && (p->seq <= w->last_seq || survived(w, p->seq));
+}
+
+/* ---- Counts ---- */
+
+/* Pushes that the shard has and has not answered. */
+static uint64_t
+unanswered_there(const struct link *l, const Psd__Welcome *w)
+{
+    uint64_t n = 0;
+
+    for (const struct part *p = l->parts.first; p != NULL; p = p->next)
+        n += p->counts && is_there(w, p);
+    return n;
+}
+
+/* Of the pushes that it answered the shard still has those that it counts but the unanswered. */
+static uint64_t
+pushes_gone(const struct link *l, const Psd__Welcome *w)
+{
+    uint64_t unanswered = unanswered_there(l, w);
+    uint64_t kept = w->pushes - MIN(unanswered, w->pushes);
+
+    return l->pushes - MIN(kept, l->pushes);
+}
+
+/* ---- Parts ---- */
 
 /* What was seen there is no longer so: a message made from it would be refused, or get nothing. */
 static void
@@ -74,44 +108,114 @@ forget_versions(struct link *l)
     }
 }
 
-/* A tick of the core's own, before everything else that is to be sent: the session is behind this worker's clock. */
+/* Before `at`; it gets its number with the others. */
 static enum ps_err
-catch_up(struct core *c, struct link *l, uint64_t clock)
+insert_tick(struct core *c, struct link *l, struct part *at, uint64_t clock)
 {
     struct part *p = part_own(c, PART_TICK);
 
     if (p == NULL)
         return PS_ERR_NOMEM;
     p->clock = clock;
-    parts_insert_before(&l->parts, l->parts.first, p);
-    l->to_send = l->parts.first;
+    parts_insert_before(&l->parts, at, p);
     return PS_OK;
 }
 
-/* Number what is sequenced anew from last_seq + 1; given up ones, which the shard need never hear of, go. */
+/* Acknowledged ticks are gone: the core's own bring the session where the worker was, each before the first push that
+ * was made there. */
 static enum ps_err
-renumber(struct core *c, struct link *l, const Psd__Welcome *w)
+catch_up(struct core *c, struct link *l, const Psd__Welcome *w, bool session_new)
 {
+    uint64_t at = w->clock;
+    enum ps_err err;
+
+    for (struct part *p = l->parts.first; p != NULL; p = p->next) {
+        if (p->given_up || (!session_new && is_there(w, p)))
+            continue;
+        if (p->kind == PART_PUSH && p->clock > at && (err = insert_tick(c, l, p, p->clock)) != PS_OK)
+            return err;
+        if (p->kind == PART_PUSH || p->kind == PART_TICK)
+            at = MAX(at, p->clock);
+    }
+    return at < l->clock ? insert_tick(c, l, NULL, l->clock) : PS_OK;
+}
+
+/* Room for the numbers of what has none yet. */
+static enum ps_err
+reserve_numbers(struct link *l)
+{
+    uint64_t n = 0;
+
+    for (const struct part *p = l->parts.first; p != NULL; p = p->next)
+        n += part_sequenced(p) && p->seq == 0;
+    return window_reserve(&l->window, n);
+}
+
+/* A push that was applied, and whose answer would have held the values: they are asked for instead. */
+static void
+ask_values(struct link *l, struct part *p)
+{
+    p->kind = PART_PULL;
+    p->seq = 0;
+    p->counts = false;
+    p->versions.any = false;
+    p->op->answered = true; /* should it be given up, it was applied all the same */
+    l->pulling++;
+    l->pulling_bytes += p->bytes;
+}
+
+static void
+answer_survivors(struct core *c, struct link *l, const Psd__Welcome *w)
+{
+    struct part *p, *next;
+
+    for (p = l->parts.first; p != NULL; p = next) {
+        struct core_op *op = p->op;
+        struct lane *lane = p->lane;
+
+        next = p->next;
+        if (p->kind != PART_PUSH || !survived(w, p->seq))
+            continue;
+        c->stats.bytes_pushed += p->bytes;
+        window_ack(&l->window, p->seq);
+        if (op->want) {
+            ask_values(l, p);
+        } else {
+            part_end(c, l, p);
+            op_answered(c, op, lane, NULL);
+        }
+    }
+}
+
+/* Numbers up to last_seq stay, so that the outcomes are told; given up ones, which the shard need not hear of, go.
+ * There is room. */
+static void
+number_anew(struct core *c, struct link *l, const Psd__Welcome *w)
+{
+    uint64_t unanswered = 0; /* of those that the shard has */
     struct part *p, *next;
     enum ps_err err;
 
-    /* Nothing fails after this line and catch_up(), which may add one. */
-    if ((err = window_reserve(&l->window)) != PS_OK)
-        return err;
-    if (w->clock < l->clock && (err = catch_up(c, l, l->clock)) != PS_OK)
-        return err;
-    window_reset(&l->window, w->last_seq);
+    window_cut(&l->window, w->last_seq);
     for (p = l->parts.first; p != NULL; p = next) {
         next = p->next;
-        if (part_sequenced(p) && p->given_up) {
+        if (!part_sequenced(p))
+            continue;
+        if (p->given_up) {
             part_end(c, l, p);
-        } else if (part_sequenced(p)) {
+        } else if (window_find(&l->window, p->seq) == p) {
+            unanswered += p->counts;
+        } else {
             err = window_give(&l->window, p);
             ps_assert(err == PS_OK);
+            p->counts = false;
+            p->gated = p->kind == PART_PUSH && l->gates;
         }
     }
     l->to_send = l->parts.first;
-    return PS_OK;
+    l->numbered_from = w->last_seq;
+    l->pushes_then = w->pushes;
+    l->pushes = w->pushes - MIN(unanswered, w->pushes);
 }
 
 /* Numbers above last_seq that were acknowledged out of order: the shard needs them to go on, as skips. */
@@ -170,45 +274,104 @@ drop_restores(struct core *c, struct link *l)
     l->restoring = 0;
 }
 
-/* gone: acknowledged numbers that are lost. new_incarnation: nothing is known of what the last one did there. */
+/* ---- Settling ---- */
+
 static void
-tell_rollback(struct core *c, struct link *l, uint64_t gone, bool new_incarnation)
+tell_rollback(struct core *c, struct link *l, enum reunion which, uint64_t gone)
 {
-    const char *what =
-        new_incarnation ? "updates may be gone" : "nothing that it had acknowledged to this worker is missing";
     struct ps_error e;
 
-    if (gone == 0)
-        core_say(c, l, &e, PS_ERR_ROLLED_BACK, "restarted with an older state; %s", what);
+    if (which == REUNION_JOINED_OLDER) /* nothing is known of what the last incarnation did there */
+        core_say(c, l, &e, PS_ERR_ROLLED_BACK, "restarted with an older state; updates may be gone");
+    else if (gone == 0)
+        core_say(c, l, &e, PS_ERR_ROLLED_BACK,
+                 "restarted with an older state; nothing that it had acknowledged to this worker is missing");
     else
         core_say(c, l, &e, PS_ERR_ROLLED_BACK,
-                 "restarted with an older state: %llu acknowledged pushes and ticks of this worker are gone",
-                 (unsigned long long)gone);
+                 "restarted with an older state: %" PRIu64 " acknowledged push%s of this "
+                 "worker %s gone",
+                 gone, gone == 1 ? "" : "es", gone == 1 ? "is" : "are");
     core_emit_event(c, &e);
 }
 
-/* Make the link agree with the session that the shard has. */
+/* All that may fail of what makes the link agree with the session. It leaves nothing that hurts when it is begun
+ * again. */
 static enum ps_err
-settle_worker(struct core *c, struct link *l, const Psd__Welcome *w)
+prepare(struct core *c, struct link *l, const Psd__Welcome *w, const struct reunion_row *row)
 {
-    enum reunion which = reunion_of(l, w);
-    const struct reunion_row *row = &reunions[which];
-    uint64_t gone = numbers_gone(l, w->last_seq); /* of the window as it was */
     enum ps_err err;
 
-    if ((err = row->renumber || PLANTED(RESENT_AS_NEW) ? renumber(c, l, w) : fill_holes(c, l, w->last_seq)) != PS_OK)
+    if (row->rolled) {
+        forget_versions(l);
+        variables_forget(&c->vars, l->shard);
+    }
+    drop_restores(c, l);
+    if ((err = restore_variables(c, l)) != PS_OK)
         return err;
+    if (!row->renumber)
+        return fill_holes(c, l, w->last_seq);
+    if ((err = catch_up(c, l, w, row->session_new)) != PS_OK)
+        return err;
+    return reserve_numbers(l);
+}
+
+static void
+settle(struct core *c, struct link *l, const Psd__Welcome *w, enum reunion which)
+{
+    const struct reunion_row *row = &reunions[which];
+    uint64_t gone = which == REUNION_OLDER || which == REUNION_LOST ? pushes_gone(l, w) : 0;
+
+    if (row->renumber && !row->session_new)
+        answer_survivors(c, l, w);
+    if (row->session_new)
+        window_reset(&l->window, w->last_seq);
+    if (row->rolled && c->config.mode == PS_SYNC) {
+        l->gates = true;
+        l->gated_through = c->clock;
+    }
+    if (row->renumber)
+        number_anew(c, l, w);
     if (row->session_new) {
         l->floor = w->clock;
         l->clock = MAX(l->clock, w->clock);
     }
-    if (row->rolled) {
-        forget_versions(l);
-        variables_forget(&c->vars, l->shard);
-        tell_rollback(c, l, gone, which == REUNION_JOINED_OLDER);
+    if (!row->rolled)
+        return;
+    l->rolled_back += gone;
+    c->stats.rolled_back += gone;
+    tell_rollback(c, l, which, gone);
+}
+
+/* Numbers are given anew at a reunion, so a shard that lost its power twice may name survivors by numbers of before the
+ * first time. Then it has nothing of what was numbered since, and counts as many pushes as it did then. */
+static bool
+names_are_old(const struct link *l, const Psd__Welcome *w)
+{
+    return w->last_seq == l->numbered_from && w->pushes == l->pushes_then;
+}
+
+/* Make the link agree with the session that the shard has. */
+static enum ps_err
+settle_worker(struct core *c, struct link *l, const Psd__Welcome *welcome)
+{
+    enum reunion which = reunion_of(l, welcome);
+    Psd__Welcome copy = *welcome, *w = &copy;
+    struct ps_error e;
+    enum ps_err err;
+
+    if (PLANTED(RESENT_AS_NEW) && which == REUNION_RESUMED)
+        which = REUNION_JOINED;
+    if (!reunions[which].session_new && w->last_seq >= l->window.next) {
+        core_say(c, l, &e, PS_ERR_PROTOCOL, "has an outcome for what was not sent");
+        core_fail(c, &e);
+        return e.code;
     }
-    drop_restores(c, l);
-    return restore_variables(c, l);
+    if (names_are_old(l, w))
+        w->survived.len = 0;
+    if ((err = prepare(c, l, w, &reunions[which])) != PS_OK)
+        return err;
+    settle(c, l, w, which);
+    return PS_OK;
 }
 
 /* An observer has no session: what matters is whether the variables are those that it attached to. */

@@ -60,6 +60,10 @@ struct model {
     uint32_t types[MODEL_SEQS]; /* what each was */
     uint64_t taken;
     uint64_t applied; /* pushes */
+    uint64_t pushes;  /* of the session: Welcome.pushes */
+    uint64_t survived_from;
+    uint8_t survived[MODEL_SEQS / 8]; /* bits */
+    size_t survived_len;
     struct arena arena;
 };
 
@@ -69,8 +73,12 @@ struct wire_end {
     struct flights unsent;   /* handed out, not told back, when holding */
 };
 
+struct harness;
+typedef void (*model_pushed)(struct harness *h, uint32_t shard, const Psd__Push *m, const float *gradients);
+
 struct harness {
     struct core *core;
+    model_pushed pushed; /* NULL, or told of every push that a shard applies */
     uint32_t shards;
     uint64_t now;
     struct wire_end link[HARNESS_SHARDS];
@@ -483,6 +491,7 @@ model_take(struct model *m, uint64_t seq, enum msg_type type)
     if (seq < m->next_seq)
         return false;
     m->next_seq++;
+    m->survived_len = 0;
     m->seqs[m->taken % MODEL_SEQS] = seq;
     m->types[m->taken++ % MODEL_SEQS] = type;
     return true;
@@ -505,7 +514,13 @@ model_hello(struct harness *h, uint32_t shard, const Psd__Hello *hello)
         m->session = true;
         m->incarnation = hello->incarnation;
         m->next_seq = 1;
+        m->pushes = 0;
+        m->survived_len = 0;
     }
+    w.pushes = m->pushes;
+    w.survived_from = m->survived_from;
+    w.survived.len = m->survived_len;
+    w.survived.data = m->survived;
     w.cluster = "test";
     w.shard = shard;
     w.shards = h->shards;
@@ -618,6 +633,9 @@ model_push(struct harness *h, uint32_t shard, const struct wire_msg *msg, const 
         }
         ck_assert_uint_eq(at, msg->payload_len);
         m->applied++;
+        m->pushes++;
+        if (h->pushed != NULL)
+            h->pushed(h, shard, p, (const void *)payload);
     }
     if (p->want_value && m->code[p->seq % MODEL_SEQS] == PS_OK)
         model_data(h, shard, msg->request, p->seq, p->n_var, p->var, p->block, 0, NULL);

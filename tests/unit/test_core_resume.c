@@ -126,10 +126,12 @@ START_TEST(older_state_is_told_and_the_rest_numbered_anew)
     end_op(&h, tick, PS_OK);
     op[3] = start_push(&h, v, grad);
     reconnect();
-    tell_welcome(&h, 0, (struct welcome){.last_seq = 1, .boot = 999});
+    tell_welcome(&h, 0, (struct welcome){.last_seq = 1, .boot = 999, .pushes = 1});
     ck_assert_int_eq(h.rolled_back.code, PS_ERR_ROLLED_BACK);
     ck_assert_str_eq(h.rolled_back.text,
-                     "restarted with an older state: 3 acknowledged pushes and ticks of this worker are gone");
+                     "restarted with an older state: 2 acknowledged pushes of this worker are gone");
+    ck_assert_uint_eq(core_rolled_back(h.core, 0), 2);
+    ck_assert_uint_eq(core_stats(h.core)->rolled_back, 2);
     m = expect(&h, 0, MSG_DECLARE);
     ck_assert_str_eq(m.u.declare->name, "w");
     expect_nothing(&h, 0); /* nothing that names variables before their ids are known */
@@ -220,7 +222,7 @@ START_TEST(session_that_is_gone_is_made_anew_and_variables_declared)
     op = start_push(&h, v, grad); /* from_version would be refused there */
     harness_run(&h);
     end_op(&h, op, PS_OK);
-    ck_assert_ptr_nonnull(strstr(h.rolled_back.text, "acknowledged pushes and ticks of this worker are gone"));
+    ck_assert_ptr_nonnull(strstr(h.rolled_back.text, "acknowledged pushes of this worker are gone"));
     ck_assert_uint_eq(h.model[0].clock, 1);
     op = start_pull(&h, v, out);
     harness_run(&h);
