@@ -2,10 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -312,6 +313,102 @@ START_TEST(too_small_a_tmpfs_is_refused)
 }
 END_TEST
 
+/* ---- A reader of another thread ---- */
+
+#define SHARED_BLOCKS 60
+
+struct shared {
+    struct store *store;
+    struct store_reader *reader;
+    _Atomic uint64_t turns; /* of the writer */
+    _Atomic uint64_t reads;
+    _Atomic bool stuck; /* the writer is: the reader must move on */
+    _Atomic bool over, bad;
+    uint64_t seed;
+};
+
+/* What the reader holds must stay, whatever the writer does in the meantime; and it never sees an older value after a
+ * newer one. */
+static void
+read_one(struct shared *sh, struct test_rng *r, uint64_t newest[SHARED_BLOCKS])
+{
+    struct store_key key = {.var = 7, .block = (uint32_t)test_below(r, SHARED_BLOCKS)};
+    uint64_t version, until = atomic_load(&sh->turns) + test_below(r, 12);
+    struct span v;
+
+    if (sh->store->ops->reader_get(sh->reader, &key, &v) != PS_OK) {
+        sh->bad = true;
+        return;
+    }
+    version = store_suite_version(v.data);
+    if (version < newest[key.block] || !store_suite_holds(v.data, v.len, &key, version))
+        sh->bad = true;
+    newest[key.block] = version;
+    while (atomic_load(&sh->turns) < until && !atomic_load(&sh->stuck) && !atomic_load(&sh->over))
+        sched_yield();
+    if (!store_suite_holds(v.data, v.len, &key, version))
+        sh->bad = true;
+    sh->reads++;
+}
+
+static void *
+reader_main(void *arg)
+{
+    struct shared *sh = arg;
+    struct test_rng r = {sh->seed};
+    uint64_t newest[SHARED_BLOCKS] = {0};
+
+    while (!atomic_load(&sh->over) && !sh->bad) {
+        read_one(sh, &r, newest);
+        if (test_below(&r, 3) == 0)
+            sh->store->ops->reader_done(sh->reader);
+    }
+    return NULL;
+}
+
+/* The file is at its limit, so updates go where pages are free: those that the reader pins must not count as free. */
+START_TEST(thread_reads_whole_values_while_updates_go_on_in_a_full_store)
+{
+    enum { TURNS = 1500 };
+    struct store *s = kit_open(STORE_SUITE_BYTES);
+    struct shared sh = {.store = s, .seed = test_seed()};
+    struct test_rng r = {sh.seed + 1};
+    struct store_usage usage;
+    pthread_t thread;
+    uint32_t n = 0, full = 0;
+
+    while (kit_update(s, 7, n, 2, 0) == PS_OK)
+        n++;
+    ck_assert_uint_gt(n, SHARED_BLOCKS);
+    OK(s->ops->reader_open(s, &sh.reader));
+    ck_assert_int_eq(pthread_create(&thread, NULL, reader_main, &sh), 0);
+    for (uint64_t turn = 1; turn <= TURNS; turn++) {
+        enum ps_err err = kit_update(s, 7, (uint32_t)test_below(&r, SHARED_BLOCKS), 2, turn);
+        uint64_t reads = atomic_load(&sh.reads);
+
+        ck_assert(err == PS_OK || err == PS_ERR_FULL);
+        atomic_store(&sh.turns, turn);
+        if (err == PS_OK)
+            continue;
+        full++;
+        atomic_store(&sh.stuck, true);
+        while (atomic_load(&sh.reads) == reads && !sh.bad)
+            sched_yield();
+        atomic_store(&sh.stuck, false);
+    }
+    atomic_store(&sh.over, true);
+    pthread_join(thread, NULL);
+    s->ops->reader_close(sh.reader);
+    fprintf(stderr, "# %d updates, %u of them refused, %" PRIu64 " reads\n", TURNS, full, sh.reads);
+    s->ops->usage(s, &usage);
+    ck_assert_uint_le(usage.file_bytes, STORE_SUITE_BYTES);
+    ck_assert(!sh.bad);
+    ck_assert_uint_gt(sh.reads, 10);
+    ck_assert_uint_lt(full, TURNS / 2);
+    s->ops->close(s);
+}
+END_TEST
+
 /* ---- kill -9 ---- */
 
 #define KILL_ROUNDS   50
@@ -458,6 +555,7 @@ make_suite(void)
     tcase_add_test(tc, full_tmpfs_is_an_error_and_updates_go_on);
     tcase_add_test(tc, room_that_comes_back_is_used);
     tcase_add_test(tc, too_small_a_tmpfs_is_refused);
+    tcase_add_test(tc, thread_reads_whole_values_while_updates_go_on_in_a_full_store);
     tcase_add_test(tc, kill_9_tears_nothing_and_keeps_what_was_acknowledged);
     suite_add_tcase(suite, tc);
     return suite;
