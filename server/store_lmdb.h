@@ -8,8 +8,8 @@
  * it:
  *   - commit() waits for the disk. PS_ERR_FULL: no room; the transaction is aborted, all else is as before, and it may
  *     be tried again. PS_ERR_IO: the disk failed. What a disk holds after a failed sync is not what the page cache
- * says, so the environment is untrusted from then on: every begin() answers PS_ERR_IO, and whether the failed
- * transaction is there when it is opened again is not known. Close it, set it aside, write all into a new one.
+ * says, so the environment is untrusted from then on: every begin() answers PS_ERR_IO, reads may, and whether the
+ * failed transaction is there when it is opened again is not known. Close it, set it aside, write all into a new one.
  *   - A place from reserve(), and get() of a block that this transaction reserved, are heap memory aligned to 16 bytes
  *     only. All else that is read lies in the map, as in the live mode: weights on 64 bytes.
  *
