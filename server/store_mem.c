@@ -69,7 +69,11 @@ struct store_mem {
     struct version *retired;
     struct store_snapshot *snapshots;
     struct store_reader *readers;
-    uint64_t fail_in[STORE_MEM_FAILS];
+    uint64_t fail_in[STORE_MEM_FAILS_ALL];
+    bool full;         /* the disk is */
+    uint64_t break_in; /* commits until it breaks */
+    bool break_keeps;  /* what that one wrote is there in the end */
+    bool untrusted;    /* it broke; what was written is pending until it comes to light */
 };
 
 static struct store_mem *
@@ -82,6 +86,12 @@ static bool
 fails_now(struct store_mem *m, enum store_mem_fail what)
 {
     return m->fail_in[what] > 0 && --m->fail_in[what] == 0;
+}
+
+static bool
+breaks_now(struct store_mem *m)
+{
+    return m->break_in > 0 && --m->break_in == 0;
 }
 
 /* ---- Keys ---- */
@@ -345,9 +355,9 @@ mem_begin(struct store *s, uint64_t room_bytes)
     struct store_mem *m = mem(s);
 
     ps_assert(!m->writing && room_bytes <= STORE_ROOM_MAX);
-    if (fails_now(m, STORE_MEM_FAIL_BEGIN))
+    if (fails_now(m, STORE_MEM_FAIL_BEGIN) || m->untrusted)
         return PS_ERR_IO;
-    if (m->bytes + room_bytes > m->max_bytes)
+    if (m->full || m->bytes + room_bytes > m->max_bytes)
         return PS_ERR_FULL;
     m->writing = true;
     m->room = room_bytes;
@@ -355,12 +365,8 @@ mem_begin(struct store *s, uint64_t room_bytes)
 }
 
 static void
-mem_abort(struct store *s)
+drop_pending(struct store_mem *m)
 {
-    struct store_mem *m = mem(s);
-
-    ps_assert(m->writing);
-    m->writing = false;
     for (size_t i = 0; i < m->touched_len; i++) {
         struct cell *c = m->touched[i];
 
@@ -370,6 +376,16 @@ mem_abort(struct store *s)
         cell_tidy(m, c);
     }
     m->touched_len = 0;
+}
+
+static void
+mem_abort(struct store *s)
+{
+    struct store_mem *m = mem(s);
+
+    ps_assert(m->writing);
+    m->writing = false;
+    drop_pending(m);
 }
 
 static void
@@ -390,24 +406,41 @@ commit_cell(struct store_mem *m, struct cell *c)
         retire(m, v);
 }
 
+static void
+keep_pending(struct store_mem *m)
+{
+    if (m->touched_len == 0)
+        return;
+    m->commit++;
+    for (size_t i = 0; i < m->touched_len; i++)
+        commit_cell(m, m->touched[i]);
+    m->touched_len = 0;
+    sweep_retired(m);
+}
+
+static enum ps_err
+commit_failed(struct store *s, enum ps_err err)
+{
+    mem_abort(s);
+    return err;
+}
+
 static enum ps_err
 mem_commit(struct store *s)
 {
     struct store_mem *m = mem(s);
 
     ps_assert(m->writing);
-    if (fails_now(m, STORE_MEM_FAIL_COMMIT)) {
-        mem_abort(s);
+    if (fails_now(m, STORE_MEM_FAIL_COMMIT))
+        return commit_failed(s, PS_ERR_IO);
+    if (m->full)
+        return commit_failed(s, PS_ERR_FULL);
+    m->writing = false;
+    if (breaks_now(m)) {
+        m->untrusted = true;
         return PS_ERR_IO;
     }
-    m->writing = false;
-    if (m->touched_len == 0)
-        return PS_OK;
-    m->commit++;
-    for (size_t i = 0; i < m->touched_len; i++)
-        commit_cell(m, m->touched[i]);
-    m->touched_len = 0;
-    sweep_retired(m);
+    keep_pending(m);
     return PS_OK;
 }
 
@@ -429,6 +462,8 @@ mem_get(struct store *s, const struct store_key *key, struct span *value)
     struct version *v;
 
     ps_assert(m->writing);
+    if (fails_now(m, STORE_MEM_FAIL_GET))
+        return PS_ERR_IO;
     wanted_block(&w, key);
     c = cell_find(m, &w);
     v = c != NULL ? version_now(c) : NULL;
@@ -519,6 +554,8 @@ mem_erase(struct store *s, const struct store_key *key)
     struct wanted w;
 
     ps_assert(mem(s)->writing);
+    if (fails_now(mem(s), STORE_MEM_FAIL_ERASE))
+        return PS_ERR_IO;
     wanted_block(&w, key);
     return erase(mem(s), &w);
 }
@@ -531,6 +568,8 @@ mem_row_put(struct store *s, enum store_table t, struct span key, struct span va
     enum ps_err err;
 
     ps_assert(mem(s)->writing && value.len <= STORE_ROW_MAX);
+    if (fails_now(mem(s), STORE_MEM_FAIL_ROW_PUT))
+        return PS_ERR_IO;
     if ((err = replace(mem(s), &w, value.len, &v)) != PS_OK)
         return err;
     if (value.len > 0)
@@ -544,15 +583,16 @@ mem_row_erase(struct store *s, enum store_table t, struct span key)
     struct wanted w = wanted_row(t, key);
 
     ps_assert(mem(s)->writing);
+    if (fails_now(mem(s), STORE_MEM_FAIL_ROW_ERASE))
+        return PS_ERR_IO;
     return erase(mem(s), &w);
 }
 
 /* ---- Readers ---- */
 
 static enum ps_err
-mem_snapshot_ref(struct store *s, struct store_snapshot **out)
+snapshot_ref(struct store_mem *m, struct store_snapshot **out)
 {
-    struct store_mem *m = mem(s);
     struct store_snapshot *snap = m->snapshots;
 
     if (snap == NULL || snap->commit != m->commit) {
@@ -566,6 +606,12 @@ mem_snapshot_ref(struct store *s, struct store_snapshot **out)
     snap->refs++;
     *out = snap;
     return PS_OK;
+}
+
+static enum ps_err
+mem_snapshot_ref(struct store *s, struct store_snapshot **out)
+{
+    return fails_now(mem(s), STORE_MEM_FAIL_SNAPSHOT_REF) ? PS_ERR_IO : snapshot_ref(mem(s), out);
 }
 
 static void
@@ -585,7 +631,8 @@ mem_snapshot_unref(struct store *s, struct store_snapshot *snap)
 }
 
 static enum ps_err
-mem_snapshot_get(struct store *s, struct store_snapshot *snap, const struct store_key *key, struct span *value)
+snapshot_get(const struct store_mem *m, const struct store_snapshot *snap, const struct store_key *key,
+             struct span *value)
 {
     struct wanted w;
     const struct cell *c;
@@ -593,7 +640,7 @@ mem_snapshot_get(struct store *s, struct store_snapshot *snap, const struct stor
 
     ps_assert(snap->refs > 0);
     wanted_block(&w, key);
-    c = cell_find(mem(s), &w);
+    c = cell_find(m, &w);
     v = c != NULL ? version_at(c, snap->commit) : NULL;
     if (v == NULL)
         return PS_ERR_NOT_FOUND;
@@ -602,8 +649,16 @@ mem_snapshot_get(struct store *s, struct store_snapshot *snap, const struct stor
 }
 
 static enum ps_err
+mem_snapshot_get(struct store *s, struct store_snapshot *snap, const struct store_key *key, struct span *value)
+{
+    return fails_now(mem(s), STORE_MEM_FAIL_SNAPSHOT_GET) ? PS_ERR_IO : snapshot_get(mem(s), snap, key, value);
+}
+
+static enum ps_err
 each_block(struct store_mem *m, size_t i, store_visit_block visit, void *arg)
 {
+    if (fails_now(m, STORE_MEM_FAIL_EACH))
+        return PS_ERR_IO;
     for (; i < m->cells_len; i++) {
         const struct cell *c = m->cells[i];
         const struct version *v = version_at(c, m->commit);
@@ -638,6 +693,8 @@ mem_each_row(struct store *s, enum store_table t, store_visit_row visit, void *a
 {
     struct store_mem *m = mem(s);
 
+    if (fails_now(m, STORE_MEM_FAIL_EACH))
+        return PS_ERR_IO;
     for (size_t i = 0; i < m->cells_len; i++) {
         const struct cell *c = m->cells[i];
         const struct version *v = version_at(c, m->commit);
@@ -653,9 +710,11 @@ mem_each_row(struct store *s, enum store_table t, store_visit_row visit, void *a
 static enum ps_err
 mem_reader_open(struct store *s, struct store_reader **out)
 {
-    struct store_reader *r = calloc(1, sizeof *r);
+    struct store_reader *r;
 
-    if (r == NULL)
+    if (fails_now(mem(s), STORE_MEM_FAIL_READER_OPEN))
+        return PS_ERR_IO;
+    if ((r = calloc(1, sizeof *r)) == NULL)
         return PS_ERR_NOMEM;
     r->store = mem(s);
     r->next = r->store->readers;
@@ -675,13 +734,14 @@ mem_reader_done(struct store_reader *r)
 static enum ps_err
 mem_reader_get(struct store_reader *r, const struct store_key *key, struct span *value)
 {
-    struct store *s = &r->store->base;
     enum ps_err err;
 
     mem_reader_done(r);
-    if ((err = mem_snapshot_ref(s, &r->snap)) != PS_OK)
+    if (fails_now(r->store, STORE_MEM_FAIL_READER_GET))
+        return PS_ERR_IO;
+    if ((err = snapshot_ref(r->store, &r->snap)) != PS_OK)
         return err;
-    if ((err = mem_snapshot_get(s, r->snap, key, value)) != PS_OK)
+    if ((err = snapshot_get(r->store, r->snap, key, value)) != PS_OK)
         mem_reader_done(r);
     return err;
 }
@@ -707,15 +767,30 @@ mem_usage(struct store *s, struct store_usage *out)
 }
 
 static void
+forget_all(struct store_mem *m)
+{
+    drop_pending(m);
+    while (m->retired != NULL) { /* tombstones: what they hid is in their cells */
+        struct version *v = m->retired;
+
+        m->retired = v->next;
+        version_unlink(v);
+        version_free(m, v);
+    }
+    for (size_t i = 0; i < m->cells_len; i++) {
+        version_free(m, m->cells[i]->newest);
+        free(m->cells[i]);
+    }
+    m->cells_len = 0;
+}
+
+static void
 mem_close(struct store *s)
 {
     struct store_mem *m = mem(s);
 
     ps_assert(!m->writing && m->snapshots == NULL && m->readers == NULL);
-    for (size_t i = 0; i < m->cells_len; i++) {
-        version_free(m, m->cells[i]->newest);
-        free(m->cells[i]);
-    }
+    forget_all(m);
     free(m->cells);
     free(m->touched);
     free(m);
@@ -756,6 +831,8 @@ store_mem_new(uint64_t max_bytes)
     return &m->base;
 }
 
+/* ---- What tests do to it ---- */
+
 void
 store_mem_fail_at(struct store *s, enum store_mem_fail what, uint64_t nth)
 {
@@ -763,16 +840,61 @@ store_mem_fail_at(struct store *s, enum store_mem_fail what, uint64_t nth)
 }
 
 void
+store_mem_fail_none(struct store *s)
+{
+    struct store_mem *m = mem(s);
+
+    memset(m->fail_in, 0, sizeof m->fail_in);
+    m->break_in = 0;
+    m->full = false;
+}
+
+void
+store_mem_full(struct store *s, bool full)
+{
+    mem(s)->full = full;
+}
+
+void
+store_mem_limit(struct store *s, uint64_t max_bytes)
+{
+    mem(s)->max_bytes = max_bytes;
+}
+
+void
+store_mem_break_at(struct store *s, uint64_t nth, bool kept)
+{
+    mem(s)->break_in = nth;
+    mem(s)->break_keeps = kept;
+}
+
+bool
+store_mem_untrusted(struct store *s)
+{
+    return mem(s)->untrusted;
+}
+
+void
 store_mem_crash(struct store *s)
 {
     struct store_mem *m = mem(s);
 
-    if (m->writing)
-        mem_abort(s);
     while (m->readers != NULL)
         mem_reader_close(m->readers);
     while (m->snapshots != NULL) {
         m->snapshots->refs = 1;
         mem_snapshot_unref(s, m->snapshots);
     }
+    if (m->untrusted && m->break_keeps)
+        keep_pending(m);
+    else
+        drop_pending(m);
+    m->untrusted = m->writing = false;
+}
+
+void
+store_mem_wipe(struct store *s)
+{
+    store_mem_crash(s);
+    forget_all(mem(s));
 }
