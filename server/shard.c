@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/store.pb-c.h"
+#include "identity.h"
 #include "shard_state.h"
 
 #define GRACE_MS_DEFAULT    5000
@@ -269,63 +269,39 @@ shard_next_action(struct shard *s, struct shard_action *out)
 
 /* ---- Life ---- */
 
-static const struct span identity_key = {"identity", 8};
+static struct identity
+own_identity(const struct shard *s)
+{
+    return (struct identity){.format = SHARD_FORMAT,
+                             .cluster = s->cluster,
+                             .shard = s->config.shard,
+                             .shards = s->config.shards,
+                             .id = s->config.boot};
+}
 
 static enum ps_err
 put_identity(struct shard *s)
 {
     const struct store_ops *ops = s->store->ops;
-    Psd__ShardRow row = PSD__SHARD_ROW__INIT;
-    uint8_t bytes[512];
-    size_t len;
+    struct identity own = own_identity(s);
     enum ps_err err;
 
-    row.format = SHARD_FORMAT;
-    row.cluster = s->cluster;
-    row.shard = s->config.shard;
-    row.shards = s->config.shards;
-    row.boot = s->boot = s->config.boot;
-    len = psd__shard_row__get_packed_size(&row);
-    ps_assert(len <= sizeof bytes);
-    psd__shard_row__pack(&row, bytes);
+    s->boot = own.id;
     if ((err = ops->begin(s->store, 64 * KIB)) != PS_OK)
         return err;
-    if ((err = ops->row_put(s->store, STORE_SHARD, identity_key, (struct span){bytes, len})) != PS_OK) {
+    if ((err = identity_put(s->store, identity_live, &own)) != PS_OK) {
         ops->abort(s->store);
         return err;
     }
     return ops->commit(s->store);
 }
 
-static bool
-find_identity(void *arg, struct span key, struct span value)
-{
-    Psd__ShardRow **row = arg;
-
-    if (key.len == identity_key.len && memcmp(key.data, identity_key.data, key.len) == 0)
-        *row = psd__shard_row__unpack(NULL, value.len, value.data);
-    return *row == NULL;
-}
-
-static enum ps_err
-check_identity(struct shard *s, const Psd__ShardRow *row, struct ps_error *e)
-{
-    if (row->format != SHARD_FORMAT)
-        return ps_fail(e, PS_ERR_VERSION, "the store has format %u, this psd knows format %d", row->format,
-                       SHARD_FORMAT);
-    if (strcmp(row->cluster, s->cluster) != 0 || row->shard != s->config.shard || row->shards != s->config.shards)
-        return ps_fail(e, PS_ERR_CLUSTER,
-                       "the store belongs to shard %u of %u of cluster '%.128s', not to %u of %u of '%.128s'",
-                       row->shard, row->shards, row->cluster, s->config.shard, s->config.shards, s->cluster);
-    s->boot = row->boot;
-    return PS_OK;
-}
-
 static enum ps_err
 identify(struct shard *s, struct ps_error *e)
 {
-    Psd__ShardRow *row = NULL;
-    enum ps_err err = s->store->ops->each_row(s->store, STORE_SHARD, find_identity, &row);
+    struct identity own = own_identity(s);
+    Psd__ShardRow *row;
+    enum ps_err err = identity_get(s->store, identity_live, &row);
 
     if (err == PS_OK && row == NULL)
         err = put_identity(s);
@@ -333,7 +309,8 @@ identify(struct shard *s, struct ps_error *e)
         return ps_fail(e, err, "the store cannot be used: %s", ps_strerror(err));
     if (row == NULL)
         return PS_OK;
-    err = check_identity(s, row, e);
+    err = identity_check(row, &own, "the store", e);
+    s->boot = row->boot;
     psd__shard_row__free_unpacked(row, NULL);
     return err;
 }

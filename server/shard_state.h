@@ -40,8 +40,6 @@
 #include "update.h"
 #include "variable.h"
 
-#define SHARD_FORMAT 1
-
 struct shard_stats {
     uint64_t turns, commits;
     uint64_t pushes_applied, pushes_repeated; /* per block */

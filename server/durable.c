@@ -1,0 +1,514 @@
+/* The durable store's writer. What a transaction does is believed when it has committed, not before. */
+#include "durable.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/layout.h"
+#include "identity.h"
+#include "proto/store.pb-c.h"
+
+#define ERASE_MAX 1024 /* values that one transaction erases */
+
+static const struct span manifest_key = {"manifest", 8}, staged_key = {"staged", 6};
+
+/* ---- Rows of our own ---- */
+
+static enum ps_err
+put_manifest(struct durable *d, struct span key, const struct durable_manifest *m)
+{
+    Psd__ManifestRow row = PSD__MANIFEST_ROW__INIT;
+    uint8_t bytes[256];
+    size_t len;
+
+    row.format = DURABLE_FORMAT;
+    row.generation = m->generation;
+    row.save = m->save;
+    row.boot = m->boot;
+    row.redo = m->redo;
+    row.blocks = m->blocks;
+    row.bytes = m->bytes;
+    row.unix_ms = m->unix_ms;
+    len = psd__manifest_row__get_packed_size(&row);
+    ps_assert(len <= sizeof bytes);
+    psd__manifest_row__pack(&row, bytes);
+    return d->store->ops->row_put(d->store, STORE_SHARD, key, (struct span){bytes, len});
+}
+
+static enum ps_err
+put_staged_boot(struct durable *d, uint64_t boot)
+{
+    struct durable_manifest m = {.boot = boot};
+
+    return put_manifest(d, staged_key, &m);
+}
+
+struct rows {
+    struct durable *d;
+    bool any, own; /* rows; one of them ours */
+    uint32_t format;
+    bool nomem;
+};
+
+static void
+take_manifest(struct durable *d, const Psd__ManifestRow *row)
+{
+    d->manifest = (struct durable_manifest){.save = row->save,
+                                            .boot = row->boot,
+                                            .redo = row->redo,
+                                            .blocks = row->blocks,
+                                            .bytes = row->bytes,
+                                            .unix_ms = row->unix_ms,
+                                            .generation = row->generation != 0};
+}
+
+static bool
+is_key(struct span key, struct span wanted)
+{
+    return key.len == wanted.len && memcmp(key.data, wanted.data, key.len) == 0;
+}
+
+static bool
+see_row(void *arg, struct span key, struct span value)
+{
+    struct rows *r = arg;
+    Psd__ManifestRow *row;
+
+    r->any = true;
+    r->own = r->own || is_key(key, identity_durable);
+    if (!is_key(key, manifest_key) && !is_key(key, staged_key))
+        return true;
+    if ((row = psd__manifest_row__unpack(NULL, value.len, value.data)) == NULL) {
+        r->nomem = true;
+        return false;
+    }
+    r->format = MAX(r->format, row->format);
+    if (is_key(key, manifest_key))
+        take_manifest(r->d, row);
+    else
+        r->d->staged_boot = row->boot;
+    psd__manifest_row__free_unpacked(row, NULL);
+    return true;
+}
+
+/* ---- Opening ---- */
+
+static struct identity
+own_identity(const struct durable *d, uint64_t id)
+{
+    return (struct identity){
+        .format = DURABLE_FORMAT, .cluster = d->cluster, .shard = d->shard, .shards = d->shards, .id = id};
+}
+
+static enum ps_err
+make_identity(struct durable *d, uint64_t id)
+{
+    struct identity own = own_identity(d, id);
+    enum ps_err err;
+
+    if ((err = d->store->ops->begin(d->store, 64 * KIB)) != PS_OK)
+        return err;
+    if ((err = identity_put(d->store, identity_durable, &own)) != PS_OK) {
+        d->store->ops->abort(d->store);
+        return err;
+    }
+    d->id = id;
+    return d->store->ops->commit(d->store);
+}
+
+static enum ps_err
+check_identity(struct durable *d, struct ps_error *e)
+{
+    struct identity own = own_identity(d, 0);
+    Psd__ShardRow *row;
+    enum ps_err err = identity_get(d->store, identity_durable, &row);
+
+    if (err != PS_OK)
+        return ps_fail(e, err, "the durable environment cannot be read: %s", ps_strerror(err));
+    ps_assert(row != NULL);
+    err = identity_check(row, &own, "the durable environment", e);
+    d->id = row->boot;
+    psd__shard_row__free_unpacked(row, NULL);
+    return err;
+}
+
+static enum ps_err
+identify(struct durable *d, uint64_t id, struct ps_error *e)
+{
+    struct rows r = {.d = d};
+    enum ps_err err = d->store->ops->each_row(d->store, STORE_SHARD, see_row, &r);
+
+    if (err == PS_OK && r.nomem)
+        err = PS_ERR_NOMEM;
+    if (err == PS_OK && !r.any)
+        err = make_identity(d, id);
+    if (err != PS_OK)
+        return ps_fail(e, err, "the durable environment cannot be used: %s", ps_strerror(err));
+    if (r.any && !r.own)
+        return ps_fail(e, PS_ERR_MISMATCH, "the durable environment is a shard's live one: another directory is meant");
+    if (r.format > DURABLE_FORMAT)
+        return ps_fail(e, PS_ERR_VERSION, "the save in the durable environment has format %u, this psd knows up to %d",
+                       r.format, DURABLE_FORMAT);
+    return r.any ? check_identity(d, e) : PS_OK;
+}
+
+struct pieces {
+    uint64_t first, next; /* the run that counts */
+    uint64_t counts;      /* from this one on */
+    bool gap;
+};
+
+static bool
+see_piece(void *arg, const struct store_key *key, struct span value)
+{
+    struct pieces *p = arg;
+    uint64_t number = store_redo_number(key);
+
+    (void)value;
+    if (number >= p->counts) {
+        p->gap = p->gap || number != p->next;
+        p->next = number + 1;
+    }
+    return !p->gap;
+}
+
+/* The log goes on where the save ends; without a save, from its first piece. */
+static enum ps_err
+find_redo(struct durable *d, struct ps_error *e)
+{
+    uint64_t from = MAX(d->manifest.redo, 1);
+    struct pieces p = {.first = from, .next = from, .counts = from};
+    struct store_key key = store_redo_key(0);
+    enum ps_err err = d->store->ops->each_block_from(d->store, &key, see_piece, &p);
+
+    if (err != PS_OK)
+        return ps_fail(e, err, "the redo log cannot be read: %s", ps_strerror(err));
+    if (p.gap)
+        return ps_fail(e, PS_ERR_IO, "the redo log has a gap: its pieces from %" PRIu64 " on do not follow each other",
+                       from);
+    d->redo_first = p.first;
+    d->redo_next = p.next;
+    return PS_OK;
+}
+
+enum ps_err
+durable_open(struct durable *d, struct store *store, const char *cluster, uint32_t shard, uint32_t shards, uint64_t id,
+             struct ps_error *e)
+{
+    enum ps_err err;
+
+    *d = (struct durable){.store = store, .shard = shard, .shards = shards};
+    ps_assert(strlen(cluster) < sizeof d->cluster);
+    strcpy(d->cluster, cluster);
+    if ((err = identify(d, id, e)) != PS_OK)
+        return err;
+    return find_redo(d, e);
+}
+
+/* ---- Transactions ---- */
+
+enum ps_err
+durable_begin(struct durable *d, uint64_t bytes)
+{
+    ps_assert(bytes <= DURABLE_TXN_MAX);
+    d->txn = (struct durable_txn){.redo_next = d->redo_next};
+    return d->store->ops->begin(d->store, bytes);
+}
+
+void
+durable_abort(struct durable *d)
+{
+    d->store->ops->abort(d->store);
+}
+
+static void
+turn(struct durable *d)
+{
+    d->staged_boot = d->manifest.save != 0 ? d->manifest.boot : 0;
+    d->manifest = d->txn.manifest;
+    d->redo_first = MAX(d->redo_first, d->manifest.redo);
+    d->redo_next = MAX(d->redo_next, d->manifest.redo);
+    d->saving = false;
+}
+
+enum ps_err
+durable_commit(struct durable *d)
+{
+    enum ps_err err = d->store->ops->commit(d->store);
+
+    if (err != PS_OK)
+        return err;
+    d->staged += d->txn.staged;
+    d->redo_next = d->txn.redo_next;
+    if (d->txn.finishes)
+        turn(d);
+    return PS_OK;
+}
+
+static enum ps_err
+end(struct durable *d, enum ps_err err)
+{
+    if (err == PS_OK)
+        return durable_commit(d);
+    durable_abort(d);
+    return err;
+}
+
+/* ---- Erasing ---- */
+
+/* Keys from a place on, of one generation, below a number of a piece. */
+struct doomed {
+    struct store_key *keys;
+    uint32_t len;
+    uint8_t generation;
+    uint64_t before; /* of pieces */
+    bool more;
+};
+
+static bool
+doom(void *arg, const struct store_key *key, struct span value)
+{
+    struct doomed *x = arg;
+
+    (void)value;
+    if (key->generation != x->generation ||
+        (x->generation == STORE_GENERATION_REDO && store_redo_number(key) >= x->before))
+        return false;
+    x->more = x->len == ERASE_MAX;
+    if (!x->more)
+        x->keys[x->len++] = *key;
+    return !x->more;
+}
+
+static enum ps_err
+erase_all(struct durable *d, const struct doomed *x)
+{
+    enum ps_err err = PS_OK;
+
+    for (uint32_t i = 0; i < x->len && err == PS_OK; i++)
+        err = d->store->ops->erase(d->store, &x->keys[i]);
+    return err;
+}
+
+/* Up to ERASE_MAX of those; then, if there are no more, the row that says whose boot is staged. */
+static enum ps_err
+erase_some(struct durable *d, struct doomed *x, const uint64_t *boot)
+{
+    struct store_key from = {.generation = x->generation};
+    enum ps_err err;
+
+    if ((x->keys = malloc(ERASE_MAX * sizeof *x->keys)) == NULL)
+        return PS_ERR_NOMEM;
+    if ((err = d->store->ops->each_block_from(d->store, &from, doom, x)) != PS_OK)
+        goto out;
+    if (x->len == 0 && boot == NULL)
+        goto out;
+    if ((err = durable_begin(d, ERASE_MAX * STORE_ROW_ROOM)) != PS_OK)
+        goto out;
+    err = erase_all(d, x);
+    if (err == PS_OK && !x->more && boot != NULL)
+        err = put_staged_boot(d, *boot);
+    err = end(d, err);
+out:
+    free(x->keys);
+    return err;
+}
+
+enum ps_err
+durable_cut(struct durable *d, bool *more)
+{
+    struct doomed x = {.generation = STORE_GENERATION_REDO, .before = d->manifest.redo};
+    enum ps_err err = erase_some(d, &x, NULL);
+
+    *more = err == PS_OK && x.more;
+    return err;
+}
+
+static uint8_t
+staging(const struct durable *d)
+{
+    return d->manifest.generation ^ 1;
+}
+
+enum ps_err
+durable_begin_save(struct durable *d, uint64_t boot, bool *more)
+{
+    struct doomed x = {.generation = staging(d)};
+    enum ps_err err;
+
+    *more = false;
+    d->staged = 0;
+    d->saving = true;
+    if (d->staged_boot == boot)
+        return PS_OK;
+    if ((err = erase_some(d, &x, &boot)) != PS_OK)
+        return err;
+    *more = x.more;
+    if (!x.more)
+        d->staged_boot = boot;
+    return PS_OK;
+}
+
+/* ---- Saving ---- */
+
+static enum ps_err
+put(struct durable *d, const struct store_key *key, struct span value)
+{
+    void *place;
+    enum ps_err err = d->store->ops->reserve(d->store, key, value.len, &place);
+
+    if (err == PS_OK)
+        memcpy(place, value.data, value.len);
+    return err;
+}
+
+static bool
+is_same(struct span a, struct span b)
+{
+    const struct block_head *x = a.data, *y = b.data;
+
+    return a.len == b.len && x->version == y->version && x->clock == y->clock;
+}
+
+enum ps_err
+durable_stage(struct durable *d, const struct store_key *key, struct span value, size_t *written)
+{
+    struct store_key to = {.var = key->var, .block = key->block, .generation = staging(d)};
+    struct span there;
+    enum ps_err err = d->store->ops->get(d->store, &to, &there);
+
+    ps_assert(d->saving);
+    *written = 0;
+    if (err != PS_OK && err != PS_ERR_NOT_FOUND)
+        return err;
+    if (err == PS_ERR_NOT_FOUND || !is_same(there, value)) {
+        if ((err = put(d, &to, value)) != PS_OK)
+            return err;
+        *written = value.len;
+    }
+    d->txn.staged++;
+    return PS_OK;
+}
+
+enum ps_err
+durable_redo(struct durable *d, uint64_t number, struct span piece)
+{
+    struct store_key key = store_redo_key(number);
+
+    ps_assert(number >= 1 && number <= STORE_REDO_MAX);
+    d->txn.redo_next = MAX(d->txn.redo_next, number + 1);
+    return put(d, &key, piece);
+}
+
+/* Rows of one table that the save does not have; both come in the order of keys. */
+struct stale {
+    const struct shard_save *save;
+    size_t row, end;   /* among the save's */
+    struct span *keys; /* heap copies */
+    size_t len, size;
+    bool nomem;
+};
+
+static int
+compare(struct span a, struct span b)
+{
+    int order = memcmp(a.data, b.data, MIN(a.len, b.len));
+
+    if (order != 0)
+        return order;
+    return a.len < b.len ? -1 : a.len > b.len;
+}
+
+static bool
+keep_key(struct stale *x, struct span key)
+{
+    void *copy;
+
+    if (x->len == x->size) {
+        size_t size = MAX(2 * x->size, 16u);
+        struct span *bigger = realloc(x->keys, size * sizeof *bigger);
+
+        if (bigger == NULL)
+            return false;
+        x->keys = bigger;
+        x->size = size;
+    }
+    if ((copy = malloc(key.len)) == NULL)
+        return false;
+    memcpy(copy, key.data, key.len);
+    x->keys[x->len++] = (struct span){copy, key.len};
+    return true;
+}
+
+static bool
+find_stale(void *arg, struct span key, struct span value)
+{
+    struct stale *x = arg;
+
+    (void)value;
+    while (x->row < x->end && compare(x->save->rows[x->row].key, key) < 0)
+        x->row++;
+    if (x->row < x->end && compare(x->save->rows[x->row].key, key) == 0)
+        return true;
+    x->nomem = !keep_key(x, key);
+    return !x->nomem;
+}
+
+static enum ps_err
+erase_stale(struct durable *d, enum store_table table, const struct shard_save *save, size_t row, size_t end)
+{
+    struct stale x = {.save = save, .row = row, .end = end};
+    enum ps_err err = d->store->ops->each_row(d->store, table, find_stale, &x);
+
+    if (err == PS_OK && x.nomem)
+        err = PS_ERR_NOMEM;
+    for (size_t i = 0; i < x.len; i++) {
+        if (err == PS_OK)
+            err = d->store->ops->row_erase(d->store, table, x.keys[i]);
+        free((void *)(uintptr_t)x.keys[i].data);
+    }
+    free(x.keys);
+    return err;
+}
+
+/* A table's rows lie together, in the order of their keys. */
+static enum ps_err
+replace_rows(struct durable *d, const struct shard_save *save, enum store_table table)
+{
+    size_t first = 0, end;
+    enum ps_err err;
+
+    while (first < save->rows_len && save->rows[first].table != table)
+        first++;
+    for (end = first; end < save->rows_len && save->rows[end].table == table;)
+        end++;
+    err = erase_stale(d, table, save, first, end);
+    for (size_t i = first; i < end && err == PS_OK; i++)
+        err = d->store->ops->row_put(d->store, table, save->rows[i].key, save->rows[i].value);
+    return err;
+}
+
+enum ps_err
+durable_finish(struct durable *d, const struct shard_save *save, uint64_t unix_ms)
+{
+    enum ps_err err = PS_OK;
+
+    ps_assert(d->saving && d->staged_boot == save->boot && d->staged + d->txn.staged == save->blocks);
+    for (enum store_table table = STORE_JOBS; table < STORE_TABLES && err == PS_OK; table++)
+        err = replace_rows(d, save, table);
+    d->txn.finishes = true;
+    d->txn.manifest = (struct durable_manifest){.save = save->number,
+                                                .boot = save->boot,
+                                                .redo = save->redo,
+                                                .blocks = save->blocks,
+                                                .bytes = save->bytes,
+                                                .unix_ms = unix_ms,
+                                                .generation = staging(d)};
+    if (err == PS_OK)
+        err = put_manifest(d, manifest_key, &d->txn.manifest);
+    /* What counted until now lies where the next one is staged. */
+    if (err == PS_OK)
+        err = put_staged_boot(d, d->manifest.save != 0 ? d->manifest.boot : 0);
+    return err;
+}

@@ -1,0 +1,32 @@
+/* Whose data a store holds: a row of STORE_SHARD that says cluster, shard, format, and a random id. The live store and
+ * the durable one each have one, under their own keys, so that one is never taken for the other. */
+#ifndef SERVER_IDENTITY_H
+#define SERVER_IDENTITY_H
+
+#include "common/base.h"
+#include "common/ps_err.h"
+#include "proto/store.pb-c.h"
+#include "store.h"
+
+#define SHARD_FORMAT 1 /* of a live store */
+
+extern const struct span identity_live, identity_durable; /* keys */
+
+struct identity {
+    uint32_t format;
+    const char *cluster;
+    uint32_t shard, shards;
+    uint64_t id; /* live: the boot of its data; durable: of the environment */
+};
+
+/* Within the write transaction. */
+enum ps_err identity_put(struct store *store, struct span key, const struct identity *who) PS_MUST_USE;
+
+/* *out NULL: there is none, or it cannot be read (PS_ERR_NOMEM). Freed by protobuf-c. */
+enum ps_err identity_get(struct store *store, struct span key, Psd__ShardRow **out) PS_MUST_USE;
+
+/* PS_ERR_VERSION, PS_ERR_CLUSTER, with a sentence that begins with `what`: "the store". */
+enum ps_err identity_check(const Psd__ShardRow *row, const struct identity *wanted, const char *what,
+                           struct ps_error *e) PS_MUST_USE;
+
+#endif
