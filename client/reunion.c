@@ -49,21 +49,22 @@ static const struct reunion_row {
 };
 /* clang-format on */
 
-/* A durable push past last_seq that is there. */
+/* A durable push past last_seq that is there. (A shard that lost its power twice in a row may speak of numbers of
+ * before the first time: none of those is under way any more.) */
 static bool
-survived(const Psd__Welcome *w, uint64_t seq)
+survived(const struct link *l, const Psd__Welcome *w, uint64_t seq)
 {
     uint64_t bit = seq - w->survived_from;
 
-    return seq > w->last_seq && seq >= w->survived_from && bit / 8 < w->survived.len &&
+    return w->survived_boot == l->boot && seq > w->last_seq && seq >= w->survived_from && bit / 8 < w->survived.len &&
            (w->survived.data[bit / 8] >> bit % 8 & 1) != 0;
 }
 
 /* The shard has what was sent under this number. */
 static bool
-is_there(const Psd__Welcome *w, const struct part *p)
+is_there(const struct link *l, const Psd__Welcome *w, const struct part *p)
 {
-    return part_sequenced(p) && p->seq != 0 && (p->seq <= w->last_seq || survived(w, p->seq));
+    return part_sequenced(p) && p->seq != 0 && (p->seq <= w->last_seq || survived(l, w, p->seq));
 }
 
 /* ---- Counts ---- */
@@ -75,7 +76,7 @@ unanswered_there(const struct link *l, const Psd__Welcome *w)
     uint64_t n = 0;
 
     for (const struct part *p = l->parts.first; p != NULL; p = p->next)
-        n += p->counts && is_there(w, p);
+        n += p->counts && is_there(l, w, p);
     return n;
 }
 
@@ -130,7 +131,7 @@ catch_up(struct core *c, struct link *l, const Psd__Welcome *w, bool session_new
     enum ps_err err;
 
     for (struct part *p = l->parts.first; p != NULL; p = p->next) {
-        if (p->given_up || (!session_new && is_there(w, p)))
+        if (p->given_up || (!session_new && is_there(l, w, p)))
             continue;
         if (p->kind == PART_PUSH && p->clock > at && (err = insert_tick(c, l, p, p->clock)) != PS_OK)
             return err;
@@ -174,7 +175,7 @@ answer_survivors(struct core *c, struct link *l, const Psd__Welcome *w)
         struct lane *lane = p->lane;
 
         next = p->next;
-        if (p->kind != PART_PUSH || !survived(w, p->seq))
+        if (p->kind != PART_PUSH || !survived(l, w, p->seq))
             continue;
         c->stats.bytes_pushed += p->bytes;
         window_ack(&l->window, p->seq);
@@ -213,8 +214,6 @@ number_anew(struct core *c, struct link *l, const Psd__Welcome *w)
         }
     }
     l->to_send = l->parts.first;
-    l->numbered_from = w->last_seq;
-    l->pushes_then = w->pushes;
     l->pushes = w->pushes - MIN(unanswered, w->pushes);
 }
 
@@ -342,20 +341,11 @@ settle(struct core *c, struct link *l, const Psd__Welcome *w, enum reunion which
     tell_rollback(c, l, which, gone);
 }
 
-/* Numbers are given anew at a reunion, so a shard that lost its power twice may name survivors by numbers of before the
- * first time. Then it has nothing of what was numbered since, and counts as many pushes as it did then. */
-static bool
-names_are_old(const struct link *l, const Psd__Welcome *w)
-{
-    return w->last_seq == l->numbered_from && w->pushes == l->pushes_then;
-}
-
 /* Make the link agree with the session that the shard has. */
 static enum ps_err
-settle_worker(struct core *c, struct link *l, const Psd__Welcome *welcome)
+settle_worker(struct core *c, struct link *l, const Psd__Welcome *w)
 {
-    enum reunion which = reunion_of(l, welcome);
-    Psd__Welcome copy = *welcome, *w = &copy;
+    enum reunion which = reunion_of(l, w);
     struct ps_error e;
     enum ps_err err;
 
@@ -366,8 +356,6 @@ settle_worker(struct core *c, struct link *l, const Psd__Welcome *welcome)
         core_fail(c, &e);
         return e.code;
     }
-    if (names_are_old(l, w))
-        w->survived.len = 0;
     if ((err = prepare(c, l, w, &reunions[which])) != PS_OK)
         return err;
     settle(c, l, w, which);

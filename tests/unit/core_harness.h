@@ -61,7 +61,7 @@ struct model {
     uint64_t taken;
     uint64_t applied; /* pushes */
     uint64_t pushes;  /* of the session: Welcome.pushes */
-    uint64_t survived_from;
+    uint64_t survived_from, survived_boot;
     uint8_t survived[MODEL_SEQS / 8]; /* bits */
     size_t survived_len;
     struct arena arena;
@@ -410,7 +410,7 @@ tell_ack(struct harness *h, uint32_t shard, uint64_t seq, enum ps_err code)
 
 struct welcome {
     uint64_t last_seq, clock, slowest, boot, round, pushes;
-    uint64_t survived_from, survived; /* a bit for each of 64 */
+    uint64_t survived_from, survived, survived_boot; /* a bit for each of 64 */
     struct ps_cursor cursor;
 };
 static UNUSED void
@@ -433,6 +433,7 @@ tell_welcome(struct harness *h, uint32_t shard, struct welcome with)
     w.survived_from = with.survived_from;
     w.survived.len = with.survived != 0 ? sizeof with.survived : 0;
     w.survived.data = (uint8_t *)&with.survived;
+    w.survived_boot = with.survived_boot;
     cursor.epoch = with.cursor.epoch;
     cursor.position = with.cursor.position;
     w.cursor = cursor.epoch + cursor.position > 0 ? &cursor : NULL;
@@ -519,6 +520,7 @@ model_hello(struct harness *h, uint32_t shard, const Psd__Hello *hello)
     }
     w.pushes = m->pushes;
     w.survived_from = m->survived_from;
+    w.survived_boot = m->survived_boot;
     w.survived.len = m->survived_len;
     w.survived.data = m->survived;
     w.cluster = "test";

@@ -58,6 +58,7 @@ come_back(struct welcome with)
     Psd__Declared d = PSD__DECLARED__INIT;
     struct wire_msg m;
 
+    with.survived_boot = life > 900 ? life : 100; /* the harness's first */
     with.boot = ++life;
     harness_cut(&h, 0);
     harness_pass(&h, 1000);
@@ -339,9 +340,10 @@ static struct {
     float value[ELEMENTS];
     uint64_t seq[PUSHES], element[PUSHES];
     size_t durable;
-    size_t held;  /* those before it are in the saved values */
-    size_t named; /* those before it are no longer known by their numbers: the session has taken others since */
-    bool names;   /* the session knows survivors by their numbers */
+    size_t held;   /* those before it are in the saved values */
+    size_t named;  /* those before it are no longer known by their numbers: the session has taken others since */
+    bool names;    /* the session knows survivors by their numbers */
+    uint64_t boot; /* that these are of */
 } disk;
 
 /* What the shard logs when a session takes its first sequence after a restart. */
@@ -351,6 +353,7 @@ disk_note_names(void)
     if (!disk.names || h.model[0].survived_len > 0)
         return;
     disk.named = disk.durable;
+    disk.boot = h.model[0].boot;
     disk.names = false;
 }
 
@@ -370,8 +373,10 @@ disk_save(void)
     disk_note_names();
     disk.durable -= disk.named; /* what a session row keeps: the numbers of those that survived */
     memmove(disk.seq, disk.seq + disk.named, disk.durable * sizeof disk.seq[0]);
-    if (!disk.names)
+    if (!disk.names) {
         disk.durable = 0;
+        disk.boot = m->boot;
+    }
     disk.held = disk.durable;
     disk.named = 0;
 }
@@ -407,6 +412,7 @@ disk_restore(void)
     memcpy(var->value, disk.value, sizeof disk.value);
     memset(m->code, 0, sizeof m->code);
     m->survived_from = disk.next_seq;
+    m->survived_boot = disk.boot;
     m->survived_len = sizeof m->survived;
     memset(m->survived, 0, sizeof m->survived);
     disk.names = true;
