@@ -385,7 +385,7 @@ read_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
         frame_want(&c->reader, &at, &len);
     if (at == NULL) {
         at = c->pool->scratch + frame_offset(&c->reader);
-        len = MIN(len, CONN_SCRATCH);
+        len = MIN(len, c->read_max != 0 ? c->read_max : CONN_SCRATCH);
     }
     *buf = (uv_buf_t){.base = at, .len = len};
 }
@@ -457,6 +457,12 @@ conn_read_pause(struct conn *c)
         uv_read_stop(&c->u.stream);
         c->reading = false;
     }
+}
+
+void
+conn_read_at_most(struct conn *c, size_t bytes)
+{
+    c->read_max = bytes;
 }
 
 void

@@ -80,6 +80,7 @@ struct conn {
 
     /* private */
     struct frame_reader reader;
+    size_t read_max; /* 0: CONN_SCRATCH */
     struct conn_queue queue;
     uv_write_t write;
     uv_shutdown_t shutdown;
@@ -117,6 +118,9 @@ void conn_flush(struct conn *c);
 /* Stop and go on reading (memory cap). What was read already still comes: at most CONN_SCRATCH bytes. */
 void conn_read_pause(struct conn *c);
 void conn_read_resume(struct conn *c);
+
+/* Read at most this many bytes at once when no large payload is expected; 0: CONN_SCRATCH. */
+void conn_read_at_most(struct conn *c, size_t bytes);
 
 /* Send what is queued, say so to the peer, and close when it has closed its side (so that unread bytes do not reset the
  * connection under the last frame), at most CONN_LINGER_MS from now. No more frames come. */

@@ -187,6 +187,7 @@ on_check(uv_check_t *check)
     }
     if (d->turn_open)
         end_turn(d);
+    peers_next_turn(d);
     idle_set(d);
 }
 

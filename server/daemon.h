@@ -53,6 +53,8 @@ struct daemon {
     struct listener *listeners;
     struct peer *peers;       /* hash by id */
     struct peer *flush_first; /* have something queued in this turn */
+    struct peer *turn_first;  /* had their share of this turn */
+    uint64_t turn;
     uint64_t next_id;
     struct in_flight in_flight;
     uint64_t refused_log_ms, accept_log_ms, full_log_ms, commit_log_ms; /* when such a line was last written */

@@ -34,6 +34,13 @@ struct answer {
 static void peer_closed(struct conn *c);
 
 static void
+resume(struct peer *p)
+{
+    if (!p->paused_stuffed && !p->paused_for_room && !p->paused_for_turn)
+        conn_read_resume(&p->conn);
+}
+
+static void
 stuffed_check(struct peer *p)
 {
     bool stuffed = in_flight_stuffed(&p->daemon->in_flight, &p->part);
@@ -41,12 +48,12 @@ stuffed_check(struct peer *p)
     if (stuffed == p->paused_stuffed)
         return;
     p->paused_stuffed = stuffed;
-    if (stuffed) {
-        p->daemon->in_flight.part_waits++;
-        conn_read_pause(&p->conn);
+    if (!stuffed) {
+        resume(p);
+        return;
     }
-    if (!stuffed && !p->paused_for_room)
-        conn_read_resume(&p->conn);
+    p->daemon->in_flight.part_waits++;
+    conn_read_pause(&p->conn);
 }
 
 static void
@@ -214,14 +221,17 @@ tell_closed(struct peer *p)
 static void
 unlist(struct peer *p)
 {
-    struct peer **at = &p->daemon->flush_first;
+    struct peer **at = &p->daemon->flush_first, **turn = &p->daemon->turn_first;
 
-    if (!p->flushing)
-        return;
-    while (*at != p)
+    while (p->flushing && *at != p)
         at = &(*at)->flush_next;
-    *at = p->flush_next;
-    p->flushing = false;
+    if (p->flushing)
+        *at = p->flush_next;
+    while (p->paused_for_turn && *turn != p)
+        turn = &(*turn)->turn_next;
+    if (p->paused_for_turn)
+        *turn = p->turn_next;
+    p->flushing = p->paused_for_turn = false;
 }
 
 static void
@@ -279,8 +289,43 @@ peers_admit(struct daemon *d)
 
         p->payload = part->incoming;
         p->paused_for_room = false;
-        if (!p->paused_stuffed)
-            conn_read_resume(&p->conn);
+        resume(p);
+    }
+}
+
+/* ---- Shares of a turn ---- */
+
+/* A message that costs more to handle than to send. */
+static void
+count_small(struct peer *p)
+{
+    struct daemon *d = p->daemon;
+
+    if (p->turn != d->turn) {
+        if (p->small < PEER_SMALL_MAX)
+            conn_read_at_most(&p->conn, 0);
+        p->turn = d->turn;
+        p->small = 0;
+    }
+    if (++p->small < PEER_SMALL_MAX || p->paused_for_turn)
+        return;
+    p->paused_for_turn = true;
+    p->turn_next = d->turn_first;
+    d->turn_first = p;
+    conn_read_at_most(&p->conn, PEER_SMALL_READ);
+    conn_read_pause(&p->conn);
+}
+
+void
+peers_next_turn(struct daemon *d)
+{
+    d->turn++;
+    while (d->turn_first != NULL) {
+        struct peer *p = d->turn_first;
+
+        d->turn_first = p->turn_next;
+        p->paused_for_turn = false;
+        resume(p);
     }
 }
 
@@ -291,8 +336,7 @@ stop_waiting(struct peer *p)
     in_flight_forget(&p->daemon->in_flight, &p->part);
     p->payload = 0;
     p->paused_for_room = false;
-    if (!p->paused_stuffed)
-        conn_read_resume(&p->conn);
+    resume(p);
 }
 
 static void
@@ -310,6 +354,8 @@ on_frame(struct conn *c, const struct frame_head *head, const void *meta, const 
     event.meta = meta;
     event.payload = payload;
     daemon_step(p->daemon, &event);
+    if (head->payload_len + head->meta_len <= PEER_SMALL_BYTES)
+        count_small(p);
     if (p->paused_for_room)
         stop_waiting(p);
     payload_leave(p);

@@ -15,7 +15,11 @@ struct peer {
     bool flushing;        /* in the list of those to flush */
     bool paused_for_room; /* its next payload waits for memory */
     bool paused_stuffed;  /* it does not fetch its answers */
-    uint64_t payload;     /* admitted, of the frame that is being read */
+    bool paused_for_turn; /* it had its share of this turn */
+    uint64_t turn;        /* in which it last said something small */
+    uint32_t small;       /* messages in that turn */
+    struct peer *turn_next;
+    uint64_t payload; /* admitted, of the frame that is being read */
     struct in_flight_part part;
     uint64_t sent, seen_sent, seen_offset, moved_ms; /* whether bytes move, for housekeeping */
     struct peer *flush_next;
@@ -34,6 +38,15 @@ void peer_close(struct peer *p); /* after what is queued */
 
 /* Write what the turn queued. */
 void peers_flush(struct daemon *d);
+
+/* One connection's share of a loop's turn: so many messages of at most so many bytes. Past it the others come first,
+ * and from then on it is read in small pieces until it says less. */
+#define PEER_SMALL_MAX   128
+#define PEER_SMALL_BYTES 1024
+#define PEER_SMALL_READ  (4 * KIB)
+
+/* The turn is over: those that had their share are read again. */
+void peers_next_turn(struct daemon *d);
 
 /* Let in those who wait, as far as memory allows. */
 void peers_admit(struct daemon *d);

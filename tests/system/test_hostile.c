@@ -1,0 +1,190 @@
+/* Peers that do harm, and a worker beside them: all its calls succeed within their deadlines, whatever those do.
+ * (bench_hostile says how many fewer there are.) And a psd that has run out of descriptors: those who are in are
+ * served, it does not spin, and newcomers are let in again when there are descriptors. */
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/psclient.h"
+#include "common/base.h"
+#include "tests/system/fine.h"
+#include "tests/system/hostile.h"
+#include "tests/system/probe.h"
+#include "tests/system/shards.h"
+#include "tests/unit/check_main.h"
+
+enum { BLOCK = 262144 /* elements of the largest block */, DEADLINE_MS = 10000, RUN_MS = 1000 };
+
+static struct shards shards;
+static ps_client *client;
+static ps_var *large, *small;
+static struct ps_error error;
+static float *values;
+static uint64_t pushed;
+
+static uint64_t
+now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static ps_var *
+declare(const char *name, uint64_t n)
+{
+    struct ps_var_spec spec = {.name = name, .rank = 1, .dims = {n}, .optimizer = {.learning_rate = 1}};
+    ps_var *v;
+
+    FINE(ps_client_declare(client, &spec, &v, &error));
+    return v;
+}
+
+static void
+start(const struct shards_options *options)
+{
+    struct ps_client_options o = {.timeout_ms = DEADLINE_MS};
+    ps_cluster *cluster;
+
+    shards_start_with(&shards, 1, options);
+    FINE(ps_cluster_from_list(shards.addresses, 1, 0, &cluster, &error));
+    FINE(ps_cluster_set_name(cluster, SHARDS_CLUSTER, &error));
+    FINE(ps_client_open(cluster, &o, &client, &error));
+    ps_cluster_free(cluster);
+    large = declare("large", BLOCK); /* the first: what the slow readers ask for */
+    small = declare("small", 1000);
+    ck_assert_ptr_nonnull((values = calloc(BLOCK, sizeof *values)));
+    pushed = 0;
+}
+
+static void
+stop(void)
+{
+    ps_client_close(client);
+    free(values);
+    shards_stop(&shards);
+}
+
+/* A step of a worker: each call ends well, and in time. */
+static void
+work_once(void)
+{
+    static const float gradient[1000] = {-1};
+    ps_var *both[] = {small, large};
+    float small_values[1000];
+
+    FINE(ps_client_push(client, 1, &small, (const float *[]){gradient}, NULL, &error));
+    pushed++;
+    FINE(ps_client_tick(client, &error));
+    FINE(ps_client_pull(client, 2, both, (float *[]){small_values, values}, NULL, &error));
+    ck_assert_msg(small_values[0] == (float)pushed, "%g of %d pushes are there", (double)small_values[0], (int)pushed);
+}
+
+static uint32_t
+work_for(uint64_t ms)
+{
+    uint64_t until = now_ms() + ms;
+    uint32_t n = 0;
+
+    for (; now_ms() < until; n++)
+        work_once();
+    return n;
+}
+
+START_TEST(the_others_are_served_beside_a_hostile_peer)
+{
+    static const char *const more[] = {"--hello-timeout", "300ms", "--log-level", "error", NULL};
+    uint32_t before, beside;
+    pid_t pid;
+
+    start(&(struct shards_options){.more = more});
+    before = work_for(RUN_MS / 4) * 4;
+    pid = hostile_start((enum hostile_kind)_i, shards.address[0], SHARDS_CLUSTER);
+    ck_assert_int_gt(pid, 0);
+    beside = work_for(RUN_MS);
+    hostile_stop(pid);
+    work_once();
+    fprintf(stderr, "# %s: %u steps a second alone, %u beside it\n", hostile_names[_i], before, beside);
+    stop();
+}
+END_TEST
+
+/* ---- Descriptors ---- */
+
+/* Of psd, in clock ticks. */
+static unsigned long
+cpu_ticks(void)
+{
+    unsigned long user, system;
+    char path[64];
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", shards.pids[0]);
+    ck_assert_ptr_nonnull((f = fopen(path, "r")));
+    ck_assert_int_eq(fscanf(f, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system), 2);
+    fclose(f);
+    return user + system;
+}
+
+/* What a newcomer is told who greets another cluster: CLUSTER when it was let in, LIMIT when not; PS_OK: it was closed
+ * without a word. */
+static enum ps_err
+told(struct probe *p)
+{
+    if (probe_hello(p, -1, 0, false) || p->msg.type != MSG_ERROR)
+        return PS_OK;
+    if (p->msg.u.error->code == PS_ERR_LIMIT)
+        ck_assert_ptr_nonnull(strstr(p->msg.u.error->text, "descriptors"));
+    return p->msg.u.error->code;
+}
+
+START_TEST(without_descriptors_those_who_are_in_are_served)
+{
+    enum { DESCRIPTORS = 64, CALLERS = 100 };
+    struct rlimit few = {.rlim_cur = DESCRIPTORS, .rlim_max = DESCRIPTORS};
+    struct probe probes[CALLERS], late;
+    uint32_t refused = 0;
+    unsigned long ticks;
+    enum ps_err err;
+
+    start(&(struct shards_options){.where = NULL});
+    ck_assert_int_eq(prlimit(shards.pids[0], RLIMIT_NOFILE, &few, NULL), 0);
+    for (int i = 0; i < CALLERS; i++)
+        ck_assert(probe_connect(&probes[i], shards.address[0]));
+    work_once();
+    ticks = cpu_ticks();
+    usleep(500000);
+    ticks = cpu_ticks() - ticks;
+    ck_assert_msg(ticks <= (unsigned long)sysconf(_SC_CLK_TCK) / 5, "psd spins: %lu ticks in half a second", ticks);
+    for (int i = 0; i < CALLERS; i++)
+        refused += told(&probes[i]) == PS_ERR_LIMIT;
+    ck_assert_uint_gt(refused, 0); /* those beyond them were closed without a word */
+    work_once();
+    for (int i = 0; i < CALLERS; i++)
+        probe_close(&probes[i]);
+    do { /* until it has seen them go */
+        ck_assert(probe_connect(&late, shards.address[0]));
+        err = told(&late);
+        probe_close(&late);
+    } while (err != PS_ERR_CLUSTER);
+    work_once();
+    stop();
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("hostile");
+    TCase *tc = tcase_create("hostile");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, the_others_are_served_beside_a_hostile_peer, 0, HOSTILE_KINDS);
+    tcase_add_test(tc, without_descriptors_those_who_are_in_are_served);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
