@@ -81,6 +81,174 @@ START_TEST(unwritable_directory_is_refused)
 }
 END_TEST
 
+START_TEST(no_lmdb_environment_is_refused)
+{
+    char junk[8192];
+    int fd;
+
+    ck_assert_int_eq(mkdir(kit_dir, 0700), 0);
+    memset(junk, 'x', sizeof junk);
+    fd = open(data_path(), O_CREAT | O_WRONLY, 0600);
+    ck_assert_int_eq(write(fd, junk, _i == 0 ? sizeof junk : 100), _i == 0 ? (ssize_t)sizeof junk : 100);
+    close(fd);
+    kit_refused(0, PS_ERR_VERSION, "not an LMDB environment");
+    ck_assert_int_eq(access(data_path(), F_OK), 0); /* it is not ours to remove */
+}
+END_TEST
+
+START_TEST(empty_file_becomes_a_new_environment)
+{
+    struct store *s;
+
+    ck_assert_int_eq(mkdir(kit_dir, 0700), 0);
+    close(open(data_path(), O_CREAT | O_WRONLY, 0600));
+    s = kit_open(0);
+    OK(kit_update(s, 1, 1, 0, 1));
+    s->ops->close(s);
+}
+END_TEST
+
+/* Where LMDB keeps them, in both of its meta pages. */
+#define META_AT      LAYOUT_PAGE_HEAD
+#define META_VERSION 4
+#define META_PSIZE   24
+
+static void
+write_meta(off_t field, uint32_t value)
+{
+    int fd = open(data_path(), O_WRONLY | O_CLOEXEC);
+
+    for (off_t page = 0; page < 2; page++)
+        ck_assert_int_eq(pwrite(fd, &value, sizeof value, page * LAYOUT_PAGE + META_AT + field), sizeof value);
+    close(fd);
+}
+
+START_TEST(format_of_another_lmdb_is_refused)
+{
+    struct store *s = kit_open(0);
+
+    s->ops->close(s);
+    write_meta(META_VERSION, 999);
+    kit_refused(0, PS_ERR_VERSION, "not an LMDB environment that this psd can read");
+}
+END_TEST
+
+START_TEST(pages_of_another_size_are_refused)
+{
+    struct store *s = kit_open(0);
+    char meta[LAYOUT_PAGE];
+    int fd;
+
+    OK(kit_update(s, 1, 1, 2, 1));
+    s->ops->close(s);
+    write_meta(META_PSIZE, 2 * LAYOUT_PAGE);
+    fd = open(data_path(), O_RDWR | O_CLOEXEC); /* the second meta page is the second page: there it lies then */
+    ck_assert_int_eq(pread(fd, meta, sizeof meta, LAYOUT_PAGE), sizeof meta);
+    ck_assert_int_eq(pwrite(fd, meta, sizeof meta, 2 * LAYOUT_PAGE), sizeof meta);
+    close(fd);
+    kit_refused(0, PS_ERR_UNSUPPORTED, "has pages of 8192 bytes");
+}
+END_TEST
+
+/* At any length: what is missing is seen before it is read. Of what was allocated ahead, nothing is missed. */
+START_TEST(file_that_was_cut_short_is_refused)
+{
+    struct store *s = kit_open(0);
+    struct store_dir_report report;
+    struct ps_error e = {0};
+    struct stat st;
+
+    for (uint32_t i = 0; i < 20; i++)
+        OK(kit_update(s, 1, i, (int)(i % LAYOUT_CLASSES), i));
+    s->ops->close(s);
+    ck_assert_int_eq(stat(data_path(), &st), 0);
+    for (off_t size = st.st_size; size >= 0; size -= 37 * LAYOUT_PAGE + 1000) {
+        enum ps_err err;
+
+        ck_assert_int_eq(truncate(data_path(), size), 0);
+        if ((err = kit_try_open(0, &s, &report, &e)) != PS_OK) {
+            ck_assert_int_eq(err, size < 2 * LAYOUT_PAGE ? PS_ERR_VERSION : PS_ERR_IO);
+            ck_assert(err == PS_ERR_VERSION || strstr(e.text, "was cut short") != NULL);
+            continue;
+        }
+        ck_assert_int_ge(size, 6 * 257 * LAYOUT_PAGE); /* what is in it */
+        for (uint32_t i = 0; i < 20; i++)
+            kit_check(s, 1, i, i);
+        s->ops->close(s);
+    }
+    ck_assert_int_eq(truncate(data_path(), 10), 0);
+    kit_refused(0, PS_ERR_VERSION, "not an LMDB environment");
+}
+END_TEST
+
+/* ---- A disk that is full ---- */
+
+/* New blocks until there is no room. */
+static uint32_t
+fill(struct store *s, uint32_t from)
+{
+    uint32_t n = from;
+    enum ps_err err;
+
+    while ((err = kit_update(s, 7, n, 2, n)) == PS_OK)
+        n++;
+    ck_assert_int_eq(err, PS_ERR_FULL);
+    ck_assert_ptr_nonnull(strstr(store_lmdb_why(s), "is full"));
+    ck_assert(!store_lmdb_untrusted(s));
+    return n;
+}
+
+static void
+check_filled(struct store *s, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        kit_check(s, 7, i, i);
+}
+
+START_TEST(full_disk_is_an_error_and_all_is_kept_until_there_is_room)
+{
+    char hog[PATH_MAX];
+    struct store *s;
+    uint32_t n, more;
+
+    if (!kit_mount(160 * MIB))
+        return;
+    snprintf(hog, sizeof hog, "%s/hog", kit_dir);
+    s = kit_open(0);
+    for (uint32_t i = 0; i < 20; i++)
+        OK(kit_update(s, 7, i, 2, i));
+    kit_fill_disk(hog); /* others take the rest */
+    n = fill(s, 20);
+    check_filled(s, n);
+    s->ops->close(s);
+    s = kit_open(0); /* with no room for a page */
+    check_filled(s, n);
+    ck_assert_uint_eq(fill(s, n), n);
+    ck_assert_int_eq(unlink(hog), 0);
+    more = fill(s, n);
+    ck_assert_uint_gt(more, n + 40);
+    check_filled(s, more);
+    ck_assert_int_eq(kit_update(s, 7, 0, 2, 0), PS_ERR_FULL); /* it goes beside the old one */
+    s->ops->close(s);
+    umount(kit_dir);
+}
+END_TEST
+
+START_TEST(full_map_says_what_it_may_take)
+{
+    struct store *s = kit_open(STORE_SUITE_BYTES);
+    uint32_t n = fill(s, 0);
+
+    ck_assert_uint_gt(n, 80);
+    ck_assert_ptr_nonnull(strstr(store_lmdb_why(s), "it may take 96 MiB"));
+    s->ops->close(s);
+    s = kit_open(2 * STORE_SUITE_BYTES); /* address space is all that it takes */
+    check_filled(s, n);
+    ck_assert_uint_gt(fill(s, n), n + 80);
+    s->ops->close(s);
+}
+END_TEST
+
 /* ---- Set aside ---- */
 
 static struct store *
@@ -141,6 +309,13 @@ make_suite(void)
     tcase_add_test(tc, blocks_are_there_after_a_restart);
     tcase_add_test(tc, messages_name_the_durable_directory_and_its_option);
     tcase_add_test(tc, unwritable_directory_is_refused);
+    tcase_add_loop_test(tc, no_lmdb_environment_is_refused, 0, 2);
+    tcase_add_test(tc, empty_file_becomes_a_new_environment);
+    tcase_add_test(tc, format_of_another_lmdb_is_refused);
+    tcase_add_test(tc, pages_of_another_size_are_refused);
+    tcase_add_test(tc, file_that_was_cut_short_is_refused);
+    tcase_add_test(tc, full_disk_is_an_error_and_all_is_kept_until_there_is_room);
+    tcase_add_test(tc, full_map_says_what_it_may_take);
     tcase_add_test(tc, bad_file_is_set_aside_and_the_newest_two_are_kept);
     suite_add_tcase(suite, tc);
     return suite;
