@@ -8,7 +8,7 @@
 
 const struct limit_text limit_texts[LIMITS] = {
 #define WITH_OPTION(id, name, option, bytes, about) [LIMIT_##id] = {name, option, about, bytes},
-#define NO_OPTION(id, name, bytes, about) [LIMIT_##id] = {name, NULL, about, bytes},
+#define NO_OPTION(id, name, bytes, about)           [LIMIT_##id] = {name, NULL, about, bytes},
     LIMIT_LIST(WITH_OPTION, NO_OPTION)
 #undef WITH_OPTION
 #undef NO_OPTION
@@ -56,6 +56,7 @@ limit_now(const struct shard *s, enum limit limit, const struct shard_event *eve
         [LIMIT_PARKED] = limit == LIMIT_PARKED ? parked_most(s, false) : 0,
         [LIMIT_PARKED_BYTES] = limit == LIMIT_PARKED_BYTES ? parked_most(s, true) : 0,
         [LIMIT_UNRESOLVED] = limit == LIMIT_UNRESOLVED ? unresolved_most(s) : 0,
+        [LIMIT_SAVES] = limit == LIMIT_SAVES ? save_request_len(s) : 0,
         [LIMIT_GATHER_BYTES] = s->gather_bytes,
         [LIMIT_IN_FLIGHT] = event != NULL ? event->in_flight_bytes : 0,
         [LIMIT_IN_FLIGHT_CONNECTION] = glue->in_flight_connection,
@@ -80,6 +81,7 @@ limit_max(const struct shard *s, enum limit limit, const struct shard_event *eve
         [LIMIT_PARKED] = c->parked_max,
         [LIMIT_PARKED_BYTES] = c->parked_bytes_max,
         [LIMIT_UNRESOLVED] = SHARD_UNRESOLVED_MAX,
+        [LIMIT_SAVES] = SAVE_REQUESTS_MAX,
         [LIMIT_GATHER_BYTES] = c->gather_bytes_max,
         [LIMIT_IN_FLIGHT] = glue->in_flight_max != 0 ? glue->in_flight_max : c->in_flight_bytes_max,
         [LIMIT_IN_FLIGHT_CONNECTION] = glue->in_flight_connection_max,

@@ -36,6 +36,8 @@ struct shard_event;
       "memory of the requests that wait: the next one is told LIMIT") \
     NO_OPTION(UNRESOLVED, "unanswered messages of a worker", false, \
       "65,536, the window that clients keep to: one that sends more is told LIMIT and closed") \
+    NO_OPTION(SAVES, "saves and checkpoints that wait", false, \
+      "for the one that runs, or for their clock: the next one is told LIMIT") \
     X(GATHER_BYTES, "bytes for gradients that wait", "gather-memory", true, \
       "set aside when a variable of a sync job is declared, which is told LIMIT") \
     X(IN_FLIGHT, "bytes of messages in memory", "in-flight", true, \

@@ -9,11 +9,11 @@
 
 /* ---- Asking ---- */
 
-static uint32_t
-waiting_len(const struct shard *s)
+uint64_t
+save_request_len(const struct shard *s)
 {
     const struct save_request *r;
-    uint32_t n = 0;
+    uint64_t n = 0;
 
     DL_FOREACH (s->save.waiting, r)
         n++;
@@ -32,9 +32,11 @@ add(struct shard *s, const struct save_request *asked, const char *dir)
 {
     size_t dir_size = strlen(dir) + 1;
     struct save_request *r;
+    struct ps_error e;
 
-    if (waiting_len(s) >= SAVE_REQUESTS_MAX) {
-        refuse(s, asked->connection, asked->request, PS_ERR_LIMIT, "too many saves and checkpoints wait on this shard");
+    if (limit_reached(s, LIMIT_SAVES)) {
+        limit_refuse(s, LIMIT_SAVES, &e, "no room for another one to wait");
+        refuse(s, asked->connection, asked->request, e.code, e.text);
     } else if ((r = malloc(sizeof *r + dir_size)) == NULL) {
         refuse(s, asked->connection, asked->request, PS_ERR_NOMEM, "no memory for a save");
     } else {

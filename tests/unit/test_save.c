@@ -1,6 +1,7 @@
 /* Saves: one instant, whatever comes between the saver's steps; what is left behind; checkpoints at a clock. */
 #include "shard_kit.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -328,6 +329,12 @@ END_TEST
 
 START_TEST(save_of_a_shard_without_blocks_closes_at_once)
 {
+    struct ps_error e;
+
+    ck_assert_int_eq(ps_fail(&e, PS_ERR_FULL, "the disk is full"), PS_ERR_FULL);
+    save();
+    kit_save_ended(&k, 0, 0, &e);
+    ck_assert(shard_save_due(k.shard));
     save();
     ck_assert(k.save_closing);
     ck_assert_uint_eq(k.save->blocks, 0);
@@ -450,6 +457,10 @@ world_push(uint64_t conn)
     struct layout_block cut = layout_block(&world.layout[var], block);
 
     gradient[test_below(&world.rng, cut.len)] = test_float(&world.rng);
+    if (test_below(&world.rng, 8) == 0)
+        gradient[0] = NAN; /* refused: the block is as it was */
+    else if (!isfinite(gradient[0]))
+        gradient[0] = 1;
     kit_push(&k, conn,
              &(struct kit_push){.seq = ++world.seq[conn],
                                 .clock = world.clock[conn],
