@@ -145,15 +145,20 @@ write_file(const char *path, const char *text)
 
 /* Who is not root becomes it in a user namespace, where the kernel lets everybody make one. */
 static bool
+own_users(void)
+{
+    char users[64], groups[64];
+
+    snprintf(users, sizeof users, "0 %ld 1", (long)geteuid());
+    snprintf(groups, sizeof groups, "0 %ld 1", (long)getegid());
+    return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && write_file("/proc/self/setgroups", "deny") &&
+           write_file("/proc/self/uid_map", users) && write_file("/proc/self/gid_map", groups);
+}
+
+static bool
 own_mounts(void)
 {
-    char map[64];
-
-    if (geteuid() == 0)
-        return unshare(CLONE_NEWNS) == 0;
-    snprintf(map, sizeof map, "0 %ld 1", (long)geteuid());
-    return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && write_file("/proc/self/setgroups", "deny") &&
-           write_file("/proc/self/uid_map", map);
+    return geteuid() == 0 ? unshare(CLONE_NEWNS) == 0 : own_users();
 }
 
 bool
