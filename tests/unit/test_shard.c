@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "server/identity.h"
+
 static struct kit k;
 
 static void
@@ -344,6 +346,21 @@ START_TEST(store_of_another_shard_is_refused)
     config = k.config;
     config.shards = 2;
     ck_assert_int_eq(shard_new(&config, k.store, 0, &s, &e), PS_ERR_CLUSTER);
+}
+END_TEST
+
+START_TEST(store_of_a_newer_format_is_refused)
+{
+    struct identity newer = {.format = SHARD_FORMAT + 1, .cluster = "test", .shards = 1, .id = 77};
+    const struct store_ops *ops = k.store->ops;
+    struct ps_error e = {0};
+    struct shard *s;
+
+    ck_assert_int_eq(ops->begin(k.store, STORE_ROW_ROOM), PS_OK);
+    ck_assert_int_eq(identity_put(k.store, identity_live, &newer), PS_OK);
+    ck_assert_int_eq(ops->commit(k.store), PS_OK);
+    ck_assert_int_eq(shard_new(&k.config, k.store, 0, &s, &e), PS_ERR_VERSION);
+    ck_assert_ptr_nonnull(strstr(e.text, "format 2"));
 }
 END_TEST
 
@@ -723,6 +740,7 @@ make_suite(void)
     tcase_add_test(tc, silent_newcomer_does_not_hold_a_drain_up);
     tcase_add_test(tc, two_jobs_of_one_name_space_do_not_meet);
     tcase_add_test(tc, store_of_another_shard_is_refused);
+    tcase_add_test(tc, store_of_a_newer_format_is_refused);
     tcase_add_test(tc, boot_id_stays_with_the_data);
     tcase_add_test(tc, store_that_fails_at_birth_is_reported);
     tcase_add_test(tc, failed_commit_undoes_the_turn_and_closes_who_took_part);
