@@ -38,6 +38,12 @@ send_welcome(struct shard *s, struct connection *c, uint64_t request)
         m.clock = session->clock;
         m.slowest_clock = session->job->slowest;
         m.round = session->round;
+        m.pushes = session->pushes;
+        if (session->survived.len > 0) {
+            m.survived_from = session->survived.from;
+            m.survived = (ProtobufCBinaryData){session->survived.len, session->survived.bits};
+            m.survived_boot = session->boot;
+        }
     }
     actions_send(s, c, MSG_WELCOME, request, &m.base);
 }

@@ -197,6 +197,7 @@ static void
 refuse(struct shard *s, struct session *session, const Psd__Push *m, const struct ps_error *e)
 {
     sequence_take(s, session, e->code);
+    sequence_pushed(session);
     count_refused(s, session, m, e->code);
     actions_ack(s, session->connection, m->seq, e->code, NULL, 0, e->text);
 }
@@ -254,7 +255,7 @@ apply_block(struct shard *s, const Psd__Push *m, size_t i, const float *gradient
         return false;
     }
     if (m->durable)
-        redo_update(s, ref, scale, ref->variable->job->slowest, gradient, false);
+        redo_update(s, ref, scale, update_when(ref->variable, 0), gradient, false);
     update_count(s, ref, 1);
     s->stats.age.count[age_bucket(age)]++;
     return true;
@@ -310,8 +311,9 @@ apply_push(struct shard *s, struct session *session, uint64_t request, const Psd
     }
     if (codes != NULL)
         code = PS_ERR_STALE;
-    session->last_push = m->seq;
     sequence_take(s, session, code);
+    session->last_push = m->seq;
+    sequence_pushed(session);
     until = record(s, session, m, code);
     if (m->want_value)
         pull_answer_now(s, c, until, request, m, codes);

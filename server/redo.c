@@ -117,6 +117,22 @@ redo_finish(struct shard *s)
     s->redo = (struct redo){0};
 }
 
+void
+redo_pause(struct shard *s)
+{
+    s->redo.on = false;
+}
+
+void
+redo_resume(struct shard *s, uint64_t next)
+{
+    struct redo *r = &s->redo;
+
+    r->on = s->config.durable;
+    r->next = MAX(MAX(r->next, next), newest_of_sessions(s));
+    r->committed = r->first = r->erased = r->durable = r->next;
+}
+
 /* ---- Room ---- */
 
 uint64_t
@@ -161,7 +177,8 @@ redo_update(struct shard *s, const struct block_ref *ref, float scale, uint64_t 
             pool_give(&s->pool, (void *)(uintptr_t)gradient, g.bytes);
         turn_fail(s, PS_ERR_NOMEM);
     }
-    s->redo.record->when_clock = when;
+    if (!job_is_sync(ref->variable->job))
+        s->redo.record->when_clock = when;
 }
 
 void

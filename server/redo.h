@@ -88,8 +88,8 @@ uint64_t redo_room(const struct shard *s, uint64_t blocks, uint64_t pushes, uint
 
 /* ---- What happened. All of it is for nothing when the turn fails, and out of memory fails the turn ---- */
 
-/* A block was updated; when: the clock that its schedule went by. gradient: [ref->cut.len] f32, readable until the
- * event ends; owned: it is a piece of the pool, and the record's from now on. */
+/* A block was updated; when: the clock that its schedule went by, of no interest in sync. gradient: [ref->cut.len] f32,
+ * readable until the event ends; owned: it is a piece of the pool, and the record's from now on. */
 void redo_update(struct shard *s, const struct block_ref *ref, float scale, uint64_t when, const float *gradient,
                  bool owned);
 
@@ -141,6 +141,10 @@ void redo_saved(struct shard *s, uint64_t number);
 void redo_durable(struct shard *s, uint64_t number);
 void redo_not_durable(struct shard *s, const struct ps_error *why);
 bool redo_failed(const struct shard *s);
+
+/* While the log is replayed nothing is recorded; after it, all before this piece is on disk. */
+void redo_pause(struct shard *s);
+void redo_resume(struct shard *s, uint64_t next);
 
 /* Pieces that are on disk are still in the live store: background work. False: no room for it in this turn. */
 bool redo_busy(const struct shard *s);

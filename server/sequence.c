@@ -9,6 +9,10 @@
 
 #define WINDOW_MIN 16
 
+/* Stands in the window for a push in sync that is resolved and not counted. It is counted when last_seq passes it:
+ * before that, a crash makes it come again, with nothing to tell that it was resolved. */
+static struct pending uncounted;
+
 /* ---- Which one it is ---- */
 
 static struct pending **
@@ -20,9 +24,12 @@ window_slot(const struct session *session, uint64_t seq)
 struct pending *
 sequence_pending(const struct session *session, uint64_t seq)
 {
+    struct pending *p;
+
     if (session->pending_len == 0 || seq <= session->last_seq || seq >= session->next_seq)
         return NULL;
-    return *window_slot(session, seq);
+    p = *window_slot(session, seq);
+    return p != &uncounted ? p : NULL;
 }
 
 struct pending *
@@ -152,8 +159,31 @@ sequence_acked(struct shard *s, struct session *session, uint64_t acked_through)
 static void
 advance(struct session *session)
 {
-    while (session->last_seq + 1 < session->next_seq && *window_slot(session, session->last_seq + 1) == NULL)
+    while (session->last_seq + 1 < session->next_seq) {
+        const struct pending *p = *window_slot(session, session->last_seq + 1);
+
+        if (p != NULL && p != &uncounted)
+            return;
+        session->pushes += p == &uncounted;
         session->last_seq++;
+    }
+}
+
+void
+sequence_pushed(struct session *session)
+{
+    session->pushes++;
+}
+
+/* The worker has numbered its messages by this boot's welcome: the survivors' numbers mean nothing any more. The redo
+ * log is told, since pushes that follow there go by the new numbers. */
+static void
+enter_boot(struct shard *s, struct session *session)
+{
+    session->boot = s->boot;
+    survived_forget(&session->survived);
+    turn_mark_session(s, session);
+    redo_session(s, session);
 }
 
 static void
@@ -182,6 +212,8 @@ sequence_take(struct shard *s, struct session *session, enum ps_err code)
     uint64_t seq = session->next_seq;
     bool awaited = sequence_awaits(session);
 
+    if (session->boot != s->boot)
+        enter_boot(s, session);
     if (session->pending_len == 0) { /* the usual case needs no window */
         ps_assert(session->last_seq + 1 == seq);
         session->last_seq = seq;
@@ -208,6 +240,8 @@ sequence_take_pending(struct shard *s, struct session *session, uint32_t blocks)
 {
     struct pending *p = pool_take(&s->pool, pending_size(blocks));
 
+    if (session->boot != s->boot)
+        enter_boot(s, session);
     if (p == NULL || !window_grow(session)) {
         pool_give(&s->pool, p, pending_size(blocks));
         turn_fail(s, PS_ERR_NOMEM);
@@ -316,7 +350,9 @@ pending_resolve(struct shard *s, struct pending *p, enum ps_err code, const char
     if (p->barrier != NULL)
         note_opened(session, seq);
     pending_answer(s, p, record(s, p, code), code, text);
-    *window_slot(session, seq) = NULL;
+    *window_slot(session, seq) = p->blocks_len > 0 && code == PS_OK ? &uncounted : NULL;
+    if (p->blocks_len > 0 && code != PS_OK)
+        sequence_pushed(session);
     pending_free(s, p);
     resolved(s, session, seq, code);
 }

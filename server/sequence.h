@@ -51,6 +51,9 @@ enum session_seq sequence_classify(const struct session *session, uint64_t seq);
 /* The remembered outcome of a resolved sequence: PS_OK, an odd one, or PS_ERR_UNKNOWN_OUTCOME. */
 enum ps_err sequence_outcome(const struct session *session, uint64_t seq);
 
+/* A push was resolved; its sequence is taken. */
+void sequence_pushed(struct session *session);
+
 /* Before a crash this message was already resolved, ahead of older ones; *code says how. */
 bool sequence_resolved_early(const struct session *session, uint64_t seq, enum ps_err *code);
 

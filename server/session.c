@@ -36,6 +36,7 @@ session_free(struct shard *s, struct session *session)
     if (session == NULL)
         return;
     sequence_finish(s, session);
+    survived_forget(&session->survived);
     free(session->agent);
     free(session);
 }

@@ -10,6 +10,7 @@
 #include "common/ps_err.h"
 #include "job.h"
 #include "shard.h"
+#include "survived.h"
 
 struct connection;
 struct pending;
@@ -48,7 +49,11 @@ struct session {
     struct pending **window; /* ring by seq, for last_seq < seq < next_seq; NULL: resolved */
     uint32_t window_size;    /* 0 or a power of two */
 
-    uint64_t redo; /* the redo log's piece after its newest push that is in there */
+    /* What of it is durable: redo.h, survived.h. */
+    uint64_t redo;   /* the redo log's piece after its newest push that is in there */
+    uint64_t pushes; /* of this incarnation that are resolved; not those that were rolled back */
+    uint64_t boot;   /* of the data when its sequences were given their numbers */
+    struct survived survived;
 
     bool marked;
     struct session *marked_next;

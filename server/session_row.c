@@ -18,7 +18,7 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     Psd__SessionRow row = PSD__SESSION_ROW__INIT;
     uint64_t seqs[SHARD_ODD_MAX];
     uint32_t codes[SHARD_ODD_MAX];
-    uint8_t bytes[2 * KIB];
+    uint8_t bytes[2 * KIB + WIRE_SURVIVED_MAX];
     size_t len;
 
     for (uint32_t i = 0; i < session->odd_len; i++) {
@@ -44,6 +44,10 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     row.round = session->round;
     row.late = session->late;
     row.redo = session->redo;
+    row.pushes = session->pushes;
+    row.boot = session->boot;
+    row.survived_from = session->survived.from;
+    row.survived = (ProtobufCBinaryData){session->survived.len, session->survived.bits};
     len = psd__session_row__get_packed_size(&row);
     ps_assert(len <= sizeof bytes);
     psd__session_row__pack(&row, bytes);
@@ -63,10 +67,40 @@ row_ok(const struct shard *s, const Psd__SessionRow *row, uint32_t job_id, uint3
 
     return row != NULL && job != NULL && task < job->options->workers && job->sessions[task] == NULL &&
            row->state < SESSION_STATES && row->round <= job->round && row->n_odd_seq <= SHARD_ODD_MAX &&
-           row->n_odd_seq == row->n_odd_code;
+           row->n_odd_seq == row->n_odd_code && row->survived.len <= WIRE_SURVIVED_MAX;
 }
 
+/* Outcomes past last_seq are of messages that the worker will number anew, to be resolved once more. */
 static void
+forget_odd(struct session *session)
+{
+    while (session->odd_len > 0 && session->odd[session->odd_len - 1].seq > session->last_seq)
+        session->pushes -= session->odd[--session->odd_len].code != PS_OK && session->pushes > 0;
+}
+
+/* The row is older than this life of the data, and so perhaps older than the worker: what lies past last_seq is there,
+ * but the worker will give these numbers to other messages. Of pushes among them survived tells; ticks and barriers
+ * come again. In sync the worker stands where it held its place: the tick that was ahead of that comes again, too. */
+static bool
+from_older_boot(struct session *session)
+{
+    const struct job *job = session->job;
+    uint64_t last = session->last_seq;
+
+    for (uint64_t seq = last + 2; seq <= session->last_push; seq++) /* what waits is the one after last_seq */
+        if (sequence_outcome(session, seq) == PS_OK && !survived_add(&session->survived, seq, last + 1))
+            return false;
+    forget_odd(session);
+    session->last_push = MIN(session->last_push, last);
+    session->last_tick = MIN(session->last_tick, last);
+    session->last_barrier = MIN(session->last_barrier, last);
+    if (job_is_sync(job))
+        session->clock = MIN(session->clock, session->held);
+    session->clock = MAX(session->clock, job->slowest);
+    return true;
+}
+
+static bool
 from_row(struct shard *s, struct session *session, const Psd__SessionRow *row)
 {
     session->incarnation = row->incarnation;
@@ -78,6 +112,8 @@ from_row(struct shard *s, struct session *session, const Psd__SessionRow *row)
     session->round = row->round;
     session->late = row->late;
     session->redo = row->redo;
+    session->pushes = row->pushes;
+    session->boot = row->boot != 0 ? row->boot : s->boot;
     session->last_seq = row->last_seq;
     session->next_seq = row->last_seq + 1;
     session->last_tick = row->last_tick;
@@ -90,6 +126,9 @@ from_row(struct shard *s, struct session *session, const Psd__SessionRow *row)
         session->odd[i] = (struct odd){row->odd_seq[i], (enum ps_err)row->odd_code[i]};
     session->from_store = true;
     session->heard_ms = s->now_ms;
+    if (!survived_copy(&session->survived, row->survived_from, row->survived.data, row->survived.len))
+        return false;
+    return session->boot == s->boot || from_older_boot(session);
 }
 
 static bool
@@ -106,8 +145,7 @@ load_session(void *arg, struct span key, struct span value)
     task = be32toh(l->at.task);
     ok = key.len == sizeof l->at && row_ok(l->s, row, job_id, task);
     if (ok && (session = session_new(l->s, l->s->jobs_by_id[job_id], task)) != NULL) {
-        from_row(l->s, session, row);
-        ok = (session->agent = shard_strdup(row->agent)) != NULL;
+        ok = from_row(l->s, session, row) && (session->agent = shard_strdup(row->agent)) != NULL;
     }
     l->err = session != NULL && ok ? PS_OK : ok || session != NULL ? PS_ERR_NOMEM : PS_ERR_IO;
     if (row != NULL)

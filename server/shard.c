@@ -393,6 +393,7 @@ shard_free(struct shard *s)
     held_finish(s);
     connection_free_all(s);
     redo_finish(s);
+    replay_free(s->replay);
     pool_finish(&s->pool);
     arena_finish(&s->arena);
     free(s->refs);

@@ -26,6 +26,7 @@
 #include "pull.h"
 #include "push.h"
 #include "redo.h"
+#include "replay.h"
 #include "report.h"
 #include "row.h"
 #include "save.h"
@@ -83,7 +84,8 @@ struct shard {
     struct save save;
     struct actions actions;
     struct redo redo;
-    struct held *held; /* answers of durable pushes */
+    struct held *held;     /* answers of durable pushes */
+    struct replay *replay; /* while the redo log is replayed */
     struct pool pool;
     struct arena arena;
     struct shard_stats stats;

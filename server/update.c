@@ -24,16 +24,27 @@ set_head(const struct block_ref *ref)
     head->clock = ref->block->clock;
 }
 
+uint64_t
+update_when(const struct variable *v, uint64_t clock)
+{
+    return job_is_sync(v->job) ? clock - 1 : v->job->slowest;
+}
+
 bool
 update_apply(struct shard *s, const struct block_ref *ref, const float *gradient, float scale, uint64_t clock)
+{
+    return update_apply_at(s, ref, gradient, scale, clock, update_when(ref->variable, clock));
+}
+
+bool
+update_apply_at(struct shard *s, const struct block_ref *ref, const float *gradient, float scale, uint64_t clock,
+                uint64_t when_clock)
 {
     struct optimizer_arrays from, to;
     struct variable *v = ref->variable;
     bool out_of_place = ref->place != ref->old;
     bool stream = out_of_place && s->data_bytes > s->config.stream_min_bytes;
-    /* The step of sync that this closes, and elsewhere how far all have come: the schedule's clock. */
-    struct optimizer_when when = {.version = ref->block->version + 1,
-                                  .clock = job_is_sync(v->job) ? clock - 1 : v->job->slowest};
+    struct optimizer_when when = {.version = ref->block->version + 1, .clock = when_clock};
     bool finite;
 
     set_arrays(&from, ref->old, ref);

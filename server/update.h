@@ -7,11 +7,20 @@
 
 struct shard;
 struct block_ref;
+struct variable;
 
 /* Apply after turn_touch(). gradient: [ref->cut.len] f32, 4-byte aligned; clock: the block's clock after it. The
  * version rises by one. False: the gradient is not finite and the variable refuses that; only out of place, and the
  * block is as it was. In place the caller has checked before. */
 bool update_apply(struct shard *s, const struct block_ref *ref, const float *gradient, float scale, uint64_t clock);
+
+/* The same by the clock that the schedule goes by, when it is not that of now. */
+bool update_apply_at(struct shard *s, const struct block_ref *ref, const float *gradient, float scale, uint64_t clock,
+                     uint64_t when_clock);
+
+/* The clock that the schedule of an update goes by: in sync the step that it closes, elsewhere how far all have come.
+ */
+uint64_t update_when(const struct variable *v, uint64_t clock);
 
 /* Count the pushes whose gradients an update took: one, or those of a step of sync. */
 void update_count(struct shard *s, const struct block_ref *ref, uint32_t pushes);

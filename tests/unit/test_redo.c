@@ -326,6 +326,46 @@ START_TEST(more_than_may_wait_for_the_disk_is_refused)
 }
 END_TEST
 
+static struct kit_answer *
+status(uint64_t conn)
+{
+    Psd__Query m = PSD__QUERY__INIT;
+
+    m.kind = PSD__QUERY_KIND__STATUS;
+    kit_frame(&k, conn, MSG_QUERY, 900, &m.base, NULL, 0);
+    return kit_expect(&k, conn, MSG_REPORT);
+}
+
+START_TEST(the_report_says_what_waits_and_why)
+{
+    struct ps_error full = {.code = PS_ERR_FULL, .text = "no space left on device"};
+    const Psd__SaveReport *r;
+    struct kit_answer *a;
+    uint32_t var;
+
+    begin();
+    kit_join(&k, 1, job, 0);
+    kit_observe(&k, 2);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    push_durable(1, 1, 0, var, 1, false);
+    kit_push_four(&k, 1, 2, 0, var, 1);
+    kit_event(&k, &(struct shard_event){.kind = SHARD_NOT_DURABLE, .error = &full});
+    a = status(2);
+    r = a->msg.u.report->status->save;
+    ck_assert_uint_eq(r->durable_pushes, 1);
+    ck_assert_uint_eq(r->redo_bytes, pieces().bytes);
+    ck_assert_str_eq(r->redo_failure, full.text);
+    kit_answer_free(a);
+    kit_durable(&k, k.redo);
+    a = status(2);
+    r = a->msg.u.report->status->save;
+    ck_assert_uint_eq(r->redo_bytes, 0);
+    ck_assert_str_eq(r->redo_failure, "");
+    kit_answer_free(a);
+    finish();
+}
+END_TEST
+
 START_TEST(repeats_without_end_end_the_connection)
 {
     uint32_t var;
@@ -468,6 +508,7 @@ make_suite(void)
     tcase_add_test(tc, what_the_disk_has_is_not_handed_out_again);
     tcase_add_test(tc, pieces_on_disk_are_erased_in_the_background);
     tcase_add_test(tc, more_than_may_wait_for_the_disk_is_refused);
+    tcase_add_test(tc, the_report_says_what_waits_and_why);
     tcase_add_test(tc, repeats_without_end_end_the_connection);
     tcase_add_test(tc, a_large_push_takes_few_pieces);
     tcase_add_test(tc, in_sync_a_durable_push_makes_its_step_durable);

@@ -1,0 +1,21 @@
+/* Replaying the redo log over the save before it: shard_replay_piece() and shard_replay_end() of shard.h.
+ *
+ *     pieces ──► a whole record ──► rows ──► updates, with the scale and the clock that they had ──► pushes: their
+ *     sessions' counts, clocks and survivors (survived.h)
+ *
+ * It writes through turns as events do, and commits when one is full. Rows go to the store as they are, and before the
+ * next update all is loaded anew from there. Whatever is wrong with the log is an error with a sentence; then the store
+ * holds a part of it and is to be thrown away. */
+#ifndef SERVER_REPLAY_H
+#define SERVER_REPLAY_H
+
+#include "common/base.h"
+
+/* A record is made in one turn, and so are its blocks. */
+#define REPLAY_RECORD_MAX (64 * MIB)
+
+struct replay;
+
+void replay_free(struct replay *r); /* accepts NULL */
+
+#endif

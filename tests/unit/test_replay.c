@@ -1,0 +1,791 @@
+/* Power loss: the redo log replayed over a save gives what the log speaks of, bit by bit; workers are told what of
+ * theirs is there; and a damaged log is an error with a sentence. */
+#include "shard_kit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "power_kit.h"
+#include "server/redo.h"
+
+static struct kit k;
+static struct disk disk;
+static Psd__Job job;
+
+static void
+begin(Psd__Mode mode, uint32_t workers)
+{
+    static const struct shard_config durable = {.cluster = "test", .shards = 1, .boot = 77, .durable = true};
+
+    disk_finish(&disk);
+    disk = (struct disk){0};
+    kit_init(&k, &durable);
+    job = *kit_job("j", mode, workers);
+}
+
+static void
+finish(void)
+{
+    kit_finish(&k);
+    disk_finish(&disk);
+}
+
+static void
+push(uint64_t conn, uint64_t seq, uint64_t clock, uint32_t var, float g, bool durable)
+{
+    float gradient[4] = {g, g, g, g};
+
+    kit_push(
+        &k, conn,
+        &(struct kit_push){.seq = seq, .clock = clock, .var = var, .gradient = gradient, .len = 4, .durable = durable});
+}
+
+/* The disk has all that there is. */
+static void
+sync_disk(void)
+{
+    disk_take(&disk, &k, k.redo);
+    kit_durable(&k, k.redo);
+}
+
+static void
+set_rate(uint64_t conn, double rate)
+{
+    Psd__Set m = PSD__SET__INIT;
+    Psd__Parameter p = PSD__PARAMETER__INIT, *list[] = {&p};
+
+    p.name = (char *)"learning_rate";
+    p.value = rate;
+    m.job = job.name;
+    m.variables = (char *)"*";
+    m.n_parameter = 1;
+    m.parameter = list;
+    kit_frame(&k, conn, MSG_SET, 500, &m.base, NULL, 0);
+    kit_answer_free(kit_expect(&k, conn, MSG_SET_DONE));
+}
+
+/* What a worker is told when it resumes. */
+struct told {
+    uint64_t last_seq, clock, pushes, survived_boot;
+    uint64_t survived_from;
+    uint8_t bits[64];
+    size_t len;
+};
+
+static struct told
+resume(uint64_t conn, uint32_t task)
+{
+    struct told t = {0};
+    struct kit_answer *a;
+    const Psd__Welcome *w;
+
+    kit_hello(&k, conn, &(struct kit_hello){.job = &job, .task = task, .resume = true});
+    a = kit_expect(&k, conn, MSG_WELCOME);
+    w = a->msg.u.welcome;
+    t.last_seq = w->last_seq;
+    t.clock = w->clock;
+    t.pushes = w->pushes;
+    t.survived_boot = w->survived_boot;
+    t.survived_from = w->survived_from;
+    t.len = w->survived.len;
+    ck_assert_uint_le(t.len, sizeof t.bits);
+    if (t.len > 0)
+        memcpy(t.bits, w->survived.data, t.len);
+    kit_answer_free(a);
+    return t;
+}
+
+static bool
+survived(const struct told *t, uint64_t seq)
+{
+    uint64_t at = seq - t->survived_from;
+
+    return seq >= t->survived_from && at / 8 < t->len && (t->bits[at / 8] >> at % 8 & 1) != 0;
+}
+
+/* ---- What comes back ---- */
+
+START_TEST(durable_pushes_survive_and_others_do_not)
+{
+    struct told t;
+    uint32_t var;
+
+    begin(PSD__MODE__ASYNC, 1);
+    kit_join(&k, 1, &job, 0);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    push(1, 1, 0, var, 1, false);
+    disk_save(&disk, &k);
+    push(1, 2, 0, var, 10, false);
+    push(1, 3, 0, var, 100, true);
+    push(1, 4, 0, var, 1000, false);
+    sync_disk();
+    power_loss(&disk, &k, 78);
+    t = resume(1, 0);
+    ck_assert_uint_eq(t.last_seq, 1);
+    ck_assert_uint_eq(t.pushes, 2);
+    ck_assert_uint_eq(t.survived_boot, 77);
+    ck_assert(!survived(&t, 1) && !survived(&t, 2) && survived(&t, 3) && !survived(&t, 4));
+    ck_assert(kit_value_four(&k, 1, var, 2) == -101);
+    finish();
+}
+END_TEST
+
+START_TEST(survivors_are_forgotten_when_the_worker_goes_on)
+{
+    struct told t;
+    uint32_t var;
+
+    begin(PSD__MODE__ASYNC, 1);
+    kit_join(&k, 1, &job, 0);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    disk_save(&disk, &k);
+    push(1, 1, 0, var, 1, false);
+    push(1, 2, 0, var, 10, true);
+    sync_disk();
+    power_loss(&disk, &k, 78);
+    t = resume(1, 0);
+    ck_assert(survived(&t, 2));
+    kit_close(&k, 1);
+    t = resume(2, 0); /* the first welcome was lost */
+    ck_assert(survived(&t, 2));
+    kit_drop_answers(&k, 2);
+    push(2, 1, 0, var, 1, false);
+    kit_ack(&k, 2, 1, PS_OK);
+    kit_close(&k, 2);
+    kit_crash(&k);
+    t = resume(3, 0);
+    ck_assert_uint_eq(t.last_seq, 1);
+    ck_assert_uint_eq(t.len, 0);
+    ck_assert_uint_eq(t.pushes, 2);
+    ck_assert(kit_value_four(&k, 3, var, 2) == -11);
+    finish();
+}
+END_TEST
+
+/* Old numbers and new ones are in one log when the save is older than the first power loss. */
+START_TEST(a_second_power_loss_tells_the_newer_numbers)
+{
+    struct told t;
+    uint32_t var;
+
+    begin(PSD__MODE__ASYNC, 1);
+    kit_join(&k, 1, &job, 0);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    disk_save(&disk, &k);
+    push(1, 1, 0, var, 1, false);
+    push(1, 2, 0, var, 10, true);
+    push(1, 3, 0, var, 100, true);
+    sync_disk();
+    power_loss(&disk, &k, 78);
+    t = resume(1, 0);
+    ck_assert(!survived(&t, 1) && survived(&t, 2) && survived(&t, 3));
+    push(1, 1, 0, var, 1000, true); /* what was number 4 */
+    sync_disk();
+    kit_ack(&k, 1, 1, PS_OK);
+    push(1, 2, 0, var, 10000, false);
+    power_loss(&disk, &k, 79);
+    t = resume(1, 0);
+    ck_assert_uint_eq(t.survived_boot, 78);
+    ck_assert(survived(&t, 1) && !survived(&t, 2) && !survived(&t, 3));
+    ck_assert_uint_eq(t.last_seq, 0);
+    ck_assert_uint_eq(t.pushes, 3);
+    ck_assert(kit_value_four(&k, 1, var, 3) == -1110);
+    finish();
+}
+END_TEST
+
+START_TEST(what_was_resolved_ahead_of_a_barrier_survives_with_the_save)
+{
+    struct told t;
+    uint32_t var;
+
+    begin(PSD__MODE__ASYNC, 2);
+    kit_join(&k, 1, &job, 0);
+    kit_join(&k, 2, &job, 1);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    kit_barrier(&k, 1, 1, "b");
+    push(1, 2, 0, var, 1, false);
+    kit_tick(&k, 1, 3, 1);
+    push(1, 4, 1, var, 10, false);
+    disk_save(&disk, &k);
+    power_loss(&disk, &k, 78);
+    t = resume(1, 0);
+    ck_assert_uint_eq(t.last_seq, 0);
+    ck_assert_uint_eq(t.pushes, 2);
+    ck_assert(survived(&t, 2) && survived(&t, 4) && !survived(&t, 1) && !survived(&t, 5));
+    ck_assert_uint_eq(t.clock, 1);
+    /* Whatever has these numbers now is new. */
+    push(1, 1, 1, var, 100, false);
+    kit_ack(&k, 1, 1, PS_OK);
+    push(1, 2, 1, var, 1000, false);
+    kit_ack(&k, 1, 2, PS_OK);
+    kit_ticked(&k, 1, 3, 2);
+    ck_assert(kit_value_four(&k, 1, var, 4) == -1111);
+    finish();
+}
+END_TEST
+
+START_TEST(a_set_and_a_declare_are_replayed_in_their_place)
+{
+    float *gradient = calloc(65536, sizeof *gradient);
+    uint64_t live;
+    uint32_t var, other;
+
+    begin(PSD__MODE__ASYNC, 1);
+    kit_join(&k, 1, &job, 0);
+    var = kit_declare(&k, 1, "w", 4, PS_ADAM);
+    disk_save(&disk, &k);
+    push(1, 1, 0, var, 1, true);
+    sync_disk();
+    kit_drop_answers(&k, 1);
+    set_rate(1, 0.25);
+    push(1, 2, 0, var, 1, true);
+    other = kit_declare(&k, 1, "v", 100000, PS_MOMENTUM);
+    push(1, 3, 0, var, 3, true);
+    kit_push(&k, 1, &(struct kit_push){.seq = 4, .var = other, .gradient = gradient, .len = 8192, .durable = true});
+    free(gradient);
+    sync_disk();
+    kit_drop_answers(&k, 1);
+    set_rate(1, 0.125);
+    push(1, 5, 0, var, 1, true);
+    sync_disk();
+    live = blocks_hash(k.store);
+    ck_assert_uint_gt(power_loss(&disk, &k, 78), 5);
+    kit_work(&k);
+    ck_assert_uint_eq(blocks_hash(k.store), live);
+    finish();
+}
+END_TEST
+
+START_TEST(who_joined_and_who_left_is_in_the_log)
+{
+    struct told t;
+    uint32_t var;
+
+    begin(PSD__MODE__ASYNC, 2);
+    kit_join(&k, 1, &job, 0);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    disk_save(&disk, &k);
+    kit_join(&k, 2, &job, 1);
+    push(2, 1, 0, var, 1, true);
+    kit_goodbye(&k, 1, true);
+    kit_hello(&k, 3, &(struct kit_hello){.job = &job, .task = 0, .incarnation = 5555});
+    kit_drop_answers(&k, 3);
+    push(3, 1, 0, var, 10, true);
+    push(3, 2, 0, var, 100, false);
+    sync_disk();
+    power_loss(&disk, &k, 78);
+    t = resume(2, 1);
+    ck_assert(survived(&t, 1));
+    kit_hello(&k, 3, &(struct kit_hello){.job = &job, .task = 0, .resume = true});
+    kit_expect_closed(&k, 3, PS_ERR_FENCED); /* the first incarnation */
+    kit_hello(&k, 4, &(struct kit_hello){.job = &job, .task = 0, .incarnation = 5555, .resume = true});
+    kit_answer_free(kit_expect(&k, 4, MSG_WELCOME));
+    ck_assert(kit_value_four(&k, 4, var, 2) == -11);
+    finish();
+}
+END_TEST
+
+START_TEST(in_sync_a_step_survives_whole)
+{
+    struct told a, b;
+    uint32_t var;
+
+    begin(PSD__MODE__SYNC, 2);
+    kit_join(&k, 1, &job, 0);
+    kit_join(&k, 2, &job, 1);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    disk_save(&disk, &k);
+    push(1, 1, 0, var, 2, true);
+    push(2, 1, 0, var, 4, false);
+    sync_disk();
+    kit_drop_answers(&k, 1);
+    kit_drop_answers(&k, 2);
+    kit_ticked(&k, 2, 2, 1);
+    kit_ticked(&k, 1, 2, 1);
+    push(1, 3, 1, var, 10, false);
+    push(2, 3, 1, var, 10, false);
+    power_loss(&disk, &k, 78);
+    a = resume(1, 0);
+    b = resume(2, 1);
+    ck_assert(survived(&a, 1) && survived(&b, 1));
+    ck_assert_uint_eq(a.pushes, 1);
+    ck_assert_uint_eq(b.pushes, 1);
+    ck_assert(kit_value_four(&k, 1, var, 1) == -3);
+    /* Both go on: the step after it. */
+    kit_ticked(&k, 1, 1, 1);
+    kit_ticked(&k, 2, 1, 1);
+    push(1, 2, 1, var, 10, true);
+    push(2, 2, 1, var, 10, true);
+    kit_durable(&k, k.redo);
+    kit_ack(&k, 1, 2, PS_OK);
+    kit_ack(&k, 2, 2, PS_OK);
+    ck_assert(kit_value_four(&k, 1, var, 2) == -13);
+    finish();
+}
+END_TEST
+
+/* ---- Any workload ---- */
+
+enum { VARS = 3, WORKERS = 3 };
+
+struct pushed {
+    uint64_t seq;
+    uint32_t var;
+    bool durable;
+    uint64_t next; /* piece after it */
+};
+
+struct worker {
+    uint64_t conn, seq, clock;
+    struct pushed *pushes; /* of the numbering that holds */
+    size_t pushes_len;
+};
+
+struct world {
+    struct test_rng rng;
+    uint64_t next_conn;
+    uint32_t vars[VARS];
+    uint64_t declared;
+    struct worker workers[WORKERS];
+};
+
+static const enum ps_optimizer_kind kinds[VARS] = {PS_ADAM, PS_MOMENTUM, PS_ADAGRAD};
+
+static uint64_t
+elements(uint32_t i)
+{
+    return i == 0 ? 5 : i == 1 ? 20000 : 1500;
+}
+
+static void
+declare_next(struct world *w)
+{
+    static const char *const names[VARS] = {"a", "b", "c"};
+    uint32_t i = (uint32_t)w->declared++;
+
+    w->vars[i] = kit_declare(&k, w->workers[0].conn, names[i], elements(i), kinds[i]);
+}
+
+/* One block of a random variable; in sync all workers push it, in random order. */
+static void
+random_push(struct world *w, struct worker *x, uint32_t i, uint32_t block, bool durable)
+{
+    struct layout l;
+    struct ps_optimizer o = kit_optimizer(kinds[i]);
+    uint32_t len;
+    float *gradient;
+
+    layout_init(&l, elements(i), optimizer_slots(&o));
+    len = layout_block(&l, block).len;
+    gradient = malloc(len * sizeof *gradient);
+    for (uint32_t j = 0; j < len; j++)
+        gradient[j] = test_float(&w->rng);
+    kit_push(&k, x->conn,
+             &(struct kit_push){.seq = ++x->seq,
+                                .clock = x->clock,
+                                .var = w->vars[i],
+                                .block = block,
+                                .gradient = gradient,
+                                .len = len,
+                                .durable = durable});
+    free(gradient);
+}
+
+static uint32_t
+random_block(struct world *w, uint32_t i)
+{
+    struct layout l;
+    struct ps_optimizer o = kit_optimizer(kinds[i]);
+
+    layout_init(&l, elements(i), optimizer_slots(&o));
+    return (uint32_t)test_below(&w->rng, l.blocks);
+}
+
+static void
+tick(struct worker *x)
+{
+    kit_tick(&k, x->conn, ++x->seq, ++x->clock);
+}
+
+static void
+drop_all(struct world *w)
+{
+    for (uint64_t conn = 0; conn < KIT_CONNS; conn++)
+        kit_drop_answers(&k, conn);
+    (void)w;
+}
+
+static void
+random_act(struct world *w, Psd__Mode mode)
+{
+    struct worker *x = &w->workers[test_below(&w->rng, WORKERS)];
+    uint32_t i = (uint32_t)test_below(&w->rng, w->declared);
+    uint32_t block = random_block(w, i);
+
+    switch (test_below(&w->rng, 16)) {
+    case 0:
+        set_rate(w->workers[0].conn, (double)(1 + test_below(&w->rng, 8)) / 8);
+        break;
+    case 1:
+        if (w->declared < VARS)
+            declare_next(w);
+        break;
+    case 2:
+    case 3:
+    case 4:
+        if (mode == PSD__MODE__SYNC)
+            for (uint32_t j = 0; j < WORKERS; j++)
+                tick(&w->workers[j]);
+        else
+            tick(x);
+        break;
+    case 5:
+        disk_take(&disk, &k, k.redo);
+        kit_durable(&k, k.redo);
+        kit_work(&k);
+        break;
+    default:
+        if (mode == PSD__MODE__SYNC)
+            for (uint32_t j = 0, first = (uint32_t)test_below(&w->rng, WORKERS); j < WORKERS; j++)
+                random_push(w, &w->workers[(first + j) % WORKERS], i, block, true);
+        else
+            random_push(w, x, i, block, true);
+        break;
+    }
+    drop_all(w);
+}
+
+static void
+world_begin(struct world *w, Psd__Mode mode)
+{
+    *w = (struct world){.rng = {test_seed() + (uint64_t)mode}, .next_conn = 1};
+    begin(mode, WORKERS);
+    job.bound = 100;
+    for (uint32_t j = 0; j < WORKERS; j++) {
+        w->workers[j].conn = w->next_conn++;
+        kit_join(&k, w->workers[j].conn, &job, j);
+    }
+    declare_next(w);
+}
+
+/* Workers come back, and do what a client does: number from last_seq, catch up with their clock. */
+static void
+world_resume(struct world *w)
+{
+    for (uint32_t j = 0; j < WORKERS; j++) {
+        struct worker *x = &w->workers[j];
+        struct told t;
+
+        x->conn = 1 + j;
+        t = resume(x->conn, j);
+        x->seq = t.last_seq;
+        if (t.clock < x->clock)
+            kit_tick(&k, x->conn, ++x->seq, x->clock);
+    }
+    drop_all(w);
+}
+
+START_TEST(all_durable_comes_back_bit_by_bit)
+{
+    static const Psd__Mode modes[] = {PSD__MODE__ASYNC, PSD__MODE__SSP, PSD__MODE__SYNC};
+    struct world w;
+    uint64_t records = 0;
+
+    world_begin(&w, modes[_i]);
+    disk_save(&disk, &k);
+    for (uint64_t boot = 100; boot < 106; boot++) {
+        uint64_t acts = 20 + test_below(&w.rng, 60), live;
+
+        for (uint64_t i = 0; i < acts; i++) {
+            random_act(&w, modes[_i]);
+            if (test_below(&w.rng, 40) == 0)
+                disk_save(&disk, &k);
+        }
+        disk_take(&disk, &k, k.redo);
+        kit_work(&k);
+        live = blocks_hash(k.store);
+        records += power_loss(&disk, &k, boot);
+        kit_work(&k);
+        ck_assert_uint_eq(blocks_hash(k.store), live);
+        world_resume(&w);
+    }
+    ck_assert_uint_gt(records, 50);
+    finish();
+}
+END_TEST
+
+/* Workers push ones, to one variable by plain SGD, so that its value says how many pushes it has. The client's side of
+ * it: what is neither acknowledged nor there is sent again, under new numbers. */
+static uint32_t counter;
+
+static void
+note_acks(struct world *w, struct worker *x, bool *acked)
+{
+    struct kit_answer *a;
+
+    (void)w;
+    while ((a = kit_take(&k, x->conn)) != NULL) {
+        for (size_t i = 0; a->msg.type == MSG_ACK && i < a->msg.u.ack->n_seq; i++)
+            acked[a->msg.u.ack->seq[i]] = true;
+        kit_answer_free(a);
+    }
+}
+
+/* Durable pushes since the save, of whatever numbering, by the piece after each. */
+struct after {
+    uint64_t pieces[4096];
+    size_t len;
+};
+
+static void
+lose(struct after *a, uint64_t next)
+{
+    while (a->len > 0 && a->pieces[a->len - 1] > next)
+        a->len--;
+}
+
+START_TEST(nothing_acknowledged_as_durable_is_lost_and_nothing_counts_twice)
+{
+    enum { ROUNDS = 40, PUSHES = 30 };
+    static struct after after;
+    struct world w = {.rng = {test_seed()}};
+    struct worker *x = &w.workers[0];
+    uint64_t saved = 0, live = 0, numbered = 77;
+
+    begin(PSD__MODE__ASYNC, 1);
+    kit_join(&k, 1, &job, 0);
+    x->conn = 1;
+    counter = kit_declare(&k, 1, "n", 4, PS_SGD);
+    disk_save(&disk, &k);
+    for (uint64_t boot = 100; boot < 100 + ROUNDS; boot++) {
+        bool acked[PUSHES * ROUNDS] = {0}, durable[PUSHES * ROUNDS] = {0};
+        uint64_t first = x->seq + 1, version;
+        struct told t;
+        float out[4];
+
+        for (uint64_t i = test_below(&w.rng, PUSHES); i > 0; i--) {
+            durable[++x->seq] = test_below(&w.rng, 2) == 0;
+            push(1, x->seq, 0, counter, 1, durable[x->seq]);
+            live++;
+            numbered = k.config.boot;
+            if (durable[x->seq])
+                after.pieces[after.len++] = k.redo;
+            switch (test_below(&w.rng, 8)) {
+            case 0:
+                disk_save(&disk, &k);
+                first = x->seq + 1;
+                saved = live;
+                after.len = 0;
+                break;
+            case 1:
+            case 2:
+                disk_take(&disk, &k, MAX(disk.next, 1) + test_below(&w.rng, k.redo - MIN(disk.next, k.redo) + 1));
+                kit_durable(&k, disk.next);
+                break;
+            default:
+                break;
+            }
+            note_acks(&w, x, acked);
+        }
+        power_loss(&disk, &k, boot);
+        lose(&after, disk.next);
+        live = saved + after.len;
+        t = resume(1, 0);
+        ck_assert_uint_eq(t.last_seq, first - 1);
+        for (uint64_t seq = first; seq <= x->seq; seq++) {
+            bool there = t.survived_boot == numbered && survived(&t, seq);
+
+            ck_assert(!there || durable[seq]);
+            ck_assert_msg(!durable[seq] || !acked[seq] || there, "acknowledged as durable, and lost");
+        }
+        ck_assert_uint_eq(t.pushes, live);
+        version = kit_read(&k, 1, counter, 0, out, 4);
+        ck_assert_uint_eq(version, live);
+        ck_assert(out[0] == -(float)live);
+        x->seq = t.last_seq;
+    }
+    ck_assert_uint_gt(live, 20);
+    finish();
+}
+END_TEST
+
+/* ---- Damage ---- */
+
+static void
+make_log(void)
+{
+    uint32_t var, large;
+
+    begin(PSD__MODE__ASYNC, 1);
+    kit_join(&k, 1, &job, 0);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    large = kit_declare(&k, 1, "v", 2000, PS_SGD);
+    disk_save(&disk, &k);
+    push(1, 1, 0, var, 1, true);
+    set_rate(1, 0.5);
+    for (uint64_t seq = 2; seq <= 3; seq++) {
+        float *gradient = calloc(1008, sizeof *gradient);
+
+        kit_push(&k, 1,
+                 &(struct kit_push){.seq = seq, .var = large, .gradient = gradient, .len = 1008, .durable = true});
+        free(gradient);
+    }
+    push(1, 4, 0, var, 1, true);
+    sync_disk();
+    ck_assert_uint_gt(disk.pieces_len, 4);
+}
+
+static struct redo_head *
+head_of(size_t i)
+{
+    return (struct redo_head *)disk.pieces[i].bytes;
+}
+
+static void
+expect_refused(enum ps_err code)
+{
+    struct ps_error e = {0};
+
+    ck_assert_int_eq(power_loss_error(&disk, &k, 78, &e), code);
+    ck_assert_uint_gt(strlen(e.text), 20);
+    k.store->ops->close(k.store);
+    for (uint64_t conn = 0; conn < KIT_CONNS; conn++)
+        kit_drop_answers(&k, conn);
+}
+
+START_TEST(a_record_that_is_cut_short_is_refused)
+{
+    size_t of_two = 0;
+
+    make_log();
+    for (size_t i = 0; i < disk.pieces_len; i++)
+        if (head_of(i)->pieces > 1)
+            of_two = i;
+    ck_assert_uint_gt(of_two, 0);
+    for (; disk.pieces_len > of_two; disk.pieces_len--)
+        free(disk.pieces[disk.pieces_len - 1].bytes);
+    ck_assert_uint_gt(head_of(disk.pieces_len - 1)->pieces, 1);
+    expect_refused(PS_ERR_IO);
+    disk_finish(&disk);
+}
+END_TEST
+
+START_TEST(pieces_out_of_order_are_refused)
+{
+    struct disk_bytes x;
+
+    make_log();
+    x = disk.pieces[1];
+    disk.pieces[1] = disk.pieces[2];
+    disk.pieces[2] = x;
+    expect_refused(PS_ERR_IO);
+    disk_finish(&disk);
+}
+END_TEST
+
+START_TEST(another_format_is_refused_as_such)
+{
+    make_log();
+    head_of(0)->format = REDO_FORMAT + 1;
+    expect_refused(PS_ERR_VERSION);
+    disk_finish(&disk);
+}
+END_TEST
+
+START_TEST(heads_that_cannot_be_are_refused)
+{
+    make_log();
+    switch (_i) {
+    case 0:
+        head_of(1)->len = UINT32_MAX;
+        break;
+    case 1:
+        head_of(1)->payload_len = UINT64_MAX - 8;
+        break;
+    case 2:
+        head_of(1)->meta_len = UINT32_MAX;
+        break;
+    case 3:
+        head_of(1)->piece = head_of(1)->pieces;
+        break;
+    case 4:
+        head_of(1)->len = 0;
+        break;
+    case 5:
+        head_of(1)->payload_len += 4;
+        break;
+    case 6:
+        head_of(1)->pieces++;
+        break;
+    case 7:
+        disk.pieces[1].len = 20;
+        break;
+    }
+    expect_refused(PS_ERR_IO);
+    disk_finish(&disk);
+}
+END_TEST
+
+/* Any byte of the metadata changed: an error or not, but no crash. Run under ASan and UBSan this says more. */
+START_TEST(damaged_metadata_never_crashes)
+{
+    struct test_rng rng = {test_seed()};
+    unsigned refused = 0;
+
+    for (int i = 0; i < 200; i++) {
+        struct ps_error e = {0};
+        size_t piece;
+        struct redo_head *head;
+        enum ps_err err;
+
+        make_log();
+        piece = test_below(&rng, disk.pieces_len);
+        head = head_of(piece);
+        if (head->piece > 0)
+            head = head_of(--piece);
+        for (uint64_t n = 1 + test_below(&rng, 3); n > 0; n--)
+            disk.pieces[piece].bytes[sizeof *head + test_below(&rng, MIN(head->meta_len, head->len))] ^=
+                (uint8_t)(1u << test_below(&rng, 8));
+        err = power_loss_error(&disk, &k, 78, &e);
+        if (err != PS_OK) {
+            refused++;
+            ck_assert_uint_gt(strlen(e.text), 10);
+            k.store->ops->close(k.store);
+            for (uint64_t conn = 0; conn < KIT_CONNS; conn++)
+                kit_drop_answers(&k, conn);
+        } else {
+            kit_finish(&k);
+        }
+    }
+    ck_assert_uint_gt(refused, 50);
+    disk_finish(&disk);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("replay");
+    TCase *tc = tcase_create("replay");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, durable_pushes_survive_and_others_do_not);
+    tcase_add_test(tc, survivors_are_forgotten_when_the_worker_goes_on);
+    tcase_add_test(tc, a_second_power_loss_tells_the_newer_numbers);
+    tcase_add_test(tc, what_was_resolved_ahead_of_a_barrier_survives_with_the_save);
+    tcase_add_test(tc, a_set_and_a_declare_are_replayed_in_their_place);
+    tcase_add_test(tc, who_joined_and_who_left_is_in_the_log);
+    tcase_add_test(tc, in_sync_a_step_survives_whole);
+    tcase_add_loop_test(tc, all_durable_comes_back_bit_by_bit, 0, 3);
+    tcase_add_test(tc, nothing_acknowledged_as_durable_is_lost_and_nothing_counts_twice);
+    tcase_add_test(tc, a_record_that_is_cut_short_is_refused);
+    tcase_add_test(tc, pieces_out_of_order_are_refused);
+    tcase_add_test(tc, another_format_is_refused_as_such);
+    tcase_add_loop_test(tc, heads_that_cannot_be_are_refused, 0, 8);
+    tcase_add_test(tc, damaged_metadata_never_crashes);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
