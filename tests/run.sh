@@ -27,6 +27,10 @@ Build in build-tests/ and run all tests, in each of these stages:
   tsan    gcc's thread sanitizer, the tests of suite "thread"
   clang   clang, all tests
 
+and, when it is asked for by name, since it takes half an hour:
+
+  valgrind  the tests of suite "memory": all modules, and some runs of the simulator
+
   --quick          the stage gcc alone
   --stages A,B     these stages (default gcc,asan,tsan,clang)
   --jobs N         processes at once (default: the cores, $jobs)
@@ -85,11 +89,17 @@ configure() {
   case $1 in
     gcc) CC=gcc meson setup "$2" "$root" --buildtype=release -Dtests=enabled ;;
     clang) CC=clang meson setup "$2" "$root" --buildtype=release -Dtests=enabled ;;
+    valgrind) CC=gcc meson setup "$2" "$root" --buildtype=debugoptimized -Dtests=enabled ;;
     asan) CC=gcc meson setup "$2" "$root" "${sanitize[@]}" -Db_sanitize=address,undefined ;;
     tsan) CC=gcc meson setup "$2" "$root" "${sanitize[@]}" -Db_sanitize=thread ;;
-    *) fail "unknown stage '$1'; the stages are gcc, asan, tsan, clang" ;;
+    *) fail "unknown stage '$1'; the stages are gcc, asan, tsan, clang, valgrind" ;;
   esac
 }
+
+# What a test's own processes do is looked at as well: valgrind stays with forks, and a report is an exit status that no
+# test expects.
+valgrind="valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,possible \
+--errors-for-leak-kinds=definite,possible --suppressions=$root/tests/valgrind.supp"
 
 # The sanitizers cost time, and every report must fail the test that made it.
 run_tests() {
@@ -97,6 +107,7 @@ run_tests() {
   case $1 in
     asan) arguments+=(--timeout-multiplier 5) ;;
     tsan) arguments+=(--timeout-multiplier 10 --suite thread) ;;
+    valgrind) arguments+=(--timeout-multiplier 10 --suite memory --wrapper "$valgrind") ;;
     *) arguments+=(--timeout-multiplier 2) ;;
   esac
   ASAN_OPTIONS=${ASAN_OPTIONS:-abort_on_error=1:detect_leaks=1:strict_string_checks=1} \
