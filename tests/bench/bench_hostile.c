@@ -3,26 +3,19 @@
  * on both.
  *
  *     bench_hostile [--rounds N] [--seconds S] [--json FILE]       PSD_BIN names psd */
-#include <ftw.h>
 #include <getopt.h>
 #include <jansson.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "client/psclient.h"
 #include "common/base.h"
 #include "tests/system/hostile.h"
-#include "tests/unit/memory_dir.h"
+#include "tests/system/lone_psd.h"
 
-#define CLUSTER "bench"
-
-enum { SIZES = 2, ROUNDS_MAX = 99, READY_FD = 3 };
+enum { SIZES = 2, ROUNDS_MAX = 99 };
 
 static const struct {
     const char *name;
@@ -38,13 +31,6 @@ static struct {
 static ps_client *client;
 static ps_var *vars[SIZES];
 static float *values;
-
-static _Noreturn void
-die(const char *what, const struct ps_error *e)
-{
-    fprintf(stderr, "bench_hostile: %s: %s\n", what, e != NULL ? e->text : "failed");
-    exit(1);
-}
 
 static double
 now(void)
@@ -64,7 +50,7 @@ pulls_a_second(int size)
 
     for (; now() < end; n++)
         if (ps_client_pull(client, 1, &vars[size], &values, NULL, &e) != PS_OK)
-            die("pull", &e);
+            lone_die("pull: %s", e.text);
     return (double)n / (now() - begin);
 }
 
@@ -92,8 +78,8 @@ measure(const char *address, enum hostile_kind kind, int size, json_t *results)
         pid_t pid;
 
         alone[i] = pulls_a_second(size);
-        if ((pid = hostile_start(kind, address, CLUSTER)) < 0)
-            die("fork", NULL);
+        if ((pid = hostile_start(kind, address, LONE_CLUSTER)) < 0)
+            lone_die("fork");
         beside[i] = pulls_a_second(size);
         hostile_stop(pid);
     }
@@ -105,58 +91,6 @@ measure(const char *address, enum hostile_kind kind, int size, json_t *results)
                                              median(beside, options.rounds), "ratio", ratio));
 }
 
-/* ---- psd ---- */
-
-static struct {
-    pid_t pid;
-    char dir[64], address[64];
-} psd;
-
-static void
-psd_start(void)
-{
-    const char *path = getenv("PSD_BIN");
-    int ready[2];
-    ssize_t n;
-
-    if (path == NULL)
-        die("PSD_BIN is not set", NULL);
-    snprintf(psd.dir, sizeof psd.dir, "%s/psd-bench-XXXXXX", memory_dir());
-    if (mkdtemp(psd.dir) == NULL || pipe(ready) < 0 || (psd.pid = fork()) < 0)
-        die(psd.dir, NULL);
-    if (psd.pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(ready[0]);
-        if (ready[1] != READY_FD)
-            dup2(ready[1], READY_FD);
-        execl(path, "psd", "--listen", "127.0.0.1:0", "--cluster", CLUSTER, "--live-dir", psd.dir, "--memory", "64MiB",
-              "--log-level", "error", "--ready-fd", "3", (char *)NULL);
-        _exit(127);
-    }
-    close(ready[1]);
-    if ((n = read(ready[0], psd.address, sizeof psd.address - 1)) <= 0)
-        die("psd does not start", NULL);
-    psd.address[strcspn(psd.address, "\n")] = '\0';
-    close(ready[0]);
-}
-
-static int
-remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
-static void
-psd_stop(void)
-{
-    kill(psd.pid, SIGTERM);
-    waitpid(psd.pid, NULL, 0);
-    nftw(psd.dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
 static void
 open_client(const char *address)
 {
@@ -164,15 +98,15 @@ open_client(const char *address)
     ps_cluster *cluster;
 
     if (ps_cluster_from_list(address, 1, 0, &cluster, &e) != PS_OK ||
-        ps_cluster_set_name(cluster, CLUSTER, &e) != PS_OK || ps_client_open(cluster, NULL, &client, &e) != PS_OK)
-        die("open", &e);
+        ps_cluster_set_name(cluster, LONE_CLUSTER, &e) != PS_OK || ps_client_open(cluster, NULL, &client, &e) != PS_OK)
+        lone_die("open: %s", e.text);
     ps_cluster_free(cluster);
     for (int i = 0; i < SIZES; i++) {
         struct ps_var_spec spec = {
             .name = sizes[i].name, .rank = 1, .dims = {sizes[i].elements}, .optimizer = {.learning_rate = 1}};
 
         if (ps_client_declare(client, &spec, &vars[i], &e) != PS_OK)
-            die("declare", &e);
+            lone_die("declare: %s", e.text);
     }
 }
 
@@ -206,11 +140,12 @@ int
 main(int argc, char **argv)
 {
     json_t *results = json_array();
+    struct lone_psd psd;
 
     parse(argc, argv);
-    psd_start();
+    lone_psd_start(&psd, (const char *const[]){"--memory", "64MiB", NULL});
     if ((values = calloc(sizes[0].elements, sizeof *values)) == NULL)
-        die("memory", NULL);
+        lone_die("memory");
     open_client(psd.address);
     printf("%-18s %-6s %10s %10s %8s   pulls a second, medians of %d rounds of %.2f s\n", "peer", "block", "alone",
            "beside", "ratio", options.rounds, options.seconds);
@@ -219,9 +154,9 @@ main(int argc, char **argv)
             measure(psd.address, (enum hostile_kind)kind, size, results);
     ps_client_close(client);
     free(values);
-    psd_stop();
+    lone_psd_stop(&psd);
     if (options.json != NULL && json_dump_file(results, options.json, JSON_INDENT(2)) < 0)
-        die(options.json, NULL);
+        lone_die("cannot write %s", options.json);
     json_decref(results);
     return 0;
 }
