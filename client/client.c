@@ -397,11 +397,8 @@ free_handles(ps_client *c)
 static void
 client_free(ps_client *c)
 {
-    uint32_t i;
-
     if (c->loop.data != NULL) {
-        for (i = 0; c->links != NULL && i < c->shards; i++)
-            net_disconnect(&c->links[i]);
+        net_close(c);
         while (c->conns > 0)
             uv_run(&c->loop, UV_RUN_ONCE);
         conn_pool_finish(&c->pool);

@@ -16,18 +16,21 @@
 
 struct net_conn;
 struct net_out;
+struct resolve;
 
 /* Where one shard is, and the connection to it, if there is one. */
 struct net_link {
     ps_client *client;
     uint32_t shard;
     struct address address;
-    char *text;            /* the address as given */
-    uint32_t addresses;    /* that its name had when it was last looked up; 0: never */
-    uint32_t attempts;     /* which of them comes next */
-    struct net_conn *conn; /* NULL: none */
-    uint32_t outs;         /* frames handed to conn and not told back */
-    bool flush;            /* frames were queued and are to be written */
+    char *text;              /* the address as given */
+    uint32_t addresses;      /* that its name had when it was last looked up; 0: never */
+    uint32_t attempts;       /* which of them comes next */
+    struct resolve *resolve; /* its name is being looked up, */
+    bool wants_address;      /* and a connection waits for that */
+    struct net_conn *conn;   /* NULL: none */
+    uint32_t outs;           /* frames handed to conn and not told back */
+    bool flush;              /* frames were queued and are to be written */
 };
 
 struct ps_var {
@@ -53,7 +56,9 @@ struct ps_client {
     uint32_t shards;
     bool waits_for_shards; /* that are still starting, when it opens */
     struct net_out *free_outs;
-    uint32_t conns; /* that exist, closing ones included */
+    uint32_t conns;      /* that exist, closing ones included */
+    uv_async_t resolved; /* some name was looked up; there when `resolves` */
+    bool resolves;
     bool performing;
     bool wake;         /* something was done that the progress thread's loop must know */
     uint64_t activity; /* counts what the loop called us for */
@@ -120,7 +125,8 @@ void ask_free(struct ps_op *op);
 /* ---- net.c ---- */
 
 enum ps_err net_init(ps_client *c, const ps_cluster *cluster, struct ps_error *e) PS_MUST_USE;
-void net_finish(ps_client *c); /* all connections are closed */
+void net_close(ps_client *c);  /* all connections, and what else is in the loop */
+void net_finish(ps_client *c); /* when it is closed */
 void net_connect(struct net_link *n);
 void net_disconnect(struct net_link *n);
 void net_finish_link(struct net_link *n); /* after what was queued is sent */

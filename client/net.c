@@ -3,6 +3,9 @@
  * The happy path: net_connect() parses numbers or asks for a name's addresses, connects, and tells the core
  * core_connected(); frames go through net_meta() and net_frame(); net_send() wraps what the core hands out.
  *
+ * While a name is looked up (resolve.h) there is no connection yet. A link has one such question at a time: an attempt
+ * that is given up leaves it to the next one, and only the end of the client leaves it behind.
+ *
  * A connection that the core has done with is detached (conn->link == NULL) and frees itself when libuv has closed it;
  * nothing of it reaches the core any more but the end of its frames. */
 #include <netinet/in.h>
@@ -11,14 +14,13 @@
 #include <string.h>
 
 #include "client/client_state.h"
+#include "client/resolve.h"
 
 struct net_conn {
     struct conn conn;
     ps_client *client;
     struct net_link *link; /* NULL: detached */
-    uv_getaddrinfo_t resolve;
     uv_connect_t connect;
-    bool opened; /* conn has a handle; before, a name is being looked up */
     bool loopback;
 };
 
@@ -58,28 +60,27 @@ net_detach(struct net_link *n)
     return nc;
 }
 
-/* Give up whatever there is of the connection, and tell the core why. */
+/* No connection has come to be. */
 static void
-net_failed(struct net_conn *nc, enum ps_err code, const char *what, const char *why)
+net_not_connected(struct net_link *n, enum ps_err code, const char *what, const char *why)
 {
-    struct net_link *n = nc->link;
-    ps_client *c = nc->client;
+    ps_client *c = n->client;
     struct ps_error e;
 
-    if (n == NULL)
-        return;
-    net_detach(n);
     ps_fail(&e, code, "%s: %s", what, why);
     core_disconnected(c->core, n->shard, &e, uv_now(&c->loop));
     client_perform(c);
 }
 
-/* A connection whose handle exists. */
+/* Nor will this one. */
 static void
 net_fail_open(struct net_conn *nc, enum ps_err code, const char *what, const char *why)
 {
+    struct net_link *n = nc->link;
+
     conn_close(&nc->conn, net_disconnect_closed);
-    net_failed(nc, code, what, why);
+    net_detach(n);
+    net_not_connected(n, code, what, why);
 }
 
 void
@@ -87,12 +88,9 @@ net_disconnect(struct net_link *n)
 {
     struct net_conn *nc = net_detach(n);
 
-    if (nc == NULL)
-        return;
-    if (nc->opened)
+    n->wants_address = false;
+    if (nc != NULL)
         conn_close(&nc->conn, net_disconnect_closed);
-    else
-        uv_cancel((uv_req_t *)&nc->resolve); /* net_resolve_done() comes in any case */
 }
 
 void
@@ -186,24 +184,31 @@ net_connect_done(uv_connect_t *req, int status)
     client_perform(c);
 }
 
-/* False: it failed, and nc is gone. */
-static bool
-net_open(struct net_conn *nc, bool is_pipe)
+/* With a handle, attached to its link; NULL: it failed. */
+static struct net_conn *
+net_open(struct net_link *n)
 {
-    nc->opened = conn_init(&nc->conn, &nc->client->pool, is_pipe, &net_events, nc) == PS_OK;
-    if (nc->opened)
-        return true;
-    net_failed(nc, PS_ERR_UNREACHABLE, "cannot make a socket", "no memory or no descriptor");
-    net_conn_free(nc);
-    return false;
+    struct net_conn *nc = calloc(1, sizeof(*nc));
+
+    if (nc == NULL || conn_init(&nc->conn, &n->client->pool, n->address.is_unix, &net_events, nc) != PS_OK) {
+        free(nc);
+        net_not_connected(n, PS_ERR_UNREACHABLE, "cannot make a socket", "no memory or no descriptor");
+        return NULL;
+    }
+    nc->client = n->client;
+    nc->link = n;
+    n->conn = nc;
+    n->client->conns++;
+    return nc;
 }
 
 static void
-net_connect_unix(struct net_conn *nc)
+net_connect_unix(struct net_link *n)
 {
-    if (!net_open(nc, true))
-        return;
-    uv_pipe_connect(&nc->connect, &nc->conn.u.pipe, nc->link->address.path, net_connect_done);
+    struct net_conn *nc = net_open(n);
+
+    if (nc != NULL)
+        uv_pipe_connect(&nc->connect, &nc->conn.u.pipe, n->address.path, net_connect_done);
 }
 
 static bool
@@ -218,16 +223,19 @@ is_loopback(const struct sockaddr *to)
 }
 
 static void
-net_connect_tcp(struct net_conn *nc, const struct sockaddr *to)
+net_connect_tcp(struct net_link *n, const struct sockaddr *to)
 {
+    struct net_conn *nc = net_open(n);
     int rc;
 
-    nc->loopback = is_loopback(to);
-    if (!net_open(nc, false))
+    if (nc == NULL)
         return;
+    nc->loopback = is_loopback(to);
     if ((rc = uv_tcp_connect(&nc->connect, &nc->conn.u.tcp, to, net_connect_done)) != 0)
         net_fail_open(nc, PS_ERR_UNREACHABLE, "cannot connect", uv_strerror(rc));
 }
+
+/* ---- Names ---- */
 
 /* The next of a name's addresses, round and round: one of them answers. */
 static const struct addrinfo *
@@ -245,58 +253,59 @@ pick_address(struct net_link *n, const struct addrinfo *list)
 }
 
 static void
-net_resolve_done(uv_getaddrinfo_t *req, int status, struct addrinfo *list)
+net_resolved(struct net_link *n)
 {
-    struct net_conn *nc = CONTAINER_OF(req, struct net_conn, resolve);
+    bool wanted = n->wants_address;
+    struct addrinfo *list;
+    const char *why;
 
-    nc->client->activity++;
-    if (nc->link == NULL || status != 0 || list == NULL) {
-        net_failed(nc, PS_ERR_UNREACHABLE, "cannot look the name up", uv_strerror(status));
-        net_conn_free(nc);
-    } else {
-        net_connect_tcp(nc, pick_address(nc->link, list)->ai_addr);
-    }
-    uv_freeaddrinfo(list);
+    if (n->resolve == NULL || !resolve_done(n->resolve, &list, &why))
+        return;
+    resolve_leave(n->resolve);
+    n->resolve = NULL;
+    n->wants_address = false;
+    if (wanted && list != NULL)
+        net_connect_tcp(n, pick_address(n, list)->ai_addr);
+    else if (wanted)
+        net_not_connected(n, PS_ERR_UNREACHABLE, "cannot look the name up", why);
+    if (list != NULL)
+        freeaddrinfo(list);
+}
+
+/* Some name of this client's was looked up. */
+static void
+net_wake(uv_async_t *async)
+{
+    ps_client *c = async->data;
+
+    c->activity++;
+    for (uint32_t i = 0; i < c->shards; i++)
+        net_resolved(&c->links[i]);
 }
 
 static void
-net_resolve(struct net_conn *nc)
+net_resolve(struct net_link *n)
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    char port[8];
-    int rc;
-
-    snprintf(port, sizeof(port), "%u", nc->link->address.port);
-    rc = uv_getaddrinfo(&nc->client->loop, &nc->resolve, net_resolve_done, nc->link->address.host, port, &hints);
-    if (rc == 0)
-        return;
-    net_failed(nc, PS_ERR_UNREACHABLE, "cannot look the name up", uv_strerror(rc));
-    net_conn_free(nc);
+    if (n->resolve == NULL)
+        n->resolve = resolve_start(n->address.host, n->address.port, &n->client->resolved);
+    if (n->resolve != NULL)
+        n->wants_address = true;
+    else
+        net_not_connected(n, PS_ERR_UNREACHABLE, "cannot look the name up", "no memory or no thread");
 }
 
 void
 net_connect(struct net_link *n)
 {
-    struct net_conn *nc = calloc(1, sizeof(*nc));
     struct sockaddr_storage to;
-    struct ps_error e;
 
-    if (nc == NULL) {
-        ps_fail(&e, PS_ERR_NOMEM, "no memory to connect");
-        core_disconnected(n->client->core, n->shard, &e, uv_now(&n->client->loop));
-        return;
-    }
-    nc->client = n->client;
-    nc->link = n;
-    n->conn = nc;
-    n->client->conns++;
     if (n->address.is_unix)
-        net_connect_unix(nc);
+        net_connect_unix(n);
     else if (uv_ip4_addr(n->address.host, n->address.port, (struct sockaddr_in *)&to) == 0 ||
              uv_ip6_addr(n->address.host, n->address.port, (struct sockaddr_in6 *)&to) == 0)
-        net_connect_tcp(nc, (struct sockaddr *)&to);
+        net_connect_tcp(n, (struct sockaddr *)&to);
     else
-        net_resolve(nc);
+        net_resolve(n);
 }
 
 /* ---- Frames out ---- */
@@ -374,6 +383,10 @@ net_init(ps_client *c, const ps_cluster *cluster, struct ps_error *e)
     enum ps_err err;
 
     c->shards = ps_cluster_shards(cluster);
+    if (uv_async_init(&c->loop, &c->resolved, net_wake) != 0)
+        return ps_fail(e, PS_ERR_IO, "cannot make an event loop: too many open files?");
+    c->resolved.data = c;
+    c->resolves = true;
     if ((c->links = calloc(c->shards, sizeof(*c->links))) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a client");
     for (i = 0; i < c->shards; i++) {
@@ -387,6 +400,18 @@ net_init(ps_client *c, const ps_cluster *cluster, struct ps_error *e)
             return ps_fail(e, PS_ERR_NOMEM, "no memory for a client");
     }
     return PS_OK;
+}
+
+void
+net_close(ps_client *c)
+{
+    for (uint32_t i = 0; c->links != NULL && i < c->shards; i++) {
+        net_disconnect(&c->links[i]);
+        resolve_leave(c->links[i].resolve);
+        c->links[i].resolve = NULL;
+    }
+    if (c->resolves)
+        uv_close((uv_handle_t *)&c->resolved, NULL);
 }
 
 void

@@ -389,7 +389,10 @@ START_TEST(shard_that_lost_its_data_is_told_and_filled_anew)
     pull(c, v, out);
     check_all(out, 5000, -1);
     ck_assert_int_eq(told.code, PS_ERR_ROLLED_BACK);
-    ck_assert_ptr_nonnull(strstr(told.text, "2 acknowledged pushes and ticks of this worker are gone"));
+    ck_assert_ptr_nonnull(strstr(told.text, ": 1 acknowledged push of this worker is gone"));
+    ck_assert_uint_eq(ps_client_rolled_back(c, 0), 1);
+    ck_assert_uint_eq(ps_client_rolled_back(c, 1), 1);
+    ck_assert_uint_eq(ps_client_rolled_back(c, 2), 0);
     FINE(ps_client_tick(c, &error));
     ps_client_close(c);
     free(grad);
