@@ -82,6 +82,14 @@ plan_live_dir(const struct plan *p, uint32_t shard, char *out, size_t size)
 }
 
 void
+plan_durable_dir(const struct plan *p, uint32_t shard, char *out, size_t size)
+{
+    *out = '\0';
+    if (p->settings->durable_dir != NULL)
+        snprintf(out, size, "%s/shard-%u", p->settings->durable_dir, shard);
+}
+
+void
 plan_shard_dirs(const struct plan *p, uint32_t shard, struct words *dirs, char *remove_dir, size_t size)
 {
     bool own = p->settings->live_dir != NULL;
@@ -93,6 +101,11 @@ plan_shard_dirs(const struct plan *p, uint32_t shard, struct words *dirs, char *
         words_add(dirs, "%s", plan_run_dir(p, shard));
         plan_shard_dir(p, shard, remove_dir, size);
         words_add(dirs, "%s", remove_dir);
+    }
+    plan_durable_dir(p, shard, path, sizeof path);
+    if (*path != '\0') {
+        words_add(dirs, "%s", p->settings->durable_dir);
+        words_add(dirs, "%s", path);
     }
     if (own)
         words_add(dirs, "%s", p->settings->live_dir);
@@ -123,14 +136,17 @@ void
 plan_shard_argv(const struct plan *p, uint32_t shard, int ready_fd, struct words *out)
 {
     const char *elsewhere = p->settings->remote_psd != NULL ? p->settings->remote_psd : "";
-    char live[PLAN_PATH_MAX];
+    char live[PLAN_PATH_MAX], durable[PLAN_PATH_MAX];
 
     plan_live_dir(p, shard, live, sizeof live);
+    plan_durable_dir(p, shard, durable, sizeof durable);
     words_add(out, "%s", plan_shard(p, shard)->remote ? elsewhere : p->psd);
     words_add(out, "--cluster=%s", p->settings->cluster);
     words_add(out, "--shard=%u", shard);
     words_add(out, "--shards=%u", p->deal.shards);
     words_add(out, "--live-dir=%s", live);
+    if (*durable != '\0')
+        words_add(out, "--durable-dir=%s", durable);
     plan_listen(p, shard, out);
     words_add(out, "--ready-fd=%d", ready_fd);
     for (size_t i = 0; i < p->settings->psd_options.len; i++)
@@ -204,6 +220,7 @@ void
 plan_shard_env(const struct plan *p, char *const *environment, struct words *out)
 {
     plan_env_base(environment, out);
+    words_unset(out, "STATE_DIRECTORY=");
     plan_env_options(p, out);
 }
 

@@ -33,9 +33,11 @@ void plan_psd_candidates(const char *psd, const char *psd_bin, const char *exe, 
 
 #define PLAN_PATH_MAX 4096
 
-/* "DIR/shard-1": this shard's own directory in the run's; and where its data lives. Into out. */
+/* "DIR/shard-1": this shard's own directory in the run's; where its data lives; and where it is saved, "" for nowhere.
+ * Into out. */
 void plan_shard_dir(const struct plan *p, uint32_t shard, char *out, size_t size);
 void plan_live_dir(const struct plan *p, uint32_t shard, char *out, size_t size);
+void plan_durable_dir(const struct plan *p, uint32_t shard, char *out, size_t size);
 
 /* What has to be made before it starts, parents first; the last is where its data lives. What has to be removed after
  * it, "" for nothing, into remove_dir. */
@@ -51,7 +53,8 @@ uint32_t plan_memory_shards(const struct plan *p, uint32_t shard);
 /* An environment without what would tell a process about another cluster. */
 void plan_env_base(char *const *environment, struct words *out);
 
-/* The environment that psrun has, as a shard gets it: the base with --env. */
+/* The environment that psrun has, as a shard gets it: the base with --env, and without a service's directory, which
+ * would be that of all shards. */
 void plan_shard_env(const struct plan *p, char *const *environment, struct words *out);
 
 /* It said where it listens: now its address is known. PS_ERR_UNREACHABLE when other machines cannot reach that. */

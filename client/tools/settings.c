@@ -63,6 +63,14 @@ static const struct option plan_options[] = {
      .usual = "a new directory under /dev/shm, or under $TMPDIR or /tmp when that has no room, removed at the end",
      .offset = FIELD(live_dir),
      .help = "keep the shards' data in DIR/shard-0 and so on, and leave it there"},
+    {.name = "durable-dir",
+     .kind = OPTION_DIRECTORY,
+     .argument = "DIR",
+     .usual = "none: nothing outlives power loss",
+     .offset = FIELD(durable_dir),
+     .help =
+         "save the shards to DIR/shard-0 and so on, on a disk: a run that is given the same again goes on from there. "
+         "They are saved when they are stopped, too, for which --grace must leave the time"},
     {.name = "keep-servers",
      .kind = OPTION_FLAG,
      .offset = FIELD(keep_servers),
@@ -255,6 +263,8 @@ static const struct command_section plan_sections[] = {
      ENTRIES{
          {"psrun --shards 2 --workers 3 -- ./train --epochs 5", "two shards, and three workers that train"},
          {"psrun --keep-servers --live-dir /dev/shm/lab -- ./train", "leave the shard, and the model in it, running"},
+         {"psrun --durable-dir lab --shards 2 -- ./train",
+          "go on tomorrow, after a reboot, with what the shards hold then"},
          {"psrun --ps 127.0.0.1:7420 --workers 2 -- ./train", "two workers for a shard that runs already"},
          {NULL, NULL}}},
     {NULL, NULL},
@@ -305,6 +315,7 @@ plan_check_ps(const struct plan_settings *s, struct ps_error *e)
                   {s->psd_options.len > 0, "psd-option"},
                   {s->unix_sockets, "unix"},
                   {s->live_dir != NULL, "live-dir"},
+                  {s->durable_dir != NULL, "durable-dir"},
                   {s->keep_servers, "keep-servers"},
                   {s->restart_shards > 0, "restart-shards"},
                   {s->listen_any, "listen-any"},

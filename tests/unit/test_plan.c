@@ -186,13 +186,17 @@ START_TEST(a_shard_is_told_where_it_belongs)
     ck_assert(has(&argv, "--listen=127.0.0.1:0") && has(&argv, "--ready-fd=4"));
     ck_assert(has(&argv, "--live-dir=/run/x/shard-1/live"));
     ck_assert_str_eq(argv.text[argv.len - 1], "--grace=1s");
+    for (size_t i = 0; i < argv.len; i++)
+        ck_assert_ptr_null(strstr(argv.text[i], "--durable-dir"));
     words_free(&argv);
     plan_shard_argv(&p, 0, 4, &argv); /* started again: where it was */
     ck_assert(has(&argv, "--listen=127.0.0.1:7001"));
     words_free(&argv);
     settings.unix_sockets = true;
     settings.live_dir = "/data";
+    settings.durable_dir = "/disk";
     plan_shard_argv(&p, 0, 4, &argv);
+    ck_assert(has(&argv, "--durable-dir=/disk/shard-0"));
     ck_assert(has(&argv, "--listen=unix:/run/x/shard-0/psd.sock") && has(&argv, "--live-dir=/data/shard-0"));
     words_free(&argv);
     deal_finish(&p.deal);
@@ -251,10 +255,14 @@ START_TEST(an_order_has_all_that_another_machine_needs)
     ck_assert_str_eq(value_of(&order.env, "A"), "b c");
     remote_order_finish(&order);
     settings.live_dir = "/data";
+    settings.durable_dir = "/disk";
     settings.remote_psd = "/opt/psd";
     plan_shard_order(&p, 1, 4, &order);
-    ck_assert_uint_eq(order.dirs.len, 2);
-    ck_assert_str_eq(order.dirs.text[1], "/data/shard-1");
+    ck_assert_uint_eq(order.dirs.len, 4);
+    ck_assert_str_eq(order.dirs.text[0], "/disk");
+    ck_assert_str_eq(order.dirs.text[1], "/disk/shard-1");
+    ck_assert_str_eq(order.dirs.text[3], "/data/shard-1"); /* the last is what its memory is measured by */
+    ck_assert(has(&order.argv, "--durable-dir=/disk/shard-1"));
     ck_assert_str_eq(order.remove_dir, "");
     ck_assert_str_eq(order.argv.text[0], "/opt/psd");
     remote_order_finish(&order);
