@@ -39,8 +39,8 @@ drop_action(const struct shard_action *a)
     shard_data_free(a->data);
 }
 
-static void
-begin_closing(struct daemon *d)
+void
+daemon_close(struct daemon *d)
 {
     if (d->state == DAEMON_CLOSING)
         return;
@@ -52,6 +52,7 @@ begin_closing(struct daemon *d)
     uv_close((uv_handle_t *)&d->wake, NULL);
     uv_close((uv_handle_t *)&d->housekeeping, NULL);
     uv_close((uv_handle_t *)&d->watchdog, NULL);
+    uv_close((uv_handle_t *)&d->saves.timer, NULL);
     uv_close((uv_handle_t *)&d->hangup, NULL);
     uv_unref((uv_handle_t *)&d->term); /* a second one still ends us at once */
     uv_unref((uv_handle_t *)&d->interrupt);
@@ -90,6 +91,8 @@ perform(struct daemon *d, struct shard_action *a, bool *stopped)
         *stopped = true;
         return;
     default:
+        if (saves_action(d, a))
+            return;
         break;
     }
     p = peer_find(d, a->conn);
@@ -156,8 +159,9 @@ end_turn(struct daemon *d)
     d->performing = false;
     peers_flush(d);
     wake_set(d);
-    if (stopped)
-        begin_closing(d);
+    saves_turn_ended(d);
+    if (stopped && !saves_at_stop(d))
+        daemon_close(d);
 }
 
 void
@@ -245,6 +249,7 @@ apply_reloadable(struct daemon *d)
     d->in_flight.max = d->options->in_flight;
     d->in_flight.part_max = d->options->in_flight_connection;
     peers_admit(d);
+    saves_reload(d);
     shard_set_grace(d->shard, (uint32_t)d->options->grace_ms);
     wake_set(d);
 }
@@ -295,6 +300,7 @@ on_housekeeping(uv_timer_t *timer)
 
     peers_check_stalls(d);
     check_room(d);
+    saves_housekeeping(d);
     if (d->state == DAEMON_SERVING)
         notify_status(d);
     if (d->unlinked || store_lmdb_still_there(d->store))
@@ -316,10 +322,11 @@ start_handles(struct daemon *d)
     uv_timer_init(&d->loop, &d->wake);
     uv_timer_init(&d->loop, &d->housekeeping);
     uv_timer_init(&d->loop, &d->watchdog);
+    uv_timer_init(&d->loop, &d->saves.timer);
     uv_signal_init(&d->loop, &d->term);
     uv_signal_init(&d->loop, &d->interrupt);
     uv_signal_init(&d->loop, &d->hangup);
-    d->check.data = d->idle.data = d->wake.data = d->housekeeping.data = d;
+    d->check.data = d->idle.data = d->wake.data = d->housekeeping.data = d->saves.timer.data = d;
     d->term.data = d->interrupt.data = d->hangup.data = d;
     uv_check_start(&d->check, on_check);
     uv_timer_start(&d->housekeeping, on_housekeeping, HOUSEKEEPING_MS, HOUSEKEEPING_MS);
@@ -341,7 +348,7 @@ daemon_start(struct daemon *d, struct ps_error *e)
     start_handles(d);
     if ((err = conn_pool_init(&d->pool, &d->loop)) != PS_OK)
         return ps_fail(e, err, "cannot start the event loop: out of memory");
-    if ((err = listeners_open(d, e)) != PS_OK)
+    if ((err = saves_start(d, e)) != PS_OK || (err = listeners_open(d, e)) != PS_OK)
         return err;
     d->state = DAEMON_SERVING;
     for (const struct listener *l = d->listeners; l != NULL; l = l->next)
@@ -362,11 +369,12 @@ daemon_finish(struct daemon *d)
 {
     if (d->check.data == NULL) /* the loop never was */
         return;
-    begin_closing(d);
+    daemon_close(d);
     uv_run(&d->loop, UV_RUN_DEFAULT);
     uv_close((uv_handle_t *)&d->term, NULL);
     uv_close((uv_handle_t *)&d->interrupt, NULL);
     conn_pool_finish(&d->pool);
+    saves_finish(d);
     uv_run(&d->loop, UV_RUN_DEFAULT);
     ps_assert(uv_loop_close(&d->loop) == 0);
 }

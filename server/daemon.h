@@ -7,11 +7,13 @@
  *
  *                      listening          TERM, INT, DRAIN            shard says stopped       all connections closed
  *     DAEMON_STARTING ──────────► DAEMON_SERVING ────────► DAEMON_DRAINING ───────────► DAEMON_CLOSING ────────► gone
- *                                      │ HUP: options again
+ *                                      │ HUP: options again           (saves.h: what has changed is saved first)
  *                                      └──┘
  *
- * Rooms: daemon (loop, turns, timers, signals), listener (sockets that accept), peer (one connection), in_flight (the
- * memory cap), figures (for reports), notify (telling launchers and systemd), options, log, live_dir. */
+ * Rooms: start (from directories to a shard), daemon (loop, turns, timers, signals), listener (sockets that accept),
+ * peer (one connection), in_flight (the memory cap), saves (when), saver (how: a thread of its own), figures (for
+ * reports), notify (telling launchers and systemd), options, log; live_dir, durable_dir, pair (what lies where, and
+ * whether to believe it). */
 #ifndef SERVER_DAEMON_H
 #define SERVER_DAEMON_H
 
@@ -20,16 +22,19 @@
 #include "common/conn.h"
 #include "in_flight.h"
 #include "options.h"
+#include "saves.h"
 #include "shard.h"
 #include "store.h"
 
 struct peer;
 struct listener;
+struct start;
 
 enum daemon_state { DAEMON_STARTING, DAEMON_SERVING, DAEMON_DRAINING, DAEMON_CLOSING };
 
 struct daemon {
     struct options *options;
+    struct start *start; /* directories */
     struct store *store;
     struct shard *shard;
     const char *live_dir;
@@ -57,6 +62,7 @@ struct daemon {
     uint64_t turn;
     uint64_t next_id;
     struct in_flight in_flight;
+    struct saves saves;
     uint64_t refused_log_ms, accept_log_ms, full_log_ms, commit_log_ms; /* when such a line was last written */
     uint64_t connections_refused, descriptors_refused;                  /* newcomers */
     bool crowded;     /* the live directory is nearly full, and was told so */
@@ -67,8 +73,8 @@ struct daemon {
     enum ps_err (*reload)(struct options *fresh, struct ps_error *e);
 };
 
-/* Set up the loop and listen. store, shard and options stay the caller's. On failure one sentence, and
- * daemon_finish() is owed all the same. */
+/* Set up the loop, start the saver and listen. start, store, shard and options stay the caller's. On failure one
+ * sentence, and daemon_finish() is owed all the same. */
 enum ps_err daemon_start(struct daemon *d, struct ps_error *e) PS_MUST_USE;
 
 /* Serve until stopped. */
@@ -80,6 +86,9 @@ void daemon_finish(struct daemon *d);
 
 /* Give an event to the shard, ending turns as it asks for; now_ms is filled in here. */
 void daemon_step(struct daemon *d, struct shard_event *event);
+
+/* The shard has stopped: close everything; daemon_run() returns. */
+void daemon_close(struct daemon *d);
 
 /* True at most once in ten seconds for each `last`, so that a flood is one line. */
 bool daemon_may_log(struct daemon *d, uint64_t *last);

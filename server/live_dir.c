@@ -1,5 +1,5 @@
-/* The file "boot": the kernel's id of the boot, then "open" or "synced". It is replaced by renaming, never written in
- * place, so that it is always one or the other. */
+/* The file "boot": the kernel's id of the boot, then "making", "open" or "synced". It is replaced by renaming, never
+ * written in place, so that it is always one or the other. */
 #include "live_dir.h"
 
 #include <dirent.h>
@@ -15,6 +15,9 @@
 
 #define BOOT_ID      "/proc/sys/kernel/random/boot_id"
 #define BOOT_ID_SIZE 64
+
+static const char *const state_names[] = {
+    [LIVE_DIR_MAKING] = "making", [LIVE_DIR_OPEN] = "open", [LIVE_DIR_SYNCED] = "synced"};
 
 /* ---- Where ---- */
 
@@ -96,13 +99,15 @@ believable(const char *dir)
     char path[PATH_MAX], now[BOOT_ID_SIZE], was[2 * BOOT_ID_SIZE], *state;
 
     snprintf(path, sizeof path, "%s/boot", dir);
-    if (!read_word_file(path, was, sizeof was) || !boot_now(now))
-        return true; /* there is nothing yet, or nothing to compare with */
+    if (!read_word_file(path, was, sizeof was))
+        return true; /* there is nothing yet */
     state = strchr(was, ' ');
-    if (state == NULL)
+    if (state == NULL || strncmp(state + 1, state_names[LIVE_DIR_MAKING], strlen(state_names[LIVE_DIR_MAKING])) == 0)
         return false;
     *state++ = '\0';
-    return strcmp(was, now) == 0 || strncmp(state, "synced", 6) == 0;
+    if (!boot_now(now))
+        return true; /* nothing to compare with */
+    return strcmp(was, now) == 0 || strncmp(state, state_names[LIVE_DIR_SYNCED], 6) == 0;
 }
 
 static bool
@@ -136,8 +141,8 @@ foreign_name(const char *dir, char *out, size_t size)
         closedir(entries);
 }
 
-static enum ps_err
-discard_all(const char *dir, struct ps_error *e)
+enum ps_err
+live_dir_discard(const char *dir, struct ps_error *e)
 {
     static const char *const names[] = {"data.mdb", "lock.mdb", "boot"};
     char path[PATH_MAX];
@@ -165,12 +170,13 @@ live_dir_check(const char *dir, bool discard, bool *discarded, struct ps_error *
     if (believable(dir))
         return PS_OK;
     if (!discard)
-        return ps_fail(e, PS_ERR_IO,
-                       "the live directory %s was left unsynced by another boot of this machine, so its data cannot be "
-                       "trusted; --discard-stale starts empty",
-                       dir);
+        return ps_fail(
+            e, PS_ERR_IO,
+            "the live directory %s was left unsynced by another boot of this machine, or half rebuilt, so its "
+            "data cannot be trusted; --discard-stale starts empty",
+            dir);
     *discarded = true;
-    return discard_all(dir, e);
+    return live_dir_discard(dir, e);
 }
 
 static bool
@@ -198,15 +204,15 @@ sync_dir(const char *dir)
 }
 
 enum ps_err
-live_dir_mark(const char *dir, bool clean, struct ps_error *e)
+live_dir_mark(const char *dir, enum live_dir_state state, struct ps_error *e)
 {
     char path[PATH_MAX], fresh[PATH_MAX], boot[BOOT_ID_SIZE], text[2 * BOOT_ID_SIZE], was[2 * BOOT_ID_SIZE];
 
     if (!boot_now(boot))
-        return PS_OK; /* no such kernel file here: nothing can be promised or compared */
+        snprintf(boot, sizeof boot, "-"); /* no such kernel file here: nothing can be promised or compared */
     snprintf(path, sizeof path, "%s/boot", dir);
     snprintf(fresh, sizeof fresh, "%s/boot.new", dir);
-    snprintf(text, sizeof text, "%s %s\n", boot, clean ? "synced" : "open");
+    snprintf(text, sizeof text, "%s %s\n", boot, state_names[state]);
     if (read_word_file(path, was, sizeof was) && strcmp(was, text) == 0)
         return PS_OK; /* so that a restart needs no space on a full filesystem */
     if (!write_whole(fresh, text) || rename(fresh, path) < 0 || !sync_dir(dir))

@@ -1,7 +1,8 @@
 /* The live directory around its environment: where it is when nobody says, and whether what lies in it may be believed.
  *
  * The environment is written without syncs, so what it holds is whole only in the boot of the machine that wrote it (or
- * after a clean stop that synced it). A file "boot" in the directory says which boot that was. */
+ * after a clean stop that synced it). A file "boot" in the directory says which boot that was; while the environment is
+ * rebuilt from the durable one, it says that as well. */
 #ifndef SERVER_LIVE_DIR_H
 #define SERVER_LIVE_DIR_H
 
@@ -14,12 +15,22 @@ enum ps_err live_dir_default(const char *cluster, uint64_t shard, char *out, siz
                              struct ps_error *e) PS_MUST_USE;
 
 /* Before the environment is opened: refuse a directory that holds files and none that says it is a psd's (an empty
- * filesystem's lost+found is no file); and what another boot left unsynced, or empty it when `discard`
- * (*discarded says that it was). PS_ERR_IO. A directory that does not exist is fine. */
+ * filesystem's lost+found is no file); and what another boot left unsynced, or a psd that was rebuilding it left half
+ * done, or empty it when `discard` (*discarded says that it was). PS_ERR_IO. A directory that does not exist is fine.
+ */
 enum ps_err live_dir_check(const char *dir, bool discard, bool *discarded, struct ps_error *e) PS_MUST_USE;
 
-/* After it is opened, clean = false: this boot writes here. After the last sync, clean = true. */
-enum ps_err live_dir_mark(const char *dir, bool clean, struct ps_error *e) PS_MUST_USE;
+enum live_dir_state {
+    LIVE_DIR_MAKING, /* not to be believed until it is open */
+    LIVE_DIR_OPEN,   /* this boot writes here */
+    LIVE_DIR_SYNCED  /* after the last sync: good in any boot */
+};
+
+/* After it is opened. */
+enum ps_err live_dir_mark(const char *dir, enum live_dir_state state, struct ps_error *e) PS_MUST_USE;
+
+/* Remove the environment and the mark: it is not open. */
+enum ps_err live_dir_discard(const char *dir, struct ps_error *e) PS_MUST_USE;
 
 /* Take back the mark, before store_lmdb_undo(). */
 void live_dir_unmark(const char *dir);

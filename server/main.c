@@ -1,26 +1,20 @@
-/* psd: options, the live environment, the shard, the daemon; then all of it back.
+/* psd: options, the start (directories, shard), the daemon; then all of it back.
  *
  * Every failure on the way is one line and an exit status that --help lists. */
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/random.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "common/base.h"
 #include "common/cli/streams.h"
 #include "daemon.h"
-#include "live_dir.h"
 #include "log.h"
 #include "notify.h"
 #include "options.h"
 #include "shard.h"
-#include "store_lmdb.h"
+#include "start.h"
 
 #ifndef PSD_VERSION
 #define PSD_VERSION "unknown"
@@ -32,12 +26,8 @@ static char **main_argv;
 
 struct server {
     struct options options;
-    char live_dir[PATH_MAX];
-    struct store_dir_report report;
-    struct store *store;
-    struct shard *shard;
+    struct start start;
     struct daemon daemon;
-    bool undone; /* it could not start, and what it had made is gone */
 };
 
 static enum ps_err
@@ -78,88 +68,27 @@ raise_descriptors(const struct options *o)
                  (uint64_t)limit.rlim_cur, o->connections_max);
 }
 
-static enum ps_err
-find_live_dir(struct server *s, struct ps_error *e)
+static const char *
+data_name(const struct start *s)
 {
-    const struct options *o = &s->options;
+    static const char *const names[] = {[DATA_NEW] = "new", [DATA_KEPT] = "kept", [DATA_REBUILT] = "rebuilt"};
 
-    if (o->live_dir == NULL)
-        return live_dir_default(o->cluster, o->shard, s->live_dir, sizeof s->live_dir, e);
-    if (strlen(o->live_dir) + 32 > sizeof s->live_dir) /* with the files' names in it */
-        return ps_fail(e, PS_ERR_CONFIG, "--live-dir: the path is too long");
-    snprintf(s->live_dir, sizeof s->live_dir, "%s", o->live_dir);
-    return PS_OK;
-}
-
-static void
-warn_about_live_dir(const struct server *s)
-{
-    if (s->report.on_disk)
-        log_line(LOG_LEVEL_WARNING,
-                 "the live directory is on a disk: updates will run at its speed once the page cache is full of them; "
-                 "use a directory on tmpfs live_dir=%s filesystem=%s",
-                 s->live_dir, s->report.fs_name);
-}
-
-static enum ps_err
-open_store(struct server *s, struct ps_error *e)
-{
-    struct store_lmdb_options o = {.dir = s->live_dir, .max_bytes = s->options.memory};
-    bool discarded;
-    enum ps_err err;
-
-    if ((err = find_live_dir(s, e)) != PS_OK ||
-        (err = live_dir_check(s->live_dir, s->options.discard_stale, &discarded, e)) != PS_OK)
-        return err;
-    if (discarded)
-        log_line(LOG_LEVEL_WARNING, "discarded what another boot left unsynced live_dir=%s", s->live_dir);
-    if ((err = store_lmdb_open(&o, &s->store, &s->report, e)) != PS_OK)
-        return err;
-    warn_about_live_dir(s);
-    return live_dir_mark(s->live_dir, false, e);
-}
-
-static enum ps_err
-open_shard(struct server *s, struct ps_error *e)
-{
-    const struct options *o = &s->options;
-    struct shard_config config = {
-        .cluster = o->cluster,
-        .shard = (uint32_t)o->shard,
-        .shards = (uint32_t)o->shards,
-        .grace_ms = (uint32_t)o->grace_ms,
-        .gather_bytes_max = o->gather_memory,
-        .connections_max = (uint32_t)o->connections_max,
-        .jobs_max = (uint32_t)o->jobs_max,
-        .variables_max = (uint32_t)o->variables_max,
-        .sessions_max = (uint32_t)o->sessions_max,
-        .barriers_max = (uint32_t)o->barriers_max,
-        .parked_max = (uint32_t)o->parked_max,
-        .parked_bytes_max = o->parked_bytes_max,
-        .hello_ms = (uint32_t)o->hello_ms,
-        .in_flight_bytes_max = o->in_flight,
-        .version = PSD_VERSION,
-        .live_dir = s->live_dir,
-        .pid = (uint64_t)getpid(),
-    };
-
-    if (getrandom(&config.boot, sizeof config.boot, 0) != sizeof config.boot)
-        return ps_fail(e, PS_ERR_IO, "cannot get random bytes: %s", strerror(errno));
-    return shard_new(&config, s->store, uv_hrtime() / 1000000, &s->shard, e);
+    return names[s->data];
 }
 
 static void
 log_start(const struct server *s)
 {
     const struct options *o = &s->options;
+    const struct start *st = &s->start;
     struct store_usage usage;
 
-    s->store->ops->usage(s->store, &usage);
+    st->store->ops->usage(st->store, &usage);
     log_line(LOG_LEVEL_INFO,
              "psd " PSD_VERSION " serves cluster=%s shard=%" PRIu64 "/%" PRIu64 " live_dir=%s data=%s used_mib=%" PRIu64
-             " max_mib=%" PRIu64 "%s%s",
-             o->cluster, o->shard, o->shards, s->live_dir, s->report.existed ? "kept" : "new",
-             (uint64_t)(usage.used_bytes / MIB), (uint64_t)(usage.max_bytes / MIB),
+             " max_mib=%" PRIu64 " durable_dir=%s%s%s",
+             o->cluster, o->shard, o->shards, st->live_dir, data_name(st), (uint64_t)(usage.used_bytes / MIB),
+             (uint64_t)(usage.max_bytes / MIB), st->durable.store != NULL ? st->durable.path : "none",
              o->advertise != NULL ? " advertise=" : "", o->advertise != NULL ? o->advertise : "");
 }
 
@@ -168,56 +97,19 @@ start(struct server *s, struct ps_error *e)
 {
     enum ps_err err;
 
-    if ((err = open_store(s, e)) != PS_OK || (err = open_shard(s, e)) != PS_OK)
+    s->start.options = &s->options;
+    if ((err = start_open(&s->start, e)) != PS_OK)
         return err;
     s->daemon.options = &s->options;
-    s->daemon.store = s->store;
-    s->daemon.shard = s->shard;
-    s->daemon.live_dir = s->live_dir;
+    s->daemon.start = &s->start;
+    s->daemon.store = s->start.store;
+    s->daemon.shard = s->start.shard;
+    s->daemon.live_dir = s->start.live_dir;
     s->daemon.reload = load_options;
     if ((err = daemon_start(&s->daemon, e)) != PS_OK)
         return err;
     log_start(s);
     return notify_ready(&s->daemon, e);
-}
-
-/* ---- Stopping ---- */
-
-/* What lies on a disk outlives this boot, so it is made whole; on tmpfs there is nothing to do. */
-static void
-sync_if_on_disk(struct server *s)
-{
-    struct ps_error e;
-
-    if (!s->report.on_disk)
-        return;
-    if (store_lmdb_sync(s->store) != PS_OK)
-        log_line(LOG_LEVEL_ERROR, "cannot sync: %s live_dir=%s", strerror(errno), s->live_dir);
-    else if (live_dir_mark(s->live_dir, true, &e) != PS_OK)
-        log_line(LOG_LEVEL_ERROR, "%s", e.text);
-}
-
-/* A psd that could not start leaves no new live directory behind. */
-static void
-undo(struct server *s)
-{
-    s->undone = s->store != NULL && !s->report.existed;
-    if (!s->undone)
-        return;
-    live_dir_unmark(s->live_dir);
-    store_lmdb_undo(s->store);
-}
-
-static void
-stop(struct server *s)
-{
-    daemon_finish(&s->daemon);
-    shard_free(s->shard);
-    if (s->store == NULL)
-        return;
-    if (!s->undone)
-        sync_if_on_disk(s);
-    s->store->ops->close(s->store);
 }
 
 static int
@@ -226,16 +118,17 @@ serve(struct server *s)
     struct ps_error e = {0};
     enum ps_err err = start(s, &e);
 
-    if (err == PS_OK) {
-        daemon_run(&s->daemon);
-    } else {
-        log_line(LOG_LEVEL_ERROR, "%s", e.text);
-        undo(s);
-    }
-    stop(s);
     if (err == PS_OK)
+        daemon_run(&s->daemon);
+    else
+        log_line(err == PS_ERR_CANCELLED ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR, "%s", e.text);
+    daemon_finish(&s->daemon);
+    if (err != PS_OK)
+        start_undo(&s->start);
+    start_close(&s->start);
+    if (err == PS_OK || err == PS_ERR_CANCELLED)
         log_line(LOG_LEVEL_INFO, "stopped");
-    return err == PS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+    return err == PS_OK || err == PS_ERR_CANCELLED ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static int

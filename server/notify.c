@@ -75,6 +75,15 @@ notify_status(struct daemon *d)
 }
 
 void
+notify_busy(const char *status)
+{
+    char text[192];
+
+    snprintf(text, sizeof text, "STATUS=%.100s\nEXTEND_TIMEOUT_USEC=60000000", status);
+    send_state(text);
+}
+
+void
 notify_reloading(void)
 {
     char text[64];

@@ -8,6 +8,9 @@
  * on a sign of life from d->watchdog as often as it wants one. */
 enum ps_err notify_ready(struct daemon *d, struct ps_error *e) PS_MUST_USE;
 
+/* What takes long before it serves, or as it stops: "Rebuilding, 42 %". systemd waits for another minute then. */
+void notify_busy(const char *status);
+
 /* What `systemctl status` shows: how much is held. Said when it has changed. */
 void notify_status(struct daemon *d);
 

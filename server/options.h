@@ -23,7 +23,8 @@ struct options {
     const char *advertise;
     const char *unix_path;
     const char *cluster;
-    const char *live_dir; /* NULL: see live_dir_default() */
+    const char *live_dir;    /* NULL: see live_dir_default() */
+    const char *durable_dir; /* NULL: see durable_dir_default(); "none" */
     const char *tcp_congestion;
     const char *ready_file;
     const char *config;
@@ -33,6 +34,10 @@ struct options {
     uint64_t in_flight, in_flight_connection, gather_memory;
     uint64_t connections_max, jobs_max, variables_max, sessions_max, barriers_max, parked_max, parked_bytes_max;
     uint64_t hello_ms;
+    uint64_t save_interval_ms; /* 0: only when asked */
+    uint64_t save_pause_ms, save_on_stop_ms;
+    uint64_t save_rate; /* bytes per second; 0: no limit */
+    uint64_t redo_backlog;
     uint64_t grace_ms;
     uint64_t spin_us;
     uint64_t ready_fd; /* 0: none */

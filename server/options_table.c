@@ -7,6 +7,8 @@
 
 #define FIELD(field) .offset = offsetof(struct options, field)
 
+#define SAVE_TIME_MAX (INT64_C(1000) * 3600 * 24 * 365)
+
 static const struct option_choice no_address[] = {{"none", 0}, {NULL, 0}};
 
 #define LEVEL_CHOICE(name, number, text) {text, number},
@@ -81,7 +83,8 @@ static const struct option table[] = {
      .kind = OPTION_FLAG,
      .traits = OPTION_ARGS_ONLY,
      FIELD(discard_stale),
-     .help = "empty a live directory that another boot of this machine left unsynced, instead of refusing it"},
+     .help = "empty a live directory that another boot of this machine left unsynced, instead of refusing it; not "
+             "needed with a durable directory, from which it is rebuilt"},
     {.name = "in-flight",
      .kind = OPTION_SIZE,
      .argument = "SIZE",
@@ -104,6 +107,55 @@ static const struct option table[] = {
      .fallback = "1GiB",
      FIELD(gather_memory),
      .help = "gradients that wait for the rest of their step in sync jobs"},
+    {.name = "durable-dir",
+     .kind = OPTION_DIRECTORY,
+     .argument = "DIR",
+     .usual = "$STATE_DIRECTORY/durable, else none",
+     .suggest = "none",
+     FIELD(durable_dir),
+     .section = "Durability",
+     .help = "where saves and durable pushes go: on a disk, so that they survive power loss and reboots; one psd per "
+             "directory. \"none\": nothing is saved"},
+    {.name = "save-interval",
+     .kind = OPTION_SECONDS,
+     .argument = "TIME",
+     .fallback = "5m",
+     .max = SAVE_TIME_MAX,
+     .traits = OPTION_RELOADS,
+     FIELD(save_interval_ms),
+     .help = "between saves, begin to begin, when something has changed; 0: only when asked to (psctl save)"},
+    {.name = "save-pause",
+     .kind = OPTION_SECONDS,
+     .argument = "TIME",
+     .fallback = "10s",
+     .max = SAVE_TIME_MAX,
+     .traits = OPTION_RELOADS,
+     FIELD(save_pause_ms),
+     .help = "the shortest time between the end of a save and the next one's begin, when saves take long"},
+    {.name = "save-rate",
+     .kind = OPTION_SIZE,
+     .argument = "SIZE",
+     .fallback = "256MiB",
+     .traits = OPTION_RELOADS,
+     FIELD(save_rate),
+     .help = "what a save writes in a second, so that pushes have the rest of the disk and of the memory's bandwidth; "
+             "0: as fast as it can"},
+    {.name = "save-on-stop",
+     .kind = OPTION_SECONDS,
+     .argument = "TIME",
+     .fallback = "1m",
+     .max = SAVE_TIME_MAX,
+     .traits = OPTION_RELOADS,
+     FIELD(save_on_stop_ms),
+     .help = "how long a stop may take to save what has changed, so that nothing is lost if the machine reboots; 0: "
+             "a stop does not save"},
+    {.name = "redo-backlog",
+     .kind = OPTION_SIZE,
+     .argument = "SIZE",
+     .fallback = "1GiB",
+     .min = 8 * MIB,
+     FIELD(redo_backlog),
+     .help = "durable pushes that wait for the disk; more are refused. It is part of --memory"},
     {.name = "connections-max",
      .kind = OPTION_INT,
      .argument = "COUNT",
@@ -267,17 +319,21 @@ static const struct command_section sections[] = {
              {"PSD_SHARDS", "the cluster as its workers have it, host:port,...: without TF_CONFIG, and when neither "
                             "--listen nor --shards is given, shards and the port of --shard come from it"},
              {"RUNTIME_DIRECTORY", "set by systemd: the live directory is made in it"},
+             {"STATE_DIRECTORY", "the same: the durable directory is made in it"},
              {"NOTIFY_SOCKET", "set by systemd: told when psd serves, how much it holds, and when it stops"},
              {"WATCHDOG_USEC", "set by systemd: signs of life go to NOTIFY_SOCKET twice as often"},
              {"JOURNAL_STREAM", "set by systemd: log lines take the journal's form"},
              {NULL, NULL}}},
-    {"Signals", ENTRIES{{"TERM, INT", "finish what is in flight and exit; a second one exits at once"},
-                        {"HUP", "read the configuration file again"},
-                        {NULL, NULL}}},
+    {"Signals",
+     ENTRIES{{"TERM, INT", "finish what is in flight, save what has changed and exit; a second one exits at once"},
+             {"HUP", "read the configuration file again"},
+             {NULL, NULL}}},
     {"Files",
      ENTRIES{{"/etc/psd/psd.conf", "the configuration of the shards that the service psd@INDEX starts on this machine"},
              {"/dev/shm/psd-UID/CLUSTER-SHARD", "the live directory, when nothing else is said: the variables, what "
                                                 "optimizers remember and the workers' places, as an LMDB environment"},
+             {"DIR/data.mdb.bad-1", "in a durable directory: a file that its disk failed to write, set aside and never "
+                                    "used again"},
              {NULL, NULL}}},
     {"Exit status", ENTRIES{{"0", "stopped as asked"},
                             {"1", "could not start, or had to stop: the last log line says why"},
@@ -297,12 +353,15 @@ const struct command psd_command = {
     .name = "psd",
     .manual = 8,
     .title = "one shard of a parameter server",
-    .about = "One shard of a parameter server: it owns its share of a model's variables, takes gradients from training "
-             "workers, applies them with an optimizer and gives the values back. A cluster is as many of these "
-             "processes as its machines have cores to give; workers share the variables out among them.\n"
-             "\n"
-             "The data lives in memory, in a directory on tmpfs: a psd that is killed and started again goes on with "
-             "everything that it had acknowledged.",
+    .about =
+        "One shard of a parameter server: it owns its share of a model's variables, takes gradients from training "
+        "workers, applies them with an optimizer and gives the values back. A cluster is as many of these "
+        "processes as its machines have cores to give; workers share the variables out among them.\n"
+        "\n"
+        "The data lives in memory, in a directory on tmpfs: a psd that is killed and started again goes on with "
+        "everything that it had acknowledged. With --durable-dir it is saved to disk again and again while it "
+        "changes, and rebuilt from there when the memory is gone; pushes that ask for it are acknowledged once they "
+        "are on that disk.",
     .options = table,
     .options_len = ARRAY_LEN(table),
     .sections = sections,

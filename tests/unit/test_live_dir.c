@@ -65,10 +65,10 @@ there(const char *name)
 START_TEST(directory_of_this_boot_is_believed)
 {
     OK(live_dir_check(dir, false, &discarded, &e)); /* empty */
-    OK(live_dir_mark(dir, false, &e));
+    OK(live_dir_mark(dir, LIVE_DIR_OPEN, &e));
     OK(live_dir_check(dir, false, &discarded, &e)); /* after a kill -9, say */
     ck_assert(!discarded);
-    OK(live_dir_mark(dir, true, &e));
+    OK(live_dir_mark(dir, LIVE_DIR_SYNCED, &e));
     OK(live_dir_check(dir, false, &discarded, &e));
 }
 END_TEST
@@ -99,6 +99,20 @@ START_TEST(damaged_boot_file_is_not_believed)
 }
 END_TEST
 
+START_TEST(what_was_half_rebuilt_is_not_believed_in_the_same_boot_either)
+{
+    OK(live_dir_mark(dir, LIVE_DIR_MAKING, &e));
+    put("data.mdb", "half of it");
+    ck_assert_int_eq(live_dir_check(dir, false, &discarded, &e), PS_ERR_IO);
+    ck_assert(there("data.mdb"));
+    OK(live_dir_check(dir, true, &discarded, &e));
+    ck_assert(discarded && !there("data.mdb"));
+    OK(live_dir_mark(dir, LIVE_DIR_MAKING, &e));
+    OK(live_dir_mark(dir, LIVE_DIR_OPEN, &e));
+    OK(live_dir_check(dir, false, &discarded, &e));
+}
+END_TEST
+
 START_TEST(discard_removes_the_data_and_nothing_else)
 {
     put("boot", "11111111-2222-3333-4444-555555555555 open\n");
@@ -108,7 +122,7 @@ START_TEST(discard_removes_the_data_and_nothing_else)
     OK(live_dir_check(dir, true, &discarded, &e));
     ck_assert(discarded);
     ck_assert(!there("data.mdb") && !there("lock.mdb") && !there("boot") && there("other"));
-    OK(live_dir_mark(dir, false, &e));
+    OK(live_dir_mark(dir, LIVE_DIR_OPEN, &e));
     OK(live_dir_check(dir, true, &discarded, &e)); /* of this boot: kept */
     ck_assert(!discarded);
 }
@@ -135,7 +149,7 @@ END_TEST
 
 START_TEST(a_mark_is_taken_back)
 {
-    OK(live_dir_mark(dir, false, &e));
+    OK(live_dir_mark(dir, LIVE_DIR_OPEN, &e));
     ck_assert(there("boot"));
     live_dir_unmark(dir);
     ck_assert(!there("boot"));
@@ -180,6 +194,7 @@ make_suite(void)
     tcase_add_test(tc, unsynced_data_of_another_boot_is_refused);
     tcase_add_test(tc, synced_data_of_another_boot_is_believed);
     tcase_add_test(tc, damaged_boot_file_is_not_believed);
+    tcase_add_test(tc, what_was_half_rebuilt_is_not_believed_in_the_same_boot_either);
     tcase_add_test(tc, discard_removes_the_data_and_nothing_else);
     tcase_add_test(tc, what_another_program_put_there_is_refused);
     tcase_add_test(tc, a_mark_is_taken_back);

@@ -1,0 +1,63 @@
+#include "durable_dir.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store_lmdb.h"
+
+bool
+durable_dir_default(char *out, size_t size)
+{
+    const char *state = getenv("STATE_DIRECTORY");
+
+    if (state == NULL || *state == '\0')
+        return false;
+    snprintf(out, size, "%.*s/durable", (int)strcspn(state, ":"), state); /* several are separated by colons */
+    return true;
+}
+
+/* What belongs to somebody else, or to another psd, is not thrown away for anybody. */
+static enum ps_err
+refuse(const struct durable_dir *d, enum ps_err err, const struct ps_error *why, struct ps_error *e)
+{
+    return ps_fail(e, err, "the durable directory %s cannot be used: %s; to begin without what is in it, move it away",
+                   d->path, why->text);
+}
+
+enum ps_err
+durable_dir_open(struct durable_dir *d, bool set_aside, struct ps_error *e)
+{
+    struct store_lmdb_options options = {.dir = d->path, .durable = true, .set_aside = set_aside};
+    struct store_dir_report report;
+    struct ps_error why = {0};
+    uint64_t id = d->pair.id; /* a new file of a pair is known as that of before */
+    enum ps_err err;
+
+    if (id == 0 && pair_random(&id) != PS_OK)
+        return ps_fail(e, PS_ERR_IO, "cannot get random bytes");
+    if ((err = store_lmdb_open(&options, &d->store, &report, e)) != PS_OK)
+        return err;
+    d->aside = report.set_aside;
+    if ((err = durable_open(&d->durable, d->store, d->cluster, d->shard, d->shards, id, &why)) == PS_OK &&
+        (err = pair_read(d->store, &d->pair)) != PS_OK)
+        ps_fail(&why, err, "it cannot be read: %s", ps_strerror(err));
+    if (err == PS_OK)
+        return PS_OK;
+    durable_dir_close(d);
+    return refuse(d, err, &why, e);
+}
+
+void
+durable_dir_close(struct durable_dir *d)
+{
+    if (d->store != NULL)
+        d->store->ops->close(d->store);
+    d->store = NULL;
+}
+
+bool
+durable_dir_holds(const struct durable_dir *d)
+{
+    return d->durable.manifest.save != 0 || d->durable.redo_next > 1;
+}

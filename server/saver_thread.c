@@ -1,0 +1,508 @@
+/* The thread: waits until something is due, does one transaction of it, says so.
+ *
+ * Pieces first: somebody waits for them. Blocks as the write rate lets them, in chunks that are small while durable
+ * pushes are about, since the next piece waits for the sync that is under way. A live value is read in a transaction of
+ * its own and copied at once.
+ *
+ * What fails: reading the live store ends a save; no space ends a save, and pieces are tried again, alone, every
+ * second; anything else means that the durable file cannot be trusted any more (durable_dir.h). */
+#include <inttypes.h>
+#include <string.h>
+
+#include "redo.h"
+#include "saver_state.h"
+#include "store_lmdb.h"
+
+#define CHUNK             (DURABLE_TXN_MAX - 2 * MIB) /* what a transaction stages; the last block may pass it */
+#define CHUNK_SMALL       (4 * MIB)                   /* while durable pushes are about */
+#define CHUNK_MIN         (1 * MIB)
+#define CHUNKS_PER_SECOND 4         /* a rate is kept in steps that are no shorter */
+#define TOLD_BYTES        (4 * MIB) /* the shard hears at least so often how far a save is */
+#define SECOND            UINT64_C(1000000000)
+#define RETRY_NS          SECOND
+#define ABOUT_NS          SECOND /* so long after a piece durable pushes are about */
+#define CUT_NS            (SECOND / 20)
+#define NEVER             UINT64_MAX
+
+/* What is due, and what one transaction does of it. */
+struct work {
+    bool anew, pieces;
+    bool begin, blocks, finish; /* of a save */
+    bool checkpoint, closing;   /* a part of one, or its end */
+    uint64_t redo_to;           /* pieces before this one */
+    uint64_t most;              /* bytes of blocks */
+    uint64_t next;              /* piece, after it */
+    uint64_t piece_bytes;
+    uint64_t read_bytes, written; /* of blocks */
+    bool gap;                     /* a piece is missing in the live store */
+    enum ps_err unread;           /* the live store cannot be read */
+};
+
+static struct durable *
+durable(const struct saver *s)
+{
+    return &s->config.dir->durable;
+}
+
+/* ---- What is due, under the lock ---- */
+
+static uint64_t
+chunk(const struct saver *s, uint64_t now)
+{
+    uint64_t most = s->pieces_at != 0 && now - s->pieces_at < ABOUT_NS ? CHUNK_SMALL : CHUNK;
+
+    return s->rate == 0 ? most : MIN(MAX(s->rate / CHUNKS_PER_SECOND, CHUNK_MIN), most);
+}
+
+/* A token bucket: it holds one chunk. */
+static uint64_t
+tokens_due(struct saver *s, uint64_t now)
+{
+    double full = (double)chunk(s, now);
+
+    if (s->rate == 0)
+        return 0;
+    s->tokens = MIN(full, s->tokens + (double)s->rate * (double)(now - s->tokens_at) / 1e9);
+    s->tokens_at = now;
+    return s->tokens >= full ? 0 : now + (uint64_t)((full - s->tokens) * 1e9 / (double)s->rate) + 1;
+}
+
+static uint64_t
+job_due(struct saver *s, uint64_t now)
+{
+    const struct saver_job *job = s->own;
+
+    if (job->abandoned || job->closing || !s->begun)
+        return 0;
+    return job->len == 0 ? NEVER : tokens_due(s, now);
+}
+
+static bool
+pieces_wait(const struct saver *s)
+{
+    return (s->side == SIDE_GOOD || s->side == SIDE_FULL) && s->redo_next < s->redo_to;
+}
+
+static uint64_t
+due(struct saver *s, uint64_t now)
+{
+    uint64_t at = NEVER;
+
+    if (s->side == SIDE_GONE)
+        at = s->retry_at;
+    if (pieces_wait(s))
+        at = s->side == SIDE_FULL ? s->retry_at : 0;
+    if (s->own != NULL)
+        at = MIN(at, job_due(s, now));
+    if (s->cut && s->side != SIDE_GONE)
+        at = MIN(at, s->cut_at);
+    return at;
+}
+
+/* Take what has come, drop what is not wanted. */
+static void
+take(struct saver *s)
+{
+    if (s->own != NULL && s->own->abandoned) {
+        saver_checkpoint_drop(s);
+        saver_job_free(s->own);
+        s->own = NULL;
+    }
+    if (s->own == NULL && s->incoming != NULL) {
+        s->own = s->incoming;
+        s->incoming = NULL;
+        s->begun = false;
+    }
+}
+
+/* False: the thread ends. Pieces that wait are written before that, if they can be. */
+static bool
+wait_for_work(struct saver *s)
+{
+    uint64_t now, at;
+
+    for (;;) {
+        take(s);
+        now = uv_hrtime();
+        at = due(s, now);
+        if (s->stopping && !(pieces_wait(s) && s->side == SIDE_GOOD))
+            return false;
+        if (at <= now)
+            return true;
+        if (at == NEVER)
+            uv_cond_wait(&s->wake, &s->lock);
+        else
+            uv_cond_timedwait(&s->wake, &s->lock, at - now);
+    }
+}
+
+/* ---- What is said ---- */
+
+void
+saver_end_job(struct saver *s, enum ps_err err, const char *why)
+{
+    struct saver_job *job = s->own;
+
+    if (job == NULL)
+        return;
+    uv_mutex_lock(&s->lock);
+    s->own = NULL;
+    if (job->abandoned) {
+        saver_job_free(job);
+    } else {
+        if (err != PS_OK)
+            (void)ps_fail(&job->error, err, "%s", why);
+        job->ended = true;
+    }
+    uv_mutex_unlock(&s->lock);
+    uv_async_send(&s->async);
+}
+
+static void
+set_side(struct saver *s, enum saver_side side, const struct ps_error *trouble)
+{
+    uv_mutex_lock(&s->lock);
+    s->side = side;
+    s->durable_to = s->redo_next;
+    if (trouble != NULL)
+        s->trouble = *trouble;
+    s->aside = s->config.dir->aside;
+    uv_mutex_unlock(&s->lock);
+    uv_async_send(&s->async);
+}
+
+/* ---- What fails ---- */
+
+/* A checkpoint has nothing to do with the durable store. */
+static void
+end_save(struct saver *s, const struct ps_error *e)
+{
+    if (s->own != NULL && s->own->save->checkpoint == NULL)
+        saver_end_job(s, e->code, e->text);
+}
+
+static void
+gone(struct saver *s, const struct ps_error *why)
+{
+    durable_dir_close(s->config.dir);
+    s->retry_at = 0;
+    set_side(s, SIDE_GONE, why);
+}
+
+/* In GONE. The new environment is of the same pair: whoever starts here must know it as that of the live one. */
+static void
+make_anew(struct saver *s)
+{
+    struct durable_dir *dir = s->config.dir;
+    struct pair pair = dir->pair;
+    struct ps_error e = {0};
+    enum ps_err err;
+
+    pair.behind = true;
+    if ((err = durable_dir_open(dir, true, &e)) == PS_OK && (err = pair_write(dir->store, &pair)) != PS_OK) {
+        durable_dir_close(dir);
+        (void)ps_fail(&e, err, "cannot write to %s: %s", dir->path, ps_strerror(err));
+    }
+    dir->pair = pair;
+    if (err != PS_OK) {
+        end_save(s, &e);
+        s->retry_at = uv_hrtime() + RETRY_NS;
+        set_side(s, SIDE_GONE, &e);
+        return;
+    }
+    (void)ps_fail(&e, PS_ERR_IO, "the durable directory %s waits for a whole save", dir->path);
+    s->redo_next = 1;
+    set_side(s, SIDE_WHOLE, &e);
+}
+
+static bool
+may_pass(enum ps_err err)
+{
+    return err == PS_ERR_FULL || err == PS_ERR_NOMEM || err == PS_ERR_LIMIT;
+}
+
+static void
+failed(struct saver *s, const struct work *w, enum ps_err err)
+{
+    const char *why = store_lmdb_why(s->config.dir->store);
+    struct ps_error e;
+
+    (void)ps_fail(&e, err, "the durable directory %s cannot be written: %s", s->config.dir->path,
+                  *why != '\0' ? why : ps_strerror(err));
+    if (w->begin || w->blocks || w->finish || !may_pass(err))
+        end_save(s, &e);
+    if (!may_pass(err)) {
+        gone(s, &e);
+        return;
+    }
+    s->cut_at = s->retry_at = uv_hrtime() + RETRY_NS;
+    if (w->pieces && !w->blocks) /* else they are tried again alone, at once */
+        set_side(s, SIDE_FULL, &e);
+}
+
+/* ---- A transaction ---- */
+
+/* A record's pieces belong into one transaction: the first says how much comes. */
+static bool
+fits(const struct work *w, struct span piece)
+{
+    struct redo_head head;
+
+    memcpy(&head, piece.data, sizeof head);
+    return head.piece != 0 || w->piece_bytes == 0 || w->piece_bytes + head.payload_len + head.meta_len + MIB <= CHUNK;
+}
+
+static enum ps_err
+put_pieces(struct saver *s, struct work *w)
+{
+    const struct store_ops *ops = s->config.live->ops;
+    enum ps_err err = PS_OK;
+
+    for (; err == PS_OK && w->next < w->redo_to; w->next++) {
+        struct store_key key = store_redo_key(w->next);
+        struct span piece;
+
+        if ((w->unread = ops->reader_get(s->reader, &key, &piece)) != PS_OK || !fits(w, piece))
+            break;
+        err = durable_redo(durable(s), w->next, piece);
+        w->piece_bytes += piece.len;
+    }
+    ops->reader_done(s->reader);
+    w->gap = w->unread == PS_ERR_NOT_FOUND;
+    return err;
+}
+
+bool
+saver_next_block(struct saver *s, uint64_t read_bytes, uint64_t redo_to, struct shard_save_block *out)
+{
+    struct saver_job *job = s->own;
+    bool ok;
+
+    uv_mutex_lock(&s->lock);
+    ok = !job->abandoned && !s->stopping && job->len > 0;
+    if (read_bytes >= CHUNK_SMALL && s->redo_to > redo_to && pieces_wait(s))
+        ok = false;
+    if (ok) {
+        *out = job->ring[job->first];
+        job->first = (job->first + 1) % SAVER_AHEAD;
+        job->len--;
+    }
+    uv_mutex_unlock(&s->lock);
+    return ok;
+}
+
+void
+saver_block_was_read(struct saver *s, size_t len)
+{
+    bool more;
+
+    uv_mutex_lock(&s->lock);
+    s->own->read++;
+    more = s->own->len <= SAVER_AHEAD / 2 && !s->own->all;
+    uv_mutex_unlock(&s->lock);
+    s->untold += len;
+    if (s->untold < TOLD_BYTES && !more)
+        return;
+    s->untold = 0;
+    uv_async_send(&s->async);
+}
+
+static enum ps_err
+put_blocks(struct saver *s, struct work *w, uint64_t bytes)
+{
+    const struct store_ops *ops = s->config.live->ops;
+    struct shard_save_block block;
+    size_t written;
+    enum ps_err err = PS_OK;
+
+    while (err == PS_OK && w->written < bytes && saver_next_block(s, w->read_bytes, w->redo_to, &block)) {
+        struct span value;
+
+        if ((w->unread = ops->reader_get(s->reader, &block.key, &value)) != PS_OK)
+            break;
+        err = durable_stage(durable(s), &block.key, value, &written);
+        ops->reader_done(s->reader);
+        w->written += written;
+        w->read_bytes += value.len;
+        saver_block_was_read(s, value.len);
+    }
+    uv_async_send(&s->async);
+    return err;
+}
+
+static void
+committed(struct saver *s, const struct work *w)
+{
+    struct ps_error e;
+
+    s->tokens -= (double)w->written;
+    if (s->own != NULL)
+        s->own->written += w->written;
+    if (w->next > s->redo_next) {
+        s->redo_next = w->next;
+        s->pieces_at = uv_hrtime();
+        if (!w->gap)
+            set_side(s, SIDE_GOOD, NULL);
+    }
+    if (w->gap) {
+        (void)ps_fail(&e, PS_ERR_IO, "the redo log in %s misses a piece and waits for a whole save",
+                      s->config.dir->path);
+        set_side(s, SIDE_WHOLE, &e);
+    } else if (w->unread != PS_OK && s->own != NULL) {
+        saver_end_job(s, w->unread, "the live store cannot be read");
+    }
+}
+
+static bool
+in_txn(struct saver *s, enum ps_err err, const struct work *w)
+{
+    if (err == PS_OK)
+        err = durable_commit(durable(s));
+    else
+        durable_abort(durable(s));
+    if (err != PS_OK)
+        failed(s, w, err);
+    return err == PS_OK;
+}
+
+static void
+pieces_and_blocks(struct saver *s, struct work *w)
+{
+    enum ps_err err = durable_begin(durable(s), DURABLE_TXN_MAX);
+
+    if (err != PS_OK) {
+        failed(s, w, err);
+        return;
+    }
+    if (w->pieces)
+        err = put_pieces(s, w);
+    if (err == PS_OK && w->blocks && !w->gap && w->piece_bytes < CHUNK)
+        err = put_blocks(s, w, MIN(w->most, CHUNK - w->piece_bytes));
+    if (in_txn(s, err, w))
+        committed(s, w);
+}
+
+/* What was missing is in the save. */
+static enum ps_err
+catch_up(struct saver *s)
+{
+    struct durable_dir *dir = s->config.dir;
+    struct pair pair = dir->pair;
+    enum ps_err err = PS_OK;
+
+    pair.behind = false;
+    if (dir->pair.behind && (err = pair_write(dir->store, &pair)) == PS_OK)
+        dir->pair = pair;
+    return err;
+}
+
+static void
+finish(struct saver *s)
+{
+    const struct work w = {.finish = true};
+    const struct saver_job *job = s->own;
+    enum ps_err err = durable_begin(durable(s), DURABLE_TXN_MAX);
+
+    if (err != PS_OK) {
+        failed(s, &w, err);
+        return;
+    }
+    if (!in_txn(s, durable_finish(durable(s), job->save, job->unix_ms), &w))
+        return;
+    s->redo_next = MAX(s->redo_next, job->save->redo);
+    s->cut = true;
+    if ((err = catch_up(s)) != PS_OK) {
+        failed(s, &w, err);
+        return;
+    }
+    saver_end_job(s, PS_OK, NULL);
+    set_side(s, SIDE_GOOD, NULL);
+}
+
+/* What another boot has staged goes first. */
+static void
+begin_save(struct saver *s)
+{
+    const struct work w = {.begin = true};
+    bool more;
+    enum ps_err err = durable_begin_save(durable(s), s->own->save->boot, &more);
+
+    if (err != PS_OK)
+        failed(s, &w, err);
+    else
+        s->begun = !more;
+}
+
+static void
+cut(struct saver *s)
+{
+    const struct work w = {.pieces = false};
+    enum ps_err err = durable_cut(durable(s), &s->cut);
+
+    s->cut_at = uv_hrtime() + CUT_NS;
+    if (err != PS_OK)
+        failed(s, &w, err);
+}
+
+/* ---- The loop ---- */
+
+static void
+look(struct saver *s, struct work *w)
+{
+    uint64_t now = uv_hrtime();
+    struct saver_job *job = s->own;
+
+    *w = (struct work){.redo_to = s->redo_to, .next = s->redo_next, .most = chunk(s, now)};
+    w->pieces = pieces_wait(s) && (s->side == SIDE_GOOD || s->retry_at <= now);
+    w->anew = s->side == SIDE_GONE && s->retry_at <= now;
+    if (job == NULL || job->abandoned)
+        return;
+    w->closing = job->closing;
+    w->blocks = !w->closing && job->len > 0 && tokens_due(s, now) <= now;
+    if (job->save->checkpoint != NULL) {
+        w->checkpoint = w->closing || w->blocks;
+        w->blocks = false;
+    } else if (s->side == SIDE_GONE) {
+        w->anew = true; /* it ends with what comes of that */
+    } else {
+        w->begin = !s->begun;
+        w->finish = s->begun && w->closing;
+        w->blocks = s->begun && w->blocks;
+    }
+}
+
+static void
+work(struct saver *s, struct work *w)
+{
+    if (w->anew) {
+        make_anew(s);
+        return;
+    }
+    if (w->pieces || w->blocks)
+        pieces_and_blocks(s, w);
+    if (w->begin && s->own != NULL)
+        begin_save(s);
+    if (w->finish && s->own != NULL)
+        finish(s);
+    if (w->checkpoint)
+        saver_checkpoint_go_on(s, w->closing, w->most, w->redo_to);
+    if (s->cut && s->side != SIDE_GONE && s->cut_at <= uv_hrtime())
+        cut(s);
+}
+
+void
+saver_thread(void *arg)
+{
+    struct saver *s = arg;
+    struct work w;
+
+    uv_mutex_lock(&s->lock);
+    while (wait_for_work(s)) {
+        look(s, &w);
+        uv_mutex_unlock(&s->lock);
+        work(s, &w);
+        uv_mutex_lock(&s->lock);
+    }
+    take(s);
+    uv_mutex_unlock(&s->lock);
+}

@@ -1,0 +1,170 @@
+#include "saves.h"
+
+#include <inttypes.h>
+
+#include "daemon.h"
+#include "log.h"
+#include "notify.h"
+#include "start.h"
+
+static bool
+is_durable(const struct daemon *d)
+{
+    return d->start->durable.store != NULL;
+}
+
+static void
+ask(struct daemon *d)
+{
+    struct shard_event event = {.kind = SHARD_SAVE};
+
+    daemon_step(d, &event);
+}
+
+/* ---- The interval ---- */
+
+static void
+on_timer(uv_timer_t *timer)
+{
+    struct daemon *d = timer->data;
+
+    d->saves.armed = false;
+    if (d->saves.stopping) {
+        log_line(LOG_LEVEL_WARNING, "the save at the stop was given up: it took longer than --save-on-stop");
+        daemon_close(d);
+    } else if (!saver_is_busy(d->saves.saver)) {
+        ask(d);
+    }
+}
+
+static void
+arm(struct daemon *d)
+{
+    const struct options *o = d->options;
+    struct saves *s = &d->saves;
+    uint64_t now = uv_now(&d->loop), at = MAX(s->begun_ms + o->save_interval_ms, s->ended_ms + o->save_pause_ms);
+
+    if (s->stopping || d->state == DAEMON_CLOSING)
+        return;
+    s->armed = o->save_interval_ms != 0 && is_durable(d) && !saver_is_busy(s->saver) && shard_save_due(d->shard);
+    if (s->armed)
+        uv_timer_start(&s->timer, on_timer, at > now ? at - now : 0, 0);
+    else
+        uv_timer_stop(&s->timer);
+}
+
+void
+saves_reload(struct daemon *d)
+{
+    saver_set_rate(d->saves.saver, d->options->save_rate);
+    arm(d);
+}
+
+void
+saves_housekeeping(struct daemon *d)
+{
+    if (d->state == DAEMON_SERVING && saver_wants_save(d->saves.saver))
+        ask(d);
+}
+
+/* ---- Turns ---- */
+
+bool
+saves_action(struct daemon *d, struct shard_action *a)
+{
+    struct saves *s = &d->saves;
+
+    switch (a->kind) {
+    case SHARD_SAVE_BEGUN:
+        if (a->save->checkpoint == NULL)
+            s->begun_ms = uv_now(&d->loop);
+        saver_begin(s->saver, a->save);
+        return true;
+    case SHARD_SAVE_CLOSE:
+        saver_close(s->saver);
+        return true;
+    case SHARD_SAVE_ABANDONED:
+        saver_abandon(s->saver);
+        s->ended_ms = uv_now(&d->loop);
+        return true;
+    case SHARD_REDO:
+        saver_redo(s->saver, a->number);
+        return true;
+    default:
+        return false;
+    }
+}
+
+void
+saves_turn_ended(struct daemon *d)
+{
+    saver_turn_ended(d->saves.saver);
+    if (d->saves.done)
+        daemon_close(d);
+    else if (!d->saves.armed && shard_save_due(d->shard))
+        arm(d);
+}
+
+/* ---- What the saver says ---- */
+
+static void
+on_event(void *arg, struct shard_event *event)
+{
+    struct daemon *d = arg;
+
+    if (d->state == DAEMON_CLOSING)
+        return;
+    if (event->kind == SHARD_SAVE_ENDED)
+        d->saves.ended_ms = uv_now(&d->loop);
+    daemon_step(d, event);
+    if (event->kind == SHARD_SAVE_ENDED)
+        d->saves.done = d->saves.stopping && (event->error != NULL || !shard_save_due(d->shard));
+    else if (event->kind == SHARD_NOT_DURABLE)
+        saves_housekeeping(d);
+}
+
+/* ---- Life ---- */
+
+enum ps_err
+saves_start(struct daemon *d, struct ps_error *e)
+{
+    struct start *start = d->start;
+    struct saver_config c = {.loop = &d->loop,
+                             .shard = d->shard,
+                             .live = d->store,
+                             .dir = is_durable(d) ? &start->durable : NULL,
+                             .redo_to = start->redo_to,
+                             .whole = start->whole,
+                             .rate = d->options->save_rate,
+                             .event = on_event,
+                             .arg = d};
+
+    d->saves.begun_ms = uv_now(&d->loop);
+    return saver_start(&c, &d->saves.saver, e);
+}
+
+void
+saves_finish(struct daemon *d)
+{
+    saver_stop(d->saves.saver);
+    d->saves.saver = NULL;
+}
+
+bool
+saves_at_stop(struct daemon *d)
+{
+    struct saves *s = &d->saves;
+
+    if (s->stopping)
+        return true;
+    if (!is_durable(d) || d->options->save_on_stop_ms == 0 || (!shard_save_due(d->shard) && !saver_is_busy(s->saver)))
+        return false;
+    log_line(LOG_LEVEL_INFO, "saving before the stop");
+    notify_busy("Saving before the stop");
+    s->stopping = true;
+    saver_set_rate(s->saver, 0);
+    uv_timer_start(&s->timer, on_timer, d->options->save_on_stop_ms, 0);
+    if (shard_save_due(d->shard))
+        ask(d);
+    return true;
+}

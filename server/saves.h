@@ -1,0 +1,45 @@
+/* When saves are made: on the interval, when something has changed; at once, when only a whole save makes pushes
+ * durable again; and when psd stops.
+ *
+ *     begin     interval since the last begin, and pause since its end, are over
+ *     at a stop nobody is connected any more; what has changed is saved, within --save-on-stop
+ *
+ * The saver (saver.h) carries them out; this is its place in the daemon. */
+#ifndef SERVER_SAVES_H
+#define SERVER_SAVES_H
+
+#include <uv.h>
+
+#include "common/base.h"
+#include "saver.h"
+
+struct daemon;
+struct shard_action;
+
+struct saves {
+    struct saver *saver;
+    uv_timer_t timer;            /* the next save; at a stop, the end of patience */
+    bool armed;                  /* it runs for the next save */
+    bool stopping;               /* psd ends when what has changed is saved */
+    bool done;                   /* it is, or cannot be */
+    uint64_t begun_ms, ended_ms; /* of the newest one */
+};
+
+/* Start the saver. Saves are made when there is a durable directory. */
+enum ps_err saves_start(struct daemon *d, struct ps_error *e) PS_MUST_USE;
+void saves_finish(struct daemon *d); /* blocks: saver_stop() */
+
+/* In the daemon's turn: each action that is a save's (true: it was one), and after the last action. */
+bool saves_action(struct daemon *d, struct shard_action *a);
+void saves_turn_ended(struct daemon *d);
+
+/* The options have changed. */
+void saves_reload(struct daemon *d);
+
+/* Once a second. */
+void saves_housekeeping(struct daemon *d);
+
+/* The shard has stopped. True: a save is made first, daemon_close() comes when it has ended or patience has. */
+bool saves_at_stop(struct daemon *d);
+
+#endif

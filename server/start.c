@@ -1,0 +1,453 @@
+#include "start.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "live_dir.h"
+#include "log.h"
+#include "notify.h"
+#include "redo.h"
+#include "store_lmdb.h"
+
+#define TELL_NS UINT64_C(1000000000)
+
+/* ---- Directories ---- */
+
+static enum ps_err
+copy_path(const char *option, const char *path, char out[PATH_MAX], struct ps_error *e)
+{
+    if (strlen(path) + 32 > PATH_MAX) /* with the files' names in it */
+        return ps_fail(e, PS_ERR_CONFIG, "%s: the path is too long", option);
+    strcpy(out, path);
+    return PS_OK;
+}
+
+static enum ps_err
+find_live_dir(struct start *s, struct ps_error *e)
+{
+    const struct options *o = s->options;
+
+    if (o->live_dir == NULL)
+        return live_dir_default(o->cluster, o->shard, s->live_dir, sizeof s->live_dir, e);
+    return copy_path("--live-dir", o->live_dir, s->live_dir, e);
+}
+
+/* *path stays "" when there is none. */
+static enum ps_err
+find_durable_dir(struct start *s, struct ps_error *e)
+{
+    const char *given = s->options->durable_dir;
+
+    if (given == NULL) {
+        (void)durable_dir_default(s->durable.path, sizeof s->durable.path);
+        return PS_OK;
+    }
+    return strcmp(given, "none") == 0 ? PS_OK : copy_path("--durable-dir", given, s->durable.path, e);
+}
+
+static enum ps_err
+open_durable(struct start *s, struct ps_error *e)
+{
+    enum ps_err err;
+
+    s->durable.cluster = s->options->cluster;
+    s->durable.shard = (uint32_t)s->options->shard;
+    s->durable.shards = (uint32_t)s->options->shards;
+    if ((err = find_durable_dir(s, e)) != PS_OK || *s->durable.path == '\0')
+        return err;
+    if (strcmp(s->durable.path, s->live_dir) == 0)
+        return ps_fail(e, PS_ERR_CONFIG, "--durable-dir and --live-dir are the same directory");
+    return durable_dir_open(&s->durable, false, e);
+}
+
+static bool
+is_durable(const struct start *s)
+{
+    return s->durable.store != NULL;
+}
+
+static void
+warn_about_live_dir(const struct start *s)
+{
+    if (s->report.on_disk)
+        log_line(LOG_LEVEL_WARNING,
+                 "the live directory is on a disk: updates will run at its speed once the page cache is full of them; "
+                 "use a directory on tmpfs live_dir=%s filesystem=%s",
+                 s->live_dir, s->report.fs_name);
+}
+
+static enum ps_err
+open_live(struct start *s, struct ps_error *e)
+{
+    struct store_lmdb_options o = {.dir = s->live_dir, .max_bytes = s->options->memory};
+    bool discard = s->options->discard_stale || (is_durable(s) && durable_dir_holds(&s->durable)), discarded;
+    enum ps_err err;
+
+    if ((err = live_dir_check(s->live_dir, discard, &discarded, e)) != PS_OK)
+        return err;
+    if (discarded)
+        log_line(LOG_LEVEL_WARNING, "discarded what another boot left unsynced live_dir=%s", s->live_dir);
+    if ((err = store_lmdb_open(&o, &s->store, &s->report, e)) != PS_OK)
+        return err;
+    s->data = s->report.existed ? DATA_KEPT : DATA_NEW;
+    return PS_OK;
+}
+
+static enum ps_err
+close_and_discard_live(struct start *s, struct ps_error *e)
+{
+    s->store->ops->close(s->store);
+    s->store = NULL;
+    return live_dir_discard(s->live_dir, e);
+}
+
+/* ---- Whether the two belong together ---- */
+
+static enum ps_err
+write_pair(struct store *store, const struct pair *pair, const char *dir, struct ps_error *e)
+{
+    enum ps_err err = pair_write(store, pair);
+
+    return err == PS_OK ? PS_OK : ps_fail(e, err, "cannot write in %s: %s", dir, ps_strerror(err));
+}
+
+/* Updates come without a durable directory: when there is one again, it will have missed them. */
+static enum ps_err
+leave_durable_behind(struct start *s, struct pair *live, struct ps_error *e)
+{
+    if (live->id == 0 || live->behind)
+        return PS_OK;
+    live->behind = true;
+    return write_pair(s->store, live, s->live_dir, e);
+}
+
+static enum ps_err
+refuse_pair(const struct start *s, struct ps_error *e)
+{
+    return ps_fail(e, PS_ERR_CONFIG,
+                   "the live directory %s and the durable directory %s do not belong together: name the right one, or "
+                   "move the one away whose data is not wanted",
+                   s->live_dir, s->durable.path);
+}
+
+static enum ps_err
+match_kept(struct start *s, struct ps_error *e)
+{
+    const struct pair *disk = &s->durable.pair;
+    struct pair live;
+    enum ps_err err = pair_read(s->store, &live);
+
+    if (err != PS_OK)
+        return ps_fail(e, err, "the live directory %s cannot be read: %s", s->live_dir, ps_strerror(err));
+    if (!is_durable(s))
+        return leave_durable_behind(s, &live, e);
+    if (disk->id == 0 || (live.id == disk->id && live.life == disk->life)) {
+        s->whole = disk->id == 0 || disk->behind || live.behind;
+        return PS_OK;
+    }
+    if (live.id != disk->id)
+        return refuse_pair(s, e);
+    log_line(LOG_LEVEL_WARNING,
+             "discarded an older copy of the data: the durable directory went on with another "
+             "live_dir=%s durable_dir=%s",
+             s->live_dir, s->durable.path);
+    if ((err = close_and_discard_live(s, e)) != PS_OK)
+        return err;
+    return open_live(s, e);
+}
+
+/* The durable environment first: a live one that it does not know yet is discarded by the next start. */
+static enum ps_err
+join(struct start *s, struct ps_error *e)
+{
+    struct pair *disk = &s->durable.pair, live;
+    bool anew = s->data != DATA_KEPT || disk->id == 0;
+    enum ps_err err = PS_OK;
+
+    if (!is_durable(s))
+        return PS_OK;
+    disk->id = s->durable.durable.id;
+    if (anew && (err = pair_random(&disk->life)) != PS_OK)
+        return ps_fail(e, err, "cannot get random bytes: %s", strerror(errno));
+    disk->behind = s->whole;
+    live = *disk;
+    live.behind = false;
+    if ((err = write_pair(s->durable.store, disk, s->durable.path, e)) != PS_OK)
+        return err;
+    return write_pair(s->store, &live, s->live_dir, e);
+}
+
+/* ---- Rebuilding ---- */
+
+static volatile sig_atomic_t stop_asked;
+
+static void
+on_stop(int number)
+{
+    (void)number;
+    stop_asked = 1;
+}
+
+/* Until the loop has its own handlers. */
+static void
+listen_to_signals(bool on)
+{
+    struct sigaction action = {.sa_handler = on ? on_stop : SIG_DFL};
+
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+}
+
+struct rebuild {
+    struct start *s;
+    const char *what;
+    uint64_t began_ns, told_ns;
+    uint64_t pieces;
+    struct ps_error *e;
+    enum ps_err err;
+};
+
+static bool
+tell_progress(void *arg, uint64_t blocks, uint64_t of)
+{
+    struct rebuild *r = arg;
+    uint64_t now = uv_hrtime();
+    char text[96];
+
+    if (now - r->told_ns >= TELL_NS) {
+        r->told_ns = now;
+        snprintf(text, sizeof text, "%s, %" PRIu64 " %%", r->what, of > 0 ? blocks * 100 / of : 100);
+        notify_busy(text);
+        log_line(LOG_LEVEL_INFO, "%s done=%" PRIu64 " of=%" PRIu64 " percent=%" PRIu64 " seconds=%.1f", r->what, blocks,
+                 of, of > 0 ? blocks * 100 / of : 100, (double)(now - r->began_ns) / 1e9);
+    }
+    return stop_asked == 0;
+}
+
+static enum ps_err
+stopped(struct ps_error *e)
+{
+    return ps_fail(e, PS_ERR_CANCELLED, "stopped by a signal while the data was being rebuilt");
+}
+
+static enum ps_err
+rebuild(struct start *s, struct rebuild *r, uint64_t boot, struct ps_error *e)
+{
+    enum ps_err err;
+
+    if ((err = live_dir_mark(s->live_dir, LIVE_DIR_MAKING, e)) != PS_OK)
+        return err;
+    r->what = "rebuilding from the durable directory";
+    if (s->durable.durable.manifest.save == 0)
+        return PS_OK;
+    err = durable_rebuild(&s->durable.durable, s->store, boot, tell_progress, r, e);
+    return err == PS_ERR_CANCELLED ? stopped(e) : err;
+}
+
+static bool
+replay_piece(void *arg, const struct store_key *key, struct span piece)
+{
+    struct rebuild *r = arg;
+    const struct durable *d = &r->s->durable.durable;
+
+    if (key->generation != STORE_GENERATION_REDO)
+        return true;
+    r->err = shard_replay_piece(r->s->shard, piece, r->e);
+    r->pieces++;
+    if (r->err == PS_OK && !tell_progress(r, r->pieces, d->redo_next - d->redo_first))
+        r->err = stopped(r->e);
+    return r->err == PS_OK;
+}
+
+static enum ps_err
+replay(struct start *s, struct rebuild *r, uint64_t *records, struct ps_error *e)
+{
+    struct store *store = s->durable.store;
+    struct store_key from = store_redo_key(s->durable.durable.redo_first);
+    enum ps_err err;
+
+    r->what = "replaying the redo log";
+    r->e = e;
+    err = store->ops->each_block_from(store, &from, replay_piece, r);
+    if (err != PS_OK)
+        return ps_fail(e, err, "the redo log in %s cannot be read: %s", s->durable.path, ps_strerror(err));
+    if (r->err != PS_OK)
+        return r->err;
+    return shard_replay_end(s->shard, records, e);
+}
+
+static void
+say_rebuilt(const struct start *s, const struct rebuild *r, uint64_t records)
+{
+    const struct durable_manifest *m = &s->durable.durable.manifest;
+    time_t at = (time_t)(m->unix_ms / 1000);
+    char when[32] = "never";
+    struct tm tm;
+
+    if (!durable_dir_holds(&s->durable)) {
+        log_line(LOG_LEVEL_WARNING,
+                 "there is no data in the live directory and none in the durable one: this shard begins empty "
+                 "live_dir=%s durable_dir=%s",
+                 s->live_dir, s->durable.path);
+        return;
+    }
+    if (m->save != 0)
+        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&at, &tm));
+    log_line(LOG_LEVEL_INFO,
+             "rebuilt from the durable directory save=%" PRIu64 " saved_at=%s blocks=%" PRIu64 " mib=%" PRIu64
+             " replayed=%" PRIu64 " seconds=%.2f durable_dir=%s",
+             m->save, when, m->blocks, (uint64_t)(m->bytes / MIB), records, (double)(uv_hrtime() - r->began_ns) / 1e9,
+             s->durable.path);
+}
+
+/* ---- The shard ---- */
+
+static enum ps_err
+make_shard(struct start *s, uint64_t boot, struct ps_error *e)
+{
+    const struct options *o = s->options;
+    struct shard_config config = {
+        .cluster = o->cluster,
+        .shard = (uint32_t)o->shard,
+        .shards = (uint32_t)o->shards,
+        .boot = boot,
+        .grace_ms = (uint32_t)o->grace_ms,
+        .gather_bytes_max = o->gather_memory,
+        .connections_max = (uint32_t)o->connections_max,
+        .jobs_max = (uint32_t)o->jobs_max,
+        .variables_max = (uint32_t)o->variables_max,
+        .sessions_max = (uint32_t)o->sessions_max,
+        .barriers_max = (uint32_t)o->barriers_max,
+        .parked_max = (uint32_t)o->parked_max,
+        .parked_bytes_max = o->parked_bytes_max,
+        .hello_ms = (uint32_t)o->hello_ms,
+        .in_flight_bytes_max = o->in_flight,
+        .version = PSD_VERSION,
+        .live_dir = s->live_dir,
+        .pid = (uint64_t)getpid(),
+        .redo_bytes_max = o->redo_backlog,
+    };
+
+    if (is_durable(s)) {
+        config.durable = true;
+        config.durable_dir = s->durable.path;
+        config.saved = s->durable.durable.manifest.save;
+        config.redo_next = s->durable.durable.redo_next;
+    }
+    return shard_new(&config, s->store, uv_hrtime() / 1000000, &s->shard, e);
+}
+
+static enum ps_err
+make_data(struct start *s, bool rebuilds, struct ps_error *e)
+{
+    struct rebuild r = {.s = s, .began_ns = uv_hrtime(), .told_ns = uv_hrtime()};
+    uint64_t boot, records = 0;
+    enum ps_err err;
+
+    if (pair_random(&boot) != PS_OK)
+        return ps_fail(e, PS_ERR_IO, "cannot get random bytes: %s", strerror(errno));
+    if (rebuilds && (err = rebuild(s, &r, boot, e)) != PS_OK)
+        return err;
+    if ((err = make_shard(s, boot, e)) != PS_OK)
+        return err;
+    if (!rebuilds)
+        return PS_OK;
+    if ((err = replay(s, &r, &records, e)) != PS_OK)
+        return err;
+    s->data = DATA_REBUILT;
+    say_rebuilt(s, &r, records);
+    return PS_OK;
+}
+
+static bool
+count_piece(void *arg, const struct store_key *key, struct span piece)
+{
+    struct start *s = arg;
+
+    (void)piece;
+    if (key->generation == STORE_GENERATION_REDO)
+        s->redo_to = store_redo_number(key) + 1;
+    return true;
+}
+
+/* Pieces that were committed in the live store and may not be on the disk yet. */
+static enum ps_err
+find_pieces(struct start *s, struct ps_error *e)
+{
+    struct store_key from;
+    enum ps_err err;
+
+    if (!is_durable(s))
+        return PS_OK;
+    s->redo_to = s->durable.durable.redo_next;
+    from = store_redo_key(s->redo_to);
+    err = s->store->ops->each_block_from(s->store, &from, count_piece, s);
+    return err == PS_OK ? PS_OK
+                        : ps_fail(e, err, "the live directory %s cannot be read: %s", s->live_dir, ps_strerror(err));
+}
+
+enum ps_err
+start_open(struct start *s, struct ps_error *e)
+{
+    bool rebuilds;
+    enum ps_err err;
+
+    if ((err = find_live_dir(s, e)) != PS_OK || (err = open_durable(s, e)) != PS_OK || (err = open_live(s, e)) != PS_OK)
+        return err;
+    if (s->data == DATA_KEPT && (err = match_kept(s, e)) != PS_OK)
+        return err;
+    warn_about_live_dir(s);
+    rebuilds = s->data == DATA_NEW && is_durable(s) && s->durable.pair.id != 0;
+    listen_to_signals(true);
+    err = make_data(s, rebuilds, e);
+    listen_to_signals(false);
+    if (err != PS_OK || (err = join(s, e)) != PS_OK || (err = find_pieces(s, e)) != PS_OK)
+        return err;
+    return live_dir_mark(s->live_dir, LIVE_DIR_OPEN, e);
+}
+
+/* ---- Ending ---- */
+
+/* A rebuilt one stays: it is whole, and making it again takes as long. */
+void
+start_undo(struct start *s)
+{
+    s->undone = s->store != NULL && (s->data == DATA_NEW);
+    if (!s->undone)
+        return;
+    live_dir_unmark(s->live_dir);
+    store_lmdb_undo(s->store);
+}
+
+/* What lies on a disk outlives this boot, so it is made whole; on tmpfs there is nothing to do. */
+static void
+sync_if_on_disk(struct start *s)
+{
+    struct ps_error e;
+
+    if (!s->report.on_disk)
+        return;
+    if (store_lmdb_sync(s->store) != PS_OK)
+        log_line(LOG_LEVEL_ERROR, "cannot sync: %s live_dir=%s", strerror(errno), s->live_dir);
+    else if (live_dir_mark(s->live_dir, LIVE_DIR_SYNCED, &e) != PS_OK)
+        log_line(LOG_LEVEL_ERROR, "%s", e.text);
+}
+
+void
+start_close(struct start *s)
+{
+    shard_free(s->shard);
+    durable_dir_close(&s->durable);
+    if (s->store == NULL)
+        return;
+    if (!s->undone)
+        sync_if_on_disk(s);
+    s->store->ops->close(s->store);
+}
