@@ -17,7 +17,7 @@ SOURCE = os.environ.get("PSD_SOURCE_DIR", os.path.join(os.path.dirname(__file__)
 COMPOSE = os.path.join(SOURCE, "deploy/compose.yaml")
 DOCKERFILE = os.path.join(SOURCE, "deploy/Dockerfile")
 PROGRAMS = {name: os.environ.get(name.upper() + "_BIN", name) for name in ("psd", "psctl", "digits")}
-REST = 64 << 20  # what psd needs beside what its options say
+REST = 160 << 20  # what psd needs beside what its options say
 UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 number = failures = 0
@@ -110,14 +110,18 @@ for name, service in shards.items():
     need = sum(size(option(words, o)) for o in ("memory", "in-flight", "gather-memory")) + REST
     ok(need <= limit, "%s may take %d MiB, and its container %d" % (name, need >> 20, limit >> 20))
     ok(size(service["memswap_limit"]) == limit, "none of it swap")
-    ok(service["volumes"] == [{"type": "bind", "source": "/dev/shm", "target": "/dev/shm"}] and "--live-dir" not in words,
+    ok({"type": "bind", "source": "/dev/shm", "target": "/dev/shm"} in service["volumes"] and "--live-dir" not in words,
        "its live directory is in the host's memory, which outlives the container")
+    ok({"type": "volume", "source": "durable", "target": "/var/lib/psd"} in service["volumes"] and
+       "durable" in compose["volumes"] and option(words, "durable-dir") == "/var/lib/psd/" + name,
+       "what it saves is in a volume, in a directory of its own")
     ok(service["restart"] == "unless-stopped", "it is started again when it is killed")
 
 # ---- the image ----
 
 user = image["USER"].split(":")[0]
 ok(user.isdigit() and int(user) > 0, "the image's user is a number, not root's", user)
+ok("/var/lib/psd" in image["RUN"] and "-o " + user in image["RUN"], "who owns the place of the volume", image["RUN"])
 ok(all(s["read_only"] and s["cap_drop"] == ["ALL"] and "user" not in s for s in services.values()),
    "and no service has more rights")
 
