@@ -53,14 +53,51 @@ args_usual(struct args *a, const struct shards *s, const char *name, const char 
     args_add(a, value);
 }
 
+static void
+log_path(const struct shards *s, uint32_t shard, char path[192])
+{
+    snprintf(path, 192, "%s/%u.log", s->directory, shard);
+}
+
+static void
+log_to_file(const struct shards *s, uint32_t shard)
+{
+    char path[192];
+    int fd;
+
+    log_path(s, shard, path);
+    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        dup2(fd, STDERR_FILENO);
+}
+
+const char *
+shards_log(const struct shards *s, uint32_t shard)
+{
+    static char text[1 << 18];
+    char path[192];
+    ssize_t n;
+    int fd;
+
+    log_path(s, shard, path);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    return text;
+}
+
 /* The child: its ready descriptor becomes READY_FD. It dies with the test, however that ends. */
 static _Noreturn void
 become_psd(const struct shards *s, uint32_t shard, int ready)
 {
-    char index[16], count[16], live[192], fd[16], path[192];
+    char index[16], count[16], live[192], disk[192], fd[16], path[192];
     struct args args = {.len = 0};
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (s->options.log)
+        log_to_file(s, shard);
     if (ready != READY_FD) {
         dup2(ready, READY_FD);
         close(ready);
@@ -70,6 +107,7 @@ become_psd(const struct shards *s, uint32_t shard, int ready)
     snprintf(index, sizeof index, "%u", shard);
     snprintf(count, sizeof count, "%u", s->count);
     snprintf(live, sizeof live, "%s/%u", s->directory, shard);
+    snprintf(disk, sizeof disk, "%s/%u.disk", s->directory, shard);
     snprintf(fd, sizeof fd, "%d", READY_FD);
     snprintf(path, sizeof path, "%s/%u.sock", s->directory, shard);
     args_add(&args, "psd");
@@ -79,6 +117,7 @@ become_psd(const struct shards *s, uint32_t shard, int ready)
     args_usual(&args, s, "--shard", index);
     args_usual(&args, s, "--shards", count);
     args_usual(&args, s, "--live-dir", live);
+    args_usual(&args, s, "--durable-dir", s->options.durable ? disk : "none");
     args_usual(&args, s, "--memory", "64MiB");
     args_usual(&args, s, "--grace", "1s");
     args_usual(&args, s, "--log-level", "error");
@@ -110,8 +149,9 @@ read_address(int fd, char address[64])
     snprintf(address, 64, "%.*s", (int)strcspn(lines, "\n"), lines);
 }
 
-static void
-start_one(struct shards *s, uint32_t shard)
+/* Returns the descriptor that it writes its addresses to. */
+static int
+launch(struct shards *s, uint32_t shard)
 {
     int ready[2];
 
@@ -120,8 +160,31 @@ start_one(struct shards *s, uint32_t shard)
         become_psd(s, shard, ready[1]);
     ck_assert_int_gt(s->pids[shard], 0);
     close(ready[1]);
-    read_address(ready[0], s->address[shard]);
-    close(ready[0]);
+    return ready[0];
+}
+
+static void
+start_one(struct shards *s, uint32_t shard)
+{
+    int ready = launch(s, shard);
+
+    read_address(ready, s->address[shard]);
+    close(ready);
+}
+
+int
+shards_refused(struct shards *s, uint32_t shard)
+{
+    struct pollfd p = {.fd = launch(s, shard), .events = POLLIN};
+    char byte;
+    int status;
+
+    ck_assert_int_eq(poll(&p, 1, START_MS), 1);
+    ck_assert_msg(read(p.fd, &byte, 1) == 0, "shard %u listens", shard);
+    close(p.fd);
+    waitpid(s->pids[shard], &status, 0);
+    s->pids[shard] = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
 void

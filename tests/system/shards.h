@@ -12,6 +12,7 @@
 #ifndef TESTS_SYSTEM_SHARDS_H
 #define TESTS_SYSTEM_SHARDS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -21,6 +22,8 @@
 struct shards_options {
     const char *where;       /* the directory that theirs are made in; NULL: one in memory */
     const char *const *more; /* more of psd's options, which go before those given here: {"--grace", "60s", NULL} */
+    bool durable;            /* each has a durable directory "N.disk" beside its live one, which is "N" */
+    bool log;                /* what each says goes to a file: shards_log() */
 };
 
 struct shards {
@@ -47,6 +50,12 @@ void shards_wait(struct shards *s, uint32_t shard);
 
 /* Start one that was killed, or has ended, again. */
 void shards_restart(struct shards *s, uint32_t shard);
+
+/* The same for one that does not get so far as to listen: its exit status, -N for signal N. */
+int shards_refused(struct shards *s, uint32_t shard);
+
+/* What a shard has said, in all its lives; valid until the next call. */
+const char *shards_log(const struct shards *s, uint32_t shard);
 
 /* TERM, wait, and assert that each that runs exited with 0; remove the directories. */
 void shards_stop(struct shards *s);

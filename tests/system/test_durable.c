@@ -1,0 +1,608 @@
+/* What lies on disk: saves, durable pushes and starts, with a real psd that is killed, loses its memory, has a full
+ * disk or one that fails. Values are exact: sgd with rate 1 over zeros and gradients of small whole numbers. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base.h"
+#include "common/layout.h"
+#include "probe.h"
+#include "tests/faults/fail_io.h"
+#include "tests/system/shards.h"
+#include "tests/unit/check_main.h"
+
+#define N       (262144 + 16384 + 500) /* floats of the variable: a block of each size */
+#define BLOCKS  3
+#define WAIT_MS 20000
+#define STEP_MS 5
+
+static const char *const quiet[] = {"--cluster", "psd", "--log-level", "info", "--save-interval", "0", NULL};
+static const char *const eager[] = {"--cluster", "psd",          "--log-level", "info", "--save-interval",
+                                    "20ms",      "--save-pause", "1ms",         NULL};
+
+static struct shards shards;
+static struct probe p;
+static uint32_t var;
+static char control[192];
+
+/* ---- One worker ---- */
+
+static uint32_t
+len_of(uint32_t block)
+{
+    struct layout layout;
+
+    layout_init(&layout, N, 0);
+    return layout_block(&layout, block).len;
+}
+
+static void
+join(uint64_t incarnation, bool resume)
+{
+    ck_assert(probe_connect(&p, shards.address[0]));
+    ck_assert_msg(probe_hello(&p, 0, incarnation, resume), "%s", p.msg.type == MSG_ERROR ? p.msg.u.error->text : "?");
+}
+
+static const float *
+gradient(float value)
+{
+    static float g[N];
+
+    for (size_t i = 0; i < N; i++)
+        g[i] = value + (float)(i % 7);
+    return g;
+}
+
+/* The code that answers. */
+static uint32_t
+push(float value, bool durable)
+{
+    static uint32_t vars[BLOCKS], blocks[BLOCKS] = {0, 1, 2};
+    Psd__Push m = PSD__PUSH__INIT;
+
+    for (int i = 0; i < BLOCKS; i++)
+        vars[i] = var;
+    m.seq = ++p.seq;
+    m.n_var = m.n_block = BLOCKS;
+    m.var = vars;
+    m.block = blocks;
+    m.durable = durable;
+    probe_send(&p, MSG_PUSH, &m.base, gradient(value), N * sizeof(float));
+    ck_assert(probe_receive(&p));
+    ck_assert_int_eq(p.msg.type, MSG_ACK);
+    return p.msg.u.ack->n_code > 0 ? p.msg.u.ack->code[0] : PS_OK;
+}
+
+/* All blocks hold what pushes of these values together have made of zeros. */
+static void
+holds(float sum, unsigned pushes)
+{
+    static float weights[N];
+    size_t first = 0;
+
+    for (uint32_t b = 0; b < BLOCKS; b++) {
+        ck_assert_uint_eq(probe_pull(&p, var, b, weights + first, len_of(b)), pushes);
+        first += len_of(b);
+    }
+    ck_assert_uint_eq(first, N);
+    for (size_t i = 0; i < N; i++)
+        ck_assert_msg(weights[i] == -(sum + (float)pushes * (float)(i % 7)), "element %zu is %g", i,
+                      (double)weights[i]);
+}
+
+static void
+save(void)
+{
+    Psd__Save m = PSD__SAVE__INIT;
+
+    probe_send(&p, MSG_SAVE, &m.base, NULL, 0);
+    ck_assert(probe_receive(&p));
+    ck_assert_msg(p.msg.type == MSG_SAVE_DONE, "%s", p.msg.type == MSG_ERROR ? p.msg.u.error->text : "?");
+}
+
+static uint32_t
+save_fails(void)
+{
+    Psd__Save m = PSD__SAVE__INIT;
+
+    probe_send(&p, MSG_SAVE, &m.base, NULL, 0);
+    ck_assert(probe_receive(&p));
+    ck_assert_int_eq(p.msg.type, MSG_ERROR);
+    return p.msg.u.error->code;
+}
+
+/* ---- The world ---- */
+
+static void
+setup_with(const char *const *more)
+{
+    snprintf(control, sizeof control, "%s/psd-durable-control-%ld", "/tmp", (long)getpid());
+    unlink(control);
+    setenv("FAIL_IO", control, 1);
+    shards_start_with(&shards, 1, &(struct shards_options){.more = more, .durable = true, .log = true});
+    join(1, false);
+    var = probe_declare(&p, "w", N);
+}
+
+static void
+setup(void)
+{
+    setup_with(quiet);
+}
+
+static void
+setup_eager(void)
+{
+    setup_with(eager);
+}
+
+static void
+teardown(void)
+{
+    probe_close(&p);
+    shards_stop(&shards);
+    unlink(control);
+}
+
+static void
+in_shard_dir(const char *name, char out[256])
+{
+    snprintf(out, 256, "%s/0%s", shards.directory, name);
+}
+
+static void
+move(const char *from, const char *to)
+{
+    char a[256], b[256];
+
+    in_shard_dir(from, a);
+    in_shard_dir(to, b);
+    ck_assert_int_eq(rename(a, b), 0);
+}
+
+static bool
+there(const char *name)
+{
+    char path[256];
+
+    in_shard_dir(name, path);
+    return access(path, F_OK) == 0;
+}
+
+static void
+kill_it(void)
+{
+    shards_kill(&shards, 0);
+    probe_close(&p);
+}
+
+/* kill -9, and the memory is gone. */
+static void
+lose_power(void)
+{
+    static int lost;
+    char to[32];
+
+    kill_it();
+    snprintf(to, sizeof to, ".lost-%d", ++lost);
+    move("", to);
+}
+
+static bool
+said(const char *text)
+{
+    return strstr(shards_log(&shards, 0), text) != NULL;
+}
+
+#define WAIT_FOR(condition)                                                                                            \
+    do {                                                                                                               \
+        for (int waited = 0; !(condition); waited += STEP_MS) {                                                        \
+            ck_assert_msg(waited < WAIT_MS, "waited in vain for " #condition "; log: %s", shards_log(&shards, 0));     \
+            usleep(STEP_MS * 1000);                                                                                    \
+        }                                                                                                              \
+    } while (0)
+
+/* ---- Saves ---- */
+
+START_TEST(a_save_is_there_after_power_loss_and_what_came_later_is_gone_and_told)
+{
+    uint64_t boot;
+
+    ck_assert_uint_eq(push(1, false), PS_OK);
+    ck_assert_uint_eq(push(2, false), PS_OK);
+    save();
+    ck_assert_uint_eq(push(4, false), PS_OK);
+    kill_it();
+    shards_restart(&shards, 0); /* the memory is there */
+    join(1, true);
+    boot = p.msg.u.welcome->boot;
+    ck_assert_uint_eq(p.msg.u.welcome->pushes, 3);
+    holds(7, 3);
+    lose_power();
+    shards_restart(&shards, 0);
+    ck_assert(said("rebuilt from the durable directory save=1"));
+    join(1, true);
+    ck_assert_uint_ne(p.msg.u.welcome->boot, boot);
+    ck_assert_uint_eq(p.msg.u.welcome->pushes, 2);
+    holds(3, 2);
+}
+END_TEST
+
+START_TEST(saves_come_by_themselves_when_something_changes)
+{
+    ck_assert_uint_eq(push(1, false), PS_OK);
+    WAIT_FOR(said("save done"));
+    ck_assert_uint_eq(push(2, false), PS_OK);
+    save(); /* waits for one that runs, and makes another */
+    lose_power();
+    shards_restart(&shards, 0);
+    join(1, true);
+    holds(3, 2);
+}
+END_TEST
+
+START_TEST(a_stop_saves_what_has_changed)
+{
+    ck_assert_uint_eq(push(5, false), PS_OK);
+    kill(shards.pids[0], SIGTERM);
+    shards_wait(&shards, 0);
+    probe_close(&p);
+    ck_assert(said("saving before the stop") && said("save done"));
+    move("", ".lost");
+    shards_restart(&shards, 0);
+    join(1, true);
+    holds(5, 1);
+}
+END_TEST
+
+/* Whatever moment it is killed at, a save is there or it is not. */
+START_TEST(kill_9_at_any_moment_of_a_save_leaves_a_whole_one)
+{
+    unsigned pushes = 0, seed = (unsigned)time(NULL);
+    float sum = 0;
+    const char *given = getenv("PSD_TEST_SEED");
+
+    if (given != NULL)
+        seed = (unsigned)strtoul(given, NULL, 10);
+    fprintf(stderr, "# PSD_TEST_SEED=%u\n", seed);
+    for (int life = 0; life < 8; life++) {
+        unsigned had;
+
+        for (int i = 0; i < 5; i++) {
+            ck_assert_uint_eq(push(1, false), PS_OK);
+            pushes++;
+            sum += 1;
+        }
+        usleep((useconds_t)(rand_r(&seed) % 60000)); /* saves run all the time */
+        lose_power();
+        shards_restart(&shards, 0);
+        join(1, life % 2 == 0);
+        had = (unsigned)p.msg.u.welcome->pushes;
+        ck_assert_uint_le(had, pushes);
+        if (had == 0 && !said("rebuilt from the durable directory save="))
+            var = probe_declare(&p, "w", N);
+        holds((float)had, had);
+        pushes = had;
+        sum = (float)had;
+    }
+    ck_assert(sum >= 0);
+}
+END_TEST
+
+/* ---- Durable pushes ---- */
+
+START_TEST(durable_pushes_are_there_after_power_loss_without_a_save)
+{
+    ck_assert_uint_eq(push(1, true), PS_OK);
+    ck_assert_uint_eq(push(2, true), PS_OK);
+    lose_power();
+    shards_restart(&shards, 0);
+    ck_assert(said("rebuilt from the durable directory save=0"));
+    join(1, true);
+    ck_assert_uint_eq(p.msg.u.welcome->pushes, 2);
+    holds(3, 2);
+}
+END_TEST
+
+START_TEST(durable_pushes_are_replayed_over_the_save_and_others_are_gone)
+{
+    ck_assert_uint_eq(push(1, true), PS_OK);
+    save();
+    ck_assert_uint_eq(push(2, false), PS_OK);
+    ck_assert_uint_eq(push(4, true), PS_OK);
+    ck_assert_uint_eq(push(8, true), PS_OK);
+    ck_assert_uint_eq(push(16, false), PS_OK);
+    lose_power();
+    shards_restart(&shards, 0);
+    join(1, true);
+    ck_assert_uint_eq(p.msg.u.welcome->pushes, 3);
+    holds(13, 3);
+    lose_power(); /* at once again: the log is still there */
+    shards_restart(&shards, 0);
+    join(1, true);
+    holds(13, 3);
+}
+END_TEST
+
+START_TEST(durable_pushes_without_a_durable_directory_are_refused)
+{
+    static const char *const none[] = {"--cluster", "psd", NULL};
+
+    teardown();
+    shards_start_with(&shards, 1, &(struct shards_options){.more = none});
+    join(1, false);
+    var = probe_declare(&p, "w", N);
+    ck_assert_uint_eq(push(1, true), PS_ERR_UNSUPPORTED);
+    ck_assert_uint_eq(push(2, false), PS_OK);
+    holds(2, 1);
+}
+END_TEST
+
+/* ---- Which directory ---- */
+
+static void
+write_boot(const char *text)
+{
+    char path[256];
+    FILE *f;
+
+    in_shard_dir("/boot", path);
+    f = fopen(path, "w");
+    fputs(text, f);
+    fclose(f);
+}
+
+START_TEST(memory_of_another_boot_is_rebuilt_without_being_asked)
+{
+    ck_assert_uint_eq(push(1, true), PS_OK);
+    kill_it();
+    write_boot("11111111-2222-3333-4444-555555555555 open\n");
+    shards_restart(&shards, 0);
+    ck_assert(said("discarded what another boot left unsynced") && said("rebuilt from the durable directory"));
+    join(1, true);
+    holds(1, 1);
+}
+END_TEST
+
+START_TEST(a_half_rebuilt_directory_is_made_anew)
+{
+    ck_assert_uint_eq(push(1, true), PS_OK);
+    kill_it();
+    write_boot("- making\n");
+    shards_restart(&shards, 0);
+    join(1, true);
+    holds(1, 1);
+}
+END_TEST
+
+START_TEST(an_empty_shard_says_that_both_are_gone)
+{
+    kill_it();
+    move("", ".lost");
+    shards_restart(&shards, 0);
+    ck_assert(said("rebuilt from the durable directory") || said("this shard begins empty"));
+}
+END_TEST
+
+START_TEST(a_live_directory_of_another_durable_one_is_refused)
+{
+    ck_assert_uint_eq(push(1, true), PS_OK);
+    lose_power();
+    move(".disk", ".first");
+    shards_restart(&shards, 0); /* both new */
+    join(1, false);
+    var = probe_declare(&p, "w", N);
+    ck_assert_uint_eq(push(2, true), PS_OK);
+    kill_it();
+    move(".disk", ".second");
+    move(".first", ".disk");
+    ck_assert_int_eq(shards_refused(&shards, 0), 1);
+    ck_assert(said("do not belong together"));
+    move(".disk", ".first");
+    move(".second", ".disk");
+    shards_restart(&shards, 0);
+    join(1, true);
+    holds(2, 1);
+}
+END_TEST
+
+START_TEST(an_older_copy_of_the_memory_is_not_served)
+{
+    ck_assert_uint_eq(push(1, true), PS_OK);
+    kill_it();
+    move("", ".old");
+    shards_restart(&shards, 0); /* rebuilt: another life */
+    join(1, true);
+    ck_assert_uint_eq(push(2, true), PS_OK);
+    kill_it();
+    move("", ".newer");
+    move(".old", "");
+    shards_restart(&shards, 0);
+    ck_assert(said("discarded an older copy of the data"));
+    join(1, true);
+    holds(3, 2);
+}
+END_TEST
+
+START_TEST(a_new_durable_directory_is_filled_at_once)
+{
+    ck_assert_uint_eq(push(1, true), PS_OK);
+    kill_it();
+    move(".disk", ".lost");
+    shards_restart(&shards, 0);
+    WAIT_FOR(said("pushes can be made durable again"));
+    join(1, true);
+    holds(1, 1);
+    ck_assert_uint_eq(push(2, true), PS_OK);
+    lose_power();
+    shards_restart(&shards, 0);
+    join(1, true);
+    holds(3, 2);
+}
+END_TEST
+
+START_TEST(a_life_without_the_durable_directory_is_made_up_for)
+{
+    static const char *const without[] = {"--cluster", "psd", "--log-level", "info", "--durable-dir", "none", NULL};
+
+    ck_assert_uint_eq(push(1, true), PS_OK);
+    kill_it();
+    shards.options.more = without;
+    shards_restart(&shards, 0);
+    join(1, true);
+    ck_assert_uint_eq(push(2, false), PS_OK);
+    kill_it();
+    shards.options.more = quiet;
+    shards_restart(&shards, 0);
+    WAIT_FOR(said("pushes can be made durable again"));
+    join(1, true);
+    ck_assert_uint_eq(push(4, true), PS_OK);
+    lose_power();
+    shards_restart(&shards, 0);
+    join(1, true);
+    holds(7, 3);
+}
+END_TEST
+
+START_TEST(a_durable_directory_of_another_shard_is_refused)
+{
+    static const char *const other[] = {"--cluster", "other", NULL};
+
+    ck_assert_uint_eq(push(1, true), PS_OK);
+    lose_power();
+    shards.options.more = other;
+    ck_assert_int_eq(shards_refused(&shards, 0), 1);
+    ck_assert(said("to begin without what is in it, move it away"));
+    shards.options.more = quiet;
+    shards_restart(&shards, 0);
+    join(1, true);
+    holds(1, 1);
+}
+END_TEST
+
+START_TEST(a_file_that_is_no_environment_is_refused_and_kept)
+{
+    char path[256];
+    int fd;
+
+    kill_it();
+    in_shard_dir(".disk/data.mdb", path);
+    fd = open(path, O_WRONLY | O_TRUNC);
+    ck_assert_int_eq(write(fd, "not LMDB at all, and long enough to be looked at ......", 55), 55);
+    close(fd);
+    ck_assert_int_eq(shards_refused(&shards, 0), 1);
+    ck_assert(there(".disk/data.mdb"));
+    move(".disk", ".lost");
+    shards_restart(&shards, 0);
+    join(1, true);
+}
+END_TEST
+
+/* ---- Disks that fail ---- */
+
+static void
+setup_failing(void)
+{
+    const char *lib = getenv("FAIL_IO_LIB");
+
+    ck_assert_ptr_nonnull(lib);
+    setenv("LD_PRELOAD", lib, 1);
+    setenv("ASAN_OPTIONS", "verify_asan_link_order=0", 0);
+    setup_with(quiet);
+    unsetenv("LD_PRELOAD");
+}
+
+static void
+break_disk(const char *line)
+{
+    char text[256];
+
+    snprintf(text, sizeof text, "%s 0.disk/data.mdb", line);
+    ck_assert(fail_io_write(control, text));
+}
+
+static void
+mend_disk(void)
+{
+    ck_assert(fail_io_write(control, ""));
+}
+
+START_TEST(a_full_disk_fails_saves_and_durable_pushes_and_nothing_else)
+{
+    ck_assert_uint_eq(push(1, true), PS_OK);
+    break_disk("any ENOSPC 1 0");
+    ck_assert_uint_eq(save_fails(), PS_ERR_FULL);
+    ck_assert_uint_eq(push(2, true), PS_ERR_NOT_DURABLE); /* applied, and not on disk */
+    ck_assert_uint_eq(push(4, true), PS_ERR_FULL);        /* not applied */
+    ck_assert_uint_eq(push(8, false), PS_OK);
+    holds(11, 3);
+    mend_disk();
+    WAIT_FOR(said("pushes can be made durable again"));
+    ck_assert_uint_eq(push(16, true), PS_OK);
+    save();
+    lose_power();
+    shards_restart(&shards, 0);
+    join(1, true);
+    holds(27, 4);
+}
+END_TEST
+
+START_TEST(a_file_whose_sync_failed_is_never_used_again)
+{
+    ck_assert_uint_eq(push(1, true), PS_OK);
+    ck_assert_uint_eq(push(2, false), PS_OK);
+    break_disk("fdatasync,fsync,pwrite EIO 1 1");
+    ck_assert_uint_eq(push(4, true), PS_ERR_NOT_DURABLE);
+    WAIT_FOR(said("pushes can be made durable again")); /* a whole save is there */
+    ck_assert(there(".disk/data.mdb.bad-1"));
+    ck_assert_uint_eq(push(8, true), PS_OK);
+    lose_power();
+    shards_restart(&shards, 0);
+    join(1, true);
+    holds(15, 4);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("durable");
+    TCase *tc = tcase_create("durable"), *failing = tcase_create("failing"), *often = tcase_create("eager");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, a_save_is_there_after_power_loss_and_what_came_later_is_gone_and_told);
+    tcase_add_test(tc, a_stop_saves_what_has_changed);
+    tcase_add_test(tc, durable_pushes_are_there_after_power_loss_without_a_save);
+    tcase_add_test(tc, durable_pushes_are_replayed_over_the_save_and_others_are_gone);
+    tcase_add_test(tc, durable_pushes_without_a_durable_directory_are_refused);
+    tcase_add_test(tc, memory_of_another_boot_is_rebuilt_without_being_asked);
+    tcase_add_test(tc, a_half_rebuilt_directory_is_made_anew);
+    tcase_add_test(tc, an_empty_shard_says_that_both_are_gone);
+    tcase_add_test(tc, a_live_directory_of_another_durable_one_is_refused);
+    tcase_add_test(tc, an_older_copy_of_the_memory_is_not_served);
+    tcase_add_test(tc, a_new_durable_directory_is_filled_at_once);
+    tcase_add_test(tc, a_life_without_the_durable_directory_is_made_up_for);
+    tcase_add_test(tc, a_durable_directory_of_another_shard_is_refused);
+    tcase_add_test(tc, a_file_that_is_no_environment_is_refused_and_kept);
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(failing, 120);
+    tcase_add_checked_fixture(failing, setup_failing, teardown);
+    tcase_add_test(failing, a_full_disk_fails_saves_and_durable_pushes_and_nothing_else);
+    tcase_add_test(failing, a_file_whose_sync_failed_is_never_used_again);
+    suite_add_tcase(suite, failing);
+    tcase_set_timeout(often, 120);
+    tcase_add_checked_fixture(often, setup_eager, teardown);
+    tcase_add_test(often, saves_come_by_themselves_when_something_changes);
+    tcase_add_test(often, kill_9_at_any_moment_of_a_save_leaves_a_whole_one);
+    suite_add_tcase(suite, often);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
