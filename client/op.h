@@ -65,7 +65,7 @@ struct core_op {
     struct ps_pull_options pull;
     bool with_norm; /* a push that gives one */
     double norm;
-    bool with_place; /* a push that says where its step's data begins and ends */
+    bool with_place; /* a push or tick that says where its step's data begins and ends */
     struct ps_cursor begins, ends;
     Psd__Set *set;         /* what a set asks of every shard */
     uint64_t variables;    /* that it changed */

@@ -62,8 +62,10 @@ place_push(struct core *c, struct core_op *op, const struct ps_cursor *cursor)
 }
 
 void
-place_tick(struct core *c)
+place_tick(struct core *c, struct core_op *op)
 {
+    op->with_place = c->place.given;
+    op->ends = c->place.ends;
     if (c->place.given)
         c->place.begins = c->place.ends;
     c->place.given = false;

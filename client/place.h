@@ -33,7 +33,7 @@ enum ps_err place_check(const struct core *c, const struct ps_cursor *cursor, st
 /* A push that gives it starts. */
 void place_push(struct core *c, struct core_op *op, const struct ps_cursor *cursor);
 
-/* The step is over. */
-void place_tick(struct core *c);
+/* The step is over with this tick. */
+void place_tick(struct core *c, struct core_op *op);
 
 #endif
