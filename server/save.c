@@ -213,6 +213,7 @@ void
 save_committed(struct shard *s, bool changed)
 {
     s->save.changed = s->save.changed || changed;
+    s->save.no_room = s->save.no_room && !changed;
 }
 
 bool
@@ -363,7 +364,7 @@ save_abandon(struct shard *s, enum ps_err why)
 bool
 save_busy(const struct shard *s)
 {
-    return s->save.left > 0 && is_before(s->save.erase, s->save.passed);
+    return s->save.left > 0 && is_before(s->save.erase, s->save.passed) && !s->save.no_room;
 }
 
 static bool
@@ -377,7 +378,9 @@ erase(struct shard *s, const struct block_ref *ref)
         save_left(s, ref, -1);
         return true;
     }
-    if (err != PS_ERR_FULL)
+    if (err == PS_ERR_FULL)
+        s->save.no_room = true;
+    else
         turn_fail(s, err == PS_ERR_NOT_FOUND ? PS_ERR_IO : err);
     return false;
 }
@@ -410,34 +413,30 @@ erase_some(struct shard *s, uint32_t n)
 bool
 save_work(struct shard *s)
 {
-    static const uint32_t sizes[] = {SAVE_ERASE_MAX, 1};
-    enum ps_err err = PS_OK;
+    enum ps_err err;
 
-    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
-        switch (turn_room(s, sizes[i] * STORE_ROW_ROOM, &err)) {
-        case TURN_WAIT:
-            return false;
-        case TURN_REFUSED:
-            continue;
-        case TURN_READY:
-            turn_take_rows(s, sizes[i]);
-            erase_some(s, sizes[i]);
-            return true;
-        }
+    switch (turn_room(s, SAVE_ERASE_MAX * STORE_ROW_ROOM, &err)) {
+    case TURN_WAIT:
+        return false;
+    case TURN_REFUSED: /* what can be erased was, in save_make_room() */
+        s->save.no_room = true;
+        return true;
+    case TURN_READY:
+        break;
     }
-    turn_fail(s, err);
+    turn_take_rows(s, SAVE_ERASE_MAX);
+    erase_some(s, SAVE_ERASE_MAX);
     return true;
 }
 
-bool
-save_make_room(struct shard *s)
+/* In a transaction of its own. False: none could be erased. */
+static bool
+erase_now(struct shard *s)
 {
     const struct store_ops *ops = s->store->ops;
+    uint64_t before = s->save.left;
     enum ps_err err;
 
-    if (s->save.left == 0 || s->turn.failed != PS_OK)
-        return false;
-    save_abandon(s, PS_ERR_FULL);
     if (ops->begin(s->store, SAVE_ERASE_MAX * STORE_ROW_ROOM) != PS_OK && ops->begin(s->store, STORE_ROW_ROOM) != PS_OK)
         return false;
     erase_some(s, SAVE_ERASE_MAX);
@@ -447,7 +446,22 @@ save_make_room(struct shard *s)
     }
     if ((err = ops->commit(s->store)) != PS_OK)
         turn_fail(s, err);
-    return err == PS_OK;
+    return err == PS_OK && s->save.left < before;
+}
+
+bool
+save_make_room(struct shard *s, bool yield)
+{
+    if (s->save.left == 0 || s->turn.failed != PS_OK)
+        return false;
+    s->save.no_room = false;
+    if (save_busy(s) && erase_now(s))
+        return true;
+    if (!yield || s->save.state != SAVE_RUNNING || s->turn.failed != PS_OK)
+        return false;
+    save_abandon(s, PS_ERR_FULL);
+    s->save.no_room = false;
+    return erase_now(s);
 }
 
 void
@@ -455,6 +469,7 @@ save_unload(struct shard *s)
 {
     s->save.left = s->save.left_bytes = 0;
     s->save.erase = SAVE_PLACE_FIRST;
+    s->save.no_room = false;
 }
 
 void

@@ -82,6 +82,7 @@ struct save {
     /* Left behind, by whatever save. */
     struct save_place erase;
     uint64_t left, left_bytes;
+    bool no_room; /* to erase: until something else was committed, or a save is asked for */
 
     struct save_request *waiting; /* in order of arrival */
 };
@@ -117,9 +118,9 @@ void save_committed(struct shard *s, bool changed);
 bool save_busy(const struct shard *s);
 bool save_work(struct shard *s);
 
-/* The store is full, and no transaction is open: abandon the save and erase some of what was left behind for it. False:
- * there is nothing left. */
-bool save_make_room(struct shard *s);
+/* The store is full, and no transaction is open: erase some of what was left behind; yield: and if none of that may be
+ * erased, abandon the save, so that it may. False: nothing was erased. */
+bool save_make_room(struct shard *s, bool yield);
 
 /* Blocks are forgotten, to be loaded again; and were loaded (ok), or could not be. */
 void save_unload(struct shard *s);

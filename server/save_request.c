@@ -43,6 +43,7 @@ add(struct shard *s, const struct save_request *asked, const char *dir)
         *r = *asked;
         memcpy(r->dir, dir, dir_size);
         DL_APPEND(s->save.waiting, r);
+        s->save.no_room = false; /* what is left behind is in its way */
     }
 }
 

@@ -15,6 +15,18 @@ rows_room(const struct shard *s)
     return MIN(MAX(rows * STORE_ROW_ROOM, TURN_ROWS_MIN), TURN_ROWS_MAX);
 }
 
+/* needed: a save may be given up for it. */
+static enum ps_err
+begin(struct shard *s, uint64_t room, bool needed)
+{
+    enum ps_err err;
+
+    do
+        err = s->store->ops->begin(s->store, room);
+    while (err == PS_ERR_FULL && save_make_room(s, needed));
+    return err;
+}
+
 enum turn_room
 turn_room(struct shard *s, uint64_t bytes, enum ps_err *err)
 {
@@ -30,13 +42,11 @@ turn_room(struct shard *s, uint64_t bytes, enum ps_err *err)
     *err = PS_ERR_FULL;
     if (t->full)
         return TURN_REFUSED;
-    *err = s->store->ops->begin(s->store, most + rows);
-    while (*err == PS_ERR_FULL && save_make_room(s))
-        *err = s->store->ops->begin(s->store, most + rows);
+    *err = begin(s, most + rows, bytes == most);
     if (*err == PS_ERR_FULL && bytes < most) {
         /* Nearly full: one event at a time may still fit into what earlier ones gave back. */
         most = bytes;
-        *err = s->store->ops->begin(s->store, most + rows);
+        *err = begin(s, most + rows, true);
     }
     t->full = *err == PS_ERR_FULL;
     if (*err != PS_OK)
@@ -205,11 +215,8 @@ begin_for_rows(struct shard *s)
 {
     uint64_t room = MIN(64 * KIB + s->turn.rows * STORE_ROW_ROOM, STORE_ROOM_TURN);
     uint64_t redo = redo_waits(s) ? redo_room(s, 0, 0, 0) : 0;
-    enum ps_err err;
+    enum ps_err err = begin(s, MIN(room + redo, STORE_ROOM_MAX), true);
 
-    do
-        err = s->store->ops->begin(s->store, MIN(room + redo, STORE_ROOM_MAX));
-    while (err == PS_ERR_FULL && save_make_room(s));
     s->turn.begun = err == PS_OK;
     return err;
 }

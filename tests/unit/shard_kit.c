@@ -26,15 +26,21 @@ drop_save(struct kit *k)
 }
 
 void
-kit_init_size(struct kit *k, const struct shard_config *config, uint64_t store_bytes)
+kit_init_over(struct kit *k, const struct shard_config *config, struct store *store)
 {
     *k = (struct kit){.now_ms = 1000, .next_request = 1};
     if (config != NULL)
         k->config = *config;
     else
         k->config = (struct shard_config){.cluster = "test", .shards = 1, .boot = 77};
-    ck_assert_ptr_nonnull(k->store = store_mem_new(store_bytes));
+    ck_assert_ptr_nonnull(k->store = store);
     start(k);
+}
+
+void
+kit_init_size(struct kit *k, const struct shard_config *config, uint64_t store_bytes)
+{
+    kit_init_over(k, config, store_mem_new(store_bytes));
 }
 
 void

@@ -58,6 +58,7 @@ struct kit {
 /* config NULL: shard 0 of 1 of cluster "test"; a store of 256 MiB. */
 void kit_init(struct kit *k, const struct shard_config *config);
 void kit_init_size(struct kit *k, const struct shard_config *config, uint64_t store_bytes);
+void kit_init_over(struct kit *k, const struct shard_config *config, struct store *store); /* the kit's from now on */
 void kit_finish(struct kit *k);
 
 /* kill -9 and a new process over what is committed. All connections are gone. */

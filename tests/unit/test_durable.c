@@ -462,7 +462,7 @@ START_TEST(any_operation_of_a_save_may_fail)
     save_whole();
     was = instant;
     instant = (struct instant){0};
-    for (int what = 0; what < STORE_MEM_FAILS; what++) {
+    for (int what = 0; what < STORE_MEM_FAILS_ALL; what++) {
         enum ps_err err = PS_ERR_IO;
 
         for (uint64_t n = 1; err != PS_OK; n++) {
@@ -488,15 +488,17 @@ START_TEST(any_operation_of_a_rebuild_may_fail_and_the_next_one_is_whole)
     struct ps_error e;
 
     save_whole();
-    for (int what = 0; what < STORE_MEM_FAILS; what++) {
-        enum ps_err err = PS_ERR_IO;
+    for (int what = 0; what < STORE_MEM_FAILS_ALL; what++) {
+        enum ps_err err;
 
-        for (uint64_t n = 1; err != PS_OK; n++) {
+        for (uint64_t n = 1, fine = 0; fine < 2; n++) { /* of the live store and of the disk in turn */
             struct store *live = store_mem_new(256 * MIB);
 
-            store_mem_fail_at(live, (enum store_mem_fail)what, n);
+            store_mem_fail_at(n % 2 == 0 ? live : disk, (enum store_mem_fail)what, (n + 1) / 2);
             err = durable_rebuild(&d, live, 78, NULL, NULL, &e);
+            store_mem_fail_none(disk);
             ck_assert(err == PS_OK || err == PS_ERR_IO);
+            fine = err == PS_OK ? fine + 1 : 0;
             live->ops->close(live);
             ck_assert_uint_lt(n, 100);
         }

@@ -327,6 +327,22 @@ START_TEST(failed_save_is_told_and_the_next_one_may_come)
 }
 END_TEST
 
+START_TEST(save_that_cannot_read_its_rows_is_told_so)
+{
+    one_variable(PSD__MODE__ASYNC);
+    kit_observe(&k, 2);
+    for (uint64_t n = 1; n <= 4; n++) {
+        store_mem_fail_at(k.store, STORE_MEM_FAIL_EACH, n);
+        ask_save(2, n);
+        kit_expect_error(&k, 2, n, PS_ERR_IO);
+        ck_assert_ptr_null(k.save);
+    }
+    ask_save(2, 5);
+    finish_save();
+    ck_assert_uint_eq(save_answered(2, 5).save, 7);
+}
+END_TEST
+
 START_TEST(save_of_a_shard_without_blocks_closes_at_once)
 {
     struct ps_error e;
@@ -382,13 +398,13 @@ END_TEST
 
 START_TEST(without_room_for_both_values_the_save_is_abandoned_and_no_push_is_refused)
 {
-    enum { BLOCKS = 16, LEN = 1048576 / 4 };
+    enum { BLOCKS = 32, LEN = 1048576 / 4 };
     static float gradient[LEN];
     struct ps_error e;
     uint32_t var;
 
     kit_finish(&k);
-    start_bytes(42 * MIB);
+    start_bytes(60 * MIB);
     kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
     kit_observe(&k, 2);
     var = kit_declare(&k, 1, "w", (uint64_t)BLOCKS * LEN, PS_SGD);
@@ -481,8 +497,7 @@ world_resume(uint64_t conn)
 {
     struct kit_answer *a;
 
-    for (int i = 0; i < STORE_MEM_FAILS; i++)
-        store_mem_fail_at(k.store, (enum store_mem_fail)i, 0);
+    store_mem_fail_none(k.store);
     k.hold = false;
     kit_hello(&k, conn, &(struct kit_hello){.job = world.job, .task = (uint32_t)conn - 1, .resume = true});
     a = kit_expect(&k, conn, MSG_WELCOME);
@@ -512,6 +527,7 @@ world_crash(void)
     k.config.saved += world.saves;
     world.saves = 0;
     kit_crash(&k);
+    store_mem_fail_none(k.store);
     k.hold = false;
     world_check(&was);
     kit_work(&k);
@@ -522,10 +538,11 @@ world_crash(void)
     world_resume(2);
 }
 
+/* Of what a shard's turns do. */
 static void
 world_fail(void)
 {
-    store_mem_fail_at(k.store, (enum store_mem_fail)test_below(&world.rng, STORE_MEM_FAILS),
+    store_mem_fail_at(k.store, (enum store_mem_fail)test_below(&world.rng, STORE_MEM_FAIL_SNAPSHOT_REF),
                       1 + test_below(&world.rng, 2));
 }
 
@@ -633,6 +650,7 @@ make_suite(void)
     tcase_add_test(t, who_asks_during_a_save_is_answered_by_the_next_one);
     tcase_add_test(t, without_a_durable_environment_saves_are_unsupported);
     tcase_add_test(t, failed_save_is_told_and_the_next_one_may_come);
+    tcase_add_test(t, save_that_cannot_read_its_rows_is_told_so);
     tcase_add_test(t, save_of_a_shard_without_blocks_closes_at_once);
     tcase_add_test(t, who_is_gone_or_gives_up_is_not_answered_and_the_save_goes_on);
     tcase_add_test(t, save_goes_on_while_the_shard_drains);
