@@ -106,6 +106,7 @@ wait_for_blocks(struct shard *s, struct variable *v, const struct declare_waiter
         return;
     }
     *w = *who;
+    w->since_ms = s->now_ms;
     DL_APPEND(v->waiters, w);
     c->declares_len++;
 }

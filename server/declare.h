@@ -18,6 +18,7 @@ struct declare_waiter {
     uint64_t request;
     bool created;
     bool attach; /* wants the definition, too */
+    uint64_t since_ms;
     struct declare_waiter *prev, *next;
 };
 

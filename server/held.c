@@ -13,6 +13,7 @@ struct held {
     uint64_t conn;
     uint64_t until; /* HELD_RECORD: not known yet */
     uint64_t seq;
+    uint64_t since_ms;
     struct shard_data *data; /* or an ack: */
     enum ps_err code;
     uint32_t *codes;
@@ -43,6 +44,7 @@ held_new(struct shard *s, struct connection *c, uint64_t until, uint64_t seq)
     h->conn = c->id;
     h->until = until;
     h->seq = seq;
+    h->since_ms = s->now_ms;
     c->turn = s->turn.number;
     return h;
 }
@@ -194,6 +196,20 @@ held_forget(struct shard *s, struct connection *c)
             held_free(h);
         }
     c->held_len = 0;
+}
+
+bool
+held_each(struct shard *s, held_visit visit, void *arg)
+{
+    const struct held *h;
+
+    DL_FOREACH (s->held, h) {
+        const struct connection *c = connection_find(s, h->conn);
+
+        if (c != NULL && !visit(arg, c, h->since_ms))
+            return false;
+    }
+    return true;
 }
 
 void

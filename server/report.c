@@ -7,33 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report_builder.h"
 #include "shard_state.h"
 
-#define ENTRIES_MAX  1024 /* of one report */
-#define ON_TASKS_MAX 64   /* named in one entry of who waits for whom */
+/* ---- Building ---- */
 
-/* A report that fills up. */
-struct builder {
-    struct shard *s;
-    Psd__Report *report;
-    const char *job;   /* only this one, or "" for all */
-    const char *after; /* go on past this */
-    size_t bytes;
-};
-
-static bool
-wants_job(const struct builder *b, const struct job *job)
+bool
+report_wants_job(const struct report_builder *b, const struct job *job)
 {
     return job != NULL && (b->job[0] == '\0' || strcmp(b->job, job->name) == 0);
 }
 
 /* Whether one more entry fits; if not, the report says that there is more. */
-static bool
-fits(struct builder *b, size_t entries, const ProtobufCMessage *m)
+bool
+report_fits(struct report_builder *b, size_t entries, const ProtobufCMessage *m)
 {
     size_t size = protobuf_c_message_get_packed_size(m) + 8;
 
-    if (entries < ENTRIES_MAX && b->bytes + size <= REPORT_BYTES_MAX) {
+    if (entries < REPORT_ENTRIES_MAX && b->bytes + size <= REPORT_BYTES_MAX) {
         b->bytes += size;
         return true;
     }
@@ -41,8 +32,8 @@ fits(struct builder *b, size_t entries, const ProtobufCMessage *m)
     return false;
 }
 
-static void *
-zeroed(struct shard *s, size_t size)
+void *
+report_zeroed(struct shard *s, size_t size)
 {
     void *place = arena_alloc(&s->arena, size);
 
@@ -53,10 +44,10 @@ zeroed(struct shard *s, size_t size)
     return place;
 }
 
-static char *
-text_copy(struct shard *s, const char *text)
+char *
+report_text(struct shard *s, const char *text)
 {
-    char *copy = zeroed(s, strlen(text) + 1);
+    char *copy = report_zeroed(s, strlen(text) + 1);
 
     return copy != NULL ? strcpy(copy, text) : (char *)protobuf_c_empty_string;
 }
@@ -119,9 +110,9 @@ refused(const struct shard *s, enum limit limit, const struct shard_figures *glu
 static void
 limits(struct shard *s, Psd__StatsReport *m, const struct shard_event *event)
 {
-    Psd__LimitReport *rows = zeroed(s, LIMITS * sizeof *rows);
+    Psd__LimitReport *rows = report_zeroed(s, LIMITS * sizeof *rows);
 
-    m->limit = zeroed(s, LIMITS * sizeof(Psd__LimitReport *));
+    m->limit = report_zeroed(s, LIMITS * sizeof(Psd__LimitReport *));
     if (rows == NULL || m->limit == NULL)
         return;
     for (enum limit i = 0; i < LIMITS; i++) {
@@ -169,7 +160,7 @@ stats(struct shard *s, Psd__StatsReport *m, Psd__Histogram *age, const struct sh
 
 /* The first of the wanted variables past `after` in order of path, found in one pass over all. */
 static size_t
-first_variables(const struct builder *b, struct variable **first, size_t max)
+first_variables(const struct report_builder *b, struct variable **first, size_t max)
 {
     size_t n = 0;
 
@@ -177,7 +168,7 @@ first_variables(const struct builder *b, struct variable **first, size_t max)
         struct variable *v = b->s->variables[id];
         size_t at;
 
-        if (!wants_job(b, v->job) || strcmp(v->path, b->after) <= 0)
+        if (!report_wants_job(b, v->job) || strcmp(v->path, b->after) <= 0)
             continue;
         if (n == max && strcmp(v->path, first[n - 1]->path) >= 0)
             continue;
@@ -211,7 +202,7 @@ learning_rate(const struct variable *v, uint64_t version)
 static Psd__VariableReport *
 variable(struct shard *s, const struct variable *v)
 {
-    Psd__VariableReport *m = zeroed(s, sizeof *m);
+    Psd__VariableReport *m = report_zeroed(s, sizeof *m);
     char text[PS_OPTIMIZER_TEXT_MAX];
 
     if (m == NULL)
@@ -231,26 +222,26 @@ variable(struct shard *s, const struct variable *v)
     m->pulled_bytes = v->stats.pulled_bytes;
     m->refused = v->stats.refused;
     m->dropped = v->stats.dropped;
-    m->optimizer = text_copy(s, text);
+    m->optimizer = report_text(s, text);
     m->learning_rate = learning_rate(v, m->version_max);
     m->initializer = (char *)initializer_name((int)v->initializer.kind);
     return m;
 }
 
 static void
-variables(struct builder *b)
+variables(struct report_builder *b)
 {
-    struct variable *first[ENTRIES_MAX / 4];
+    struct variable *first[REPORT_ENTRIES_MAX / 4];
     size_t n = first_variables(b, first, ARRAY_LEN(first));
     Psd__Report *r = b->report;
 
-    if ((r->variable = zeroed(b->s, MAX(n, 1) * sizeof(Psd__VariableReport *))) == NULL)
+    if ((r->variable = report_zeroed(b->s, MAX(n, 1) * sizeof(Psd__VariableReport *))) == NULL)
         return;
     r->more = n == ARRAY_LEN(first);
     for (size_t i = 0; i < n; i++) {
         Psd__VariableReport *m = variable(b->s, first[i]);
 
-        if (m == NULL || !fits(b, r->n_variable, &m->base))
+        if (m == NULL || !report_fits(b, r->n_variable, &m->base))
             return;
         r->variable[r->n_variable++] = m;
     }
@@ -261,7 +252,7 @@ variables(struct builder *b)
 static Psd__WorkerReport *
 worker(struct shard *s, const struct session *x)
 {
-    Psd__WorkerReport *m = zeroed(s, sizeof *m);
+    Psd__WorkerReport *m = report_zeroed(s, sizeof *m);
 
     if (m == NULL)
         return NULL;
@@ -283,7 +274,7 @@ worker(struct shard *s, const struct session *x)
 
 /* Jobs come in order of id; "job/task" names where the last report ended. */
 static uint32_t
-first_task(const struct builder *b, const struct job *job, bool *past)
+first_task(const struct report_builder *b, const struct job *job, bool *past)
 {
     size_t len = strlen(job->name);
 
@@ -296,25 +287,25 @@ first_task(const struct builder *b, const struct job *job, bool *past)
 }
 
 static void
-workers(struct builder *b)
+workers(struct report_builder *b)
 {
     struct shard *s = b->s;
     Psd__Report *r = b->report;
     bool past = b->after[0] == '\0';
 
-    if ((r->worker = zeroed(s, ENTRIES_MAX * sizeof(Psd__WorkerReport *))) == NULL)
+    if ((r->worker = report_zeroed(s, REPORT_ENTRIES_MAX * sizeof(Psd__WorkerReport *))) == NULL)
         return;
     for (uint32_t id = 1; id <= s->jobs_len; id++) {
         const struct job *job = s->jobs_by_id[id];
 
-        if (!wants_job(b, job))
+        if (!report_wants_job(b, job))
             continue;
         for (uint32_t task = first_task(b, job, &past); task < job->options->workers; task++) {
             Psd__WorkerReport *m = job->sessions[task] != NULL ? worker(s, job->sessions[task]) : NULL;
 
             if (m == NULL)
                 continue;
-            if (!fits(b, r->n_worker, &m->base))
+            if (!report_fits(b, r->n_worker, &m->base))
                 return;
             r->worker[r->n_worker++] = m;
         }
@@ -327,8 +318,8 @@ workers(struct builder *b)
 static Psd__Job *
 job_now(struct shard *s, const struct job *job)
 {
-    Psd__Job *now = zeroed(s, sizeof *now);
-    Psd__AgePolicy *age = zeroed(s, sizeof *age);
+    Psd__Job *now = report_zeroed(s, sizeof *now);
+    Psd__AgePolicy *age = report_zeroed(s, sizeof *age);
 
     if (now == NULL || age == NULL)
         return NULL;
@@ -350,7 +341,7 @@ job_options(struct shard *s, const struct job *job)
 
     if (now != NULL)
         wire_job_options(now, text, sizeof text);
-    return text_copy(s, text);
+    return report_text(s, text);
 }
 
 static uint64_t
@@ -367,7 +358,7 @@ fastest_clock(const struct job *job)
 static Psd__JobReport *
 job_report(struct shard *s, const struct job *job)
 {
-    Psd__JobReport *m = zeroed(s, sizeof *m);
+    Psd__JobReport *m = report_zeroed(s, sizeof *m);
     const struct pull *p;
 
     if (m == NULL)
@@ -389,7 +380,7 @@ job_report(struct shard *s, const struct job *job)
 
 /* In order of id, which is that of their first hellos; a name that is not known has none after it. */
 static uint32_t
-first_job(const struct builder *b)
+first_job(const struct report_builder *b)
 {
     const struct job *job;
 
@@ -400,19 +391,19 @@ first_job(const struct builder *b)
 }
 
 static void
-jobs(struct builder *b)
+jobs(struct report_builder *b)
 {
     struct shard *s = b->s;
     Psd__Report *r = b->report;
 
-    if ((r->job = zeroed(s, ENTRIES_MAX * sizeof(Psd__JobReport *))) == NULL)
+    if ((r->job = report_zeroed(s, REPORT_ENTRIES_MAX * sizeof(Psd__JobReport *))) == NULL)
         return;
     for (uint32_t id = first_job(b); id <= s->jobs_len; id++) {
         Psd__JobReport *m;
 
-        if (!wants_job(b, s->jobs_by_id[id]))
+        if (!report_wants_job(b, s->jobs_by_id[id]))
             continue;
-        if ((m = job_report(s, s->jobs_by_id[id])) == NULL || !fits(b, r->n_job, &m->base))
+        if ((m = job_report(s, s->jobs_by_id[id])) == NULL || !report_fits(b, r->n_job, &m->base))
             return;
         r->job[r->n_job++] = m;
     }
@@ -423,7 +414,7 @@ jobs(struct builder *b)
 static Psd__JobDefinition *
 job_definition(struct shard *s, const struct job *job)
 {
-    Psd__JobDefinition *m = zeroed(s, sizeof *m);
+    Psd__JobDefinition *m = report_zeroed(s, sizeof *m);
 
     if (m == NULL)
         return NULL;
@@ -440,9 +431,9 @@ job_definition(struct shard *s, const struct job *job)
 static Psd__VariableDefinition *
 definition(struct shard *s, const struct variable *v)
 {
-    Psd__VariableDefinition *m = zeroed(s, sizeof *m);
-    struct wire_optimizer *room = zeroed(s, sizeof *room);
-    Psd__Declare *now = zeroed(s, sizeof *now);
+    Psd__VariableDefinition *m = report_zeroed(s, sizeof *m);
+    struct wire_optimizer *room = report_zeroed(s, sizeof *room);
+    Psd__Declare *now = report_zeroed(s, sizeof *now);
 
     if (m == NULL || room == NULL || now == NULL)
         return NULL;
@@ -455,9 +446,9 @@ definition(struct shard *s, const struct variable *v)
 }
 
 static void
-definitions(struct builder *b)
+definitions(struct report_builder *b)
 {
-    struct variable *first[ENTRIES_MAX / 4];
+    struct variable *first[REPORT_ENTRIES_MAX / 4];
     Psd__Report *r = b->report;
     struct job *job;
     size_t n;
@@ -467,155 +458,16 @@ definitions(struct builder *b)
         return;
     n = first_variables(b, first, ARRAY_LEN(first));
     r->job_definition = job_definition(b->s, job);
-    if ((r->definition = zeroed(b->s, MAX(n, 1) * sizeof(Psd__VariableDefinition *))) == NULL)
+    if ((r->definition = report_zeroed(b->s, MAX(n, 1) * sizeof(Psd__VariableDefinition *))) == NULL)
         return;
     r->more = n == ARRAY_LEN(first);
     for (size_t i = 0; i < n; i++) {
         Psd__VariableDefinition *m = definition(b->s, first[i]);
 
-        if (m == NULL || !fits(b, r->n_definition, &m->base))
+        if (m == NULL || !report_fits(b, r->n_definition, &m->base))
             return;
         r->definition[r->n_definition++] = m;
     }
-}
-
-/* ---- Who waits for whom ---- */
-
-static Psd__BlockedReport *
-blocked(struct builder *b, const struct session *x, const char *what, uint64_t since_ms)
-{
-    Psd__BlockedReport *m = zeroed(b->s, sizeof *m);
-
-    if (m == NULL)
-        return NULL;
-    psd__blocked_report__init(m);
-    m->job = (char *)x->job->name;
-    m->task = x->task;
-    m->what = (char *)what;
-    m->waited_ms = b->s->now_ms - since_ms;
-    m->on_task = zeroed(b->s, ON_TASKS_MAX * sizeof *m->on_task);
-    return m->on_task != NULL ? m : NULL;
-}
-
-static bool
-add_blocked(struct builder *b, Psd__BlockedReport *m)
-{
-    Psd__Report *r = b->report;
-
-    if (m == NULL || !fits(b, r->n_blocked, &m->base))
-        return false;
-    r->blocked[r->n_blocked++] = m;
-    return true;
-}
-
-/* Workers that hold back a step which they must pass: those at an older clock. */
-static void
-on_slower(const struct job *job, uint64_t clock, Psd__BlockedReport *m)
-{
-    for (uint32_t task = 0; task < job->options->workers && m->n_on_task < ON_TASKS_MAX; task++) {
-        const struct session *x = job_joined(job, task);
-        bool slower = x == NULL ? job_begins_together(job) : x->state == SESSION_LIVE && x->held < clock;
-
-        if (slower)
-            m->on_task[m->n_on_task++] = task;
-    }
-}
-
-static void
-on_block(const struct job *job, const struct block_ref *ref, uint64_t clock, Psd__BlockedReport *m)
-{
-    struct gather *g = ref->block->gather;
-
-    m->variable = (char *)ref->variable->name;
-    m->on_clock = clock_of_block(job, ref->block, CLOCK_FOR_PULL) + 1;
-    if (g != NULL)
-        m->n_on_task = MIN(gather_missing(g, m->on_task, ON_TASKS_MAX), (uint32_t)ON_TASKS_MAX);
-    else
-        on_slower(job, clock, m);
-}
-
-static bool
-blocked_pull(struct builder *b, const struct job *job, const struct pull *p)
-{
-    Psd__BlockedReport *m = blocked(b, p->connection->session, "pull", p->since_ms);
-    struct block_ref ref;
-
-    if (m == NULL)
-        return false;
-    m->clock = p->clock;
-    block_refind(b->s, p->data->var[p->at], p->data->block[p->at], &ref);
-    if (job_is_sync(job)) {
-        on_block(job, &ref, p->clock, m);
-    } else {
-        m->variable = (char *)ref.variable->name;
-        m->on_clock = p->clock - MIN(p->clock, job->bound);
-        on_slower(job, m->on_clock, m);
-    }
-    return add_blocked(b, m);
-}
-
-static bool
-blocked_push(struct builder *b, const struct job *job, const struct pending *p)
-{
-    Psd__BlockedReport *m = blocked(b, p->session, "push", p->since_ms);
-    struct block_ref ref;
-    uint32_t i = 0;
-
-    if (m == NULL)
-        return false;
-    while (i + 1 < p->blocks_len && p->blocks[i].done)
-        i++;
-    m->clock = p->clock;
-    block_refind(b->s, p->blocks[i].var, p->blocks[i].block, &ref);
-    on_block(job, &ref, p->clock, m);
-    m->on_clock = p->clock;
-    return add_blocked(b, m);
-}
-
-static bool
-blocked_barrier(struct builder *b, const struct pending *p)
-{
-    char what[WIRE_NAME_MAX + 16];
-    Psd__BlockedReport *m;
-
-    snprintf(what, sizeof what, "barrier %s", p->barrier->name);
-    if ((m = blocked(b, p->session, text_copy(b->s, what), p->since_ms)) == NULL)
-        return false;
-    m->clock = p->clock;
-    m->n_on_task = MIN(barrier_missing(p->barrier, m->on_task, ON_TASKS_MAX), (uint32_t)ON_TASKS_MAX);
-    return add_blocked(b, m);
-}
-
-static bool
-blocked_in_job(struct builder *b, const struct job *job)
-{
-    const struct pull *pull;
-
-    DL_FOREACH (job->pulls, pull)
-        if (!blocked_pull(b, job, pull))
-            return false;
-    for (uint32_t task = 0; task < job->options->workers; task++) {
-        const struct pending *p;
-
-        if (job->sessions[task] == NULL)
-            continue;
-        DL_FOREACH (job->sessions[task]->pending, p)
-            if (!(p->barrier != NULL ? blocked_barrier(b, p) : blocked_push(b, job, p)))
-                return false;
-    }
-    return true;
-}
-
-static void
-all_blocked(struct builder *b)
-{
-    struct shard *s = b->s;
-
-    if ((b->report->blocked = zeroed(s, ENTRIES_MAX * sizeof(Psd__BlockedReport *))) == NULL)
-        return;
-    for (uint32_t id = 1; id <= s->jobs_len; id++)
-        if (wants_job(b, s->jobs_by_id[id]) && !blocked_in_job(b, s->jobs_by_id[id]))
-            return;
 }
 
 /* ---- The answer ---- */
@@ -629,7 +481,7 @@ report_answer(struct shard *s, struct connection *c, uint64_t request, const Psd
     Psd__SaveReport save_status = PSD__SAVE_REPORT__INIT;
     Psd__StatsReport stats_report = PSD__STATS_REPORT__INIT;
     Psd__Histogram age = PSD__HISTOGRAM__INIT;
-    struct builder b = {.s = s, .report = &m, .job = query->job, .after = query->after};
+    struct report_builder b = {.s = s, .report = &m, .job = query->job, .after = query->after};
 
     m.kind = query->kind;
     switch (query->kind) {
@@ -648,7 +500,7 @@ report_answer(struct shard *s, struct connection *c, uint64_t request, const Psd
         workers(&b);
         break;
     case PSD__QUERY_KIND__BLOCKED:
-        all_blocked(&b);
+        report_blocked(&b);
         break;
     case PSD__QUERY_KIND__JOBS:
         jobs(&b);

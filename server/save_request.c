@@ -41,6 +41,7 @@ add(struct shard *s, const struct save_request *asked, const char *dir)
         refuse(s, asked->connection, asked->request, PS_ERR_NOMEM, "no memory for a save");
     } else {
         *r = *asked;
+        r->since_ms = s->now_ms;
         memcpy(r->dir, dir, dir_size);
         DL_APPEND(s->save.waiting, r);
         s->save.no_room = false; /* what is left behind is in its way */

@@ -30,7 +30,7 @@ struct save_request {
     uint64_t request;
     uint32_t job_id; /* of a checkpoint; 0: a save */
     bool at_clock;
-    uint64_t clock;
+    uint64_t clock, since_ms;
     struct save_place at; /* sync: blocks before this one have come to the clock */
     struct save_request *prev, *next;
     char dir[]; /* of a checkpoint */

@@ -113,16 +113,17 @@ const struct command_entry output_workers[] = {
     {"PROCESS", "what it calls itself: host and process"},
     {NULL, NULL}};
 
-const struct command_entry output_blocked[] = {JOB,
-                                               WORKER,
-                                               {"WAITS IN", "pull, push, or barrier and its name"},
-                                               {"AT CLOCK", "its own clock"},
-                                               {"FOR", "the workers that it waits for"},
-                                               {"UNTIL CLOCK", "the clock that they must reach; a barrier has none"},
-                                               {"SINCE", "how long it has waited"},
-                                               {"SHARD", "the shard where it waits"},
-                                               {"VARIABLE", "the variable whose block it waits for"},
-                                               {NULL, NULL}};
+const struct command_entry output_blocked[] = {
+    JOB,
+    {"WORKER", "the worker's number in its job, from 0; or who else waits"},
+    {"WAITS IN", "pull, push, barrier and its name, declare, attach, durable push, save, checkpoint"},
+    {"AT CLOCK", "its own clock"},
+    {"FOR", "the workers that it waits for; or what, when that is the shard's own work"},
+    {"UNTIL CLOCK", "the clock that they must reach; a barrier has none"},
+    {"SINCE", "how long it has waited"},
+    {"SHARD", "the shard where it waits"},
+    {"VARIABLE", "the variable whose block it waits for"},
+    {NULL, NULL}};
 
 const struct command_entry output_ping[] = {{"SHARD", "the shard, by its place in the list, from 0"},
                                             {"ADDRESS", "where it was asked"},

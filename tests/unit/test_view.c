@@ -157,6 +157,20 @@ START_TEST(blocked_says_who_waits_for_whom)
 }
 END_TEST
 
+START_TEST(blocked_says_what_else_is_waited_for)
+{
+    struct answer answers[] = {
+        answer_of(0, "{\"blocked\": [{\"job\": \"train\", \"task\": 2, \"what\": \"declare\", \"clock\": 0,"
+                     " \"waited_ms\": 2100, \"variable\": \"w\", \"on\": \"3 of 7 blocks are made\"},"
+                     " {\"job\": \"\", \"what\": \"save\", \"who\": \"host:12\", \"on\": \"the save that runs\"}]}")};
+    char *text = shown(VIEW_BLOCKED, answers, 1, false);
+
+    ck_assert_line(text, "train 2 declare 0 3 of 7 blocks are made - 2.1 s 0 w");
+    ck_assert_line(text, "- host:12 save 0 the save that runs - 0.0 s 0 -");
+    free(text);
+}
+END_TEST
+
 START_TEST(blocked_says_what_it_leaves_out)
 {
     static char report[4096];
@@ -369,6 +383,7 @@ make_suite(void)
     tcase_add_test(t, stats_show_counters_and_ages);
     tcase_add_test(t, stats_show_the_shard_that_is_nearest_to_a_limit);
     tcase_add_test(t, blocked_says_who_waits_for_whom);
+    tcase_add_test(t, blocked_says_what_else_is_waited_for);
     tcase_add_test(t, blocked_says_what_it_leaves_out);
     tcase_add_test(t, workers_are_grouped_by_job_and_task);
     tcase_add_test(t, jobs_count_each_worker_and_each_variable_once);

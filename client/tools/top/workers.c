@@ -39,7 +39,8 @@ worker_waits(struct top_worker *w, const struct sample *now)
     for (uint32_t i = 0; i < now->n; i++) {
         json_array_foreach(answer_list(&now->answers[i], "blocked"), j, b)
         {
-            if (same_job(b, w->sum.first) && member_number(b, "task") == member_number(w->sum.first, "task") &&
+            if (*member_text(b, "who") == '\0' && same_job(b, w->sum.first) &&
+                member_number(b, "task") == member_number(w->sum.first, "task") &&
                 (w->waits == NULL || member_number(b, "waited_ms") > member_number(w->waits, "waited_ms")))
                 w->waits = b;
         }
@@ -109,8 +110,8 @@ cell_waits(struct table *t, const json_t *waits)
         table_cell(t, "-");
         return;
     }
-    blocked_on(json_object_get(waits, "on_task"), on, sizeof on);
-    if (!blocked_in_barrier(waits))
+    blocked_for(waits, on, sizeof on);
+    if (blocked_has_clock(waits))
         snprintf(until, sizeof until, " until clock %" PRIu64, member_number(waits, "on_clock"));
     table_cell(t, "%s: %s%s, %s", member_text(waits, "what"), on, until,
                units_duration(member_number(waits, "waited_ms"), &u));

@@ -37,25 +37,44 @@ blocked_in_barrier(const json_t *report)
     return strncmp(member_text(report, "what"), "barrier", strlen("barrier")) == 0;
 }
 
+void
+blocked_for(const json_t *report, char *out, size_t size)
+{
+    if (*member_text(report, "on") != '\0')
+        snprintf(out, size, "%s", member_text(report, "on"));
+    else
+        blocked_on(json_object_get(report, "on_task"), out, size);
+}
+
+bool
+blocked_has_clock(const json_t *report)
+{
+    return !blocked_in_barrier(report) &&
+           (*member_text(report, "on") == '\0' || member_number(report, "on_clock") != 0);
+}
+
 static void
 blocked_row(struct table *t, const struct place *p)
 {
     const json_t *b = p->report;
-    const char *variable = member_text(b, "variable");
+    const char *variable = member_text(b, "variable"), *who = member_text(b, "who");
     char on[256];
     struct units u;
 
-    blocked_on(json_object_get(b, "on_task"), on, sizeof on);
+    blocked_for(b, on, sizeof on);
     table_row(t);
-    table_cell(t, "%s", member_text(b, "job"));
-    table_cell(t, "%" PRIu64, member_number(b, "task"));
+    table_cell(t, "%s", *member_text(b, "job") != '\0' ? member_text(b, "job") : "-");
+    if (*who != '\0')
+        table_cell(t, "%s", who);
+    else
+        table_cell(t, "%" PRIu64, member_number(b, "task"));
     table_cell(t, "%s", member_text(b, "what"));
     cell_count(t, member_number(b, "clock"));
     table_cell(t, "%s", on);
-    if (blocked_in_barrier(b))
-        table_cell(t, "-");
-    else
+    if (blocked_has_clock(b))
         cell_count(t, member_number(b, "on_clock"));
+    else
+        table_cell(t, "-");
     table_cell(t, "%s", units_duration(member_number(b, "waited_ms"), &u));
     table_cell(t, "%u", p->shard);
     table_cell(t, "%s", *variable != '\0' ? variable : "-");

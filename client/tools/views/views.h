@@ -22,6 +22,10 @@ void blocked_on(const json_t *tasks, char *out, size_t size);
 /* Whether a BlockedReport waits in a barrier, which no clock ends. */
 bool blocked_in_barrier(const json_t *report);
 
+/* What it waits for: workers, or the shard's own work in words. Whether it ends at some clock. */
+void blocked_for(const json_t *report, char *out, size_t size);
+bool blocked_has_clock(const json_t *report);
+
 /* Of one shard's round trips, microseconds; pings_len >= 1. */
 struct ping_summary {
     double least, median, most;

@@ -1,0 +1,34 @@
+/* What the rooms of reports share: a report that fills up. Entries are made in the event's arena and counted in bytes
+ * as they would travel, so that a report always fits one frame. */
+#ifndef SERVER_REPORT_BUILDER_H
+#define SERVER_REPORT_BUILDER_H
+
+#include "common/base.h"
+#include "proto/psd.pb-c.h"
+
+#define REPORT_ENTRIES_MAX 1024 /* of one report */
+
+struct shard;
+struct job;
+
+struct report_builder {
+    struct shard *s;
+    Psd__Report *report;
+    const char *job;   /* only this one, or "" for all */
+    const char *after; /* go on past this */
+    size_t bytes;
+};
+
+bool report_wants_job(const struct report_builder *b, const struct job *job);
+
+/* Whether one more entry fits; if not, the report says that there is more. */
+bool report_fits(struct report_builder *b, size_t entries, const ProtobufCMessage *m);
+
+/* In the event's arena. NULL, or "": out of memory, and the turn fails. */
+void *report_zeroed(struct shard *s, size_t size);
+char *report_text(struct shard *s, const char *text);
+
+/* Who waits for whom: report_blocked.c. */
+void report_blocked(struct report_builder *b);
+
+#endif
