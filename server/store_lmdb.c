@@ -255,15 +255,17 @@ lmdb_row_erase(struct store *base, enum store_table t, struct span key)
     return store_lmdb_error(mdb_del(s->txn, s->tables[t], &k, NULL));
 }
 
+/* A file may take more than its limit: of an earlier start, or the filesystem's own blocks for it. */
 static void
 lmdb_usage(struct store *base, struct store_usage *out)
 {
     struct store_lmdb *s = store_lmdb_of(base);
+    uint64_t file_bytes = store_room_file_bytes(&s->room);
 
     *out = (struct store_usage){
         .used_bytes = s->room.ops->used_pages(&s->room) * PAGE,
-        .file_bytes = store_room_file_bytes(&s->room),
-        .max_bytes = store_room_max_bytes(&s->room),
+        .file_bytes = file_bytes,
+        .max_bytes = MAX(store_room_max_bytes(&s->room), file_bytes),
     };
 }
 
