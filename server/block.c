@@ -64,12 +64,7 @@ block_fill(struct shard *s, const struct block_ref *ref)
 static void
 next_block(struct shard *s, struct variable *v, struct block_ref *ref)
 {
-    uint64_t number = placement_nth(v->start, s->config.shard, s->config.shards, v->ready);
-
-    *ref = (struct block_ref){.variable = v,
-                              .block = &v->blocks[v->ready],
-                              .number = (uint32_t)number,
-                              .cut = layout_block(&v->layout, number)};
+    *ref = block_nth(s, v, v->ready);
 }
 
 bool
@@ -119,6 +114,15 @@ ref_set(const struct shard *s, struct variable *v, uint32_t block, struct block_
     out->fresh = out->moved = false;
     out->cut = layout_block(&v->layout, block);
     out->old = out->place = NULL;
+}
+
+struct block_ref
+block_nth(const struct shard *s, struct variable *v, uint64_t index)
+{
+    uint64_t number = placement_nth(v->start, s->config.shard, s->config.shards, index);
+
+    return (struct block_ref){
+        .variable = v, .block = &v->blocks[index], .number = (uint32_t)number, .cut = layout_block(&v->layout, number)};
 }
 
 static enum ps_err

@@ -58,6 +58,9 @@ enum ps_err block_find(struct shard *s, const struct job *job, uint32_t var, uin
 /* The block that was found before; asserts that it is there. */
 void block_refind(struct shard *s, uint32_t var, uint32_t block, struct block_ref *out);
 
+/* The index-th of a variable's blocks on this shard, 0 <= index < count. */
+struct block_ref block_nth(const struct shard *s, struct variable *v, uint64_t index);
+
 /* This variable's blocks are to be made, unless they all are. */
 void block_want(struct shard *s, struct variable *v);
 

@@ -60,13 +60,15 @@ struct durable {
     struct durable_txn txn;
 };
 
-/* Look at what is there; in an empty store write whose it is, with this id. cluster, shard, shards: PS_ERR_CLUSTER when
- * it belongs to another. PS_ERR_VERSION, with a sentence, for a format that is not known; PS_ERR_MISMATCH for a live
- * store; PS_ERR_IO, also for a redo log with a gap. */
+extern const struct span durable_manifest_key, durable_staged_key; /* rows of STORE_SHARD */
+
+/* Look at what is there (durable_open.c); in an empty store write whose it is, with this id. cluster, shard, shards:
+ * PS_ERR_CLUSTER when it belongs to another. PS_ERR_VERSION, with a sentence, for a format that is not known;
+ * PS_ERR_MISMATCH for a live store; PS_ERR_IO, also for a redo log with a gap. */
 enum ps_err durable_open(struct durable *d, struct store *store, const char *cluster, uint32_t shard, uint32_t shards,
                          uint64_t id, struct ps_error *e) PS_MUST_USE;
 
-/* ---- Writing: one transaction at a time, from one thread ---- */
+/* ---- Writing (durable.c): one transaction at a time, from one thread ---- */
 
 enum ps_err durable_begin(struct durable *d, uint64_t bytes) PS_MUST_USE; /* at most DURABLE_TXN_MAX */
 enum ps_err durable_commit(struct durable *d) PS_MUST_USE;                /* synced; on error it is aborted */

@@ -55,6 +55,12 @@ struct save_place {
 #define SAVE_PLACE_FIRST ((struct save_place){.var = 1})
 #define SAVE_PLACE_END   ((struct save_place){.var = UINT32_MAX})
 
+static inline bool
+save_place_before(struct save_place a, struct save_place b)
+{
+    return a.var != b.var ? a.var < b.var : a.index < b.index;
+}
+
 /* What reports say of saves to the durable environment. */
 struct save_stats {
     uint64_t saves, failures;
@@ -94,25 +100,25 @@ void save_finish(struct shard *s);
 void save_passed(struct shard *s, uint64_t blocks);
 void save_ended(struct shard *s, const struct shard_event *event);
 
+/* End the save that runs, if one does: its values are needed no more. */
+void save_abandon(struct shard *s, enum ps_err why);
+
 /* The turn is over, committed or not: say what is to be said, and begin the next save if one may. */
 void save_turn_ended(struct shard *s);
+
+/* A turn was committed, with changes or only with what was erased. */
+void save_committed(struct shard *s, bool changed);
 
 /* A save may begin at the end of this turn. */
 bool save_may_begin(const struct shard *s);
 
-/* ---- Blocks ---- */
+/* ---- Blocks (save_left.c) ---- */
 
 /* Whether the save that runs still needs the block's committed value where it is. Only in SAVE_RUNNING. */
 bool save_keeps(const struct shard *s, const struct block_ref *ref);
 
 /* The block's older value is left under its other key (by 1), or that is gone (by -1). */
 void save_left(struct shard *s, const struct block_ref *ref, int by);
-
-/* End the save that runs, if one does: its values are needed no more. */
-void save_abandon(struct shard *s, enum ps_err why);
-
-/* A turn was committed, with changes or only with what was erased. */
-void save_committed(struct shard *s, bool changed);
 
 /* There are values that may be erased, in background work. False: no room for it in this turn. */
 bool save_busy(const struct shard *s);

@@ -1,0 +1,171 @@
+/* What a durable store holds when it is opened: whose it is, which save counts, how far the redo log goes. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "durable.h"
+#include "identity.h"
+#include "proto/store.pb-c.h"
+
+const struct span durable_manifest_key = {"manifest", 8}, durable_staged_key = {"staged", 6};
+
+struct rows {
+    struct durable *d;
+    bool any, own; /* rows; one of them ours */
+    uint32_t format;
+    bool nomem;
+};
+
+static void
+take_manifest(struct durable *d, const Psd__ManifestRow *row)
+{
+    d->manifest = (struct durable_manifest){.save = row->save,
+                                            .boot = row->boot,
+                                            .redo = row->redo,
+                                            .blocks = row->blocks,
+                                            .bytes = row->bytes,
+                                            .unix_ms = row->unix_ms,
+                                            .generation = row->generation != 0};
+}
+
+static bool
+is_key(struct span key, struct span wanted)
+{
+    return key.len == wanted.len && memcmp(key.data, wanted.data, key.len) == 0;
+}
+
+static bool
+see_row(void *arg, struct span key, struct span value)
+{
+    struct rows *r = arg;
+    Psd__ManifestRow *row;
+
+    r->any = true;
+    r->own = r->own || is_key(key, identity_durable);
+    if (!is_key(key, durable_manifest_key) && !is_key(key, durable_staged_key))
+        return true;
+    if ((row = psd__manifest_row__unpack(NULL, value.len, value.data)) == NULL) {
+        r->nomem = true;
+        return false;
+    }
+    r->format = MAX(r->format, row->format);
+    if (is_key(key, durable_manifest_key))
+        take_manifest(r->d, row);
+    else
+        r->d->staged_boot = row->boot;
+    psd__manifest_row__free_unpacked(row, NULL);
+    return true;
+}
+
+/* ---- Whose it is ---- */
+
+static struct identity
+own_identity(const struct durable *d, uint64_t id)
+{
+    return (struct identity){
+        .format = DURABLE_FORMAT, .cluster = d->cluster, .shard = d->shard, .shards = d->shards, .id = id};
+}
+
+static enum ps_err
+make_identity(struct durable *d, uint64_t id)
+{
+    struct identity own = own_identity(d, id);
+    enum ps_err err;
+
+    if ((err = d->store->ops->begin(d->store, 64 * KIB)) != PS_OK)
+        return err;
+    if ((err = identity_put(d->store, identity_durable, &own)) != PS_OK) {
+        d->store->ops->abort(d->store);
+        return err;
+    }
+    d->id = id;
+    return d->store->ops->commit(d->store);
+}
+
+static enum ps_err
+check_identity(struct durable *d, struct ps_error *e)
+{
+    struct identity own = own_identity(d, 0);
+    Psd__ShardRow *row;
+    enum ps_err err = identity_get(d->store, identity_durable, &row);
+
+    if (err != PS_OK)
+        return ps_fail(e, err, "the durable environment cannot be read: %s", ps_strerror(err));
+    ps_assert(row != NULL);
+    err = identity_check(row, &own, "the durable environment", e);
+    d->id = row->boot;
+    psd__shard_row__free_unpacked(row, NULL);
+    return err;
+}
+
+static enum ps_err
+identify(struct durable *d, uint64_t id, struct ps_error *e)
+{
+    struct rows r = {.d = d};
+    enum ps_err err = d->store->ops->each_row(d->store, STORE_SHARD, see_row, &r);
+
+    if (err == PS_OK && r.nomem)
+        err = PS_ERR_NOMEM;
+    if (err == PS_OK && !r.any)
+        err = make_identity(d, id);
+    if (err != PS_OK)
+        return ps_fail(e, err, "the durable environment cannot be used: %s", ps_strerror(err));
+    if (r.any && !r.own)
+        return ps_fail(e, PS_ERR_MISMATCH, "the durable environment is a shard's live one: another directory is meant");
+    if (r.format > DURABLE_FORMAT)
+        return ps_fail(e, PS_ERR_VERSION, "the save in the durable environment has format %u, this psd knows up to %d",
+                       r.format, DURABLE_FORMAT);
+    return r.any ? check_identity(d, e) : PS_OK;
+}
+
+struct pieces {
+    uint64_t first, next; /* the run that counts */
+    uint64_t counts;      /* from this one on */
+    bool gap;
+};
+
+static bool
+see_piece(void *arg, const struct store_key *key, struct span value)
+{
+    struct pieces *p = arg;
+    uint64_t number = store_redo_number(key);
+
+    (void)value;
+    if (number >= p->counts) {
+        p->gap = p->gap || number != p->next;
+        p->next = number + 1;
+    }
+    return !p->gap;
+}
+
+/* The log goes on where the save ends; without a save, from its first piece. */
+static enum ps_err
+find_redo(struct durable *d, struct ps_error *e)
+{
+    uint64_t from = MAX(d->manifest.redo, 1);
+    struct pieces p = {.first = from, .next = from, .counts = from};
+    struct store_key key = store_redo_key(0);
+    enum ps_err err = d->store->ops->each_block_from(d->store, &key, see_piece, &p);
+
+    if (err != PS_OK)
+        return ps_fail(e, err, "the redo log cannot be read: %s", ps_strerror(err));
+    if (p.gap)
+        return ps_fail(e, PS_ERR_IO, "the redo log has a gap: its pieces from %" PRIu64 " on do not follow each other",
+                       from);
+    d->redo_first = p.first;
+    d->redo_next = p.next;
+    return PS_OK;
+}
+
+enum ps_err
+durable_open(struct durable *d, struct store *store, const char *cluster, uint32_t shard, uint32_t shards, uint64_t id,
+             struct ps_error *e)
+{
+    enum ps_err err;
+
+    *d = (struct durable){.store = store, .shard = shard, .shards = shards};
+    ps_assert(strlen(cluster) < sizeof d->cluster);
+    strcpy(d->cluster, cluster);
+    if ((err = identify(d, id, e)) != PS_OK)
+        return err;
+    return find_redo(d, e);
+}
