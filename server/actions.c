@@ -16,6 +16,7 @@ action_finish(struct shard_action *a)
 {
     free(a->bytes);
     free(a->text);
+    free(a->job);
     shard_data_free(a->data);
     shard_save_free(a->save);
 }
@@ -131,6 +132,21 @@ void
 actions_redo(struct shard *s, uint64_t number)
 {
     queue(s, (struct shard_action){.kind = SHARD_REDO, .number = number});
+}
+
+void
+actions_restore(struct shard *s, const struct connection *c, uint64_t request, const Psd__Restore *m)
+{
+    struct shard_action action = {.kind = SHARD_RESTORE_WANTED, .conn = c->id, .number = request, .check = m->check};
+
+    action.text = shard_strdup(m->dir);
+    action.job = shard_strdup(m->job);
+    if (action.text != NULL && action.job != NULL) {
+        queue(s, action);
+    } else {
+        action_finish(&action);
+        turn_fail(s, PS_ERR_NOMEM);
+    }
 }
 
 void

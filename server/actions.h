@@ -49,6 +49,7 @@ void actions_log(struct shard *s, enum shard_log_level level, const char *format
 void actions_draining(struct shard *s);
 void actions_stopped(struct shard *s);
 void actions_redo(struct shard *s, uint64_t number);
+void actions_restore(struct shard *s, const struct connection *c, uint64_t request, const Psd__Restore *m);
 
 /* False: out of memory, and nothing will come out. save is the action's then, in any case. */
 bool actions_save(struct shard *s, enum shard_action_kind kind, struct shard_save *save) PS_MUST_USE;

@@ -38,7 +38,7 @@ arrays_of(uint8_t *value, const struct layout_block *cut, uint32_t slots)
 }
 
 static void
-block_fill(struct shard *s, const struct block_ref *ref)
+block_fill(const struct block_ref *ref)
 {
     struct variable *v = ref->variable;
     struct optimizer_arrays arrays = arrays_of(ref->place, &ref->cut, v->layout.slots);
@@ -56,9 +56,20 @@ block_fill(struct shard *s, const struct block_ref *ref)
     optimizer_start(&v->optimizer, ref->cut.len, &arrays);
     ref->block->version = 0;
     ref->block->clock = head.clock;
+}
+
+void
+block_made(struct shard *s, const struct block_ref *ref)
+{
+    struct variable *v = ref->variable;
+
     s->data_bytes += block_size(ref);
     s->promised_bytes -= block_size(ref);
     s->blocks++;
+    if (++v->ready < v->count)
+        return;
+    work_off(s, v);
+    declare_answer(s, v);
 }
 
 static void
@@ -93,12 +104,9 @@ block_work(struct shard *s)
             made++; /* something was done */
             continue;
         }
-        block_fill(s, &ref);
+        block_fill(&ref);
         made += block_size(&ref);
-        if (++v->ready == v->count) {
-            work_off(s, v);
-            declare_answer(s, v);
-        }
+        block_made(s, &ref);
     }
     return true;
 }

@@ -67,6 +67,9 @@ void block_want(struct shard *s, struct variable *v);
 /* Make some blocks. False when there was no room in this turn for even one. */
 bool block_work(struct shard *s);
 
+/* The variable's next block has its first value, which is in its place: count it. */
+void block_made(struct shard *s, const struct block_ref *ref);
+
 /* One that the store holds (each_block's callback; arg is a struct row_load). After the last: whether a variable's are
  * those that were made in order. */
 bool block_load(void *arg, const struct store_key *key, struct span value);

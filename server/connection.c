@@ -75,9 +75,8 @@ connection_agent(const struct connection *c)
     return agent != NULL ? agent : "";
 }
 
-/* What waits there and whose it is. */
-static void
-forget_waiting(struct shard *s, struct connection *c)
+void
+connection_forget(struct shard *s, struct connection *c)
 {
     pull_forget(s, c);
     declare_forget(s, c, 0, PS_OK);
@@ -91,7 +90,7 @@ forget_waiting(struct shard *s, struct connection *c)
 void
 connection_gone(struct shard *s, struct connection *c)
 {
-    forget_waiting(s, c);
+    connection_forget(s, c);
     if (c->state == CONN_NEW)
         connection_greeted(s, c, CONN_CLOSING);
     if (c->acks_first != 0)
@@ -107,7 +106,7 @@ connection_close(struct shard *s, struct connection *c)
 {
     if (c->state == CONN_CLOSING)
         return;
-    forget_waiting(s, c);
+    connection_forget(s, c);
     actions_flush_acks(s, c);
     actions_close(s, c);
     c->turn = s->turn.number;
@@ -165,7 +164,7 @@ connection_before_reload(struct shard *s)
     HASH_ITER (hh, s->connections, c, next) {
         if (c->turn != s->turn.number && !has_waiting(c))
             continue;
-        forget_waiting(s, c);
+        connection_forget(s, c);
         actions_close(s, c);
         if (c->state == CONN_NEW)
             connection_greeted(s, c, CONN_CLOSING);

@@ -24,7 +24,7 @@ struct connection {
     uint32_t parked_len;
     uint32_t declares_len; /* that wait for blocks */
     uint64_t parked_bytes;
-    uint32_t held_len; /* answers of durable pushes */
+    uint32_t held_len;              /* answers of durable pushes */
     uint32_t acks_first, acks_last; /* this turn's, as index + 1 into the shard's, or 0 */
     struct connection *acking_next;
     uint64_t opened_ms;
@@ -56,6 +56,9 @@ void connection_greeted(struct shard *s, struct connection *c, enum connection_s
 /* Close those that did not say hello in time; and when the next one is due. */
 void connection_time(struct shard *s);
 uint64_t connection_next_time(const struct shard *s);
+
+/* Forget what waits there and whose it is. */
+void connection_forget(struct shard *s, struct connection *c);
 
 /* Close after what was sent; what waits there is forgotten. */
 void connection_close(struct shard *s, struct connection *c);

@@ -90,6 +90,9 @@ perform(struct daemon *d, struct shard_action *a, bool *stopped)
     case SHARD_STOPPED:
         *stopped = true;
         return;
+    case SHARD_RESTORE_WANTED:
+        restores_action(d, a);
+        return;
     default:
         if (saves_action(d, a))
             return;
@@ -160,6 +163,7 @@ end_turn(struct daemon *d)
     peers_flush(d);
     wake_set(d);
     saves_turn_ended(d);
+    restores_turn_ended(d);
     if (stopped && !saves_at_stop(d))
         daemon_close(d);
 }
@@ -348,7 +352,8 @@ daemon_start(struct daemon *d, struct ps_error *e)
     start_handles(d);
     if ((err = conn_pool_init(&d->pool, &d->loop)) != PS_OK)
         return ps_fail(e, err, "cannot start the event loop: out of memory");
-    if ((err = saves_start(d, e)) != PS_OK || (err = listeners_open(d, e)) != PS_OK)
+    if ((err = saves_start(d, e)) != PS_OK || (err = restores_start(d, e)) != PS_OK ||
+        (err = listeners_open(d, e)) != PS_OK)
         return err;
     d->state = DAEMON_SERVING;
     for (const struct listener *l = d->listeners; l != NULL; l = l->next)
@@ -373,6 +378,7 @@ daemon_finish(struct daemon *d)
     uv_run(&d->loop, UV_RUN_DEFAULT);
     uv_close((uv_handle_t *)&d->term, NULL);
     uv_close((uv_handle_t *)&d->interrupt, NULL);
+    restores_finish(d);
     conn_pool_finish(&d->pool);
     saves_finish(d);
     uv_run(&d->loop, UV_RUN_DEFAULT);

@@ -20,6 +20,17 @@ headroom(uint64_t max_bytes)
     return max_bytes / 8 + STORE_ROOM_TURN + 4 * MIB;
 }
 
+uint64_t
+declare_free_bytes(struct shard *s)
+{
+    struct store_usage usage;
+    uint64_t taken;
+
+    s->store->ops->usage(s->store, &usage);
+    taken = usage.used_bytes + s->promised_bytes + headroom(usage.max_bytes);
+    return usage.max_bytes - MIN(taken, usage.max_bytes);
+}
+
 static enum ps_err
 check_room(struct shard *s, const struct variable *v, struct ps_error *e)
 {

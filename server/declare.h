@@ -37,6 +37,9 @@ void declare_refuse(struct shard *s, struct variable *v, enum ps_err err);
  * was one. */
 bool declare_forget(struct shard *s, struct connection *c, uint64_t request, enum ps_err answer);
 
+/* Bytes of blocks that there is room for in new variables. */
+uint64_t declare_free_bytes(struct shard *s);
+
 void declare_free_waiters(struct variable *v);
 
 #endif

@@ -73,12 +73,16 @@ static enum shard_result
 on_hello(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
 {
     const Psd__Hello *m = msg->u.hello;
+    struct ps_error e;
 
     (void)event;
     if (!is_for_us(s, m)) {
         connection_refuse(s, c, PS_ERR_CLUSTER,
                           "this is shard %u of %u of cluster '%.128s', the client wants shard %u of %u of '%.128s'",
                           s->config.shard, s->config.shards, s->cluster, m->shard, m->shards, m->cluster);
+    } else if (m->cluster[0] != '\0' &&
+               restore_says_no(s, &e)) { /* but who asks any cluster, as psctl does, reads nothing */
+        connection_refuse(s, c, e.code, "%s", e.text);
     } else if (m->role == PSD__ROLE__OBSERVER) {
         connection_greeted(s, c, CONN_OBSERVER);
         c->agent = shard_strdup(m->agent);
@@ -171,6 +175,14 @@ on_checkpoint(struct shard *s, struct connection *c, const struct wire_msg *msg,
 {
     (void)event;
     save_request_checkpoint(s, c, msg->request, msg->u.checkpoint);
+    return SHARD_TAKEN;
+}
+
+static enum shard_result
+on_restore(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    (void)event;
+    restore_ask(s, c, msg->request, msg->u.restore);
     return SHARD_TAKEN;
 }
 
@@ -355,6 +367,7 @@ static const struct row dispatch[MSG_TYPE_MAX] = {
     [MSG_GOODBYE] = {on_goodbye, IN(CONN_WORKER) | IN(CONN_OBSERVER), false},
     [MSG_SET] = {on_set, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
     [MSG_DRAIN] = {on_drain, IN(CONN_WORKER) | IN(CONN_OBSERVER), false},
+    [MSG_RESTORE] = {on_restore, IN(CONN_OBSERVER), true},
     [MSG_ATTACH] = {on_attach, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
     [MSG_SAVE] = {on_save, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
     [MSG_CHECKPOINT] = {on_checkpoint, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},

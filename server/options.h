@@ -23,8 +23,10 @@ struct options {
     const char *advertise;
     const char *unix_path;
     const char *cluster;
-    const char *live_dir;    /* NULL: see live_dir_default() */
-    const char *durable_dir; /* NULL: see durable_dir_default(); "none" */
+    const char *live_dir;        /* NULL: see live_dir_default() */
+    const char *durable_dir;     /* NULL: see durable_dir_default(); "none" */
+    const char *checkpoint_root; /* NULL: checkpoints may be anywhere */
+    const char *restore;         /* NULL: nothing is restored at the start */
     const char *tcp_congestion;
     const char *ready_file;
     const char *config;

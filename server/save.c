@@ -174,7 +174,7 @@ save_may_begin(const struct shard *s)
 {
     const struct save *save = &s->save;
 
-    return save->state == SAVE_IDLE && !save->say_abandoned && save->left == 0 && !s->broken;
+    return save->state == SAVE_IDLE && !save->say_abandoned && save->left == 0 && !s->broken && !restore_holds_saves(s);
 }
 
 void

@@ -43,12 +43,13 @@ struct saver;
 
 struct saver_config {
     uv_loop_t *loop;
-    struct shard *shard;     /* borrowed */
-    struct store *live;      /* borrowed */
-    struct durable_dir *dir; /* borrowed; the thread's until saver_stop() has returned. NULL: checkpoints alone */
-    uint64_t redo_to;        /* pieces of the redo log before this one are committed in the live store */
-    bool whole;              /* what is in the durable store misses something: begin in WHOLE */
-    uint64_t rate;           /* blocks, in bytes per second; 0: no limit */
+    struct shard *shard;         /* borrowed */
+    struct store *live;          /* borrowed */
+    struct durable_dir *dir;     /* borrowed; the thread's until saver_stop() has returned. NULL: checkpoints alone */
+    uint64_t redo_to;            /* pieces of the redo log before this one are committed in the live store */
+    bool whole;                  /* what is in the durable store misses something: begin in WHOLE */
+    const char *checkpoint_root; /* NULL, or where checkpoints must lie below */
+    uint64_t rate;               /* blocks, in bytes per second; 0: no limit */
     /* On the loop: an event for the shard; now_ms is not set. */
     void (*event)(void *arg, struct shard_event *event);
     void *arg;

@@ -51,7 +51,7 @@ saver_checkpoint_go_on(struct saver *s, bool closing, uint64_t most, uint64_t re
     enum ps_err err = PS_OK;
 
     if (s->sink == NULL)
-        err = checkpoint_sink_open(s->own->save, NULL, &s->sink, &e);
+        err = checkpoint_sink_open(s->own->save, s->config.checkpoint_root, &s->sink, &e);
     if (err == PS_OK && !closing)
         err = write_blocks(s, most, redo_to, &written, &e);
     else if (err == PS_OK)

@@ -135,6 +135,7 @@ saves_start(struct daemon *d, struct ps_error *e)
                              .dir = is_durable(d) ? &start->durable : NULL,
                              .redo_to = start->redo_to,
                              .whole = start->whole,
+                             .checkpoint_root = d->options->checkpoint_root,
                              .rate = d->options->save_rate,
                              .event = on_event,
                              .arg = d};

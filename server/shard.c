@@ -75,6 +75,12 @@ on_connection_event(struct shard *s, const struct shard_event *event)
     return SHARD_TAKEN;
 }
 
+static bool
+wants_blocks(const struct shard *s)
+{
+    return s->work != NULL && !restore_holds_saves(s); /* what is restored needs no first values */
+}
+
 static enum shard_result
 work(struct shard *s)
 {
@@ -86,6 +92,10 @@ work(struct shard *s)
         return save_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
     if (redo_busy(s))
         return redo_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
+    if (restore_busy(s) && !s->draining)
+        return restore_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
+    if (!wants_blocks(s))
+        return SHARD_TAKEN;
     return block_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
 }
 
@@ -120,6 +130,9 @@ take(struct shard *s, const struct shard_event *event)
         return SHARD_TAKEN;
     case SHARD_DURABLE:
         redo_durable(s, event->number);
+        return SHARD_TAKEN;
+    case SHARD_RESTORE:
+        restore_take(s, event);
         return SHARD_TAKEN;
     case SHARD_NOT_DURABLE:
         redo_not_durable(s, event->error);
@@ -182,6 +195,7 @@ shard_reload(struct shard *s, struct ps_error *e)
     if (s->broken)
         catalog_free(s);
     save_loaded(s, !s->broken);
+    restore_reloaded(s);
     for (uint32_t id = 1; stats != NULL && id <= MIN(len, s->variables_len); id++)
         s->variables[id]->stats = stats[id];
     free(stats);
@@ -198,6 +212,7 @@ undo(struct shard *s, enum ps_err why)
     actions_log(s, SHARD_LOG_ERROR, "commit failed code=%s reason=\"%s\"", ps_err_name(why), ps_strerror(why));
     connection_before_reload(s);
     redo_turn_over(s, false);
+    restore_turn_over(s, false);
     turn_next(s);
     if (!PLANTED(NOT_RELOADED) && !shard_reload(s, &e))
         actions_log(s, SHARD_LOG_ERROR, "store cannot be read code=%s reason=\"%s\"", ps_err_name(e.code), e.text);
@@ -224,6 +239,7 @@ shard_commit(struct shard *s)
         return err;
     }
     redo_turn_over(s, true);
+    restore_turn_over(s, true);
     turn_next(s);
     save_turn_ended(s);
     actions_hand_out(s);
@@ -258,7 +274,8 @@ shard_next_time(const struct shard *s)
 bool
 shard_busy(const struct shard *s)
 {
-    return !s->broken && (save_busy(s) || redo_busy(s) || (!s->draining && (s->work != NULL || s->due != NULL)));
+    return !s->broken &&
+           (save_busy(s) || redo_busy(s) || (!s->draining && (wants_blocks(s) || restore_busy(s) || s->due != NULL)));
 }
 
 bool
@@ -372,6 +389,8 @@ shard_new(const struct shard_config *config, struct store *store, uint64_t now_m
         err = load(s, e);
     if (err == PS_OK)
         err = redo_load(s, e);
+    if (err == PS_OK)
+        err = restore_load(s, e);
     if (err != PS_OK) {
         shard_free(s);
         return err;
@@ -389,6 +408,7 @@ shard_free(struct shard *s)
         s->store->ops->abort(s->store);
     catalog_free(s);
     save_finish(s);
+    restore_finish(s);
     actions_finish(s);
     held_finish(s);
     connection_free_all(s);

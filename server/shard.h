@@ -105,7 +105,10 @@ enum shard_event_kind {
     SHARD_SAVE_ENDED,  /* it is on disk, bytes were written; or error says why it is not. Of a checkpoint, count: its
                           variables that the files have no place for */
     SHARD_DURABLE,     /* number: all pieces of the redo log before this one are on disk */
-    SHARD_NOT_DURABLE  /* error: pieces cannot be written now. SHARD_DURABLE comes when they can */
+    SHARD_NOT_DURABLE, /* error: pieces cannot be written now. SHARD_DURABLE comes when they can */
+    /* ---- Checkpoints ---- */
+    SHARD_RESTORE /* restore: taken over, put it into the store; or error says why it cannot be read. conn, number: as
+                     SHARD_RESTORE_WANTED had them; conn 0: nobody asked */
 };
 
 /* The glue's own figures for reports. */
@@ -124,6 +127,7 @@ struct shard_event {
     const void *meta;    /* borrowed during the step */
     const void *payload; /* borrowed during the step; 4-byte aligned; NULL when there is none */
     const struct ps_error *error;
+    struct shard_restore *restore;
     const char *peer; /* SHARD_OPENED: address, for reports and messages */
     uint64_t count, bytes, number;
     /* Glue's own figures for reports, read on SHARD_FRAME of a query. */
@@ -173,6 +177,8 @@ enum shard_action_kind {
     SHARD_SAVE_CLOSE,     /* all blocks of the save were passed: its last words may be written, not before */
     SHARD_SAVE_ABANDONED, /* the save that runs is not wanted any more: what was read for it may be wrong. No event of
                              it may come after this */
+    SHARD_RESTORE_WANTED, /* conn, number: whose question it is; text: the checkpoint's directory. Open it and give it
+                             back with SHARD_RESTORE */
     SHARD_REDO            /* number: pieces of the redo log before this one are committed in the live store */
 };
 
@@ -188,6 +194,8 @@ struct shard_action {
     char *text; /* heap, the receiver's: "worker lapsed job=train task=2" */
     struct shard_save *save;
     uint64_t number;
+    char *job;  /* SHARD_RESTORE_WANTED, heap, the receiver's */
+    bool check; /* the same */
 };
 
 /* False when there is none. */
@@ -248,6 +256,36 @@ size_t shard_save_next(struct shard *s, size_t bytes, struct shard_save_block *o
 /* Whether something has changed since the instant of the newest complete save, or there is none: for who saves by the
  * clock. SHARD_SAVE saves in any case. */
 bool shard_save_due(const struct shard *s);
+
+/* ---- Restores (restore.h): where a checkpoint's values are read ---- */
+
+struct checkpoint;
+
+/* Its functions may block; they are called from shard_step(), for a few MiB at a time. Variables are numbered as in the
+ * manifest. */
+struct shard_restore {
+    const struct checkpoint *manifest;
+    const char *dir, *job; /* as it was asked for; job "": the name that it had */
+    bool check;            /* only look whether it could be done */
+    uint64_t boot;         /* random id for the life of the data that begins then */
+
+    /* len elements from `first` on; array 0: weights, 1...: slots. PS_ERR_IO, PS_ERR_DATA. */
+    enum ps_err (*elements)(struct shard_restore *r, size_t variable, uint32_t array, uint64_t first, uint32_t len,
+                            float *to, struct ps_error *e);
+    enum ps_err (*counts)(struct shard_restore *r, size_t variable, uint64_t block, uint64_t *version, uint64_t *clock,
+                          struct ps_error *e);
+    void (*close)(struct shard_restore *r);
+};
+
+/* A restore that an earlier process began and did not finish: its directory and job, until the next event; open it and
+ * give it to the shard. False: there is none. */
+bool shard_restore_unfinished(const struct shard *s, const char **dir, const char **job);
+
+/* One is under way, or stopped in the middle. False: *why the last one was refused; may be NULL. */
+bool shard_is_restoring(const struct shard *s, struct ps_error *why);
+
+/* Nothing was ever declared here, and no job is known. */
+bool shard_is_empty(const struct shard *s);
 
 /* ---- Replaying (redo.h): after shard_new() over a rebuilt store, before the first event ---- */
 

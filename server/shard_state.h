@@ -28,6 +28,7 @@
 #include "redo.h"
 #include "replay.h"
 #include "report.h"
+#include "restore.h"
 #include "row.h"
 #include "save.h"
 #include "save_request.h"
@@ -82,6 +83,7 @@ struct shard {
     struct gather *due;
     struct turn turn;
     struct save save;
+    struct restore restore;
     struct actions actions;
     struct redo redo;
     struct held *held;     /* answers of durable pushes */

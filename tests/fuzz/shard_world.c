@@ -179,6 +179,10 @@ perform(struct world *w, struct shard_action *a)
     case SHARD_STOPPED:
         w->stopped = true;
         break;
+    case SHARD_RESTORE_WANTED: /* nobody has files here */
+        free(a->text);
+        free(a->job);
+        break;
     case SHARD_SAVE_BEGUN:
         shard_save_free(a->save);
         break;

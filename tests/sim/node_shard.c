@@ -312,6 +312,10 @@ perform(struct node_shard *n, struct shard_action *a)
     case SHARD_STOPPED:
         n->stopped = true;
         break;
+    case SHARD_RESTORE_WANTED: /* nobody has files here */
+        free(a->text);
+        free(a->job);
+        break;
     case SHARD_SAVE_BEGUN:
         shard_save_free(a->save);
         break;

@@ -49,11 +49,20 @@ kit_init(struct kit *k, const struct shard_config *config)
     kit_init_size(k, config, 256 * MIB);
 }
 
+static void
+drop_wanted(struct kit *k)
+{
+    free(k->wanted.text);
+    free(k->wanted.job);
+    k->wanted = (struct shard_action){0};
+}
+
 void
 kit_finish(struct kit *k)
 {
     shard_free(k->shard);
     drop_save(k);
+    drop_wanted(k);
     for (uint64_t conn = 0; conn < KIT_CONNS; conn++)
         kit_drop_answers(k, conn);
     k->store->ops->close(k->store);
@@ -64,6 +73,7 @@ kit_crash(struct kit *k)
 {
     shard_free(k->shard);
     drop_save(k);
+    drop_wanted(k);
     store_mem_crash(k->store);
     k->redo = 0;
     for (uint64_t conn = 0; conn < KIT_CONNS; conn++) {
@@ -162,6 +172,10 @@ perform(struct kit *k, struct shard_action *a)
     case SHARD_REDO:
         ck_assert_uint_gt(a->number, k->redo);
         k->redo = a->number;
+        break;
+    case SHARD_RESTORE_WANTED:
+        drop_wanted(k);
+        k->wanted = *a;
         break;
     case SHARD_SAVE_BEGUN:
         ck_assert(k->save == NULL && a->save != NULL);

@@ -50,6 +50,7 @@ struct kit {
     void (*save_begun)(struct kit *k); /* or NULL: called at its instant */
     unsigned abandoned;                /* SHARD_SAVE_ABANDONED actions seen */
     uint64_t redo;                     /* the newest SHARD_REDO's number */
+    struct shard_action wanted;        /* the newest SHARD_RESTORE_WANTED; its texts are the kit's */
     bool open[KIT_CONNS];
     bool closed[KIT_CONNS]; /* the shard closed it */
     struct kit_answer *answers[KIT_CONNS];

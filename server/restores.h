@@ -1,0 +1,28 @@
+/* Restores in the daemon: opens the files that the shard asks for, and the one that psd was started with.
+ *
+ *     SHARD_RESTORE_WANTED ── restores_action() ──► waits ── restores_turn_ended() ──► files opened ──► SHARD_RESTORE
+ */
+#ifndef SERVER_RESTORES_H
+#define SERVER_RESTORES_H
+
+#include "common/base.h"
+#include "common/ps_err.h"
+
+struct daemon;
+struct restore_wanted;
+struct shard_action;
+
+struct restores {
+    struct restore_wanted *wanted; /* in order */
+};
+
+/* Before anybody is let in: finish what an earlier process began, or begin what --restore says. The files are held
+ * against their checksums. On failure one sentence. */
+enum ps_err restores_start(struct daemon *d, struct ps_error *e) PS_MUST_USE;
+void restores_finish(struct daemon *d);
+
+/* In the daemon's turn: an action of this kind, whose texts it takes; and after the last action. */
+void restores_action(struct daemon *d, struct shard_action *a);
+void restores_turn_ended(struct daemon *d);
+
+#endif
