@@ -577,7 +577,7 @@ START_TEST(every_strategy_learns_the_digits)
 }
 END_TEST
 
-/* It stops without goodbye in the middle; the one that takes its place goes on at the others' clock. */
+/* It stops without goodbye in the middle; the one that takes its place goes on at the others' clock, with its data. */
 START_TEST(a_worker_that_crashed_is_replaced_in_mid_training)
 {
     struct digits_options o = options_for(_i == 0 ? "--strategy sync" : "--strategy ssp --bound 3");
@@ -589,7 +589,7 @@ START_TEST(a_worker_that_crashed_is_replaced_in_mid_training)
     pids[2] = start_worker(&o, 2, LIVES);
     for (uint32_t i = 0; i < WORKERS; i++)
         await_worker(pids[i], 0);
-    ck_assert_uint_eq(shared->clock[2], 16 * o.epochs);
+    ck_assert_uint_ge(shared->clock[2], 16 * o.epochs); /* more when the others went on without it */
     ck_assert_msg(shared->held_out.correct >= 285, "%zu of 300 held-out images", shared->held_out.correct);
 }
 END_TEST
@@ -610,7 +610,7 @@ START_TEST(a_worker_whose_lease_lapsed_joins_again)
     ck_assert_msg(shared->held_out.correct >= 285, "%zu of 300 held-out images", shared->held_out.correct);
     ck_assert_int_eq(kill(pids[2], SIGCONT), 0);
     await_worker(pids[2], 0);
-    ck_assert_uint_eq(shared->clock[2], 16 * o.epochs);
+    ck_assert_uint_ge(shared->clock[2], 16 * o.epochs); /* more when the others went on without it */
     ck_assert_uint_eq(shared->rejoins[2], 1);
 }
 END_TEST

@@ -5,9 +5,19 @@
 
 #include "psclient.h"
 
+/* What no call reports: a shard lost its power, came back older, and says what is gone. Training goes on. */
+static void
+on_event(void *arg, const struct ps_error *event)
+{
+    (void)arg;
+    if (event->code == PS_ERR_ROLLED_BACK)
+        fprintf(stderr, "%s: %s\n", event->peer, event->text);
+}
+
 int
 main(void)
 {
+    struct ps_client_options options = {.on_event = on_event};
     struct ps_error error;
     struct ps_optimizer sgd;
     ps_cluster *cluster;
@@ -17,7 +27,7 @@ main(void)
     char text[PS_ERROR_LINE_MAX];
 
     if (ps_cluster_from_env(&cluster, &error) || ps_optimizer_by_name("sgd", &sgd, &error) ||
-        ps_client_open(cluster, NULL, &client, &error))
+        ps_client_open(cluster, &options, &client, &error))
         goto failed;
     sgd.learning_rate = 0.2;
     if (ps_client_declare(client, &(struct ps_var_spec){.name = "w", .rank = 1, .dims = {3}, .optimizer = sgd}, &var,

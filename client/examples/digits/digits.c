@@ -27,16 +27,19 @@ struct worker {
     struct train train;
 };
 
-/* What no call reports. Worker 0 speaks for all; reconnects are no news. */
+/* What no call reports; reconnects are no news. Worker 0 speaks for all, but what a shard that came back older has lost
+ * of its pushes only each worker knows. Training goes on from there. */
 static void
 on_event(void *arg, const struct ps_error *event)
 {
     struct train *t = arg;
+    bool lapsed = event->code == PS_ERR_LEASE_LAPSED && t->chief, rolled_back = event->code == PS_ERR_ROLLED_BACK;
 
-    if (event->code != PS_ERR_LEASE_LAPSED && event->code != PS_ERR_ROLLED_BACK)
+    if (!lapsed && !rolled_back)
         return;
-    progress_end(&t->progress);
-    worker_say_error("digits", -1, event);
+    if (t->chief)
+        progress_end(&t->progress);
+    worker_say_error("digits", rolled_back ? (long)t->task : -1, event);
 }
 
 /* ---- Data ---- */
@@ -104,7 +107,8 @@ join(struct worker *w, struct ps_error *error)
         .age = o->age,
         .age_parameter = o->age_parameter,
         .timeout_ms = (int)o->timeout_ms,
-        .on_event = t->chief ? on_event : NULL,
+        .durable = o->durable,
+        .on_event = on_event,
         .on_event_arg = t,
     };
     enum ps_err err;

@@ -2,6 +2,7 @@
 #ifndef DIGITS_OPTIONS_H
 #define DIGITS_OPTIONS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/psclient.h"
@@ -20,6 +21,7 @@ struct digits_options {
 
     const char *device;
     uint64_t threads, timeout_ms;
+    bool durable;
     const char *data; /* NULL: the shipped digits */
     const char *job;
     const char *svg; /* "": none */

@@ -178,11 +178,13 @@ finish_op(ps_op *op, enum ps_err before, struct ps_error *error)
 static enum ps_err
 exchange(struct train *t, struct ps_error *error)
 {
+    struct ps_cursor ends = worker_cursor(t->next, t->steps_each);
+    struct ps_push_options options = {.cursor = &ends};
     size_t n = ps_network_params(t->network);
     ps_op *push = NULL, *tick = NULL, *next = NULL;
     enum ps_err err;
 
-    err = ps_client_push_start(t->client, n, t->vars, ps_network_gradients(t->network), NULL, &push, error);
+    err = ps_client_push_start(t->client, n, t->vars, ps_network_gradients(t->network), &options, &push, error);
     if (err == PS_OK)
         err = ps_client_tick_start(t->client, &tick, error);
     if (err == PS_OK)
@@ -197,51 +199,58 @@ exchange(struct train *t, struct ps_error *error)
 }
 
 static enum ps_err
-step(struct train *t, uint64_t clock, struct ps_error *error)
+step(struct train *t, struct ps_error *error)
 {
-    struct ps_slice slice = ps_sampler_slice(t->sampler, clock / t->steps_each, clock % t->steps_each);
+    uint64_t at = t->next;
+    struct ps_slice slice = ps_sampler_slice(t->sampler, at / t->steps_each, at % t->steps_each);
     struct ps_batch batch = {.rows = slice.count, .x = t->x, .labels = t->labels};
     struct ps_network_result result;
     enum ps_err err;
 
-    if (t->chief && clock % t->steps_each == 0 && (err = watch_accuracy(t, clock, &result, error)) != PS_OK)
+    if (t->chief && at % t->steps_each == 0 && (err = watch_accuracy(t, at, &result, error)) != PS_OK)
         return err;
     ps_dataset_gather(t->data, slice.count, slice.index, t->x, t->labels);
-    err = ps_network_gradient(t->network, &batch, ps_slice_scale_mean(&slice, t->workers), clock * t->workers + t->task,
+    err = ps_network_gradient(t->network, &batch, ps_slice_scale_mean(&slice, t->workers), at * t->workers + t->task,
                               &result, error);
     if (err != PS_OK)
         return err;
-    if ((err = exchange(t, error)) != PS_OK || !t->chief)
+    if ((err = exchange(t, error)) != PS_OK)
         return err;
+    t->next++;
+    if (!t->chief)
+        return PS_OK;
     watch_version(t);
-    watch_loss(t, clock, &result);
-    show(t, clock + 1);
+    watch_loss(t, at, &result);
+    show(t, t->next);
     return PS_OK;
 }
 
-/* The others went on without this worker: join again where the slowest of them is. */
+/* The others went on without this worker: join again where the slowest of them is, with the data that is next. */
 static enum ps_err
 rejoin(struct train *t, struct ps_error *error)
 {
     enum ps_err err = ps_client_rejoin(t->client, -1, error);
 
     t->rejoins++;
-    return err == PS_OK ? pull(t, 0, error) : err;
+    if (err != PS_OK)
+        return err;
+    t->next = worker_next_step(t->client, t->steps_each, t->steps);
+    return pull(t, 0, error);
 }
 
 enum ps_err
 train_run(struct train *t, struct ps_error *error)
 {
-    uint64_t clock;
     enum ps_err err;
 
+    t->next = worker_next_step(t->client, t->steps_each, t->steps);
     if ((err = pull(t, 0, error)) == PS_ERR_LEASE_LAPSED)
         err = rejoin(t, error);
     t->started_s = worker_now_s();
     ps_var_versions(t->vars[0], NULL, &t->first_version);
     t->version = t->first_version;
-    while (err == PS_OK && (clock = ps_client_clock(t->client)) < t->steps) {
-        err = step(t, clock, error);
+    while (err == PS_OK && t->next < t->steps) {
+        err = step(t, error);
         if (err == PS_ERR_LEASE_LAPSED)
             err = rejoin(t, error);
     }
@@ -256,7 +265,8 @@ train_meet(struct train *t, struct ps_error *error)
 {
     enum ps_err err;
 
-    while ((err = ps_client_barrier(t->client, "trained", -1, error)) == PS_ERR_LEASE_LAPSED)
+    while ((err = worker_meet(t->client, t->options->mode, (int)t->options->timeout_ms, t->vars[0],
+                              ps_network_values(t->network)[0], error)) == PS_ERR_LEASE_LAPSED)
         if ((err = rejoin(t, error)) != PS_OK)
             return err;
     return err;

@@ -1,12 +1,13 @@
 /* The training loop: one for every strategy.
  *
  *     pull the weights
- *     until this worker's clock has come to the last step:
+ *     until this worker has done its last step:
  *         forward and backward on this worker's slice of the batch
  *         push the gradients, tick the clock, pull the next weights: three operations in flight at once
  *
- * What the strategy changes is when the shards answer. The step to do is the clock itself, so a worker that was started
- * again, or whose lease lapsed, goes on where the others are. */
+ * What the strategy changes is when the shards answer. Each push says where its step's data ends, and the shards keep
+ * that with the updates: a worker that was killed and started again, or whose lease lapsed, goes on after the last step
+ * that counted, so that every image counts once an epoch. */
 #ifndef DIGITS_TRAIN_H
 #define DIGITS_TRAIN_H
 
@@ -37,6 +38,7 @@ struct train {
 
     /* its own */
     ps_sampler *sampler;
+    uint64_t next;              /* step to do */
     float *x;                   /* [slice, features] */
     uint32_t *labels;           /* [slice] */
     uint64_t steps_each, steps; /* of an epoch, of all */

@@ -7,8 +7,9 @@
  *
  *     pull w and b; forward and backward on the slice; push both gradients; tick
  *
- * until its clock has come to the last step. Worker 0 then measures on the held-out examples. Exit status: 0, 1 for an
- * error (one line on stderr), 2 for a command line or an environment that it cannot start with. */
+ * until it has done its last step. Each push says where its step's data ends, so a worker that was killed and started
+ * again goes on after the last step that counted. Worker 0 then measures on the held-out examples. Exit status: 0, 1
+ * for an error (one line on stderr), 2 for a command line or an environment that it cannot start with. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,6 +17,8 @@
 #include "options.h"
 #include "shipped.h"
 #include "worker.h"
+
+#define MEET_MS 60000 /* that the slowest worker may need when this one is done */
 
 /* All that a worker holds; zeroed at first, so that it can be torn down at any point. */
 struct worker {
@@ -29,6 +32,7 @@ struct worker {
     struct ps_binary binary;
     struct model model;
     uint64_t steps_each, steps; /* of an epoch, of all */
+    uint64_t next;              /* to do */
 };
 
 /* ---- Data ---- */
@@ -84,10 +88,27 @@ prepare(struct worker *w, struct ps_error *error)
     return ps_binary_targets(&w->held_out, &w->binary, w->model.targets, error);
 }
 
+/* A shard came back older: say what is lost, and go on. */
+static void
+on_event(void *arg, const struct ps_error *event)
+{
+    const struct worker *w = arg;
+
+    if (event->code == PS_ERR_ROLLED_BACK)
+        worker_say_error("logistic", w->task, event);
+}
+
 static enum ps_err
 join(struct worker *w, struct ps_error *error)
 {
-    struct ps_client_options options = {.job = "logistic", .mode = w->options.mode, .bound = w->options.bound};
+    struct ps_client_options options = {
+        .job = "logistic",
+        .mode = w->options.mode,
+        .bound = w->options.bound,
+        .durable = w->options.durable,
+        .on_event = on_event,
+        .on_event_arg = w,
+    };
     enum ps_err err = ps_client_open(w->cluster, &options, &w->client, error);
 
     return err != PS_OK ? err : model_declare(&w->model, w->client, &w->options.optimizer, error);
@@ -103,9 +124,11 @@ pull(struct worker *w, int now, struct ps_error *error)
 }
 
 static enum ps_err
-step(struct worker *w, uint64_t clock, struct ps_error *error)
+step(struct worker *w, struct ps_error *error)
 {
-    struct ps_slice slice = ps_sampler_slice(w->sampler, clock / w->steps_each, clock % w->steps_each);
+    struct ps_slice slice = ps_sampler_slice(w->sampler, w->next / w->steps_each, w->next % w->steps_each);
+    struct ps_cursor ends = worker_cursor(w->next, w->steps_each);
+    struct ps_push_options options = {.cursor = &ends};
     const float *gradients[MODEL_VARS] = {w->model.gradients[0], w->model.gradients[1]};
     struct model_result result;
     enum ps_err err;
@@ -116,9 +139,10 @@ step(struct worker *w, uint64_t clock, struct ps_error *error)
     err = model_run(&w->model, &w->batch, &w->binary, ps_slice_scale_mean(&slice, w->workers), &result, error);
     if (err != PS_OK)
         return err;
-    err = ps_client_push(w->client, MODEL_VARS, w->model.vars, gradients, NULL, error);
+    err = ps_client_push(w->client, MODEL_VARS, w->model.vars, gradients, &options, error);
     if (err == PS_OK || err == PS_ERR_STALE) /* too old for an age policy that psctl has set: its drops are meant */
         err = ps_client_tick(w->client, error);
+    w->next += err == PS_OK;
     return err;
 }
 
@@ -128,23 +152,24 @@ meet(struct worker *w, struct ps_error *error)
 {
     enum ps_err err;
 
-    while ((err = ps_client_barrier(w->client, "trained", -1, error)) == PS_ERR_LEASE_LAPSED)
+    while ((err = worker_meet(w->client, w->options.mode, MEET_MS, w->model.vars[0], w->model.values[0], error)) ==
+           PS_ERR_LEASE_LAPSED)
         if ((err = ps_client_rejoin(w->client, -1, error)) != PS_OK)
             return err;
     return err;
 }
 
-/* A worker whose lease lapsed joins again where the slowest of the others is: the step to do is the clock itself. */
+/* A worker whose lease lapsed joins again where the slowest of the others is, and goes on with its own data. */
 static enum ps_err
 train(struct worker *w, struct ps_error *error)
 {
-    uint64_t clock;
     enum ps_err err = PS_OK;
 
-    while (err == PS_OK && (clock = ps_client_clock(w->client)) < w->steps) {
-        err = step(w, clock, error);
-        if (err == PS_ERR_LEASE_LAPSED)
-            err = ps_client_rejoin(w->client, -1, error);
+    w->next = worker_next_step(w->client, w->steps_each, w->steps);
+    while (err == PS_OK && w->next < w->steps) {
+        err = step(w, error);
+        if (err == PS_ERR_LEASE_LAPSED && (err = ps_client_rejoin(w->client, -1, error)) == PS_OK)
+            w->next = worker_next_step(w->client, w->steps_each, w->steps);
     }
     return err != PS_OK ? err : meet(w, error);
 }

@@ -61,6 +61,10 @@ static const struct option table[] = {
      .fallback = "1",
      FIELD(seed),
      .help = "of the order of examples"},
+    {.name = "durable",
+     .kind = OPTION_FLAG,
+     FIELD(durable),
+     .help = "a step is done when it is on the shards' disks, where it survives a power loss (psd --durable-dir)"},
 };
 
 const struct command logistic_command = {

@@ -2,6 +2,7 @@
 #ifndef LOGISTIC_OPTIONS_H
 #define LOGISTIC_OPTIONS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/cli/command.h"
@@ -17,6 +18,7 @@ struct logistic_options {
     enum ps_mode mode;
     uint32_t bound; /* ssp */
     uint64_t epochs, batch, seed;
+    bool durable;
     struct command_line line; /* what is asked for besides training */
 };
 

@@ -50,6 +50,53 @@ worker_say_error(const char *program, long task, const struct ps_error *e)
     fprintf(stderr, "%s: %s%s\n", program, worker, text);
 }
 
+uint64_t
+worker_next_step(const ps_client *client, uint64_t each, uint64_t steps)
+{
+    struct ps_cursor at;
+    uint64_t clock = ps_client_clock(client), next;
+
+    ps_client_cursor(client, &at);
+    next = at.epoch == 0 && at.position == 0 ? clock : at.epoch * each + at.position;
+    return next < steps ? next : steps;
+}
+
+struct ps_cursor
+worker_cursor(uint64_t step, uint64_t each)
+{
+    return (struct ps_cursor){.epoch = (step + 1) / each, .position = (step + 1) % each};
+}
+
+/* Nobody is behind this worker's clock, and yet somebody is not here. */
+static enum ps_err
+let_pass(ps_client *client, ps_var *var, float *values, struct ps_error *error)
+{
+    enum ps_err err = ps_client_pull(client, 1, &var, &values, &(struct ps_pull_options){.now = 1}, error);
+
+    if (err != PS_OK || ps_client_slowest_clock(client) < ps_client_clock(client))
+        return err;
+    return ps_client_tick(client, error);
+}
+
+enum ps_err
+worker_meet(ps_client *client, enum ps_mode mode, int timeout_ms, ps_var *var, float *values, struct ps_error *error)
+{
+    double until = worker_now_s() + timeout_ms / 1000.0;
+    enum ps_err err;
+    ps_op *op;
+
+    if (mode == PS_ASYNC)
+        return ps_client_barrier(client, "trained", timeout_ms, error);
+    if ((err = ps_client_barrier_start(client, "trained", &op, error)) != PS_OK)
+        return err;
+    err = ps_op_wait(op, 500, error); /* usually they are as far as this one */
+    while (err == PS_ERR_TIMEOUT && worker_now_s() < until)
+        if ((err = let_pass(client, var, values, error)) == PS_OK)
+            err = ps_op_wait(op, 5, error);
+    ps_op_free(op);
+    return err;
+}
+
 double
 worker_now_s(void)
 {

@@ -12,6 +12,20 @@ int worker_find_cluster(const char *program, ps_cluster **out);
  * speak of. */
 void worker_say_error(const char *program, long task, const struct ps_error *e);
 
+/* Which of its `steps` steps of `each` an epoch a worker goes on with: where its data ended when this worker index was
+ * last heard of; one that never was goes on where the others are. Call it when the client is open, and after a rejoin.
+ */
+uint64_t worker_next_step(const ps_client *client, uint64_t each, uint64_t steps);
+
+/* The cursor of a step's pushes. */
+struct ps_cursor worker_cursor(uint64_t step, uint64_t each);
+
+/* Wait until all workers that are not lost have done theirs, at a barrier. Who came again and does what it had missed
+ * is behind: its clock goes beyond where the others have ended. So that ssp and sync let it, they tick as it does.
+ * var, values: one of the variables, and room for it. LEASE_LAPSED: rejoin and call again. */
+enum ps_err worker_meet(ps_client *client, enum ps_mode mode, int timeout_ms, ps_var *var, float *values,
+                        struct ps_error *error) PS_MUST_USE;
+
 double worker_now_s(void); /* of a clock that only goes forward */
 
 #endif
