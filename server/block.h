@@ -32,8 +32,9 @@ struct block_ref {
     struct variable *variable;
     struct block *block;
     uint32_t number;
-    bool fresh; /* turn_touch() gave it a new place in this event */
-    bool moved; /* and that under its other key */
+    bool counted; /* the push's step is in it already: cursor.h */
+    bool fresh;   /* turn_touch() gave it a new place in this event */
+    bool moved;   /* and that under its other key */
     struct layout_block cut;
     const uint8_t *old; /* value before, from turn_touch() */
     uint8_t *place;     /* value after */

@@ -65,6 +65,7 @@ catalog_free(struct shard *s)
     s->jobs_by_id = NULL;
     s->variables_len = s->variables_size = s->jobs_len = 0;
     s->work = NULL;
+    s->ordinals = 0;
     s->data_bytes = s->promised_bytes = s->blocks = s->gather_bytes = s->sessions_len = s->barriers_len = 0;
     save_unload(s);
 }

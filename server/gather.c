@@ -179,6 +179,23 @@ apply_mean(struct shard *s, struct gather *g, const struct block_ref *ref, uint3
     return finite;
 }
 
+/* The data of all whose gradients are in the update counts in the block; of those of a round that is over there is
+ * nothing to know. */
+static void
+count_data(struct shard *s, const struct gather *g, const struct block_ref *ref)
+{
+    for (uint32_t i = 0; i < g->len; i++) {
+        const struct gather_entry *entry = &g->entries[i];
+        struct session *session = g->variable->job->sessions[entry->task];
+
+        if (entry->dropped || cursor_none(entry->span.end) || session->round != entry->round)
+            continue;
+        cursor_count(s, session, &entry->span, ref);
+        if (g->durable)
+            redo_count(s, session, &entry->span);
+    }
+}
+
 /* One update from what is there; without one the block's clock goes on all the same. There is room for the block. now:
  * the gradient that is not copied, or NULL. */
 static enum ps_err
@@ -194,6 +211,7 @@ step(struct shard *s, struct gather *g, const float *now)
         return err;
     n = collect(s, g, now);
     if (n > 0 && apply_mean(s, g, &ref, n, clock)) {
+        count_data(s, g, &ref);
         update_count(s, &ref, n);
         return PS_OK;
     }
@@ -447,6 +465,8 @@ join(struct shard *s, struct pending *p, uint32_t index, struct block_ref *ref, 
     } else {
         entry->pending = p;
         entry->index = index;
+        entry->span = p->span;
+        entry->round = p->session->round;
     }
     closes = !g->due && complete(g);
     if (!entry->dropped && !(closes && scale == 1) &&
@@ -502,12 +522,18 @@ gather_push(struct shard *s, struct session *session, uint64_t request, const Ps
     p->clock = m->clock;
     p->want_value = m->want_value;
     p->durable = m->durable;
+    p->span = cursor_span(m);
     for (uint32_t i = 0; i < n; i++)
         p->blocks[i] = (struct pending_block){.var = m->var[i], .block = m->block[i]};
     for (uint32_t i = 0; i < n && s->turn.failed == PS_OK; i++) {
         struct block_ref *ref = &s->refs[i];
         const struct gather *g = ref->block->gather;
 
+        if (ref->counted) {
+            pending_block_done(s, p, i, PS_OK, NULL);
+            payload += ref->cut.len;
+            continue;
+        }
         if (g != NULL && g->due && m->clock > g->clock && !close_due(s, ref->block->gather))
             ps_assert(false); /* there is room for every block of this push */
         if (m->clock >= clock_of_block(job, ref->block, CLOCK_FOR_PULL)) { /* into a due gather as well */

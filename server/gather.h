@@ -26,6 +26,8 @@ struct gather_entry {
     uint32_t index;          /* of the block in its push */
     struct pending *pending; /* who is told, or NULL: nobody any more */
     float *gradient;         /* NULL: dropped, or still in the receive buffer */
+    struct cursor_span span; /* of its push's data */
+    uint64_t round;          /* of its session then */
     bool dropped;            /* for its age: it counts as come, but not in the mean */
 };
 

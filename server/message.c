@@ -25,6 +25,7 @@ send_welcome(struct shard *s, struct connection *c, uint64_t request)
 {
     const struct session *session = c->session;
     Psd__Welcome m = PSD__WELCOME__INIT;
+    Psd__Cursor cursor;
 
     m.cluster = s->cluster;
     m.shard = s->config.shard;
@@ -39,6 +40,7 @@ send_welcome(struct shard *s, struct connection *c, uint64_t request)
         m.slowest_clock = session->job->slowest;
         m.round = session->round;
         m.pushes = session->pushes;
+        m.cursor = cursor_message(session->cursors.at, &cursor);
         if (session->survived.len > 0) {
             m.survived_from = session->survived.from;
             m.survived = (ProtobufCBinaryData){session->survived.len, session->survived.bits};
@@ -259,6 +261,7 @@ take_round(struct shard *s, struct session *session, uint64_t round)
         return;
     job_begin_round(s, session->job, round);
     session->round = round;
+    cursor_reset(s, session);
     turn_mark_session(s, session);
 }
 
@@ -284,6 +287,7 @@ take_tick(struct shard *s, struct session *session, const Psd__Tick *m)
     session->last_tick = m->seq;
     sequence_take(s, session, PS_OK);
     actions_ack(s, session->connection, m->seq, PS_OK, NULL, 0, NULL);
+    cursor_tick(session);
     clock_tick(s, session, m->clock);
 }
 

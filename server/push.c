@@ -83,6 +83,7 @@ static enum ps_err
 check_blocks(struct shard *s, const struct session *session, const struct wire_msg *msg, uint64_t *room,
              struct ps_error *e)
 {
+    struct cursor end = cursor_of(msg->u.push->cursor);
     const Psd__Push *m = msg->u.push;
     struct job *job = session->job;
     bool sync = job_is_sync(job);
@@ -97,6 +98,7 @@ check_blocks(struct shard *s, const struct session *session, const struct wire_m
             return err;
         if (sync && (err = check_step(job, ref, m, e)) != PS_OK)
             return err;
+        ref->counted = cursor_counted(session, end, ref);
         bytes += ref->cut.len * sizeof(float);
         if (ref->block->turn != s->turn.number)
             *room += block_size(ref);
@@ -165,9 +167,10 @@ static enum ps_err
 check(struct shard *s, const struct session *session, const struct wire_msg *msg, const float *payload, uint64_t *room,
       struct ps_error *e)
 {
+    struct cursor_span span = cursor_span(msg->u.push);
     enum ps_err err;
 
-    if ((err = check_clock(session, msg->u.push, e)) != PS_OK ||
+    if ((err = check_clock(session, msg->u.push, e)) != PS_OK || (err = cursor_check(session, &span, e)) != PS_OK ||
         (err = check_blocks(s, session, msg, room, e)) != PS_OK)
         return err;
     return check_finite(s, session->job, msg->u.push, payload, e);
@@ -229,7 +232,7 @@ touch_all(struct shard *s, const Psd__Push *m)
     enum ps_err err;
 
     for (size_t i = 0; i < m->n_var; i++) {
-        if (push_scale(&s->refs[i], m, i) < 0 || (err = turn_touch(s, &s->refs[i])) == PS_OK)
+        if (s->refs[i].counted || push_scale(&s->refs[i], m, i) < 0 || (err = turn_touch(s, &s->refs[i])) == PS_OK)
             continue;
         while (i-- > 0)
             turn_untouch(s, &s->refs[i]);
@@ -239,12 +242,16 @@ touch_all(struct shard *s, const Psd__Push *m)
 }
 
 static bool
-apply_block(struct shard *s, const Psd__Push *m, size_t i, const float *gradient, uint32_t **codes)
+apply_block(struct shard *s, struct session *session, const Psd__Push *m, size_t i, const float *gradient,
+            uint32_t **codes)
 {
+    struct cursor_span span = cursor_span(m);
     struct block_ref *ref = &s->refs[i];
     uint64_t age = push_age(ref, m, i);
     float scale = push_scale(ref, m, i);
 
+    if (ref->counted)
+        return true;
     if (scale < 0) {
         turn_untouch(s, ref); /* a block named twice may have grown too old in between */
         s->stats.age.count[age_bucket(age)]++;
@@ -256,20 +263,24 @@ apply_block(struct shard *s, const Psd__Push *m, size_t i, const float *gradient
     }
     if (m->durable)
         redo_update(s, ref, scale, update_when(ref->variable, 0), gradient, false);
+    if (m->durable)
+        redo_count(s, session, &span);
+    cursor_count(s, session, &span, ref);
     update_count(s, ref, 1);
     s->stats.age.count[age_bucket(age)]++;
     return true;
 }
 
 static enum ps_err
-apply(struct shard *s, const Psd__Push *m, const float *payload, uint32_t **codes, struct ps_error *e)
+apply(struct shard *s, struct session *session, const Psd__Push *m, const float *payload, uint32_t **codes,
+      struct ps_error *e)
 {
     enum ps_err err;
 
     if ((err = touch_all(s, m)) != PS_OK)
         return ps_fail(e, err, "shard %u: %s", s->config.shard, ps_strerror(err));
     for (size_t i = 0; i < m->n_var && s->turn.failed == PS_OK; i++) {
-        if (!apply_block(s, m, i, payload, codes))
+        if (!apply_block(s, session, m, i, payload, codes))
             return nonfinite(&s->refs[i], payload, e);
         payload += s->refs[i].cut.len;
     }
@@ -291,7 +302,7 @@ record(struct shard *s, const struct session *session, const Psd__Push *m, enum 
 {
     if (!m->durable)
         return HELD_NOT;
-    redo_push(s, session, &(struct redo_pushed){.seq = m->seq, .clock = m->clock, .code = code, .cursor = m->cursor});
+    redo_push(s, session, &(struct redo_pushed){.seq = m->seq, .clock = m->clock, .code = code});
     s->stats.durable_pushes++;
     return HELD_RECORD;
 }
@@ -305,7 +316,7 @@ apply_push(struct shard *s, struct session *session, uint64_t request, const Psd
     enum ps_err code;
     struct ps_error e;
 
-    if ((code = apply(s, m, payload, &codes, &e)) != PS_OK) {
+    if ((code = apply(s, session, m, payload, &codes, &e)) != PS_OK) {
         refuse(s, session, m, &e);
         return;
     }

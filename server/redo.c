@@ -193,8 +193,14 @@ redo_push(struct shard *s, const struct session *session, const struct redo_push
     m.code = (uint32_t)push->code;
     m.clock = push->clock;
     m.acked_through = session->acked_through;
-    m.cursor = (Psd__Cursor *)(uintptr_t)push->cursor;
     if (!record_add_push(s->redo.record, &m))
+        turn_fail(s, PS_ERR_NOMEM);
+}
+
+void
+redo_count(struct shard *s, const struct session *session, const struct cursor_span *span)
+{
+    if (!cursor_none(span->end) && !record_add_count(s->redo.record, session->job->id, session->task, span))
         turn_fail(s, PS_ERR_NOMEM);
 }
 

@@ -52,6 +52,7 @@ struct job;
 struct variable;
 struct pending;
 struct redo_record;
+struct cursor_span;
 
 /* How far the log has grown by the end of a turn; kept until that is on disk. */
 struct redo_mark {
@@ -93,10 +94,12 @@ uint64_t redo_room(const struct shard *s, uint64_t blocks, uint64_t pushes, uint
 void redo_update(struct shard *s, const struct block_ref *ref, float scale, uint64_t when, const float *gradient,
                  bool owned);
 
+/* In the last update this worker's data counts. */
+void redo_count(struct shard *s, const struct session *session, const struct cursor_span *span);
+
 struct redo_pushed {
     uint64_t seq, clock;
     enum ps_err code;
-    const Psd__Cursor *cursor; /* or NULL */
 };
 
 /* A push was resolved. */

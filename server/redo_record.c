@@ -9,7 +9,7 @@
 
 /* What one of them takes at most in packed metadata, with its tags and lengths. */
 #define UPDATE_META 24  /* var 4, block 5, scale 4, clock 10 */
-#define PUSH_META   128 /* six numbers of at most 11 bytes, a fixed64, a cursor of 24 */
+#define PUSH_META   192 /* six numbers of at most 11 bytes and a fixed64; a count: two cursors of 24, 4 per update */
 #define ROW_META    16
 #define RECORD_META 64 /* when_clock, and the lengths of packed arrays */
 
@@ -57,17 +57,56 @@ bool
 record_add_push(struct redo_record *r, const Psd__RedoPush *push)
 {
     if (r->pushes_len == r->pushes_size) {
-        size_t size = more(r->pushes_size);
-
-        if (!grow_to((void **)&r->pushes, size, sizeof *r->pushes) ||
-            !grow_to((void **)&r->cursors, size, sizeof *r->cursors))
+        if (!grow_to((void **)&r->pushes, more(r->pushes_size), sizeof *r->pushes))
             return false;
-        r->pushes_size = size;
+        r->pushes_size = more(r->pushes_size);
     }
-    r->pushes[r->pushes_len] = *push;
-    if (push->cursor != NULL)
-        r->cursors[r->pushes_len] = *push->cursor;
-    r->pushes_len++;
+    r->pushes[r->pushes_len++] = *push;
+    return true;
+}
+
+/* The worker's count, as a rule that of the update before. */
+static struct redo_count *
+count_find(struct redo_record *r, uint32_t job, uint32_t task, const struct cursor_span *span)
+{
+    for (size_t i = r->counts_len; i-- > 0;)
+        if (r->counts[i].task == task && r->counts[i].job == job && cursor_span_equal(&r->counts[i].span, span))
+            return &r->counts[i];
+    return NULL;
+}
+
+static struct redo_count *
+count_add(struct redo_record *r, uint32_t job, uint32_t task, const struct cursor_span *span)
+{
+    struct redo_count *c;
+
+    if (r->counts_len == r->counts_size) {
+        size_t size = more(r->counts_size);
+
+        if (!grow_to((void **)&r->counts, size, sizeof *r->counts))
+            return NULL;
+        memset(r->counts + r->counts_size, 0, (size - r->counts_size) * sizeof *r->counts);
+        r->counts_size = size;
+    }
+    c = &r->counts[r->counts_len++];
+    *c = (struct redo_count){.job = job, .task = task, .span = *span, .updates = c->updates, .size = c->size};
+    return c;
+}
+
+bool
+record_add_count(struct redo_record *r, uint32_t job, uint32_t task, const struct cursor_span *span)
+{
+    struct redo_count *c = count_find(r, job, task, span);
+
+    ps_assert(r->updates > 0);
+    if (c == NULL && (c = count_add(r, job, task, span)) == NULL)
+        return false;
+    if (c->len == c->size) {
+        if (!grow_to((void **)&c->updates, more(c->size), sizeof *c->updates))
+            return false;
+        c->size = more(c->size);
+    }
+    c->updates[c->len++] = (uint32_t)(r->updates - 1);
     return true;
 }
 
@@ -101,24 +140,38 @@ record_meta_max(const struct redo_record *r, uint64_t updates, uint64_t pushes)
     return RECORD_META + (r->updates + updates) * UPDATE_META + (r->pushes_len + pushes) * PUSH_META + r->rows_bytes;
 }
 
+static Psd__RedoCount *
+count_message(struct redo_count *c)
+{
+    psd__redo_count__init(&c->message);
+    c->message.job = c->job;
+    c->message.task = c->task;
+    c->message.from = cursor_message(c->span.from, &c->from);
+    c->message.cursor = cursor_message(c->span.end, &c->end);
+    c->message.n_update = c->len;
+    c->message.update = c->updates;
+    return &c->message;
+}
+
 /* Messages hold pointers to their parts. */
 static bool
 fill_list(struct redo_record *r, Psd__RedoRecord *m)
 {
-    size_t len = r->pushes_len + r->rows_len;
+    size_t len = r->pushes_len + r->rows_len + r->counts_len;
 
     if (len > r->list_size) {
         if (!grow_to((void **)&r->list, 2 * len, sizeof *r->list))
             return false;
         r->list_size = 2 * len;
     }
-    for (size_t i = 0; i < r->pushes_len; i++) {
-        if (r->pushes[i].cursor != NULL)
-            r->pushes[i].cursor = &r->cursors[i];
+    for (size_t i = 0; i < r->pushes_len; i++)
         r->list[i] = &r->pushes[i];
-    }
     for (size_t i = 0; i < r->rows_len; i++)
         r->list[r->pushes_len + i] = &r->rows[i];
+    for (size_t i = 0; i < r->counts_len; i++)
+        r->list[r->pushes_len + r->rows_len + i] = count_message(&r->counts[i]);
+    m->n_count = r->counts_len;
+    m->count = (Psd__RedoCount **)(r->list + r->pushes_len + r->rows_len);
     m->n_push = r->pushes_len;
     m->push = (Psd__RedoPush **)r->list;
     m->n_row = r->rows_len;
@@ -157,7 +210,7 @@ record_clear(struct redo_record *r)
             pool_give(r->pool, (void *)(uintptr_t)r->gradients[i].data, r->gradients[i].bytes);
     for (size_t i = 0; i < r->rows_len; i++)
         free(r->rows[i].key.data);
-    r->updates = r->pushes_len = r->rows_len = 0;
+    r->updates = r->pushes_len = r->rows_len = r->counts_len = 0;
     r->rows_bytes = 0;
     r->when_clock = r->gradient_bytes = 0;
 }
@@ -174,7 +227,9 @@ record_free(struct redo_record *r)
     free(r->clock);
     free(r->gradients);
     free(r->pushes);
-    free(r->cursors);
+    for (size_t i = 0; i < r->counts_size; i++)
+        free(r->counts[i].updates);
+    free(r->counts);
     free(r->rows);
     free(r->list);
     free(r->meta);

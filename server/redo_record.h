@@ -5,6 +5,7 @@
 
 #include "common/base.h"
 #include "common/ps_err.h"
+#include "cursor.h"
 #include "proto/store.pb-c.h"
 #include "redo.h"
 #include "store.h"
@@ -17,6 +18,16 @@ struct redo_gradient {
     bool owned; /* a piece of the pool */
 };
 
+/* Which updates hold a step of a worker's data. */
+struct redo_count {
+    uint32_t job, task;
+    struct cursor_span span;
+    uint32_t *updates;
+    size_t len, size;
+    Psd__RedoCount message; /* for packing */
+    Psd__Cursor from, end;
+};
+
 struct redo_record {
     struct pool *pool;
     /* Updates, in parallel. */
@@ -26,10 +37,10 @@ struct redo_record {
     struct redo_gradient *gradients;
     size_t updates, updates_size;
     uint64_t when_clock, gradient_bytes;
-    /* Pushes, and the cursors that they point to. */
     Psd__RedoPush *pushes;
-    Psd__Cursor *cursors;
     size_t pushes_len, pushes_size;
+    struct redo_count *counts;
+    size_t counts_len, counts_size;
     /* Rows; keys and values are in one piece of heap each. */
     Psd__RedoRow *rows;
     size_t rows_len, rows_size, rows_bytes;
@@ -44,6 +55,7 @@ struct redo_record {
 bool record_add_update(struct redo_record *r, uint32_t var, uint32_t block, float scale, uint64_t clock,
                        const struct redo_gradient *gradient);
 bool record_add_push(struct redo_record *r, const Psd__RedoPush *push);
+bool record_add_count(struct redo_record *r, uint32_t job, uint32_t task, const struct cursor_span *span);
 bool record_add_row(struct redo_record *r, enum store_table table, struct span key, struct span value);
 
 static inline bool

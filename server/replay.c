@@ -239,6 +239,27 @@ updates(struct shard *s, const Psd__RedoRecord *m, struct ps_error *e)
     return left == 0 ? PS_OK : damaged(s->replay, e, "has more gradients than its blocks need");
 }
 
+/* ---- Cursors ---- */
+
+static enum ps_err
+count(struct shard *s, const Psd__RedoRecord *m, const Psd__RedoCount *c, struct ps_error *e)
+{
+    struct session *session = session_find(s, c->job, c->task);
+    struct cursor_span span = {.from = cursor_of(c->from), .end = cursor_of(c->cursor)};
+
+    if (session == NULL)
+        return damaged(s->replay, e, "is of a worker that is not known");
+    for (size_t i = 0; i < c->n_update; i++) {
+        struct block_ref ref;
+
+        if (c->update[i] >= m->n_var)
+            return damaged(s->replay, e, "counts what it does not update");
+        block_refind(s, m->var[c->update[i]], m->block[c->update[i]], &ref);
+        cursor_count(s, session, &span, &ref);
+    }
+    return PS_OK;
+}
+
 /* ---- Pushes ---- */
 
 static enum ps_err
@@ -276,6 +297,9 @@ apply(struct shard *s, const Psd__RedoRecord *m, struct ps_error *e)
             return err;
     if ((err = updates(s, m, e)) != PS_OK)
         return err;
+    for (size_t i = 0; i < m->n_count; i++)
+        if ((err = count(s, m, m->count[i], e)) != PS_OK)
+            return err;
     for (size_t i = 0; i < m->n_push; i++)
         if ((err = pushed(s, m->push[i], e)) != PS_OK)
             return err;

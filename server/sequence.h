@@ -36,6 +36,7 @@ struct pending {
     uint64_t connection, request; /* where to answer */
     bool want_value;
     bool durable;                                /* answered when it is on disk */
+    struct cursor_span span;                     /* of its data; none: it gives none */
     bool logged, unlogged;                       /* updates that it is in are in the redo log; some are not */
     struct barrier *barrier;                     /* what it waits in, or NULL: it is a push */
     struct pending *prev, *next;                 /* in its session */

@@ -37,6 +37,7 @@ session_free(struct shard *s, struct session *session)
         return;
     sequence_finish(s, session);
     survived_forget(&session->survived);
+    cursor_finish(session);
     free(session->agent);
     free(session);
 }

@@ -8,6 +8,7 @@
 
 #include "common/base.h"
 #include "common/ps_err.h"
+#include "cursor.h"
 #include "job.h"
 #include "shard.h"
 #include "survived.h"
@@ -54,6 +55,8 @@ struct session {
     uint64_t pushes; /* of this incarnation that are resolved; not those that were rolled back */
     uint64_t boot;   /* of the data when its sequences were given their numbers */
     struct survived survived;
+
+    struct cursors cursors; /* of its task: cursor.h */
 
     bool marked;
     struct session *marked_next;

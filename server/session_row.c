@@ -16,6 +16,7 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
 {
     struct session_key key = {htobe32(session->job->id), htobe32(session->task)};
     Psd__SessionRow row = PSD__SESSION_ROW__INIT;
+    Psd__Cursor at, step;
     uint64_t seqs[SHARD_ODD_MAX];
     uint32_t codes[SHARD_ODD_MAX];
     uint8_t bytes[2 * KIB + WIRE_SURVIVED_MAX];
@@ -48,6 +49,8 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     row.boot = session->boot;
     row.survived_from = session->survived.from;
     row.survived = (ProtobufCBinaryData){session->survived.len, session->survived.bits};
+    row.cursor = cursor_message(session->cursors.at, &at);
+    row.cursor_step = cursor_message(session->cursors.step, &step);
     len = psd__session_row__get_packed_size(&row);
     ps_assert(len <= sizeof bytes);
     psd__session_row__pack(&row, bytes);
@@ -113,6 +116,8 @@ from_row(struct shard *s, struct session *session, const Psd__SessionRow *row)
     session->late = row->late;
     session->redo = row->redo;
     session->pushes = row->pushes;
+    session->cursors.at = cursor_of(row->cursor);
+    session->cursors.step = cursor_of(row->cursor_step);
     session->boot = row->boot != 0 ? row->boot : s->boot;
     session->last_seq = row->last_seq;
     session->next_seq = row->last_seq + 1;
@@ -164,6 +169,8 @@ session_row_load(struct shard *s, struct ps_error *e)
                        be32toh(l.at.job));
     if (err != PS_OK)
         return ps_fail(e, err, "the store cannot be read: %s", ps_strerror(err));
+    if ((err = cursor_load(s, e)) != PS_OK)
+        return err;
     s->lapse_at = UINT64_MAX;
     for (uint32_t id = 1; id <= s->jobs_len; id++) {
         struct job *job = s->jobs_by_id[id];

@@ -13,6 +13,7 @@
 #include "catalog.h"
 #include "clock.h"
 #include "connection.h"
+#include "cursor.h"
 #include "data.h"
 #include "declare.h"
 #include "gather.h"
@@ -72,6 +73,8 @@ struct shard {
     struct variable *work;   /* to be initialized */
     uint64_t data_bytes;     /* of blocks that are there */
     uint64_t promised_bytes; /* of declared ones that are not */
+    uint64_t ordinals;       /* blocks of all variables, made or not */
+    bool cursors_used;       /* some push gave one */
     uint64_t blocks;         /* that are there */
     uint64_t gather_bytes;   /* set aside */
     uint64_t sessions_len;

@@ -10,7 +10,7 @@
 static uint64_t
 rows_room(const struct shard *s)
 {
-    uint64_t rows = s->turn.rows + s->sessions_len + s->jobs_len;
+    uint64_t rows = s->turn.rows + s->sessions_len * (1 + cursor_rows(s)) + s->jobs_len;
 
     return MIN(MAX(rows * STORE_ROW_ROOM, TURN_ROWS_MIN), TURN_ROWS_MAX);
 }
@@ -232,7 +232,8 @@ put_rows(struct shard *s)
     for (struct variable *v = t->variables; v != NULL && err == PS_OK; v = v->marked_next)
         err = variable_put(s, v, row_to_store);
     for (struct session *x = t->sessions; x != NULL && err == PS_OK; x = x->marked_next)
-        err = session_row_put(s, x, row_to_store);
+        if ((err = session_row_put(s, x, row_to_store)) == PS_OK)
+            err = cursor_put(s, x);
     return err;
 }
 

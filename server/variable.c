@@ -104,6 +104,8 @@ variable_add(struct shard *s, struct variable *v)
     HASH_ADD_KEYPTR(hh, v->job->variables, v->name, strlen(v->name), v);
     s->variables[v->id] = v;
     s->variables_len = MAX(s->variables_len, v->id);
+    v->first = s->ordinals;
+    s->ordinals += v->count;
     s->promised_bytes += v->bytes;
     s->gather_bytes += v->gather_bytes;
     s->pool.kept_max = s->gather_bytes + 16 * MIB;

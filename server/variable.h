@@ -32,6 +32,7 @@ struct variable {
     struct initializer initializer;
     bool refuse_nonfinite;
     uint32_t start;        /* of its placement */
+    uint64_t first;        /* ordinal of its first block among all blocks of the shard */
     uint64_t count;        /* blocks on this shard */
     uint64_t ready;        /* of them made, in order */
     uint64_t bytes;        /* of all their values */

@@ -554,7 +554,7 @@ kit_push(struct kit *k, uint64_t conn, const struct kit_push *p)
 {
     Psd__Push m = PSD__PUSH__INIT;
     Psd__Norm norm = PSD__NORM__INIT;
-    Psd__Cursor cursor = PSD__CURSOR__INIT;
+    Psd__Cursor cursor = PSD__CURSOR__INIT, cursor_from = PSD__CURSOR__INIT;
     uint32_t var = p->var, block = p->block;
     uint64_t from = p->from_version != NULL ? *p->from_version : 0;
 
@@ -572,6 +572,11 @@ kit_push(struct kit *k, uint64_t conn, const struct kit_push *p)
         cursor.epoch = p->cursor[0];
         cursor.position = p->cursor[1];
         m.cursor = &cursor;
+    }
+    if (p->cursor_from != NULL) {
+        cursor_from.epoch = p->cursor_from[0];
+        cursor_from.position = p->cursor_from[1];
+        m.cursor_from = &cursor_from;
     }
     if (p->norm != NULL) {
         norm.l2 = *p->norm;

@@ -141,8 +141,8 @@ struct kit_push {
     const uint64_t *from_version; /* one, or NULL */
     const double *norm;           /* one, or NULL */
     bool want_value, durable;
-    const uint64_t *cursor; /* {epoch, position}, or NULL */
-    uint64_t request;       /* 0: the next */
+    const uint64_t *cursor, *cursor_from; /* {epoch, position}, or NULL */
+    uint64_t request;                     /* 0: the next */
 };
 void kit_push(struct kit *k, uint64_t conn, const struct kit_push *p);
 void kit_push_many(struct kit *k, uint64_t conn, Psd__Push *m, const float *payload, size_t len);
