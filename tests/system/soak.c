@@ -1,0 +1,337 @@
+/* Hours of mixed work on one psd, and what it takes of memory and disk meanwhile: variables of all sizes with and
+ * without slots, two workers that push and pull them at random, a reader that takes its time, kill -9 and a new process
+ * every so often, and in the second half saves, one after the other.
+ *
+ *     soak [--seconds N (5)]            PSD_BIN names psd
+ *
+ * Prints a line a second (a minute, when it runs long) and fails when something grows that should not:
+ *
+ *     used pages of the live store   at most 1.25 times the data without saves, 2.2 times with them
+ *     its file                       at most 1.25 times the data without saves
+ *     the durable store's file       at most 2.2 times the data
+ *     memory besides the store       flat
+ *
+ * each beyond a constant: what a store takes that is empty. */
+#include <getopt.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/psclient.h"
+#include "common/base.h"
+#include "tests/system/lone_psd.h"
+
+enum { VARS = 96, WORKERS = 2, READER = WORKERS, SAVER, HELPERS, RESTARTS = 6, SLACK = 8 * MIB };
+
+/* What a store's file has ahead of its last page, so that a transaction finds room. */
+#define ROOM (96 * MIB)
+
+static int seconds = 5;
+static uint64_t random_state = 1;
+
+static uint32_t
+below(uint32_t n)
+{
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(random_state >> 33) % n;
+}
+
+static double
+now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void
+nap(double s)
+{
+    nanosleep(&(struct timespec){.tv_sec = (time_t)s, .tv_nsec = (long)((s - (double)(time_t)s) * 1e9)}, NULL);
+}
+
+/* ---- Who works ---- */
+
+/* From one element to blocks of all three sizes. */
+static uint64_t
+elements_of(int i)
+{
+    static const uint64_t some[] = {1, 10, 300, 1008, 1009, 5000, 17000, 60000, 262144, 300000, 700000, 40000};
+
+    return some[i % (int)ARRAY_LEN(some)];
+}
+
+static const char *
+optimizer_of(int i)
+{
+    return i % 3 == 0 ? "sgd" : i % 3 == 1 ? "momentum" : "adam";
+}
+
+struct client {
+    ps_client *client;
+    ps_var *vars[VARS];
+    float *values, *gradient;
+};
+
+static void
+check(enum ps_err err, const struct ps_error *e)
+{
+    char text[PS_ERROR_LINE_MAX];
+
+    if (err == PS_OK)
+        return;
+    ps_error_format(e, text, sizeof text);
+    lone_die("%s", text);
+}
+
+static void
+open_client(struct client *c, const char *address, uint32_t task, bool observer)
+{
+    struct ps_client_options o = {.observer = observer, .job = "soak"};
+    struct ps_error e;
+    ps_cluster *cluster;
+    char name[16];
+
+    check(ps_cluster_from_list(address, WORKERS, task, &cluster, &e), &e);
+    check(ps_cluster_set_name(cluster, LONE_CLUSTER, &e), &e);
+    check(ps_client_open(cluster, &o, &c->client, &e), &e);
+    ps_cluster_free(cluster);
+    c->values = calloc(700000, sizeof(float));
+    c->gradient = calloc(700000, sizeof(float));
+    for (int i = 0; i < VARS; i++) {
+        struct ps_var_spec spec = {.name = name, .rank = 1, .dims = {elements_of(i)}};
+
+        snprintf(name, sizeof name, "v%d", i);
+        check(ps_optimizer_by_name(optimizer_of(i), &spec.optimizer, &e), &e);
+        check(observer ? ps_client_attach(c->client, name, &c->vars[i], &e)
+                       : ps_client_declare(c->client, &spec, &c->vars[i], &e),
+              &e);
+    }
+}
+
+static _Noreturn void
+worker_main(const char *address, uint32_t task)
+{
+    struct client c;
+    struct ps_error e;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    random_state += task;
+    open_client(&c, address, task, false);
+    for (;;) {
+        ps_var *v = c.vars[below(VARS)];
+
+        c.gradient[below((uint32_t)ps_var_elements(v))] = 1;
+        if (below(4) == 0)
+            check(ps_client_pull(c.client, 1, &v, &c.values, NULL, &e), &e);
+        else
+            check(ps_client_push(c.client, 1, &v, (const float *[]){c.gradient}, NULL, &e), &e);
+    }
+}
+
+static _Noreturn void
+reader_main(const char *address)
+{
+    struct client c;
+    struct ps_error e;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    open_client(&c, address, 0, true);
+    for (;; nap(0.02))
+        for (int i = 0; i < VARS; i++)
+            check(ps_client_pull(c.client, 1, &c.vars[i], &c.values, NULL, &e), &e);
+}
+
+/* Save after save, while it is let. */
+static _Noreturn void
+saver_main(const char *address)
+{
+    struct client c;
+    struct ps_error e;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    open_client(&c, address, 0, true);
+    for (;; nap(0.1))
+        check(ps_client_save(c.client, 0, -1, NULL, &e), &e);
+}
+
+/* ---- What is seen ---- */
+
+struct sample {
+    uint64_t data, used, live_file, durable_file, heap;
+};
+
+static uint64_t
+file_bytes(const char *dir)
+{
+    struct stat st;
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/data.mdb", dir);
+    return stat(path, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+/* Memory that is psd's own: the store's pages are the file's. */
+static uint64_t
+heap_bytes(pid_t pid)
+{
+    unsigned long long kib = 0;
+    char path[64], line[256];
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    if ((f = fopen(path, "r")) == NULL)
+        return 0;
+    while (fgets(line, sizeof line, f) != NULL && sscanf(line, "RssAnon: %llu kB", &kib) != 1)
+        continue;
+    fclose(f);
+    return kib * KIB;
+}
+
+static struct sample
+look(ps_client *observer, const struct lone_psd *psd, const char *durable)
+{
+    struct sample s = {.heap = heap_bytes(psd->pid), .live_file = file_bytes(psd->live)};
+    json_t *root, *status;
+    struct ps_error e;
+    char *text;
+
+    check(ps_client_query(observer, 0, PS_QUERY_STATUS, NULL, -1, &text, &e), &e);
+    root = json_loads(text, 0, NULL);
+    ps_free(text);
+    status = json_object_get(root, "status");
+    s.data = (uint64_t)json_integer_value(json_object_get(status, "data_bytes"));
+    s.used = (uint64_t)json_integer_value(json_object_get(status, "store_bytes"));
+    json_decref(root);
+    s.durable_file = durable != NULL ? file_bytes(durable) : 0;
+    return s;
+}
+
+static void
+hold(const char *what, uint64_t is, double times, uint64_t data, uint64_t besides)
+{
+    if ((double)is > times * (double)data + (double)besides)
+        lone_die("%s: %llu bytes for %llu of data, more than %.2f times", what, (unsigned long long)is,
+                 (unsigned long long)data, times);
+}
+
+static double
+mib(uint64_t bytes)
+{
+    return (double)bytes / (double)MIB;
+}
+
+/* The worst of a phase; heap: of its first and last third. */
+struct phase {
+    double begin, end;
+    uint64_t early, late;
+};
+
+static void
+take_sample(struct phase *p, const struct sample *s, bool saves, double started)
+{
+    static double told;
+    double third = (p->end - p->begin) / 3, t = now();
+
+    hold(saves ? "used pages with saves" : "used pages without saves", s->used, saves ? 2.2 : 1.25, s->data, SLACK);
+    if (!saves)
+        hold("the live file", s->live_file, 1.25, s->data, ROOM);
+    hold("the durable file", s->durable_file, 2.2, s->data, ROOM);
+    if (t < p->begin + third)
+        p->early = MAX(p->early, s->heap);
+    else if (t > p->end - third)
+        p->late = MAX(p->late, s->heap);
+    if (t - told < (seconds > 600 ? 60 : 1))
+        return;
+    told = t;
+    printf("%7.0f s  data %7.1f  used %7.1f (%.2f)  live file %7.1f  durable file %7.1f  heap %6.1f MiB\n", t - started,
+           mib(s->data), mib(s->used), (double)s->used / (double)s->data, mib(s->live_file), mib(s->durable_file),
+           mib(s->heap));
+    fflush(stdout);
+}
+
+static void
+run_phase(struct lone_psd *psd, ps_client *observer, const char *durable, bool saves, double length)
+{
+    struct phase p = {.begin = now(), .end = now() + length};
+    double restart = length / (RESTARTS / 2 + 1), next = p.begin + restart;
+    static double started;
+
+    started = started == 0 ? p.begin : started;
+    for (; now() < p.end; nap(0.1)) {
+        struct sample s = look(observer, psd, durable);
+
+        take_sample(&p, &s, saves, started);
+        if (now() < next)
+            continue;
+        next += restart;
+        lone_psd_kill(psd);
+        lone_psd_again(psd);
+    }
+    if (p.late > p.early + SLACK)
+        lone_die("memory grows: %.1f MiB, then %.1f", mib(p.early), mib(p.late));
+}
+
+/* ---- All ---- */
+
+static void
+parse(int argc, char **argv)
+{
+    static const struct option known[] = {{"seconds", required_argument, NULL, 's'}, {NULL, 0, NULL, 0}};
+    int c;
+
+    while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
+        if (c != 's' || (seconds = atoi(optarg)) < 1) {
+            fprintf(stderr, "usage: soak [--seconds N (5)]\n");
+            exit(2);
+        }
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    char durable[128];
+    const char *const more[] = {"--memory", "768MiB",          "--grace", "10m", "--durable-dir",
+                                durable,    "--save-interval", "0",       NULL};
+    pid_t pids[HELPERS];
+    struct client observer;
+    struct lone_psd psd;
+
+    parse(argc, argv);
+    snprintf(durable, sizeof durable, "%s/psd-soak-XXXXXX", getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
+    if (mkdtemp(durable) == NULL)
+        lone_die("%s", durable);
+    lone_psd_start(&psd, more);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        if ((pids[i] = fork()) == 0)
+            worker_main(psd.address, i);
+    nap(1);
+    if ((pids[READER] = fork()) == 0)
+        reader_main(psd.address);
+    open_client(&observer, psd.address, 0, true);
+    run_phase(&psd, observer.client, durable, false, seconds / 2.0);
+    if ((pids[SAVER] = fork()) == 0)
+        saver_main(psd.address);
+    run_phase(&psd, observer.client, durable, true, seconds / 2.0);
+    for (int i = 0; i < HELPERS; i++) {
+        int status;
+
+        if (waitpid(pids[i], &status, WNOHANG) != 0)
+            lone_die("process %d ended", i);
+        kill(pids[i], SIGKILL);
+        waitpid(pids[i], &status, 0);
+    }
+    ps_client_close(observer.client);
+    lone_psd_stop(&psd);
+    lone_remove(durable);
+    return 0;
+}
