@@ -26,6 +26,7 @@
  * Each write is counted by the room (store_room.h) first: nothing is written where the file is not backed. */
 #include <errno.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "store_lmdb_env.h"
 
@@ -72,6 +73,9 @@ no_room(struct store_lmdb *s)
 {
     uint64_t limit = s->room.limit_pages * PAGE, most = store_room_max_bytes(&s->room);
 
+    if (s->room.refused != 0 && s->room.refused != ENOSPC)
+        return ps_fail(&s->why, PS_ERR_FULL, "cannot allocate more of %s: %s", s->dir.data_path,
+                       strerror(s->room.refused));
     if (most < limit)
         return ps_fail(&s->why, PS_ERR_FULL, "%s is full: its filesystem gives it %" PRIu64 " MiB in all",
                        s->dir.data_path, (uint64_t)(most / MIB));

@@ -86,7 +86,8 @@ allocate_exactly(struct store_room *r, uint64_t pages)
     if (more > filesystem_free_pages(r))
         return false;
     r->free_pages_age = FREE_PAGES_AGE_MAX; /* it changes now */
-    if (back(r, r->allocated_pages, more) < 0)
+    r->refused = back(r, r->allocated_pages, more) < 0 ? errno : 0;
+    if (r->refused != 0)
         return false;
     r->allocated_pages = pages;
     return true;

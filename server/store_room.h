@@ -42,6 +42,7 @@ struct store_room {
     uint64_t allocated_pages; /* all pages below this are backed by the filesystem */
     uint64_t free_pages;      /* of the filesystem, when last looked at */
     unsigned free_pages_age;  /* transactions since */
+    int refused;              /* errno of the allocation that failed last, 0: the last one did not */
 
     bool recycling;          /* in this transaction */
     bool new_refused;        /* new blocks are, in this transaction */

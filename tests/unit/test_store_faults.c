@@ -1,7 +1,6 @@
 /* The LMDB store on a disk that fails: each call that it makes on its data file fails, once or from then on, the nth
  * for every n, in both modes. Whatever happens has a typed error; what was committed is there; the store serves again
  * when the cause goes, or, once the durable one could not write or sync, refuses to. */
-#include <errno.h>
 #include <string.h>
 
 #include "check_main.h"
@@ -256,6 +255,22 @@ START_TEST(nth_call_fails)
 }
 END_TEST
 
+START_TEST(file_that_cannot_grow_says_why)
+{
+    struct store *s = kit_open(STORE_SUITE_BYTES);
+    uint64_t turn = 1;
+
+    break_disk("fallocate", _i == 0 ? "EIO" : "ENOSPC", 1, 0);
+    for (uint32_t i = 0; i < 64 && kit_update(s, 2, i, 2, turn) == PS_OK; i++)
+        turn++;
+    ck_assert_int_eq(kit_update(s, 2, 64, 2, 1), PS_ERR_FULL);
+    ck_assert_ptr_nonnull(strstr(store_lmdb_why(s), _i == 0 ? "Input/output error" : "is full"));
+    fail_io_set(NULL);
+    OK(kit_update(s, 2, 64, 2, 1));
+    s->ops->close(s);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -268,6 +283,8 @@ make_suite(void)
     tcase_set_timeout(disk, 60);
     tcase_add_loop_test(live, nth_call_fails, 0, 2);
     tcase_add_loop_test(disk, nth_call_fails, 0, 2);
+    tcase_add_loop_test(live, file_that_cannot_grow_says_why, 0, 2);
+    tcase_add_loop_test(disk, file_that_cannot_grow_says_why, 0, 2);
     suite_add_tcase(suite, live);
     suite_add_tcase(suite, disk);
     return suite;
