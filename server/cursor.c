@@ -80,17 +80,17 @@ older_waits(const struct session *session, struct cursor end)
 }
 
 void
-cursor_tick(struct session *session)
+cursor_tick(struct session *session, struct cursor end)
 {
     struct cursors *x = &session->cursors;
     const struct pending *p;
 
-    if (cursor_none(x->step))
+    if (cursor_none(x->step) && !cursor_before(x->at, end))
         return;
     DL_FOREACH (session->pending, p)
         if (!cursor_none(p->span.end))
             return;
-    x->at = x->step;
+    x->at = later(later(x->at, x->step), end);
     x->step = (struct cursor){0};
 }
 

@@ -82,8 +82,8 @@ bool cursor_counted(const struct session *session, struct cursor end, const stru
 void cursor_count(struct shard *s, struct session *session, const struct cursor_span *span,
                   const struct block_ref *ref);
 
-/* The worker ticked. */
-void cursor_tick(struct session *session);
+/* The worker ticked. end: of the step's data as the tick has it, for a shard that got none of its pushes; or none. */
+void cursor_tick(struct session *session, struct cursor end);
 
 /* A new round. */
 void cursor_reset(struct shard *s, struct session *session);

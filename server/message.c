@@ -287,7 +287,7 @@ take_tick(struct shard *s, struct session *session, const Psd__Tick *m)
     session->last_tick = m->seq;
     sequence_take(s, session, PS_OK);
     actions_ack(s, session->connection, m->seq, PS_OK, NULL, 0, NULL);
-    cursor_tick(session);
+    cursor_tick(session, cursor_of(m->cursor));
     clock_tick(s, session, m->clock);
 }
 

@@ -587,6 +587,19 @@ kit_push(struct kit *k, uint64_t conn, const struct kit_push *p)
 }
 
 void
+kit_tick_at(struct kit *k, uint64_t conn, uint64_t seq, uint64_t clock, uint64_t position)
+{
+    Psd__Tick m = PSD__TICK__INIT;
+    Psd__Cursor cursor = PSD__CURSOR__INIT;
+
+    m.seq = seq;
+    m.clock = clock;
+    m.cursor = &cursor;
+    cursor.position = position;
+    kit_frame(k, conn, MSG_TICK, k->next_request++, &m.base, NULL, 0);
+}
+
+void
 kit_tick(struct kit *k, uint64_t conn, uint64_t seq, uint64_t clock)
 {
     Psd__Tick m = PSD__TICK__INIT;

@@ -147,6 +147,7 @@ struct kit_push {
 void kit_push(struct kit *k, uint64_t conn, const struct kit_push *p);
 void kit_push_many(struct kit *k, uint64_t conn, Psd__Push *m, const float *payload, size_t len);
 void kit_tick(struct kit *k, uint64_t conn, uint64_t seq, uint64_t clock);
+void kit_tick_at(struct kit *k, uint64_t conn, uint64_t seq, uint64_t clock, uint64_t position); /* of its cursor */
 uint64_t kit_barrier(struct kit *k, uint64_t conn, uint64_t seq, const char *name); /* returns the request id */
 void kit_skip(struct kit *k, uint64_t conn, uint64_t seq);
 void kit_cancel(struct kit *k, uint64_t conn, uint64_t request);

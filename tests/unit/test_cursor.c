@@ -184,6 +184,19 @@ START_TEST(a_step_that_is_cut_differently_is_refused)
 }
 END_TEST
 
+START_TEST(a_shard_that_got_no_push_hears_of_a_step_by_its_tick)
+{
+    begin(PSD__MODE__ASYNC, 1);
+    take_over(1, 0);
+    kit_tick_at(&k, 1, 1, 1, 10);
+    kit_ack(&k, 1, 1, PS_OK);
+    kit_ticked(&k, 1, 2, 2); /* and of one without data nothing */
+    kit_crash(&k);
+    ck_assert_uint_eq(take_over(1, 0), 10);
+    finish();
+}
+END_TEST
+
 START_TEST(a_new_round_begins_from_nothing)
 {
     uint32_t a;
@@ -489,6 +502,7 @@ make_suite(void)
     tcase_add_test(tc, a_kill_of_the_shard_forgets_nothing);
     tcase_add_test(tc, of_a_push_of_many_blocks_those_that_wait_are_updated);
     tcase_add_test(tc, a_step_that_is_cut_differently_is_refused);
+    tcase_add_test(tc, a_shard_that_got_no_push_hears_of_a_step_by_its_tick);
     tcase_add_test(tc, a_new_round_begins_from_nothing);
     tcase_add_test(tc, bits_of_a_round_before_are_not_those_of_this_one);
     tcase_add_test(tc, in_sync_a_block_counts_a_step_when_its_update_is_done);
