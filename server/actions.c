@@ -102,12 +102,14 @@ void
 actions_log(struct shard *s, enum shard_log_level level, const char *format, ...)
 {
     char text[LOG_TEXT_MAX];
+    char *copy;
     va_list args;
 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    queue(s, (struct shard_action){.kind = SHARD_LOG, .level = level, .text = shard_strdup(text)});
+    if ((copy = shard_strdup(text)) != NULL) /* else: a line less, nothing else */
+        queue(s, (struct shard_action){.kind = SHARD_LOG, .level = level, .text = copy});
 }
 
 void
