@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "identity.h"
 #include "store_lmdb.h"
 
 bool
@@ -44,8 +46,52 @@ durable_dir_open(struct durable_dir *d, bool set_aside, struct ps_error *e)
         ps_fail(&why, err, "it cannot be read: %s", ps_strerror(err));
     if (err == PS_OK)
         return PS_OK;
+    if (set_aside)
+        store_lmdb_undo(d->store); /* or the next try would set this one aside, and in the end remove the first */
     durable_dir_close(d);
     return refuse(d, err, &why, e);
+}
+
+/* Whose it is, as it says itself. */
+static enum ps_err
+open_as_it_is(struct durable_dir *d, struct ps_error *e)
+{
+    Psd__ShardRow *row;
+    enum ps_err err = identity_get(d->store, identity_durable, &row);
+
+    if (err != PS_OK)
+        return ps_fail(e, err, "it cannot be read: %s", ps_strerror(err));
+    if (row == NULL)
+        return ps_fail(e, PS_ERR_NOT_FOUND, "it is no durable environment");
+    d->shard = row->shard;
+    d->shards = row->shards;
+    err = durable_open(&d->durable, d->store, row->cluster, row->shard, row->shards, row->boot, e);
+    psd__shard_row__free_unpacked(row, NULL);
+    d->cluster = d->durable.cluster;
+    return err;
+}
+
+enum ps_err
+durable_dir_open_there(struct durable_dir *d, const char *path, struct ps_error *e)
+{
+    struct store_lmdb_options options = {.dir = path, .durable = true};
+    struct store_dir_report report;
+    struct ps_error why;
+    char file[PATH_MAX + 16];
+    enum ps_err err;
+
+    if (strlen(path) + 32 > sizeof d->path)
+        return ps_fail(e, PS_ERR_CONFIG, "the path is too long: %.64s...", path);
+    strcpy(d->path, path);
+    snprintf(file, sizeof file, "%s/data.mdb", path);
+    if (access(file, F_OK) != 0)
+        return ps_fail(e, PS_ERR_NOT_FOUND, "there is no durable directory %s", path);
+    if ((err = store_lmdb_open(&options, &d->store, &report, e)) != PS_OK)
+        return err;
+    if ((err = open_as_it_is(d, &why)) == PS_OK)
+        return PS_OK;
+    durable_dir_close(d);
+    return ps_fail(e, err, "the durable directory %s cannot be used: %s", path, why.text);
 }
 
 void

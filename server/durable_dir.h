@@ -17,7 +17,7 @@
 
 struct durable_dir {
     char path[PATH_MAX];
-    const char *cluster; /* borrowed */
+    const char *cluster; /* borrowed, or that in `durable` */
     uint32_t shard, shards;
     struct store *store; /* NULL: not open */
     struct durable durable;
@@ -33,6 +33,10 @@ bool durable_dir_default(char *out, size_t size);
  * what may be done about it: PS_ERR_BUSY, PS_ERR_CLUSTER, PS_ERR_VERSION, PS_ERR_FULL, PS_ERR_IO. */
 enum ps_err durable_dir_open(struct durable_dir *d, bool set_aside, struct ps_error *e) PS_MUST_USE;
 void durable_dir_close(struct durable_dir *d);
+
+/* Open the one that is there, whoever's it is: all fields are filled in. It must not be open elsewhere.
+ * PS_ERR_NOT_FOUND when there is none, and as above. */
+enum ps_err durable_dir_open_there(struct durable_dir *d, const char *path, struct ps_error *e) PS_MUST_USE;
 
 /* There is a save or a redo log in it. */
 bool durable_dir_holds(const struct durable_dir *d);

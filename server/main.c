@@ -13,6 +13,7 @@
 #include "log.h"
 #include "notify.h"
 #include "options.h"
+#include "scratch.h"
 #include "shard.h"
 #include "start.h"
 
@@ -98,7 +99,8 @@ start(struct server *s, struct ps_error *e)
     enum ps_err err;
 
     s->start.options = &s->options;
-    if ((err = start_open(&s->start, e)) != PS_OK)
+    err = s->options.until != 0 ? scratch_open(&s->start, e) : start_open(&s->start, e);
+    if (err != PS_OK)
         return err;
     s->daemon.options = &s->options;
     s->daemon.start = &s->start;
@@ -132,6 +134,17 @@ serve(struct server *s)
 }
 
 static int
+list(const struct options *o)
+{
+    struct ps_error e = {0};
+    enum ps_err err = scratch_list(o->replay, stdout, &e);
+
+    if (err != PS_OK)
+        log_line(LOG_LEVEL_ERROR, "%s", e.text);
+    return fflush(stdout) == 0 && err == PS_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int
 run(struct server *s)
 {
     struct ps_error e = {0};
@@ -150,6 +163,8 @@ run(struct server *s)
         return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
     log_open(s->options.log_level);
+    if (s->options.replay != NULL && s->options.until == 0)
+        return list(&s->options);
     raise_descriptors(&s->options);
     return serve(s);
 }

@@ -152,6 +152,8 @@ options_check(const struct options *o, struct ps_error *e)
         return ps_fail(e, PS_ERR_CONFIG,
                        "--in-flight-connection (%" PRIu64 " MiB) is more than --in-flight (%" PRIu64 " MiB)",
                        (uint64_t)(o->in_flight_connection / MIB), (uint64_t)(o->in_flight / MIB));
+    if (o->until != 0 && (o->replay == NULL || o->live_dir == NULL))
+        return ps_fail(e, PS_ERR_CONFIG, "--until needs --replay, and --live-dir for a new directory");
     if (strcmp(o->listen, "none") == 0 && o->unix_path == NULL)
         return ps_fail(e, PS_ERR_CONFIG, "--listen none without --unix: nobody could connect");
     return PS_OK;

@@ -27,6 +27,7 @@ struct options {
     const char *durable_dir;     /* NULL: see durable_dir_default(); "none" */
     const char *checkpoint_root; /* NULL: checkpoints may be anywhere */
     const char *restore;         /* NULL: nothing is restored at the start */
+    const char *replay;          /* a durable directory to look into, instead of serving */
     const char *tcp_congestion;
     const char *ready_file;
     const char *config;
@@ -43,6 +44,7 @@ struct options {
     uint64_t grace_ms;
     uint64_t spin_us;
     uint64_t ready_fd; /* 0: none */
+    uint64_t until;    /* record to replay to; 0: list them */
     enum log_level log_level;
     bool discard_stale, sample_config, check;
     struct command_line line; /* what is asked for besides serving */

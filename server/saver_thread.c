@@ -205,6 +205,7 @@ make_anew(struct saver *s)
 
     pair.behind = true;
     if ((err = durable_dir_open(dir, true, &e)) == PS_OK && (err = pair_write(dir->store, &pair)) != PS_OK) {
+        store_lmdb_undo(dir->store);
         durable_dir_close(dir);
         (void)ps_fail(&e, err, "cannot write to %s: %s", dir->path, ps_strerror(err));
     }

@@ -1,6 +1,7 @@
 /* What lies on disk: saves, durable pushes and starts, with a real psd that is killed, loses its memory, has a full
  * disk or one that fails. Values are exact: sgd with rate 1 over zeros and gradients of small whole numbers. */
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -504,6 +505,82 @@ START_TEST(a_file_that_is_no_environment_is_refused_and_kept)
 }
 END_TEST
 
+/* ---- Looking into the log ---- */
+
+struct listed {
+    unsigned long record, nonfinite;
+    double gradient, weights;
+    char pushes[64], variables[64];
+};
+
+static size_t
+list(struct listed *out, size_t max)
+{
+    char command[512], line[512];
+    size_t n = 0;
+    FILE *psd_says;
+
+    snprintf(command, sizeof command, "%s --replay %s/0.disk", getenv("PSD_BIN"), shards.directory);
+    psd_says = popen(command, "r");
+    while (fgets(line, sizeof line, psd_says) != NULL && n < max)
+        n += sscanf(line, "%lu %*u %lf %lu %lf %63s %63s", &out[n].record, &out[n].gradient, &out[n].nonfinite,
+                    &out[n].weights, out[n].pushes, out[n].variables) == 6;
+    ck_assert_int_eq(pclose(psd_says), 0);
+    return n;
+}
+
+/* The L2 norm of a + b (i mod 7). */
+static double
+norm_of(double a, double b)
+{
+    double sum = 0;
+
+    for (int i = 0; i < N; i++)
+        sum += (a + b * (i % 7)) * (a + b * (i % 7));
+    return sqrt(sum);
+}
+
+static void
+is_near(double got, double wanted)
+{
+    ck_assert_msg(fabs(got - wanted) <= 1e-4 * wanted, "%g, wanted %g", got, wanted);
+}
+
+START_TEST(the_log_is_listed_and_replayed_up_to_a_record)
+{
+    char disk[192], live[192], until[32];
+    const char *words[] = {"--cluster", "psd", "--replay", disk, "--until", until, "--live-dir", live, NULL};
+    struct listed listed[4];
+
+    ck_assert_uint_eq(push(1, true), PS_OK);
+    ck_assert_uint_eq(push(2, true), PS_OK);
+    ck_assert_uint_eq(push(4, true), PS_OK);
+    kill_it();
+    ck_assert_uint_eq(list(listed, 4), 3);
+    for (int i = 0; i < 3; i++) {
+        is_near(listed[i].gradient, norm_of(1 << i, 1));
+        is_near(listed[i].weights, norm_of((2 << i) - 1, i + 1));
+        ck_assert_uint_eq(listed[i].nonfinite, 0);
+        ck_assert_int_eq(strncmp(listed[i].pushes, "job/0:", 6), 0);
+        ck_assert_str_eq(listed[i].variables, "w");
+    }
+    snprintf(disk, sizeof disk, "%s/0.disk", shards.directory);
+    snprintf(live, sizeof live, "%s/scratch", shards.directory);
+    snprintf(until, sizeof until, "%lu", listed[1].record);
+    shards.options.more = words;
+    shards_restart(&shards, 0);
+    join(1, true);
+    holds(3, 2);
+    kill_it();
+    ck_assert_int_eq(shards_refused(&shards, 0), 1); /* scratch is no new directory any more */
+    ck_assert_uint_eq(list(listed, 4), 3);
+    shards.options.more = quiet;
+    shards_restart(&shards, 0); /* nothing of that has changed anything */
+    join(1, true);
+    holds(7, 3);
+}
+END_TEST
+
 /* ---- Disks that fail ---- */
 
 static void
@@ -591,6 +668,7 @@ make_suite(void)
     tcase_add_test(tc, a_life_without_the_durable_directory_is_made_up_for);
     tcase_add_test(tc, a_durable_directory_of_another_shard_is_refused);
     tcase_add_test(tc, a_file_that_is_no_environment_is_refused_and_kept);
+    tcase_add_test(tc, the_log_is_listed_and_replayed_up_to_a_record);
     suite_add_tcase(suite, tc);
     tcase_set_timeout(failing, 120);
     tcase_add_checked_fixture(failing, setup_failing, teardown);
