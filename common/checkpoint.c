@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "placement.h"
 #include "wire.h"
 
 #define NAME_SHOWN 64
@@ -376,6 +377,39 @@ describe_files(const struct checkpoint *c, json_t *list)
     return true;
 }
 
+/* The last member is a hash of all before it, so that a damage is found wherever it is: definitions, names, what is
+ * there for people. placement_hash() is specified for placement already. */
+#define SEAL_BEGIN ",\n \"check\": \""
+#define SEAL_END   "\"\n}\n"
+#define SEAL_LEN   (sizeof SEAL_BEGIN - 1 + 16 + sizeof SEAL_END - 1)
+
+char *
+checkpoint_seal(struct span text)
+{
+    char *sealed;
+
+    if (asprintf(&sealed, "%.*s" SEAL_BEGIN "%016" PRIx64 SEAL_END, (int)text.len, (const char *)text.data,
+                 placement_hash(text.data, text.len, 0)) < 0)
+        return NULL;
+    return sealed;
+}
+
+static enum ps_err
+check_seal(struct span text, struct ps_error *e)
+{
+    size_t len = text.len - MIN(SEAL_LEN, text.len);
+    const char *seal = (const char *)text.data + len;
+    char wanted[SEAL_LEN + 1];
+
+    snprintf(wanted, sizeof wanted, SEAL_BEGIN "%016" PRIx64 SEAL_END, placement_hash(text.data, len, 0));
+    if (text.len < SEAL_LEN || memcmp(seal, SEAL_BEGIN, sizeof SEAL_BEGIN - 1) != 0 ||
+        memcmp(seal + SEAL_LEN - (sizeof SEAL_END - 1), SEAL_END, sizeof SEAL_END - 1) != 0)
+        return ps_fail(e, PS_ERR_DATA, CHECKPOINT_MANIFEST ": it does not end as a manifest does");
+    if (memcmp(seal, wanted, SEAL_LEN) != 0)
+        return ps_fail(e, PS_ERR_DATA, CHECKPOINT_MANIFEST ": it is damaged: its check is not that of its text");
+    return PS_OK;
+}
+
 char *
 checkpoint_text(const struct checkpoint *c)
 {
@@ -386,9 +420,11 @@ checkpoint_text(const struct checkpoint *c)
                   "unix_ms", (json_int_t)c->unix_ms, "one_clock", (int)c->at_clock, "clock", (json_int_t)c->clock,
                   "job", describe_job(c), "shards", shares, "files", files, "variables", variables);
     char *text = ok && root != NULL ? json_dumps(root, JSON_INDENT(1)) : NULL;
+    char *sealed = text != NULL ? checkpoint_seal((struct span){text, strlen(text) - strlen("\n}")}) : NULL;
 
     json_decref(root);
-    return text;
+    free(text);
+    return sealed;
 }
 
 /* ---- Reading ---- */
@@ -655,6 +691,8 @@ checkpoint_parse(struct span text, struct checkpoint *out, struct ps_error *e)
     if (text.len > CHECKPOINT_MANIFEST_MAX)
         return ps_fail(e, PS_ERR_DATA, CHECKPOINT_MANIFEST ": it has %zu bytes; the limit is %ju", text.len,
                        (uintmax_t)CHECKPOINT_MANIFEST_MAX);
+    if ((err = check_seal(text, e)) != PS_OK)
+        return err;
     root = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, &where);
     if (root == NULL && json_error_code(&where) == json_error_out_of_memory)
         return no_memory(e);

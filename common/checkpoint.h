@@ -71,8 +71,11 @@ enum ps_err checkpoint_add(struct checkpoint *c, const Psd__Declare *declared, c
 const struct checkpoint_variable *checkpoint_find(const struct checkpoint *c, const char *name);
 uint64_t checkpoint_blocks(const struct checkpoint *c);
 
-/* The manifest's text, freed by the caller. NULL: no memory. */
+/* The manifest's text, freed by the caller. NULL: no memory. It ends with a checksum of itself, in all formats. */
 char *checkpoint_text(const struct checkpoint *c);
+
+/* That end behind any text, which lacks its last brace. Freed by the caller; NULL: no memory. */
+char *checkpoint_seal(struct span text);
 
 /* And back. What is wrong is PS_ERR_DATA with the place: "manifest.json: variables[3].shape: ...". PS_ERR_VERSION: a
  * newer format. *out is ended by checkpoint_finish(), also after a failure. */

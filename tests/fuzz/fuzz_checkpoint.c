@@ -1,8 +1,9 @@
 /* Files of a checkpoint that somebody else wrote: the header of a safetensors file, and the manifest.
  *
- * The first byte chooses the reader, the rest is the file. What is accepted holds what the headers promise: places that
- * fill the file, each byte once; a manifest that is written again and read again is the same. What is refused has a
- * code and a sentence that names the file. */
+ * The first byte chooses the reader, the rest is the file; a manifest without its last brace, since its checksum is
+ * made here: with a wrong one all of them would be refused alike. What is accepted holds what the headers promise:
+ * places that fill the file, each byte once; a manifest that is written again and read again is the same. What is
+ * refused has a code and a sentence that names the file. */
 #include "bytes.h"
 
 #include "common/checkpoint.h"
@@ -93,7 +94,12 @@ manifest(struct bytes *b)
 {
     struct checkpoint c;
     struct ps_error e = {0};
-    enum ps_err err = checkpoint_parse((struct span){b->at, b->left}, &c, &e);
+    char *text = checkpoint_seal((struct span){b->at, strnlen((const char *)b->at, b->left)});
+    enum ps_err err;
+
+    ps_assert(text != NULL);
+    err = checkpoint_parse((struct span){text, strlen(text)}, &c, &e);
+    free(text);
 
     if (err != PS_OK) {
         check_refusal(err, &e, CHECKPOINT_MANIFEST);

@@ -166,7 +166,7 @@ START_TEST(what_is_wrong_is_told_with_its_place)
 {
     struct checkpoint c;
     struct ps_error e;
-    char *text, *at, *damaged;
+    char *text, *at, *damaged, *sealed;
 
     fill(&c);
     text = checkpoint_text(&c);
@@ -175,8 +175,10 @@ START_TEST(what_is_wrong_is_told_with_its_place)
     ck_assert_msg(at != NULL, "no %s in %s", damage[_i][0], text);
     ck_assert_int_ge(asprintf(&damaged, "%.*s%s%s", (int)(at - text), text, damage[_i][1], at + strlen(damage[_i][0])),
                      0);
-    ck_assert_msg(checkpoint_parse((struct span){damaged, strlen(damaged)}, &c, &e) == PS_ERR_DATA, "%s: taken",
+    sealed = checkpoint_seal((struct span){damaged, (size_t)(strstr(damaged, ",\n \"check\"") - damaged)});
+    ck_assert_msg(checkpoint_parse((struct span){sealed, strlen(sealed)}, &c, &e) == PS_ERR_DATA, "%s: taken",
                   damage[_i][1]);
+    free(sealed);
     ck_assert_msg(strstr(e.text, damage[_i][2]) != NULL, "%s: \"%s\"", damage[_i][1], e.text);
     checkpoint_finish(&c);
     free(text);
@@ -186,13 +188,15 @@ END_TEST
 
 START_TEST(a_newer_format_is_refused_with_a_sentence)
 {
-    static const char text[] = "{\"format\": 2}";
+    static const char begin[] = "{\"format\": 2";
+    char *text = checkpoint_seal((struct span){begin, strlen(begin)});
     struct checkpoint c;
     struct ps_error e;
 
     ck_assert_int_eq(checkpoint_parse((struct span){text, strlen(text)}, &c, &e), PS_ERR_VERSION);
     ck_assert_str_eq(e.text, "manifest.json: the checkpoint has format 2, this psd knows format 1");
     checkpoint_finish(&c);
+    free(text);
 }
 END_TEST
 
@@ -211,6 +215,29 @@ START_TEST(any_cut_of_a_manifest_is_refused)
         ck_assert_int_eq(checkpoint_parse((struct span){text, n}, &c, &e), PS_ERR_DATA);
         checkpoint_finish(&c);
     }
+    free(text);
+}
+END_TEST
+
+START_TEST(any_flipped_bit_of_a_manifest_is_found)
+{
+    struct checkpoint c;
+    struct ps_error e;
+    char *text;
+    size_t len;
+
+    fill(&c);
+    text = checkpoint_text(&c);
+    checkpoint_finish(&c);
+    len = strlen(text);
+    for (size_t n = 0; n < len; n++) {
+        text[n] ^= (char)(1 << n % 7);
+        ck_assert_msg(checkpoint_parse((struct span){text, len}, &c, &e) == PS_ERR_DATA, "byte %zu", n);
+        checkpoint_finish(&c);
+        text[n] ^= (char)(1 << n % 7);
+    }
+    ck_assert_int_eq(checkpoint_parse((struct span){text, len}, &c, &e), PS_OK);
+    checkpoint_finish(&c);
     free(text);
 }
 END_TEST
@@ -259,6 +286,7 @@ make(void)
     tcase_add_loop_test(all, what_is_wrong_is_told_with_its_place, 0, (int)ARRAY_LEN(damage));
     tcase_add_test(all, a_newer_format_is_refused_with_a_sentence);
     tcase_add_test(all, any_cut_of_a_manifest_is_refused);
+    tcase_add_test(all, any_flipped_bit_of_a_manifest_is_found);
     tcase_add_test(all, its_files_hold_what_it_says_and_nothing_else);
     suite_add_tcase(suite, all);
     return suite;
