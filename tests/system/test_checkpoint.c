@@ -1,0 +1,572 @@
+/* Checkpoints of real shards: written, damaged, kept, and put into clusters of other sizes, where training goes on as
+ * if nothing had been. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/psclient.h"
+#include "common/base.h"
+#include "common/checkpoint_dir.h"
+#include "tests/system/fine.h"
+#include "tests/system/shards.h"
+#include "tests/unit/check_main.h"
+
+#define LARGE   300000 /* elements: blocks of all sizes, on every shard */
+#define SMALL   7
+#define WORKERS 2
+
+static struct shards shards;
+static struct ps_error error;
+static char dir[128]; /* of checkpoints */
+
+static void
+setup(void)
+{
+    snprintf(dir, sizeof dir, "/tmp/psd-checkpoint-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static void
+teardown(void)
+{
+    char command[192];
+
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static const char *
+in_dir(const char *name)
+{
+    static char path[4][512];
+    static unsigned next;
+
+    snprintf(path[++next % 4], sizeof path[0], "%s/%s", dir, name);
+    return path[next % 4];
+}
+
+static bool
+is_there(const char *path)
+{
+    struct stat st;
+
+    return lstat(path, &st) == 0;
+}
+
+/* ---- Clients ---- */
+
+static ps_client *
+open_with(struct ps_client_options o, uint32_t task)
+{
+    ps_cluster *cluster;
+    ps_client *c;
+
+    FINE(ps_cluster_from_list(shards.addresses, WORKERS, task, &cluster, &error));
+    FINE(ps_cluster_set_name(cluster, SHARDS_CLUSTER, &error));
+    FINE(ps_client_open(cluster, &o, &c, &error));
+    ps_cluster_free(cluster);
+    return c;
+}
+
+static ps_client *
+observe(void)
+{
+    return open_with((struct ps_client_options){.observer = 1}, 0);
+}
+
+static void
+checkpoint(const char *name, uint32_t keep)
+{
+    ps_client *c = observe();
+    struct ps_checkpoint_options o = {.name = name, .keep = keep};
+    char *made = NULL;
+
+    FINE(ps_client_checkpoint(c, dir, &o, 20000, &made, &error));
+    ck_assert_str_eq(made, name);
+    ps_free(made);
+    ps_client_close(c);
+}
+
+static enum ps_err
+restore(const char *path)
+{
+    ps_client *c = observe();
+    enum ps_err err = ps_client_restore(c, path, NULL, 20000, &error);
+
+    ps_client_close(c);
+    return err;
+}
+
+/* ---- Two workers that train in step, driven from one thread ---- */
+
+struct worker {
+    ps_client *client;
+    ps_var *vars[2];
+    float *weights[2], *grads[2];
+};
+
+static const uint64_t sizes[2] = {LARGE, SMALL};
+
+static void
+worker_open(struct worker *w, uint32_t task)
+{
+    static const char *const names[2] = {"large", "a small one"};
+
+    w->client = open_with((struct ps_client_options){.mode = PS_SYNC}, task);
+    for (int v = 0; v < 2; v++) {
+        struct ps_var_spec spec = {
+            .name = names[v], .rank = 1, .dims = {sizes[v]}, .init = {.kind = PS_INIT_NORMAL, .b = 0.1, .seed = 11}};
+
+        FINE(ps_optimizer_parse("adam:learning_rate=0.01,schedule=step,steps=3,factor=0.5", &spec.optimizer, &error));
+        FINE(ps_client_declare(w->client, &spec, &w->vars[v], &error));
+        w->weights[v] = malloc(sizes[v] * sizeof(float));
+        w->grads[v] = malloc(sizes[v] * sizeof(float));
+    }
+}
+
+static void
+worker_close(struct worker *w)
+{
+    ps_client_close(w->client);
+    for (int v = 0; v < 2; v++) {
+        free(w->weights[v]);
+        free(w->grads[v]);
+    }
+}
+
+/* A gradient that depends on the weights, the worker and the step. */
+static void
+compute(struct worker *w, uint32_t task)
+{
+    uint64_t clock = ps_client_clock(w->client);
+
+    for (int v = 0; v < 2; v++)
+        for (uint64_t i = 0; i < sizes[v]; i++)
+            w->grads[v][i] = w->weights[v][i] * 0.5f + (float)((i * 7 + clock * 13 + task) % 29) / 31.0f;
+}
+
+static void
+open_both(struct worker w[WORKERS])
+{
+    for (uint32_t t = 0; t < WORKERS; t++)
+        worker_open(&w[t], t);
+}
+
+static void
+train_until(struct worker w[WORKERS], uint64_t clock)
+{
+    ps_op *ops[WORKERS];
+
+    while (ps_client_clock(w[0].client) < clock) {
+        for (uint32_t t = 0; t < WORKERS; t++) {
+            FINE(ps_client_pull(w[t].client, 2, w[t].vars, w[t].weights, NULL, &error));
+            compute(&w[t], t);
+        }
+        for (uint32_t t = 0; t < WORKERS; t++)
+            FINE(ps_client_push_start(w[t].client, 2, w[t].vars, (const float *const *)w[t].grads, NULL, &ops[t],
+                                      &error));
+        while (!ps_op_test(ops[0]) || !ps_op_test(ops[1]))
+            ; /* each is answered when the other has come */
+        for (uint32_t t = 0; t < WORKERS; t++) {
+            FINE(ps_op_wait(ops[t], 20000, &error));
+            ps_op_free(ops[t]);
+            FINE(ps_client_tick(w[t].client, &error));
+        }
+    }
+}
+
+static void
+close_both(struct worker w[WORKERS])
+{
+    for (uint32_t t = 0; t < WORKERS; t++)
+        worker_close(&w[t]);
+}
+
+/* ---- Files ---- */
+
+static void
+check_same_file(const char *one, const char *other, const char *file)
+{
+    char command[1200];
+
+    snprintf(command, sizeof command, "cmp %s/%s/%s %s/%s/%s", dir, one, file, dir, other, file);
+    ck_assert_msg(system(command) == 0, "%s of %s and %s differ", file, one, other);
+}
+
+static void
+check_same(const char *one, const char *other)
+{
+    check_same_file(one, other, "weights.safetensors");
+    check_same_file(one, other, "slots.safetensors");
+}
+
+START_TEST(training_goes_on_bitwise_on_any_number_of_shards)
+{
+    struct worker w[WORKERS];
+
+    shards_start(&shards, 2);
+    open_both(w);
+    train_until(w, 4);
+    close_both(w);
+    checkpoint("at-4", 0);
+    open_both(w); /* a new round */
+    train_until(w, 8);
+    close_both(w);
+    checkpoint("at-8", 0);
+    shards_stop(&shards);
+    for (uint32_t n = 1; n <= 3; n++) {
+        char name[16];
+
+        shards_start(&shards, n);
+        FINE(restore(in_dir("at-4")));
+        snprintf(name, sizeof name, "at-4-%u", n);
+        checkpoint(name, 0);
+        check_same("at-4", name);
+        open_both(w);
+        ck_assert_uint_eq(ps_client_clock(w[0].client), 4);
+        train_until(w, 8);
+        close_both(w);
+        snprintf(name, sizeof name, "at-8-%u", n);
+        checkpoint(name, 0);
+        check_same("at-8", name);
+        shards_stop(&shards);
+    }
+}
+END_TEST
+
+START_TEST(weights_in_the_file_are_those_that_workers_pull)
+{
+    struct checkpoint_source source;
+    struct worker w[WORKERS];
+    float *file = malloc(LARGE * sizeof *file);
+
+    shards_start(&shards, 2);
+    open_both(w);
+    train_until(w, 2);
+    close_both(w);
+    checkpoint("one", 0);
+    open_both(w);
+    FINE(ps_client_pull(w[0].client, 2, w[0].vars, w[0].weights, NULL, &error));
+    FINE(checkpoint_source_open(in_dir("one"), NULL, true, &source, &error));
+    for (int v = 0; v < 2; v++) {
+        const struct safetensors_tensor *t =
+            safetensors_find(&source.files.tensors[CHECKPOINT_WEIGHTS], ps_var_name(w[0].vars[v]));
+
+        ck_assert_ptr_nonnull(t);
+        FINE(checkpoint_read(source.files.fd[CHECKPOINT_WEIGHTS], "weights", file, t->bytes, t->begin, &error));
+        ck_assert_int_eq(memcmp(file, w[0].weights[v], t->bytes), 0);
+    }
+    ck_assert_uint_eq(source.manifest.clock, 2);
+    ck_assert(source.manifest.at_clock);
+    checkpoint_source_close(&source);
+    close_both(w);
+    free(file);
+    shards_stop(&shards);
+}
+END_TEST
+
+/* ---- Names ---- */
+
+START_TEST(the_newest_are_kept_and_latest_leads_to_the_last)
+{
+    char target[64] = "";
+
+    shards_start(&shards, 1);
+    ps_client_close(open_with((struct ps_client_options){0}, 0));
+    ck_assert_int_eq(mkdir(in_dir("not-ours"), 0777), 0);
+    checkpoint("a", 0);
+    checkpoint("b", 0);
+    checkpoint("c", 2);
+    ck_assert(!is_there(in_dir("a")));
+    ck_assert(is_there(in_dir("b")) && is_there(in_dir("c")) && is_there(in_dir("not-ours")));
+    ck_assert_int_gt(readlink(in_dir("latest"), target, sizeof target - 1), 0);
+    ck_assert_str_eq(target, "c");
+    FINE(restore(in_dir("latest")));
+    shards_stop(&shards);
+}
+END_TEST
+
+START_TEST(names_that_are_taken_or_mean_something_are_refused)
+{
+    static const char *const bad[] = {"latest", "", "a/b", ".hidden", "x.partial"};
+    ps_client *c;
+
+    shards_start(&shards, 1);
+    ps_client_close(open_with((struct ps_client_options){0}, 0));
+    checkpoint("a", 0);
+    c = observe();
+    ck_assert_int_eq(ps_client_checkpoint(c, dir, &(struct ps_checkpoint_options){.name = "a"}, 20000, NULL, &error),
+                     PS_ERR_BUSY);
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        ck_assert_int_eq(
+            ps_client_checkpoint(c, dir, &(struct ps_checkpoint_options){.name = bad[i]}, 20000, NULL, &error),
+            PS_ERR_INVALID);
+    ck_assert_int_eq(
+        ps_client_checkpoint(c, dir, &(struct ps_checkpoint_options){.job = "nobody"}, 20000, NULL, &error),
+        PS_ERR_NOT_FOUND);
+    ps_client_close(c);
+    shards_stop(&shards);
+}
+END_TEST
+
+/* ---- What goes wrong ---- */
+
+/* A process that begins the checkpoint "slow", which waits for a clock that nobody reaches. */
+static pid_t
+begin_slow(void)
+{
+    const struct ps_checkpoint_options o = {.name = "slow", .at_clock = 1, .clock = 1000};
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit((int)ps_client_checkpoint(observe(), dir, &o, 60000, NULL, NULL));
+    return pid;
+}
+
+static void
+await(const char *path)
+{
+    for (int i = 0; i < 20000 && !is_there(path); i++)
+        usleep(1000); /* there is no event for what another process does */
+    ck_assert_msg(is_there(path), "%s did not come", path);
+}
+
+START_TEST(one_that_is_killed_in_the_middle_leaves_nothing_that_counts)
+{
+    ps_client *worker, *c;
+    pid_t pid;
+
+    shards_start(&shards, 2);
+    worker = open_with((struct ps_client_options){.mode = PS_SSP, .bound = 1}, 0);
+    checkpoint("before", 0);
+    pid = begin_slow();
+    await(in_dir("slow.partial/slots.safetensors"));
+    c = observe();
+    ck_assert_int_eq(ps_client_checkpoint(c, dir, &(struct ps_checkpoint_options){.name = "slow"}, 20000, NULL, &error),
+                     PS_ERR_BUSY);
+    ps_client_close(c);
+    kill(pid, SIGKILL);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    ck_assert(!is_there(in_dir("slow")));
+    ck_assert_int_eq(restore(in_dir("slow.partial")), PS_ERR_DATA);
+    checkpoint("slow", 1); /* what the dead one left is in nobody's way */
+    ck_assert(!is_there(in_dir("slow.partial")) && !is_there(in_dir("before")));
+    ps_client_abandon(worker);
+    shards_stop(&shards);
+}
+END_TEST
+
+START_TEST(one_that_is_given_up_is_removed)
+{
+    ps_client *worker, *c;
+
+    shards_start(&shards, 1);
+    worker = open_with((struct ps_client_options){.mode = PS_SSP, .bound = 1}, 0);
+    c = observe();
+    ck_assert_int_eq(ps_client_checkpoint(c, dir,
+                                          &(struct ps_checkpoint_options){.name = "late", .at_clock = 1, .clock = 99},
+                                          200, NULL, &error),
+                     PS_ERR_TIMEOUT);
+    ck_assert(!is_there(in_dir("late.partial")) && !is_there(in_dir("late")));
+    ps_client_close(c);
+    ps_client_abandon(worker);
+    shards_stop(&shards);
+}
+END_TEST
+
+enum harm { HARM_FLIP_FIRST, HARM_FLIP_MIDDLE, HARM_FLIP_LAST, HARM_CUT, HARM_GROW, HARM_REMOVE, HARMS };
+
+static void
+harm(const char *path, enum harm what)
+{
+    int fd = open(path, O_RDWR);
+    struct stat st;
+    uint8_t byte;
+    off_t at;
+
+    ck_assert(fd >= 0 && fstat(fd, &st) == 0);
+    at = what == HARM_FLIP_FIRST ? 0 : what == HARM_FLIP_MIDDLE ? st.st_size / 2 : st.st_size - 1;
+    if (what <= HARM_FLIP_LAST) {
+        ck_assert_int_eq(pread(fd, &byte, 1, at), 1);
+        byte ^= 4;
+        ck_assert_int_eq(pwrite(fd, &byte, 1, at), 1);
+    } else if (what == HARM_REMOVE) {
+        ck_assert_int_eq(unlink(path), 0);
+    } else {
+        ck_assert_int_eq(ftruncate(fd, st.st_size + (what == HARM_CUT ? -1 : 1)), 0);
+    }
+    close(fd);
+}
+
+START_TEST(what_is_damaged_is_refused_and_nothing_changes)
+{
+    static const char *const files[] = {"manifest.json", "weights.safetensors", "slots.safetensors"};
+    struct worker w[WORKERS];
+    char command[600], path[256];
+
+    shards_start(&shards, 1);
+    open_both(w);
+    train_until(w, 1);
+    close_both(w);
+    checkpoint("good", 0);
+    shards_stop(&shards);
+    shards_start(&shards, 2);
+    for (size_t f = 0; f < ARRAY_LEN(files); f++)
+        for (int what = 0; what < HARMS; what++) {
+            snprintf(command, sizeof command, "rm -rf %s/bad && cp -r %s/good %s/bad", dir, dir, dir);
+            ck_assert_int_eq(system(command), 0);
+            snprintf(path, sizeof path, "%s/bad/%s", dir, files[f]);
+            harm(path, (enum harm)what);
+            ck_assert_msg(restore(in_dir("bad")) == PS_ERR_DATA, "%s, harm %d: %s", files[f], what, error.text);
+            ck_assert_msg(strstr(error.text, files[f]) != NULL, "%s is not named: %s", files[f], error.text);
+        }
+    ck_assert_int_eq(restore(in_dir("nowhere")), PS_ERR_IO);
+    FINE(restore(in_dir("good"))); /* all that time the shards were empty */
+    shards_stop(&shards);
+}
+END_TEST
+
+START_TEST(a_cluster_that_holds_something_else_says_what)
+{
+    struct worker w[WORKERS];
+    ps_client *c;
+
+    shards_start(&shards, 1);
+    open_both(w);
+    close_both(w);
+    checkpoint("sync", 0);
+    shards_stop(&shards);
+    shards_start(&shards, 2);
+    c = open_with((struct ps_client_options){.mode = PS_ASYNC}, 0);
+    ck_assert_int_eq(restore(in_dir("sync")), PS_ERR_MISMATCH);
+    ck_assert_ptr_nonnull(strstr(error.text, "sync(2 of 2)"));
+    FINE(ps_client_tick(c, &error)); /* and nobody was disturbed */
+    ps_client_close(c);
+    shards_stop(&shards);
+}
+END_TEST
+
+/* ---- psd's own options ---- */
+
+START_TEST(psd_begins_with_a_checkpoint_once)
+{
+    struct shards_options o = {.log = true};
+    const char *more[] = {"--restore", NULL, NULL};
+    struct worker w[WORKERS];
+
+    shards_start(&shards, 1);
+    open_both(w);
+    train_until(w, 3);
+    close_both(w);
+    checkpoint("three", 0);
+    shards_stop(&shards);
+    more[1] = in_dir("latest");
+    o.more = more;
+    shards_start_with(&shards, 2, &o);
+    open_both(w); /* who comes early waits */
+    ck_assert_uint_eq(ps_client_clock(w[0].client), 3);
+    close_both(w);
+    checkpoint("again", 0);
+    check_same("three", "again");
+    shards_kill(&shards, 0);
+    ck_assert_int_eq(shards_refused(&shards, 0), 1);
+    ck_assert_ptr_nonnull(strstr(shards_log(&shards, 0), "--restore is for an empty shard"));
+    more[0] = NULL;
+    shards_restart(&shards, 0);
+    shards_stop(&shards);
+}
+END_TEST
+
+START_TEST(a_root_is_not_left)
+{
+    const char *more[] = {"--checkpoint-root", in_dir("root"), NULL};
+    struct shards_options o = {.more = more};
+    ps_client *c;
+
+    ck_assert_int_eq(mkdir(in_dir("root"), 0777), 0);
+    ck_assert_int_eq(symlink(dir, in_dir("root/link")), 0);
+    shards_start_with(&shards, 1, &o);
+    ps_client_close(open_with((struct ps_client_options){0}, 0));
+    c = observe();
+    FINE(ps_client_checkpoint(c, in_dir("root"), &(struct ps_checkpoint_options){.name = "in"}, 20000, NULL, &error));
+    ck_assert_int_eq(ps_client_checkpoint(c, dir, &(struct ps_checkpoint_options){.name = "out"}, 20000, NULL, &error),
+                     PS_ERR_INVALID);
+    ck_assert_int_eq(ps_client_checkpoint(c, in_dir("root/link"), &(struct ps_checkpoint_options){.name = "out"}, 20000,
+                                          NULL, &error),
+                     PS_ERR_INVALID);
+    ck_assert_int_eq(
+        ps_client_checkpoint(c, in_dir("root/.."), &(struct ps_checkpoint_options){.name = "out"}, 20000, NULL, &error),
+        PS_ERR_INVALID);
+    ck_assert(!is_there(in_dir("out")) && !is_there(in_dir("out.partial")));
+    ps_client_close(c);
+    shards_stop(&shards);
+}
+END_TEST
+
+/* ---- Killed while it restores ---- */
+
+START_TEST(a_shard_that_is_killed_while_it_restores_ends_up_with_all_of_it)
+{
+    const char *more[] = {"--log-level", "info", NULL};
+    struct shards_options o = {.log = true, .more = more};
+    struct ps_var_spec spec = {.name = "big",
+                               .rank = 1,
+                               .dims = {8000000},
+                               .optimizer = {.learning_rate = 1},
+                               .init = {.kind = PS_INIT_NORMAL, .b = 1, .seed = 5}};
+    ps_client *c;
+    ps_var *v;
+    pid_t pid;
+
+    shards_start(&shards, 1);
+    c = open_with((struct ps_client_options){0}, 0);
+    FINE(ps_client_declare(c, &spec, &v, &error));
+    ps_client_close(c);
+    checkpoint("big", 0);
+    shards_stop(&shards);
+    shards_start_with(&shards, 2, &o);
+    if ((pid = fork()) == 0)
+        _exit(restore(in_dir("big")) == PS_OK ? 0 : 1);
+    while (strstr(shards_log(&shards, 1), "restore begins") == NULL)
+        usleep(500); /* as above */
+    shards_kill(&shards, 1);
+    shards_restart(&shards, 1);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    FINE(ps_client_attach(c = observe(), "big", &v, &error));
+    ps_client_close(c);
+    checkpoint("again", 0);
+    check_same("big", "again");
+    shards_stop(&shards);
+}
+END_TEST
+
+static Suite *
+make(void)
+{
+    Suite *suite = suite_create("checkpoint");
+    TCase *tc = tcase_create("checkpoint");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, training_goes_on_bitwise_on_any_number_of_shards);
+    tcase_add_test(tc, weights_in_the_file_are_those_that_workers_pull);
+    tcase_add_test(tc, the_newest_are_kept_and_latest_leads_to_the_last);
+    tcase_add_test(tc, names_that_are_taken_or_mean_something_are_refused);
+    tcase_add_test(tc, one_that_is_killed_in_the_middle_leaves_nothing_that_counts);
+    tcase_add_test(tc, one_that_is_given_up_is_removed);
+    tcase_add_test(tc, what_is_damaged_is_refused_and_nothing_changes);
+    tcase_add_test(tc, a_cluster_that_holds_something_else_says_what);
+    tcase_add_test(tc, psd_begins_with_a_checkpoint_once);
+    tcase_add_test(tc, a_root_is_not_left);
+    tcase_add_test(tc, a_shard_that_is_killed_while_it_restores_ends_up_with_all_of_it);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make)
