@@ -272,6 +272,61 @@ START_TEST(training_goes_on_and_what_is_gone_is_told)
 }
 END_TEST
 
+/* ---- Cursors ---- */
+
+/* A worker that dies again and again in the midst of a step, its push done on some shards only; the next one goes on
+ * where its data ended. (One that dies leaves without goodbye.) */
+static void
+live_once(struct test_rng *rng, uint64_t *done)
+{
+    static float ones[ELEMENTS] = {[0 ... ELEMENTS - 1] = 1};
+    struct worker w = {.mode = PS_ASYNC};
+    uint64_t lives_for = test_below(rng, 8);
+    const float *gradient = ones;
+    struct ps_cursor at;
+    ps_client *c;
+    ps_var *v;
+    ps_op *op;
+
+    ck_assert_msg(open_worker(&w, &c, &v) == PS_OK, "%s", w.error.text);
+    ps_client_cursor(c, &at);
+    for (*done = at.position; *done < STEPS; (*done)++) {
+        struct ps_cursor ends = {0, *done + 1};
+
+        FINE(ps_client_push_start(c, 1, &v, &gradient, &(struct ps_push_options){.cursor = &ends}, &op, &error));
+        for (uint64_t i = test_below(rng, 3); lives_for == 0 && i > 0; i--)
+            (void)ps_op_test(op);
+        if (lives_for-- == 0) {
+            ps_client_abandon(c);
+            return;
+        }
+        FINE(ps_op_wait(op, -1, &error));
+        ps_op_free(op);
+        FINE(ps_client_tick(c, &error));
+    }
+    ps_client_close(c);
+}
+
+START_TEST(every_step_counts_once_although_the_worker_dies_again_and_again)
+{
+    struct test_rng rng = {test_seed()};
+    float values[SHARDS];
+    uint64_t done = 0, lives = 0;
+
+    while (done < STEPS) {
+        live_once(&rng, &done);
+        if (lives++ % 8 == 7) {
+            shards_kill(&shards, (uint32_t)(lives / 8 % SHARDS)); /* memory stays */
+            shards_restart(&shards, (uint32_t)(lives / 8 % SHARDS));
+        }
+    }
+    ck_assert_uint_gt(lives, STEPS / 8);
+    read_shards(values);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        ck_assert_float_eq(values[i], -STEPS);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -281,6 +336,7 @@ make_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, training_goes_on_and_what_is_gone_is_told, 0, (int)ARRAY_LEN(runs));
+    tcase_add_test(tc, every_step_counts_once_although_the_worker_dies_again_and_again);
     suite_add_tcase(s, tc);
     return s;
 }
