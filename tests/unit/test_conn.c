@@ -642,7 +642,7 @@ START_TEST(finish_sends_all_and_then_closes)
 
     join(_i);
     for (size_t i = 0; i < ARRAY_LEN(outs); i++)
-        out_send(&outs[i], &a, i, 4 * MIB, i % 2 == 0, false);
+        out_send(&outs[i], &a, i, MIB, i % 2 == 0, false);
     conn_finish(&a.conn, closed);
     conn_finish(&a.conn, NULL); /* the first one's closed() counts */
     b.close_at = AT_ENDED;
