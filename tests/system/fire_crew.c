@@ -76,6 +76,7 @@ start_crew(struct fire *f, struct fire_crew *c, const struct fire_job *job)
     ck_assert_ptr_nonnull((c->ledger = fire_ledger_open(c->path, &c->fd)));
     c->ledger->mode = job->mode;
     c->ledger->bound = job->bound;
+    c->ledger->durable = f->durable;
     atomic_store(&c->ledger->last_clock, UINT64_MAX);
     start_psrun(f, c);
 }
@@ -164,6 +165,8 @@ check_while_running(struct fire *f, struct fire_crew *c, enum fire_var var)
     struct fire_bounds bounds;
     char text[512];
 
+    if (f->durable && var == FIRE_OTHER)
+        return;
     fire_bounds_before(c->ledger, var, &bounds);
     FINE(ps_client_pull(c->observer, 1, &c->vars[var], &f->values, NULL, &error));
     fire_bounds_after(c->ledger, var, &bounds);
@@ -177,8 +180,12 @@ check_when_quiet(struct fire *f, struct fire_crew *c)
 
     for (int var = 0; var < FIRE_VARS; var++) {
         FINE(ps_client_pull(c->observer, 1, &c->vars[var], &f->values, NULL, &error));
-        ck_assert_msg(fire_check_exact(c->ledger, (enum fire_var)var, f->values, text, sizeof text), "job '%s': %s",
-                      c->name, text);
+        if (f->durable && var == FIRE_OTHER)
+            ck_assert_msg(fire_check_rolled_back(c->ledger, f->values, text, sizeof text), "job '%s': %s", c->name,
+                          text);
+        else
+            ck_assert_msg(fire_check_exact(c->ledger, (enum fire_var)var, f->values, text, sizeof text), "job '%s': %s",
+                          c->name, text);
     }
 }
 
@@ -211,16 +218,18 @@ fire_kill_psrun(struct fire *f, struct fire_crew *c)
 struct fire_crew *
 fire_any(struct fire *f)
 {
-    return &f->crews[test_below(&f->rng, FIRE_JOBS)];
+    return &f->crews[test_below(&f->rng, f->jobs)];
 }
 
 void
 fire_start(struct fire *f)
 {
+    if (f->jobs == 0)
+        f->jobs = FIRE_JOBS;
     ck_assert_ptr_nonnull((f->values = calloc(fire_var_elements[FIRE_LARGE], sizeof *f->values)));
-    for (int i = 0; i < FIRE_JOBS; i++)
+    for (uint32_t i = 0; i < f->jobs; i++)
         start_crew(f, &f->crews[i], &fire_jobs[i]);
-    for (int i = 0; i < FIRE_JOBS; i++) {
+    for (uint32_t i = 0; i < f->jobs; i++) {
         fire_await_pushes(&f->crews[i]);
         observe(f, &f->crews[i]);
     }
@@ -230,7 +239,7 @@ void
 fire_look(struct fire *f)
 {
     check_while_running(f, fire_any(f), (enum fire_var)test_below(&f->rng, FIRE_VARS));
-    for (int i = 0; i < FIRE_JOBS; i++)
+    for (uint32_t i = 0; i < f->jobs; i++)
         check_crew(&f->crews[i]);
 }
 
@@ -239,6 +248,7 @@ close_crew(struct fire *f, struct fire_crew *c)
 {
     for (uint32_t w = 0; w < FIRE_WORKERS; w++) {
         f->lives += atomic_load(&c->ledger->worker[w].lives);
+        f->rolled_back += atomic_load(&c->ledger->worker[w].rolled_back);
         for (int var = 0; var < FIRE_VARS; var++)
             f->pushes += fire_begun(&c->ledger->worker[w].pushes[var]);
     }
@@ -250,9 +260,9 @@ close_crew(struct fire *f, struct fire_crew *c)
 void
 fire_end(struct fire *f)
 {
-    for (int i = 0; i < FIRE_JOBS; i++)
+    for (uint32_t i = 0; i < f->jobs; i++)
         end_crew(&f->crews[i]);
-    for (int i = 0; i < FIRE_JOBS; i++) {
+    for (uint32_t i = 0; i < f->jobs; i++) {
         check_when_quiet(f, &f->crews[i]);
         close_crew(f, &f->crews[i]);
     }

@@ -31,11 +31,13 @@ struct fire_crew {
 
 struct fire {
     struct shards *shards;
+    uint32_t jobs;  /* the first of async, ssp, sync; 0: all */
+    bool durable;   /* struct fire_ledger */
     const char *ps; /* where the workers find them; the observers ask the shards themselves */
     struct test_rng rng;
     struct fire_crew crews[FIRE_JOBS];
     float *values;
-    uint64_t pushes, lives; /* after fire_end() */
+    uint64_t pushes, lives, rolled_back; /* after fire_end() */
 };
 
 /* psd's options that shards under fire need. */

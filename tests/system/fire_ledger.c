@@ -255,6 +255,28 @@ fire_check_exact(const struct fire_ledger *l, enum fire_var var, const float *va
     return check_blocks(var, values, text, size, slot_exact, l);
 }
 
+bool
+fire_check_rolled_back(const struct fire_ledger *l, const float *values, char *text, size_t size)
+{
+    struct look k = {FIRE_OTHER, 0, values, (uint32_t)fire_var_elements[FIRE_OTHER], text, size};
+
+    if (!check_fill(&k))
+        return false;
+    for (uint32_t w = 0; w < FIRE_WORKERS; w++) {
+        uint64_t told = atomic_load(&l->worker[w].rolled_back), there = 0;
+        uint32_t begun = fire_begun(&l->worker[w].pushes[FIRE_OTHER]);
+
+        for (uint32_t slot = 0; slot < FIRE_SLOTS; slot++)
+            there += slot_sum(&k, w, slot).count;
+        if (there + told == begun)
+            continue;
+        snprintf(text, size, "%llu of worker %u's %u pushes are there, and it was told that %llu are not",
+                 (unsigned long long)there, w, begun, (unsigned long long)told);
+        return false;
+    }
+    return true;
+}
+
 /* ---- Gradients ---- */
 
 void

@@ -50,7 +50,8 @@ struct fire_worker {
     _Atomic int32_t pid;
     _Atomic uint32_t lives;
     _Atomic uint64_t clock;
-    _Atomic uint32_t failed; /* a promise was broken: text says which */
+    _Atomic uint64_t rolled_back; /* pushes, as the client counts them over all shards */
+    _Atomic uint32_t failed;      /* a promise was broken: text says which */
     char text[PS_ERROR_LINE_MAX];
     struct fire_pushes pushes[FIRE_VARS];
 };
@@ -58,6 +59,7 @@ struct fire_worker {
 struct fire_ledger {
     enum ps_mode mode;
     uint32_t bound;
+    bool durable;                /* pushes are, but those of FIRE_OTHER, which one block holds */
     _Atomic uint64_t last_clock; /* workers end here */
     struct fire_worker worker[FIRE_WORKERS];
 };
@@ -92,6 +94,10 @@ bool fire_check_bounds(const struct fire_bounds *b, enum fire_var var, const flo
 /* When nothing is under way: each block holds every acknowledged push once, and each of unknown outcome at most once.
  */
 bool fire_check_exact(const struct fire_ledger *l, enum fire_var var, const float *values, char *text, size_t size);
+
+/* The same for what may have lost acknowledged pushes, and was told how many: what is there and what was rolled back
+ * are all that was begun, when every one was acknowledged. */
+bool fire_check_rolled_back(const struct fire_ledger *l, const float *values, char *text, size_t size);
 
 /* A push's gradient for SGD at rate 1: make it, and take it back. scale: 1, or in sync the number of workers. */
 void fire_gradient_fill(enum fire_var var, float scale, float *gradient);

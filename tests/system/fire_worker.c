@@ -70,6 +70,7 @@ start_push(struct worker *w, struct step *s, enum fire_var var, struct ps_error 
     struct fire_pushes *p = &w->own->pushes[var];
     uint32_t n = next_push(w, p);
     const float *gradients[] = {s->gradients[var]};
+    struct ps_push_options o = {.flags = w->ledger->durable && var != FIRE_OTHER ? PS_PUSH_DURABLE : 0};
     enum ps_err err;
 
     fire_gradient_mark(var, w->task, n, w->scale, true, s->gradients[var]);
@@ -78,9 +79,9 @@ start_push(struct worker *w, struct step *s, enum fire_var var, struct ps_error 
         atomic_store(&p->state[n], FIRE_BEGUN);
     atomic_store(&p->begun, MAX(n + 1, atomic_load(&p->begun)));
     if (var == FIRE_OTHER)
-        err = ps_client_push_pull_start(w->client, 1, &w->vars[var], gradients, &w->answer, NULL, &s->ops[var], e);
+        err = ps_client_push_pull_start(w->client, 1, &w->vars[var], gradients, &w->answer, &o, &s->ops[var], e);
     else
-        err = ps_client_push_start(w->client, 1, &w->vars[var], gradients, NULL, &s->ops[var], e);
+        err = ps_client_push_start(w->client, 1, &w->vars[var], gradients, &o, &s->ops[var], e);
     return err == PS_OK || broken(w, e);
 }
 
@@ -126,8 +127,20 @@ end_pull(struct worker *w, struct step *s)
 
     if (ps_op_wait(s->ops[PULL], -1, &e) != PS_OK)
         return broken(w, &e);
+    if (w->ledger->durable && s->var == FIRE_OTHER) /* what was acknowledged may be gone */
+        return true;
     fire_bounds_after(w->ledger, s->var, &s->bounds);
     return fire_check_bounds(&s->bounds, s->var, s->pulled, w->own->text, sizeof w->own->text) || broken(w, NULL);
+}
+
+static void
+tell_rolled_back(struct worker *w)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < ps_client_shards(w->client); i++)
+        n += ps_client_rolled_back(w->client, i);
+    atomic_store(&w->own->rolled_back, n);
 }
 
 static bool
@@ -150,6 +163,7 @@ end_step(struct worker *w, struct step *s)
     }
     s->used = false;
     atomic_store(&w->own->clock, ps_client_clock(w->client));
+    tell_rolled_back(w);
     return true;
 }
 

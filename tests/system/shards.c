@@ -224,6 +224,25 @@ shards_kill(struct shards *s, uint32_t shard)
     s->pids[shard] = 0;
 }
 
+static int
+remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+void
+shards_lose_power(struct shards *s, uint32_t shard)
+{
+    char live[192];
+
+    shards_kill(s, shard);
+    snprintf(live, sizeof live, "%s/%u", s->directory, shard);
+    nftw(live, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 void
 shards_wait(struct shards *s, uint32_t shard)
 {
@@ -240,15 +259,6 @@ shards_restart(struct shards *s, uint32_t shard)
 {
     ck_assert_int_eq(s->pids[shard], 0);
     start_one(s, shard);
-}
-
-static int
-remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
 }
 
 void

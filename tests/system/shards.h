@@ -45,6 +45,9 @@ void shards_start_with(struct shards *s, uint32_t count, const struct shards_opt
 /* KILL and wait. */
 void shards_kill(struct shards *s, uint32_t shard);
 
+/* The same, and its memory is gone: the live directory with all in it. */
+void shards_lose_power(struct shards *s, uint32_t shard);
+
 /* It ends by itself: wait, and assert that it exited with 0. */
 void shards_wait(struct shards *s, uint32_t shard);
 
