@@ -36,6 +36,8 @@ struct shard_event;
       "memory of the requests that wait: the next one is told LIMIT") \
     NO_OPTION(UNRESOLVED, "unanswered messages of a worker", false, \
       "65,536, the window that clients keep to: one that sends more is told LIMIT and closed") \
+    X(REDO_BACKLOG, "bytes of durable pushes that wait for the disk", "redo-backlog", true, \
+      "a durable push is told LIMIT") \
     NO_OPTION(SAVES, "saves and checkpoints that wait", false, \
       "for the one that runs, or for their clock: the next one is told LIMIT") \
     X(GATHER_BYTES, "bytes for gradients that wait", "gather-memory", true, \

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/layout.h"
-#include "common/units.h"
 #include "redo_record.h"
 #include "shard_state.h"
 
@@ -147,11 +146,9 @@ redo_room(const struct shard *s, uint64_t blocks, uint64_t pushes, uint64_t grad
 }
 
 enum ps_err
-redo_check(const struct shard *s, uint64_t room, struct ps_error *e)
+redo_check(struct shard *s, uint64_t room, struct ps_error *e)
 {
     const struct redo *r = &s->redo;
-    struct units held, max;
-
     if (!r->on)
         return ps_fail(e, PS_ERR_UNSUPPORTED, "shard %u has no durable directory: it takes no durable pushes",
                        s->config.shard);
@@ -159,9 +156,7 @@ redo_check(const struct shard *s, uint64_t room, struct ps_error *e)
         return ps_fail(e, r->failure.code, "shard %u takes no durable pushes now: %.400s", s->config.shard,
                        r->failure.text);
     if (r->bytes + r->turn_bytes + room > s->config.redo_bytes_max)
-        return ps_fail(e, PS_ERR_LIMIT, "%s of durable pushes wait for the disk of shard %u, the limit is %s",
-                       units_bytes(r->bytes + r->turn_bytes, &held), s->config.shard,
-                       units_bytes(s->config.redo_bytes_max, &max));
+        return limit_refuse(s, LIMIT_REDO_BACKLOG, e, "no room for a durable push");
     return PS_OK;
 }
 

@@ -81,7 +81,7 @@ enum ps_err redo_load(struct shard *s, struct ps_error *e) PS_MUST_USE;
 void redo_finish(struct shard *s);
 
 /* Why a durable push cannot be taken now: UNSUPPORTED, LIMIT, or what the disk said. room: it would take. */
-enum ps_err redo_check(const struct shard *s, uint64_t room, struct ps_error *e) PS_MUST_USE;
+enum ps_err redo_check(struct shard *s, uint64_t room, struct ps_error *e) PS_MUST_USE;
 
 /* Room that a record may take, of so many blocks and pushes and gradients of so many bytes; what waits to be recorded
  * is counted in. */

@@ -519,6 +519,7 @@ filled(struct shard *s)
     struct restore *r = &s->restore;
 
     s->boot = r->source->boot;
+    s->broken = !session_row_reboot(s) || s->broken; /* then all is loaded again */
     actions_log(s, SHARD_LOG_INFO, "restore filled dir=\"%s\" blocks=%" PRIu64 " bytes=%" PRIu64, r->dir, r->blocks,
                 r->bytes);
     let_go(r);

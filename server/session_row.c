@@ -136,6 +136,21 @@ from_row(struct shard *s, struct session *session, const Psd__SessionRow *row)
     return session->boot == s->boot || from_older_boot(session);
 }
 
+bool
+session_row_reboot(struct shard *s)
+{
+    bool ok = true;
+
+    for (uint32_t id = 1; id <= s->jobs_len; id++) {
+        const struct job *job = s->jobs_by_id[id];
+
+        for (uint32_t task = 0; job != NULL && task < job->options->workers; task++)
+            if (job->sessions[task] != NULL && job->sessions[task]->boot != s->boot)
+                ok = from_older_boot(job->sessions[task]) && ok;
+    }
+    return ok;
+}
+
 static bool
 load_session(void *arg, struct span key, struct span value)
 {

@@ -177,6 +177,8 @@ come_back(const struct disk *d, struct kit *k, uint64_t boot, uint64_t *records,
     }
     k->store->ops->close(k->store);
     k->store = disk_store(d);
+    if (d->fail_nth > 0)
+        store_mem_fail_at(k->store, d->fail, d->fail_nth);
     k->config.boot = boot;
     k->config.redo_next = d->next;
     k->redo = 0;

@@ -23,6 +23,8 @@ struct disk {
     size_t blocks_len, rows_len, pieces_len;
     uint64_t redo; /* pieces before this one are in the save */
     uint64_t next; /* piece that the disk does not have */
+    enum store_mem_fail fail;
+    uint64_t fail_nth; /* of the new live store's operations, once it holds the save; 0: none fails */
 };
 
 void disk_save(struct disk *d, struct kit *k);

@@ -610,6 +610,48 @@ START_TEST(nothing_acknowledged_as_durable_is_lost_and_nothing_counts_twice)
 }
 END_TEST
 
+/* A replay that fails says so, and one that is tried again gives what the first would have. */
+START_TEST(the_nth_failure_of_the_store_ends_a_replay_and_no_more)
+{
+    struct ps_error e;
+    unsigned failed = 0;
+
+    for (int what = 0; what < STORE_MEM_FAILS; what++)
+        for (uint64_t nth = 1; nth < 12; nth++) {
+            uint64_t live;
+            uint32_t var;
+            enum ps_err err;
+
+            begin(PSD__MODE__ASYNC, 1);
+            kit_join(&k, 1, &job, 0);
+            var = kit_declare(&k, 1, "w", 4, PS_ADAM);
+            disk_save(&disk, &k);
+            for (uint64_t seq = 1; seq <= 5; seq++) {
+                push(1, seq, 0, var, 1, true);
+                sync_disk();
+                kit_drop_answers(&k, 1);
+                set_rate(1, 1.0 / (double)seq);
+            }
+            sync_disk();
+            live = blocks_hash(k.store);
+            disk.fail = (enum store_mem_fail)what;
+            disk.fail_nth = nth;
+            err = power_loss_error(&disk, &k, 78, &e);
+            disk.fail_nth = 0;
+            if (err != PS_OK) {
+                failed++;
+                ck_assert_uint_gt(strlen(e.text), 10);
+                power_loss(&disk, &k, 79);
+            } else {
+                store_mem_fail_at(k.store, (enum store_mem_fail)what, 0);
+            }
+            ck_assert_uint_eq(blocks_hash(k.store), live);
+            finish();
+        }
+    ck_assert_uint_gt(failed, 10);
+}
+END_TEST
+
 /* ---- Damage ---- */
 
 static void
@@ -779,6 +821,7 @@ make_suite(void)
     tcase_add_test(tc, in_sync_a_step_survives_whole);
     tcase_add_loop_test(tc, all_durable_comes_back_bit_by_bit, 0, 3);
     tcase_add_test(tc, nothing_acknowledged_as_durable_is_lost_and_nothing_counts_twice);
+    tcase_add_test(tc, the_nth_failure_of_the_store_ends_a_replay_and_no_more);
     tcase_add_test(tc, a_record_that_is_cut_short_is_refused);
     tcase_add_test(tc, pieces_out_of_order_are_refused);
     tcase_add_test(tc, another_format_is_refused_as_such);
