@@ -204,7 +204,9 @@ struct ps_client_stats {
 PS_API void ps_client_stats(const ps_client *client, struct ps_client_stats *out);
 
 /* How many pushes that this client had seen acknowledged a shard has lost, since open: it came back from its last save,
- * or empty. Counted as a shard counts, a push's frames one by one. 0 for a shard that is not there. */
+ * or empty. Counted as a shard counts, a push's frames one by one, whatever their outcome. One that was given up counts
+ * when the shard's answer came all the same; of pushes from before ps_client_rejoin() nothing is known. 0 for a shard
+ * that is not there. */
 PS_API uint64_t ps_client_rolled_back(const ps_client *client, uint32_t shard);
 
 /* Where this worker's data goes on, so that every example counts once in every block although processes die. A worker

@@ -5,6 +5,8 @@
 
 #include "client/link.h"
 
+#define SEQ_LIMIT (1ull << 62) /* no session comes so far */
+
 /* What a welcome means for what this side remembers of the shard. */
 enum reunion {
     REUNION_JOINED,       /* the first welcome of this incarnation */
@@ -351,7 +353,7 @@ settle_worker(struct core *c, struct link *l, const Psd__Welcome *w)
 
     if (PLANTED(RESENT_AS_NEW) && which == REUNION_RESUMED)
         which = REUNION_JOINED;
-    if (!reunions[which].session_new && w->last_seq >= l->window.next) {
+    if (w->last_seq >= (reunions[which].session_new ? SEQ_LIMIT : l->window.next)) {
         core_say(c, l, &e, PS_ERR_PROTOCOL, "has an outcome for what was not sent");
         core_fail(c, &e);
         return e.code;

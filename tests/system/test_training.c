@@ -26,6 +26,7 @@ static struct ps_dataset data, held_out;
 struct shared {
     float weights[FLOATS_MAX]; /* pulled by worker 0 after the last step */
     uint64_t clock[WORKERS], rejoins[WORKERS];
+    uint64_t updates; /* of the first block, at the end */
     struct ps_network_result held_out;
     float evaluated[FLOATS_MAX]; /* what the evaluator read after the end */
     uint64_t evaluations;        /* before it, at different versions of the model */
@@ -176,6 +177,7 @@ work(struct job *j, struct ps_error *e)
     if ((err = ps_client_pull(t->client, ps_network_params(t->network), t->vars, ps_network_values(t->network),
                               &(struct ps_pull_options){.now = 1}, e)) != PS_OK)
         return err;
+    ps_var_versions(t->vars[0], &shared->updates, NULL);
     copy_weights(t->network, shared->weights);
     return ps_network_evaluate(
         t->network, &(struct ps_batch){.rows = held_out.rows, .x = held_out.features, .labels = held_out.labels},
@@ -590,6 +592,8 @@ START_TEST(a_worker_that_crashed_is_replaced_in_mid_training)
     for (uint32_t i = 0; i < WORKERS; i++)
         await_worker(pids[i], 0);
     ck_assert_uint_ge(shared->clock[2], 16 * o.epochs); /* more when the others went on without it */
+    if (_i == 1)
+        ck_assert_uint_eq(shared->updates, WORKERS * 16 * o.epochs); /* every slice counted once */
     ck_assert_msg(shared->held_out.correct >= 285, "%zu of 300 held-out images", shared->held_out.correct);
 }
 END_TEST
