@@ -38,6 +38,23 @@ deliver(const struct answer *a)
     client_message(a->world, a->shard, a->type, a->request, a->message, a->payload_len);
 }
 
+/* Its power was lost: it is back with an older state, perhaps with pushes that survived. */
+static void
+older(struct answer *a, const Psd__Hello *hello, Psd__Welcome *m)
+{
+    static uint8_t bits[2];
+
+    m->boot = 9 + bytes_one(a->in) % 4;
+    m->last_seq = hello->acked_through - bytes_one(a->in) % (hello->acked_through + 1);
+    m->pushes = bytes_one(a->in);
+    m->survived_boot = bytes_one(a->in) % 2 == 0 ? 1 : 9;
+    m->survived_from = m->last_seq + bytes_one(a->in) % 4;
+    bits[0] = bytes_one(a->in);
+    bits[1] = bytes_one(a->in);
+    m->survived.data = bits;
+    m->survived.len = sizeof bits;
+}
+
 static void
 welcome(struct answer *a, const Psd__Hello *hello)
 {
@@ -52,6 +69,8 @@ welcome(struct answer *a, const Psd__Hello *hello)
     m.last_seq = a->lie == 9 ? 0 : hello->acked_through + (a->lie == 4 ? bytes_number(a->in) : 0);
     m.clock = a->lie == 5 ? bytes_number(a->in) : 0;
     m.slowest_clock = a->lie == 6 ? bytes_number(a->in) : 0;
+    if (a->lie == 7 || a->lie == 8) /* no lie, but rare */
+        older(a, hello, &m);
     a->message = &m.base;
     deliver(a);
 }
