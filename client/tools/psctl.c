@@ -90,6 +90,26 @@ static const struct option psctl_options[] = {
      .commands = "checkpoint",
      .usual = "all",
      .help = "keep the newest N checkpoints in DIR and remove the others"},
+    {.name = "until",
+     .kind = OPTION_INT,
+     .argument = "RECORD",
+     .min = 1,
+     .offset = FIELD(until),
+     .commands = "replay",
+     .help = "instead of the list, serve the shard as this record of it left it"},
+    {.name = "live-dir",
+     .kind = OPTION_DIRECTORY,
+     .argument = "DIR",
+     .offset = FIELD(live_dir),
+     .commands = "replay",
+     .help = "with --until: a new directory for that shard's data"},
+    {.name = "listen",
+     .kind = OPTION_ADDRESS,
+     .argument = "ADDR",
+     .usual = "psd's",
+     .offset = FIELD(listen),
+     .commands = "replay",
+     .help = "with --until: where that shard listens"},
     {.name = "watch",
      .kind = OPTION_SECONDS,
      .argument = "SECONDS",
@@ -152,7 +172,16 @@ static const struct option psctl_options[] = {
 #define SET_NAME(name) #name "= "
 #define SET_NAMES      OPTIMIZER_PARAMETER_LIST(SET_NAME) "schedule= clip= age= bound="
 
-enum psctl_word { WORD_TOP = VIEWS, WORD_SET, WORD_DRAIN, WORD_SAVE, WORD_CHECKPOINT, WORD_RESTORE, WORDS };
+enum psctl_word {
+    WORD_TOP = VIEWS,
+    WORD_SET,
+    WORD_DRAIN,
+    WORD_SAVE,
+    WORD_CHECKPOINT,
+    WORD_RESTORE,
+    WORD_REPLAY,
+    WORDS
+};
 
 /* The questions in the order of enum view_kind, then the others. */
 static const struct subcommand psctl_commands[WORDS] = {
@@ -204,6 +233,12 @@ static const struct subcommand psctl_commands[WORDS] = {
                       .about = "put a checkpoint (DIR/NAME or DIR/latest) into the cluster, which may have another "
                                "number of shards: the job and its variables are made, or get the checkpoint's values. "
                                "All connections end; workers that come back are told that they were rolled back"},
+    [WORD_REPLAY] = {.name = "replay",
+                     .operands = "DIR",
+                     .about =
+                         "list the pushes that a shard's durable directory holds since its last save, with the norms "
+                         "of their gradients, to find the one that broke a model; with --until, serve the shard as "
+                         "it was after one of them. Runs psd on this machine; asks no shard"},
 };
 
 static const struct command_section psctl_sections[] = {
@@ -311,7 +346,7 @@ static enum ps_err
 psctl_check(const struct psctl_settings *s, const struct command_line *line, struct ps_error *e)
 {
     bool drain = line->command == &psctl_commands[WORD_DRAIN];
-    bool path = line->command == &psctl_commands[WORD_CHECKPOINT] || line->command == &psctl_commands[WORD_RESTORE];
+    bool path = line->command > &psctl_commands[WORD_SAVE];
 
     if (drain && s->all == command_given(&psctl_command, line, "shard"))
         return ps_fail(e, PS_ERR_INVALID, "drain: expected either --shard N or --all");
@@ -344,6 +379,8 @@ psctl_run(struct psctl *p, enum psctl_word word)
         return psctl_checkpoint(p);
     case WORD_RESTORE:
         return psctl_restore(p);
+    case WORD_REPLAY:
+        return psctl_replay(p);
     default:
         return psctl_look(p, (enum view_kind)word);
     }
@@ -375,7 +412,7 @@ main(int argc, char **argv)
         return command_answer(&psctl_command, &line, stdout);
     if (err == PS_OK)
         err = psctl_check(&p.settings, &line, &e);
-    if (err == PS_OK)
+    if (err == PS_OK && line.command != &psctl_commands[WORD_REPLAY])
         err = psctl_cluster(&p.settings, &cluster, &e);
     if (err != PS_OK)
         return psctl_usage(&e);

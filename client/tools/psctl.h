@@ -13,8 +13,8 @@ enum {
 };
 
 struct psctl_settings {
-    const char *shards, *job, *variables, *name;
-    int64_t timeout_ms, count, watch_ms, interval_ms, shard, at_clock, keep;
+    const char *shards, *job, *variables, *name, *live_dir, *listen;
+    int64_t timeout_ms, count, watch_ms, interval_ms, shard, at_clock, keep, until;
     int colour, sort;
     bool json, check, all;
 };
@@ -37,6 +37,7 @@ int psctl_drain(struct psctl *p);
 int psctl_save(struct psctl *p);
 int psctl_checkpoint(struct psctl *p);
 int psctl_restore(struct psctl *p);
+int psctl_replay(const struct psctl *p); /* returns only when there is no psd */
 
 /* The only job of the cluster, into job: 0, or the exit status for what was then said. */
 int psctl_only_job(const struct psctl *p, char job[PS_NAME_MAX + 1]);

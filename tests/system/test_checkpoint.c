@@ -509,7 +509,36 @@ START_TEST(a_root_is_not_left)
 }
 END_TEST
 
-/* ---- Killed while it restores ---- */
+/* ---- Losses ---- */
+
+START_TEST(what_was_restored_survives_a_loss_of_power)
+{
+    struct shards_options o = {.durable = true};
+    struct worker w[WORKERS];
+    char command[256];
+
+    shards_start(&shards, 1);
+    open_both(w);
+    train_until(w, 2);
+    close_both(w);
+    checkpoint("two", 0);
+    shards_stop(&shards);
+    shards_start_with(&shards, 2, &o);
+    open_both(w);
+    train_until(w, 3); /* another state, in the save that comes first */
+    close_both(w);
+    FINE(restore(in_dir("two")));
+    for (uint32_t i = 0; i < 2; i++) {
+        shards_kill(&shards, i);
+        snprintf(command, sizeof command, "rm -r %s/%u", shards.directory, i);
+        ck_assert_int_eq(system(command), 0);
+        shards_restart(&shards, i);
+    }
+    checkpoint("again", 0);
+    check_same("two", "again");
+    shards_stop(&shards);
+}
+END_TEST
 
 START_TEST(a_shard_that_is_killed_while_it_restores_ends_up_with_all_of_it)
 {
@@ -564,6 +593,7 @@ make(void)
     tcase_add_test(tc, a_cluster_that_holds_something_else_says_what);
     tcase_add_test(tc, psd_begins_with_a_checkpoint_once);
     tcase_add_test(tc, a_root_is_not_left);
+    tcase_add_test(tc, what_was_restored_survives_a_loss_of_power);
     tcase_add_test(tc, a_shard_that_is_killed_while_it_restores_ends_up_with_all_of_it);
     suite_add_tcase(suite, tc);
     return suite;

@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# psctl's save, checkpoint and restore, and what others read of the files. Prints TAP; tap.sh says which executables are
+# used.
+#
+# Helpers are called by name (SC2317).
+# shellcheck disable=SC2317
+set -uo pipefail
+
+# shellcheck source-path=SCRIPTDIR source=tap.sh
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+
+data=${PSD_SOURCE_DIR:-$here/../..}/client/examples/data/digits
+unset TF_CONFIG PSD_SHARDS PSD_WORKERS PSD_TASK PSD_CLUSTER
+disk=$work/disk
+models=$work/models
+
+psctl() {
+  "$PSCTL" "$@" >"$work/out" 2>"$work/err" </dev/null
+  status=$?
+}
+
+# has PATTERN: a line of the output, its columns one blank apart.
+has() { tr -s ' ' <"$work/out" | sed 's/^ //' | grep -qE -- "$1"; }
+
+# run SHARDS OPTION...: a run of the digits that leaves its shards; PSD_SHARDS and $stop are theirs.
+run() {
+  local shards=$1
+  shift
+  PSD_TEST_MARK=$mark "$PSRUN" --shards "$shards" --workers 2 --keep-servers "$@" -- \
+    "$DIGITS" --strategy sync --epochs 1 --data "$data" --svg '' >"$work/out" 2>"$work/err" </dev/null
+  status=$?
+  PSD_SHARDS=$(sed -n 's/.*export PSD_SHARDS=\([^ ]*\) .*/\1/p' "$work/err")
+  stop=$(sed -n 's/^psrun *|   \(kill .*\)/\1/p' "$work/err")
+  export PSD_SHARDS
+}
+
+mkdir "$disk"
+run 2 --durable-dir "$disk"
+is 0 "$status" "a run leaves its shards"
+
+psctl save
+[ "$status" -eq 0 ] && has "^shard 0 at ${PSD_SHARDS%,*}: save [0-9]+, [0-9]+ blocks, .* written in " && has '^shard 1 at '
+ok $? "save says what each shard wrote"
+psctl save --shard 1
+[ "$status" -eq 0 ] && has '^shard 1 at ' && ! has '^shard 0 at '
+ok $? "or one of them"
+psctl status
+has "^0 ${PSD_SHARDS%,*} serving .* [0-9]+, [0-9.]+ m?s ago$"
+ok $? "and status says when that was"
+
+psctl checkpoint "$models" --name one
+is "0 checkpoint $models/one; 2 shards" "$status $(cat "$work/out")" "a checkpoint is written where it was asked for"
+"$here/read_checkpoint.py" "$models/latest" >"$work/read" 2>"$work/err" &&
+  grep -q '^dense0/weights 64x128 ' "$work/read"
+ok $? "Python reads it with its own library alone"
+
+"$here/read_checkpoint.py" "$models/latest" --package >"$work/out" 2>"$work/err"
+case $? in
+  0) is "$(cat "$work/read")" "$(cat "$work/out")" "the safetensors package reads the same weights" ;;
+  77) skip "the safetensors package reads the same weights" "it is not installed" ;;
+  *) ok 1 "the safetensors package reads the same weights" ;;
+esac
+
+psctl checkpoint "$models" --keep 1
+[ "$status" -eq 0 ] && has "^checkpoint $models/clock-[1-9][0-9]*; 2 shards$" && [ ! -e "$models/one" ]
+ok $? "it is named by its clock, and the older one is removed"
+cp -r "$models/latest/." "$work/kept"
+psctl checkpoint "$models" --name one
+psctl checkpoint "$models" --name one
+[ "$status" -eq 3 ] && says err 'is there already'
+ok $? "a name that is taken is refused"
+psctl checkpoint
+is 2 "$status" "a directory is asked for"
+psctl checkpoint "$models" --job nobody
+is 3 "$status" "a job that is not there is refused"
+psctl checkpoint /proc/nowhere
+is 1 "$status" "a directory that cannot be made is no refusal of the shards"
+
+# ---- restore ----
+
+psctl restore "$models/latest"
+is "0 restored $models/latest; 2 shards" "$status $(cat "$work/out")" "a checkpoint goes back into its shards"
+eval "$stop"
+within none_marked
+ok $? "the shards end"
+
+run 3
+is 0 "$status" "a run on three shards"
+psctl restore "$work/kept"
+is 0 "$status" "takes what two shards wrote"
+psctl checkpoint "$models" --name three
+cmp "$work/kept/weights.safetensors" "$models/three/weights.safetensors" &&
+  cmp "$work/kept/slots.safetensors" "$models/three/slots.safetensors"
+ok $? "to the last bit"
+psctl save
+[ "$status" -eq 3 ] && says out 'has no durable environment'
+ok $? "without a durable directory save is refused"
+printf 'x' | dd of="$models/three/weights.safetensors" bs=1 seek=5000 conv=notrunc 2>/dev/null
+psctl restore "$models/three"
+[ "$status" -eq 3 ] && says err 'weights.safetensors: it is damaged'
+ok $? "what is damaged is refused"
+eval "$stop"
+within none_marked
+done_testing
