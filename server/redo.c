@@ -9,10 +9,7 @@
 #include "redo_record.h"
 #include "shard_state.h"
 
-/* Pieces erased in one event, and along with a turn that writes in any case. */
-#define ERASE_BYTES (4 * MIB)
-#define ERASE_MAX   64
-#define ERASE_ALONG 8
+#define ERASE_ALONG 8 /* pieces erased along with a turn that writes in any case */
 
 /* ---- Life ---- */
 
@@ -362,59 +359,6 @@ redo_waits(const struct shard *s)
     return !record_empty(s->redo.record);
 }
 
-/* ---- Erasing ---- */
-
-static enum ps_err
-erase_some(struct shard *s, uint32_t max)
-{
-    struct redo *r = &s->redo;
-    uint64_t until = MIN(r->durable, r->committed);
-    uint64_t bytes = 0;
-
-    for (; max > 0 && r->erased < until && bytes < ERASE_BYTES; max--) {
-        struct store_key key = store_redo_key(r->erased);
-        struct span value;
-        enum ps_err err;
-
-        if (r->erased == r->gap && r->gap < r->gap_end) {
-            r->erased = r->gap_end;
-            continue;
-        }
-        if ((err = s->store->ops->get(s->store, &key, &value)) != PS_OK ||
-            (err = s->store->ops->erase(s->store, &key)) != PS_OK)
-            return err == PS_ERR_NOT_FOUND ? PS_ERR_IO : err;
-        bytes += value.len;
-        r->erased++;
-    }
-    return PS_OK;
-}
-
-bool
-redo_busy(const struct shard *s)
-{
-    return s->redo.erased < MIN(s->redo.durable, s->redo.committed) && !s->redo.no_room;
-}
-
-bool
-redo_work(struct shard *s)
-{
-    enum ps_err err;
-
-    switch (turn_room(s, STORE_ROW_ROOM, &err)) {
-    case TURN_WAIT:
-        return false;
-    case TURN_REFUSED: /* along with other turns, as far as there are any */
-        s->redo.no_room = true;
-        return true;
-    case TURN_READY:
-        break;
-    }
-    turn_take_rows(s, 1);
-    if ((err = erase_some(s, ERASE_MAX)) != PS_OK)
-        turn_fail(s, err);
-    return true;
-}
-
 /* ---- The end of a turn ---- */
 
 enum ps_err
@@ -430,7 +374,7 @@ redo_turn_end(struct shard *s)
             return PS_ERR_NOMEM;
         actions_redo(s, r->next);
     }
-    return erase_some(s, ERASE_ALONG);
+    return redo_erase(s, ERASE_ALONG);
 }
 
 void
@@ -449,47 +393,4 @@ redo_turn_over(struct shard *s, bool committed)
         r->bytes -= r->marks[--r->marks_len].bytes;
     r->next = r->committed;
     r->erased = r->first;
-}
-
-/* ---- The disk ---- */
-
-bool
-redo_failed(const struct shard *s)
-{
-    return s->redo.failure.code != PS_OK;
-}
-
-void
-redo_saved(struct shard *s, uint64_t number)
-{
-    struct redo *r = &s->redo;
-
-    ps_assert(number <= r->committed);
-    if (number <= r->durable)
-        return;
-    r->durable = number;
-    r->no_room = false;
-    for (; r->marks_first < r->marks_len && r->marks[r->marks_first].next <= number; r->marks_first++)
-        r->bytes -= r->marks[r->marks_first].bytes;
-    held_release(s, number);
-}
-
-void
-redo_durable(struct shard *s, uint64_t number)
-{
-    if (redo_failed(s))
-        actions_log(s, SHARD_LOG_INFO, "durable pushes are taken again");
-    s->redo.failure = (struct ps_error){0};
-    redo_saved(s, number);
-}
-
-void
-redo_not_durable(struct shard *s, const struct ps_error *why)
-{
-    ps_assert(why->code != PS_OK);
-    if (!redo_failed(s))
-        actions_log(s, SHARD_LOG_ERROR, "durable pushes cannot be written code=%s reason=\"%s\"",
-                    ps_err_name(why->code), why->text);
-    s->redo.failure = *why;
-    held_fail(s, why);
 }

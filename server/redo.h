@@ -153,4 +153,7 @@ void redo_resume(struct shard *s, uint64_t next);
 bool redo_busy(const struct shard *s);
 bool redo_work(struct shard *s);
 
+/* Erase up to so many within the turn's transaction. */
+enum ps_err redo_erase(struct shard *s, uint32_t max) PS_MUST_USE;
+
 #endif

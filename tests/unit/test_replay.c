@@ -610,6 +610,66 @@ START_TEST(nothing_acknowledged_as_durable_is_lost_and_nothing_counts_twice)
 }
 END_TEST
 
+/* Two workers in sync; now and then one of them wants its push durable, and then the step is. What is there afterwards
+ * is the steps with such a push that are on disk, whole. */
+START_TEST(in_sync_the_steps_that_hold_a_durable_push_survive)
+{
+    static struct after after;
+    struct test_rng rng = {test_seed()};
+    uint64_t saved = 0, live = 0, seq[2] = {0}, clock[2] = {0};
+    uint32_t var;
+
+    after.len = 0;
+    begin(PSD__MODE__SYNC, 2);
+    kit_join(&k, 1, &job, 0);
+    kit_join(&k, 2, &job, 1);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    disk_save(&disk, &k);
+    for (uint64_t boot = 100; boot < 130; boot++) {
+        struct told t[2];
+
+        for (uint64_t i = test_below(&rng, 12); i > 0; i--) {
+            bool durable[2] = {test_below(&rng, 4) == 0, test_below(&rng, 4) == 0};
+            uint32_t first = (uint32_t)test_below(&rng, 2);
+
+            for (uint32_t j = 0; j < 2; j++)
+                push(1 + (first ^ j), ++seq[first ^ j], clock[first ^ j], var, 1, durable[first ^ j]);
+            live++;
+            if (durable[0] || durable[1])
+                after.pieces[after.len++] = k.redo;
+            for (uint32_t j = 0; j < 2; j++)
+                kit_tick(&k, 1 + j, ++seq[j], ++clock[j]);
+            if (test_below(&rng, 8) == 0) {
+                disk_save(&disk, &k);
+                saved = live;
+                after.len = 0;
+            }
+            if (test_below(&rng, 3) == 0) {
+                disk_take(&disk, &k, MAX(disk.next, 1) + test_below(&rng, k.redo - MIN(disk.next, k.redo) + 1));
+                kit_durable(&k, disk.next);
+            }
+        }
+        power_loss(&disk, &k, boot);
+        lose(&after, disk.next);
+        live = saved + after.len;
+        for (uint32_t j = 0; j < 2; j++)
+            t[j] = resume(1 + j, j);
+        ck_assert_uint_eq(t[0].pushes, live);
+        ck_assert_uint_eq(t[1].pushes, live);
+        ck_assert(kit_value_four(&k, 1, var, live) == -(float)live);
+        for (uint32_t j = 0; j < 2; j++) {
+            seq[j] = t[j].last_seq;
+            if (t[j].clock < clock[j])
+                kit_tick(&k, 1 + j, ++seq[j], clock[j]);
+        }
+        kit_drop_answers(&k, 1);
+        kit_drop_answers(&k, 2);
+    }
+    ck_assert_uint_gt(live, 10);
+    finish();
+}
+END_TEST
+
 /* A replay that fails says so, and one that is tried again gives what the first would have. */
 START_TEST(the_nth_failure_of_the_store_ends_a_replay_and_no_more)
 {
@@ -821,6 +881,7 @@ make_suite(void)
     tcase_add_test(tc, in_sync_a_step_survives_whole);
     tcase_add_loop_test(tc, all_durable_comes_back_bit_by_bit, 0, 3);
     tcase_add_test(tc, nothing_acknowledged_as_durable_is_lost_and_nothing_counts_twice);
+    tcase_add_test(tc, in_sync_the_steps_that_hold_a_durable_push_survive);
     tcase_add_test(tc, the_nth_failure_of_the_store_ends_a_replay_and_no_more);
     tcase_add_test(tc, a_record_that_is_cut_short_is_refused);
     tcase_add_test(tc, pieces_out_of_order_are_refused);
