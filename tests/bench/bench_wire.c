@@ -6,15 +6,12 @@
  * (pump.h), one after the other, `rounds` times, and prints medians, spreads and the median of the rounds' ratios. Then
  * round trips of one block, blocking and spinning at both ends. Rates are payload bytes per second, one direction
  * counted for push-and-pull. Nothing is asserted: it reports. */
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -22,6 +19,7 @@
 #include "client/psclient.h"
 #include "common/base.h"
 #include "pump.h"
+#include "server.h"
 
 #define ROUNDS_MAX 101
 #define BLOCKS_MAX 1024
@@ -55,8 +53,7 @@ static struct {
 } options = {.psd = NULL, .rounds = 7, .seconds = 0.25, .congestion = "reno"};
 
 struct psd {
-    pid_t pid;
-    char address[256];
+    struct bench_server server;
     char dir[64];
     ps_client *client;
     ps_var *vars[ARRAY_LEN(scenarios)][BLOCKS_MAX];
@@ -64,20 +61,13 @@ struct psd {
     uint8_t *out[WINDOW_MAX];
 };
 
-static _Noreturn void
-die(const char *what, const struct ps_error *e)
-{
-    fprintf(stderr, "bench_wire: %s: %s\n", what, e != NULL ? e->text : strerror(errno));
-    exit(1);
-}
-
 static uint8_t *
 floats(size_t size)
 {
     float *p = aligned_alloc(64, round_up(size, 64));
 
     if (p == NULL)
-        die("memory", NULL);
+        bench_die("memory", NULL);
     for (size_t i = 0; i < round_up(size, 64) / sizeof *p; i++)
         p[i] = (float)(i % 1000) * 1e-3f - 0.5f;
     return (uint8_t *)p;
@@ -86,14 +76,12 @@ floats(size_t size)
 /* ---- psd ---- */
 
 static void
-psd_exec(const struct psd *p, int ready, bool spin)
+psd_launch(struct psd *p, bool spin)
 {
-    char fd[16], unix_path[96];
-    const char *argv[32] = {options.psd, "--cluster",  "bench", "--live-dir", p->dir, "--log-level",
-                            "warning",   "--ready-fd", fd};
-    int n = 9;
+    char unix_path[96];
+    const char *argv[32] = {options.psd, "--cluster", "bench", "--live-dir", p->dir, "--log-level", "warning"};
+    int n = 7;
 
-    snprintf(fd, sizeof fd, "%d", ready);
     snprintf(unix_path, sizeof unix_path, "%s.sock", p->dir);
     argv[n++] = "--listen";
     argv[n++] = "127.0.0.1:0";
@@ -105,28 +93,7 @@ psd_exec(const struct psd *p, int ready, bool spin)
     argv[n++] = options.congestion;
     argv[n++] = "--spin-us";
     argv[n++] = spin ? "1000000" : "0";
-    execv(options.psd, (char *const *)(uintptr_t)argv);
-    perror(options.psd);
-    _exit(127);
-}
-
-/* The first line of what the server says when it is ready that is of the wanted transport. */
-static void
-psd_ready(struct psd *p, int fd)
-{
-    FILE *f = fdopen(fd, "r");
-    char line[256];
-
-    p->address[0] = '\0';
-    while (f != NULL && fgets(line, sizeof line, f) != NULL) {
-        line[strcspn(line, "\n")] = '\0';
-        if ((strncmp(line, "unix:", 5) == 0) == options.is_unix && line[0] != '\0')
-            snprintf(p->address, sizeof p->address, "%s", line);
-    }
-    if (f != NULL)
-        fclose(f);
-    if (p->address[0] == '\0')
-        die("psd did not become ready", NULL);
+    bench_server_start(&p->server, argv, options.is_unix);
 }
 
 static void
@@ -142,7 +109,7 @@ psd_declare(struct psd *p, size_t which)
         snprintf(name, sizeof name, "%s/%u", s->name, i);
         spec.optimizer = (struct ps_optimizer){.kind = PS_SGD, .learning_rate = 1e-6};
         if (ps_client_declare(p->client, &spec, &p->vars[which][i], &e) != PS_OK)
-            die("declare", &e);
+            bench_die("declare", &e);
     }
 }
 
@@ -152,48 +119,23 @@ psd_start(struct psd *p, bool spin)
     struct ps_client_options o = {.job = "bench", .congestion = options.congestion, .spin_us = spin ? 1000000 : 0};
     struct ps_error e;
     ps_cluster *cluster;
-    int fd[2];
 
     snprintf(p->dir, sizeof p->dir, "/dev/shm/psd-bench-%d-%d", (int)getpid(), spin);
-    if (pipe2(fd, 0) < 0 || (p->pid = fork()) < 0)
-        die("fork", NULL);
-    if (p->pid == 0) {
-        close(fd[0]);
-        psd_exec(p, fd[1], spin);
-    }
-    close(fd[1]);
-    psd_ready(p, fd[0]);
-    if (ps_cluster_from_list(p->address, 1, 0, &cluster, &e) != PS_OK ||
+    psd_launch(p, spin);
+    if (ps_cluster_from_list(p->server.address, 1, 0, &cluster, &e) != PS_OK ||
         ps_cluster_set_name(cluster, "bench", &e) != PS_OK || ps_client_open(cluster, &o, &p->client, &e) != PS_OK)
-        die("open", &e);
+        bench_die("open", &e);
     ps_cluster_free(cluster);
     for (size_t i = 0; i < ARRAY_LEN(scenarios); i++)
         psd_declare(p, i);
-}
-
-/* The live directory is flat. */
-static void
-remove_dir(const char *path)
-{
-    DIR *d = opendir(path);
-    struct dirent *entry;
-
-    while (d != NULL && (entry = readdir(d)) != NULL)
-        if (entry->d_name[0] != '.' || strlen(entry->d_name) > 2)
-            (void)unlinkat(dirfd(d), entry->d_name, 0);
-    if (d != NULL)
-        closedir(d);
-    if (rmdir(path) < 0)
-        fprintf(stderr, "bench_wire: could not remove %s: %s\n", path, strerror(errno));
 }
 
 static void
 psd_stop(struct psd *p)
 {
     ps_client_close(p->client);
-    kill(p->pid, SIGTERM);
-    waitpid(p->pid, NULL, 0);
-    remove_dir(p->dir);
+    bench_server_end(&p->server, SIGTERM);
+    bench_remove_dir(p->dir);
 }
 
 static ps_op *
@@ -219,7 +161,7 @@ psd_begin(struct psd *p, enum pump_kind kind, size_t which, uint64_t i)
     else
         err = ps_client_push_pull_start(p->client, s->batch, vars, grads, outs, NULL, &op, &e);
     if (err != PS_OK)
-        die(kind_names[kind], &e);
+        bench_die(kind_names[kind], &e);
     return op;
 }
 
@@ -238,7 +180,7 @@ psd_run(struct psd *p, enum pump_kind kind, size_t which, uint32_t window, doubl
             begun++;
         }
         if (ps_op_wait(ops[ended % window], 60000, &e) != PS_OK)
-            die(kind_names[kind], &e);
+            bench_die(kind_names[kind], &e);
         ps_op_free(ops[ended++ % window]);
     }
     return (bench_now() - start) / (double)ended;
@@ -249,7 +191,7 @@ static void
 hold(pid_t server, bool stop)
 {
     if (kill(server, stop ? SIGSTOP : SIGCONT) < 0)
-        die("kill", NULL);
+        bench_die("kill", NULL);
 }
 
 /* ---- Figures ---- */
@@ -322,9 +264,9 @@ rates(struct psd *psd, struct pump *pump)
                 hold(pump->server, true);
                 x = psd_run(psd, (enum pump_kind)kind, i, s->window, r < 0 ? 0.1 : options.seconds);
                 hold(pump->server, false);
-                hold(psd->pid, true);
+                hold(psd->server.pid, true);
                 y = pump_run(pump, &load, r < 0 ? 0.1 : options.seconds);
-                hold(psd->pid, false);
+                hold(psd->server.pid, false);
                 if (r < 0)
                     continue; /* warm-up */
                 a.value[a.n++] = x;
@@ -349,7 +291,7 @@ psd_round_trips(struct psd *p, ps_var *var, double seconds, double *times, size_
         double before = bench_now();
 
         if (ps_client_push_pull(p->client, 1, &var, &grad, &out, NULL, &e) != PS_OK)
-            die("round trip", &e);
+            bench_die("round trip", &e);
         times[n++] = bench_now() - before;
     }
     return n;
@@ -382,11 +324,11 @@ round_trips(const char *how, struct psd *psd, struct pump *pump)
         series_add(&half[0], times, n, 0.5);
         series_add(&most[0], times, n, 0.99);
         hold(pump->server, false);
-        hold(psd->pid, true);
+        hold(psd->server.pid, true);
         n = pump_round_trips(pump, &load, options.seconds, times, ROUND_TRIPS_MAX);
         series_add(&half[1], times, n, 0.5);
         series_add(&most[1], times, n, 0.99);
-        hold(psd->pid, false);
+        hold(psd->server.pid, false);
     }
     snprintf(title, sizeof title, "%s p50", how);
     report(title, s->name, "us", 1e6, false, &half[0], &half[1]);
@@ -469,6 +411,6 @@ main(int argc, char **argv)
     psd_stop(&spinning);
     pump_stop(&pump_spinning);
     if (options.json != NULL && json_dump_file(results, options.json, JSON_INDENT(2)) < 0)
-        die(options.json, NULL);
+        bench_die(options.json, NULL);
     return 0;
 }
