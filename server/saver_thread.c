@@ -18,6 +18,7 @@
 #define CHUNK_MIN         (1 * MIB)
 #define CHUNKS_PER_SAVE   16        /* at least, of a save that is not small: see chunk() */
 #define CHUNKS_PER_SECOND 4         /* a rate is kept in steps that are no shorter */
+#define ROOM_MIN          (1 * MIB) /* asked for with each transaction; what takes more gets it as it goes */
 #define TOLD_BYTES        (4 * MIB) /* the shard hears at least so often how far a save is */
 #define SECOND            UINT64_C(1000000000)
 #define RETRY_NS          SECOND
@@ -374,7 +375,7 @@ in_txn(struct saver *s, enum ps_err err, const struct work *w)
 static void
 pieces_and_blocks(struct saver *s, struct work *w)
 {
-    enum ps_err err = durable_begin(durable(s), DURABLE_TXN_MAX);
+    enum ps_err err = durable_begin(durable(s), (w->blocks ? w->most : 0) + ROOM_MIN);
 
     if (err != PS_OK) {
         failed(s, w, err);
@@ -407,7 +408,7 @@ finish(struct saver *s)
 {
     const struct work w = {.finish = true};
     const struct saver_job *job = s->own;
-    enum ps_err err = durable_begin(durable(s), DURABLE_TXN_MAX);
+    enum ps_err err = durable_begin(durable(s), ROOM_MIN);
 
     if (err != PS_OK) {
         failed(s, &w, err);
