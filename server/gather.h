@@ -68,4 +68,22 @@ uint32_t gather_missing(struct gather *g, uint32_t *tasks, uint32_t max);
 
 void gather_free_all(struct shard *s, struct job *job);
 
+/* ---- For gather_push.c ---- */
+
+/* NULL when out of memory: the turn has failed. */
+struct gather *gather_new(struct shard *s, const struct block_ref *ref, uint64_t clock);
+
+/* Enough came. */
+bool gather_complete(const struct gather *g);
+
+/* Update the block, for which there is room, and end the gather. now: the gradient that is not copied, or NULL. */
+void gather_close(struct shard *s, struct gather *g, const float *now);
+
+/* Close one that is due, or end it when the store has no room. False: wait for the next turn. */
+bool gather_close_due(struct shard *s, struct gather *g);
+
+/* The entry of a task, or NULL; its index, or that of where it belongs. */
+struct gather_entry *gather_entry_find(struct gather *g, uint32_t task);
+uint32_t gather_entry_index(const struct gather *g, uint32_t task);
+
 #endif
