@@ -73,6 +73,8 @@ describe_delay(const struct core *c, const struct link *l, const struct core_op 
         snprintf(out, size, "; not connected: %.200s", l->trouble.text[0] != '\0' ? l->trouble.text : "connecting");
     else if (l->state == LINK_RESTORING)
         snprintf(out, size, "; it lost its data and variables are being declared again");
+    else if (l->gate != NULL && op->kind == OP_PUSH)
+        snprintf(out, size, "; it came back with older data and waits for the clocks of the other workers");
     else if (op->why[0] != '\0')
         snprintf(out, size, "; %s", op->why);
     else if (op->kind == OP_PULL && !op->pull.now && c->config.mode != PS_ASYNC && slowest < op->clock)

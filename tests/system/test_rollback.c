@@ -24,7 +24,7 @@ struct worker {
     pthread_t thread;
     uint32_t task;
     enum ps_mode mode;
-    bool durable;
+    bool durable, threaded;
     uint64_t step;    /* within the mutex */
     atomic_uint told; /* times ROLLED_BACK */
     uint64_t rolled_back[SHARDS];
@@ -87,6 +87,7 @@ open_worker(struct worker *w, ps_client **client, ps_var **var)
                                   .bound = 2,
                                   .durable = w->durable,
                                   .timeout_ms = CALL_MS,
+                                  .progress_thread = w->threaded,
                                   .on_event = note_event,
                                   .on_event_arg = w};
     struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {ELEMENTS}, .optimizer = {.learning_rate = 1}};
@@ -213,15 +214,19 @@ teardown(void)
 
 static const struct {
     enum ps_mode mode;
-    bool durable[WORKERS];
-} runs[] = {{PS_ASYNC, {false, true}}, {PS_SSP, {true, false}}, {PS_SYNC, {false, false}}, {PS_SYNC, {true, false}}};
+    bool durable[WORKERS], threaded;
+} runs[] = {
+    {PS_ASYNC, {false, true}, false}, {PS_SSP, {true, false}, false},  {PS_SYNC, {false, false}, false},
+    {PS_SYNC, {true, false}, false},  {PS_SYNC, {false, false}, true}, {PS_ASYNC, {false, false}, true},
+};
 
 static void
 train(int run)
 {
     set_limit(40);
     for (uint32_t i = 0; i < WORKERS; i++) {
-        workers[i] = (struct worker){.task = i, .mode = runs[run].mode, .durable = runs[run].durable[i]};
+        workers[i] = (struct worker){
+            .task = i, .mode = runs[run].mode, .durable = runs[run].durable[i], .threaded = runs[run].threaded};
         ck_assert_int_eq(pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]), 0);
     }
     await_step(40);

@@ -225,6 +225,7 @@ START_TEST(sync_pushes_wait_until_their_blocks_are_there)
 {
     struct core_op *a, *b, *tick;
     struct wire_msg gate;
+    struct ps_error why;
 
     harness_stop(&h);
     start(PS_SYNC);
@@ -236,6 +237,8 @@ START_TEST(sync_pushes_wait_until_their_blocks_are_there)
     gate = expect(&h, 0, MSG_PULL);
     ck_assert_uint_eq(gate.u.pull->clock, 5);
     ck_assert_uint_eq(gate.u.pull->newer_than[0], UINT64_MAX);
+    ck_assert_int_eq(core_op_waiting(h.core, a, 5, &why), PS_ERR_TIMEOUT);
+    ck_assert_ptr_nonnull(strstr(why.text, "came back with older data and waits for the clocks of the other workers"));
     b = start_push(&h, v, grad); /* computed from weights of before, too */
     tick = start_tick(&h);
     expect_nothing(&h, 0);
