@@ -66,15 +66,13 @@ not_durable(struct shard *s, struct connection *c, uint64_t seq, const struct ps
 }
 
 void
-held_ack(struct shard *s, struct connection *c, uint64_t until, uint64_t seq, enum ps_err code, const uint32_t *codes,
-         uint32_t n, const char *text)
+held_hold_ack(struct shard *s, struct connection *c, uint64_t until, uint64_t seq, enum ps_err code,
+              const uint32_t *codes, uint32_t n, const char *text)
 {
     struct held *h;
 
-    if (until == HELD_NOT || c == NULL || c->state == CONN_CLOSING) {
-        actions_ack(s, c, seq, code, codes, n, text);
+    if (c == NULL || c->state == CONN_CLOSING)
         return;
-    }
     if (redo_failed(s)) {
         not_durable(s, c, seq, &s->redo.failure);
         return;
@@ -95,14 +93,10 @@ held_ack(struct shard *s, struct connection *c, uint64_t until, uint64_t seq, en
 }
 
 void
-held_data(struct shard *s, struct connection *c, uint64_t until, struct shard_data *data)
+held_hold_data(struct shard *s, struct connection *c, uint64_t until, struct shard_data *data)
 {
     struct held *h;
 
-    if (until == HELD_NOT) {
-        actions_data(s, c, data);
-        return;
-    }
     if (redo_failed(s)) {
         not_durable(s, c, data->seq, &s->redo.failure);
         shard_data_free(data);

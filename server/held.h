@@ -12,6 +12,8 @@
 #include "common/base.h"
 #include "common/ps_err.h"
 
+#include "actions.h"
+
 struct shard;
 struct connection;
 struct shard_data;
@@ -22,10 +24,29 @@ struct held;
 #define HELD_NOT    UINT64_C(0)
 #define HELD_RECORD UINT64_MAX
 
-/* As actions_ack() and actions_data(). */
-void held_ack(struct shard *s, struct connection *c, uint64_t until, uint64_t seq, enum ps_err code,
-              const uint32_t *codes, uint32_t n, const char *text);
-void held_data(struct shard *s, struct connection *c, uint64_t until, struct shard_data *data);
+void held_hold_ack(struct shard *s, struct connection *c, uint64_t until, uint64_t seq, enum ps_err code,
+                   const uint32_t *codes, uint32_t n, const char *text);
+void held_hold_data(struct shard *s, struct connection *c, uint64_t until, struct shard_data *data);
+
+/* As actions_ack() and actions_data(); at no cost to those that nothing holds. */
+static inline void
+held_ack(struct shard *s, struct connection *c, uint64_t until, uint64_t seq, enum ps_err code, const uint32_t *codes,
+         uint32_t n, const char *text)
+{
+    if (until == HELD_NOT)
+        actions_ack(s, c, seq, code, codes, n, text);
+    else
+        held_hold_ack(s, c, until, seq, code, codes, n, text);
+}
+
+static inline void
+held_data(struct shard *s, struct connection *c, uint64_t until, struct shard_data *data)
+{
+    if (until == HELD_NOT)
+        actions_data(s, c, data);
+    else
+        held_hold_data(s, c, until, data);
+}
 
 /* Whether one more may be held for this connection. */
 bool held_full(const struct connection *c);

@@ -78,12 +78,22 @@ check_clock(const struct session *session, const Psd__Push *m, struct ps_error *
                    session->task, m->clock, session->clock);
 }
 
+static enum ps_err
+check_cursor(const struct session *session, const Psd__Push *m, struct ps_error *e)
+{
+    struct cursor_span span;
+
+    if (m->cursor == NULL)
+        return PS_OK;
+    span = cursor_span(m);
+    return cursor_check(session, &span, e);
+}
+
 /* Find all blocks: s->refs. *room: bytes of values that may have to be written. */
 static enum ps_err
 check_blocks(struct shard *s, const struct session *session, const struct wire_msg *msg, uint64_t *room,
              struct ps_error *e)
 {
-    struct cursor end = cursor_of(msg->u.push->cursor);
     const Psd__Push *m = msg->u.push;
     struct job *job = session->job;
     bool sync = job_is_sync(job);
@@ -98,7 +108,7 @@ check_blocks(struct shard *s, const struct session *session, const struct wire_m
             return err;
         if (sync && (err = check_step(job, ref, m, e)) != PS_OK)
             return err;
-        ref->counted = cursor_counted(session, end, ref);
+        ref->counted = m->cursor != NULL && cursor_counted(session, cursor_of(m->cursor), ref);
         bytes += ref->cut.len * sizeof(float);
         if (ref->block->turn != s->turn.number)
             *room += block_size(ref);
@@ -167,10 +177,10 @@ static enum ps_err
 check(struct shard *s, const struct session *session, const struct wire_msg *msg, const float *payload, uint64_t *room,
       struct ps_error *e)
 {
-    struct cursor_span span = cursor_span(msg->u.push);
     enum ps_err err;
 
-    if ((err = check_clock(session, msg->u.push, e)) != PS_OK || (err = cursor_check(session, &span, e)) != PS_OK ||
+    if ((err = check_clock(session, msg->u.push, e)) != PS_OK ||
+        (err = check_cursor(session, msg->u.push, e)) != PS_OK ||
         (err = check_blocks(s, session, msg, room, e)) != PS_OK)
         return err;
     return check_finite(s, session->job, msg->u.push, payload, e);
@@ -241,11 +251,20 @@ touch_all(struct shard *s, const Psd__Push *m)
     return PS_OK;
 }
 
+static void
+count_data(struct shard *s, struct session *session, const Psd__Push *m, const struct block_ref *ref)
+{
+    struct cursor_span span = cursor_span(m);
+
+    if (m->durable)
+        redo_count(s, session, &span);
+    cursor_count(s, session, &span, ref);
+}
+
 static bool
 apply_block(struct shard *s, struct session *session, const Psd__Push *m, size_t i, const float *gradient,
             uint32_t **codes)
 {
-    struct cursor_span span = cursor_span(m);
     struct block_ref *ref = &s->refs[i];
     uint64_t age = push_age(ref, m, i);
     float scale = push_scale(ref, m, i);
@@ -263,9 +282,8 @@ apply_block(struct shard *s, struct session *session, const Psd__Push *m, size_t
     }
     if (m->durable)
         redo_update(s, ref, scale, update_when(ref->variable, 0), gradient, false);
-    if (m->durable)
-        redo_count(s, session, &span);
-    cursor_count(s, session, &span, ref);
+    if (m->cursor != NULL)
+        count_data(s, session, m, ref);
     update_count(s, ref, 1);
     s->stats.age.count[age_bucket(age)]++;
     return true;
