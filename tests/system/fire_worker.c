@@ -174,6 +174,18 @@ is_full(const struct worker *w)
     return fire_begun(&w->own->pushes[FIRE_SMALL]) >= FIRE_PUSHES_MAX;
 }
 
+/* As training loops do: in sync, who comes in the midst of a step waits for its end. */
+static bool
+pull_all(struct worker *w)
+{
+    struct ps_error e = {0};
+
+    for (int var = 0; var < FIRE_VARS; var++)
+        if (ps_client_pull(w->client, 1, &w->vars[var], &w->steps[0].pulled, NULL, &e) != PS_OK)
+            return broken(w, &e);
+    return true;
+}
+
 /* In sync nobody pushes ahead of a step that is not done. */
 static bool
 work(struct worker *w)
@@ -261,7 +273,7 @@ main(int argc, char **argv)
     atomic_store(&w->own->pid, getpid());
     atomic_fetch_add(&w->own->lives, 1);
     make_buffers(w);
-    if (!join(w, cluster, argv[2]) || !work(w))
+    if (!join(w, cluster, argv[2]) || !pull_all(w) || !work(w))
         return 2;
     ps_client_close(w->client);
     ps_cluster_free(cluster);
