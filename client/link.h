@@ -42,7 +42,8 @@ struct link {
     bool boot_known;
     uint64_t boot;
     uint64_t clock; /* this worker's, highest that the shard has acknowledged */
-    uint64_t floor; /* the session's when it was made: ticks to no more than this are refused and need not be made */
+    uint64_t floor; /* the session's when it was made, or went back: ticks to no more than this are refused, which is
+                       well, and pushes of before go at this one (not in sync) */
     uint64_t slowest;
     uint64_t round;          /* that this worker joined in there */
     struct ps_cursor cursor; /* of this worker's data, as last welcomed */

@@ -332,6 +332,8 @@ settle(struct core *c, struct link *l, const Psd__Welcome *w, enum reunion which
     }
     if (row->renumber)
         number_anew(c, l, w);
+    if (row->rolled && !row->session_new) /* a survivor may have been made past what is sent again */
+        l->floor = MAX(l->floor, w->clock);
     if (row->session_new) {
         l->floor = w->clock;
         l->clock = MAX(l->clock, w->clock);

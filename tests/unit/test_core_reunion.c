@@ -208,6 +208,29 @@ START_TEST(ticks_that_are_gone_come_again_where_they_were)
 }
 END_TEST
 
+/* A push that survived was made past what is sent again: its clock is the session's. */
+START_TEST(what_a_survivor_is_past_goes_at_its_clock)
+{
+    struct core_op *lost, *first, *second, *there;
+
+    lost = start_push(&h, v, grad);
+    first = start_tick(&h);
+    second = start_tick(&h);
+    there = start_durable(NULL);
+    come_back((struct welcome){.pushes = 1, .clock = 2, .survived_from = 1, .survived = 0x8});
+    end_op(&h, there, PS_OK);
+    ck_assert_uint_eq(expect(&h, 0, MSG_PUSH).u.push->clock, 2);
+    ck_assert_uint_eq(expect(&h, 0, MSG_TICK).u.tick->clock, 1);
+    ck_assert_uint_eq(expect(&h, 0, MSG_TICK).u.tick->clock, 2);
+    tell_ack(&h, 0, 1, PS_OK);
+    tell_ack(&h, 0, 2, PS_ERR_CLOCK);
+    tell_ack(&h, 0, 3, PS_OK);
+    end_op(&h, lost, PS_OK);
+    end_op(&h, first, PS_OK);
+    end_op(&h, second, PS_OK);
+}
+END_TEST
+
 static void
 answer_gate(const struct wire_msg *gate, uint64_t slowest)
 {
@@ -592,6 +615,7 @@ make_suite(void)
     tcase_add_test(hand, what_was_saved_and_not_answered_is_asked_by_its_number);
     tcase_add_test(hand, a_tick_that_overtook_a_push_is_made_up_for);
     tcase_add_loop_test(hand, ticks_that_are_gone_come_again_where_they_were, 0, 2);
+    tcase_add_test(hand, what_a_survivor_is_past_goes_at_its_clock);
     tcase_add_test(hand, sync_pushes_wait_until_their_blocks_are_there);
     tcase_add_test(hand, a_gated_push_may_be_given_up_or_lose_its_connection);
     tcase_add_test(hand, all_is_gone_with_the_session);
