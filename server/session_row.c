@@ -73,12 +73,16 @@ row_ok(const struct shard *s, const Psd__SessionRow *row, uint32_t job_id, uint3
            row->n_odd_seq == row->n_odd_code && row->survived.len <= WIRE_SURVIVED_MAX;
 }
 
-/* Outcomes past last_seq are of messages that the worker will number anew, to be resolved once more. */
+/* Outcomes past last_seq are of messages that the worker will number anew, to be resolved once more. Those of pushes
+ * were counted; CANCELLED is a barrier's. */
 static void
 forget_odd(struct session *session)
 {
-    while (session->odd_len > 0 && session->odd[session->odd_len - 1].seq > session->last_seq)
-        session->pushes -= session->odd[--session->odd_len].code != PS_OK && session->pushes > 0;
+    while (session->odd_len > 0 && session->odd[session->odd_len - 1].seq > session->last_seq) {
+        enum ps_err code = session->odd[--session->odd_len].code;
+
+        session->pushes -= code != PS_OK && code != PS_ERR_CANCELLED && session->pushes > 0;
+    }
 }
 
 /* The row is older than this life of the data, and so perhaps older than the worker: what lies past last_seq is there,

@@ -207,6 +207,7 @@ START_TEST(what_was_resolved_ahead_of_a_barrier_survives_with_the_save)
     push(1, 2, 0, var, 1, false);
     kit_tick(&k, 1, 3, 1);
     push(1, 4, 1, var, 10, false);
+    kit_cancel(&k, 1, kit_barrier(&k, 1, 5, "c")); /* its outcome is odd, and it is no push */
     disk_save(&disk, &k);
     power_loss(&disk, &k, 78);
     t = resume(1, 0);
