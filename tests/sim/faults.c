@@ -40,6 +40,16 @@ faults_shard_profile(enum sim_faults level, struct sim *s, struct node_shard_pro
     out->turn_events_max = (uint32_t)sim_between(s, 1, 16);
     out->turn_us_max = level == FAULTS_NONE ? 50 : sim_below(s, sim_chance(s, 300) ? 50 * SIM_MS : 3 * SIM_MS);
     out->grace_ms = (uint32_t)sim_between(s, 50, 5000);
+    if (!faults_may_lapse(level))
+        out->grace_ms = 5000; /* a push that is given up half way takes its connection along */
+    out->durable = sim_chance(s, 800);
+    out->saver = (struct node_saver_profile){
+        .chunk = (size_t)1 << sim_between(s, 12, 22),
+        .read_us_max = sim_below(s, sim_chance(s, 300) ? 20 * SIM_MS : SIM_MS),
+        .sync_us_max = sim_below(s, sim_chance(s, 300) ? 500 * SIM_MS : 20 * SIM_MS),
+        .every_us = sim_chance(s, 800) ? sim_between(s, 20 * SIM_MS, 3 * SIM_SECOND) : 0,
+        .passed_at_once = sim_chance(s, 500),
+    };
 }
 
 void
@@ -56,6 +66,8 @@ faults_worker_profile(enum sim_faults level, struct sim *s, struct worker_profil
     out->lease_ms = faults_may_lapse(level) ? (uint32_t)sim_between(s, 500, 20000) : 300000;
     out->cancel_per_mille = sim_chance(s, 500) ? (uint32_t)sim_below(s, 150) : 0;
     out->broken_per_mille = sim_chance(s, 500) ? (uint32_t)sim_below(s, 60) : 0;
+    out->durable_per_mille = sim_chance(s, 300) ? 0 : sim_chance(s, 500) ? (uint32_t)sim_below(s, 1000) : 1000;
+    out->cursors = sim_chance(s, 500);
 }
 
 /* ---- Faults ---- */
@@ -133,7 +145,50 @@ fault_kill(struct faults *f)
     struct node_shard *s = draw_shard(f);
     enum node_shard_kill when = (enum node_shard_kill)sim_below(f->sim, KILL_KINDS);
 
-    node_shard_kill(s, when, draw_down(f, 3 * SIM_SECOND));
+    node_shard_kill(s, when, LOSS_NONE, draw_down(f, 3 * SIM_SECOND));
+}
+
+/* Who has gone, and is not known to the disk, would be waited for for ever. */
+static bool
+anybody_forgotten(const struct faults *f, const struct node_shard *s, bool disk)
+{
+    for (uint32_t i = 0; i < f->workers_len; i++) {
+        const struct node_worker *w = &f->workers[i];
+        bool leaves = w->phase == WORKER_GONE || w->phase == WORKER_LEAVING;
+
+        if (leaves && (disk || ledger_may_forget(s->ledger, s->index, i)))
+            return true;
+    }
+    return false;
+}
+
+/* The machine's power fails, seldom together with its disk. */
+static void
+fault_power(struct faults *f)
+{
+    struct node_shard *s = draw_shard(f);
+    enum node_shard_kill when = (enum node_shard_kill)sim_below(f->sim, KILL_KINDS);
+    enum node_shard_loss loss = sim_chance(f->sim, 150) ? LOSS_ALL : LOSS_LIVE;
+    uint64_t down_us = draw_down(f, 3 * SIM_SECOND);
+
+    if (anybody_forgotten(f, s, loss == LOSS_ALL || s->saver.remaking))
+        return;
+    f->powers += s->profile.durable;
+    node_shard_kill(s, when, loss, down_us);
+}
+
+static void
+fault_disk(struct faults *f)
+{
+    struct node_shard *s = draw_shard(f);
+    uint64_t for_us = sim_below(f->sim, 4 * SIM_SECOND), nth = sim_between(f->sim, 1, 4);
+
+    if (!s->profile.durable)
+        return;
+    if (sim_chance(f->sim, 500))
+        node_saver_fill(&s->saver, for_us);
+    else
+        node_saver_fail_sync(&s->saver, nth);
 }
 
 static void
@@ -158,7 +213,7 @@ fault_crash(struct faults *f)
 {
     struct node_worker *w = draw_worker(f);
     bool silent = sim_chance(f->sim, 300);
-    bool stays = w->joined_before && f->lost_workers + 1 < f->workers_len && sim_chance(f->sim, 100);
+    bool stays = w->joined_before && f->powers == 0 && f->lost_workers + 1 < f->workers_len && sim_chance(f->sim, 100);
 
     if (w->core == NULL)
         return; /* who never joined is waited for by everybody, so it comes back */
@@ -169,7 +224,8 @@ fault_crash(struct faults *f)
 typedef void (*fault)(struct faults *f);
 
 static const fault cuts[] = {fault_cut, fault_cut, fault_cut, fault_silence, fault_hide, fault_hold};
-static const fault crashes[] = {fault_kill, fault_kill, fault_kill, fault_crash, fault_crash, fault_store, fault_drain};
+static const fault crashes[] = {fault_kill,  fault_kill,  fault_kill,  fault_crash, fault_crash, fault_store,
+                                fault_drain, fault_power, fault_power, fault_power, fault_disk};
 
 static void
 fault_comes(struct sim_timer *t)

@@ -30,6 +30,7 @@ struct faults {
     uint32_t most; /* 0: as drawn */
     uint32_t left, came;
     uint32_t lost_workers; /* that do not come back: at least one does */
+    uint32_t powers;       /* losses: who is lost after one may not be known to any disk */
 };
 
 /* Set sim, net, level, shards and workers first. */

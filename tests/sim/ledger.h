@@ -9,6 +9,8 @@
  *     began, and the version that the client believes;
  *   - ssp: nobody is further ahead than the bound while another has not begun this run of the job;
  *   - at the end: SSP's bound and sync's exactness, over all pairs of a pull and a push; outcomes once more;
+ *   - power losses: what a shard comes back with is its last save and all durable pushes after it (ledger_durable.c);
+ *   - examples: each is counted at most once in a block, by whatever process of its worker (ledger_cursor.c);
  *   - each age: a push that was older than the cutoff is not counted;
  *   - each set: what is in force was asked for, and holds from then on (ledger_setting.c);
  *   - barriers: who passes has waited for all.
@@ -49,6 +51,34 @@ void ledger_commit(struct ledger *l, uint32_t shard, struct store *store);
 void ledger_lapsed(struct ledger *l, uint32_t task);
 void ledger_crashed(struct ledger *l, uint32_t shard);
 
+/* ---- What survives ---- */
+
+/* A save begins: its instant is what was committed last. */
+void ledger_instant(struct ledger *l, uint32_t shard);
+/* It is on disk: what lies there under this generation must be that instant. From now on it is what survives. */
+void ledger_saved(struct ledger *l, uint32_t shard, struct store *durable, uint8_t generation);
+/* The disk holds nothing any more. */
+void ledger_disk_lost(struct ledger *l, uint32_t shard);
+/* The shard came back from its disk: each block must be what a recomputation gives, from the save's instant and the
+ * durable pushes after it; those that were acknowledged as durable must be among them. */
+void ledger_lost(struct ledger *l, uint32_t shard, struct store *live);
+
+/* Whether this worker's process of this round can be lost without a trace, so that the others wait for it for ever: it
+ * has gone, and the disk does not know it. */
+bool ledger_may_forget(const struct ledger *l, uint32_t shard, uint32_t task);
+
+/* A block that a shard calls by this id. False: the shard knows no such id. */
+struct ledger_place {
+    uint32_t var, block;
+};
+bool ledger_place(const struct ledger *l, uint32_t shard, uint32_t id, uint32_t block, struct ledger_place *out);
+
+/* What became of one frame of a worker's pushes at this clock: it is in the blocks; it was, until their shard came back
+ * older; or they cannot tell. */
+enum ledger_fate { LEDGER_KEPT, LEDGER_GONE, LEDGER_UNTOLD };
+enum ledger_fate ledger_fate(const struct ledger *l, uint32_t task, uint32_t life, uint64_t clock,
+                             const struct ledger_place *places, size_t n);
+
 /* ---- What workers do ---- */
 
 /* A process of this task begins, in the job's round-th run, counted from 0. */
@@ -56,11 +86,15 @@ void ledger_starts(struct ledger *l, uint32_t task, uint32_t round);
 /* A new incarnation of a task is welcome everywhere: its number. */
 uint32_t ledger_join(struct ledger *l, uint32_t task, uint32_t round);
 void ledger_finished(struct ledger *l, uint32_t task, uint32_t round);
+/* It goes on in its data where the shards say. */
+void ledger_resumes(struct ledger *l, uint32_t task, const struct ps_cursor *cursor);
 
 /* A push begins: its id. broken: every block of its gradient is to hold a NaN. */
 uint32_t ledger_push(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, uint32_t var, bool broken);
 void ledger_push_gradient(struct ledger *l, uint32_t push, float *out);
 void ledger_push_norm(struct ledger *l, uint32_t push, double norm); /* of all gradients of its call */
+void ledger_push_durable(struct ledger *l, uint32_t push);           /* OK means on disk */
+void ledger_push_cursor(struct ledger *l, uint32_t push, const struct ps_cursor *cursor);
 void ledger_push_done(struct ledger *l, uint32_t push, enum ps_err result);
 
 enum ledger_pull {
@@ -93,7 +127,8 @@ void ledger_final(struct ledger *l);
 struct ledger_counts {
     uint64_t pushes, applied, unknown; /* pushes; blocks' updates; pushes whose outcome stayed unknown */
     uint64_t pulls, lapses, lives;
-    uint64_t sets; /* done on all shards */
+    uint64_t sets;        /* done on all shards */
+    uint64_t saves, lost; /* complete; updates of blocks that a power loss took back */
 };
 void ledger_counts(const struct ledger *l, struct ledger_counts *out);
 

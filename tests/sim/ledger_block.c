@@ -44,6 +44,9 @@ ledger_block_init(struct ledger *l, uint32_t var, uint32_t number)
         return;
     b->arrays = floats((1 + (size_t)b->slots) * b->stride);
     b->next = floats((1 + (size_t)b->slots) * b->stride);
+    b->begin = floats((1 + (size_t)b->slots) * b->stride);
+    b->pending.arrays = floats((1 + (size_t)b->slots) * b->stride);
+    b->saved.arrays = floats((1 + (size_t)b->slots) * b->stride);
 }
 
 void
@@ -53,6 +56,10 @@ ledger_block_finish(struct block_state *b)
     free(b->traces);
     free(b->arrays);
     free(b->next);
+    free(b->begin);
+    free(b->steps);
+    free(b->pending.arrays);
+    free(b->saved.arrays);
 }
 
 uint64_t
@@ -84,27 +91,37 @@ ledger_block_version_of(const struct block_state *b, uint64_t number)
     return number < b->traces_len ? b->traces[number].version : 0;
 }
 
-bool
-ledger_block_find(const struct block_state *b, uint64_t hash, uint64_t lowest, uint64_t highest, uint64_t *version)
+uint32_t
+ledger_block_epoch_of(const struct block_state *b, uint64_t number)
 {
-    bool found = false;
+    return number < b->traces_len ? b->traces[number].epoch : 0;
+}
+
+bool
+ledger_block_lost(const struct block_state *b, uint64_t number)
+{
+    return number < b->traces_len && b->traces[number].lost;
+}
+
+const struct state *
+ledger_block_find(const struct block_state *b, uint32_t epoch, uint64_t hash, uint64_t lowest, uint64_t highest)
+{
+    const struct state *found = NULL;
 
     for (size_t i = b->states_len; i > 0; i--) {
         const struct state *s = &b->states[i - 1];
-        bool believed = s->version >= lowest && s->version <= highest;
 
-        if (s->hash != hash || (found && !believed))
+        if (s->hash != hash || s->gone <= epoch)
             continue;
-        *version = s->version;
-        found = true;
-        if (believed)
-            return true;
+        if (s->version >= lowest && s->version <= highest)
+            return s;
+        found = found == NULL ? s : found;
     }
     return found;
 }
 
-static const char *
-block_name(const struct ledger *l, const struct block_state *b)
+const char *
+ledger_block_name(const struct ledger *l, const struct block_state *b)
 {
     static char name[64];
 
@@ -122,16 +139,25 @@ traces_of(struct block_state *b, uint64_t number)
     return &b->traces[number];
 }
 
-/* A push is counted from this version on. */
-static void
-count_push(struct ledger *l, struct block_state *b, uint64_t number, uint64_t version)
+void
+ledger_block_count(struct ledger *l, struct block_state *b, uint64_t number, uint64_t version)
 {
     uint32_t id = l->vars[b->var].pushes[number];
     const struct push *p = &l->pushes[id];
     struct traces *t = traces_of(b, number);
+    char name[128];
 
+    if (l->replaying)
+        ledger_check_replayed(l, b, number);
+    else if (t->lost && p->outcome == PUSH_COUNTED)
+        sim_fail(l->sim, "%s counts %s once more, which was acknowledged and lost", ledger_block_name(l, b),
+                 ledger_push_name(l, id, name, sizeof name));
+    else
+        ledger_check_age(l, b, id, t->from);
     t->version = version;
-    ledger_check_age(l, b, id, t->from);
+    t->epoch = l->epoch[b->shard];
+    t->lost = false;
+    ledger_check_example(l, b, number);
     l->counts.applied++;
     sim_trace(l->sim, "s%u > push w%u clock %" PRIu64 " %s/%u -> v%" PRIu64, b->shard, p->task, p->clock,
               l->model->vars[b->var].name, b->number, version);
@@ -150,16 +176,17 @@ read_digit(struct ledger *l, struct block_state *b, uint64_t x, uint32_t element
     if (times == 0 && ledger_block_version_of(b, number) == 0)
         return true;
     if (number >= l->vars[b->var].pushes_len) {
-        sim_fail(l->sim, "%s counts a push that nobody made (element %u is %" PRIu64 ")", block_name(l, b), element, x);
+        sim_fail(l->sim, "%s counts a push that nobody made (element %u is %" PRIu64 ")", ledger_block_name(l, b),
+                 element, x);
         return false;
     }
     if (times != 1) {
-        sim_fail(l->sim, "%s version %" PRIu64 " counts %s %" PRIu64 " times", block_name(l, b), version,
+        sim_fail(l->sim, "%s version %" PRIu64 " counts %s %" PRIu64 " times", ledger_block_name(l, b), version,
                  ledger_push_name(l, l->vars[b->var].pushes[number], name, sizeof name), times);
         return false;
     }
     if (ledger_block_version_of(b, number) == 0)
-        count_push(l, b, number, version);
+        ledger_block_count(l, b, number, version);
     ++*count;
     return true;
 }
@@ -172,14 +199,14 @@ read_element(struct ledger *l, struct block_state *b, uint32_t element, float we
     uint64_t x = (uint64_t)sum;
 
     if (sum < 0 || (double)x != sum || x >> (2 * MODEL_DIGITS) != 0) {
-        sim_fail(l->sim, "%s element %u is %g: no sum of gradients", block_name(l, b), element, (double)weight);
+        sim_fail(l->sim, "%s element %u is %g: no sum of gradients", ledger_block_name(l, b), element, (double)weight);
         return false;
     }
     if (element % 2 == 0) {
         if (x == version)
             return true;
-        sim_fail(l->sim, "%s version %" PRIu64 ": element %u counts %" PRIu64 " pushes", block_name(l, b), version,
-                 element, x);
+        sim_fail(l->sim, "%s version %" PRIu64 ": element %u counts %" PRIu64 " pushes", ledger_block_name(l, b),
+                 version, element, x);
         return false;
     }
     for (uint32_t digit = 0; digit < MODEL_DIGITS; digit++)
@@ -188,8 +215,8 @@ read_element(struct ledger *l, struct block_state *b, uint32_t element, float we
     return true;
 }
 
-static bool
-check_counts(struct ledger *l, struct block_state *b, const float *weights, uint64_t version)
+bool
+ledger_block_check_counts(struct ledger *l, struct block_state *b, const float *weights, uint64_t version)
 {
     uint64_t count = 0, pushes = l->vars[b->var].pushes_len;
     uint32_t element, digit;
@@ -199,7 +226,7 @@ check_counts(struct ledger *l, struct block_state *b, const float *weights, uint
             return false;
     if (count == version || (pushes > 0 && !model_digit(pushes - 1, b->len, &element, &digit)))
         return true;
-    sim_fail(l->sim, "%s version %" PRIu64 " counts %" PRIu64 " pushes", block_name(l, b), version, count);
+    sim_fail(l->sim, "%s version %" PRIu64 " counts %" PRIu64 " pushes", ledger_block_name(l, b), version, count);
     return false;
 }
 
@@ -290,7 +317,8 @@ candidate(const struct search *x, uint64_t number, uint32_t task)
 {
     const struct push *p = &x->l->pushes[x->l->vars[x->b->var].pushes[number]];
 
-    return p->task == task && p->clock == x->clock && !p->broken && p->outcome != PUSH_NOT_COUNTED;
+    return p->task == task && p->clock == x->clock && !p->broken && p->outcome != PUSH_NOT_COUNTED &&
+           ledger_block_version_of(x->b, number) == 0;
 }
 
 /* Choose for this task and those after it: sets of `wanted` pushes. */
@@ -354,9 +382,41 @@ enough_gradients(struct ledger *l, const struct search *x)
 {
     if (l->config.may_lapse || x->chosen_len == l->model->quorum || !ledger_all_joined(l, x->clock))
         return true; /* who never joined is not waited for by k of n */
-    sim_fail(l->sim, "%s version %" PRIu64 " is the mean of %u gradients, not of %u", block_name(l, x->b), x->version,
-             x->chosen_len, l->model->quorum);
+    sim_fail(l->sim, "%s version %" PRIu64 " is the mean of %u gradients, not of %u", ledger_block_name(l, x->b),
+             x->version, x->chosen_len, l->model->quorum);
     return false;
+}
+
+static void
+remember_step(const struct search *x)
+{
+    struct block_state *b = x->b;
+    struct step *step;
+
+    b->steps = sim_grow(b->steps, &b->steps_room, b->steps_len, sizeof *b->steps);
+    step = &b->steps[b->steps_len++];
+    *step = (struct step){.version = x->version, .clock = x->clock, .rate = x->rate, .chosen_len = x->chosen_len};
+    memcpy(step->chosen, x->chosen, sizeof step->chosen);
+}
+
+void
+ledger_block_step(struct ledger *l, struct block_state *b, const struct step *step, uint64_t version)
+{
+    struct search x = {.l = l,
+                       .b = b,
+                       .target = b->next,
+                       .version = version,
+                       .clock = step->clock,
+                       .rate = step->rate,
+                       .chosen_len = step->chosen_len};
+
+    memcpy(x.chosen, step->chosen, sizeof x.chosen);
+    (void)step_gives(&x, b->len);
+    for (uint32_t i = 0; i <= b->slots; i++)
+        memcpy(b->arrays + (size_t)i * b->stride, b->next + (size_t)i * b->stride, b->len * sizeof *b->arrays);
+    for (uint32_t i = 0; i < x.chosen_len; i++)
+        ledger_block_count(l, b, x.chosen[i], version);
+    remember_step(&x);
 }
 
 static bool
@@ -368,26 +428,28 @@ check_step(struct ledger *l, struct block_state *b, const float *arrays, uint64_
         sim_fail(l->sim,
                  "%s went from version %" PRIu64 " clock %" PRIu64 " to version %" PRIu64 " clock %" PRIu64
                  " in one commit",
-                 block_name(l, b), b->version, b->clock, version, clock);
+                 ledger_block_name(l, b), b->version, b->clock, version, clock);
         return false;
     }
     if (!search_clocks(&x, b->clock, clock - 1)) {
         sim_fail(l->sim, "%s version %" PRIu64 " clock %" PRIu64 " is the mean of no set of gradients",
-                 block_name(l, b), version, clock);
+                 ledger_block_name(l, b), version, clock);
         return false;
     }
     for (uint32_t i = 0; i < x.chosen_len; i++)
-        count_push(l, b, x.chosen[i], version);
+        ledger_block_count(l, b, x.chosen[i], version);
+    remember_step(&x);
     return enough_gradients(l, &x);
 }
 
 /* ---- States ---- */
 
-static void
-remember_state(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head)
+void
+ledger_block_remember(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head)
 {
     b->states = sim_grow(b->states, &b->states_room, b->states_len, sizeof *b->states);
-    b->states[b->states_len++] = (struct state){head->version, ledger_hash(arrays, b->len)};
+    b->states[b->states_len++] =
+        (struct state){head->version, ledger_hash(arrays, b->len), l->epoch[b->shard], UINT32_MAX};
     b->version = head->version;
     b->clock = head->clock;
     if (model_counts(l->model))
@@ -396,37 +458,39 @@ remember_state(struct ledger *l, struct block_state *b, const float *arrays, con
         memcpy(b->arrays + (size_t)i * b->stride, arrays + (size_t)i * b->stride, b->len * sizeof *arrays);
 }
 
-static void
-first_state(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head)
+void
+ledger_block_first(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head)
 {
     float *expected = floats(b->len);
 
     model_first_values(l->model, b->var, b->number, expected);
     if (head->version != 0 || memcmp(expected, arrays, b->len * sizeof *arrays) != 0)
-        sim_fail(l->sim, "%s begins at version %" PRIu64 " with values that are not its first", block_name(l, b),
+        sim_fail(l->sim, "%s begins at version %" PRIu64 " with values that are not its first", ledger_block_name(l, b),
                  head->version);
     free(expected);
     b->seen = true;
-    remember_state(l, b, arrays, head);
+    ledger_block_remember(l, b, arrays, head);
+    if (!model_counts(l->model))
+        memcpy(b->begin, b->arrays, (1 + (size_t)b->slots) * b->stride * sizeof *b->begin);
 }
 
 static void
 next_state(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head)
 {
     if (head->version < b->version || head->clock < b->clock) {
-        sim_fail(l->sim, "%s went back from version %" PRIu64 " to %" PRIu64, block_name(l, b), b->version,
+        sim_fail(l->sim, "%s went back from version %" PRIu64 " to %" PRIu64, ledger_block_name(l, b), b->version,
                  head->version);
         return;
     }
     if (head->version == b->version) {
         if (ledger_hash(arrays, b->len) != b->states[b->states_len - 1].hash)
-            sim_fail(l->sim, "%s changed and kept version %" PRIu64, block_name(l, b), b->version);
+            sim_fail(l->sim, "%s changed and kept version %" PRIu64, ledger_block_name(l, b), b->version);
         b->clock = head->clock;
         return;
     }
-    if (model_counts(l->model) ? check_counts(l, b, arrays, head->version)
+    if (model_counts(l->model) ? ledger_block_check_counts(l, b, arrays, head->version)
                                : check_step(l, b, arrays, head->version, head->clock))
-        remember_state(l, b, arrays, head);
+        ledger_block_remember(l, b, arrays, head);
 }
 
 /* The number of the push whose digit a gradient holds; UINT64_MAX: it holds none. */
@@ -452,33 +516,71 @@ ledger_push_arrived(struct ledger *l, uint32_t shard, uint32_t id, uint32_t bloc
     return b->len;
 }
 
+struct block_state *
+ledger_block_of(struct ledger *l, uint32_t shard, const struct store_key *key)
+{
+    const struct id_table *ids = &l->ids[shard];
+
+    if (key->generation == STORE_GENERATION_REDO || key->var >= ids->len || ids->var[key->var] == 0)
+        return NULL;
+    return &l->vars[ids->var[key->var] - 1].blocks[key->block];
+}
+
 struct visit {
     struct ledger *l;
     uint32_t shard;
     bool all; /* also what seems not to have changed */
 };
 
+/* While a save runs a block may lie there twice, and the newer one is it. */
 static bool
-visit_block(void *arg, const struct store_key *key, struct span value)
+find_newest(void *arg, const struct store_key *key, struct span value)
+{
+    struct visit *v = arg;
+    const struct block_head *head = value.data;
+    struct block_state *b = ledger_block_of(v->l, v->shard, key);
+
+    if (b == NULL || (b->look == v->l->looks && head->version < b->look_version) ||
+        (b->look == v->l->looks && head->version == b->look_version && head->clock <= b->look_clock))
+        return true;
+    b->look = v->l->looks;
+    b->look_version = head->version;
+    b->look_clock = head->clock;
+    b->look_generation = key->generation;
+    return true;
+}
+
+static bool
+visit_newest(void *arg, const struct store_key *key, struct span value)
 {
     struct visit *v = arg;
     struct ledger *l = v->l;
     const struct block_head *head = value.data;
     const float *arrays = (const float *)(head + 1);
-    const struct id_table *ids = &l->ids[v->shard];
-    struct block_state *b;
+    struct block_state *b = ledger_block_of(l, v->shard, key);
 
-    if (key->var >= ids->len || ids->var[key->var] == 0)
-        return true; /* nobody was told its id, so nobody pushed to it */
-    b = &l->vars[ids->var[key->var] - 1].blocks[key->block];
+    if (b == NULL || key->generation != b->look_generation)
+        return true; /* nobody was told its id, so nobody pushed to it; or left behind */
     if (b->shard != v->shard || head->len != b->len || head->var != key->var || head->block != key->block)
         sim_fail(l->sim, "s%u holds a block that is not its own: variable %u block %u of %u", v->shard, key->var,
                  key->block, head->len);
     else if (!b->seen)
-        first_state(l, b, arrays, head);
+        ledger_block_first(l, b, arrays, head);
     else if (v->all || head->version != b->version || head->clock != b->clock)
         next_state(l, b, arrays, head);
     return !l->sim->failed;
+}
+
+static void
+check_none_gone(struct ledger *l, uint32_t shard)
+{
+    for (uint32_t var = 0; var < l->model->vars_len; var++)
+        for (uint32_t n = 0; n < l->vars[var].blocks_len; n++) {
+            const struct block_state *b = &l->vars[var].blocks[n];
+
+            if (b->shard == shard && b->seen && b->look != l->looks)
+                sim_fail(l->sim, "%s is gone", ledger_block_name(l, b));
+        }
 }
 
 static void
@@ -487,15 +589,20 @@ look(struct ledger *l, uint32_t shard, struct store *store, bool all)
     struct visit v = {l, shard, all};
     enum ps_err err;
 
+    l->looks++;
     ledger_settings_before(l, shard, store);
-    err = store->ops->each_block(store, visit_block, &v);
+    err = store->ops->each_block(store, find_newest, &v);
     ps_assert(err == PS_OK);
+    err = store->ops->each_block(store, visit_newest, &v);
+    ps_assert(err == PS_OK);
+    check_none_gone(l, shard);
     ledger_settings_after(l, shard);
 }
 
 void
 ledger_commit(struct ledger *l, uint32_t shard, struct store *store)
 {
+    ledger_check_boot(l, shard, store, false);
     look(l, shard, store, false);
 }
 
@@ -505,8 +612,9 @@ ledger_last(struct ledger *l, uint32_t shard, struct store *store)
     look(l, shard, store, true);
 }
 
-void
-ledger_declared(struct ledger *l, uint32_t shard, uint32_t id, const char *name, struct store *store)
+/* True when that is new. */
+static bool
+know_id(struct ledger *l, uint32_t shard, uint32_t id, const char *name)
 {
     struct id_table *t = &l->ids[shard];
     uint32_t var = 0;
@@ -519,9 +627,22 @@ ledger_declared(struct ledger *l, uint32_t shard, uint32_t id, const char *name,
         t->var[t->len++] = 0;
     }
     if (t->var[id] == var + 1)
-        return;
+        return false;
     if (t->var[id] != 0)
         sim_fail(l->sim, "s%u calls two variables by the id %u", shard, id);
     t->var[id] = var + 1;
-    ledger_commit(l, shard, store);
+    return true;
+}
+
+void
+ledger_know_id(struct ledger *l, uint32_t shard, uint32_t id, const char *name)
+{
+    (void)know_id(l, shard, id, name);
+}
+
+void
+ledger_declared(struct ledger *l, uint32_t shard, uint32_t id, const char *name, struct store *store)
+{
+    if (know_id(l, shard, id, name))
+        ledger_commit(l, shard, store);
 }

@@ -170,8 +170,9 @@ void
 ledger_set_done(struct ledger *l, uint32_t set)
 {
     l->counts.sets++;
-    if (set + 1 != l->sets_len || l->lives_len > l->model->workers)
-        return; /* a later one, or one of an earlier life that is still on its way, may have come in between */
+    if (set + 1 != l->sets_len || l->lives_len > l->model->workers || l->losses > 0)
+        return; /* a later one, or one of an earlier life that is still on its way, may have come in between; or it is
+                   lost */
     check_latest(l);
 }
 

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "common/layout.h"
 #include "ledger.h"
 
 enum push_outcome { PUSH_OPEN, PUSH_COUNTED, PUSH_NOT_COUNTED, PUSH_UNKNOWN };
@@ -14,7 +15,9 @@ struct push {
     uint64_t number; /* among the pushes to its variable */
     double norm;     /* what it is clipped by, where its variable is clipped so */
     uint64_t started_us;
-    bool broken;
+    bool broken, durable;
+    bool has_cursor;
+    struct ps_cursor cursor; /* its data goes up to here */
     enum push_outcome outcome;
     enum ps_err result;
 };
@@ -24,7 +27,8 @@ struct pull {
     uint64_t clock, started_us;
     enum ledger_pull kind;
     bool done;
-    uint64_t *versions; /* by block: committed when it began; once done, what it got */
+    uint64_t *versions;                /* by block: committed when it began; once done, what it got */
+    uint32_t epochs[MODEL_SHARDS_MAX]; /* of the shards, when it began */
 };
 
 /* One that was asked for. */
@@ -52,29 +56,55 @@ struct barrier_state {
     bool came[MODEL_WORKERS_MAX];
 };
 
-/* One committed state of a block. */
+/* One committed state of a block. Epochs count how often its shard came back older: a state is gone from that epoch on
+ * that went back past it. */
 struct state {
     uint64_t version, hash;
+    uint32_t born, gone; /* epochs; gone UINT32_MAX: it is not */
 };
 
 /* What is known of a push in a block. */
 struct traces {
     uint64_t version; /* that counts it, or 0 */
+    uint64_t was;     /* that counted it before the shard came back older */
+    uint32_t epoch;   /* that it was counted in */
+    bool lost;        /* it was counted, and is no more */
     uint64_t from;    /* version that it says it was computed from; UINT64_MAX: it says none */
+};
+
+/* sync: what made a state out of the one before it. */
+struct step {
+    uint64_t version, clock;
+    double rate;
+    uint32_t chosen_len;
+    uint64_t chosen[MODEL_WORKERS_MAX]; /* numbers of pushes in worker order */
+};
+
+/* A block at a save's instant. */
+struct instant {
+    bool seen;
+    uint64_t version, clock, hash;
+    float *arrays; /* sync */
 };
 
 struct block_state {
     uint32_t var, number, shard;
     uint64_t first; /* element of the variable */
     uint32_t len, stride, slots;
-    bool seen;
+    bool seen, was_seen;     /* was_seen: before its shard came back older */
     uint64_t version, clock; /* of the newest state */
     struct state *states;    /* in rising order of version */
     size_t states_len, states_room;
     struct traces *traces; /* by push number */
     size_t traces_len, traces_room;
-    float *arrays; /* sync: weights and slots of the newest state, [1 + slots][stride] */
-    float *next;   /* the same, for trying out */
+    float *arrays;      /* sync: weights and slots of the newest state, [1 + slots][stride] */
+    float *next;        /* the same, for trying out */
+    float *begin;       /* the same, as it began */
+    struct step *steps; /* sync: in rising order of version */
+    size_t steps_len, steps_room;
+    struct instant pending, saved;           /* of the save that runs, and of the one that counts */
+    uint64_t look, look_version, look_clock; /* of the newest value that the look under way, or the last, has found */
+    uint8_t look_generation;
 };
 
 struct var_state {
@@ -109,18 +139,44 @@ struct ledger {
     struct barrier_state *barriers;
     size_t barriers_len, barriers_room;
     struct runs runs[MODEL_WORKERS_MAX];
-    bool lapsed[MODEL_WORKERS_MAX]; /* at some time: barriers need not wait for it */
-    bool told_all;                  /* no shard crashed that may have known of another lapse */
+    bool lapsed[MODEL_WORKERS_MAX];        /* at some time: barriers need not wait for it */
+    bool told_all;                         /* no shard crashed that may have known of another lapse */
+    uint32_t epoch[MODEL_SHARDS_MAX];      /* how often each came back older */
+    bool disk_empty[MODEL_SHARDS_MAX];     /* its disk failed, and nothing was saved since */
+    uint64_t boot[MODEL_SHARDS_MAX];       /* of its data */
+    uint64_t lost_clock[MODEL_SHARDS_MAX]; /* steps up to here may lack gradients: they were acknowledged, and lost */
+    struct runs saved_runs[MODEL_SHARDS_MAX][MODEL_WORKERS_MAX], pending_runs[MODEL_SHARDS_MAX][MODEL_WORKERS_MAX];
+    uint32_t losses;
+    uint64_t looks; /* counts looks at a shard's store */
+    bool replaying; /* what is counted now was counted before */
     struct ledger_counts counts;
 };
+
+/* ---- ledger_block.c ---- */
 
 void ledger_block_init(struct ledger *l, uint32_t var, uint32_t number);
 void ledger_block_finish(struct block_state *b);
 
-/* Around the look at a commit: what the shard's rows have in force. */
 void ledger_settings_init(struct ledger *l);
 void ledger_settings_before(struct ledger *l, uint32_t shard, struct store *store);
 void ledger_settings_after(struct ledger *l, uint32_t shard);
+
+/* ---- ledger_cursor.c ---- */
+
+bool ledger_same_example(const struct push *x, const struct push *y);
+/* It may have passed its example without being counted: the shard refused it, or was told that it never comes. */
+bool ledger_excused(const struct ledger *l, const struct push *p);
+/* No other push of the same example is counted there. */
+void ledger_check_example(struct ledger *l, const struct block_state *b, uint64_t number);
+
+/* The shard calls a variable by this id. */
+void ledger_know_id(struct ledger *l, uint32_t shard, uint32_t id, const char *name);
+
+/* ---- ledger_durable.c: a replay counts this push; it was counted before, and was to be durable ---- */
+void ledger_check_replayed(struct ledger *l, const struct block_state *b, uint64_t number);
+void ledger_check_boot(struct ledger *l, uint32_t shard, struct store *store, bool older);
+
+/* ---- ledger_setting.c: around the look at a commit: what the shard's rows have in force ---- */
 
 /* The block counts this push, computed from that version. */
 void ledger_check_age(struct ledger *l, const struct block_state *b, uint32_t push, uint64_t from);
@@ -128,12 +184,31 @@ void ledger_check_age(struct ledger *l, const struct block_state *b, uint32_t pu
 /* Whether the block can tell if it counted the push; its version that did, or 0. */
 bool ledger_block_tells(const struct ledger *l, const struct block_state *b, uint64_t number);
 uint64_t ledger_block_version_of(const struct block_state *b, uint64_t number);
+uint32_t ledger_block_epoch_of(const struct block_state *b, uint64_t number);
+bool ledger_block_lost(const struct block_state *b, uint64_t number); /* counted, and then the shard came back older */
 
-/* The version of a committed state with this hash: one from lowest to highest if there is one, for a step that is
- * smaller than a weight's last bit leaves a short block as it was. */
-bool ledger_block_find(const struct block_state *b, uint64_t hash, uint64_t lowest, uint64_t highest,
-                       uint64_t *version);
+/* A committed state with this hash that was not gone before this epoch: one whose version is from lowest to highest if
+ * there is one, for a step that is smaller than a weight's last bit leaves a short block as it was. */
+const struct state *ledger_block_find(const struct block_state *b, uint32_t epoch, uint64_t hash, uint64_t lowest,
+                                      uint64_t highest);
 uint64_t ledger_hash(const float *values, uint32_t len);
+const char *ledger_block_name(const struct ledger *l, const struct block_state *b);
+
+/* The block that a shard keeps under this key; NULL: nobody was told of it. */
+struct block_state *ledger_block_of(struct ledger *l, uint32_t shard, const struct store_key *key);
+
+/* A push is counted from this version on. */
+void ledger_block_count(struct ledger *l, struct block_state *b, uint64_t number, uint64_t version);
+
+/* async, ssp: read off the weights who is counted. */
+bool ledger_block_check_counts(struct ledger *l, struct block_state *b, const float *weights, uint64_t version);
+
+/* sync: take this step again, from b->arrays to b->arrays, as this version. */
+void ledger_block_step(struct ledger *l, struct block_state *b, const struct step *step, uint64_t version);
+
+/* It begins with its first values; later it is in a state as these. */
+void ledger_block_first(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head);
+void ledger_block_remember(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head);
 
 /* Whether every task has joined the run that this clock is of, or must have (n of n). */
 bool ledger_all_joined(const struct ledger *l, uint64_t clock);

@@ -3,9 +3,9 @@
  * The happy path: listener_accept() gives the core a connection; conn_bytes() feeds its frame reader and gives whole
  * frames to take(); the turn's timer ends the turn: commit, let the ledger look, hand the actions out.
  *
- * A kill may strike inside any of these: node_die() closes the ends and frees the core at once, and whoever is in the
- * middle of something sees n->core == NULL, or another life, and returns. Connection structs stay until net says that
- * they are gone. */
+ * A kill may strike inside any of these: node_shard_die() closes the ends and frees the core at once, and whoever is in
+ * the middle of something sees n->core == NULL, or another life, and returns. Connection structs stay until net says
+ * that they are gone. */
 #include "node_shard.h"
 
 #include <inttypes.h>
@@ -37,11 +37,10 @@ struct shard_out {
     struct store_snapshot *snap;
 };
 
-static void end_turn(struct node_shard *n);
 static void plan(struct node_shard *n);
 
-static uint64_t
-node_ms(const struct node_shard *n)
+uint64_t
+node_shard_ms(const struct node_shard *n)
 {
     return n->sim->now_us / SIM_MS + n->clock_offset_ms;
 }
@@ -209,49 +208,6 @@ conn_find(struct node_shard *n, uint64_t id)
     return c;
 }
 
-/* ---- Dying ---- */
-
-static void
-node_die(struct node_shard *n)
-{
-    while (n->conns != NULL) {
-        struct shard_conn *c = n->conns;
-
-        c->ended = true;
-        conn_unlink(c);
-        net_close(c->end);
-    }
-    n->listener.up = false;
-    sim_cancel(n->sim, &n->turn);
-    sim_cancel(n->sim, &n->time);
-    sim_cancel(n->sim, &n->work);
-    shard_free(n->core);
-    n->core = NULL;
-    n->turn_open = n->kill_planned = false;
-    n->asked_len = 0;
-    n->state = SHARD_DOWN;
-    store_mem_crash(n->store);
-    for (int what = 0; what < STORE_MEM_FAILS; what++)
-        store_mem_fail_at(n->store, (enum store_mem_fail)what, 0);
-    if (!n->stays_down)
-        sim_in(n->sim, &n->restart, n->down_us);
-}
-
-static void
-node_killed(struct node_shard *n, const char *when)
-{
-    sim_trace(n->sim, "s%u killed %s", n->index, when);
-    n->kills++;
-    ledger_crashed(n->ledger, n->index);
-    node_die(n);
-}
-
-static bool
-strikes(const struct node_shard *n, enum node_shard_kill when)
-{
-    return n->kill_planned && n->kill_when == when;
-}
-
 /* ---- Turns ---- */
 
 static void
@@ -317,11 +273,10 @@ perform(struct node_shard *n, struct shard_action *a)
         free(a->job);
         break;
     case SHARD_SAVE_BEGUN:
-        shard_save_free(a->save);
-        break;
     case SHARD_SAVE_CLOSE:
     case SHARD_SAVE_ABANDONED:
-    case SHARD_REDO: /* there is no durable side here */
+    case SHARD_REDO:
+        node_saver_action(&n->saver, a);
         break;
     }
 }
@@ -334,8 +289,8 @@ perform_all(struct node_shard *n)
 
     while (shard_next_action(n->core, &a)) {
         perform(n, &a);
-        if (strikes(n, KILL_AMONG_ANSWERS) && sim_chance(n->sim, 400)) {
-            node_killed(n, "among its answers");
+        if (node_shard_strikes(n, KILL_AMONG_ANSWERS) && sim_chance(n->sim, 400)) {
+            node_shard_killed(n, "among its answers");
             return false;
         }
     }
@@ -349,8 +304,8 @@ commit(struct node_shard *n)
     bool dirty = shard_dirty(n->core);
     enum ps_err err;
 
-    if (strikes(n, KILL_BEFORE_COMMIT) && dirty) {
-        node_killed(n, "before a commit");
+    if (node_shard_strikes(n, KILL_BEFORE_COMMIT) && dirty) {
+        node_shard_killed(n, "before a commit");
         return false;
     }
     if ((err = shard_commit(n->core)) != PS_OK) {
@@ -360,15 +315,15 @@ commit(struct node_shard *n)
         n->commits++;
     }
     ledger_commit(n->ledger, n->index, n->store);
-    if (strikes(n, KILL_AFTER_COMMIT) && dirty) {
-        node_killed(n, "after a commit");
+    if (node_shard_strikes(n, KILL_AFTER_COMMIT) && dirty) {
+        node_shard_killed(n, "after a commit");
         return false;
     }
     return true;
 }
 
-static void
-end_turn(struct node_shard *n)
+void
+node_shard_end_turn(struct node_shard *n)
 {
     sim_cancel(n->sim, &n->turn);
     n->turn_open = false;
@@ -378,7 +333,7 @@ end_turn(struct node_shard *n)
         return;
     if (n->stopped && n->state == SHARD_DRAINING) {
         sim_trace(n->sim, "s%u stopped", n->index);
-        node_die(n);
+        node_shard_die(n);
         return;
     }
     plan(n);
@@ -387,7 +342,7 @@ end_turn(struct node_shard *n)
 static void
 turn_ends(struct sim_timer *t)
 {
-    end_turn(CONTAINER_OF(t, struct node_shard, turn));
+    node_shard_end_turn(CONTAINER_OF(t, struct node_shard, turn));
 }
 
 static void
@@ -402,18 +357,18 @@ open_turn(struct node_shard *n)
 static void
 take(struct node_shard *n, struct shard_event *event)
 {
-    event->now_ms = node_ms(n);
+    event->now_ms = node_shard_ms(n);
     for (int tries = 0; shard_step(n->core, event) == SHARD_TURN_FULL; tries++) {
         if (tries == STEP_TRIES)
             sim_fail(n->sim, "s%u: an event fills turn after turn", n->index);
-        end_turn(n);
+        node_shard_end_turn(n);
         if (n->core == NULL || n->sim->failed)
             return;
     }
     if (!n->turn_open)
         open_turn(n);
     if (++n->turn_events >= n->turn_limit || sim_chance(n->sim, 50))
-        end_turn(n);
+        node_shard_end_turn(n);
 }
 
 static void
@@ -584,38 +539,14 @@ listener_accept(struct net_listener *l, struct net_end *e)
     take(n, &event);
 }
 
-/* ---- Lives ---- */
-
 void
-node_shard_start(struct node_shard *n)
+node_shard_event(struct node_shard *n, struct shard_event *event)
 {
-    uint64_t boot = sim_rand(n->sim) | 1;
-    struct shard_config config = {
-        .cluster = n->model->cluster,
-        .shard = n->index,
-        .shards = n->model->shards,
-        .boot = boot,
-        .grace_ms = n->profile.grace_ms,
-        .gather_bytes_max = GIB,
-        .connections_max = 4096,
-        .in_flight_bytes_max = 64 * MIB,
-        .version = "sim",
-        .live_dir = "memory",
-        .stream_min_bytes = sim_chance(n->sim, 500) ? 1 : 64 * MIB,
-    };
-    struct ps_error e;
-    enum ps_err err = shard_new(&config, n->store, node_ms(n), &n->core, &e);
-
-    if (err != PS_OK) {
-        sim_fail(n->sim, "s%u does not start: %s", n->index, e.text);
-        return;
-    }
-    sim_trace(n->sim, "s%u starts", n->index);
-    n->state = SHARD_UP;
-    n->stopped = false;
-    n->listener.up = true;
-    end_turn(n); /* what loading has to say */
+    if (n->core != NULL)
+        take(n, event);
 }
+
+/* ---- Lives, the rest of which is node_life.c's ---- */
 
 static void
 restart_comes(struct sim_timer *t)
@@ -623,38 +554,19 @@ restart_comes(struct sim_timer *t)
     node_shard_start(CONTAINER_OF(t, struct node_shard, restart));
 }
 
+/* Its connections are gone with it. */
 void
-node_shard_kill(struct node_shard *n, enum node_shard_kill when, uint64_t down_us)
+node_shard_hang_up(struct node_shard *n)
 {
-    if (n->core == NULL || n->kill_planned)
-        return;
-    n->down_us = down_us;
-    n->kill_planned = true;
-    n->kill_when = when;
-    if (when == KILL_NOW)
-        node_killed(n, "now");
-}
+    while (n->conns != NULL) {
+        struct shard_conn *c = n->conns;
 
-void
-node_shard_drain(struct node_shard *n, uint64_t down_us)
-{
-    if (n->core == NULL || n->state == SHARD_DRAINING)
-        return;
-    sim_trace(n->sim, "s%u drains", n->index);
-    n->state = SHARD_DRAINING;
-    n->down_us = down_us;
-    take_simple(n, SHARD_DRAIN, 0);
-}
-
-void
-node_shard_fail_store(struct node_shard *n, enum store_mem_fail what, uint64_t nth)
-{
-    static const char *const names[] = {"begin", "reserve", "commit"};
-
-    if (n->core == NULL)
-        return;
-    sim_trace(n->sim, "s%u: %s %" PRIu64 " from now fails", n->index, names[what], nth);
-    store_mem_fail_at(n->store, what, nth);
+        c->ended = true;
+        conn_unlink(c);
+        net_close(c->end);
+    }
+    n->listener.up = false;
+    n->asked_len = 0;
 }
 
 void
@@ -670,21 +582,16 @@ node_shard_init(struct node_shard *n, struct sim *s, struct net *net, struct led
     n->time.run = time_comes;
     n->work.run = work_comes;
     n->restart.run = restart_comes;
-}
-
-void
-node_shard_stop(struct node_shard *n)
-{
-    n->stays_down = true;
-    if (n->core != NULL)
-        node_die(n);
-    sim_cancel(n->sim, &n->restart);
+    if (p->durable)
+        node_saver_init(&n->saver, n, &p->saver);
 }
 
 void
 node_shard_finish(struct node_shard *n)
 {
     node_shard_stop(n);
+    if (n->profile.durable)
+        node_saver_finish(&n->saver);
     if (n->store != NULL)
         n->store->ops->close(n->store);
     n->store = NULL;

@@ -1,9 +1,12 @@
 /* A simulated psd: the shard core over a store in memory, driven as psd's glue drives it, and the ways in which its
- * process dies.
+ * process dies. node_shard.c is the process: connections and turns; node_life.c its starts and ends; node_saver.c the
+ * durable side.
  *
  * A turn begins with the first event and ends a little later, so that it holds what arrives in between; it also ends
  * when it is full, and sometimes for no reason. kill -9 frees the core, at once, in the middle of a turn, between its
- * commit and its answers, or among them; the store keeps what was committed; a new core starts over it later. */
+ * commit and its answers, or among them; the store keeps what was committed; a new core starts over it later. Power
+ * loss takes the store as well: the next core starts over one that is rebuilt from the durable store, or over an empty
+ * one. */
 #ifndef TESTS_SIM_NODE_SHARD_H
 #define TESTS_SIM_NODE_SHARD_H
 
@@ -11,6 +14,7 @@
 #include "ledger.h"
 #include "model.h"
 #include "net.h"
+#include "node_saver.h"
 #include "server/shard.h"
 #include "server/store_mem.h"
 #include "sim.h"
@@ -22,7 +26,12 @@ enum node_shard_state { SHARD_DOWN, SHARD_UP, SHARD_DRAINING };
 /* When a kill takes effect. */
 enum node_shard_kill { KILL_NOW, KILL_BEFORE_COMMIT, KILL_AFTER_COMMIT, KILL_AMONG_ANSWERS, KILL_KINDS };
 
+/* What else is gone with the process. */
+enum node_shard_loss { LOSS_NONE, LOSS_LIVE, LOSS_ALL };
+
 struct node_shard_profile {
+    bool durable; /* there is a durable side */
+    struct node_saver_profile saver;
     uint32_t turn_events_max;
     uint64_t turn_us_max;
     uint32_t grace_ms;
@@ -45,6 +54,7 @@ struct node_shard {
     enum node_shard_state state;
     struct net_listener listener;
     struct store *store;
+    struct node_saver saver; /* when profile.durable */
     struct shard *core;
     uint64_t clock_offset_ms; /* its monotonic clock is not the others' */
     struct shard_conn *conns;
@@ -54,25 +64,39 @@ struct node_shard {
     bool turn_open;
     bool kill_planned;
     enum node_shard_kill kill_when;
-    uint64_t down_us; /* how long the next down time is */
-    bool stays_down;  /* the run ends: do not start again */
-    bool stopped;     /* drained */
+    uint64_t down_us;               /* how long the next down time is */
+    enum node_shard_loss kill_loss; /* what the kill that is planned takes along */
+    enum node_shard_loss loss;      /* what the next start has to make up for */
+    uint32_t rebuild_deaths;        /* so many rebuilds are killed on the way */
+    bool stays_down;                /* the run ends: do not start again */
+    bool stopped;                   /* drained */
     struct asked *asked;
     size_t asked_len, asked_room;
     struct arena arena;
-    uint64_t turns, commits, failed_commits, kills;
+    uint64_t turns, commits, failed_commits, kills, power_losses;
 };
 
 void node_shard_init(struct node_shard *n, struct sim *s, struct net *net, struct ledger *l, const struct model *m,
                      uint32_t index, const struct node_shard_profile *p);
-void node_shard_stop(struct node_shard *n);   /* the core, for good */
-void node_shard_finish(struct node_shard *n); /* and the store, once the network holds nothing of it */
+void node_shard_finish(struct node_shard *n); /* and the stores, once the network holds nothing of it */
+
+/* Give the core one event, if there is one. The turn may end on the way, and the process with it. */
+void node_shard_event(struct node_shard *n, struct shard_event *event);
+void node_shard_end_turn(struct node_shard *n);
+uint64_t node_shard_ms(const struct node_shard *n);
+void node_shard_hang_up(struct node_shard *n); /* every connection is gone, and no new one comes */
+
+/* ---- node_life.c ---- */
 
 /* Start a core over the store. */
 void node_shard_start(struct node_shard *n);
+void node_shard_stop(struct node_shard *n); /* the core, for good */
 
-/* kill -9, and a new life after down_us. */
-void node_shard_kill(struct node_shard *n, enum node_shard_kill when, uint64_t down_us);
+/* kill -9, and a new life after down_us. loss: the machine's power fails, or that and its disk. */
+void node_shard_kill(struct node_shard *n, enum node_shard_kill when, enum node_shard_loss loss, uint64_t down_us);
+bool node_shard_strikes(const struct node_shard *n, enum node_shard_kill when);
+void node_shard_killed(struct node_shard *n, const char *when);
+void node_shard_die(struct node_shard *n);
 
 /* TERM: finish what is in flight, then stop, and start again after down_us. */
 void node_shard_drain(struct node_shard *n, uint64_t down_us);

@@ -67,6 +67,8 @@ perform_send(struct node_worker *w, const struct core_action *a)
     o->out.parts_len = a->send->parts_len;
     o->out.done = out_done;
     w->sends_out++;
+    if (!w->profile.observer)
+        receipts_sent(w, a->shard, a->send);
     if (w->links[a->shard] == NULL)
         out_done(&o->out, PS_ERR_CLOSED);
     else
@@ -115,7 +117,7 @@ perform_event(struct node_worker *w, const struct ps_error *e)
     if (e->code == PS_ERR_CLOSED)
         script_lost(w);
     if (e->code == PS_ERR_ROLLED_BACK)
-        sim_fail(w->sim, "w%u was told of a rollback, and no shard lost anything: %s", w->task, e->text);
+        receipts_rolled_back(w, w->taking);
 }
 
 static void
@@ -239,15 +241,22 @@ static void
 take_frame(struct worker_link *l)
 {
     const struct frame_reader *r = &l->reader;
+    struct node_worker *w = l->worker;
+    uint32_t shard = l->shard;
     void *payload = NULL;
 
     if (r->payload != NULL) {
         payload = sim_alloc(r->head.payload_len);
         memcpy(payload, r->payload, r->head.payload_len);
     }
-    core_frame(l->worker->core, l->shard, &r->head, r->meta, payload, node_worker_ms(l->worker));
+    w->taking = l->shard;
+    if (!w->profile.observer)
+        receipts_got(w, l->shard, &r->head, r->meta);
+    core_frame(w->core, l->shard, &r->head, r->meta, payload, node_worker_ms(w));
     free(payload);
-    node_worker_perform(l->worker);
+    node_worker_perform(w);
+    if (!w->profile.observer)
+        receipts_taken(w, shard);
 }
 
 static void
@@ -433,6 +442,7 @@ process_end(struct node_worker *w)
     core_free(w->core);
     w->core = NULL;
     w->profile.observer ? observer_stop(w) : script_stop(w);
+    receipts_finish(w);
     sim_cancel(w->sim, &w->time);
     sim_cancel(w->sim, &w->poll);
     sim_cancel(w->sim, &w->wake);

@@ -17,6 +17,7 @@
 #include "ledger.h"
 #include "model.h"
 #include "net.h"
+#include "receipts.h"
 #include "sim.h"
 
 enum worker_phase {
@@ -50,12 +51,15 @@ enum sim_lie {
 struct worker_profile {
     uint64_t compute_us_max;
     uint32_t lease_ms;
-    uint32_t cancel_per_mille; /* operations that are given up */
-    uint32_t hasty_per_mille;  /* the same, when a connection is lost */
-    uint32_t broken_per_mille; /* pushes with NaN */
-    uint32_t barrier_every;    /* clocks; 0: none */
-    uint32_t pass_per_mille;   /* barriers that are not waited for: what comes behind is taken while they are shut */
-    bool barriers_end;         /* give barriers up after a while: others may never come */
+    uint32_t cancel_per_mille;  /* operations that are given up */
+    uint32_t hasty_per_mille;   /* the same, when a connection is lost */
+    uint32_t broken_per_mille;  /* pushes with NaN */
+    bool may_durable;           /* the shards have disks */
+    uint32_t durable_per_mille; /* pushes that are to be on disk */
+    bool cursors;               /* pushes say how far they are in the data */
+    uint32_t barrier_every;     /* clocks; 0: none */
+    uint32_t pass_per_mille;    /* barriers that are not waited for: what comes behind is taken while they are shut */
+    bool barriers_end;          /* give barriers up after a while: others may never come */
     bool may_lapse;
     bool store_fails; /* pushes may end with IO */
     enum sim_lie lie;
@@ -86,7 +90,8 @@ struct worker_op {
     uint32_t vars_len, vars[MODEL_VARS_MAX];
     uint32_t pushes[MODEL_VARS_MAX], pulls[MODEL_VARS_MAX];
     float *grads[MODEL_VARS_MAX];
-    bool want, broken;
+    bool want, broken, durable;
+    uint64_t clock;
     uint32_t barrier;
     uint32_t set; /* the ledger's */
 };
@@ -109,12 +114,15 @@ struct node_worker {
     struct sim_timer time, poll, wake, restart;
     uint64_t held_us; /* stopped until then (SIGSTOP) */
     bool performing;
+    uint32_t taking;  /* the shard whose frame came last */
     size_t sends_out; /* CORE_SENDs that were not told back */
 
     /* script.c's */
     enum worker_phase phase;
     bool entered; /* the phase's operations are started */
     uint32_t life;
+    struct ps_cursor cursor; /* where its data goes on */
+    struct receipts receipts;
     uint64_t phase_us, compute_until_us;
     struct worker_op *ops;
     struct core_var *vars[MODEL_VARS_MAX];
@@ -123,6 +131,7 @@ struct node_worker {
     float *values[MODEL_VARS_MAX];
     float *older[MODEL_VARS_MAX]; /* for LIE_STALE_PULL */
     bool joined_before;           /* in this round */
+    bool pinged;                  /* all shards, before it leaves */
     uint64_t crashes, rejoins, steps;
 };
 

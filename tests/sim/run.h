@@ -25,7 +25,7 @@ struct run_report {
     uint64_t hash, lines, virtual_ms;
     struct ledger_counts ledger;
     uint64_t observed; /* pulls of the observer */
-    uint64_t kills, crashes, rejoins, connections, turns, failed_commits;
+    uint64_t kills, power_losses, crashes, rejoins, connections, turns, failed_commits;
 };
 
 void run_one(const struct run_options *o, struct run_report *out);

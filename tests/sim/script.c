@@ -219,10 +219,16 @@ start_push(struct node_worker *w, uint32_t first, uint32_t n, bool awaited)
     struct core_var *vars[MODEL_VARS_MAX];
     const float *grads[MODEL_VARS_MAX];
     float *out[MODEL_VARS_MAX];
-    struct ps_push_options options = {.flags = flags};
+    bool durable =
+        sim_chance(w->sim, w->profile.durable_per_mille) && (w->profile.may_durable || may_spoil(w, awaited));
+    struct ps_cursor cursor = {w->cursor.epoch, w->cursor.position + 1};
+    struct ps_push_options options = {.flags = durable ? flags | PS_PUSH_DURABLE : flags,
+                                      .cursor = w->profile.cursors ? &cursor : NULL};
     struct ps_error e;
     enum ps_err err;
 
+    o->clock = core_clock(w->core);
+    o->durable = durable;
     o->awaited = awaited;
     o->want = awaited && sim_chance(w->sim, 300);
     o->broken = may_spoil(w, awaited) && sim_chance(w->sim, w->profile.broken_per_mille);
@@ -231,6 +237,12 @@ start_push(struct node_worker *w, uint32_t first, uint32_t n, bool awaited)
         o->vars[i] = first + i;
     make_gradients(w, o, o->want);
     options.norm = draw_norm(w, o);
+    for (uint32_t i = 0; i < n; i++) {
+        if (durable)
+            ledger_push_durable(w->ledger, o->pushes[i]);
+        if (options.cursor != NULL)
+            ledger_push_cursor(w->ledger, o->pushes[i], options.cursor);
+    }
     for (uint32_t i = 0; i < n; i++) {
         vars[i] = w->vars[first + i];
         grads[i] = o->grads[i];
@@ -360,6 +372,14 @@ result_expected(const struct node_worker *w, const struct worker_op *o, enum ps_
                (w->model->quorum < w->model->workers || w->profile.may_lapse || w->model->overlap);
     case PS_ERR_STEP_FAILED:
         return w->model->lapse == PS_LAPSE_FAIL && w->profile.may_lapse;
+    case PS_ERR_UNSUPPORTED:
+        return o->durable && !w->profile.may_durable;
+    case PS_ERR_NOT_DURABLE:
+        return o->durable && w->profile.store_fails;
+    case PS_ERR_INVALID: /* shards that missed a goodbye do not know that another round has begun, and keep the place */
+        return o->kind == WORKER_PUSH && w->profile.cursors && w->round > 0 && w->profile.may_lapse;
+    case PS_ERR_NOT_FOUND: /* the shard lost the variable, and nobody has declared it again */
+        return o->kind == WORKER_SET && w->profile.may_durable && w->profile.store_fails;
     case PS_ERR_IO:
     case PS_ERR_FULL:
         return w->profile.store_fails && (o->kind == WORKER_PUSH || o->kind == WORKER_DECLARE);
@@ -469,6 +489,8 @@ cancel_due(struct node_worker *w)
         if (o->cancel_us == 0 || o->cancel_us > w->sim->now_us || o->op == NULL || core_op_done(o->op))
             continue;
         o->cancelled = true;
+        if (o->kind == WORKER_PUSH)
+            receipts_given_up(w, o->clock);
         core_op_cancel(w->core, o->op);
         node_worker_perform(w);
     }
@@ -491,6 +513,18 @@ draw_group(struct node_worker *w, uint32_t first)
     return (uint32_t)sim_between(w->sim, 1, w->model->vars_len - first);
 }
 
+/* An earlier process of this worker may have been here. */
+static void
+resume_data(struct node_worker *w)
+{
+    w->cursor = core_cursor(w->core);
+    if (w->cursor.position == 0 || !w->profile.cursors)
+        w->cursor = (struct ps_cursor){.epoch = w->round};
+    if (w->cursor.position > 0)
+        sim_trace(w->sim, "w%u goes on behind example %" PRIu64, w->task, w->cursor.position);
+    ledger_resumes(w->ledger, w->task, &w->cursor);
+}
+
 /* Each returns true when the phase moved on. */
 static bool
 on_joining(struct node_worker *w)
@@ -500,6 +534,7 @@ on_joining(struct node_worker *w)
     w->life = ledger_join(w->ledger, w->task, w->round);
     w->joined_before = true;
     sim_trace(w->sim, "w%u joined at clock %" PRIu64, w->task, core_clock(w->core));
+    resume_data(w);
     enter(w, WORKER_DECLARING);
     return true;
 }
@@ -594,6 +629,7 @@ on_ticking(struct node_worker *w)
     if (!w->entered) {
         w->entered = true;
         w->steps++;
+        w->cursor.position++;
         start_tick(w);
     }
     if (ops_count(w, true) > 0)
@@ -628,12 +664,31 @@ all_links_gone(const struct node_worker *w)
     return w->sends_out == 0;
 }
 
+/* A shard that came back older may not know this worker: it is to, before it says goodbye, or the others wait for one
+ * that never comes. */
+static void
+ping_all(struct node_worker *w)
+{
+    struct ps_error e;
+
+    w->pinged = true;
+    for (uint32_t i = 0; i < w->model->shards && core_fatal(w->core, NULL) == PS_OK; i++) {
+        struct worker_op *o = op_new(w, WORKER_PING);
+
+        started(w, o, core_ping(w->core, i, &o->op, &e), &e);
+    }
+}
+
 static bool
 on_leaving(struct node_worker *w)
 {
     if (!w->entered) {
         if (w->ops != NULL || !core_quiet(w->core))
             return false;
+        if (w->profile.may_durable && !w->pinged) {
+            ping_all(w);
+            return false;
+        }
         w->entered = true;
         sim_trace(w->sim, "w%u finishes at clock %" PRIu64, w->task, core_clock(w->core));
         ledger_finished(w->ledger, w->task, w->round);
@@ -675,6 +730,7 @@ rejoin(struct node_worker *w)
     w->rejoins++;
     sim_trace(w->sim, "w%u joins again", w->task);
     core_rejoin(w->core, sim_rand(w->sim) | 1, node_worker_ms(w));
+    receipts_begin(w);
     enter(w, WORKER_JOINING);
     node_worker_perform(w);
 }
@@ -706,10 +762,12 @@ on_fatal(struct node_worker *w)
 void
 script_start(struct node_worker *w)
 {
+    w->pinged = false;
     memset(w->vars, 0, sizeof w->vars);
     memset(w->declared, 0, sizeof w->declared);
     for (uint32_t v = 0; v < w->model->vars_len; v++)
         values_renew(w, v);
+    receipts_begin(w);
     enter(w, WORKER_JOINING);
 }
 
@@ -761,7 +819,7 @@ script_stop(struct node_worker *w)
 
         w->ops = o->next;
         for (uint32_t i = 0; o->kind == WORKER_PUSH && i < o->vars_len && !w->sim->failed; i++)
-            ledger_push_done(w->ledger, o->pushes[i], PS_ERR_UNKNOWN_OUTCOME);
+            ledger_push_done(w->ledger, o->pushes[i], PS_ERR_CLOSED);
         op_free(w, o);
     }
     for (uint32_t v = 0; v < w->model->vars_len; v++) {

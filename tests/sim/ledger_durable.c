@@ -1,0 +1,405 @@
+/* What survives power loss. The ledger remembers every block as it was at the instant of a save; when the save is on
+ * disk, that is what a shard may come back with, and:
+ *
+ *     async, ssp   of the pushes counted after it, those that survive were durable and counted before; sums do not
+ *                  depend on the order
+ *     sync         a step survives when one of its pushes was durable: the surviving steps, in their order, are taken
+ *                  again from the instant's weights and slots, and must give the same bits
+ *
+ * Every push that a worker was told to be durable is among them. The rest is lost: a block's history ends there (its
+ * states are gone), and begins a new epoch. */
+#include <endian.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/layout.h"
+#include "ledger_state.h"
+#include "proto/store.pb-c.h"
+
+static size_t
+arrays_bytes(const struct block_state *b)
+{
+    return (1 + (size_t)b->slots) * b->stride * sizeof *b->arrays;
+}
+
+/* ---- Saves ---- */
+
+static void
+take_instant(struct ledger *l, struct block_state *b)
+{
+    struct instant *i = &b->pending;
+
+    i->seen = b->seen;
+    i->version = b->version;
+    i->clock = b->clock;
+    i->hash = b->states_len > 0 ? b->states[b->states_len - 1].hash : 0;
+    if (!model_counts(l->model))
+        memcpy(i->arrays, b->arrays, arrays_bytes(b));
+}
+
+/* Calls take(l, block) for each block of the shard. */
+static void
+each_block(struct ledger *l, uint32_t shard, void (*take)(struct ledger *l, struct block_state *b))
+{
+    for (uint32_t v = 0; v < l->model->vars_len; v++)
+        for (uint32_t n = 0; n < l->vars[v].blocks_len; n++)
+            if (l->vars[v].blocks[n].shard == shard)
+                take(l, &l->vars[v].blocks[n]);
+}
+
+void
+ledger_instant(struct ledger *l, uint32_t shard)
+{
+    each_block(l, shard, take_instant);
+    memcpy(l->pending_runs[shard], l->runs, sizeof l->runs);
+}
+
+struct saved_visit {
+    struct ledger *l;
+    uint32_t shard;
+    uint8_t generation;
+};
+
+static bool
+visit_saved(void *arg, const struct store_key *key, struct span value)
+{
+    struct saved_visit *v = arg;
+    struct ledger *l = v->l;
+    const struct block_head *head = value.data;
+    struct block_state *b = key->generation == v->generation ? ledger_block_of(l, v->shard, key) : NULL;
+
+    if (b == NULL)
+        return true;
+    b->look = l->looks;
+    if (!b->pending.seen && head->version == 0)
+        return true; /* nobody had heard of it */
+    if (head->version != b->pending.version || ledger_hash((const float *)(head + 1), b->len) != b->pending.hash)
+        sim_fail(l->sim, "%s was saved as version %" PRIu64 ", and at the save's instant it was %s version %" PRIu64,
+                 ledger_block_name(l, b), head->version, head->version == b->pending.version ? "another" : "of",
+                 b->pending.version);
+    return !l->sim->failed;
+}
+
+static void
+settle_instant(struct ledger *l, struct block_state *b)
+{
+    struct instant saved = b->saved;
+
+    if (b->pending.seen && b->look != l->looks)
+        sim_fail(l->sim, "%s is not in the save", ledger_block_name(l, b));
+    b->saved = b->pending;
+    b->pending = saved;
+}
+
+void
+ledger_saved(struct ledger *l, uint32_t shard, struct store *durable, uint8_t generation)
+{
+    struct saved_visit v = {l, shard, generation};
+    enum ps_err err;
+
+    l->looks++;
+    err = durable->ops->each_block(durable, visit_saved, &v);
+    ps_assert(err == PS_OK);
+    each_block(l, shard, settle_instant);
+    memcpy(l->saved_runs[shard], l->pending_runs[shard], sizeof l->runs);
+    l->disk_empty[shard] = false;
+    l->counts.saves++;
+}
+
+static void
+forget_saved(struct ledger *l, struct block_state *b)
+{
+    (void)l;
+    b->saved.seen = false;
+}
+
+void
+ledger_disk_lost(struct ledger *l, uint32_t shard)
+{
+    l->disk_empty[shard] = true;
+    each_block(l, shard, forget_saved);
+    memset(l->saved_runs[shard], 0, sizeof l->runs);
+}
+
+bool
+ledger_may_forget(const struct ledger *l, uint32_t shard, uint32_t task)
+{
+    return l->saved_runs[shard][task].joined < l->runs[task].joined;
+}
+
+/* ---- Power losses: back to the instant ---- */
+
+static void
+rewind_block(struct ledger *l, struct block_state *b)
+{
+    const struct instant *i = &b->saved;
+    uint64_t last = i->seen ? i->version : 0;
+
+    for (size_t n = 0; n < b->states_len; n++) {
+        struct state *s = &b->states[n];
+
+        if (s->gone == UINT32_MAX && (!i->seen || s->version > last))
+            s->gone = l->epoch[b->shard];
+    }
+    for (size_t n = 0; n < b->traces_len; n++) {
+        struct traces *t = &b->traces[n];
+
+        t->was = t->version > last ? t->version : 0;
+        l->counts.lost += t->was != 0;
+        t->lost |= t->was != 0;
+        t->version = t->was != 0 ? 0 : t->version;
+    }
+    b->was_seen |= b->seen;
+    b->seen = i->seen;
+    b->version = last;
+    b->clock = i->seen ? i->clock : 0;
+    if (!model_counts(l->model) && (i->seen || b->was_seen))
+        memcpy(b->arrays, i->seen ? i->arrays : b->begin, arrays_bytes(b));
+}
+
+/* ---- Ids ---- */
+
+struct ids_visit {
+    struct ledger *l;
+    uint32_t shard;
+};
+
+static bool
+visit_id(void *arg, struct span key, struct span value)
+{
+    struct ids_visit *v = arg;
+    Psd__VariableRow *row = psd__variable_row__unpack(NULL, value.len, value.data);
+    uint32_t id;
+
+    ps_assert(row != NULL && key.len == sizeof id);
+    memcpy(&id, key.data, sizeof id);
+    ledger_know_id(v->l, v->shard, be32toh(id), row->declare->name);
+    psd__variable_row__free_unpacked(row, NULL);
+    return true;
+}
+
+/* Ids that were given after the save are given again, perhaps to others. */
+static void
+read_ids(struct ledger *l, uint32_t shard, struct store *store)
+{
+    struct ids_visit v = {l, shard};
+    enum ps_err err;
+
+    l->ids[shard].len = 0;
+    err = store->ops->each_row(store, STORE_VARS, visit_id, &v);
+    ps_assert(err == PS_OK);
+}
+
+/* ---- Boots ---- */
+
+static bool
+visit_boot(void *arg, struct span key, struct span value)
+{
+    Psd__ShardRow *row = psd__shard_row__unpack(NULL, value.len, value.data);
+
+    if (row != NULL && key.len == strlen("identity") && memcmp(key.data, "identity", key.len) == 0)
+        *(uint64_t *)arg = row->boot;
+    if (row != NULL)
+        psd__shard_row__free_unpacked(row, NULL);
+    return true;
+}
+
+/* By its boot workers see that a shard is not what it was. */
+void
+ledger_check_boot(struct ledger *l, uint32_t shard, struct store *store, bool older)
+{
+    uint64_t boot = 0;
+    enum ps_err err = store->ops->each_row(store, STORE_SHARD, visit_boot, &boot);
+
+    ps_assert(err == PS_OK);
+    if (older && boot == l->boot[shard])
+        sim_fail(l->sim, "s%u came back older under the same boot", shard);
+    if (!older && l->boot[shard] != 0 && boot != l->boot[shard])
+        sim_fail(l->sim, "s%u has another boot, and lost nothing", shard);
+    l->boot[shard] = boot;
+}
+
+/* ---- Power losses: and on from there ---- */
+
+void
+ledger_check_replayed(struct ledger *l, const struct block_state *b, uint64_t number)
+{
+    uint32_t id = l->vars[b->var].pushes[number];
+    char name[128];
+
+    if (b->traces[number].was == 0)
+        sim_fail(l->sim, "%s came back with %s, which it did not count before", ledger_block_name(l, b),
+                 ledger_push_name(l, id, name, sizeof name));
+    else if (model_counts(l->model) && !l->pushes[id].durable)
+        sim_fail(l->sim, "%s came back with %s, which was not durable and is not in the save", ledger_block_name(l, b),
+                 ledger_push_name(l, id, name, sizeof name));
+}
+
+static bool
+step_durable(const struct ledger *l, const struct block_state *b, const struct step *step)
+{
+    for (uint32_t i = 0; i < step->chosen_len; i++)
+        if (l->pushes[l->vars[b->var].pushes[step->chosen[i]]].durable)
+            return true;
+    return false;
+}
+
+/* Take surviving steps again up to this version. */
+static void
+replay_steps(struct ledger *l, struct block_state *b, uint64_t version)
+{
+    struct step *steps = b->steps;
+    size_t len = b->steps_len;
+
+    b->steps = NULL;
+    b->steps_len = b->steps_room = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (steps[i].version <= b->version) { /* before the instant */
+            b->steps = sim_grow(b->steps, &b->steps_room, b->steps_len, sizeof *b->steps);
+            b->steps[b->steps_len++] = steps[i];
+        }
+    }
+    for (size_t i = b->steps_len, next = b->version; i < len && next < version && !l->sim->failed; i++)
+        if (step_durable(l, b, &steps[i]))
+            ledger_block_step(l, b, &steps[i], ++next);
+    free(steps);
+}
+
+static void
+check_steps(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head)
+{
+    uint64_t last = b->steps_len > 0 ? b->steps[b->steps_len - 1].version : 0;
+
+    if (last < head->version)
+        sim_fail(l->sim,
+                 "%s came back at version %" PRIu64 ", and its save and the durable steps after it make %" PRIu64,
+                 ledger_block_name(l, b), head->version, last);
+    for (uint32_t i = 0; i <= b->slots; i++)
+        if (memcmp(arrays + (size_t)i * b->stride, b->arrays + (size_t)i * b->stride, b->len * sizeof *arrays) != 0)
+            sim_fail(l->sim,
+                     "%s came back at version %" PRIu64 " with other bits than its save and its durable steps give",
+                     ledger_block_name(l, b), head->version);
+}
+
+static void
+come_back(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head)
+{
+    if (head->version < b->version) {
+        sim_fail(l->sim, "%s came back at version %" PRIu64 ", and was saved at version %" PRIu64,
+                 ledger_block_name(l, b), head->version, b->version);
+        return;
+    }
+    l->replaying = true;
+    if (model_counts(l->model)) {
+        (void)ledger_block_check_counts(l, b, arrays, head->version);
+    } else {
+        replay_steps(l, b, head->version);
+        check_steps(l, b, arrays, head);
+    }
+    l->replaying = false;
+    b->seen = true;
+    ledger_block_remember(l, b, arrays, head);
+}
+
+static bool
+visit_back(void *arg, const struct store_key *key, struct span value)
+{
+    struct ids_visit *v = arg;
+    struct block_state *b = ledger_block_of(v->l, v->shard, key);
+    const struct block_head *head = value.data;
+    const float *arrays = (const float *)(head + 1);
+
+    if (b == NULL || v->l->sim->failed)
+        return !v->l->sim->failed;
+    b->look = v->l->looks;
+    if (b->seen || b->was_seen)
+        come_back(v->l, b, arrays, head);
+    else
+        ledger_block_first(v->l, b, arrays, head);
+    return true;
+}
+
+/* What was promised is there. */
+static void
+check_promises(struct ledger *l, struct block_state *b)
+{
+    char name[128];
+
+    if (b->saved.seen && b->look != l->looks)
+        sim_fail(l->sim, "%s was saved and is gone", ledger_block_name(l, b));
+    if (b->look != l->looks)
+        b->steps_len = 0; /* it is yet to be made again */
+    for (size_t n = 0; n < b->traces_len; n++) {
+        uint32_t id = b->traces[n].was != 0 && b->traces[n].version == 0 ? l->vars[b->var].pushes[n] : UINT32_MAX;
+
+        if (id != UINT32_MAX && l->pushes[id].durable && l->pushes[id].outcome == PUSH_COUNTED &&
+            !l->disk_empty[b->shard])
+            sim_fail(l->sim, "%s was acknowledged as durable and is not in %s (version %" PRIu64 ")",
+                     ledger_push_name(l, id, name, sizeof name), ledger_block_name(l, b), b->version);
+    }
+}
+
+void
+ledger_lost(struct ledger *l, uint32_t shard, struct store *live)
+{
+    struct ids_visit v = {l, shard};
+    enum ps_err err;
+
+    l->losses++;
+    l->epoch[shard]++;
+    l->looks++;
+    for (size_t i = 0; i < l->pushes_len; i++)
+        l->lost_clock[shard] = MAX(l->lost_clock[shard], l->pushes[i].clock);
+    ledger_check_boot(l, shard, live, true);
+    each_block(l, shard, rewind_block);
+    read_ids(l, shard, live);
+    ledger_settings_before(l, shard, live);
+    err = live->ops->each_block(live, visit_back, &v);
+    ps_assert(err == PS_OK);
+    ledger_settings_after(l, shard);
+    if (!l->sim->failed)
+        each_block(l, shard, check_promises);
+}
+
+/* ---- What workers were told ---- */
+
+bool
+ledger_place(const struct ledger *l, uint32_t shard, uint32_t id, uint32_t block, struct ledger_place *out)
+{
+    const struct id_table *ids = &l->ids[shard];
+
+    if (id >= ids->len || ids->var[id] == 0)
+        return false;
+    *out = (struct ledger_place){ids->var[id] - 1, block};
+    return true;
+}
+
+/* The push of this clock: a worker pushes a variable once a step. */
+static const struct push *
+push_at(const struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, uint32_t var)
+{
+    for (size_t i = l->vars[var].pushes_len; i > 0; i--) {
+        const struct push *p = &l->pushes[l->vars[var].pushes[i - 1]];
+
+        if (p->task == task && p->life == life && p->clock == clock)
+            return p;
+    }
+    return NULL;
+}
+
+enum ledger_fate
+ledger_fate(const struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, const struct ledger_place *places,
+            size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct push *p = push_at(l, task, life, clock, places[i].var);
+        const struct block_state *b = &l->vars[places[i].var].blocks[places[i].block];
+
+        if (p != NULL && ledger_block_lost(b, p->number))
+            return LEDGER_GONE;
+        if (p != NULL && ledger_block_version_of(b, p->number) != 0)
+            return LEDGER_KEPT;
+    }
+    return LEDGER_UNTOLD;
+}

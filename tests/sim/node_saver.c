@@ -1,0 +1,477 @@
+/* The saver. Reports to the core may end turns, and with them the process: whoever reports looks at node->core after.
+ */
+#include "node_saver.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "node_shard.h"
+#include "server/redo.h"
+#include "server/store_mem.h"
+
+#define STORE_BYTES   GIB
+#define AGAIN_US      SIM_SECOND /* a disk without room is asked again */
+#define UNIX_START_MS UINT64_C(1767225600000)
+
+static uint64_t
+unix_ms(const struct node_saver *v)
+{
+    return UNIX_START_MS + v->sim->now_us / SIM_MS;
+}
+
+static bool
+alive(const struct node_saver *v)
+{
+    return v->node->core != NULL;
+}
+
+/* False: the process did not survive it. */
+static bool
+tell(struct node_saver *v, struct shard_event event)
+{
+    node_shard_event(v->node, &event);
+    return alive(v);
+}
+
+static bool
+pieces_wait(const struct node_saver *v)
+{
+    return !v->remaking && v->redo_next < v->redo_live;
+}
+
+/* Blocks are to be read, or the last words to be written. */
+static bool
+save_waits(const struct node_saver *v)
+{
+    return v->save != NULL && (!v->all_read || v->closing);
+}
+
+static void
+plan(struct node_saver *v)
+{
+    if (v->state == SAVER_IDLE && v->timer.place == 0 && (save_waits(v) || pieces_wait(v)))
+        sim_in(v->sim, &v->timer, sim_below(v->sim, v->profile.read_us_max + 1));
+}
+
+/* ---- A save's beginning and end ---- */
+
+static void
+drop_save(struct node_saver *v)
+{
+    shard_save_free(v->save);
+    v->save = NULL;
+    v->prepared = v->closing = v->all_read = false;
+    v->blocks_len = v->blocks_at = 0;
+    v->passed = v->written = 0;
+}
+
+static void
+begin_save(struct node_saver *v, struct shard_save *save)
+{
+    if (v->save != NULL)
+        sim_fail(v->sim, "s%u begins a save while another runs", v->node->index);
+    sim_trace(v->sim, "s%u save %" PRIu64 " begins: %" PRIu64 " blocks", v->node->index, save->number, save->blocks);
+    v->save = save;
+    ledger_instant(v->node->ledger, v->node->index);
+}
+
+static bool
+end_save(struct node_saver *v, enum ps_err code)
+{
+    struct ps_error e = {.code = code};
+    struct shard_event event = {.kind = SHARD_SAVE_ENDED, .bytes = v->written};
+
+    if (code != PS_OK) {
+        snprintf(e.text, sizeof e.text, "the disk says %s", ps_err_name(code));
+        event.error = &e;
+        v->failures++;
+    }
+    sim_trace(v->sim, "s%u save ends: %s", v->node->index, ps_err_name(code));
+    drop_save(v);
+    return tell(v, event);
+}
+
+/* ---- Failures ---- */
+
+static bool
+tell_not_durable(struct node_saver *v, enum ps_err code)
+{
+    struct ps_error e = {.code = code};
+
+    if (v->said_not_durable)
+        return true;
+    v->said_not_durable = true;
+    snprintf(e.text, sizeof e.text, "the disk says %s", ps_err_name(code));
+    return tell(v, (struct shard_event){.kind = SHARD_NOT_DURABLE, .error = &e});
+}
+
+/* No room: what waits goes on waiting, and so may a save. */
+static void
+no_room(struct node_saver *v)
+{
+    sim_trace(v->sim, "s%u disk is full", v->node->index);
+    v->state = SAVER_IDLE;
+    if (pieces_wait(v) && !tell_not_durable(v, PS_ERR_FULL))
+        return;
+    if (v->save != NULL && sim_chance(v->sim, 500) && !end_save(v, PS_ERR_FULL))
+        return;
+    sim_in(v->sim, &v->timer, AGAIN_US);
+}
+
+static void
+new_store(struct node_saver *v)
+{
+    if (v->store != NULL) {
+        store_mem_crash(v->store);
+        v->store->ops->close(v->store);
+    }
+    v->store = store_mem_new(STORE_BYTES);
+    ps_assert(v->store != NULL);
+}
+
+static void
+open_durable(struct node_saver *v)
+{
+    const struct model *m = v->node->model;
+    uint64_t id = sim_rand(v->sim) | 1;
+    struct ps_error e;
+
+    if (durable_open(&v->durable, v->store, m->cluster, v->node->index, m->shards, id, &e) != PS_OK)
+        sim_fail(v->sim, "s%u cannot open its durable store: %s", v->node->index, e.text);
+}
+
+/* What was not synced may be lost although it reads well: begin anew. */
+static void
+disk_failed(struct node_saver *v)
+{
+    sim_trace(v->sim, "s%u sync failed: a new durable store", v->node->index);
+    v->state = SAVER_IDLE;
+    v->sync_fails = 0;
+    v->remaking = true;
+    new_store(v);
+    open_durable(v);
+    ledger_disk_lost(v->node->ledger, v->node->index);
+    if (!tell_not_durable(v, PS_ERR_IO) || (v->save != NULL && !end_save(v, PS_ERR_IO)))
+        return;
+    (void)tell(v, (struct shard_event){.kind = SHARD_SAVE});
+}
+
+/* ---- A transaction ---- */
+
+/* What another boot has staged goes first. */
+static void
+prepare(struct node_saver *v)
+{
+    bool more = true;
+
+    while (more)
+        if (durable_begin_save(&v->durable, v->save->boot, &more) != PS_OK)
+            sim_fail(v->sim, "s%u cannot begin to save", v->node->index);
+    v->prepared = true;
+}
+
+static void
+begin(struct node_saver *v)
+{
+    v->txn_bytes = 0;
+    v->record_left = 0;
+    v->finishing = false;
+    if (v->save != NULL && !v->prepared)
+        prepare(v);
+    if (v->sim->now_us < v->full_until_us || durable_begin(&v->durable, DURABLE_TXN_MAX) != PS_OK) {
+        no_room(v);
+        return;
+    }
+    v->state = SAVER_READING;
+    sim_in(v->sim, &v->timer, sim_below(v->sim, v->profile.read_us_max + 1));
+}
+
+static void
+read_piece(struct node_saver *v)
+{
+    const struct store_ops *ops = v->node->store->ops;
+    struct store_key key = store_redo_key(v->redo_next);
+    struct redo_head head;
+    struct span piece;
+    enum ps_err err;
+
+    if ((err = ops->reader_get(v->reader, &key, &piece)) != PS_OK) {
+        sim_fail(v->sim, "s%u: piece %" PRIu64 " of the redo log is not there: %s", v->node->index, v->redo_next,
+                 ps_err_name(err));
+        return;
+    }
+    if ((err = durable_redo(&v->durable, v->redo_next, piece)) != PS_OK)
+        sim_fail(v->sim, "s%u cannot write a piece: %s", v->node->index, ps_err_name(err));
+    memcpy(&head, piece.data, sizeof head);
+    v->record_left = head.pieces - head.piece - 1;
+    ops->reader_done(v->reader);
+    v->txn_bytes += piece.len;
+    v->redo_next++;
+}
+
+static void
+report_passed(struct node_saver *v)
+{
+    uint64_t count = v->passed;
+
+    v->passed = 0;
+    if (count > 0)
+        (void)tell(v, (struct shard_event){.kind = SHARD_SAVE_PASSED, .count = count});
+}
+
+/* False: all were read. */
+static bool
+more_blocks(struct node_saver *v)
+{
+    if (v->blocks_at < v->blocks_len)
+        return true;
+    v->blocks_at = 0;
+    v->blocks_len = shard_save_next(v->node->core, v->profile.chunk, v->blocks, NODE_SAVER_BLOCKS);
+    v->all_read = v->blocks_len == 0;
+    return !v->all_read;
+}
+
+static void
+read_block(struct node_saver *v)
+{
+    const struct store_ops *ops = v->node->store->ops;
+    const struct shard_save_block *b;
+    struct span value;
+    size_t written = 0;
+    enum ps_err err;
+
+    if (!more_blocks(v))
+        return;
+    b = &v->blocks[v->blocks_at++];
+    if ((err = ops->reader_get(v->reader, &b->key, &value)) != PS_OK) {
+        sim_fail(v->sim, "s%u: variable %u block %u is not there for the save: %s", v->node->index, b->key.var,
+                 b->key.block, ps_err_name(err));
+        return;
+    }
+    if (value.len != b->size)
+        sim_fail(v->sim, "s%u: a block to be saved has %zu bytes, not %zu", v->node->index, value.len, b->size);
+    if ((err = durable_stage(&v->durable, &b->key, value, &written)) != PS_OK)
+        sim_fail(v->sim, "s%u cannot stage a block: %s", v->node->index, ps_err_name(err));
+    ops->reader_done(v->reader);
+    v->txn_bytes += written;
+    v->written += written;
+    v->passed++;
+    if (v->profile.passed_at_once)
+        report_passed(v);
+}
+
+/* The core wants its end. */
+static void
+last_words(struct node_saver *v)
+{
+    enum ps_err err = durable_finish(&v->durable, v->save, unix_ms(v));
+
+    if (err != PS_OK)
+        sim_fail(v->sim, "s%u cannot finish a save: %s", v->node->index, ps_err_name(err));
+    v->finishing = true;
+}
+
+static void
+sync_soon(struct node_saver *v)
+{
+    v->state = SAVER_SYNCING;
+    sim_in(v->sim, &v->timer, sim_below(v->sim, v->profile.sync_us_max + 1));
+}
+
+static void
+read_on(struct node_saver *v)
+{
+    bool full = v->txn_bytes >= v->profile.chunk;
+
+    if (pieces_wait(v) && (!full || v->record_left > 0))
+        read_piece(v);
+    else if (!full && v->prepared && !v->all_read)
+        read_block(v);
+    else if (v->closing && v->prepared && !v->finishing)
+        last_words(v);
+    else
+        sync_soon(v);
+    if (alive(v) && v->state == SAVER_READING && !v->sim->failed)
+        sim_in(v->sim, &v->timer, sim_below(v->sim, v->profile.read_us_max + 1));
+}
+
+/* Erase what the save has made needless, perhaps not all at once. */
+static void
+cut(struct node_saver *v)
+{
+    bool more = true;
+
+    while (more && sim_chance(v->sim, 700))
+        if (durable_cut(&v->durable, &more) != PS_OK)
+            sim_fail(v->sim, "s%u cannot cut its redo log", v->node->index);
+}
+
+/* It is on disk. */
+static bool
+commit(struct node_saver *v)
+{
+    if (durable_commit(&v->durable) != PS_OK)
+        return false;
+    if (v->finishing) {
+        v->saves++;
+        v->remaking = false;
+        v->redo_next = MAX(v->redo_next, v->durable.redo_next);
+        ledger_saved(v->node->ledger, v->node->index, v->store, v->durable.manifest.generation);
+    }
+    return true;
+}
+
+static void
+synced(struct node_saver *v)
+{
+    if ((v->sync_fails > 0 && --v->sync_fails == 0)) {
+        durable_abort(&v->durable);
+        disk_failed(v);
+        return;
+    }
+    if (!commit(v)) {
+        disk_failed(v);
+        return;
+    }
+    v->state = SAVER_IDLE;
+    if (!v->remaking) {
+        v->said_not_durable = false;
+        if (!tell(v, (struct shard_event){.kind = SHARD_DURABLE, .number = v->redo_next}))
+            return;
+    }
+    if (v->finishing) {
+        v->finishing = false;
+        if (!end_save(v, PS_OK))
+            return;
+        cut(v);
+    } else {
+        report_passed(v);
+    }
+    if (alive(v))
+        plan(v);
+}
+
+static void
+timer_comes(struct sim_timer *t)
+{
+    struct node_saver *v = CONTAINER_OF(t, struct node_saver, timer);
+
+    if (v->state == SAVER_SYNCING)
+        synced(v);
+    else if (v->state == SAVER_READING)
+        read_on(v);
+    else if (save_waits(v) || pieces_wait(v))
+        begin(v);
+}
+
+static void
+every_comes(struct sim_timer *t)
+{
+    struct node_saver *v = CONTAINER_OF(t, struct node_saver, every);
+
+    sim_in(v->sim, t, sim_below(v->sim, 2 * v->profile.every_us + 1));
+    (void)tell(v, (struct shard_event){.kind = SHARD_SAVE});
+}
+
+/* ---- What the core wants ---- */
+
+void
+node_saver_action(struct node_saver *v, const struct shard_action *a)
+{
+    if (a->kind == SHARD_REDO) {
+        v->redo_live = MAX(v->redo_live, a->number);
+    } else if (a->kind == SHARD_SAVE_BEGUN) {
+        begin_save(v, a->save);
+    } else if (a->kind == SHARD_SAVE_CLOSE) {
+        v->closing = v->save != NULL;
+    } else if (v->save != NULL) {
+        sim_trace(v->sim, "s%u save is abandoned", v->node->index);
+        if (v->finishing)
+            sim_fail(v->sim, "s%u abandons a save whose blocks have all been passed", v->node->index);
+        drop_save(v);
+    }
+    plan(v);
+}
+
+/* ---- Lives ---- */
+
+void
+node_saver_open(struct node_saver *v)
+{
+    open_durable(v);
+    v->redo_next = MAX(v->durable.redo_next, 1);
+    v->redo_live = 0;
+    v->said_not_durable = false;
+}
+
+void
+node_saver_start(struct node_saver *v)
+{
+    const struct store_ops *ops = v->node->store->ops;
+    enum ps_err err = ops->reader_open(v->node->store, &v->reader);
+
+    ps_assert(err == PS_OK);
+    if (v->profile.every_us > 0)
+        sim_in(v->sim, &v->every, sim_below(v->sim, 2 * v->profile.every_us + 1));
+    if (v->remaking && !tell(v, (struct shard_event){.kind = SHARD_SAVE}))
+        return;
+    plan(v);
+}
+
+void
+node_saver_die(struct node_saver *v)
+{
+    sim_cancel(v->sim, &v->timer);
+    sim_cancel(v->sim, &v->every);
+    if (v->state == SAVER_SYNCING && sim_chance(v->sim, 500)) {
+        sim_trace(v->sim, "s%u what it was syncing is on disk", v->node->index);
+        (void)commit(v);
+    }
+    v->state = SAVER_IDLE;
+    v->finishing = false;
+    drop_save(v);
+    store_mem_crash(v->store);
+    if (v->reader != NULL)
+        v->node->store->ops->reader_close(v->reader);
+    v->reader = NULL;
+}
+
+void
+node_saver_wipe(struct node_saver *v)
+{
+    new_store(v);
+    v->remaking = false;
+    v->full_until_us = v->sync_fails = 0;
+}
+
+void
+node_saver_fill(struct node_saver *v, uint64_t for_us)
+{
+    v->full_until_us = v->sim->now_us + for_us;
+}
+
+void
+node_saver_fail_sync(struct node_saver *v, uint64_t nth)
+{
+    v->sync_fails = nth;
+}
+
+void
+node_saver_init(struct node_saver *v, struct node_shard *n, const struct node_saver_profile *p)
+{
+    *v = (struct node_saver){.node = n, .sim = n->sim, .profile = *p};
+    v->timer.run = timer_comes;
+    v->every.run = every_comes;
+    new_store(v);
+}
+
+void
+node_saver_finish(struct node_saver *v)
+{
+    sim_cancel(v->sim, &v->timer);
+    sim_cancel(v->sim, &v->every);
+    if (v->store != NULL)
+        v->store->ops->close(v->store);
+    v->store = NULL;
+}

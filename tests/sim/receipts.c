@@ -1,0 +1,213 @@
+#include "receipts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/wire.h"
+#include "node_worker.h"
+
+struct receipt {
+    uint32_t shard;
+    const void *gradient; /* where the client has it: the same when it is sent again */
+    uint64_t clock, seq;
+    bool acked, odd, given_up;
+    uint32_t blocks_len;
+    struct ledger_place *blocks;
+};
+
+/* ---- Lives ---- */
+
+static void
+clear(struct receipts *r)
+{
+    for (size_t i = 0; i < r->len; i++)
+        free(r->items[i].blocks);
+    r->len = 0;
+}
+
+void
+receipts_begin(struct node_worker *w)
+{
+    struct receipts *r = &w->receipts;
+
+    clear(r);
+    for (uint32_t i = 0; i < w->model->shards; i++)
+        r->before[i] = core_rolled_back(w->core, i);
+}
+
+void
+receipts_finish(struct node_worker *w)
+{
+    struct receipts *r = &w->receipts;
+
+    clear(r);
+    free(r->items);
+    arena_finish(&r->arena);
+    *r = (struct receipts){0};
+}
+
+/* ---- Out ---- */
+
+static struct receipt *
+receipt_of(struct receipts *r, uint32_t shard, const void *gradient, uint64_t clock)
+{
+    for (size_t i = 0; i < r->len; i++) {
+        struct receipt *x = &r->items[i];
+
+        if (!x->acked && x->shard == shard && x->gradient == gradient && x->clock == clock)
+            return x;
+    }
+    r->items = sim_grow(r->items, &r->room, r->len, sizeof *r->items);
+    r->items[r->len] = (struct receipt){.shard = shard, .gradient = gradient, .clock = clock};
+    return &r->items[r->len++];
+}
+
+static void
+note_push(struct node_worker *w, uint32_t shard, const Psd__Push *m, const void *gradient)
+{
+    struct receipt *x = receipt_of(&w->receipts, shard, gradient, m->clock);
+
+    x->seq = m->seq;
+    free(x->blocks);
+    x->blocks = sim_alloc(m->n_var * sizeof *x->blocks);
+    x->blocks_len = 0;
+    for (size_t i = 0; i < m->n_var; i++)
+        if (ledger_place(w->ledger, shard, m->var[i], m->block[i], &x->blocks[x->blocks_len]))
+            x->blocks_len++;
+}
+
+void
+receipts_sent(struct node_worker *w, uint32_t shard, const struct core_send *send)
+{
+    struct receipts *r = &w->receipts;
+    struct frame_head head;
+    struct wire_msg msg;
+    struct ps_error e;
+
+    if (frame_head_decode(send->head, &head, &e) != PS_OK || head.type != MSG_PUSH)
+        return;
+    arena_reset(&r->arena);
+    if (wire_decode(&head, send->head + FRAME_HEAD_SIZE, &r->arena, &msg, &e) != PS_OK)
+        sim_fail(w->sim, "w%u sends a push that does not decode: %s", w->task, e.text);
+    else
+        note_push(w, shard, msg.u.push, send->parts[0].data);
+}
+
+void
+receipts_given_up(struct node_worker *w, uint64_t clock)
+{
+    for (size_t i = 0; i < w->receipts.len; i++)
+        w->receipts.items[i].given_up |= w->receipts.items[i].clock == clock;
+}
+
+/* ---- In ---- */
+
+static void
+note_ack(struct receipts *r, uint32_t shard, uint64_t seq, bool odd)
+{
+    for (size_t i = 0; i < r->len; i++) {
+        struct receipt *x = &r->items[i];
+
+        if (x->acked || x->shard != shard || x->seq != seq)
+            continue;
+        x->acked = true;
+        x->odd = odd;
+    }
+}
+
+static void
+note_acks(struct receipts *r, uint32_t shard, const Psd__Ack *m)
+{
+    for (size_t i = 0; i < m->n_seq; i++)
+        note_ack(r, shard, m->seq[i], m->n_code > 0 && m->code[i] != PS_OK && m->code[i] != PS_ERR_NOT_DURABLE);
+}
+
+/* What is not acknowledged gets another number, or is found to be there: the ledger says which. */
+static void
+note_welcome(struct node_worker *w, uint32_t shard, const Psd__Welcome *m)
+{
+    struct receipts *r = &w->receipts;
+
+    r->changed[shard] = r->boot[shard] != 0 && r->boot[shard] != m->boot;
+    r->told[shard] = false;
+    r->boot[shard] = m->boot;
+    for (size_t i = 0; i < r->len && r->changed[shard]; i++) {
+        struct receipt *x = &r->items[i];
+
+        if (x->shard != shard || x->acked)
+            continue;
+        x->seq = 0;
+        if (ledger_fate(w->ledger, w->task, w->life, x->clock, x->blocks, x->blocks_len) == LEDGER_KEPT)
+            x->acked = true;
+    }
+}
+
+void
+receipts_got(struct node_worker *w, uint32_t shard, const struct frame_head *head, const void *meta)
+{
+    struct receipts *r = &w->receipts;
+    struct wire_msg msg;
+    struct ps_error e;
+
+    if (head->type != MSG_ACK && head->type != MSG_DATA && head->type != MSG_WELCOME)
+        return;
+    arena_reset(&r->arena);
+    if (wire_decode(head, meta, &r->arena, &msg, &e) != PS_OK)
+        return; /* the core says so */
+    if (msg.type == MSG_ACK)
+        note_acks(r, shard, msg.u.ack);
+    else if (msg.type == MSG_WELCOME)
+        note_welcome(w, shard, msg.u.welcome);
+    else if (msg.u.data->seq > 0)
+        note_ack(r, shard, msg.u.data->seq, msg.u.data->n_code > 0);
+}
+
+/* ---- What is gone ---- */
+
+void
+receipts_rolled_back(struct node_worker *w, uint32_t shard)
+{
+    if (!w->receipts.changed[shard])
+        sim_fail(w->sim, "w%u was told of a rollback, and s%u has not lost anything", w->task, shard);
+    w->receipts.told[shard] = true;
+}
+
+static void
+check_gone(struct node_worker *w, uint32_t shard)
+{
+    const struct receipts *r = &w->receipts;
+    uint64_t told = core_rolled_back(w->core, shard) - r->before[shard], gone = 0, unknown = 0;
+    /* In sync a shard does not keep what was resolved ahead of a barrier that waits: it says that it is gone. */
+    bool ahead = w->model->mode == PS_SYNC && w->profile.barrier_every > 0 && w->profile.pass_per_mille > 0;
+
+    for (size_t i = 0; i < r->len; i++) {
+        const struct receipt *x = &r->items[i];
+        enum ledger_fate fate;
+
+        if (x->shard != shard || (!x->acked && !x->given_up))
+            continue;
+        fate = ledger_fate(w->ledger, w->task, w->life, x->clock, x->blocks, x->blocks_len);
+        if (x->odd || x->given_up || fate == LEDGER_UNTOLD || (ahead && fate == LEDGER_KEPT))
+            unknown++;
+        else
+            gone += fate == LEDGER_GONE;
+    }
+    if (told < gone || told > gone + unknown)
+        sim_fail(w->sim,
+                 "w%u was told that s%u lost %" PRIu64 " of its pushes, and it lost %" PRIu64 " (and perhaps %" PRIu64
+                 " that cannot be told)",
+                 w->task, shard, told, gone, unknown);
+}
+
+void
+receipts_taken(struct node_worker *w, uint32_t shard)
+{
+    struct receipts *r = &w->receipts;
+
+    if (!r->changed[shard] || w->core == NULL)
+        return;
+    if (!r->told[shard] && core_fatal(w->core, NULL) == PS_OK)
+        sim_fail(w->sim, "w%u was not told that s%u came back older", w->task, shard);
+    r->changed[shard] = false;
+    check_gone(w, shard);
+}

@@ -1,0 +1,42 @@
+/* What a worker saw acknowledged, frame by frame, read off what it sends and receives. When a shard comes back older,
+ * the client says how many of these pushes are gone; the ledger knows which are, and the two must agree.
+ *
+ * Some frames cannot be told from outside: what a shard refused leaves no trace in a block, a block may be too short to
+ * tell, and of a push that was given up the client does not learn whether it was taken. They may be among those that
+ * are gone, or not. */
+#ifndef TESTS_SIM_RECEIPTS_H
+#define TESTS_SIM_RECEIPTS_H
+
+#include "client/core.h"
+#include "common/arena.h"
+#include "common/frame.h"
+#include "model.h"
+
+struct node_worker;
+struct receipt;
+
+struct receipts {
+    struct receipt *items;
+    size_t len, room;
+    uint64_t boot[MODEL_SHARDS_MAX];   /* of the last welcome */
+    uint64_t before[MODEL_SHARDS_MAX]; /* gone before this incarnation */
+    bool told[MODEL_SHARDS_MAX];       /* of the change of boot under way */
+    bool changed[MODEL_SHARDS_MAX];
+    struct arena arena;
+};
+
+void receipts_begin(struct node_worker *w); /* a new incarnation: nothing is acknowledged */
+void receipts_finish(struct node_worker *w);
+
+/* A frame goes out; one came in, before and after the core has it. */
+void receipts_sent(struct node_worker *w, uint32_t shard, const struct core_send *send);
+void receipts_got(struct node_worker *w, uint32_t shard, const struct frame_head *head, const void *meta);
+void receipts_taken(struct node_worker *w, uint32_t shard);
+
+/* The client told of a rollback. */
+void receipts_rolled_back(struct node_worker *w, uint32_t shard);
+
+/* This worker gave up a push of this clock. */
+void receipts_given_up(struct node_worker *w, uint64_t clock);
+
+#endif
