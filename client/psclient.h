@@ -490,16 +490,22 @@ struct ps_checkpoint_options {
  * clock; elsewhere each shard's part is one instant of it, and the manifest says which. Workers and observers may;
  * training goes on meanwhile. name: where it went, freed with ps_free(); may be NULL.
  *
- * Errors: NOT_FOUND (no such job), IO and FULL (of this side or of a shard), BUSY (another is being written under that
- * name), TIMEOUT. What was begun is removed. */
+ * In sync without a clock it is of the next one that all live workers reach, or of where they stopped. Errors:
+ * NOT_FOUND (no such job), INVALID (a name with '/' or one that means something; a shard may not write there), IO and
+ * FULL (of this side or of a shard), BUSY (one of that name is there or is being written; variables were declared
+ * meanwhile: call again), TIMEOUT. What was begun is removed. An error after it has its name, which is set then, is of
+ * removing older ones. */
 PS_API enum ps_err ps_client_checkpoint(ps_client *client, const char *dir, const struct ps_checkpoint_options *options,
                                         int timeout_ms, char **name, struct ps_error *error) PS_MUST_USE;
 
 /* Put a checkpoint's values into the cluster, which may have another number of shards: path is the checkpoint's
  * directory, or dir/latest. Job and variables that are not there are made; those that are must be declared the same.
- * Everybody's connection ends, and who comes back is told ROLLED_BACK. job: the name that it gets, NULL: the one that
- * it had. Errors: DATA (damaged, or not a checkpoint: names the file and what is wrong; nothing has changed), MISMATCH,
- * FULL, IO, TIMEOUT. */
+ * Everybody's connection ends, and who comes back is told ROLLED_BACK: workers join anew, at the checkpoint's clock or,
+ * if they live on, at their own. job: the name that it gets, NULL: the one that it had. For observers only. Shards are
+ * all asked whether they could before one of them changes anything. Errors: DATA (damaged, or not a checkpoint: names
+ * the file and what is wrong), MISMATCH, FULL, LIMIT, INVALID, BUSY (another is being restored), IO: nothing has
+ * changed; TIMEOUT: it goes on. A shard whose disk fails in the middle (IO, DATA) lets no worker in until it is
+ * restored again. */
 PS_API enum ps_err ps_client_restore(ps_client *client, const char *path, const char *job, int timeout_ms,
                                      struct ps_error *error) PS_MUST_USE;
 

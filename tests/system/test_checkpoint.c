@@ -452,6 +452,32 @@ START_TEST(a_cluster_that_holds_something_else_says_what)
 }
 END_TEST
 
+START_TEST(a_worker_that_lives_on_is_told_and_goes_on)
+{
+    static const float ones[SMALL] = {1, 1, 1, 1, 1, 1, 1};
+    struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {SMALL}, .optimizer = {.learning_rate = 1}};
+    ps_client *worker;
+    float out[SMALL];
+    ps_var *v;
+
+    shards_start(&shards, 1);
+    worker = open_with((struct ps_client_options){0}, 0);
+    FINE(ps_client_declare(worker, &spec, &v, &error));
+    FINE(ps_client_push(worker, 1, &v, (const float *const[]){ones}, NULL, &error));
+    checkpoint("one", 0);
+    for (int i = 0; i < 2; i++)
+        FINE(ps_client_push(worker, 1, &v, (const float *const[]){ones}, NULL, &error));
+    ck_assert_int_eq(ps_client_restore(worker, in_dir("one"), NULL, 20000, &error), PS_ERR_INVALID);
+    FINE(restore(in_dir("one")));
+    FINE(ps_client_push(worker, 1, &v, (const float *const[]){ones}, NULL, &error));
+    FINE(ps_client_pull(worker, 1, &v, (float *[]){out}, NULL, &error));
+    ck_assert_float_eq(out[0], -2); /* the checkpoint's one, and the one after it */
+    ck_assert_uint_ge(ps_client_rolled_back(worker, 0), 2);
+    ps_client_close(worker);
+    shards_stop(&shards);
+}
+END_TEST
+
 /* ---- psd's own options ---- */
 
 START_TEST(psd_begins_with_a_checkpoint_once)
@@ -591,6 +617,7 @@ make(void)
     tcase_add_test(tc, one_that_is_given_up_is_removed);
     tcase_add_test(tc, what_is_damaged_is_refused_and_nothing_changes);
     tcase_add_test(tc, a_cluster_that_holds_something_else_says_what);
+    tcase_add_test(tc, a_worker_that_lives_on_is_told_and_goes_on);
     tcase_add_test(tc, psd_begins_with_a_checkpoint_once);
     tcase_add_test(tc, a_root_is_not_left);
     tcase_add_test(tc, what_was_restored_survives_a_loss_of_power);
