@@ -218,18 +218,16 @@ fire_kill_psrun(struct fire *f, struct fire_crew *c)
 struct fire_crew *
 fire_any(struct fire *f)
 {
-    return &f->crews[test_below(&f->rng, f->jobs)];
+    return &f->crews[test_below(&f->rng, FIRE_JOBS)];
 }
 
 void
 fire_start(struct fire *f)
 {
-    if (f->jobs == 0)
-        f->jobs = FIRE_JOBS;
     ck_assert_ptr_nonnull((f->values = calloc(fire_var_elements[FIRE_LARGE], sizeof *f->values)));
-    for (uint32_t i = 0; i < f->jobs; i++)
+    for (uint32_t i = 0; i < FIRE_JOBS; i++)
         start_crew(f, &f->crews[i], &fire_jobs[i]);
-    for (uint32_t i = 0; i < f->jobs; i++) {
+    for (uint32_t i = 0; i < FIRE_JOBS; i++) {
         fire_await_pushes(&f->crews[i]);
         observe(f, &f->crews[i]);
     }
@@ -239,7 +237,7 @@ void
 fire_look(struct fire *f)
 {
     check_while_running(f, fire_any(f), (enum fire_var)test_below(&f->rng, FIRE_VARS));
-    for (uint32_t i = 0; i < f->jobs; i++)
+    for (uint32_t i = 0; i < FIRE_JOBS; i++)
         check_crew(&f->crews[i]);
 }
 
@@ -260,9 +258,9 @@ close_crew(struct fire *f, struct fire_crew *c)
 void
 fire_end(struct fire *f)
 {
-    for (uint32_t i = 0; i < f->jobs; i++)
+    for (uint32_t i = 0; i < FIRE_JOBS; i++)
         end_crew(&f->crews[i]);
-    for (uint32_t i = 0; i < f->jobs; i++) {
+    for (uint32_t i = 0; i < FIRE_JOBS; i++) {
         check_when_quiet(f, &f->crews[i]);
         close_crew(f, &f->crews[i]);
     }

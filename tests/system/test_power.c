@@ -38,8 +38,7 @@ play_round(uint32_t number, uint32_t n)
         .where = on_disk ? (tmp != NULL ? tmp : "/tmp") : NULL, .more = more, .durable = true};
 
     shards_start_with(&shards, SHARDS, &options);
-    fire =
-        (struct fire){.shards = &shards, .ps = shards.addresses, .jobs = 2, .durable = true, .rng = {test_rand(&rng)}};
+    fire = (struct fire){.shards = &shards, .ps = shards.addresses, .durable = true, .rng = {test_rand(&rng)}};
     fire_start(&fire);
     for (uint32_t i = 0; i < n; i++) {
         fire_pause_ms(test_below(&fire.rng, APART_MS));
