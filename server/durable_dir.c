@@ -41,6 +41,7 @@ durable_dir_open(struct durable_dir *d, bool set_aside, struct ps_error *e)
     if ((err = store_lmdb_open(&options, &d->store, &report, e)) != PS_OK)
         return err;
     d->aside = report.set_aside;
+    d->in_memory = !report.on_disk;
     if ((err = durable_open(&d->durable, d->store, d->cluster, d->shard, d->shards, id, &why)) == PS_OK &&
         (err = pair_read(d->store, &d->pair)) != PS_OK)
         ps_fail(&why, err, "it cannot be read: %s", ps_strerror(err));

@@ -22,6 +22,7 @@ struct durable_dir {
     struct store *store; /* NULL: not open */
     struct durable durable;
     struct pair pair; /* as its row says; zeros in a new one */
+    bool in_memory;   /* it is on tmpfs, and will not outlive a reboot */
     uint32_t aside;   /* N of data.mdb.bad-N, when a file was set aside; 0: none was */
 };
 

@@ -36,6 +36,7 @@ struct work {
     uint64_t next;              /* piece, after it */
     uint64_t piece_bytes;
     uint64_t read_bytes, written; /* of blocks */
+    bool unlinked;                /* the file is not in its directory any more */
     bool gap;                     /* a piece is missing in the live store */
     enum ps_err unread;           /* the live store cannot be read */
 };
@@ -231,7 +232,7 @@ may_pass(enum ps_err err)
 static void
 failed(struct saver *s, const struct work *w, enum ps_err err)
 {
-    const char *why = store_lmdb_why(s->config.dir->store);
+    const char *why = w->unlinked ? "it was removed or replaced" : store_lmdb_why(s->config.dir->store);
     struct ps_error e;
 
     (void)ps_fail(&e, err, "the durable directory %s cannot be written: %s", s->config.dir->path,
@@ -361,12 +362,15 @@ committed(struct saver *s, const struct work *w)
 }
 
 static bool
-in_txn(struct saver *s, enum ps_err err, const struct work *w)
+in_txn(struct saver *s, enum ps_err err, struct work *w)
 {
     if (err == PS_OK)
         err = durable_commit(durable(s));
     else
         durable_abort(durable(s));
+    w->unlinked = err == PS_OK && !store_lmdb_still_there(s->config.dir->store);
+    if (w->unlinked) /* it is on disk, where nobody will find it */
+        err = PS_ERR_IO;
     if (err != PS_OK)
         failed(s, w, err);
     return err == PS_OK;
@@ -406,7 +410,7 @@ catch_up(struct saver *s)
 static void
 finish(struct saver *s)
 {
-    const struct work w = {.finish = true};
+    struct work w = {.finish = true};
     const struct saver_job *job = s->own;
     enum ps_err err = durable_begin(durable(s), ROOM_MIN);
 

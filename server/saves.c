@@ -63,6 +63,8 @@ saves_reload(struct daemon *d)
 void
 saves_housekeeping(struct daemon *d)
 {
+    if (d->saves.stopping)
+        notify_busy("Saving before the stop");
     if (d->state == DAEMON_SERVING && saver_wants_save(d->saves.saver))
         ask(d);
 }

@@ -234,7 +234,7 @@ tell_progress(void *arg, uint64_t blocks, uint64_t of)
 static enum ps_err
 stopped(struct ps_error *e)
 {
-    return ps_fail(e, PS_ERR_CANCELLED, "stopped by a signal while the data was being rebuilt");
+    return ps_fail(e, PS_ERR_CANCELLED, "stopped by a signal before it served");
 }
 
 static enum ps_err
@@ -393,8 +393,8 @@ find_pieces(struct start *s, struct ps_error *e)
                         : ps_fail(e, err, "the live directory %s cannot be read: %s", s->live_dir, ps_strerror(err));
 }
 
-enum ps_err
-start_open(struct start *s, struct ps_error *e)
+static enum ps_err
+open_all(struct start *s, struct ps_error *e)
 {
     bool rebuilds;
     enum ps_err err;
@@ -404,13 +404,27 @@ start_open(struct start *s, struct ps_error *e)
     if (s->data == DATA_KEPT && (err = match_kept(s, e)) != PS_OK)
         return err;
     warn_about_live_dir(s);
+    if (is_durable(s) && s->durable.in_memory)
+        log_line(LOG_LEVEL_WARNING,
+                 "the durable directory is in memory: a reboot takes it away; use one on a disk durable_dir=%s",
+                 s->durable.path);
     rebuilds = s->data == DATA_NEW && is_durable(s) && s->durable.pair.id != 0;
-    listen_to_signals(true);
-    err = make_data(s, rebuilds, e);
-    listen_to_signals(false);
-    if (err != PS_OK || (err = join(s, e)) != PS_OK || (err = find_pieces(s, e)) != PS_OK)
+    if ((err = make_data(s, rebuilds, e)) != PS_OK || (err = join(s, e)) != PS_OK || (err = find_pieces(s, e)) != PS_OK)
         return err;
     return live_dir_mark(s->live_dir, LIVE_DIR_OPEN, e);
+}
+
+enum ps_err
+start_open(struct start *s, struct ps_error *e)
+{
+    enum ps_err err;
+
+    listen_to_signals(true);
+    err = open_all(s, e);
+    if (err == PS_OK && stop_asked != 0)
+        err = stopped(e);
+    listen_to_signals(false);
+    return err;
 }
 
 /* ---- Ending ---- */
