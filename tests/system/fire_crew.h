@@ -31,7 +31,6 @@ struct fire_crew {
 
 struct fire {
     struct shards *shards;
-    uint32_t jobs;  /* the first of async, ssp, sync; 0: all */
     bool durable;   /* struct fire_ledger */
     const char *ps; /* where the workers find them; the observers ask the shards themselves */
     struct test_rng rng;
