@@ -85,13 +85,14 @@ cursor_tick(struct session *session, struct cursor end)
     struct cursors *x = &session->cursors;
     const struct pending *p;
 
-    if (cursor_none(x->step) && !cursor_before(x->at, end))
+    if (!cursor_before(x->at, end))
         return;
     DL_FOREACH (session->pending, p)
         if (!cursor_none(p->span.end))
             return;
-    x->at = later(later(x->at, x->step), end);
-    x->step = (struct cursor){0};
+    x->at = end;
+    if (!cursor_before(end, x->step))
+        x->step = (struct cursor){0};
 }
 
 /* The step that bits are of from now on. False: it is none of which bits are kept. */

@@ -7,8 +7,8 @@
  *              lies before it
  *
  * A push says where its step's data ends (Push.cursor) and begins (cursor_from). Blocks that have counted the step skip
- * it; at the tick, step becomes at. Who takes over begins at `at` and must cut its data as the last one did: a step
- * that ends between the two, or goes past `step` from before it, is INVALID.
+ * it; at the tick that names it, step becomes at. Who takes over begins at `at` and must cut its data as the last one
+ * did: a step that ends between the two, or goes past `step` from before it, is INVALID.
  *
  * In sync gradients wait, and ticks do not wait for them: a block has counted a step when its update is done, and `at`
  * moves on when no older push of the worker waits.
@@ -82,7 +82,8 @@ bool cursor_counted(const struct session *session, struct cursor end, const stru
 void cursor_count(struct shard *s, struct session *session, const struct cursor_span *span,
                   const struct block_ref *ref);
 
-/* The worker ticked. end: of the step's data as the tick has it, for a shard that got none of its pushes; or none. */
+/* The worker ticked. end: of the step that this ends, as the tick says; none: it ends none, such as the tick that takes
+ * a new incarnation to the clock of another shard. */
 void cursor_tick(struct session *session, struct cursor end);
 
 /* A new round. */

@@ -67,6 +67,13 @@ push(uint64_t conn, uint64_t seq, uint64_t clock, uint32_t var, uint64_t from, u
                                 .durable = durable});
 }
 
+static void
+ticked(uint64_t conn, uint64_t seq, uint64_t clock, uint64_t position)
+{
+    kit_tick_at(&k, conn, seq, clock, position);
+    kit_ack(&k, conn, seq, PS_OK);
+}
+
 static uint64_t
 steps(uint64_t conn, uint32_t var)
 {
@@ -96,7 +103,7 @@ START_TEST(who_takes_over_skips_what_is_counted)
     kit_ack(&k, 9, 2, PS_OK);
     ck_assert_uint_eq(steps(9, a), 1);
     ck_assert_uint_eq(steps(9, b), 1);
-    kit_ticked(&k, 9, 3, 1);
+    ticked(9, 3, 1, 10);
     ck_assert_uint_eq(take_over(17, 0), 10);
     push(17, 1, 1, a, 0, 10, false); /* a shard that had ticked, when another had not */
     kit_ack(&k, 17, 1, PS_OK);
@@ -121,7 +128,7 @@ START_TEST(a_kill_of_the_shard_forgets_nothing)
     ck_assert_uint_eq(take_over(1, 0), 0);
     push(1, 1, 0, a, 0, 10, false);
     push(1, 2, 0, b, 0, 10, false);
-    kit_tick(&k, 1, 3, 1);
+    kit_tick_at(&k, 1, 3, 1, 10);
     kit_crash(&k);
     ck_assert_uint_eq(take_over(1, 0), 10);
     ck_assert_uint_eq(steps(1, a), 1);
@@ -174,7 +181,7 @@ START_TEST(a_step_that_is_cut_differently_is_refused)
     kit_ack(&k, 9, 2, PS_ERR_INVALID);
     push(9, 3, 0, a, 0, 10, false);
     kit_ack(&k, 9, 3, PS_OK);
-    kit_ticked(&k, 9, 4, 1);
+    ticked(9, 4, 1, 10);
     push(9, 5, 1, a, 5, 15, false);
     kit_ack(&k, 9, 5, PS_ERR_INVALID);
     push(9, 6, 1, a, 10, 15, false);
@@ -197,6 +204,30 @@ START_TEST(a_shard_that_got_no_push_hears_of_a_step_by_its_tick)
 }
 END_TEST
 
+/* Who takes over is behind on one shard, and is taken to the clock of the others before it does anything. */
+START_TEST(a_tick_that_only_catches_up_ends_no_step)
+{
+    uint32_t a, b;
+
+    begin(PSD__MODE__ASYNC, 1);
+    take_over(1, 0);
+    a = kit_declare(&k, 1, "a", 4, PS_SGD);
+    b = kit_declare(&k, 1, "b", 4, PS_SGD);
+    push(1, 1, 0, a, 0, 10, false);
+    kit_ack(&k, 1, 1, PS_OK);
+    ck_assert_uint_eq(take_over(9, 0), 0);
+    kit_ticked(&k, 9, 1, 1);
+    ck_assert_uint_eq(take_over(17, 0), 0);
+    push(17, 1, 1, a, 0, 10, false);
+    kit_ack(&k, 17, 1, PS_OK);
+    push(17, 2, 1, b, 0, 10, false);
+    kit_ack(&k, 17, 2, PS_OK);
+    ck_assert_uint_eq(steps(17, a), 1);
+    ck_assert_uint_eq(steps(17, b), 1);
+    finish();
+}
+END_TEST
+
 START_TEST(a_new_round_begins_from_nothing)
 {
     uint32_t a;
@@ -209,11 +240,11 @@ START_TEST(a_new_round_begins_from_nothing)
 
         push(1, 1, clock, a, 0, 10, false);
         kit_ack(&k, 1, 1, PS_OK);
-        kit_ticked(&k, 1, 2, clock + 1);
+        ticked(1, 2, clock + 1, 10);
         push(1, 3, clock + 1, a, 10, 20, false);
         kit_ack(&k, 1, 3, PS_OK);
         if (round == 1) /* with bits of the last step, or without */
-            kit_ticked(&k, 1, 4, clock + 2);
+            ticked(1, 4, clock + 2, 20);
         ck_assert_uint_eq(steps(1, a), 2 * (round + 1));
         if (round == 0) {
             kit_tick(&k, 1, 4, clock + 2);
@@ -326,11 +357,11 @@ START_TEST(durable_steps_are_counted_after_a_power_loss)
     b = kit_declare(&k, 1, "b", 4, PS_SGD);
     push(1, 1, 0, a, 0, 10, true);
     push(1, 2, 0, b, 0, 10, true);
-    kit_tick(&k, 1, 3, 1);
+    kit_tick_at(&k, 1, 3, 1, 10);
     disk_save(&disk, &k);
     push(1, 4, 1, a, 10, 20, true);
     push(1, 5, 1, b, 10, 20, true);
-    kit_tick(&k, 1, 6, 2);
+    kit_tick_at(&k, 1, 6, 2, 20);
     push(1, 7, 2, a, 20, 30, true);
     disk_take(&disk, &k, k.redo);
     power_loss(&disk, &k, 78);
@@ -474,8 +505,8 @@ START_TEST(whatever_dies_every_step_counts_once)
         } else if (next_var < VARS) {
             push(1, ++seq, clock, vars[next_var++], at, at + 10, durable);
         } else {
-            kit_tick(&k, 1, ++seq, ++clock);
             at += 10;
+            kit_tick_at(&k, 1, ++seq, ++clock, at);
             done++;
             next_var = 0;
         }
@@ -503,6 +534,7 @@ make_suite(void)
     tcase_add_test(tc, of_a_push_of_many_blocks_those_that_wait_are_updated);
     tcase_add_test(tc, a_step_that_is_cut_differently_is_refused);
     tcase_add_test(tc, a_shard_that_got_no_push_hears_of_a_step_by_its_tick);
+    tcase_add_test(tc, a_tick_that_only_catches_up_ends_no_step);
     tcase_add_test(tc, a_new_round_begins_from_nothing);
     tcase_add_test(tc, bits_of_a_round_before_are_not_those_of_this_one);
     tcase_add_test(tc, in_sync_a_block_counts_a_step_when_its_update_is_done);
