@@ -17,7 +17,8 @@
  * workers of the job are forgotten, its clock is the checkpoint's. Then blocks are filled in bounded turns as
  * background work.
  *
- * restore_check.c looks whether it can be done; restore_rows.c writes rows; restore.c is the machine. */
+ * restore_check.c looks whether it can be done; restore_rows.c writes rows; restore_fill.c fills blocks; restore.c is
+ * the machine. */
 #ifndef SERVER_RESTORE_H
 #define SERVER_RESTORE_H
 
@@ -76,6 +77,17 @@ bool restore_work(struct shard *s);
 /* The turn is over; and all was loaded again. */
 void restore_turn_over(struct shard *s, bool committed);
 void restore_reloaded(struct shard *s);
+
+/* It stays as it is, until somebody asks again or a process starts. */
+void restore_stop(struct shard *s, const struct ps_error *why);
+
+/* ---- restore_fill.c ---- */
+
+/* Where the manifest's variables are here; and back to the first block. False: no memory. */
+bool restore_find(struct shard *s) PS_MUST_USE;
+
+/* Fill some blocks; the last ones end the filling. False: no room for one in this turn. */
+bool restore_fill(struct shard *s);
 
 /* ---- restore_check.c ---- */
 
