@@ -11,7 +11,7 @@ enum ps_err notify_ready(struct daemon *d, struct ps_error *e) PS_MUST_USE;
 /* What takes long before it serves, or as it stops: "Rebuilding, 42 %". systemd waits for another minute then. */
 void notify_busy(const char *status);
 
-/* What `systemctl status` shows: how much is held. Said when it has changed. */
+/* What `systemctl status` shows: how much is held, when it was saved. Said when it has changed. */
 void notify_status(struct daemon *d);
 
 /* Around SIGHUP's work, and before the last of it. Nothing happens without NOTIFY_SOCKET. */

@@ -69,6 +69,19 @@ saves_housekeeping(struct daemon *d)
         ask(d);
 }
 
+const char *
+saves_status(const struct daemon *d, char text[SAVES_STATUS_MAX])
+{
+    struct tm tm;
+
+    *text = '\0';
+    if (is_durable(d) && saver_is_busy(d->saves.saver))
+        return ", saving";
+    if (is_durable(d) && d->saves.saved != 0)
+        strftime(text, SAVES_STATUS_MAX, ", saved %H:%M:%S UTC", gmtime_r(&d->saves.saved, &tm));
+    return text;
+}
+
 /* ---- Turns ---- */
 
 bool
@@ -116,8 +129,10 @@ on_event(void *arg, struct shard_event *event)
 
     if (d->state == DAEMON_CLOSING)
         return;
-    if (event->kind == SHARD_SAVE_ENDED)
+    if (event->kind == SHARD_SAVE_ENDED) {
         d->saves.ended_ms = uv_now(&d->loop);
+        d->saves.saved = event->error == NULL ? time(NULL) : d->saves.saved;
+    }
     daemon_step(d, event);
     if (event->kind == SHARD_SAVE_ENDED)
         d->saves.done = d->saves.stopping && (event->error != NULL || !shard_save_due(d->shard));
@@ -141,9 +156,12 @@ saves_start(struct daemon *d, struct ps_error *e)
                              .rate = d->options->save_rate,
                              .event = on_event,
                              .arg = d};
+    enum ps_err err;
 
     d->saves.begun_ms = uv_now(&d->loop);
-    return saver_start(&c, &d->saves.saver, e);
+    if ((err = saver_start(&c, &d->saves.saver, e)) == PS_OK)
+        arm(d);
+    return err;
 }
 
 void

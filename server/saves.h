@@ -8,6 +8,8 @@
 #ifndef SERVER_SAVES_H
 #define SERVER_SAVES_H
 
+#include <time.h>
+
 #include <uv.h>
 
 #include "common/base.h"
@@ -23,6 +25,7 @@ struct saves {
     bool stopping;               /* psd ends when what has changed is saved */
     bool done;                   /* it is, or cannot be */
     uint64_t begun_ms, ended_ms; /* of the newest one */
+    time_t saved;                /* when the newest of this process was complete; 0: none was */
 };
 
 /* Start the saver. Saves are made when there is a durable directory. */
@@ -38,6 +41,10 @@ void saves_reload(struct daemon *d);
 
 /* Once a second. */
 void saves_housekeeping(struct daemon *d);
+
+/* ", saved 12:30:05 UTC", for people; "" without a durable directory. */
+#define SAVES_STATUS_MAX 32
+const char *saves_status(const struct daemon *d, char text[SAVES_STATUS_MAX]);
 
 /* The shard has stopped. True: a save is made first, daemon_close() comes when it has ended or patience has. */
 bool saves_at_stop(struct daemon *d);
