@@ -273,7 +273,8 @@ pushed(struct shard *s, const Psd__RedoPush *p, struct ps_error *e)
     if (session->incarnation != p->incarnation || p->seq <= session->last_seq)
         return PS_OK; /* replaced meanwhile, or in the save */
     floor = MAX(session->last_seq, p->acked_through) + 1;
-    if (!survived_add(&session->survived, p->seq, floor))
+    /* In sync one that was left out may come again, to be told so again. Elsewhere some of its blocks were updated. */
+    if ((p->code == PS_OK || !job_is_sync(session->job)) && !survived_add(&session->survived, p->seq, floor))
         return ps_fail(e, PS_ERR_NOMEM, "no memory to replay the redo log");
     session->pushes++;
     session->clock = MAX(session->clock, p->clock);
