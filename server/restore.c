@@ -266,6 +266,26 @@ close_all(struct shard *s)
 
 /* ---- Rows ---- */
 
+/* Some of the rows may be there, or none: then nothing has happened. */
+static void
+give_up(struct shard *s, const struct ps_error *why)
+{
+    struct restore *r = &s->restore;
+    char *dir, *job;
+    struct ps_error e;
+    bool filled;
+
+    restore_stop(s, why);
+    (void)shard_reload(s, &e);
+    if (restore_rows_load(s, &dir, &job, &filled) != PS_OK || dir != NULL) {
+        free(dir);
+        free(job);
+        return;
+    }
+    forget(r);
+    r->failure = *why;
+}
+
 static void
 begin(struct shard *s)
 {
@@ -276,8 +296,7 @@ begin(struct shard *s)
     if (c != NULL)
         connection_forget(s, c); /* what else it waits for is of the old data */
     if (restore_rows_begin(s, r->source, &e) != PS_OK) {
-        restore_stop(s, &e);
-        (void)shard_reload(s, &e); /* some of the rows may be there */
+        give_up(s, &e);
         return;
     }
     r->value = malloc(layout_value_size(LAYOUT_CLASSES - 1));
