@@ -184,6 +184,22 @@ join(struct start *s, struct ps_error *e)
     return write_pair(s->store, &live, s->live_dir, e);
 }
 
+/* The disk failed, and then the memory was lost, before a save was in the new file: the last one is in the old file,
+ * and to begin without it is nothing that a program may decide. */
+static enum ps_err
+refuse_to_forget(const struct start *s, struct ps_error *e)
+{
+    uint32_t bad = is_durable(s) ? store_dir_bad(s->durable.path) : 0;
+
+    if (bad == 0 || s->data != DATA_NEW || durable_dir_holds(&s->durable))
+        return PS_OK;
+    return ps_fail(e, PS_ERR_IO,
+                   "there is no data in the live directory %s, and in the durable directory %s all of it may be in "
+                   "data.mdb.bad-%" PRIu32 ", which was set aside when its disk failed: rename that to data.mdb to go "
+                   "on from its last save, or move it away to begin empty",
+                   s->live_dir, s->durable.path, bad);
+}
+
 /* ---- Rebuilding ---- */
 
 static volatile sig_atomic_t stop_asked;
@@ -401,7 +417,7 @@ open_all(struct start *s, struct ps_error *e)
 
     if ((err = find_live_dir(s, e)) != PS_OK || (err = open_durable(s, e)) != PS_OK || (err = open_live(s, e)) != PS_OK)
         return err;
-    if (s->data == DATA_KEPT && (err = match_kept(s, e)) != PS_OK)
+    if ((s->data == DATA_KEPT && (err = match_kept(s, e)) != PS_OK) || (err = refuse_to_forget(s, e)) != PS_OK)
         return err;
     warn_about_live_dir(s);
     if (is_durable(s) && s->durable.in_memory)
@@ -438,6 +454,8 @@ start_undo(struct start *s)
         return;
     live_dir_unmark(s->live_dir);
     store_lmdb_undo(s->store);
+    if (is_durable(s))
+        store_lmdb_undo(s->durable.store);
 }
 
 /* What lies on a disk outlives this boot, so it is made whole; on tmpfs there is nothing to do. */

@@ -9,7 +9,8 @@
  *         believed          of another pair       refuse: one of the two is not meant
  *         believed          none                  serve it; a whole save makes the durable directory its own
  *         gone, or stale    a save, a redo log    rebuild: the save, then the log over it
- *         gone              none                  an empty shard, which says so
+ *         gone              none                  an empty shard, which says so; refused when a file that was set
+ *                                                 aside (durable_dir.h) may hold a save
  *
  *     the shard loads what is there
  *     the pair is written to both, the live directory is marked as this boot's
@@ -45,7 +46,7 @@ struct start {
 /* s: zeroed but for options. On failure one sentence; start_undo() and start_close() are owed in any case. */
 enum ps_err start_open(struct start *s, struct ps_error *e) PS_MUST_USE;
 
-/* A psd that could not start leaves no new live directory behind. Before start_close(). */
+/* A psd that could not start leaves no new directories behind. Before start_close(). */
 void start_undo(struct start *s);
 
 /* Free the shard, sync what lies on a disk, close. */

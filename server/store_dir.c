@@ -206,6 +206,12 @@ bad_files(const char *dir, uint32_t last)
     return newest;
 }
 
+uint32_t
+store_dir_bad(const char *dir)
+{
+    return bad_files(dir, 0);
+}
+
 enum ps_err
 store_dir_set_aside(const struct store_dir *d, uint32_t *n, struct ps_error *e)
 {
@@ -214,7 +220,7 @@ store_dir_set_aside(const struct store_dir *d, uint32_t *n, struct ps_error *e)
 
     *n = 0;
     dir_of(d, dir);
-    number = bad_files(dir, 0) + 1;
+    number = store_dir_bad(dir) + 1;
     snprintf(bad, sizeof bad, "%s.bad-%" PRIu32, d->data_path, number);
     if (rename(d->data_path, bad) < 0) {
         if (errno == ENOENT)

@@ -48,6 +48,9 @@ void store_dir_undo(const struct store_dir *d);
 #define STORE_DIR_BAD_KEPT 2
 enum ps_err store_dir_set_aside(const struct store_dir *d, uint32_t *n, struct ps_error *e) PS_MUST_USE;
 
+/* The newest file in dir that was set aside: the N of its name; 0: none was. */
+uint32_t store_dir_bad(const char *dir);
+
 /* Whether fd is still the data file in the directory: nobody unlinked or replaced it. */
 bool store_dir_holds(const struct store_dir *d, int fd);
 

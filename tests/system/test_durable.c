@@ -696,6 +696,24 @@ START_TEST(a_signal_ends_a_rebuild_and_the_next_start_makes_it_anew)
 }
 END_TEST
 
+START_TEST(a_file_that_was_set_aside_is_not_forgotten_when_nothing_else_is_left)
+{
+    ck_assert_uint_eq(push(1, true), PS_OK);
+    save();
+    break_disk("fdatasync,fsync,pwrite EIO 1 0"); /* nor can a new one be made */
+    ck_assert_uint_eq(push(4, true), PS_ERR_NOT_DURABLE);
+    WAIT_FOR(there(".disk/data.mdb.bad-1"));
+    lose_power();
+    ck_assert_int_eq(shards_refused(&shards, 0), 1);
+    ck_assert(said("data.mdb.bad-1, which was set aside when its disk failed"));
+    ck_assert(!there("") && !there(".disk/data.mdb")); /* and the next start says the same */
+    move(".disk/data.mdb.bad-1", ".disk/data.mdb");
+    shards_restart(&shards, 0);
+    join(1, true);
+    holds(1, 1);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -726,6 +744,7 @@ make_suite(void)
     tcase_add_test(failing, a_full_disk_fails_saves_and_durable_pushes_and_nothing_else);
     tcase_add_test(failing, a_file_whose_sync_failed_is_never_used_again);
     tcase_add_test(failing, a_signal_ends_a_rebuild_and_the_next_start_makes_it_anew);
+    tcase_add_test(failing, a_file_that_was_set_aside_is_not_forgotten_when_nothing_else_is_left);
     suite_add_tcase(suite, failing);
     tcase_set_timeout(often, 120);
     tcase_add_checked_fixture(often, setup_eager, teardown);
