@@ -316,6 +316,12 @@ is_saved(const struct shard *s)
     return !s->config.durable || s->save.complete >= s->restore.save;
 }
 
+bool
+shard_save_awaited(const struct shard *s)
+{
+    return s->restore.state == RESTORE_SAVING && !is_saved(s);
+}
+
 static bool
 end_saving(struct shard *s)
 {

@@ -63,9 +63,13 @@ saves_reload(struct daemon *d)
 void
 saves_housekeeping(struct daemon *d)
 {
-    if (d->saves.stopping)
+    const struct saves *s = &d->saves;
+
+    if (s->stopping)
         notify_busy("Saving before the stop");
-    if (d->state == DAEMON_SERVING && saver_wants_save(d->saves.saver))
+    if (d->state != DAEMON_SERVING || !is_durable(d) || saver_is_busy(s->saver))
+        return;
+    if (saver_wants_save(s->saver) || shard_save_awaited(d->shard))
         ask(d);
 }
 

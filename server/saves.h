@@ -1,5 +1,5 @@
 /* When saves are made: on the interval, when something has changed; at once, when only a whole save makes pushes
- * durable again; and when psd stops.
+ * durable again, or lets workers in after a restore; and when psd stops.
  *
  *     begin     interval since the last begin, and pause since its end, are over
  *     at a stop nobody is connected any more; what has changed is saved, within --save-on-stop

@@ -257,6 +257,9 @@ size_t shard_save_next(struct shard *s, size_t bytes, struct shard_save_block *o
  * clock. SHARD_SAVE saves in any case. */
 bool shard_save_due(const struct shard *s);
 
+/* Nobody may train before a save is complete: what was restored must be on disk. Not kept over a process: ask. */
+bool shard_save_awaited(const struct shard *s);
+
 /* ---- Restores (restore.h): where a checkpoint's values are read ---- */
 
 struct checkpoint;

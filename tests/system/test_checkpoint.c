@@ -601,11 +601,46 @@ START_TEST(a_shard_that_is_killed_while_it_restores_ends_up_with_all_of_it)
 }
 END_TEST
 
+/* Restored, and killed before the save that workers wait for is on disk: the next process makes it, unasked. */
+START_TEST(a_shard_that_is_killed_while_it_saves_what_it_restored_saves_it)
+{
+    const char *slow[] = {"--log-level", "info", "--save-interval", "0", "--save-rate", "1MiB", NULL};
+    const char *fast[] = {"--log-level", "info", "--save-interval", "0", NULL};
+    struct shards_options o = {.log = true, .durable = true, .more = slow};
+    struct ps_var_spec spec = {.name = "big", .rank = 1, .dims = {8000000}, .optimizer = {.learning_rate = 1}};
+    ps_client *c;
+    ps_var *v;
+    pid_t pid;
+
+    shards_start(&shards, 1);
+    c = open_with((struct ps_client_options){0}, 0);
+    FINE(ps_client_declare(c, &spec, &v, &error));
+    ps_client_close(c);
+    checkpoint("big", 0);
+    shards_stop(&shards);
+    shards_start_with(&shards, 1, &o);
+    if ((pid = fork()) == 0)
+        _exit(restore(in_dir("big")) == PS_OK ? 0 : 1);
+    while (strstr(shards_log(&shards, 0), "restore filled") == NULL)
+        usleep(500); /* as above */
+    shards_kill(&shards, 0);
+    kill(pid, SIGKILL);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    ck_assert_ptr_null(strstr(shards_log(&shards, 0), "restore done"));
+    shards.options.more = fast;
+    shards_restart(&shards, 0);
+    c = open_with((struct ps_client_options){0}, 0); /* waits until it is let in */
+    ck_assert_ptr_nonnull(strstr(shards_log(&shards, 0), "restore done"));
+    ps_client_close(c);
+    shards_stop(&shards);
+}
+END_TEST
+
 static Suite *
 make(void)
 {
     Suite *suite = suite_create("checkpoint");
-    TCase *tc = tcase_create("checkpoint");
+    TCase *tc = tcase_create("checkpoint"), *killed = tcase_create("killed");
 
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
@@ -621,8 +656,12 @@ make(void)
     tcase_add_test(tc, psd_begins_with_a_checkpoint_once);
     tcase_add_test(tc, a_root_is_not_left);
     tcase_add_test(tc, what_was_restored_survives_a_loss_of_power);
-    tcase_add_test(tc, a_shard_that_is_killed_while_it_restores_ends_up_with_all_of_it);
     suite_add_tcase(suite, tc);
+    tcase_set_timeout(killed, 60);
+    tcase_add_checked_fixture(killed, setup, teardown);
+    tcase_add_test(killed, a_shard_that_is_killed_while_it_restores_ends_up_with_all_of_it);
+    tcase_add_test(killed, a_shard_that_is_killed_while_it_saves_what_it_restored_saves_it);
+    suite_add_tcase(suite, killed);
     return suite;
 }
 
