@@ -89,7 +89,7 @@ log_start(const struct server *s)
              "psd " PSD_VERSION " serves cluster=%s shard=%" PRIu64 "/%" PRIu64 " live_dir=%s data=%s used_mib=%" PRIu64
              " max_mib=%" PRIu64 " durable_dir=%s%s%s",
              o->cluster, o->shard, o->shards, st->live_dir, data_name(st), (uint64_t)(usage.used_bytes / MIB),
-             (uint64_t)(usage.max_bytes / MIB), st->durable.store != NULL ? st->durable.path : "none",
+             (uint64_t)(usage.max_bytes / MIB), s->daemon.saves.durable ? st->durable.path : "none",
              o->advertise != NULL ? " advertise=" : "", o->advertise != NULL ? o->advertise : "");
 }
 

@@ -253,15 +253,29 @@ saver_is_busy(const struct saver *s)
     return s->job != NULL || s->unbegun != NULL;
 }
 
+static enum saver_side
+side_of(struct saver *s)
+{
+    enum saver_side side;
+
+    uv_mutex_lock(&s->lock);
+    side = s->side;
+    uv_mutex_unlock(&s->lock);
+    return side;
+}
+
 bool
 saver_wants_save(struct saver *s)
 {
-    bool whole;
+    return !saver_is_busy(s) && side_of(s) == SIDE_WHOLE;
+}
 
-    uv_mutex_lock(&s->lock);
-    whole = s->side == SIDE_WHOLE;
-    uv_mutex_unlock(&s->lock);
-    return whole && !saver_is_busy(s);
+bool
+saver_lacks_save(struct saver *s)
+{
+    enum saver_side side = side_of(s);
+
+    return side == SIDE_WHOLE || side == SIDE_GONE;
 }
 
 /* ---- Life ---- */

@@ -82,4 +82,7 @@ bool saver_is_busy(const struct saver *s);
 /* Only a whole save makes pushes durable again, and none runs. */
 bool saver_wants_save(struct saver *s);
 
+/* What lies on disk is not whole, whether or not the shard has changed since its last save. */
+bool saver_lacks_save(struct saver *s);
+
 #endif

@@ -7,12 +7,6 @@
 #include "notify.h"
 #include "start.h"
 
-static bool
-is_durable(const struct daemon *d)
-{
-    return d->start->durable.store != NULL;
-}
-
 static void
 ask(struct daemon *d)
 {
@@ -46,7 +40,7 @@ arm(struct daemon *d)
 
     if (s->stopping || d->state == DAEMON_CLOSING)
         return;
-    s->armed = o->save_interval_ms != 0 && is_durable(d) && !saver_is_busy(s->saver) && shard_save_due(d->shard);
+    s->armed = o->save_interval_ms != 0 && d->saves.durable && !saver_is_busy(s->saver) && shard_save_due(d->shard);
     if (s->armed)
         uv_timer_start(&s->timer, on_timer, at > now ? at - now : 0, 0);
     else
@@ -67,7 +61,7 @@ saves_housekeeping(struct daemon *d)
 
     if (s->stopping)
         notify_busy("Saving before the stop");
-    if (d->state != DAEMON_SERVING || !is_durable(d) || saver_is_busy(s->saver))
+    if (d->state != DAEMON_SERVING || !s->durable || saver_is_busy(s->saver))
         return;
     if (saver_wants_save(s->saver) || shard_save_awaited(d->shard))
         ask(d);
@@ -150,10 +144,11 @@ enum ps_err
 saves_start(struct daemon *d, struct ps_error *e)
 {
     struct start *start = d->start;
+    bool durable = start->durable.store != NULL;
     struct saver_config c = {.loop = &d->loop,
                              .shard = d->shard,
                              .live = d->store,
-                             .dir = is_durable(d) ? &start->durable : NULL,
+                             .dir = durable ? &start->durable : NULL,
                              .redo_to = start->redo_to,
                              .whole = start->whole,
                              .checkpoint_root = d->options->checkpoint_root,
@@ -162,6 +157,7 @@ saves_start(struct daemon *d, struct ps_error *e)
                              .arg = d};
     enum ps_err err;
 
+    d->saves.durable = durable; /* nobody but the saver looks at the directory from now on */
     d->saves.begun_ms = uv_now(&d->loop);
     if ((err = saver_start(&c, &d->saves.saver, e)) == PS_OK)
         arm(d);
@@ -175,6 +171,12 @@ saves_finish(struct daemon *d)
     d->saves.saver = NULL;
 }
 
+static bool
+is_unsaved(const struct daemon *d)
+{
+    return shard_save_due(d->shard) || saver_lacks_save(d->saves.saver);
+}
+
 bool
 saves_at_stop(struct daemon *d)
 {
@@ -182,14 +184,14 @@ saves_at_stop(struct daemon *d)
 
     if (s->stopping)
         return true;
-    if (!is_durable(d) || d->options->save_on_stop_ms == 0 || (!shard_save_due(d->shard) && !saver_is_busy(s->saver)))
+    if (!d->saves.durable || d->options->save_on_stop_ms == 0 || (!is_unsaved(d) && !saver_is_busy(s->saver)))
         return false;
     log_line(LOG_LEVEL_INFO, "saving before the stop");
     notify_busy("Saving before the stop");
     s->stopping = true;
     saver_set_rate(s->saver, 0);
     uv_timer_start(&s->timer, on_timer, d->options->save_on_stop_ms, 0);
-    if (shard_save_due(d->shard))
+    if (is_unsaved(d))
         ask(d);
     return true;
 }

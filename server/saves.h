@@ -21,6 +21,7 @@ struct shard_action;
 struct saves {
     struct saver *saver;
     uv_timer_t timer;            /* the next save; at a stop, the end of patience */
+    bool durable;                /* there is a directory to save to */
     bool armed;                  /* it runs for the next save */
     bool stopping;               /* psd ends when what has changed is saved */
     bool done;                   /* it is, or cannot be */
