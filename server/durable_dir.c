@@ -38,9 +38,11 @@ durable_dir_open(struct durable_dir *d, bool set_aside, struct ps_error *e)
 
     if (id == 0 && pair_random(&id) != PS_OK)
         return ps_fail(e, PS_ERR_IO, "cannot get random bytes");
-    if ((err = store_lmdb_open(&options, &d->store, &report, e)) != PS_OK)
+    err = store_lmdb_open(&options, &d->store, &report, e);
+    if (report.set_aside != 0) /* whether or not there is a new one */
+        d->aside = report.set_aside;
+    if (err != PS_OK)
         return err;
-    d->aside = report.set_aside;
     d->in_memory = !report.on_disk;
     if ((err = durable_open(&d->durable, d->store, d->cluster, d->shard, d->shards, id, &why)) == PS_OK &&
         (err = pair_read(d->store, &d->pair)) != PS_OK)
@@ -101,6 +103,12 @@ durable_dir_close(struct durable_dir *d)
     if (d->store != NULL)
         d->store->ops->close(d->store);
     d->store = NULL;
+}
+
+bool
+durable_dir_still_there(const struct durable_dir *d)
+{
+    return store_lmdb_still_there(d->store);
 }
 
 bool

@@ -39,6 +39,9 @@ void durable_dir_close(struct durable_dir *d);
  * PS_ERR_NOT_FOUND when there is none, and as above. */
 enum ps_err durable_dir_open_there(struct durable_dir *d, const char *path, struct ps_error *e) PS_MUST_USE;
 
+/* The open environment's file is still the one in the directory: nobody removed or replaced it. */
+bool durable_dir_still_there(const struct durable_dir *d);
+
 /* There is a save or a redo log in it. */
 bool durable_dir_holds(const struct durable_dir *d);
 

@@ -93,9 +93,10 @@ tell_trouble(struct saver *s, enum saver_side side, const struct ps_error *troub
 {
     struct shard_event event = {.kind = SHARD_NOT_DURABLE, .error = trouble};
 
-    if (side == s->told)
+    if (side == s->told && trouble->code == s->told_code)
         return;
     s->told = side;
+    s->told_code = trouble->code;
     log_line(LOG_LEVEL_WARNING, "pushes cannot be made durable: %s", trouble->text);
     s->config.event(s->config.arg, &event);
 }
@@ -110,6 +111,16 @@ tell_aside(struct saver *s, uint32_t aside)
         LOG_LEVEL_ERROR,
         "the durable file cannot be trusted any more: it was set aside, and a new one is begun file=%s/data.mdb.bad-%u",
         s->config.dir->path, aside);
+}
+
+static void
+tell_lost(struct saver *s, uint32_t lost)
+{
+    if (lost == s->told_lost)
+        return;
+    s->told_lost = lost;
+    log_line(LOG_LEVEL_ERROR, "the durable directory was removed or replaced: it is made again durable_dir=%s",
+             s->config.dir->path);
 }
 
 static void
@@ -132,7 +143,7 @@ on_async(uv_async_t *async)
     struct saver *s = async->data;
     struct ps_error trouble;
     enum saver_side side;
-    uint32_t aside;
+    uint32_t aside, lost;
     uint64_t to;
 
     tell_unbegun(s);
@@ -142,7 +153,9 @@ on_async(uv_async_t *async)
     trouble = s->trouble;
     to = s->durable_to;
     aside = s->aside;
+    lost = s->lost;
     uv_mutex_unlock(&s->lock);
+    tell_lost(s, lost);
     tell_aside(s, aside);
     if (side == SIDE_GOOD)
         tell_durable(s, to);
@@ -244,6 +257,14 @@ saver_set_rate(struct saver *s, uint64_t rate)
 {
     uv_mutex_lock(&s->lock);
     s->rate = rate;
+    wake(s);
+}
+
+void
+saver_look(struct saver *s)
+{
+    uv_mutex_lock(&s->lock);
+    s->look = s->config.dir != NULL;
     wake(s);
 }
 

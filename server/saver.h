@@ -26,6 +26,9 @@
  *     GONE ──► WHOLE: another file, or one that missed something: no piece is written, a save is wanted
  *       └──┘ file set aside, a new one cannot be made: tried again every second
  *
+ * GONE comes from all others, too, when the file is not found in the directory any more: a commit to one without a name
+ * would succeed and be lost.
+ *
  * Outside GOOD the shard has been told SHARD_NOT_DURABLE; back in it SHARD_DURABLE. Nothing here blocks the loop, but
  * for saver_stop(). */
 #ifndef SERVER_SAVER_H
@@ -75,6 +78,11 @@ void saver_turn_ended(struct saver *s);
 /* ---- Looking and setting ---- */
 
 void saver_set_rate(struct saver *s, uint64_t rate);
+
+/* Once a second or so: have the thread look whether the durable directory is still there. It does before it writes,
+ * too.
+ */
+void saver_look(struct saver *s);
 
 /* A save or a checkpoint has begun and not ended. */
 bool saver_is_busy(const struct saver *s);

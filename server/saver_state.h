@@ -46,6 +46,7 @@ struct saver {
 
     /* Under the lock: what the loop wants. */
     bool stopping;
+    bool look; /* whether the durable directory is still there */
     uint64_t redo_to, rate;
     struct saver_job *incoming;
 
@@ -53,20 +54,23 @@ struct saver {
     enum saver_side side;
     struct ps_error trouble; /* outside SIDE_GOOD */
     uint64_t durable_to;     /* pieces before this one are on disk */
+    uint32_t lost;           /* how often the directory was not found any more */
     uint32_t aside;          /* N of the file data.mdb.bad-N that was set aside last; 0: none */
 
     /* The loop's. */
     struct saver_job *job;
     struct shard_save_block batch[SAVER_AHEAD / 2];
     struct shard_save *unbegun; /* there was no memory for it */
-    enum saver_side told;       /* as the shard knows it */
+    enum saver_side told;       /* as the shard knows it, */
+    enum ps_err told_code;      /* and outside SIDE_GOOD why */
     uint64_t told_to;
-    uint32_t told_aside;
+    uint32_t told_aside, told_lost;
 
     /* The thread's. */
     struct saver_job *own;
     bool begun;                   /* what another boot has staged is erased */
     uint64_t redo_next;           /* piece that is written next */
+    bool vanished;                /* GONE because nobody finds the file any more */
     uint64_t retry_at;            /* in FULL and GONE */
     uint64_t pieces_at;           /* when pieces were last written */
     double tokens;                /* bytes of blocks that may be written */

@@ -36,7 +36,6 @@ struct work {
     uint64_t next;              /* piece, after it */
     uint64_t piece_bytes;
     uint64_t read_bytes, written; /* of blocks */
-    bool unlinked;                /* the file is not in its directory any more */
     bool gap;                     /* a piece is missing in the live store */
     enum ps_err unread;           /* the live store cannot be read */
 };
@@ -93,12 +92,12 @@ pieces_wait(const struct saver *s)
 static uint64_t
 due(struct saver *s, uint64_t now)
 {
-    uint64_t at = NEVER;
+    uint64_t at = s->look ? 0 : NEVER;
 
     if (s->side == SIDE_GONE)
-        at = s->retry_at;
+        at = MIN(at, s->retry_at);
     if (pieces_wait(s))
-        at = s->side == SIDE_FULL ? s->retry_at : 0;
+        at = s->side == SIDE_FULL ? MIN(at, s->retry_at) : 0;
     if (s->own != NULL)
         at = MIN(at, job_due(s, now));
     if (s->cut && s->side != SIDE_GONE)
@@ -196,6 +195,39 @@ gone(struct saver *s, const struct ps_error *why)
     set_side(s, SIDE_GONE, why);
 }
 
+/* True: nobody would find any more what is written. */
+static bool
+vanished(struct saver *s)
+{
+    struct ps_error e;
+
+    if (s->config.dir == NULL || s->side == SIDE_GONE || durable_dir_still_there(s->config.dir))
+        return false;
+    (void)ps_fail(&e, PS_ERR_IO, "the durable directory %s was removed or replaced", s->config.dir->path);
+    s->vanished = true;
+    uv_mutex_lock(&s->lock);
+    s->lost++;
+    uv_mutex_unlock(&s->lock);
+    end_save(s, &e);
+    gone(s, &e);
+    return true;
+}
+
+/* What lies in the place of ours is not written over, unless it is a copy of ours. */
+static enum ps_err
+open_anew(struct saver *s, const struct pair *pair, struct ps_error *e)
+{
+    struct durable_dir *dir = s->config.dir;
+    enum ps_err err;
+
+    if ((err = durable_dir_open(dir, !s->vanished, e)) != PS_OK)
+        return err;
+    if (dir->pair.id == 0 || dir->pair.id == pair->id)
+        return PS_OK;
+    durable_dir_close(dir);
+    return ps_fail(e, PS_ERR_CONFIG, "another durable environment lies in %s now", dir->path);
+}
+
 /* In GONE. The new environment is of the same pair: whoever starts here must know it as that of the live one. */
 static void
 make_anew(struct saver *s)
@@ -206,7 +238,7 @@ make_anew(struct saver *s)
     enum ps_err err;
 
     pair.behind = true;
-    if ((err = durable_dir_open(dir, true, &e)) == PS_OK && (err = pair_write(dir->store, &pair)) != PS_OK) {
+    if ((err = open_anew(s, &pair, &e)) == PS_OK && (err = pair_write(dir->store, &pair)) != PS_OK) {
         store_lmdb_undo(dir->store);
         durable_dir_close(dir);
         (void)ps_fail(&e, err, "cannot write to %s: %s", dir->path, ps_strerror(err));
@@ -220,6 +252,7 @@ make_anew(struct saver *s)
     }
     (void)ps_fail(&e, PS_ERR_IO, "the durable directory %s waits for a whole save", dir->path);
     s->redo_next = 1;
+    s->vanished = false;
     set_side(s, SIDE_WHOLE, &e);
 }
 
@@ -232,7 +265,7 @@ may_pass(enum ps_err err)
 static void
 failed(struct saver *s, const struct work *w, enum ps_err err)
 {
-    const char *why = w->unlinked ? "it was removed or replaced" : store_lmdb_why(s->config.dir->store);
+    const char *why = store_lmdb_why(s->config.dir->store);
     struct ps_error e;
 
     (void)ps_fail(&e, err, "the durable directory %s cannot be written: %s", s->config.dir->path,
@@ -362,18 +395,15 @@ committed(struct saver *s, const struct work *w)
 }
 
 static bool
-in_txn(struct saver *s, enum ps_err err, struct work *w)
+in_txn(struct saver *s, enum ps_err err, const struct work *w)
 {
     if (err == PS_OK)
         err = durable_commit(durable(s));
     else
         durable_abort(durable(s));
-    w->unlinked = err == PS_OK && !store_lmdb_still_there(s->config.dir->store);
-    if (w->unlinked) /* it is on disk, where nobody will find it */
-        err = PS_ERR_IO;
     if (err != PS_OK)
         failed(s, w, err);
-    return err == PS_OK;
+    return err == PS_OK && !vanished(s);
 }
 
 static void
@@ -410,7 +440,7 @@ catch_up(struct saver *s)
 static void
 finish(struct saver *s)
 {
-    struct work w = {.finish = true};
+    const struct work w = {.finish = true};
     const struct saver_job *job = s->own;
     enum ps_err err = durable_begin(durable(s), ROOM_MIN);
 
@@ -463,6 +493,7 @@ look(struct saver *s, struct work *w)
     uint64_t now = uv_hrtime();
     struct saver_job *job = s->own;
 
+    s->look = false;
     *w = (struct work){.redo_to = s->redo_to, .next = s->redo_next, .most = chunk(s, now)};
     w->pieces = pieces_wait(s) && (s->side == SIDE_GOOD || s->retry_at <= now);
     w->anew = s->side == SIDE_GONE && s->retry_at <= now;
@@ -485,6 +516,8 @@ look(struct saver *s, struct work *w)
 static void
 work(struct saver *s, struct work *w)
 {
+    if (vanished(s))
+        return;
     if (w->anew) {
         make_anew(s);
         return;

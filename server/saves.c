@@ -61,7 +61,10 @@ saves_housekeeping(struct daemon *d)
 
     if (s->stopping)
         notify_busy("Saving before the stop");
-    if (d->state != DAEMON_SERVING || !s->durable || saver_is_busy(s->saver))
+    if (d->state != DAEMON_SERVING || !s->durable)
+        return;
+    saver_look(s->saver);
+    if (saver_is_busy(s->saver))
         return;
     if (saver_wants_save(s->saver) || shard_save_awaited(d->shard))
         ask(d);

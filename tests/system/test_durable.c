@@ -431,6 +431,41 @@ START_TEST(an_older_copy_of_the_memory_is_not_served)
 }
 END_TEST
 
+/* A commit to a file that nobody finds any more succeeds. */
+START_TEST(a_durable_directory_that_is_removed_is_noticed_and_made_again)
+{
+    ck_assert_uint_eq(push(1, true), PS_OK);
+    save();
+    move(".disk", ".away");
+    WAIT_FOR(said("was removed or replaced") && said("pushes can be made durable again"));
+    ck_assert_uint_eq(push(2, true), PS_OK);
+    lose_power();
+    shards_restart(&shards, 0);
+    join(1, true);
+    holds(3, 2);
+}
+END_TEST
+
+START_TEST(what_lies_in_a_durable_directorys_place_is_not_written_over)
+{
+    ck_assert_uint_eq(push(1, true), PS_OK);
+    lose_power();
+    move(".disk", ".first");
+    shards_restart(&shards, 0); /* both new */
+    join(1, false);
+    var = probe_declare(&p, "w", N);
+    move(".disk", ".second");
+    move(".first", ".disk");
+    WAIT_FOR(said("was removed or replaced"));
+    while (push(2, true) != PS_ERR_CONFIG) /* the reason of now */
+        usleep(STEP_MS * 1000);
+    lose_power();
+    shards_restart(&shards, 0);
+    join(1, true);
+    holds(1, 1);
+}
+END_TEST
+
 START_TEST(a_new_durable_directory_is_filled_at_once)
 {
     ck_assert_uint_eq(push(1, true), PS_OK);
@@ -718,7 +753,8 @@ static Suite *
 make_suite(void)
 {
     Suite *suite = suite_create("durable");
-    TCase *tc = tcase_create("durable"), *failing = tcase_create("failing"), *often = tcase_create("eager");
+    TCase *tc = tcase_create("durable"), *failing = tcase_create("failing"), *often = tcase_create("eager"),
+          *gone = tcase_create("gone");
 
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, setup, teardown);
@@ -732,6 +768,8 @@ make_suite(void)
     tcase_add_test(tc, an_empty_shard_says_that_both_are_gone);
     tcase_add_test(tc, a_live_directory_of_another_durable_one_is_refused);
     tcase_add_test(tc, an_older_copy_of_the_memory_is_not_served);
+    tcase_add_test(gone, a_durable_directory_that_is_removed_is_noticed_and_made_again);
+    tcase_add_test(gone, what_lies_in_a_durable_directorys_place_is_not_written_over);
     tcase_add_test(tc, a_new_durable_directory_is_filled_at_once);
     tcase_add_test(tc, a_life_without_the_durable_directory_is_made_up_for);
     tcase_add_test(tc, a_durable_directory_of_another_shard_is_refused);
@@ -739,6 +777,9 @@ make_suite(void)
     tcase_add_test(tc, a_durable_directory_that_was_removed_is_made_anew);
     tcase_add_test(tc, the_log_is_listed_and_replayed_up_to_a_record);
     suite_add_tcase(suite, tc);
+    tcase_set_timeout(gone, 120);
+    tcase_add_checked_fixture(gone, setup, teardown);
+    suite_add_tcase(suite, gone);
     tcase_set_timeout(failing, 120);
     tcase_add_checked_fixture(failing, setup_failing, teardown);
     tcase_add_test(failing, a_full_disk_fails_saves_and_durable_pushes_and_nothing_else);
