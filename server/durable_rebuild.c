@@ -33,20 +33,26 @@ commit(struct rebuild *r)
     return PS_OK;
 }
 
-/* Have so many bytes in a transaction. */
+/* Have so many bytes in a transaction; a store that is nearly full has no room for many such at once. */
 static enum ps_err
 room(struct rebuild *r, uint64_t bytes)
 {
+    const struct store_ops *ops = r->live->ops;
+    uint64_t most = STORE_ROOM_TURN;
     enum ps_err err;
 
     if (r->begun && r->room >= bytes) {
         r->room -= bytes;
         return PS_OK;
     }
-    if ((err = commit(r)) != PS_OK || (err = r->live->ops->begin(r->live, STORE_ROOM_TURN)) != PS_OK)
+    if ((err = commit(r)) != PS_OK)
+        return err;
+    if ((err = ops->begin(r->live, most)) == PS_ERR_FULL)
+        err = ops->begin(r->live, most = bytes);
+    if (err != PS_OK)
         return err;
     r->begun = true;
-    r->room = STORE_ROOM_TURN - bytes;
+    r->room = most - bytes;
     return PS_OK;
 }
 

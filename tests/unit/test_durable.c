@@ -359,6 +359,22 @@ START_TEST(rebuilt_store_is_the_instant_of_the_save)
 }
 END_TEST
 
+START_TEST(a_live_store_that_has_just_the_room_is_rebuilt)
+{
+    struct store *live;
+    struct instant have;
+    struct ps_error e;
+
+    save_whole();
+    live = store_mem_new(d.manifest.bytes + 256 * KIB);
+    ck_assert_msg(durable_rebuild(&d, live, 78, NULL, NULL, &e) == PS_OK, "%s", e.text);
+    have = instant_of(live, 0);
+    instant_check_equal(&instant, &have);
+    instant_free(&have);
+    live->ops->close(live);
+}
+END_TEST
+
 START_TEST(rebuilt_data_has_the_boot_that_was_given)
 {
     struct store *live;
@@ -748,6 +764,7 @@ make_suite(void)
     tcase_add_test(t, live_store_is_not_taken_for_a_durable_one);
     tcase_add_test(t, newer_formats_are_refused_with_a_sentence);
     tcase_add_test(t, without_a_save_nothing_is_rebuilt);
+    tcase_add_test(t, a_live_store_that_has_just_the_room_is_rebuilt);
     tcase_add_test(t, rebuilt_data_has_the_boot_that_was_given);
     tcase_add_test(t, any_operation_of_a_save_may_fail);
     tcase_add_test(t, any_operation_of_a_rebuild_may_fail_and_the_next_one_is_whole);
