@@ -1,5 +1,6 @@
 /* Whole histories of a shard: an input is a script of what connections send, of connections that are lost, of time, of
- * commits that fail and of kill -9, turn by turn. shard_world.h says what is checked after every turn.
+ * commits that fail, of kill -9, of saves and of power loss, turn by turn. shard_world.h says what is checked after
+ * every turn.
  *
  * The first bytes choose the shard (its size, which of how many it is), then each step is a byte and its own choices.
  * Most of what is sent makes sense: the next sequence number, a block that exists, a payload of its length. Some does
@@ -94,6 +95,18 @@ grace(struct script *s)
     world_event(&s->world, &(struct shard_event){.kind = SHARD_TIME});
 }
 
+/* Its saver works, or its power fails. */
+static void
+disk(struct script *s)
+{
+    uint8_t how = bytes_one(&s->in);
+
+    if (how >= 232)
+        world_power(&s->world);
+    else
+        disk_step(&s->world, how);
+}
+
 static void
 end_turn(struct script *s)
 {
@@ -110,8 +123,8 @@ static void (*const steps[])(struct script *) = {
     pass,        script_observe, fail_soon,
     crash,       late,           script_goodbye,
     broken,      drain,          script_raw_frame,
-    grace,       script_push,    script_hello,
-    script_tick, script_pull,
+    grace,       script_attach,  script_round,
+    disk,        script_save,
 };
 
 /* A step's upper half says whether the turn goes on after it. */
@@ -137,7 +150,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     config.shard = how & 2 ? config.shards - 1 : 0;
     config.connections_max = how & 4 ? 4 : 0;
     config.gather_bytes_max = how & 8 ? 64 * KIB : 0;
-    world_start(&s.world, &config, sizes[how / 16 % ARRAY_LEN(sizes)]);
+    world_start(&s.world, &config, sizes[how / 16 % ARRAY_LEN(sizes)], how >= 64);
     for (int i = 0; i < STEPS_MAX && s.in.left > 0; i++)
         step(&s);
     world_end(&s.world);

@@ -104,15 +104,12 @@ fill_job(Psd__Job *job, Psd__AgePolicy *age, uint32_t which, char name[2])
     job->age = age;
 }
 
-void
-script_hello(struct script *s)
+static void
+hello_as(struct script *s, struct world_conn *c, uint32_t which, uint32_t task, uint8_t how)
 {
-    struct world_conn *c = script_conn(s);
     Psd__Hello m = PSD__HELLO__INIT;
     Psd__Job job = PSD__JOB__INIT;
     Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
-    uint32_t which = bytes_below(&s->in, SCRIPT_JOBS), task = bytes_below(&s->in, SCRIPT_WORKERS);
-    uint8_t how = bytes_one(&s->in);
     char name[2];
 
     if (c->id == 0)
@@ -133,7 +130,18 @@ script_hello(struct script *s)
         m.resume = how % 8 != 0;
     m.incarnation = s->incarnation[which][task];
     m.acked_through = bytes_number(&s->in);
+    c->job = which;
+    c->task = task;
     script_send(s, c, (struct world_frame){.type = MSG_HELLO, .asks = true}, &m.base);
+}
+
+void
+script_hello(struct script *s)
+{
+    struct world_conn *c = script_conn(s);
+    uint32_t which = bytes_below(&s->in, SCRIPT_JOBS), task = bytes_below(&s->in, SCRIPT_WORKERS);
+
+    hello_as(s, c, which, task, bytes_one(&s->in));
 }
 
 void
@@ -243,6 +251,17 @@ script_pull(struct script *s)
     script_send(s, c, (struct world_frame){.type = MSG_PULL, .asks = true}, &m.base);
 }
 
+/* The data of a step, mostly that of the worker's clock. */
+static void
+some_place(struct script *s, uint64_t clock, Psd__Cursor places[2])
+{
+    uint8_t how = bytes_one(&s->in);
+
+    places[0].epoch = places[1].epoch = how / 16u % 2u;
+    places[0].position = how < 200 ? clock : clock + how % 4u;
+    places[1].position = how < 240 ? places[0].position + 1 : places[0].position + how % 3u + 1;
+}
+
 void
 script_push(struct script *s)
 {
@@ -250,6 +269,7 @@ script_push(struct script *s)
     struct world_conn *c = script_conn(s);
     Psd__Push m = PSD__PUSH__INIT;
     Psd__Norm norm = PSD__NORM__INIT;
+    Psd__Cursor places[2] = {PSD__CURSOR__INIT, PSD__CURSOR__INIT};
     struct some_blocks b;
     uint8_t how = bytes_one(&s->in);
     float value = values[how % 8];
@@ -266,6 +286,12 @@ script_push(struct script *s)
     m.seq = some_seq(s, c);
     m.clock = some_clock(s, c, 0);
     m.acked_through = some_acked(s, c);
+    m.durable = how & 0x10;
+    if (how & 0x20) {
+        some_place(s, m.clock, places);
+        m.cursor_from = &places[0];
+        m.cursor = &places[1];
+    }
     if (how == 0xff)
         b.floats += 1;
     if (how == 0xfe)
@@ -382,6 +408,45 @@ script_goodbye(struct script *s)
 
     m.finished = bytes_below(&s->in, 4) != 0;
     script_send(s, c, (struct world_frame){.type = MSG_GOODBYE}, &m.base);
+}
+
+void
+script_round(struct script *s)
+{
+    struct world_conn *c = script_conn(s);
+    Psd__Goodbye m = PSD__GOODBYE__INIT;
+    uint32_t which = c->job, task = c->task;
+    uint8_t how = bytes_one(&s->in) | 1; /* another incarnation */
+
+    if (session_of(s, c) == NULL)
+        return;
+    m.finished = true;
+    script_send(s, c, (struct world_frame){.type = MSG_GOODBYE}, &m.base);
+    world_turn(&s->world);
+    world_lose(&s->world, c);
+    hello_as(s, c, which, task, MIN(how, 247));
+}
+
+void
+script_attach(struct script *s)
+{
+    struct world_conn *c = script_conn(s);
+    Psd__Attach m = PSD__ATTACH__INIT;
+    uint8_t how = bytes_one(&s->in);
+    char name[8], job[2] = {(char)('a' + how / 32 % SCRIPT_JOBS), '\0'};
+
+    snprintf(name, sizeof name, "v%u", how % 32u);
+    m.name = name;
+    m.job = how >= 250 ? "nobody's" : job;
+    script_send(s, c, (struct world_frame){.type = MSG_ATTACH, .asks = true}, &m.base);
+}
+
+void
+script_save(struct script *s)
+{
+    Psd__Save m = PSD__SAVE__INIT;
+
+    script_send(s, script_conn(s), (struct world_frame){.type = MSG_SAVE, .asks = true}, &m.base);
 }
 
 /* Any type, any metadata; a payload of one number, so that blocks still tell whether they were torn. */

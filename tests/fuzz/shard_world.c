@@ -78,6 +78,7 @@ hear(struct world_conn *c, const struct wire_msg *msg)
     case MSG_REPORT:
     case MSG_PONG:
     case MSG_SET_DONE:
+    case MSG_SAVE_DONE:
         answered(c, msg->request);
         break;
     case MSG_ERROR:
@@ -184,11 +185,10 @@ perform(struct world *w, struct shard_action *a)
         free(a->job);
         break;
     case SHARD_SAVE_BEGUN:
-        shard_save_free(a->save);
-        break;
     case SHARD_SAVE_CLOSE:
     case SHARD_SAVE_ABANDONED:
-    case SHARD_REDO: /* there is no durable side here */
+    case SHARD_REDO:
+        disk_action(w, a);
         break;
     }
 }
@@ -302,6 +302,7 @@ start(struct world *w)
     struct ps_error e;
 
     ps_assert(shard_new(&w->config, w->store, w->now_ms, &w->shard, &e) == PS_OK);
+    disk_attach(w);
 }
 
 static void
@@ -317,25 +318,53 @@ drop_data(struct world *w)
 }
 
 void
-world_start(struct world *w, const struct shard_config *config, uint64_t store_bytes)
+world_start(struct world *w, const struct shard_config *config, uint64_t store_bytes, bool durable)
 {
-    *w = (struct world){.config = *config, .now_ms = 1000};
+    *w = (struct world){.config = *config, .now_ms = 1000, .store_bytes = store_bytes};
     w->store = store_mem_new(store_bytes);
     ps_assert(w->store != NULL);
+    if (durable)
+        disk_start(w, GIB);
     start(w);
 }
 
-void
-world_crash(struct world *w)
+static void
+end_process(struct world *w)
 {
     drop_data(w);
     shard_free(w->shard);
     for (int what = 0; what < STORE_MEM_FAILS; what++)
         store_mem_fail_at(w->store, (enum store_mem_fail)what, 0);
+    disk_detach(w);
     store_mem_crash(w->store);
     memset(w->conn, 0, sizeof w->conn);
     w->stopped = false;
+}
+
+void
+world_crash(struct world *w)
+{
+    end_process(w);
     start(w);
+    check_store(w);
+}
+
+/* Under a new boot, with other versions. */
+void
+world_power(struct world *w)
+{
+    if (w->disk.store == NULL)
+        return;
+    end_process(w);
+    w->store->ops->close(w->store);
+    w->store = store_mem_new(w->store_bytes);
+    ps_assert(w->store != NULL);
+    memset(w->version, 0, sizeof w->version);
+    w->config.boot = 100 + ++w->disk.powers;
+    disk_rebuild(w, w->config.boot);
+    start(w);
+    disk_replay(w);
+    world_turn(w);
     check_store(w);
 }
 
@@ -366,6 +395,7 @@ world_end(struct world *w)
     ps_assert(w->stopped);
     world_deliver(w);
     shard_free(w->shard);
+    disk_end(w);
     w->store->ops->close(w->store);
     arena_finish(&w->arena);
 }

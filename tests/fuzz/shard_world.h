@@ -6,6 +6,7 @@
  *     sessions count their sequences without gaps; what waits is in the books of all who hold it
  *     a block is of one state: elements that started equal and got equal gradients are equal; versions never go back
  *     the store holds all of it: a second shard, loaded from there, is the same
+ *     a save is of one instant; what is made anew from the disk is a whole shard (shard_disk.h)
  *
  * A connection on which bytes of no meaning were sent is no longer asked whether it was answered; all else holds. */
 #ifndef TESTS_FUZZ_SHARD_WORLD_H
@@ -15,6 +16,7 @@
 #include "common/wire.h"
 #include "server/shard_state.h"
 #include "server/store_mem.h"
+#include "shard_disk.h"
 
 #define WORLD_CONNS  6
 #define WORLD_ASKED  64
@@ -47,6 +49,8 @@ struct world_data {
 struct world {
     struct shard_config config;
     struct store *store;
+    uint64_t store_bytes;
+    struct disk disk;
     struct shard *shard;
     uint64_t now_ms, ids, requests;
     bool late_data; /* answers with blocks are made later than they were due */
@@ -58,7 +62,8 @@ struct world {
     uint64_t version[WORLD_VARS + 1][WORLD_BLOCKS]; /* committed */
 };
 
-void world_start(struct world *w, const struct shard_config *config, uint64_t store_bytes);
+/* durable: with a disk. */
+void world_start(struct world *w, const struct shard_config *config, uint64_t store_bytes, bool durable);
 
 /* Everybody goes, leases end, the shard drains. Checks that nothing is left. */
 void world_end(struct world *w);
@@ -68,6 +73,7 @@ void world_turn(struct world *w);                             /* ends it */
 void world_pass(struct world *w, uint64_t ms);
 void world_work(struct world *w);  /* until there is none */
 void world_crash(struct world *w); /* kill -9 and a new process */
+void world_power(struct world *w); /* power loss, and a new process over what the disk has */
 
 void world_open(struct world *w, struct world_conn *c); /* a new connection in its place */
 void world_lose(struct world *w, struct world_conn *c);
