@@ -79,9 +79,8 @@ void saver_turn_ended(struct saver *s);
 
 void saver_set_rate(struct saver *s, uint64_t rate);
 
-/* Once a second or so: have the thread look whether the durable directory is still there. It does before it writes,
- * too.
- */
+/* Once a second or so: have the thread look whether the durable directory is still there. It does after
+ * every commit, too. */
 void saver_look(struct saver *s);
 
 /* A save or a checkpoint has begun and not ended. */
