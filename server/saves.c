@@ -76,9 +76,9 @@ saves_status(const struct daemon *d, char text[SAVES_STATUS_MAX])
     struct tm tm;
 
     *text = '\0';
-    if (is_durable(d) && saver_is_busy(d->saves.saver))
+    if (d->saves.durable && saver_is_busy(d->saves.saver))
         return ", saving";
-    if (is_durable(d) && d->saves.saved != 0)
+    if (d->saves.durable && d->saves.saved != 0)
         strftime(text, SAVES_STATUS_MAX, ", saved %H:%M:%S UTC", gmtime_r(&d->saves.saved, &tm));
     return text;
 }
