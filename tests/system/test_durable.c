@@ -697,6 +697,21 @@ START_TEST(a_durable_directory_that_was_removed_is_made_anew)
 }
 END_TEST
 
+/* As the lock of its directory says it. */
+static pid_t
+pid_of_psd(void)
+{
+    char path[256], text[16] = "";
+    int fd;
+
+    in_shard_dir("/psd.lock", path);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, text, sizeof text - 1) <= 0)
+        abort();
+    close(fd);
+    return (pid_t)strtol(text, NULL, 10);
+}
+
 /* Waits until the rebuild is in the midst of it, asks it to stop and lets it go on. */
 static void *
 stop_rebuild(void *arg)
@@ -706,7 +721,7 @@ stop_rebuild(void *arg)
     snprintf(hits, sizeof hits, "%s.hits", control);
     for (int waited = 0; access(hits, F_OK) != 0 && waited < WAIT_MS; waited += STEP_MS)
         usleep(STEP_MS * 1000);
-    kill(shards.pids[0], SIGTERM);
+    kill(pid_of_psd(), SIGTERM);
     mend_disk();
     unlink(hits);
     return arg;
