@@ -98,8 +98,7 @@ configure() {
 
 # What a test's own processes do is looked at as well: valgrind stays with forks, and a report is an exit status that no
 # test expects.
-valgrind="valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite,possible \
---errors-for-leak-kinds=definite,possible --suppressions=$root/tests/valgrind.supp"
+valgrind="valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite --suppressions=$root/tests/valgrind.supp"
 
 # The sanitizers cost time, and every report must fail the test that made it.
 run_tests() {

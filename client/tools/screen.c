@@ -109,7 +109,8 @@ screen_put(struct screen *s, enum screen_stream stream, const char *text, size_t
         side->pending = grown;
         side->size = size;
     }
-    memcpy(side->pending + side->len, text, len);
+    if (len > 0) /* an empty line has no text */
+        memcpy(side->pending + side->len, text, len);
     side->len += len;
 }
 

@@ -255,12 +255,13 @@ join(struct worker *w, const ps_cluster *cluster, const char *job)
 int
 main(int argc, char **argv)
 {
-    struct worker *w = calloc(1, sizeof *w);
+    static struct worker worker; /* its buffers are kept to the end */
+    struct worker *w = &worker;
     struct ps_error e = {0};
     ps_cluster *cluster;
     int fd;
 
-    if (argc != 3 || w == NULL || (w->ledger = fire_ledger_open(argv[1], &fd)) == NULL ||
+    if (argc != 3 || (w->ledger = fire_ledger_open(argv[1], &fd)) == NULL ||
         ps_cluster_from_env(&cluster, &e) != PS_OK || ps_cluster_workers(cluster) != FIRE_WORKERS) {
         fprintf(stderr, "usage: psrun ... --workers %d -- fire_worker LEDGER JOB\n", FIRE_WORKERS);
         return 2;
