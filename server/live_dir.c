@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "store_dir.h"
+
 #define BOOT_ID      "/proc/sys/kernel/random/boot_id"
 #define BOOT_ID_SIZE 64
 
@@ -141,8 +143,8 @@ foreign_name(const char *dir, char *out, size_t size)
         closedir(entries);
 }
 
-enum ps_err
-live_dir_discard(const char *dir, struct ps_error *e)
+static enum ps_err
+remove_all(const char *dir, struct ps_error *e)
 {
     static const char *const names[] = {"data.mdb", "lock.mdb", "boot"};
     char path[PATH_MAX];
@@ -153,6 +155,19 @@ live_dir_discard(const char *dir, struct ps_error *e)
             return ps_fail(e, PS_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
     }
     return PS_OK;
+}
+
+/* Another psd may be at work in it: rebuilding, say, which is not to be believed either. */
+enum ps_err
+live_dir_discard(const char *dir, struct ps_error *e)
+{
+    struct store_dir d = {.use = "live", .lock_fd = -1};
+    enum ps_err err = store_dir_lock(&d, dir, e);
+
+    if (err == PS_OK)
+        err = remove_all(dir, e);
+    store_dir_close(&d);
+    return err;
 }
 
 enum ps_err

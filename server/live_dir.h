@@ -16,7 +16,8 @@ enum ps_err live_dir_default(const char *cluster, uint64_t shard, char *out, siz
 
 /* Before the environment is opened: refuse a directory that holds files and none that says it is a psd's (an empty
  * filesystem's lost+found is no file); and what another boot left unsynced, or a psd that was rebuilding it left half
- * done, or empty it when `discard` (*discarded says that it was). PS_ERR_IO. A directory that does not exist is fine.
+ * done, or empty it when `discard` (*discarded says that it was). PS_ERR_IO, PS_ERR_BUSY. A directory that does not
+ * exist is fine.
  */
 enum ps_err live_dir_check(const char *dir, bool discard, bool *discarded, struct ps_error *e) PS_MUST_USE;
 
@@ -29,7 +30,7 @@ enum live_dir_state {
 /* After it is opened. */
 enum ps_err live_dir_mark(const char *dir, enum live_dir_state state, struct ps_error *e) PS_MUST_USE;
 
-/* Remove the environment and the mark: it is not open. */
+/* Remove the environment and the mark: it is not open. PS_ERR_BUSY: another psd has it. PS_ERR_IO, PS_ERR_FULL. */
 enum ps_err live_dir_discard(const char *dir, struct ps_error *e) PS_MUST_USE;
 
 /* Take back the mark, before store_lmdb_undo(). */

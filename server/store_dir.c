@@ -52,19 +52,41 @@ make_dir(struct store_dir *d, const char *dir, struct ps_error *e)
     return ps_fail(e, PS_ERR_IO, "cannot create the %s directory %s: %s", d->use, dir, strerror(errno));
 }
 
-/* Take the lock, and write who holds it for the one who comes second. */
-static enum ps_err
-lock_dir(struct store_dir *d, const char *dir, struct ps_error *e)
+/* Is it this file that has the name? */
+static bool
+is_named(int fd, const char *path)
+{
+    struct stat ours, named;
+
+    return fstat(fd, &ours) == 0 && stat(path, &named) == 0 && ours.st_dev == named.st_dev &&
+           ours.st_ino == named.st_ino;
+}
+
+static bool
+open_lock(struct store_dir *d, const char *path)
+{
+    if (d->lock_fd >= 0)
+        close(d->lock_fd);
+    d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    return d->lock_fd >= 0;
+}
+
+/* The holder may have removed the file (store_dir_undo()) between our opening it and our locking it: again. */
+enum ps_err
+store_dir_lock(struct store_dir *d, const char *dir, struct ps_error *e)
 {
     char path[PATH_MAX], holder[16] = "";
+    bool locked;
     ssize_t n;
 
     snprintf(path, sizeof path, "%s/" LOCK_FILE, dir);
-    d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (d->lock_fd < 0)
-        return ps_fail(e, errno == ENOSPC ? PS_ERR_FULL : PS_ERR_IO, "cannot write in the %s directory %s: %s", d->use,
-                       dir, strerror(errno));
-    if (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+    do {
+        if (!open_lock(d, path))
+            return ps_fail(e, errno == ENOSPC ? PS_ERR_FULL : PS_ERR_IO, "cannot write in the %s directory %s: %s",
+                           d->use, dir, strerror(errno));
+        locked = flock(d->lock_fd, LOCK_EX | LOCK_NB) == 0;
+    } while (locked && !is_named(d->lock_fd, path));
+    if (!locked) {
         if (errno != EWOULDBLOCK)
             return ps_fail(e, PS_ERR_IO, "cannot lock %s: %s", path, strerror(errno));
         n = pread(d->lock_fd, holder, sizeof holder - 1, 0);
@@ -138,7 +160,7 @@ store_dir_open(struct store_dir *d, const struct store_dir_options *o, struct st
         d->data_path = NULL;
         return ps_fail(e, PS_ERR_NOMEM, "out of memory");
     }
-    if ((err = make_dir(d, o->dir, e)) != PS_OK || (err = lock_dir(d, o->dir, e)) != PS_OK)
+    if ((err = make_dir(d, o->dir, e)) != PS_OK || (err = store_dir_lock(d, o->dir, e)) != PS_OK)
         return err;
     if (o->set_aside && (err = store_dir_set_aside(d, &report->set_aside, e)) != PS_OK)
         return err;
@@ -256,8 +278,5 @@ store_dir_undo(const struct store_dir *d)
 bool
 store_dir_holds(const struct store_dir *d, int fd)
 {
-    struct stat ours, named;
-
-    return fstat(fd, &ours) == 0 && stat(d->data_path, &named) == 0 && ours.st_dev == named.st_dev &&
-           ours.st_ino == named.st_ino;
+    return is_named(fd, d->data_path);
 }

@@ -39,6 +39,10 @@ enum ps_err store_dir_open(struct store_dir *d, const struct store_dir_options *
                            struct ps_error *e) PS_MUST_USE;
 void store_dir_close(struct store_dir *d);
 
+/* Only the lock of a directory that is there, and who holds it written for the one who comes second. d: `use` is set,
+ * lock_fd is -1. As above. */
+enum ps_err store_dir_lock(struct store_dir *d, const char *dir, struct ps_error *e) PS_MUST_USE;
+
 /* Before it is closed: what was put into a directory that held no data goes again, and the directory, if it was not
  * there. For a psd that cannot start; nothing happens to a directory with data, or one that is another's. */
 void store_dir_undo(const struct store_dir *d);

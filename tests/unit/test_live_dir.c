@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,6 +71,27 @@ START_TEST(directory_of_this_boot_is_believed)
     ck_assert(!discarded);
     OK(live_dir_mark(dir, LIVE_DIR_SYNCED, &e));
     OK(live_dir_check(dir, false, &discarded, &e));
+}
+END_TEST
+
+/* A psd that rebuilds has marked the directory so that nobody believes it; it is nobody's to empty for that. */
+START_TEST(what_another_psd_is_making_is_not_thrown_away)
+{
+    char path[PATH_MAX];
+    int fd;
+
+    OK(live_dir_mark(dir, LIVE_DIR_MAKING, &e));
+    put("data.mdb", "half of it");
+    put("psd.lock", "123\n");
+    path_of("psd.lock", path);
+    fd = open(path, O_RDWR);
+    ck_assert_int_eq(flock(fd, LOCK_EX | LOCK_NB), 0);
+    ck_assert_int_eq(live_dir_check(dir, true, &discarded, &e), PS_ERR_BUSY);
+    ck_assert_ptr_nonnull(strstr(e.text, "process 123"));
+    ck_assert(there("data.mdb") && there("boot"));
+    close(fd);
+    OK(live_dir_check(dir, true, &discarded, &e));
+    ck_assert(discarded && !there("data.mdb"));
 }
 END_TEST
 
@@ -191,6 +213,7 @@ make_suite(void)
 
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, directory_of_this_boot_is_believed);
+    tcase_add_test(tc, what_another_psd_is_making_is_not_thrown_away);
     tcase_add_test(tc, unsynced_data_of_another_boot_is_refused);
     tcase_add_test(tc, synced_data_of_another_boot_is_believed);
     tcase_add_test(tc, damaged_boot_file_is_not_believed);
