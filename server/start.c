@@ -97,7 +97,8 @@ open_live(struct start *s, struct ps_error *e)
     if ((err = store_lmdb_open(&o, &s->store, &s->report, e)) != PS_OK)
         return err;
     s->data = s->report.existed ? DATA_KEPT : DATA_NEW;
-    return PS_OK;
+    /* "synced" is over before anything is written: should the power go now, it may be torn. */
+    return s->data == DATA_KEPT ? live_dir_mark(s->live_dir, LIVE_DIR_OPEN, e) : PS_OK;
 }
 
 static enum ps_err
@@ -140,16 +141,20 @@ refuse_pair(const struct start *s, struct ps_error *e)
 static enum ps_err
 match_kept(struct start *s, struct ps_error *e)
 {
-    const struct pair *disk = &s->durable.pair;
-    struct pair live;
+    struct pair *disk = &s->durable.pair, live;
     enum ps_err err = pair_read(s->store, &live);
 
     if (err != PS_OK)
         return ps_fail(e, err, "the live directory %s cannot be read: %s", s->live_dir, ps_strerror(err));
     if (!is_durable(s))
         return leave_durable_behind(s, &live, e);
-    if (disk->id == 0 || (live.id == disk->id && live.life == disk->life)) {
-        s->whole = disk->id == 0 || disk->behind || live.behind;
+    if (disk->id != 0 && live.id == disk->id && live.life == disk->life) {
+        s->whole = disk->behind || live.behind;
+        return PS_OK;
+    }
+    if (!durable_dir_holds(&s->durable)) { /* new, or of a start that ended before it wrote the pair to both */
+        *disk = (struct pair){0};
+        s->whole = true;
         return PS_OK;
     }
     if (live.id != disk->id)

@@ -483,6 +483,30 @@ START_TEST(a_new_durable_directory_is_filled_at_once)
 }
 END_TEST
 
+/* As after a start that wrote to the one directory, and then the other was full or the process was killed. */
+START_TEST(a_durable_directory_that_holds_nothing_belongs_to_whoever_comes)
+{
+    static const char *const without[] = {"--cluster", "psd", "--durable-dir", "none", NULL};
+
+    teardown();
+    setup_with(without);
+    ck_assert_uint_eq(push(1, false), PS_OK);
+    kill_it();
+    move("", ".data");
+    shards.options.more = quiet;
+    shards_restart(&shards, 0); /* an empty shard: its pair is in ".disk", and nothing else */
+    shards_kill(&shards, 0);
+    move("", ".empty");
+    move(".data", "");
+    shards_restart(&shards, 0);
+    WAIT_FOR(said("pushes can be made durable again"));
+    lose_power();
+    shards_restart(&shards, 0);
+    join(1, true);
+    holds(1, 1);
+}
+END_TEST
+
 START_TEST(a_life_without_the_durable_directory_is_made_up_for)
 {
     static const char *const without[] = {"--cluster", "psd", "--log-level", "info", "--durable-dir", "none", NULL};
@@ -748,6 +772,50 @@ START_TEST(a_signal_ends_a_rebuild_and_the_next_start_makes_it_anew)
 }
 END_TEST
 
+/* Kills it while it waits for the durable directory's disk. */
+static void *
+kill_start(void *arg)
+{
+    char hits[256];
+
+    snprintf(hits, sizeof hits, "%s.hits", control);
+    for (int waited = 0; access(hits, F_OK) != 0 && waited < WAIT_MS; waited += STEP_MS)
+        usleep(STEP_MS * 1000);
+    kill(shards.pids[0], SIGKILL);
+    unlink(hits);
+    return arg;
+}
+
+/* On a disk, that is: what the start writes before it serves is not synced. */
+START_TEST(a_synced_directory_is_marked_open_before_it_is_written)
+{
+    char path[256], boot[128] = "", *end;
+    pthread_t thread;
+    FILE *f;
+
+    kill_it();
+    in_shard_dir("/boot", path);
+    ck_assert_ptr_nonnull(f = fopen(path, "r"));
+    ck_assert_ptr_nonnull(fgets(boot, sizeof boot, f));
+    fclose(f);
+    ck_assert_ptr_nonnull(end = strstr(boot, " open"));
+    strcpy(end, " synced\n");
+    write_boot(boot);
+    setenv("LD_PRELOAD", getenv("FAIL_IO_LIB"), 1);
+    break_disk("fdatasync,fsync STALL 1 0"); /* the pair is written there, and then to the memory */
+    ck_assert_int_eq(pthread_create(&thread, NULL, kill_start, NULL), 0);
+    ck_assert_int_eq(shards_refused(&shards, 0), -SIGKILL);
+    pthread_join(thread, NULL);
+    unsetenv("LD_PRELOAD");
+    ck_assert_ptr_nonnull(f = fopen(path, "r"));
+    ck_assert_ptr_nonnull(fgets(boot, sizeof boot, f));
+    fclose(f);
+    ck_assert_ptr_nonnull(strstr(boot, " open"));
+    mend_disk();
+    shards_restart(&shards, 0);
+}
+END_TEST
+
 START_TEST(a_file_that_was_set_aside_is_not_forgotten_when_nothing_else_is_left)
 {
     ck_assert_uint_eq(push(1, true), PS_OK);
@@ -788,6 +856,7 @@ make_suite(void)
     tcase_add_test(gone, a_durable_directory_that_is_removed_is_noticed_and_made_again);
     tcase_add_test(gone, what_lies_in_a_durable_directorys_place_is_not_written_over);
     tcase_add_test(tc, a_new_durable_directory_is_filled_at_once);
+    tcase_add_test(gone, a_durable_directory_that_holds_nothing_belongs_to_whoever_comes);
     tcase_add_test(tc, a_life_without_the_durable_directory_is_made_up_for);
     tcase_add_test(tc, a_durable_directory_of_another_shard_is_refused);
     tcase_add_test(tc, a_file_that_is_no_environment_is_refused_and_kept);
@@ -802,6 +871,7 @@ make_suite(void)
     tcase_add_test(failing, a_full_disk_fails_saves_and_durable_pushes_and_nothing_else);
     tcase_add_test(failing, a_file_whose_sync_failed_is_never_used_again);
     tcase_add_test(failing, a_signal_ends_a_rebuild_and_the_next_start_makes_it_anew);
+    tcase_add_test(failing, a_synced_directory_is_marked_open_before_it_is_written);
     tcase_add_test(failing, a_file_that_was_set_aside_is_not_forgotten_when_nothing_else_is_left);
     suite_add_tcase(suite, failing);
     tcase_set_timeout(often, 120);
