@@ -1,7 +1,9 @@
 /* What a store may hold when a shard starts over it: rows and values of any bytes. A store that a shard has written is
  * edited by the input (rows and blocks are overwritten in part or whole, put under other keys, erased, added), then a
  * shard is made over it. It must say what is wrong, or serve: workers and observers that come are answered, updates are
- * committed, and another shard over what it left says the same again. */
+ * committed, and another shard over what it left says the same again.
+ *
+ * Or the shard has a redo log: its pieces, edited, left out and mixed up, are replayed into an empty one. */
 #include "bytes.h"
 
 #include "common/wire.h"
@@ -160,6 +162,7 @@ train(struct subject *x, uint64_t seq, uint64_t clock)
     push.block = block;
     push.seq = seq;
     push.clock = clock;
+    push.durable = x->config.durable;
     send(x, MSG_PUSH, &push.base, gradient, WORDS);
     tick.seq = seq + 1;
     tick.clock = clock + 1;
@@ -353,6 +356,81 @@ serve(struct subject *x)
     ps_assert(x->stopped);
 }
 
+static void
+run_some(struct subject *x)
+{
+    ps_assert(begin(x) == PS_OK);
+    hello(x, 1, false);
+    declare(x);
+    train(x, 1, 0);
+    train(x, 3, 1);
+}
+
+static void
+end_shard(struct subject *x)
+{
+    shard_free(x->shard);
+    store_mem_crash(x->store);
+    x->stopped = false;
+}
+
+static void
+start_over_edited(struct subject *x)
+{
+    end_shard(x);
+    edit_store(x);
+    if (begin(x) != PS_OK)
+        return;
+    serve(x);
+    end_shard(x);
+    ps_assert(begin(x) == PS_OK);
+    shard_free(x->shard);
+}
+
+/* A piece as the log has it, or another one, or a part of it, or with other bytes. */
+static enum ps_err
+replay_one(struct subject *x, const struct entries *all, size_t i)
+{
+    uint8_t how = bytes_one(&x->in);
+    struct entry e = all->item[how >= 240 ? how % all->len : i];
+    struct ps_error error = {0};
+    enum ps_err err;
+
+    e.value = copy((struct span){e.value, e.len});
+    if (how % 16 >= 12)
+        scribble(x, &e);
+    if (how % 16 == 15)
+        e.len = MIN(e.len, bytes_one(&x->in));
+    err = shard_replay_piece(x->shard, (struct span){e.value, e.len}, &error);
+    ps_assert(err == PS_OK || error.text[0] != '\0');
+    free(e.value);
+    return err;
+}
+
+static void
+replay_edited(struct subject *x)
+{
+    struct entries all = {0};
+    struct store_key from = store_redo_key(1);
+    uint64_t records;
+    struct ps_error e;
+    enum ps_err err = PS_OK;
+
+    ps_assert(x->store->ops->each_block_from(x->store, &from, collect_block, &all) == PS_OK && all.len > 0);
+    end_shard(x);
+    x->store->ops->close(x->store);
+    x->store = store_mem_new(64 * MIB);
+    ps_assert(x->store != NULL && begin(x) == PS_OK);
+    for (size_t i = 0; i < all.len && err == PS_OK; i++)
+        err = replay_one(x, &all, i);
+    if (err == PS_OK && shard_replay_end(x->shard, &records, &e) == PS_OK)
+        serve(x);
+    shard_free(x->shard);
+    store_mem_crash(x->store);
+    for (size_t i = 0; i < all.len; i++)
+        free(all.item[i].value);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -360,22 +438,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     ps_assert(x.store != NULL);
     x.config = (struct shard_config){.cluster = "fuzz", .shards = 1, .boot = 7, .version = "0", .live_dir = "/live"};
-    ps_assert(begin(&x) == PS_OK);
-    hello(&x, 1, false);
-    declare(&x);
-    train(&x, 1, 0);
-    train(&x, 3, 1);
-    shard_free(x.shard);
-    store_mem_crash(x.store);
-    edit_store(&x);
-    if (begin(&x) == PS_OK) {
-        serve(&x);
-        shard_free(x.shard);
-        store_mem_crash(x.store);
-        x.stopped = false;
-        ps_assert(begin(&x) == PS_OK);
-        shard_free(x.shard);
-    }
+    x.config.durable = bytes_one(&x.in) % 2 == 1;
+    run_some(&x);
+    if (x.config.durable)
+        replay_edited(&x);
+    else
+        start_over_edited(&x);
     x.store->ops->close(x.store);
     return 0;
 }
