@@ -31,15 +31,6 @@
 #include "store_lmdb_env.h"
 
 #define RESERVE_PAGES 2 /* of a reserve: its leaf, and a share of branches */
-/* Of a row, without its value: its leaf, branches, a split. */
-#define ROW_PAGES (STORE_ROW_ROOM / PAGE - 1)
-
-static MDB_val
-row_val(struct span key)
-{
-    ps_assert(key.len >= 1 && key.len <= STORE_ROW_KEY_MAX);
-    return (MDB_val){key.len, (void *)key.data};
-}
 
 /* ---- What failed ---- */
 
@@ -68,8 +59,8 @@ store_lmdb_error(int rc)
     }
 }
 
-static enum ps_err
-no_room(struct store_lmdb *s)
+enum ps_err
+store_lmdb_no_room(struct store_lmdb *s)
 {
     uint64_t limit = s->room.limit_pages * PAGE, most = store_room_max_bytes(&s->room);
 
@@ -138,8 +129,9 @@ lmdb_begin(struct store *base, uint64_t room_bytes)
     if (s->untrusted)
         return PS_ERR_IO;
     if (!store_room_begin(&s->room, (room_bytes + PAGE - 1) / PAGE))
-        return no_room(s);
+        return store_lmdb_no_room(s);
     s->wrote = false;
+    memset(s->trees, 0, sizeof s->trees);
     if ((rc = mdb_txn_begin(s->env, NULL, 0, &s->txn)) != 0) {
         s->txn = NULL;
         return failed(s, "begin a transaction of", rc);
@@ -205,10 +197,10 @@ lmdb_reserve(struct store *base, const struct store_key *key, size_t size, void 
 
     ps_assert(s->txn != NULL);
     if (s->room.new_refused && mdb_get(s->txn, s->blocks, &k, &old) == MDB_NOTFOUND)
-        return no_room(s);
+        return store_lmdb_no_room(s);
     store_room_saw(&s->room, value_pages(size));
     if (!store_room_spend(&s->room, value_pages(size) + RESERVE_PAGES))
-        return no_room(s);
+        return store_lmdb_no_room(s);
     s->wrote = true;
     if ((rc = mdb_put(s->txn, s->blocks, &k, &v, MDB_RESERVE)) != 0)
         return failed(s, "write to", rc);
@@ -228,35 +220,9 @@ lmdb_erase(struct store *base, const struct store_key *key)
 
     ps_assert(s->txn != NULL);
     if (!store_room_spend(&s->room, ROW_PAGES))
-        return no_room(s);
+        return store_lmdb_no_room(s);
     s->wrote = true;
     return store_lmdb_error(mdb_del(s->txn, s->blocks, &k, NULL));
-}
-
-static enum ps_err
-lmdb_row_put(struct store *base, enum store_table t, struct span key, struct span value)
-{
-    struct store_lmdb *s = store_lmdb_of(base);
-    MDB_val k = row_val(key), v = {value.len, (void *)value.data};
-
-    ps_assert(s->txn != NULL && value.len <= STORE_ROW_MAX);
-    if (!store_room_spend(&s->room, value_pages(value.len) + ROW_PAGES))
-        return no_room(s);
-    s->wrote = true;
-    return store_lmdb_error(mdb_put(s->txn, s->tables[t], &k, &v, 0));
-}
-
-static enum ps_err
-lmdb_row_erase(struct store *base, enum store_table t, struct span key)
-{
-    struct store_lmdb *s = store_lmdb_of(base);
-    MDB_val k = row_val(key);
-
-    ps_assert(s->txn != NULL);
-    if (!store_room_spend(&s->room, ROW_PAGES))
-        return no_room(s);
-    s->wrote = true;
-    return store_lmdb_error(mdb_del(s->txn, s->tables[t], &k, NULL));
 }
 
 /* A file may take more than its limit: of an earlier start, or the filesystem's own blocks for it. */
@@ -280,8 +246,8 @@ const struct store_ops store_lmdb_ops = {
     .get = lmdb_get,
     .reserve = lmdb_reserve,
     .erase = lmdb_erase,
-    .row_put = lmdb_row_put,
-    .row_erase = lmdb_row_erase,
+    .row_put = store_lmdb_row_put,
+    .row_erase = store_lmdb_row_erase,
     .snapshot_ref = store_lmdb_snapshot_ref,
     .snapshot_unref = store_lmdb_snapshot_unref,
     .snapshot_get = store_lmdb_snapshot_get,

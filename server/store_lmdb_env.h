@@ -2,6 +2,7 @@
  *
  *     store_lmdb.c         write transactions
  *     store_lmdb_read.c    snapshots, readers of other threads, walks
+ *     store_lmdb_rows.c    rows of metadata
  *     store_lmdb_pages.c   how many pages are used and free: what the room asks
  *     store_lmdb_open.c    opening and closing */
 #ifndef SERVER_STORE_LMDB_ENV_H
@@ -42,6 +43,15 @@ struct store_reader {
     _Atomic uint64_t done; /* reads that ended: orders them before what the owner then writes in their pages */
 };
 
+/* What a transaction has done to a table, in pages: see store_lmdb_rows.c. */
+struct store_tree {
+    bool touched;
+    uint64_t had, has; /* of its tree, when it was touched first, and now */
+    uint64_t grown;    /* by all that made it larger */
+    uint64_t at_worst; /* what the operations might have taken */
+    uint64_t values;   /* of values that lie outside the tree's pages */
+};
+
 struct store_lmdb {
     struct store base;
     bool durable;
@@ -51,8 +61,9 @@ struct store_lmdb {
     int data_fd; /* LMDB's own */
     struct store_room room;
 
-    MDB_txn *txn; /* the writer's, or NULL */
-    bool wrote;   /* in this transaction */
+    MDB_txn *txn;                          /* the writer's, or NULL */
+    bool wrote;                            /* in this transaction, */
+    struct store_tree trees[STORE_TABLES]; /* in the durable mode: and what its rows have taken */
     bool untrusted;
     struct ps_error why; /* what failed last, in words */
 
@@ -89,6 +100,16 @@ enum ps_err store_lmdb_error(int rc);
 
 extern const struct store_ops store_lmdb_ops;
 extern const struct store_room_ops store_lmdb_room_ops;
+
+/* PS_ERR_FULL, and why. */
+enum ps_err store_lmdb_no_room(struct store_lmdb *s);
+
+/* Of a row, without its value: its leaf, branches, a split. */
+#define ROW_PAGES (STORE_ROW_ROOM / PAGE - 1)
+
+/* Ops for rows. */
+enum ps_err store_lmdb_row_put(struct store *base, enum store_table t, struct span key, struct span value);
+enum ps_err store_lmdb_row_erase(struct store *base, enum store_table t, struct span key);
 
 /* Ops that only read. */
 enum ps_err store_lmdb_snapshot_ref(struct store *base, struct store_snapshot **out);

@@ -183,6 +183,12 @@ store_room_spend(struct store_room *r, uint64_t pages)
 }
 
 void
+store_room_give_back(struct store_room *r, uint64_t pages)
+{
+    r->spent_pages -= MIN(pages, r->spent_pages);
+}
+
+void
 store_room_end(struct store_room *r)
 {
     uint64_t runs = (r->spent_pages + SLACK_PAGES) / r->run_pages + RUNS_SPARE;

@@ -65,6 +65,9 @@ bool store_room_begin(struct store_room *r, uint64_t pages);
 /* Count what an operation may take at worst. False, and nothing is counted, when there is no room for it. */
 bool store_room_spend(struct store_room *r, uint64_t pages);
 
+/* It took so much less. */
+void store_room_give_back(struct store_room *r, uint64_t pages);
+
 void store_room_end(struct store_room *r);
 
 /* There are values of this many pages, which must lie in a row. */

@@ -1,14 +1,18 @@
 /* The LMDB store in its durable mode: that of every store, and what a disk adds. */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check_main.h"
 #include "common/layout.h"
+#include "server/store_lmdb_env.h"
 #include "store_lmdb_kit.h"
 #include "store_suite.h"
 
@@ -296,6 +300,82 @@ START_TEST(bad_file_is_set_aside_and_the_newest_two_are_kept)
 }
 END_TEST
 
+/* ---- Rows: what they may take is counted ---- */
+
+static struct span
+row_key(uint32_t i, uint32_t *big_endian)
+{
+    *big_endian = htobe32(i);
+    return (struct span){big_endian, sizeof *big_endian};
+}
+
+START_TEST(many_rows_in_one_transaction_take_what_they_take)
+{
+    static const char value[150];
+    struct store *s = kit_open(0);
+    struct store_usage usage;
+    uint32_t key;
+
+    OK(s->ops->begin(s, MIB));
+    for (uint32_t i = 0; i < 20000; i++)
+        OK(s->ops->row_put(s, STORE_SESSIONS, row_key(i, &key), (struct span){value, sizeof value}));
+    OK(s->ops->commit(s));
+    s->ops->usage(s, &usage);
+    ck_assert_uint_lt(usage.file_bytes, 32 * MIB); /* 3 MB of rows */
+    s->ops->close(s);
+}
+END_TEST
+
+static unsigned
+random_seed(void)
+{
+    const char *given = getenv("PSD_TEST_SEED");
+    unsigned seed = given != NULL ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
+
+    fprintf(stderr, "# PSD_TEST_SEED=%u\n", seed);
+    return seed;
+}
+
+/* Keys of 0.5 to 4 thousand rows, so that trees grow and shrink; values of all lengths, some of them in pages of their
+ * own. */
+static void
+change_a_row(struct store *s, unsigned *seed)
+{
+    static const char value[8000];
+    unsigned r = (unsigned)rand_r(seed);
+    size_t len = r % 7 == 0 ? r / 7 % sizeof value : r % 200;
+    uint32_t key;
+    enum ps_err err;
+
+    if (r / 8 % 2 == 0) {
+        OK(s->ops->row_put(s, STORE_SESSIONS, row_key(r / 16 % 4096, &key), (struct span){value, len}));
+        return;
+    }
+    err = s->ops->row_erase(s, STORE_SESSIONS, row_key(r / 16 % 4096, &key));
+    ck_assert(err == PS_OK || err == PS_ERR_NOT_FOUND);
+}
+
+START_TEST(rows_never_take_a_page_that_was_not_counted)
+{
+    unsigned seed = random_seed();
+    struct store *s = kit_open(0);
+    struct store_room *room = &store_lmdb_of(s)->room;
+
+    for (int i = 0; i < 60; i++) {
+        uint64_t last = room->ops->last_page(room), spent;
+
+        OK(s->ops->begin(s, 0));
+        for (int n = rand_r(&seed) % 3000; n > 0; n--)
+            change_a_row(s, &seed);
+        spent = room->spent_pages;
+        OK(s->ops->commit(s));
+        ck_assert_uint_lt(room->ops->last_page(room), room->allocated_pages);
+        ck_assert_uint_le(room->ops->last_page(room), last + spent + 64); /* and the free list's */
+    }
+    s->ops->close(s);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -317,6 +397,8 @@ make_suite(void)
     tcase_add_test(tc, full_disk_is_an_error_and_all_is_kept_until_there_is_room);
     tcase_add_test(tc, full_map_says_what_it_may_take);
     tcase_add_test(tc, bad_file_is_set_aside_and_the_newest_two_are_kept);
+    tcase_add_test(tc, many_rows_in_one_transaction_take_what_they_take);
+    tcase_add_test(tc, rows_never_take_a_page_that_was_not_counted);
     suite_add_tcase(suite, tc);
     return suite;
 }
