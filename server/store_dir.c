@@ -194,6 +194,16 @@ sync_dir(const char *dir)
     return ok;
 }
 
+bool
+store_dir_sync_names(const struct store_dir *d)
+{
+    char dir[PATH_MAX], parent[PATH_MAX + 4];
+
+    dir_of(d, dir);
+    snprintf(parent, sizeof parent, "%s/..", dir);
+    return !d->fresh || (sync_dir(dir) && (!d->made || sync_dir(parent)));
+}
+
 /* The number of a file that was set aside; 0: it is none. */
 static uint32_t
 bad_number(const char *name)

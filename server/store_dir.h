@@ -47,6 +47,10 @@ enum ps_err store_dir_lock(struct store_dir *d, const char *dir, struct ps_error
  * there. For a psd that cannot start; nothing happens to a directory with data, or one that is another's. */
 void store_dir_undo(const struct store_dir *d);
 
+/* When the data file is made: its name, and the directory's in its parent, are to survive power loss as well. Syncing a
+ * file does not promise that. False: errno says why. */
+bool store_dir_sync_names(const struct store_dir *d);
+
 /* Rename the data file of a locked directory to data.mdb.bad-N, N one more than the newest such file's; of those the
  * newest STORE_DIR_BAD_KEPT stay. *n: N, 0 when there was no data file. PS_ERR_IO. */
 #define STORE_DIR_BAD_KEPT 2

@@ -177,6 +177,10 @@ store_lmdb_open(const struct store_lmdb_options *o, struct store **out, struct s
     s->room.limit_pages = report->limit_bytes / PAGE;
     if ((err = open_env(s, o, e)) != PS_OK || (err = open_tables(s, e)) != PS_OK)
         goto fail;
+    if (o->durable && !store_dir_sync_names(&s->dir)) {
+        err = ps_fail(e, PS_ERR_IO, "cannot sync %s: %s", o->dir, strerror(errno));
+        goto fail;
+    }
     *out = &s->base;
     return PS_OK;
 fail:

@@ -2,6 +2,7 @@
  * for every n, in both modes. Whatever happens has a typed error; what was committed is there; the store serves again
  * when the cause goes, or, once the durable one could not write or sync, refuses to. */
 #include <string.h>
+#include <unistd.h>
 
 #include "check_main.h"
 #include "common/layout.h"
@@ -271,6 +272,28 @@ START_TEST(file_that_cannot_grow_says_why)
 }
 END_TEST
 
+/* A new file whose name is not on the disk is gone after power loss, with all that was synced in it. */
+START_TEST(a_new_file_counts_when_its_name_is_on_the_disk)
+{
+    const char *dirs[] = {strrchr(kit_dir, '/'), strrchr(kit_base, '/')}; /* its own, and that in its parent */
+    struct store_dir_report report;
+    struct ps_error e;
+    struct store *s;
+
+    snprintf(line, sizeof line, "fsync EIO 1 1 %s", dirs[_i]);
+    ck_assert(fail_io_set(line));
+    ck_assert_int_eq(kit_try_open(0, &s, &report, &e), PS_ERR_IO);
+    ck_assert_uint_eq(fail_io_hits(), 1);
+    ck_assert_int_ne(access(kit_dir, F_OK), 0);
+    s = kit_open(0);
+    s->ops->close(s);
+    ck_assert(fail_io_set(line));
+    s = kit_open(0); /* once there, it is there */
+    ck_assert_uint_eq(fail_io_hits(), 0);
+    s->ops->close(s);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -285,6 +308,7 @@ make_suite(void)
     tcase_add_loop_test(disk, nth_call_fails, 0, 2);
     tcase_add_loop_test(live, file_that_cannot_grow_says_why, 0, 2);
     tcase_add_loop_test(disk, file_that_cannot_grow_says_why, 0, 2);
+    tcase_add_loop_test(disk, a_new_file_counts_when_its_name_is_on_the_disk, 0, 2);
     suite_add_tcase(suite, live);
     suite_add_tcase(suite, disk);
     return suite;
