@@ -3,6 +3,7 @@
  * Every failure on the way is one line and an exit status that --help lists. */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -163,6 +164,7 @@ run(struct server *s)
         return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
     log_open(s->options.log_level);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, as on a full disk, and no reason to die */
     if (s->options.replay != NULL && s->options.until == 0)
         return list(&s->options);
     raise_descriptors(&s->options);

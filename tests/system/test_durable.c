@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -428,6 +429,34 @@ START_TEST(an_older_copy_of_the_memory_is_not_served)
     ck_assert(said("discarded an older copy of the data"));
     join(1, true);
     holds(3, 2);
+}
+END_TEST
+
+static void
+limit_files(rlim_t bytes)
+{
+    struct rlimit limit = {bytes, RLIM_INFINITY};
+
+    ck_assert_int_eq(prlimit(shards.pids[0], RLIMIT_FSIZE, &limit, NULL), 0);
+}
+
+START_TEST(a_file_that_may_not_grow_is_as_a_full_disk)
+{
+    unsigned pushes = 0;
+    uint32_t code;
+
+    limit_files(MIB);
+    do
+        code = push(1, true);
+    while (code == PS_OK && ++pushes < 50);
+    ck_assert_uint_eq(code, PS_ERR_NOT_DURABLE);
+    pushes++;
+    limit_files(RLIM_INFINITY);
+    WAIT_FOR(said("pushes can be made durable again"));
+    lose_power();
+    shards_restart(&shards, 0);
+    join(1, true);
+    holds((float)pushes, pushes);
 }
 END_TEST
 
@@ -853,6 +882,7 @@ make_suite(void)
     tcase_add_test(tc, an_empty_shard_says_that_both_are_gone);
     tcase_add_test(tc, a_live_directory_of_another_durable_one_is_refused);
     tcase_add_test(tc, an_older_copy_of_the_memory_is_not_served);
+    tcase_add_test(gone, a_file_that_may_not_grow_is_as_a_full_disk);
     tcase_add_test(gone, a_durable_directory_that_is_removed_is_noticed_and_made_again);
     tcase_add_test(gone, what_lies_in_a_durable_directorys_place_is_not_written_over);
     tcase_add_test(tc, a_new_durable_directory_is_filled_at_once);
