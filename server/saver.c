@@ -64,10 +64,10 @@ tell_job(struct saver *s)
     ended = job->ended;
     uv_mutex_unlock(&s->lock);
     if (event.count > 0 && !(ended && job->error.code != PS_OK)) {
+        job->passed += event.count; /* before the event: another job may be in its place after it, in its memory even */
         s->config.event(s->config.arg, &event);
         if (s->job != job)
             return;
-        job->passed += event.count;
     }
     if (ended)
         tell_end(s, job);

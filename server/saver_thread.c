@@ -371,6 +371,21 @@ put_blocks(struct saver *s, struct work *w, uint64_t bytes)
     return err;
 }
 
+/* Pieces are tried again by and by, or the thread would do nothing else. */
+static void
+unreadable(struct saver *s, const struct work *w)
+{
+    struct ps_error e;
+
+    if (s->own != NULL)
+        saver_end_job(s, w->unread, "the live store cannot be read");
+    if (!w->pieces || w->next == w->redo_to)
+        return;
+    (void)ps_fail(&e, w->unread, "the live store cannot be read: %s", ps_strerror(w->unread));
+    s->retry_at = uv_hrtime() + RETRY_NS;
+    set_side(s, SIDE_FULL, &e);
+}
+
 static void
 committed(struct saver *s, const struct work *w)
 {
@@ -389,8 +404,8 @@ committed(struct saver *s, const struct work *w)
         (void)ps_fail(&e, PS_ERR_IO, "the redo log in %s misses a piece and waits for a whole save",
                       s->config.dir->path);
         set_side(s, SIDE_WHOLE, &e);
-    } else if (w->unread != PS_OK && s->own != NULL) {
-        saver_end_job(s, w->unread, "the live store cannot be read");
+    } else if (w->unread != PS_OK) {
+        unreadable(s, w);
     }
 }
 
@@ -417,7 +432,7 @@ pieces_and_blocks(struct saver *s, struct work *w)
     }
     if (w->pieces)
         err = put_pieces(s, w);
-    if (err == PS_OK && w->blocks && !w->gap && w->piece_bytes < CHUNK)
+    if (err == PS_OK && w->blocks && w->unread == PS_OK && w->piece_bytes < CHUNK)
         err = put_blocks(s, w, MIN(w->most, CHUNK - w->piece_bytes));
     if (in_txn(s, err, w))
         committed(s, w);
