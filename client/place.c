@@ -25,7 +25,7 @@ place_join(struct core *c)
 
     *p = (struct place){.begins = c->links[0].cursor};
     for (uint32_t i = 1; i < c->config.shards; i++)
-        if (compare(&c->links[i].cursor, &p->begins) < 0)
+        if (compare(&c->links[i].cursor, &p->begins) < 0 || PLANTED(PLACE_OF_LAST))
             p->begins = c->links[i].cursor;
 }
 

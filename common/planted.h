@@ -39,7 +39,28 @@
     X(AGE_IGNORED,          "a gradient older than the cutoff is applied")                                             \
     /* settings */                                                                                                     \
     X(RATE_NOT_KEPT,        "a learning rate that was set is gone with the next start")                                \
-    X(BOUND_NOT_KEPT,       "a bound or an age policy that was set is gone with the next start")
+    X(BOUND_NOT_KEPT,       "a bound or an age policy that was set is gone with the next start")                       \
+    /* saves */                                                                                                        \
+    X(PASSED_WHEN_HANDED,   "a save lets go of a block when the saver asks for it, not when it has read it")           \
+    X(INSTANT_OVERWRITTEN,  "an update during a save writes over the value of the save's instant")                     \
+    X(LEFT_BEHIND_WINS,     "after a crash in a save the older of a block's two values is taken")                      \
+    X(CLOSED_EARLY,         "a save is closed before its last block was read")                                         \
+    X(STAGED_BY_ANOTHER,    "what was staged before a power loss is taken for blocks of the next save")                \
+    /* durable pushes */                                                                                               \
+    X(DURABLE_BEFORE_SYNC,  "a durable push is answered before its record is on disk")                                 \
+    X(PIECE_ERASED_EARLY,   "a piece of the log is erased when it is committed, not when it is on disk")               \
+    X(LOG_NOT_CUT,          "a replay goes over records that are in the save as well")                                 \
+    X(LOG_CUT_AHEAD,        "a save cuts the log one piece further than its instant")                                  \
+    /* rollbacks */                                                                                                    \
+    X(OLD_BOOT_KEPT,        "a shard that was made anew from its disk goes by the boot of the save")                   \
+    X(SURVIVORS_NOT_TOLD,   "a worker is not told which of its pushes survived")                                       \
+    X(SURVIVORS_SENT_AGAIN, "a worker that was told so sends them again all the same")                                 \
+    X(UNANSWERED_COUNTED,   "a client takes survivors that it had no answer to for ones that it had")                  \
+    X(VERSIONS_REMEMBERED,  "after a rollback the client asks for what is newer than versions that are gone")          \
+    /* cursors */                                                                                                      \
+    X(COUNTED_AGAIN,        "a block counts an example that an earlier process of the worker has pushed")              \
+    X(BITS_NOT_KEPT,        "which blocks have counted a step is gone with the next start")                            \
+    X(PLACE_OF_LAST,        "a worker goes on where the last shard has it, not where the first one has")
 /* clang-format on */
 
 enum planted {

@@ -151,7 +151,7 @@ cursor_counted(const struct session *session, struct cursor end, const struct bl
     const struct cursor_chunk *chunk;
     uint64_t bit = ordinal(ref) % CURSOR_CHUNK;
 
-    if (cursor_none(end))
+    if (cursor_none(end) || PLANTED(COUNTED_AGAIN))
         return false;
     if (!cursor_before(x->at, end))
         return true;
@@ -247,7 +247,7 @@ cursor_put(struct shard *s, struct session *session)
 
         if (x->chunks[i] == NULL || !x->chunks[i]->dirty)
             continue;
-        if ((err = put_chunk(s, session, i)) != PS_OK)
+        if (!PLANTED(BITS_NOT_KEPT) && (err = put_chunk(s, session, i)) != PS_OK)
             return err;
         x->chunks[i]->dirty = false;
         x->dirty--;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/layout.h"
+#include "common/planted.h"
 #include "proto/store.pb-c.h"
 
 #define ERASE_MAX 1024 /* values that one transaction erases */
@@ -138,7 +139,7 @@ erase_some(struct durable *d, struct doomed *x, const uint64_t *boot)
         goto out;
     if (x->len == 0 && boot == NULL)
         goto out;
-    if ((err = durable_begin(d, (x->len + 1) * STORE_ROW_ROOM)) != PS_OK)
+    if ((err = durable_begin(d, ERASE_MAX * STORE_ROW_ROOM)) != PS_OK)
         goto out;
     err = erase_all(d, x);
     if (err == PS_OK && !x->more && boot != NULL)
@@ -174,7 +175,7 @@ durable_begin_save(struct durable *d, uint64_t boot, bool *more)
     *more = false;
     d->staged = 0;
     d->saving = true;
-    if (d->staged_boot == boot)
+    if (d->staged_boot == boot || PLANTED(STAGED_BY_ANOTHER))
         return PS_OK;
     if ((err = erase_some(d, &x, &boot)) != PS_OK)
         return err;
@@ -334,7 +335,7 @@ durable_finish(struct durable *d, const struct shard_save *save, uint64_t unix_m
     d->txn.finishes = true;
     d->txn.manifest = (struct durable_manifest){.save = save->number,
                                                 .boot = save->boot,
-                                                .redo = save->redo,
+                                                .redo = PLANTED(LOG_NOT_CUT) ? d->redo_first : save->redo,
                                                 .blocks = save->blocks,
                                                 .bytes = save->bytes,
                                                 .unix_ms = unix_ms,

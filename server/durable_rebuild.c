@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/planted.h"
 #include "durable.h"
 #include "identity.h"
 
@@ -134,7 +135,9 @@ durable_rebuild(struct durable *d, struct store *live, uint64_t boot, durable_pr
         return ps_fail(e, PS_ERR_NOT_FOUND, "the durable environment holds no save");
     if ((err = copy_blocks(&r, e)) != PS_OK)
         goto out;
-    if ((err = copy_rows(&r)) != PS_OK || (err = put_identity(&r, boot)) != PS_OK || (err = commit(&r)) != PS_OK)
+    if ((err = copy_rows(&r)) != PS_OK ||
+        (err = put_identity(&r, PLANTED(OLD_BOOT_KEPT) ? d->manifest.boot : boot)) != PS_OK ||
+        (err = commit(&r)) != PS_OK)
         ps_fail(e, err, "the rows of save %" PRIu64 " could not be copied: %s", d->manifest.save, ps_strerror(err));
 out:
     if (r.begun)

@@ -10,6 +10,7 @@
 #define SERVER_HELD_H
 
 #include "common/base.h"
+#include "common/planted.h"
 #include "common/ps_err.h"
 
 #include "actions.h"
@@ -33,7 +34,7 @@ static inline void
 held_ack(struct shard *s, struct connection *c, uint64_t until, uint64_t seq, enum ps_err code, const uint32_t *codes,
          uint32_t n, const char *text)
 {
-    if (until == HELD_NOT)
+    if (until == HELD_NOT || PLANTED(DURABLE_BEFORE_SYNC))
         actions_ack(s, c, seq, code, codes, n, text);
     else
         held_hold_ack(s, c, until, seq, code, codes, n, text);

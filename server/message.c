@@ -41,7 +41,7 @@ send_welcome(struct shard *s, struct connection *c, uint64_t request)
         m.round = session->round;
         m.pushes = session->pushes;
         m.cursor = cursor_message(session->cursors.at, &cursor);
-        if (session->survived.len > 0) {
+        if (!PLANTED(SURVIVORS_NOT_TOLD) && session->survived.len > 0) {
             m.survived_from = session->survived.from;
             m.survived = (ProtobufCBinaryData){session->survived.len, session->survived.bits};
             m.survived_boot = session->boot;

@@ -13,7 +13,7 @@ enum ps_err
 redo_erase(struct shard *s, uint32_t max)
 {
     struct redo *r = &s->redo;
-    uint64_t until = MIN(r->durable, r->committed);
+    uint64_t until = PLANTED(PIECE_ERASED_EARLY) ? r->committed : MIN(r->durable, r->committed);
     uint64_t bytes = 0;
 
     for (; max > 0 && r->erased < until && bytes < ERASE_BYTES; max--) {

@@ -92,7 +92,7 @@ say_begun(struct shard *s, const struct job *job, const char *dir)
         return err;
     out->number = job == NULL ? save->number + 1 : 0;
     out->boot = s->boot;
-    out->redo = save->redo = s->redo.committed;
+    out->redo = save->redo = s->redo.committed + PLANTED(LOG_CUT_AHEAD);
     out->blocks = save->len;
     out->bytes = save->bytes;
     if (!actions_save(s, SHARD_SAVE_BEGUN, out))
@@ -137,7 +137,7 @@ fail(struct shard *s, enum ps_err code, const char *text)
 static void
 close_if_passed(struct save *save)
 {
-    if (save->passed_len < save->len)
+    if (save->passed_len + PLANTED(CLOSED_EARLY) < save->len)
         return;
     save->state = SAVE_CLOSING;
     save->passed = SAVE_PLACE_END;

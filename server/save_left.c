@@ -13,7 +13,8 @@ save_keeps(const struct shard *s, const struct block_ref *ref)
     struct save_place place = {.var = v->id, .index = (uint64_t)(ref->block - v->blocks)};
 
     return save->state == SAVE_RUNNING && !ref->block->left && v->id <= save->vars &&
-           place.index < save->counts[v->id] && !save_place_before(place, save->passed);
+           place.index < save->counts[v->id] && !PLANTED(INSTANT_OVERWRITTEN) &&
+           !save_place_before(place, PLANTED(PASSED_WHEN_HANDED) ? save->handed : save->passed);
 }
 
 void

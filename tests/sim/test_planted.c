@@ -56,6 +56,23 @@ static const struct reach reach[PLANTED_BUGS] = {
     [PLANTED_AGE_IGNORED] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS}, 120},
     [PLANTED_RATE_NOT_KEPT] = {{.mode = RUN_SYNC, .faults = FAULTS_DELAYS}, 60},
     [PLANTED_BOUND_NOT_KEPT] = {{.mode = RUN_SSP, .faults = FAULTS_DELAYS}, 60},
+    [PLANTED_PASSED_WHEN_HANDED] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS}, 60},
+    [PLANTED_INSTANT_OVERWRITTEN] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS}, 60},
+    [PLANTED_LEFT_BEHIND_WINS] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 400},
+    [PLANTED_CLOSED_EARLY] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS}, 60},
+    [PLANTED_STAGED_BY_ANOTHER] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
+    [PLANTED_DURABLE_BEFORE_SYNC] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 400},
+    [PLANTED_PIECE_ERASED_EARLY] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS}, 60},
+    [PLANTED_LOG_NOT_CUT] = {{.mode = RUN_SYNC, .faults = FAULTS_CRASHES}, 100},
+    [PLANTED_LOG_CUT_AHEAD] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
+    [PLANTED_OLD_BOOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
+    [PLANTED_SURVIVORS_NOT_TOLD] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 1000},
+    [PLANTED_SURVIVORS_SENT_AGAIN] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 1000},
+    [PLANTED_UNANSWERED_COUNTED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 2000},
+    [PLANTED_VERSIONS_REMEMBERED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 400},
+    [PLANTED_COUNTED_AGAIN] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
+    [PLANTED_BITS_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 400},
+    [PLANTED_PLACE_OF_LAST] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 400},
 };
 
 static void
