@@ -1,6 +1,7 @@
 /* sim: run the simulator for one seed or many.
  *
  *     sim --runs 1000 --mode mixed --faults all          find a seed that fails
+ *     sim --for 28800 --seed 1000000                     the same for a night: until so many seconds have passed
  *     sim --seed 77 --mode ssp --faults cuts --trace     look at one run
  *     sim --seed 77 --mode ssp --faults cuts --shrink    and at a smaller one that fails the same way
  *
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/planted.h"
@@ -36,6 +38,7 @@ static char again[256];
 static const char usage[] = "usage: sim [options]\n"
                             "  --seed N       the first seed (1)\n"
                             "  --runs N       how many seeds, from the first on (1)\n"
+                            "  --for SECONDS  as many seeds as there is time for\n"
                             "  --mode M       async, ssp, sync, or mixed: drawn by the seed (mixed)\n"
                             "  --faults F     none, delays, cuts, crashes, all (all)\n"
                             "  --shards N     shards (drawn: 1 to 3)\n"
@@ -96,16 +99,14 @@ plant(const char *name)
 }
 
 static void
-parse(int argc, char **argv, struct run_options *o, uint64_t *runs, bool *small)
+parse(int argc, char **argv, struct run_options *o, uint64_t *runs, uint64_t *seconds, bool *small)
 {
     static const struct option options[] = {
-        {"seed", 1, NULL, 's'},   {"runs", 1, NULL, 'r'},
-        {"mode", 1, NULL, 'm'},   {"faults", 1, NULL, 'f'},
-        {"shards", 1, NULL, 'S'}, {"workers", 1, NULL, 'W'},
-        {"steps", 1, NULL, 'n'},  {"trace", 0, NULL, 't'},
-        {"vars", 1, NULL, 'v'},   {"max-faults", 1, NULL, 'x'},
-        {"shrink", 0, NULL, 'k'}, {"plant", 1, NULL, 'p'},
-        {"help", 0, NULL, 'h'},   {0},
+        {"seed", 1, NULL, 's'},       {"runs", 1, NULL, 'r'},   {"mode", 1, NULL, 'm'},
+        {"faults", 1, NULL, 'f'},     {"shards", 1, NULL, 'S'}, {"workers", 1, NULL, 'W'},
+        {"steps", 1, NULL, 'n'},      {"trace", 0, NULL, 't'},  {"vars", 1, NULL, 'v'},
+        {"max-faults", 1, NULL, 'x'}, {"shrink", 0, NULL, 'k'}, {"plant", 1, NULL, 'p'},
+        {"for", 1, NULL, 'F'},        {"help", 0, NULL, 'h'},   {0},
     };
     int c;
 
@@ -114,6 +115,8 @@ parse(int argc, char **argv, struct run_options *o, uint64_t *runs, bool *small)
             o->seed = number(optarg, UINT64_MAX);
         else if (c == 'r')
             *runs = number(optarg, UINT64_MAX);
+        else if (c == 'F')
+            *seconds = number(optarg, UINT32_MAX);
         else if (c == 'm')
             o->mode = (enum run_mode)index_of(mode_names, optarg);
         else if (c == 'f')
@@ -164,7 +167,8 @@ say_again(const char *program, const struct run_options *o)
 }
 
 struct totals {
-    uint64_t passed, failed, pushes, applied, unknown, pulls, sets, kills, crashes, rejoins, virtual_ms;
+    uint64_t passed, failed, pushes, applied, unknown, pulls, sets, saves, lost, kills, power_losses, crashes, rejoins,
+        virtual_ms;
 };
 
 static void
@@ -177,6 +181,9 @@ add(struct totals *t, const struct run_report *r)
     t->unknown += r->ledger.unknown;
     t->pulls += r->ledger.pulls;
     t->sets += r->ledger.sets;
+    t->saves += r->ledger.saves;
+    t->lost += r->ledger.lost;
+    t->power_losses += r->power_losses;
     t->kills += r->kills;
     t->crashes += r->crashes;
     t->rejoins += r->rejoins;
@@ -201,13 +208,14 @@ main(int argc, char **argv)
 {
     struct run_options o = {.seed = 1, .mode = RUN_MIXED, .faults = FAULTS_ALL};
     struct totals t = {0};
-    uint64_t runs = 1;
+    uint64_t runs = 1, seconds = 0;
+    time_t begin = time(NULL);
     bool small = false;
 
     o.trace = getenv("PS_TRACE") != NULL;
-    parse(argc, argv, &o, &runs, &small);
+    parse(argc, argv, &o, &runs, &seconds, &small);
     signal(SIGABRT, aborted);
-    for (uint64_t i = 0; i < runs; i++, o.seed++) {
+    for (uint64_t i = 0; seconds > 0 ? (uint64_t)(time(NULL) - begin) < seconds : i < runs; i++, o.seed++) {
         struct run_report r;
 
         say_again(argv[0], &o);
@@ -221,9 +229,10 @@ main(int argc, char **argv)
         fflush(stdout);
     }
     printf("%" PRIu64 " pushes (%" PRIu64 " block updates, %" PRIu64 " of unknown outcome), %" PRIu64 " pulls, %" PRIu64
-           " sets, %" PRIu64 " shards killed, %" PRIu64 " workers crashed, %" PRIu64 " rejoined, %" PRIu64
-           " virtual seconds\n",
-           t.pushes, t.applied, t.unknown, t.pulls, t.sets, t.kills, t.crashes, t.rejoins, t.virtual_ms / 1000);
+           " sets, %" PRIu64 " saves, %" PRIu64 " shards killed, %" PRIu64 " of them with their power (%" PRIu64
+           " block updates lost), %" PRIu64 " workers crashed, %" PRIu64 " rejoined, %" PRIu64 " virtual seconds\n",
+           t.pushes, t.applied, t.unknown, t.pulls, t.sets, t.saves, t.kills, t.power_losses, t.lost, t.crashes,
+           t.rejoins, t.virtual_ms / 1000);
     printf("%" PRIu64 " passed, %" PRIu64 " failed\n", t.passed, t.failed);
     return t.failed == 0 ? 0 : 1;
 }

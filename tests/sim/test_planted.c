@@ -72,7 +72,7 @@ static const struct reach reach[PLANTED_BUGS] = {
     [PLANTED_VERSIONS_REMEMBERED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 400},
     [PLANTED_COUNTED_AGAIN] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
     [PLANTED_BITS_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 400},
-    [PLANTED_PLACE_OF_LAST] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 400},
+    [PLANTED_PLACE_OF_LAST] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 800},
 };
 
 static void

@@ -36,7 +36,8 @@ END_TEST
 START_TEST(faults_do_happen)
 {
     struct run_options o = {.mode = RUN_MIXED, .faults = FAULTS_ALL};
-    uint64_t first = test_seed(), kills = 0, crashes = 0, rejoins = 0, failed_commits = 0, sets = 0;
+    uint64_t first = test_seed(), kills = 0, crashes = 0, rejoins = 0, failed_commits = 0, sets = 0, powers = 0,
+             saves = 0, lost = 0;
 
     for (uint64_t i = 0; i < 2 * SEEDS; i++) {
         struct run_report report;
@@ -48,7 +49,13 @@ START_TEST(faults_do_happen)
         rejoins += report.rejoins;
         failed_commits += report.failed_commits;
         sets += report.ledger.sets;
+        powers += report.power_losses;
+        saves += report.ledger.saves;
+        lost += report.ledger.lost;
     }
+    ck_assert_uint_gt(powers, 0);
+    ck_assert_uint_gt(saves, 0);
+    ck_assert_uint_gt(lost, 0);
     ck_assert_uint_gt(sets, 0);
     ck_assert_uint_gt(kills, 0);
     ck_assert_uint_gt(crashes, 0);
