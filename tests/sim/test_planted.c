@@ -50,7 +50,8 @@ static const struct reach reach[PLANTED_BUGS] = {
     [PLANTED_ONE_TOO_FEW] = {{.mode = RUN_SYNC, .faults = FAULTS_DELAYS}, 60},
     [PLANTED_WORKER_TWICE] = {{.mode = RUN_SYNC, .faults = FAULTS_CRASHES, .workers = 4}, 600},
     [PLANTED_ORDER_OF_ARRIVAL] = {{.mode = RUN_SYNC, .faults = FAULTS_DELAYS}, 60},
-    [PLANTED_LATE_IS_COUNTED] = {{.mode = RUN_SYNC, .faults = FAULTS_CRASHES, .workers = 4, .shards = 1}, 2000},
+    [PLANTED_LATE_IS_COUNTED] = {{.mode = RUN_SYNC, .faults = FAULTS_CRASHES, .workers = 4, .shards = 1, .steps = 24},
+                                 400},
     [PLANTED_LAPSED_HOLDS_UP] = {{.mode = RUN_SSP, .faults = FAULTS_CRASHES}, 200},
     [PLANTED_BARRIER_EARLY] = {{.mode = RUN_ASYNC, .faults = FAULTS_NONE}, 60},
     [PLANTED_AGE_IGNORED] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS}, 120},
@@ -66,13 +67,13 @@ static const struct reach reach[PLANTED_BUGS] = {
     [PLANTED_LOG_NOT_CUT] = {{.mode = RUN_SYNC, .faults = FAULTS_CRASHES}, 100},
     [PLANTED_LOG_CUT_AHEAD] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
     [PLANTED_OLD_BOOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
-    [PLANTED_SURVIVORS_NOT_TOLD] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 1000},
-    [PLANTED_SURVIVORS_SENT_AGAIN] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 1000},
+    [PLANTED_SURVIVORS_NOT_TOLD] = {{.mode = RUN_SSP, .faults = FAULTS_CRASHES, .workers = 4, .shards = 1}, 400},
+    [PLANTED_SURVIVORS_SENT_AGAIN] = {{.mode = RUN_SSP, .faults = FAULTS_CRASHES, .workers = 4, .shards = 1}, 400},
     [PLANTED_UNANSWERED_COUNTED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 2000},
     [PLANTED_VERSIONS_REMEMBERED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 400},
     [PLANTED_COUNTED_AGAIN] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
     [PLANTED_BITS_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 400},
-    [PLANTED_PLACE_OF_LAST] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 800},
+    [PLANTED_PLACE_OF_LAST] = {{.mode = RUN_SSP, .faults = FAULTS_CRASHES, .workers = 3, .shards = 3}, 100},
 };
 
 static void
