@@ -93,6 +93,19 @@ bool saver_next_block(struct saver *s, uint64_t read_bytes, uint64_t redo_to, st
 void saver_block_was_read(struct saver *s, size_t len);
 void saver_end_job(struct saver *s, enum ps_err err, const char *why);
 
+/* saver_trouble.c. A side and its trouble (NULL in SIDE_GOOD) are told with how far pieces are on disk. */
+void saver_set_side(struct saver *s, enum saver_side side, const struct ps_error *trouble);
+
+/* A transaction failed: of a save, of pieces and nothing else. */
+void saver_failed(struct saver *s, enum ps_err err, bool of_save, bool of_pieces);
+
+/* True: nobody would find any more what is written. Looked at after each commit, and now and then. */
+bool saver_vanished(struct saver *s);
+
+/* In SIDE_GONE: another durable file, or a try in SAVER_RETRY_NS. */
+void saver_make_anew(struct saver *s);
+#define SAVER_RETRY_NS UINT64_C(1000000000)
+
 /* saver_checkpoint.c: the next `most` bytes of a checkpoint, or its end when it is closing; nothing of it is left. */
 void saver_checkpoint_go_on(struct saver *s, bool closing, uint64_t most, uint64_t redo_to);
 void saver_checkpoint_drop(struct saver *s);

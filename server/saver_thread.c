@@ -4,14 +4,12 @@
  * pushes are about, since the next piece waits for the sync that is under way. A live value is read in a transaction of
  * its own and copied at once.
  *
- * What fails: reading the live store ends a save; no space ends a save, and pieces are tried again, alone, every
- * second; anything else means that the durable file cannot be trusted any more (durable_dir.h). */
+ * What fails is saver_trouble.c's. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "redo.h"
 #include "saver_state.h"
-#include "store_lmdb.h"
 
 #define CHUNK             (DURABLE_TXN_MAX - 2 * MIB) /* what a transaction stages; the last block may pass it */
 #define CHUNK_SMALL       (4 * MIB)                   /* while durable pushes are about */
@@ -21,7 +19,6 @@
 #define ROOM_MIN          (1 * MIB) /* asked for with each transaction; what takes more gets it as it goes */
 #define TOLD_BYTES        (4 * MIB) /* the shard hears at least so often how far a save is */
 #define SECOND            UINT64_C(1000000000)
-#define RETRY_NS          SECOND
 #define ABOUT_NS          SECOND /* so long after a piece durable pushes are about */
 #define CUT_NS            (SECOND / 20)
 #define NEVER             UINT64_MAX
@@ -165,120 +162,9 @@ saver_end_job(struct saver *s, enum ps_err err, const char *why)
 }
 
 static void
-set_side(struct saver *s, enum saver_side side, const struct ps_error *trouble)
-{
-    uv_mutex_lock(&s->lock);
-    s->side = side;
-    s->durable_to = s->redo_next;
-    if (trouble != NULL)
-        s->trouble = *trouble;
-    s->aside = s->config.dir->aside;
-    uv_mutex_unlock(&s->lock);
-    uv_async_send(&s->async);
-}
-
-/* ---- What fails ---- */
-
-/* A checkpoint has nothing to do with the durable store. */
-static void
-end_save(struct saver *s, const struct ps_error *e)
-{
-    if (s->own != NULL && s->own->save->checkpoint == NULL)
-        saver_end_job(s, e->code, e->text);
-}
-
-static void
-gone(struct saver *s, const struct ps_error *why)
-{
-    durable_dir_close(s->config.dir);
-    s->retry_at = 0;
-    set_side(s, SIDE_GONE, why);
-}
-
-/* True: nobody would find any more what is written. */
-static bool
-vanished(struct saver *s)
-{
-    struct ps_error e;
-
-    if (s->config.dir == NULL || s->side == SIDE_GONE || durable_dir_still_there(s->config.dir))
-        return false;
-    (void)ps_fail(&e, PS_ERR_IO, "the durable directory %s was removed or replaced", s->config.dir->path);
-    s->vanished = true;
-    uv_mutex_lock(&s->lock);
-    s->lost++;
-    uv_mutex_unlock(&s->lock);
-    end_save(s, &e);
-    gone(s, &e);
-    return true;
-}
-
-/* What lies in the place of ours is not written over, unless it is a copy of ours. */
-static enum ps_err
-open_anew(struct saver *s, const struct pair *pair, struct ps_error *e)
-{
-    struct durable_dir *dir = s->config.dir;
-    enum ps_err err;
-
-    if ((err = durable_dir_open(dir, !s->vanished, e)) != PS_OK)
-        return err;
-    if (dir->pair.id == 0 || dir->pair.id == pair->id)
-        return PS_OK;
-    durable_dir_close(dir);
-    return ps_fail(e, PS_ERR_CONFIG, "another durable environment lies in %s now", dir->path);
-}
-
-/* In GONE. The new environment is of the same pair: whoever starts here must know it as that of the live one. */
-static void
-make_anew(struct saver *s)
-{
-    struct durable_dir *dir = s->config.dir;
-    struct pair pair = dir->pair;
-    struct ps_error e = {0};
-    enum ps_err err;
-
-    pair.behind = true;
-    if ((err = open_anew(s, &pair, &e)) == PS_OK && (err = pair_write(dir->store, &pair)) != PS_OK) {
-        store_lmdb_undo(dir->store);
-        durable_dir_close(dir);
-        (void)ps_fail(&e, err, "cannot write to %s: %s", dir->path, ps_strerror(err));
-    }
-    dir->pair = pair;
-    if (err != PS_OK) {
-        end_save(s, &e);
-        s->retry_at = uv_hrtime() + RETRY_NS;
-        set_side(s, SIDE_GONE, &e);
-        return;
-    }
-    (void)ps_fail(&e, PS_ERR_IO, "the durable directory %s waits for a whole save", dir->path);
-    s->redo_next = 1;
-    s->vanished = false;
-    set_side(s, SIDE_WHOLE, &e);
-}
-
-static bool
-may_pass(enum ps_err err)
-{
-    return err == PS_ERR_FULL || err == PS_ERR_NOMEM || err == PS_ERR_LIMIT;
-}
-
-static void
 failed(struct saver *s, const struct work *w, enum ps_err err)
 {
-    const char *why = store_lmdb_why(s->config.dir->store);
-    struct ps_error e;
-
-    (void)ps_fail(&e, err, "the durable directory %s cannot be written: %s", s->config.dir->path,
-                  *why != '\0' ? why : ps_strerror(err));
-    if (w->begin || w->blocks || w->finish || !may_pass(err))
-        end_save(s, &e);
-    if (!may_pass(err)) {
-        gone(s, &e);
-        return;
-    }
-    s->cut_at = s->retry_at = uv_hrtime() + RETRY_NS;
-    if (w->pieces && !w->blocks) /* else they are tried again alone, at once */
-        set_side(s, SIDE_FULL, &e);
+    saver_failed(s, err, w->begin || w->blocks || w->finish, w->pieces && !w->blocks);
 }
 
 /* ---- A transaction ---- */
@@ -382,8 +268,8 @@ unreadable(struct saver *s, const struct work *w)
     if (!w->pieces || w->next == w->redo_to)
         return;
     (void)ps_fail(&e, w->unread, "the live store cannot be read: %s", ps_strerror(w->unread));
-    s->retry_at = uv_hrtime() + RETRY_NS;
-    set_side(s, SIDE_FULL, &e);
+    s->retry_at = uv_hrtime() + SAVER_RETRY_NS;
+    saver_set_side(s, SIDE_FULL, &e);
 }
 
 static void
@@ -398,12 +284,12 @@ committed(struct saver *s, const struct work *w)
         s->redo_next = w->next;
         s->pieces_at = uv_hrtime();
         if (!w->gap)
-            set_side(s, SIDE_GOOD, NULL);
+            saver_set_side(s, SIDE_GOOD, NULL);
     }
     if (w->gap) {
         (void)ps_fail(&e, PS_ERR_IO, "the redo log in %s misses a piece and waits for a whole save",
                       s->config.dir->path);
-        set_side(s, SIDE_WHOLE, &e);
+        saver_set_side(s, SIDE_WHOLE, &e);
     } else if (w->unread != PS_OK) {
         unreadable(s, w);
     }
@@ -418,7 +304,7 @@ in_txn(struct saver *s, enum ps_err err, const struct work *w)
         durable_abort(durable(s));
     if (err != PS_OK)
         failed(s, w, err);
-    return err == PS_OK && !vanished(s);
+    return err == PS_OK && !saver_vanished(s);
 }
 
 static void
@@ -472,7 +358,7 @@ finish(struct saver *s)
         return;
     }
     saver_end_job(s, PS_OK, NULL);
-    set_side(s, SIDE_GOOD, NULL);
+    saver_set_side(s, SIDE_GOOD, NULL);
 }
 
 /* What another boot has staged goes first. */
@@ -531,10 +417,10 @@ look(struct saver *s, struct work *w)
 static void
 work(struct saver *s, struct work *w)
 {
-    if (vanished(s))
+    if (saver_vanished(s))
         return;
     if (w->anew) {
-        make_anew(s);
+        saver_make_anew(s);
         return;
     }
     if (w->pieces || w->blocks)
