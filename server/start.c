@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include <uv.h>
@@ -52,6 +53,15 @@ find_durable_dir(struct start *s, struct ps_error *e)
     return strcmp(given, "none") == 0 ? PS_OK : copy_path("--durable-dir", given, s->durable.path, e);
 }
 
+/* By whatever names. */
+static bool
+is_same_dir(const char *one, const char *other)
+{
+    struct stat a, b;
+
+    return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 static enum ps_err
 open_durable(struct start *s, struct ps_error *e)
 {
@@ -62,9 +72,11 @@ open_durable(struct start *s, struct ps_error *e)
     s->durable.shards = (uint32_t)s->options->shards;
     if ((err = find_durable_dir(s, e)) != PS_OK || *s->durable.path == '\0')
         return err;
-    if (strcmp(s->durable.path, s->live_dir) == 0)
-        return ps_fail(e, PS_ERR_CONFIG, "--durable-dir and --live-dir are the same directory");
-    return durable_dir_open(&s->durable, false, e);
+    if ((err = durable_dir_open(&s->durable, false, e)) != PS_OK)
+        return err;
+    if (is_same_dir(s->durable.path, s->live_dir))
+        return ps_fail(e, PS_ERR_CONFIG, "--durable-dir and --live-dir are the same directory: %s", s->live_dir);
+    return PS_OK;
 }
 
 static bool
@@ -454,13 +466,15 @@ start_open(struct start *s, struct ps_error *e)
 void
 start_undo(struct start *s)
 {
-    s->undone = s->store != NULL && (s->data == DATA_NEW);
+    if (s->data != DATA_NEW)
+        return;
+    if (is_durable(s))
+        store_lmdb_undo(s->durable.store);
+    s->undone = s->store != NULL;
     if (!s->undone)
         return;
     live_dir_unmark(s->live_dir);
     store_lmdb_undo(s->store);
-    if (is_durable(s))
-        store_lmdb_undo(s->durable.store);
 }
 
 /* What lies on a disk outlives this boot, so it is made whole; on tmpfs there is nothing to do. */

@@ -559,6 +559,25 @@ START_TEST(a_life_without_the_durable_directory_is_made_up_for)
 }
 END_TEST
 
+START_TEST(one_directory_for_both_is_refused_and_taken_back)
+{
+    static char live[256], durable[272];
+    static const char *const both[] = {"--cluster", "psd", "--live-dir", live, "--durable-dir", durable, NULL};
+    char *name;
+
+    kill_it();
+    in_shard_dir(".both", live);
+    name = strrchr(live, '/');
+    snprintf(durable, sizeof durable, "%.*s/.%s", (int)(name - live), live, name);
+    shards.options.more = both;
+    shards.options.durable = false;
+    ck_assert_int_eq(shards_refused(&shards, 0), 1);
+    ck_assert(said("are the same directory"));
+    ck_assert(!there(".both"));
+    shards.options.durable = true;
+}
+END_TEST
+
 START_TEST(a_durable_directory_of_another_shard_is_refused)
 {
     static const char *const other[] = {"--cluster", "other", NULL};
@@ -888,6 +907,7 @@ make_suite(void)
     tcase_add_test(tc, a_new_durable_directory_is_filled_at_once);
     tcase_add_test(gone, a_durable_directory_that_holds_nothing_belongs_to_whoever_comes);
     tcase_add_test(tc, a_life_without_the_durable_directory_is_made_up_for);
+    tcase_add_test(gone, one_directory_for_both_is_refused_and_taken_back);
     tcase_add_test(tc, a_durable_directory_of_another_shard_is_refused);
     tcase_add_test(tc, a_file_that_is_no_environment_is_refused_and_kept);
     tcase_add_test(tc, a_durable_directory_that_was_removed_is_made_anew);
