@@ -43,6 +43,12 @@ struct start {
     bool undone; /* it could not start, and what it had made is gone */
 };
 
+static inline bool
+start_is_durable(const struct start *s)
+{
+    return s->durable.store != NULL;
+}
+
 /* s: zeroed but for options. On failure one sentence; start_undo() and start_close() are owed in any case. */
 enum ps_err start_open(struct start *s, struct ps_error *e) PS_MUST_USE;
 
@@ -51,5 +57,13 @@ void start_undo(struct start *s);
 
 /* Free the shard, sync what lies on a disk, close. */
 void start_close(struct start *s);
+
+/* ---- start_dirs.c: for start.c ---- */
+
+/* Find and open both; what is discarded for the other's sake is. Then s->data is DATA_NEW or DATA_KEPT. */
+enum ps_err start_dirs_open(struct start *s, struct ps_error *e) PS_MUST_USE;
+
+/* The data is there: say in both that they belong together. */
+enum ps_err start_dirs_join(struct start *s, struct ps_error *e) PS_MUST_USE;
 
 #endif
