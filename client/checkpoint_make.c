@@ -10,12 +10,14 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/checkpoint_dir.h"
 #include "common/wire.h"
 
-#define LATEST_NEXT ".latest.partial"
+#define LATEST_NEXT   ".%.200s.latest"
+#define STALE_SECONDS ((time_t)24 * 60 * 60) /* a part that nobody has written to for so long is a dead process's */
 
 static enum ps_err
 failed(struct ps_error *e, const char *what, const char *dir, const char *name)
@@ -154,11 +156,35 @@ choose_name(struct making *m, const char *name, bool sequel, struct ps_error *e)
     return PS_OK;
 }
 
+/* Whether the directory that fd is has this name still: between our open and our lock its maker may have given it
+ * another, or have removed it. Who holds its lock alone does that, so it stays true. */
+static bool
+has_name(const struct making *m, int fd, const char *name)
+{
+    struct stat open_one, named;
+
+    return fstat(fd, &open_one) == 0 && fstatat(m->dir_fd, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
+}
+
+/* Ours alone from here on. */
+static bool
+lock(const struct making *m, int fd, const char *name)
+{
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+        return false;
+    if (has_name(m, fd, name))
+        return true;
+    errno = EWOULDBLOCK;
+    return false;
+}
+
 /* One that nobody has locked is a dead process's. */
 static enum ps_err
 lock_partial(struct making *m, struct ps_error *e)
 {
     char name[MAKING_NAME_MAX + sizeof CHECKPOINT_PARTIAL];
+    int fd;
 
     snprintf(name, sizeof name, "%s" CHECKPOINT_PARTIAL, m->name);
     if (asprintf(&m->partial, "%s/%s", m->dir, name) < 0) {
@@ -167,18 +193,62 @@ lock_partial(struct making *m, struct ps_error *e)
     }
     if (mkdirat(m->dir_fd, name, 0777) != 0 && errno != EEXIST)
         return failed(e, "make", m->dir, name);
-    m->fd = openat(m->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    fd = openat(m->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && lock(m, fd, name))
+        m->fd = fd;
+    else if (fd >= 0)
+        close(fd); /* it is not ours to remove */
     if (m->fd < 0)
-        return failed(e, "open", m->dir, name);
-    if (flock(m->fd, LOCK_EX | LOCK_NB) != 0) {
-        close(m->fd); /* it is not ours to remove */
-        m->fd = -1;
-        return errno == EWOULDBLOCK
+        return errno == EWOULDBLOCK || errno == ENOENT
                    ? ps_fail(e, PS_ERR_BUSY, "%.300s: another process makes this checkpoint now", m->partial)
-                   : failed(e, "lock", m->dir, name);
-    }
+                   : failed(e, fd < 0 ? "open" : "lock", m->dir, name);
     remove_files(m->fd);
     return PS_OK;
+}
+
+/* When something in the directory was last written to. */
+static time_t
+last_written(int fd)
+{
+    const char *const names[] = {".", checkpoint_file_name(CHECKPOINT_WEIGHTS), checkpoint_file_name(CHECKPOINT_SLOTS),
+                                 CHECKPOINT_MANIFEST};
+    time_t newest = 0;
+    struct stat st;
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (fstatat(fd, names[i], &st, AT_SYMLINK_NOFOLLOW) == 0)
+            newest = MAX(newest, st.st_mtime);
+    return newest;
+}
+
+static void
+remove_if_stale(const struct making *m, const char *name)
+{
+    size_t len = strlen(name), tail = strlen(CHECKPOINT_PARTIAL);
+    int fd;
+
+    if (len <= tail || strcmp(name + len - tail, CHECKPOINT_PARTIAL) != 0 ||
+        (fd = openat(m->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+        return;
+    if (last_written(fd) < time(NULL) - STALE_SECONDS && lock(m, fd, name)) {
+        remove_files(fd);
+        (void)unlinkat(m->dir_fd, name, AT_REMOVEDIR);
+    }
+    close(fd);
+}
+
+/* Who was killed left its files in full size, under a name that may never come again. (That is why age counts, too:
+ * another host's lock is not seen on every file system.) */
+static void
+remove_stale(const struct making *m)
+{
+    DIR *dir = opendir(m->dir);
+    struct dirent *entry;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL)
+        remove_if_stale(m, entry->d_name);
+    if (dir != NULL)
+        closedir(dir);
 }
 
 enum ps_err
@@ -190,6 +260,7 @@ making_begin(struct making *m, const char *dir, const char *name, bool sequel, s
     if ((err = check_name(name, e)) != PS_OK || (err = open_dir(m, dir, e)) != PS_OK ||
         (err = choose_name(m, name, sequel, e)) != PS_OK)
         return err;
+    remove_stale(m);
     return lock_partial(m, e);
 }
 
@@ -291,9 +362,11 @@ give_name(struct making *m, struct ps_error *e)
 static enum ps_err
 point_latest(const struct making *m, struct ps_error *e)
 {
-    (void)unlinkat(m->dir_fd, LATEST_NEXT, 0);
-    if (symlinkat(m->name, m->dir_fd, LATEST_NEXT) != 0 ||
-        renameat(m->dir_fd, LATEST_NEXT, m->dir_fd, CHECKPOINT_LATEST) != 0)
+    char next[NAME_MAX + 1]; /* of this checkpoint alone: others may come to be at the same time */
+
+    snprintf(next, sizeof next, LATEST_NEXT, m->name);
+    (void)unlinkat(m->dir_fd, next, 0);
+    if (symlinkat(m->name, m->dir_fd, next) != 0 || renameat(m->dir_fd, next, m->dir_fd, CHECKPOINT_LATEST) != 0)
         return failed(e, "make", m->dir, CHECKPOINT_LATEST);
     return fsync(m->dir_fd) == 0 ? PS_OK : failed(e, "sync", m->dir, "");
 }

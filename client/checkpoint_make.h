@@ -22,7 +22,8 @@ struct making {
 
 /* Make the directories (dir, too, when only it is missing). what: the name that somebody wants, or whose first free
  * sequel "-2", "-3" ... is taken when `sequel`. PS_ERR_INVALID, PS_ERR_BUSY (one of that name is there, or is being
- * made), PS_ERR_IO, PS_ERR_FULL. What a process that is gone left of that name is removed. */
+ * made), PS_ERR_IO, PS_ERR_FULL. What a process that is gone left of that name is removed; of other names, when it is a
+ * day old. */
 enum ps_err making_begin(struct making *m, const char *dir, const char *name, bool sequel,
                          struct ps_error *e) PS_MUST_USE;
 
