@@ -501,11 +501,12 @@ PS_API enum ps_err ps_client_checkpoint(ps_client *client, const char *dir, cons
 /* Put a checkpoint's values into the cluster, which may have another number of shards: path is the checkpoint's
  * directory, or dir/latest. Job and variables that are not there are made; those that are must be declared the same.
  * Everybody's connection ends, and who comes back is told ROLLED_BACK: workers join anew, at the checkpoint's clock or,
- * if they live on, at their own. job: the name that it gets, NULL: the one that it had. For observers only. Shards are
- * all asked whether they could before one of them changes anything. Errors: DATA (damaged, or not a checkpoint: names
- * the file and what is wrong), MISMATCH, FULL, LIMIT, INVALID, BUSY (another is being restored), IO: nothing has
- * changed; TIMEOUT: it goes on. A shard whose disk fails in the middle (IO, DATA) lets no worker in until it is
- * restored again. */
+ * if they live on, at their own. (What they are told to have lost is all that they had pushed there, also what the
+ * checkpoint has.) Cursors are not part of it. job: the name that it gets, NULL: the one that it had. For observers
+ * only. Shards are all asked whether they could before one of them changes anything. Errors: DATA (damaged, or not a
+ * checkpoint: names the file and what is wrong), MISMATCH, FULL, LIMIT, INVALID, BUSY (another is being restored), IO:
+ * nothing has changed; TIMEOUT: it goes on. A shard whose disk fails in the middle (IO, DATA) lets no worker in until
+ * it is restored again. */
 PS_API enum ps_err ps_client_restore(ps_client *client, const char *path, const char *job, int timeout_ms,
                                      struct ps_error *error) PS_MUST_USE;
 

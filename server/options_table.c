@@ -292,7 +292,8 @@ static const struct option table[] = {
      FIELD(replay),
      .help =
          "list what the redo log of a durable directory holds since its last save, with norms, and exit: which push "
-         "broke the model? No psd may have the directory open; it is left as it is"},
+         "broke the model? No psd may have the directory open, and a stop saves: end it with KILL before; the "
+         "directory is left as it is"},
     {.name = "until",
      .kind = OPTION_INT,
      .argument = "RECORD",

@@ -238,7 +238,8 @@ static const struct subcommand psctl_commands[WORDS] = {
                      .about =
                          "list the pushes that a shard's durable directory holds since its last save, with the norms "
                          "of their gradients, to find the one that broke a model; with --until, serve the shard as "
-                         "it was after one of them. Runs psd on this machine; asks no shard"},
+                         "it was after one of them. Runs psd on this machine, on a directory that no psd has open; "
+                         "asks no shard. A stop saves, and then nothing is left to list: end the shard with KILL"},
 };
 
 static const struct command_section psctl_sections[] = {

@@ -12,7 +12,7 @@
 #include "check_main.h"
 
 #define MAKERS 4
-#define ROUNDS 80
+#define ROUNDS 40
 
 static char dir[64];
 
