@@ -388,19 +388,21 @@ push_at(const struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, ui
     return NULL;
 }
 
-/* In sync others' durable pushes may have saved a part of it: whether that is gone is as one sees it. */
+/* In sync others' durable pushes may have saved a part of it: it is gone all the same. */
 enum ledger_fate
 ledger_fate(const struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, const struct ledger_place *places,
             size_t n)
 {
-    bool kept = false, gone = false;
+    enum ledger_fate fate = LEDGER_UNTOLD;
 
     for (size_t i = 0; i < n; i++) {
         const struct push *p = push_at(l, task, life, clock, places[i].var);
         const struct block_state *b = &l->vars[places[i].var].blocks[places[i].block];
 
-        gone = gone || (p != NULL && ledger_block_lost(b, p->number));
-        kept = kept || (p != NULL && ledger_block_version_of(b, p->number) != 0);
+        if (p != NULL && ledger_block_lost(b, p->number))
+            return LEDGER_GONE;
+        if (p != NULL && ledger_block_version_of(b, p->number) != 0)
+            fate = LEDGER_KEPT;
     }
-    return kept == gone ? LEDGER_UNTOLD : kept ? LEDGER_KEPT : LEDGER_GONE;
+    return fate;
 }
