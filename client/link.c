@@ -311,7 +311,6 @@ link_welcomed(struct core *c, struct link *l, const Psd__Welcome *w)
         return;
     l->slowest = w->slowest_clock;
     l->round = w->round;
-    l->resolved = w->last_seq;
     l->cursor = place_welcomed(w->cursor);
     if (reunion_settle(c, l, w) != PS_OK) {
         link_starved(c, l);

@@ -48,7 +48,6 @@ struct link {
     uint64_t round;          /* that this worker joined in there */
     struct ps_cursor cursor; /* of this worker's data, as last welcomed */
     uint64_t pushes;         /* of this session that the shard has answered, as it counts them */
-    uint64_t resolved;       /* last_seq of the welcome */
     uint64_t rolled_back;
     bool gates; /* it came back older, in sync: pushes up to gated_through were made from weights that it has lost */
     uint64_t gated_through;

@@ -169,7 +169,10 @@ core_push(struct core *c, size_t n, struct core_var *const vars[], const float *
     enum ps_err err;
 
     if ((err = op_may_train(c, e)) != PS_OK || (err = check_push(n, vars, grads, out, options, e)) != PS_OK ||
-        (err = place_check(c, cursor, e)) != PS_OK || (err = push_norm(n, vars, grads, options, &norm, e)) != PS_OK)
+        (err = place_check(c, cursor, e)) != PS_OK)
+        return err;
+    place_give(c, cursor); /* a gradient that is refused, here or by a shard, takes its step's place in the data */
+    if ((err = push_norm(n, vars, grads, options, &norm, e)) != PS_OK)
         return err;
     if ((op = op_new(c, OP_PUSH)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to start a push");
@@ -188,7 +191,8 @@ core_push(struct core *c, size_t n, struct core_var *const vars[], const float *
         (void)op_undo(c, op, NULL, "push");
         return err;
     }
-    place_push(c, op, cursor);
+    if (cursor != NULL)
+        place_push(c, op);
     *op_out = op;
     start_on_vars(c, op);
     return PS_OK;

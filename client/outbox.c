@@ -212,6 +212,7 @@ encode_skip(struct core *c, struct link *l, struct part *p, struct send *s)
 
     (void)c;
     m.seq = p->seq;
+    m.push = p->counts || p->was_counted;
     m.acked_through = l->window.acked_through;
     return send_encode(s, MSG_SKIP, p->request, &m.base, 0);
 }
@@ -328,8 +329,6 @@ part_hand_out(struct core *c, struct link *l, struct part *p)
         c->stats.resent++;
     if (p->kind == PART_PUSH)
         p->counts = true;
-    else if (p->kind == PART_SKIP && p->seq > l->resolved)
-        p->counts = false; /* it had not come whole */
     p->state = PART_HANDED;
     p->was_sent = true;
     p->send = s;

@@ -29,7 +29,7 @@ part_end(struct core *c, struct link *l, struct part *p)
     if (l->gate == p)
         l->gate = NULL;
     if (part_sequenced(p) && window_find(&l->window, p->seq) == p)
-        window_ack(&l->window, p->seq);
+        p->counts || p->was_counted ? window_ack_push(&l->window, p->seq) : window_ack(&l->window, p->seq);
     if (p->kind == PART_PULL) {
         l->pulling--;
         l->pulling_bytes -= p->bytes;

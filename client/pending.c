@@ -149,6 +149,9 @@ parts_remove(struct parts *l, struct part *p)
     p->prev = p->next = NULL;
 }
 
+/* Stands in the window for a push that was acknowledged ahead of an older message. */
+static struct part acked_push;
+
 void
 window_init(struct window *w)
 {
@@ -214,22 +217,42 @@ window_give(struct window *w, struct part *p)
 struct part *
 window_find(const struct window *w, uint64_t seq)
 {
-    return seq > w->acked_through && seq < w->next ? w->ring[seq & (w->room - 1)] : NULL;
+    struct part *p = seq > w->acked_through && seq < w->next ? w->ring[seq & (w->room - 1)] : NULL;
+
+    return p != &acked_push ? p : NULL;
+}
+
+static void
+acked(struct window *w, uint64_t seq, struct part *mark)
+{
+    ps_assert(window_find(w, seq) != NULL);
+    w->ring[seq & (w->room - 1)] = mark;
+    while (w->acked_through + 1 < w->next && window_find(w, w->acked_through + 1) == NULL)
+        w->acked_through++;
 }
 
 void
 window_ack(struct window *w, uint64_t seq)
 {
-    ps_assert(window_find(w, seq) != NULL);
-    w->ring[seq & (w->room - 1)] = NULL;
-    while (w->acked_through + 1 < w->next && w->ring[(w->acked_through + 1) & (w->room - 1)] == NULL)
-        w->acked_through++;
+    acked(w, seq, NULL);
+}
+
+void
+window_ack_push(struct window *w, uint64_t seq)
+{
+    acked(w, seq, &acked_push);
+}
+
+bool
+window_push_acked(const struct window *w, uint64_t seq)
+{
+    return seq > w->acked_through && seq < w->next && w->ring[seq & (w->room - 1)] == &acked_push;
 }
 
 void
 window_fill(struct window *w, uint64_t seq, struct part *p)
 {
-    ps_assert(seq > w->acked_through && seq < w->next && w->ring[seq & (w->room - 1)] == NULL);
+    ps_assert(seq > w->acked_through && seq < w->next && window_find(w, seq) == NULL);
     p->seq = seq;
     w->ring[seq & (w->room - 1)] = p;
 }

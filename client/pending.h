@@ -78,6 +78,7 @@ struct part {
     bool given_up;
     bool was_sent;    /* handed out on some connection: the shard may know it */
     bool counts;      /* the shard counts it as a push, once it has it */
+    bool was_counted; /* a skip in place of a push that was acknowledged: the shard is to count it again */
     bool gated;       /* a push that must not come before its blocks are at its clock */
     uint64_t request; /* 0: none now */
     uint64_t seq;     /* sequenced ones; 0: none yet */
@@ -143,6 +144,9 @@ enum ps_err window_give(struct window *w, struct part *p) PS_MUST_USE;
 struct part *window_find(const struct window *w, uint64_t seq);
 /* The number is acknowledged; acked_through moves as far as it can. */
 void window_ack(struct window *w, uint64_t seq);
+/* The same of a push, which window_push_acked() knows of until acked_through is past it. */
+void window_ack_push(struct window *w, uint64_t seq);
+bool window_push_acked(const struct window *w, uint64_t seq);
 /* Put a part (a skip) where an acknowledged number is: it will be sent again. */
 void window_fill(struct window *w, uint64_t seq, struct part *p);
 /* Numbers after `last` (below next) were never given; when some up to it are acknowledged, they stay so. */

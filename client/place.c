@@ -50,12 +50,17 @@ place_check(const struct core *c, const struct ps_cursor *cursor, struct ps_erro
 }
 
 void
-place_push(struct core *c, struct core_op *op, const struct ps_cursor *cursor)
+place_give(struct core *c, const struct ps_cursor *cursor)
 {
     if (cursor == NULL)
         return;
     c->place.ends = *cursor;
     c->place.given = true;
+}
+
+void
+place_push(const struct core *c, struct core_op *op)
+{
     op->with_place = true;
     op->begins = c->place.begins;
     op->ends = c->place.ends;

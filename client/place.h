@@ -30,8 +30,11 @@ void place_join(struct core *c);
 /* Whether a push of this step may give it; NULL: gives none. */
 enum ps_err place_check(const struct core *c, const struct ps_cursor *cursor, struct ps_error *e) PS_MUST_USE;
 
-/* A push that gives it starts. */
-void place_push(struct core *c, struct core_op *op, const struct ps_cursor *cursor);
+/* A push of this step gives it. NULL: gives none. */
+void place_give(struct core *c, const struct ps_cursor *cursor);
+
+/* A push that gave it starts. */
+void place_push(const struct core *c, struct core_op *op);
 
 /* The step is over with this tick. */
 void place_tick(struct core *c, struct core_op *op);

@@ -204,9 +204,13 @@ struct ps_client_stats {
 PS_API void ps_client_stats(const ps_client *client, struct ps_client_stats *out);
 
 /* How many pushes that this client had seen acknowledged a shard has lost, since open: it came back from its last save,
- * or empty. Counted as a shard counts, a push's frames one by one, whatever their outcome. One that was given up counts
- * when the shard's answer came all the same; of pushes from before ps_client_rejoin() nothing is known. 0 for a shard
- * that is not there. */
+ * or empty. Counted as a shard counts, a push's frames one by one, whatever their outcome. One that was given up once
+ * it was sent counts as well; of pushes from before ps_client_rejoin() nothing is known. 0 for a shard that is not
+ * there.
+ *
+ * Exact in async and ssp. In sync a frame may hold blocks of several steps, and counts when the step of any of them is
+ * lost, though others came back; and one that was answered before an older one counts, too, when the save that the
+ * shard came back with was begun in between: there it is an upper bound. */
 PS_API uint64_t ps_client_rolled_back(const ps_client *client, uint32_t shard);
 
 /* Where this worker's data goes on, so that every example counts once in every block although processes die. A worker
@@ -218,7 +222,9 @@ PS_API uint64_t ps_client_rolled_back(const ps_client *client, uint32_t shard);
  * on from there and must cut its data into the same steps: blocks that counted a step already skip it and answer as if
  * it had been applied, and a step that begins before such a place and ends after it is PS_ERR_INVALID. Later the place
  * is where the last step that was ticked ended. It does not go back when a shard does (ROLLED_BACK): what that shard
- * lost is counted by ps_client_rolled_back() and not read again. */
+ * lost is counted by ps_client_rolled_back() and not read again. A step that was ticked is over whatever became of its
+ * pushes: blocks that refused one do without it, and who pushes the step again hears OK from them. A durable push that
+ * a block skips is as durable as the one that it counted. */
 PS_API void ps_client_cursor(const ps_client *client, struct ps_cursor *out);
 
 /* ---- Variables ------------------------------------------------------------------------------------------------- */

@@ -234,6 +234,7 @@ fill_holes(struct core *c, struct link *l, uint64_t last_seq)
         if ((skip = part_own(c, PART_SKIP)) == NULL)
             return PS_ERR_NOMEM;
         skip->given_up = true;
+        skip->was_counted = window_push_acked(&l->window, seq);
         window_fill(&l->window, seq, skip);
         parts_insert_before(&l->parts, at, skip);
     }

@@ -331,7 +331,11 @@ on_skip(struct shard *s, struct connection *c, const struct wire_msg *msg, const
     (void)event;
     sequence_acked(s, c->session, m->acked_through);
     if (is_new(s, c, m->seq, msg->request)) {
-        sequence_take(s, c->session, PS_OK);
+        /* One before last_push was counted when it was applied. */
+        if (m->push && m->seq > c->session->last_push)
+            sequence_take_push(s, c->session);
+        else
+            sequence_take(s, c->session, PS_OK);
         actions_ack(s, c, m->seq, PS_OK, NULL, 0, NULL);
     } else if (p != NULL && p->barrier != NULL) {
         give_up_barrier(s, p); /* while there was no connection */

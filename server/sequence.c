@@ -9,8 +9,8 @@
 
 #define WINDOW_MIN 16
 
-/* Stands in the window for a push in sync that is resolved and not counted. It is counted when last_seq passes it:
- * before that, a crash makes it come again, with nothing to tell that it was resolved. */
+/* Stands in the window for a push that is resolved and not counted, in sync or with a skip in its place. It is counted
+ * when last_seq passes it: before that, a crash makes it come again, with nothing to tell that it was resolved. */
 static struct pending uncounted;
 
 /* ---- Which one it is ---- */
@@ -206,8 +206,8 @@ sequence_caught_up(struct shard *s, struct session *session, bool awaited)
     gather_review(s, session->job);
 }
 
-void
-sequence_take(struct shard *s, struct session *session, enum ps_err code)
+static void
+take(struct shard *s, struct session *session, enum ps_err code, bool push)
 {
     uint64_t seq = session->next_seq;
     bool awaited = sequence_awaits(session);
@@ -218,15 +218,28 @@ sequence_take(struct shard *s, struct session *session, enum ps_err code)
         ps_assert(session->last_seq + 1 == seq);
         session->last_seq = seq;
         session->next_seq++;
+        session->pushes += push;
     } else if (window_grow(session)) {
         session->next_seq++;
-        *window_slot(session, seq) = NULL;
+        *window_slot(session, seq) = push ? &uncounted : NULL;
     } else {
         turn_fail(s, PS_ERR_NOMEM);
         return;
     }
     resolved(s, session, seq, code);
     sequence_caught_up(s, session, awaited);
+}
+
+void
+sequence_take(struct shard *s, struct session *session, enum ps_err code)
+{
+    take(s, session, code, false);
+}
+
+void
+sequence_take_push(struct shard *s, struct session *session)
+{
+    take(s, session, PS_OK, true);
 }
 
 static size_t

@@ -61,6 +61,9 @@ bool sequence_resolved_early(const struct session *session, uint64_t seq, enum p
 /* Take the next sequence and resolve it at once. */
 void sequence_take(struct shard *s, struct session *session, enum ps_err code);
 
+/* The same, well, of a skip that stands for a push. */
+void sequence_take_push(struct shard *s, struct session *session);
+
 /* Take it and leave it pending, with room for so many blocks; it is not resolved before pending_release(). NULL when
  * out of memory: the turn has failed. */
 struct pending *sequence_take_pending(struct shard *s, struct session *session, uint32_t blocks);

@@ -76,6 +76,13 @@ bool ledger_place(const struct ledger *l, uint32_t shard, uint32_t id, uint32_t 
 /* What became of one frame of a worker's pushes at this clock: it is in the blocks; it was, until their shard came back
  * older; or they cannot tell. */
 enum ledger_fate { LEDGER_KEPT, LEDGER_GONE, LEDGER_UNTOLD };
+/* The worker heard that the push of these blocks was refused. */
+void ledger_refused(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, const struct ledger_place *places,
+                    size_t n);
+
+/* The data of this shard is of this boot now. */
+bool ledger_is_boot(const struct ledger *l, uint32_t shard, uint64_t boot);
+
 enum ledger_fate ledger_fate(const struct ledger *l, uint32_t task, uint32_t life, uint64_t clock,
                              const struct ledger_place *places, size_t n);
 

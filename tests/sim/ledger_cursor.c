@@ -39,7 +39,8 @@ ledger_excused(const struct ledger *l, const struct push *p)
     bool with_its_process =
         p->result == PS_ERR_CLOSED || p->result == PS_ERR_LEASE_LAPSED || p->result == PS_ERR_FENCED;
 
-    return p->broken || l->model->age == PS_AGE_CUTOFF || l->model->mode == PS_SYNC || (ended && !with_its_process);
+    return p->broken || p->refused || l->model->age == PS_AGE_CUTOFF || l->model->mode == PS_SYNC ||
+           (ended && !with_its_process);
 }
 
 /* One example in one block: some push of it is counted, or excused. */

@@ -376,16 +376,34 @@ ledger_place(const struct ledger *l, uint32_t shard, uint32_t id, uint32_t block
 }
 
 /* The push of this clock: a worker pushes a variable once a step. */
-static const struct push *
+static struct push *
 push_at(const struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, uint32_t var)
 {
     for (size_t i = l->vars[var].pushes_len; i > 0; i--) {
-        const struct push *p = &l->pushes[l->vars[var].pushes[i - 1]];
+        struct push *p = &l->pushes[l->vars[var].pushes[i - 1]];
 
         if (p->task == task && p->life == life && p->clock == clock)
             return p;
     }
     return NULL;
+}
+
+void
+ledger_refused(struct ledger *l, uint32_t task, uint32_t life, uint64_t clock, const struct ledger_place *places,
+               size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct push *p = push_at(l, task, life, clock, places[i].var);
+
+        if (p != NULL)
+            p->refused = true;
+    }
+}
+
+bool
+ledger_is_boot(const struct ledger *l, uint32_t shard, uint64_t boot)
+{
+    return l->boot[shard] == boot;
 }
 
 /* In sync others' durable pushes may have saved a part of it: it is gone all the same. */

@@ -15,7 +15,7 @@ struct push {
     uint64_t number; /* among the pushes to its variable */
     double norm;     /* what it is clipped by, where its variable is clipped so */
     uint64_t started_us;
-    bool broken, durable;
+    bool broken, durable, refused; /* refused: some of it, by a shard */
     bool has_cursor;
     struct ps_cursor cursor; /* its data goes up to here */
     enum push_outcome outcome;

@@ -11,6 +11,8 @@ struct receipt {
     const void *gradient; /* where the client has it: the same when it is sent again */
     uint64_t clock, seq;
     bool acked, odd, given_up;
+    bool ahead;  /* acknowledged before an older one */
+    bool unsure; /* whether it was acknowledged */
     uint32_t blocks_len;
     struct ledger_place *blocks;
 };
@@ -102,9 +104,23 @@ receipts_given_up(struct node_worker *w, uint64_t clock)
 
 /* ---- In ---- */
 
-static void
-note_ack(struct receipts *r, uint32_t shard, uint64_t seq, bool odd)
+static bool
+is_ahead(const struct receipts *r, uint32_t shard, uint64_t seq)
 {
+    for (size_t i = 0; i < r->len; i++) {
+        const struct receipt *x = &r->items[i];
+
+        if (!x->acked && x->shard == shard && x->seq != 0 && x->seq < seq)
+            return true;
+    }
+    return false;
+}
+
+static void
+note_ack(struct node_worker *w, uint32_t shard, uint64_t seq, bool odd)
+{
+    struct receipts *r = &w->receipts;
+
     for (size_t i = 0; i < r->len; i++) {
         struct receipt *x = &r->items[i];
 
@@ -112,17 +128,21 @@ note_ack(struct receipts *r, uint32_t shard, uint64_t seq, bool odd)
             continue;
         x->acked = true;
         x->odd = odd;
+        x->ahead = is_ahead(r, shard, seq);
+        if (odd)
+            ledger_refused(w->ledger, w->task, w->life, x->clock, x->blocks, x->blocks_len);
     }
 }
 
 static void
-note_acks(struct receipts *r, uint32_t shard, const Psd__Ack *m)
+note_acks(struct node_worker *w, uint32_t shard, const Psd__Ack *m)
 {
     for (size_t i = 0; i < m->n_seq; i++)
-        note_ack(r, shard, m->seq[i], m->n_code > 0 && m->code[i] != PS_OK && m->code[i] != PS_ERR_NOT_DURABLE);
+        note_ack(w, shard, m->seq[i], m->n_code > 0 && m->code[i] != PS_OK && m->code[i] != PS_ERR_NOT_DURABLE);
 }
 
-/* What is not acknowledged gets another number, or is found to be there: the ledger says which. */
+/* What is not acknowledged gets another number, or is found to be there: the ledger says which, unless the shard has
+ * lost its data once more since it sent the welcome. */
 static void
 note_welcome(struct node_worker *w, uint32_t shard, const Psd__Welcome *m)
 {
@@ -137,7 +157,9 @@ note_welcome(struct node_worker *w, uint32_t shard, const Psd__Welcome *m)
         if (x->shard != shard || x->acked)
             continue;
         x->seq = 0;
-        if (ledger_fate(w->ledger, w->task, w->life, x->clock, x->blocks, x->blocks_len) == LEDGER_KEPT)
+        if (!ledger_is_boot(w->ledger, shard, m->boot))
+            x->unsure = true;
+        else if (ledger_fate(w->ledger, w->task, w->life, x->clock, x->blocks, x->blocks_len) == LEDGER_KEPT)
             x->acked = true;
     }
 }
@@ -155,11 +177,11 @@ receipts_got(struct node_worker *w, uint32_t shard, const struct frame_head *hea
     if (wire_decode(head, meta, &r->arena, &msg, &e) != PS_OK)
         return; /* the core says so */
     if (msg.type == MSG_ACK)
-        note_acks(r, shard, msg.u.ack);
+        note_acks(w, shard, msg.u.ack);
     else if (msg.type == MSG_WELCOME)
         note_welcome(w, shard, msg.u.welcome);
     else if (msg.u.data->seq > 0)
-        note_ack(r, shard, msg.u.data->seq, msg.u.data->n_code > 0);
+        note_ack(w, shard, msg.u.data->seq, msg.u.data->n_code > 0);
 }
 
 /* ---- What is gone ---- */
@@ -177,17 +199,18 @@ check_gone(struct node_worker *w, uint32_t shard)
 {
     const struct receipts *r = &w->receipts;
     uint64_t told = core_rolled_back(w->core, shard) - r->before[shard], gone = 0, unknown = 0;
-    /* In sync a shard does not keep what was resolved ahead of a barrier that waits: it says that it is gone. */
+    /* In sync a shard does not keep what was resolved ahead of what waits: it says that it is gone. */
     bool ahead = w->model->mode == PS_SYNC && w->profile.barrier_every > 0 && w->profile.pass_per_mille > 0;
 
     for (size_t i = 0; i < r->len; i++) {
         const struct receipt *x = &r->items[i];
         enum ledger_fate fate;
 
-        if (x->shard != shard || (!x->acked && !x->given_up))
+        if (x->shard != shard || !(x->acked || x->given_up || x->unsure))
             continue;
         fate = ledger_fate(w->ledger, w->task, w->life, x->clock, x->blocks, x->blocks_len);
-        if (x->odd || x->given_up || fate == LEDGER_UNTOLD || (ahead && fate == LEDGER_KEPT))
+        if (x->odd || x->given_up || x->unsure || fate == LEDGER_UNTOLD ||
+            ((ahead || (w->model->mode == PS_SYNC && x->ahead)) && fate == LEDGER_KEPT))
             unknown++;
         else
             gone += fate == LEDGER_GONE;
@@ -209,5 +232,6 @@ receipts_taken(struct node_worker *w, uint32_t shard)
     if (!r->told[shard] && core_fatal(w->core, NULL) == PS_OK)
         sim_fail(w->sim, "w%u was not told that s%u came back older", w->task, shard);
     r->changed[shard] = false;
-    check_gone(w, shard);
+    if (ledger_is_boot(w->ledger, shard, r->boot[shard]))
+        check_gone(w, shard); /* else it is older news than the ledger's */
 }

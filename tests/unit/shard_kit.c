@@ -630,6 +630,16 @@ kit_skip(struct kit *k, uint64_t conn, uint64_t seq)
 }
 
 void
+kit_skip_push(struct kit *k, uint64_t conn, uint64_t seq)
+{
+    Psd__Skip m = PSD__SKIP__INIT;
+
+    m.seq = seq;
+    m.push = true;
+    kit_frame(k, conn, MSG_SKIP, k->next_request++, &m.base, NULL, 0);
+}
+
+void
 kit_cancel(struct kit *k, uint64_t conn, uint64_t request)
 {
     Psd__Cancel m = PSD__CANCEL__INIT;

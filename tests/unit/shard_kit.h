@@ -150,6 +150,7 @@ void kit_tick(struct kit *k, uint64_t conn, uint64_t seq, uint64_t clock);
 void kit_tick_at(struct kit *k, uint64_t conn, uint64_t seq, uint64_t clock, uint64_t position); /* of its cursor */
 uint64_t kit_barrier(struct kit *k, uint64_t conn, uint64_t seq, const char *name); /* returns the request id */
 void kit_skip(struct kit *k, uint64_t conn, uint64_t seq);
+void kit_skip_push(struct kit *k, uint64_t conn, uint64_t seq); /* it stands for a push */
 void kit_cancel(struct kit *k, uint64_t conn, uint64_t request);
 void kit_goodbye(struct kit *k, uint64_t conn, bool finished);
 uint64_t kit_pull(struct kit *k, uint64_t conn, uint32_t var, uint32_t block, uint64_t clock);

@@ -29,7 +29,10 @@ push(void)
 static void
 expect_skip(uint64_t seq)
 {
-    ck_assert_uint_eq(expect(&h, 0, MSG_SKIP).u.skip->seq, seq);
+    const Psd__Skip *m = expect(&h, 0, MSG_SKIP).u.skip;
+
+    ck_assert_uint_eq(m->seq, seq);
+    ck_assert(m->push); /* it may have come: the shard is to count it, and so does the client */
 }
 
 static void
@@ -85,6 +88,28 @@ START_TEST(sent_push_has_an_unknown_outcome_and_is_skipped_when_sent_again)
     harness_cut(&h, 0);
     welcome_again(0);
     expect_skip(1);
+}
+END_TEST
+
+START_TEST(push_that_was_given_up_counts_among_those_that_are_rolled_back)
+{
+    struct core_op *op = push();
+
+    expect(&h, 0, MSG_PUSH);
+    cancel_op(&h, op, PS_ERR_UNKNOWN_OUTCOME);
+    harness_cut(&h, 0);
+    welcome_again(0);
+    expect_skip(1);
+    tell_ack(&h, 0, 1, PS_OK);
+    op = push();
+    expect(&h, 0, MSG_PUSH);
+    tell_ack(&h, 0, 2, PS_OK);
+    end_op(&h, op, PS_OK);
+    harness_cut(&h, 0);
+    harness_pass(&h, 1000);
+    expect(&h, 0, MSG_HELLO);
+    tell_welcome(&h, 0, (struct welcome){.boot = 2, .last_seq = 1, .pushes = 1});
+    ck_assert_uint_eq(core_rolled_back(h.core, 0), 1); /* the second: the shard still counts the first */
 }
 END_TEST
 
@@ -459,6 +484,7 @@ make_suite(void)
     tcase_add_test(t, push_that_has_no_number_yet_leaves_no_trace);
     tcase_add_test(t, push_in_the_socket_resets_the_connection_and_becomes_a_skip);
     tcase_add_test(t, sent_push_has_an_unknown_outcome_and_is_skipped_when_sent_again);
+    tcase_add_test(t, push_that_was_given_up_counts_among_those_that_are_rolled_back);
     tcase_add_loop_test(t, answer_to_a_push_that_was_given_up_is_taken_quietly, 0, 2);
     tcase_add_test(t, push_waiting_to_be_sent_again_may_have_been_applied);
     tcase_add_test(t, push_that_one_shard_has_answered_and_one_never_got_is_not_just_cancelled);

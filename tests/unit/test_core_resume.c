@@ -76,7 +76,9 @@ START_TEST(numbers_acknowledged_out_of_order_go_as_skips_above_last_seq)
     tell_welcome(&h, 0, (struct welcome){.last_seq = 2});
     ck_assert_uint_eq(expect(&h, 0, MSG_PUSH).u.push->seq, 1);
     ck_assert_uint_eq(expect(&h, 0, MSG_PUSH).u.push->seq, 3);
-    ck_assert_uint_eq(expect(&h, 0, MSG_SKIP).u.skip->seq, 4);
+    m = expect(&h, 0, MSG_SKIP);
+    ck_assert_uint_eq(m.u.skip->seq, 4);
+    ck_assert(m.u.skip->push); /* so that the shard counts it as it is counted here */
     m = expect(&h, 0, MSG_PUSH);
     ck_assert_uint_eq(m.u.push->seq, 5);
     ck_assert_uint_eq(m.u.push->acked_through, 0);

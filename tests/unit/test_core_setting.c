@@ -407,6 +407,21 @@ START_TEST(norm_is_that_of_all_gradients_of_the_call_or_as_given)
 }
 END_TEST
 
+START_TEST(step_whose_gradient_has_no_norm_takes_its_place_in_the_data)
+{
+    struct core_var *vars[1] = {var_clipped("clipped", PS_CLIP_GIVEN_NORM)};
+    const float bad[3] = {0, NAN, 0}, *const grads[1] = {bad};
+    struct ps_cursor cursor = {0, 32};
+    struct ps_push_options options = {.cursor = &cursor};
+    struct core_op *op;
+    struct ps_error e;
+
+    ck_assert_int_eq(core_push(h.core, 1, vars, grads, NULL, &options, &op, &e), PS_ERR_NONFINITE);
+    core_op_free(h.core, start_tick(&h));
+    ck_assert_uint_eq(core_cursor(h.core).position, 32); /* the next step does not read it again */
+}
+END_TEST
+
 START_TEST(no_norm_is_computed_for_nobody)
 {
     struct core_var *vars[2] = {var_clipped("a", PS_CLIP_NONE), var_clipped("b", PS_CLIP_BLOCK_NORM)};
@@ -439,6 +454,7 @@ make_suite(void)
     tcase_add_test(tc, drain_of_a_shard_that_refuses_newcomers_is_done);
     tcase_add_test(tc, drain_of_no_shard_is_refused);
     tcase_add_test(tc, norm_is_that_of_all_gradients_of_the_call_or_as_given);
+    tcase_add_test(tc, step_whose_gradient_has_no_norm_takes_its_place_in_the_data);
     tcase_add_test(tc, no_norm_is_computed_for_nobody);
     suite_add_tcase(suite, tc);
     return suite;

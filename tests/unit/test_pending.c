@@ -72,6 +72,27 @@ START_TEST(numbers_that_are_cut_may_be_given_again)
 }
 END_TEST
 
+START_TEST(window_knows_pushes_acknowledged_ahead_of_others)
+{
+    struct part p[3] = {0}, skip = {0};
+    struct window w;
+
+    window_init(&w);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(window_give(&w, &p[i]), PS_OK);
+    window_ack(&w, 2);
+    window_ack_push(&w, 3);
+    ck_assert(!window_push_acked(&w, 1) && !window_push_acked(&w, 2) && window_push_acked(&w, 3));
+    ck_assert_ptr_null(window_find(&w, 3));
+    window_fill(&w, 3, &skip);
+    ck_assert_ptr_eq(window_find(&w, 3), &skip);
+    window_ack_push(&w, 3);
+    window_ack(&w, 1);
+    ck_assert(window_empty(&w) && !window_push_acked(&w, 3));
+    window_finish(&w);
+}
+END_TEST
+
 START_TEST(hole_may_be_filled_again)
 {
     struct part p[2] = {0}, skip = {0};
@@ -265,6 +286,7 @@ make_suite(void)
     tcase_add_test(t, numbers_start_at_one_and_follow_each_other);
     tcase_add_test(t, acked_through_passes_what_was_acknowledged_out_of_order);
     tcase_add_test(t, numbers_that_are_cut_may_be_given_again);
+    tcase_add_test(t, window_knows_pushes_acknowledged_ahead_of_others);
     tcase_add_test(t, hole_may_be_filled_again);
     tcase_add_test(t, reset_starts_over_after_a_number);
     tcase_add_test(t, window_agrees_with_a_plain_model_at_random);

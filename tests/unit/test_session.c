@@ -360,6 +360,56 @@ START_TEST(skip_uses_a_sequence_up)
 }
 END_TEST
 
+/* Welcome.pushes of a worker that resumes. */
+static uint64_t
+pushes_of(uint64_t conn, const Psd__Job *job, uint32_t task)
+{
+    struct kit_answer *a;
+    uint64_t pushes;
+
+    kit_hello(&k, conn, &(struct kit_hello){.job = job, .task = task, .resume = true});
+    a = kit_expect(&k, conn, MSG_WELCOME);
+    pushes = a->msg.u.welcome->pushes;
+    kit_answer_free(a);
+    return pushes;
+}
+
+/* The client counts them when they are answered; both must find the same number after a rollback. */
+START_TEST(skip_that_stands_for_a_push_is_counted_once_as_one)
+{
+    Psd__Job *pair = kit_job("train", PSD__MODE__SSP, 2);
+    uint32_t var;
+
+    kit_join(&k, 1, pair, 0);
+    kit_join(&k, 9, pair, 1);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    kit_barrier(&k, 1, 1, "all");
+    push(1, 2, var);
+    kit_ack(&k, 1, 2, PS_OK);
+    for (uint64_t conn = 2; conn <= 3; conn++) { /* what is ahead of the barrier comes again after each crash */
+        kit_crash(&k);
+        ck_assert_uint_eq(pushes_of(conn, pair, 0), 1);
+        kit_barrier(&k, conn, 1, "all");
+        kit_skip_push(&k, conn, 2); /* it was applied, and counted then */
+        kit_ack(&k, conn, 2, PS_OK);
+        kit_skip_push(&k, conn, 3); /* it never came */
+        kit_ack(&k, conn, 3, PS_OK);
+        kit_skip(&k, conn, 4); /* a tick's, say */
+        kit_ack(&k, conn, 4, PS_OK);
+    }
+    ck_assert_uint_eq(kit_resume(&k, 10, pair, 1, 0), 0);
+    kit_barrier(&k, 10, 1, "all");
+    kit_ack(&k, 10, 1, PS_OK);
+    kit_ack(&k, 3, 1, PS_OK);
+    kit_skip_push(&k, 3, 5); /* nothing waits */
+    kit_ack(&k, 3, 5, PS_OK);
+    kit_skip_push(&k, 3, 5);
+    kit_ack(&k, 3, 5, PS_OK);
+    kit_crash(&k);
+    ck_assert_uint_eq(pushes_of(4, pair, 0), 3);
+}
+END_TEST
+
 START_TEST(clock_that_goes_back_is_refused)
 {
     kit_join(&k, 1, job(), 0);
@@ -603,6 +653,7 @@ make_suite(void)
     tcase_add_test(tc, refused_push_is_remembered_until_it_is_acked);
     tcase_add_test(tc, forgotten_outcomes_are_unknown);
     tcase_add_test(tc, skip_uses_a_sequence_up);
+    tcase_add_test(tc, skip_that_stands_for_a_push_is_counted_once_as_one);
     tcase_add_test(tc, clock_that_goes_back_is_refused);
     tcase_add_test(tc, every_push_counts_exactly_once_under_random_resends_and_crashes);
     tcase_add_test(tc, push_ahead_of_a_barrier_counts_once_over_a_crash);
