@@ -22,6 +22,8 @@ start() {
     shift
   done
   shift
+  : >"$work/out" # now, not when the run gets there: it is looked at already
+  : >"$work/err"
   PSD_TEST_MARK=$mark "$PSRUN" --shards 2 --workers 3 --restart-delay 0 "${options[@]}" -- \
     "$DIGITS" --epochs 150 --data "$data" --svg '' "$@" >"$work/out" 2>"$work/err" </dev/null &
   psrun=$!
