@@ -24,9 +24,10 @@ struct checkpoint_sink {
     struct target *targets; /* in order of id, as the rows are */
     size_t targets_len;
     uint64_t left_out;
-    struct store_key key; /* of the value that was taken */
-    size_t len;
-    uint8_t value[LAYOUT_PAGE * 257]; /* room for the largest */
+
+    /* Of the block that is being written, borrowed. */
+    struct store_key key;
+    const uint8_t *value;
 };
 
 void
@@ -104,15 +105,6 @@ checkpoint_sink_open(const struct shard_save *save, const char *root, struct che
 
 /* ---- Blocks ---- */
 
-void
-checkpoint_sink_take(struct checkpoint_sink *sink, const struct store_key *key, struct span value)
-{
-    ps_assert(value.len <= sizeof sink->value);
-    sink->key = *key;
-    sink->len = value.len;
-    memcpy(sink->value, value.data, value.len);
-}
-
 static int
 by_id(const void *a, const void *b)
 {
@@ -154,10 +146,11 @@ put_arrays(struct checkpoint_sink *sink, const struct target *t, const struct la
 }
 
 enum ps_err
-checkpoint_sink_write(struct checkpoint_sink *sink, size_t *written, struct ps_error *e)
+checkpoint_sink_write(struct checkpoint_sink *sink, const struct store_key *key, struct span value, size_t *written,
+                      struct ps_error *e)
 {
     const struct target *t =
-        bsearch(&(struct target){.id = sink->key.var}, sink->targets, sink->targets_len, sizeof *t, by_id);
+        bsearch(&(struct target){.id = key->var}, sink->targets, sink->targets_len, sizeof *t, by_id);
     struct layout_block cut;
     struct block_head head;
     enum ps_err err;
@@ -166,9 +159,11 @@ checkpoint_sink_write(struct checkpoint_sink *sink, size_t *written, struct ps_e
     ps_assert(t != NULL);
     if (t->left_out)
         return PS_OK;
-    cut = layout_block(&t->layout, sink->key.block);
-    memcpy(&head, sink->value, sizeof head);
-    ps_assert(sink->len == layout_value_size(cut.size_class) && head.len == cut.len && head.slots == t->layout.slots);
+    sink->key = *key;
+    sink->value = value.data;
+    cut = layout_block(&t->layout, key->block);
+    memcpy(&head, value.data, sizeof head);
+    ps_assert(value.len == layout_value_size(cut.size_class) && head.len == cut.len && head.slots == t->layout.slots);
     if ((err = put_arrays(sink, t, &cut, written, e)) != PS_OK ||
         (err = put_count(sink, t->places.version, head.version, written, e)) != PS_OK)
         return err;

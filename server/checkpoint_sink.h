@@ -1,6 +1,6 @@
 /* A checkpoint's files, while a shard fills in its blocks: where the saver carries a save of shard_save.checkpoint.
  *
- *     checkpoint_sink_open() ──► for each block: _take(), then _write() ──► checkpoint_sink_end()
+ *     checkpoint_sink_open() ──► for each block: checkpoint_sink_write() ──► checkpoint_sink_end()
  *                  └─────────────────────────────┴── checkpoint_sink_drop(): it comes to nothing
  *
  * The files are there in full size, with their headers, made by who asked; other shards fill in theirs at the same
@@ -19,11 +19,10 @@ struct checkpoint_sink;
 enum ps_err checkpoint_sink_open(const struct shard_save *save, const char *root, struct checkpoint_sink **out,
                                  struct ps_error *e) PS_MUST_USE;
 
-/* The next block: its value is copied, so that the live store's need not be held while the disk writes. */
-void checkpoint_sink_take(struct checkpoint_sink *sink, const struct store_key *key, struct span value);
-
-/* Write it. *written: bytes; 0 for a variable that the files have no place for. PS_ERR_IO, PS_ERR_FULL. */
-enum ps_err checkpoint_sink_write(struct checkpoint_sink *sink, size_t *written, struct ps_error *e) PS_MUST_USE;
+/* Write a block's value, which is a copy: the live store's must not be held while the disk writes. *written: bytes; 0
+ * for a variable that the files have no place for. PS_ERR_IO, PS_ERR_FULL. */
+enum ps_err checkpoint_sink_write(struct checkpoint_sink *sink, const struct store_key *key, struct span value,
+                                  size_t *written, struct ps_error *e) PS_MUST_USE;
 
 /* All is on disk. *left_out: variables that the files have no place for. Frees it, also when it fails. PS_ERR_IO,
  * PS_ERR_FULL. */

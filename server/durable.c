@@ -206,22 +206,38 @@ is_same(struct span a, struct span b)
     return a.len == b.len && x->version == y->version && x->clock == y->clock;
 }
 
-enum ps_err
-durable_stage(struct durable *d, const struct store_key *key, struct span value, size_t *written)
+static struct store_key
+staged_key(const struct durable *d, const struct store_key *key)
 {
-    struct store_key to = {.var = key->var, .block = key->block, .generation = staging(d)};
+    return (struct store_key){.var = key->var, .block = key->block, .generation = staging(d)};
+}
+
+enum ps_err
+durable_stage_same(struct durable *d, const struct store_key *key, struct span value, bool *same)
+{
+    struct store_key to = staged_key(d, key);
     struct span there;
     enum ps_err err = d->store->ops->get(d->store, &to, &there);
 
     ps_assert(d->saving);
+    *same = err == PS_OK && is_same(there, value);
+    d->txn.staged += *same;
+    return err == PS_ERR_NOT_FOUND ? PS_OK : err;
+}
+
+enum ps_err
+durable_stage(struct durable *d, const struct store_key *key, struct span value, size_t *written)
+{
+    struct store_key to = staged_key(d, key);
+    bool same;
+    enum ps_err err = durable_stage_same(d, key, value, &same);
+
     *written = 0;
-    if (err != PS_OK && err != PS_ERR_NOT_FOUND)
+    if (err != PS_OK || same)
         return err;
-    if (err == PS_ERR_NOT_FOUND || !is_same(there, value)) {
-        if ((err = put(d, &to, value)) != PS_OK)
-            return err;
-        *written = value.len;
-    }
+    if ((err = put(d, &to, value)) != PS_OK)
+        return err;
+    *written = value.len;
     d->txn.staged++;
     return PS_OK;
 }

@@ -79,7 +79,12 @@ void durable_abort(struct durable *d);
 enum ps_err durable_begin_save(struct durable *d, uint64_t boot, bool *more) PS_MUST_USE;
 
 /* Within a transaction. A block of that save, each once; key: where it lies in the live store. *written: bytes that
- * this took, 0 when it was there. */
+ * this took, 0 when it was there.
+ *
+ * Who wants to know first whether it is there: durable_stage_same() stages it if so, and looks at the value's head and
+ * at its length alone. */
+enum ps_err durable_stage_same(struct durable *d, const struct store_key *key, struct span value,
+                               bool *same) PS_MUST_USE;
 enum ps_err durable_stage(struct durable *d, const struct store_key *key, struct span value,
                           size_t *written) PS_MUST_USE;
 

@@ -12,7 +12,6 @@ saver_checkpoint_drop(struct saver *s)
 static enum ps_err
 write_blocks(struct saver *s, uint64_t most, uint64_t redo_to, uint64_t *written, struct ps_error *e)
 {
-    const struct store_ops *ops = s->config.live->ops;
     struct shard_save_block block;
     uint64_t read = 0;
     enum ps_err err = PS_OK;
@@ -21,13 +20,11 @@ write_blocks(struct saver *s, uint64_t most, uint64_t redo_to, uint64_t *written
         struct span value;
         size_t bytes = 0;
 
-        if ((err = ops->reader_get(s->reader, &block.key, &value)) != PS_OK)
+        if ((err = saver_read(s, &block.key, &value)) != PS_OK)
             return ps_fail(e, err, "the live store cannot be read: %s", ps_strerror(err));
-        checkpoint_sink_take(s->sink, &block.key, value);
-        ops->reader_done(s->reader);
         read += value.len;
         saver_block_was_read(s, value.len);
-        err = checkpoint_sink_write(s->sink, &bytes, e);
+        err = checkpoint_sink_write(s->sink, &block.key, value, &bytes, e);
         *written += bytes;
     }
     uv_async_send(&s->async);

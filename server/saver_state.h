@@ -2,6 +2,7 @@
 #ifndef SERVER_SAVER_STATE_H
 #define SERVER_SAVER_STATE_H
 
+#include "common/layout.h"
 #include "saver.h"
 
 #define SAVER_AHEAD 8192 /* blocks that the thread has been given and has not read */
@@ -68,17 +69,18 @@ struct saver {
 
     /* The thread's. */
     struct saver_job *own;
-    bool begun;                   /* what another boot has staged is erased */
-    uint64_t redo_next;           /* piece that is written next */
-    bool vanished;                /* GONE because nobody finds the file any more */
-    uint64_t retry_at;            /* in FULL and GONE */
-    uint64_t pieces_at;           /* when pieces were last written */
-    double tokens;                /* bytes of blocks that may be written */
-    uint64_t untold;              /* bytes of blocks that the shard may not know to be read */
-    struct checkpoint_sink *sink; /* of a checkpoint that has begun to be written */
-    uint64_t tokens_at;           /* when they were last counted */
-    bool cut;                     /* leftovers of the redo log may be there */
-    uint64_t cut_at;              /* not before this */
+    bool begun;                       /* what another boot has staged is erased */
+    uint64_t redo_next;               /* piece that is written next */
+    bool vanished;                    /* GONE because nobody finds the file any more */
+    uint64_t retry_at;                /* in FULL and GONE */
+    uint64_t pieces_at;               /* when pieces were last written */
+    double tokens;                    /* bytes of blocks that may be written */
+    uint64_t untold;                  /* bytes of blocks that the shard may not know to be read */
+    struct checkpoint_sink *sink;     /* of a checkpoint that has begun to be written */
+    uint64_t tokens_at;               /* when they were last counted */
+    bool cut;                         /* leftovers of the redo log may be there */
+    uint64_t cut_at;                  /* not before this */
+    uint8_t value[LAYOUT_PAGE * 257]; /* the block that was read; room for the largest */
 };
 
 void saver_job_free(struct saver_job *job);
@@ -91,6 +93,12 @@ void saver_thread(void *saver);
  * before redo_to. */
 bool saver_next_block(struct saver *s, uint64_t read_bytes, uint64_t redo_to, struct shard_save_block *out);
 void saver_block_was_read(struct saver *s, size_t len);
+
+/* saver_read.c: copy a live value, or its head. value: the copy, good until the next; its length is that of the whole.
+ */
+enum ps_err saver_read(struct saver *s, const struct store_key *key, struct span *value);
+enum ps_err saver_read_head(struct saver *s, const struct store_key *key, struct span *value);
+
 void saver_end_job(struct saver *s, enum ps_err err, const char *why);
 
 /* saver_trouble.c. A side and its trouble (NULL in SIDE_GOOD) are told with how far pieces are on disk. */

@@ -1,8 +1,8 @@
 /* The thread: waits until something is due, does one transaction of it, says so.
  *
  * Pieces first: somebody waits for them. Blocks as the write rate lets them, in chunks that are small while durable
- * pushes are about, since the next piece waits for the sync that is under way. A live value is read in a transaction of
- * its own and copied at once.
+ * pushes are about, since the next piece waits for the sync that is under way. Live values are
+ * copied first (saver_read.c).
  *
  * What fails is saver_trouble.c's. */
 #include <inttypes.h>
@@ -182,19 +182,17 @@ fits(const struct work *w, struct span piece)
 static enum ps_err
 put_pieces(struct saver *s, struct work *w)
 {
-    const struct store_ops *ops = s->config.live->ops;
     enum ps_err err = PS_OK;
 
     for (; err == PS_OK && w->next < w->redo_to; w->next++) {
         struct store_key key = store_redo_key(w->next);
         struct span piece;
 
-        if ((w->unread = ops->reader_get(s->reader, &key, &piece)) != PS_OK || !fits(w, piece))
+        if ((w->unread = saver_read(s, &key, &piece)) != PS_OK || !fits(w, piece))
             break;
         err = durable_redo(durable(s), w->next, piece);
         w->piece_bytes += piece.len;
     }
-    ops->reader_done(s->reader);
     w->gap = w->unread == PS_ERR_NOT_FOUND;
     return err;
 }
@@ -234,25 +232,36 @@ saver_block_was_read(struct saver *s, size_t len)
     uv_async_send(&s->async);
 }
 
+/* Most blocks of a large model may be as they were: those are not copied. */
+static enum ps_err
+put_block(struct saver *s, struct work *w, const struct store_key *key)
+{
+    struct span value;
+    size_t written = 0;
+    bool same = false;
+    enum ps_err err = PS_OK;
+
+    if ((w->unread = saver_read_head(s, key, &value)) == PS_OK)
+        err = durable_stage_same(durable(s), key, value, &same);
+    if (w->unread == PS_OK && err == PS_OK && !same && (w->unread = saver_read(s, key, &value)) == PS_OK)
+        err = durable_stage(durable(s), key, value, &written);
+    if (w->unread != PS_OK || err != PS_OK)
+        return err;
+    w->written += written;
+    w->read_bytes += value.len;
+    saver_block_was_read(s, value.len);
+    return PS_OK;
+}
+
 static enum ps_err
 put_blocks(struct saver *s, struct work *w, uint64_t bytes)
 {
-    const struct store_ops *ops = s->config.live->ops;
     struct shard_save_block block;
-    size_t written;
     enum ps_err err = PS_OK;
 
-    while (err == PS_OK && w->written < bytes && saver_next_block(s, w->read_bytes, w->redo_to, &block)) {
-        struct span value;
-
-        if ((w->unread = ops->reader_get(s->reader, &block.key, &value)) != PS_OK)
-            break;
-        err = durable_stage(durable(s), &block.key, value, &written);
-        ops->reader_done(s->reader);
-        w->written += written;
-        w->read_bytes += value.len;
-        saver_block_was_read(s, value.len);
-    }
+    while (err == PS_OK && w->unread == PS_OK && w->written < bytes &&
+           saver_next_block(s, w->read_bytes, w->redo_to, &block))
+        err = put_block(s, w, &block.key);
     uv_async_send(&s->async);
     return err;
 }

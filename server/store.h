@@ -100,7 +100,7 @@ struct store_ops {
 
     /* For one other thread, such as the saver's: it sees the newest commit at each get, and what that returned stays
      * until the next get or done. Opened and closed by the owner's thread, before the store is closed; PS_ERR_NOMEM,
-     * PS_ERR_LIMIT. Hold values as briefly as snapshots. */
+     * PS_ERR_LIMIT. Hold values as briefly as snapshots: the longer a thread may not be scheduled, the more so. */
     enum ps_err (*reader_open)(struct store *s, struct store_reader **out);
     enum ps_err (*reader_get)(struct store_reader *r, const struct store_key *key, struct span *value);
     void (*reader_done)(struct store_reader *r);
