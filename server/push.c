@@ -343,7 +343,8 @@ apply_push(struct shard *s, struct session *session, uint64_t request, const Psd
     sequence_take(s, session, code);
     session->last_push = m->seq;
     sequence_pushed(session);
-    until = record(s, session, m, code);
+    /* Of one that was dropped as a whole nothing is there: after a power loss it comes again, to be told so again. */
+    until = codes != NULL && all_equal(codes, m->n_var) ? HELD_NOT : record(s, session, m, code);
     if (m->want_value)
         pull_answer_now(s, c, until, request, m, codes);
     else
