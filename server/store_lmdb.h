@@ -21,12 +21,14 @@
 #include "store.h"
 #include "store_dir.h"
 
-#define STORE_LMDB_DURABLE_BYTES (1024 * GIB)
+/* Of a durable file, unless more is said: this, or four times the machine's memory, which holds two saves and a redo
+ * log of whatever a live store can be. Address space only: the disk's end comes first, as a rule. (A terabyte would be
+ * simpler; thread sanitizers have no room for it.) */
+#define STORE_LMDB_DURABLE_MIN (64 * GIB)
 
 struct store_lmdb_options {
     const char *dir;      /* created (0700) when missing; its parent must exist */
-    uint64_t max_bytes;   /* of the data file. 0: as for store_dir_open(); durable: STORE_LMDB_DURABLE_BYTES, which is
-                           * only address space: the disk's end comes first */
+    uint64_t max_bytes;   /* of the data file. 0: as for store_dir_open(); durable: see STORE_LMDB_DURABLE_MIN */
     uint32_t readers_max; /* 0: 4096 */
     bool durable;
     bool set_aside; /* first rename the data file that is there, as store_dir_set_aside(): it is not trusted */

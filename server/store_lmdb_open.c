@@ -144,13 +144,21 @@ open_tables(struct store_lmdb *s, struct ps_error *e)
     return PS_OK;
 }
 
+static uint64_t
+durable_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+
+    return MAX(STORE_LMDB_DURABLE_MIN, pages > 0 && size > 0 ? 4 * (uint64_t)pages * (uint64_t)size : 0);
+}
+
 /* What the directory's part of the work leaves to know. */
 static enum ps_err
 open_dir(struct store_lmdb *s, const struct store_lmdb_options *o, struct store_dir_report *report, struct ps_error *e)
 {
     struct store_dir_options d = {
         .dir = o->dir,
-        .max_bytes = o->max_bytes != 0 || !o->durable ? o->max_bytes : STORE_LMDB_DURABLE_BYTES,
+        .max_bytes = o->max_bytes != 0 || !o->durable ? o->max_bytes : durable_bytes(),
         .durable = o->durable,
         .set_aside = o->set_aside,
     };

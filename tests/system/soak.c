@@ -129,6 +129,14 @@ open_client(struct client *c, const char *address, uint32_t task, bool observer)
     }
 }
 
+static void
+close_client(struct client *c)
+{
+    ps_client_close(c->client);
+    free(c->values);
+    free(c->gradient);
+}
+
 static _Noreturn void
 worker_main(const char *address, uint32_t task)
 {
@@ -342,7 +350,7 @@ main(int argc, char **argv)
         kill(pids[i], SIGKILL);
         waitpid(pids[i], &status, 0);
     }
-    ps_client_close(observer.client);
+    close_client(&observer);
     lone_psd_stop(&psd);
     lone_remove(durable);
     return 0;
