@@ -831,7 +831,7 @@ kill_start(void *arg)
     snprintf(hits, sizeof hits, "%s.hits", control);
     for (int waited = 0; access(hits, F_OK) != 0 && waited < WAIT_MS; waited += STEP_MS)
         usleep(STEP_MS * 1000);
-    kill(shards.pids[0], SIGKILL);
+    kill(pid_of_psd(), SIGKILL);
     unlink(hits);
     return arg;
 }
