@@ -25,8 +25,8 @@
  * Each call that failed or stalled adds a line "CALL ERROR" to the file CONTROL.hits, so that a test can wait for it.
  *
  * Memory-mapped writes are no calls: the live store writes so, and only its growth (fallocate, ftruncate) and msync are
- * seen. A call that reaches libc another way (io_uring, posix_fallocate, pwritev2) is not seen either; psd and liblmdb do no such
- * thing. AddressSanitizer wants to be first: ASAN_OPTIONS=verify_asan_link_order=0 with LD_PRELOAD. */
+ * seen. A call that reaches libc another way (io_uring, posix_fallocate, pwritev2) is not seen either; psd and liblmdb
+ * do no such thing. AddressSanitizer wants to be first: ASAN_OPTIONS=verify_asan_link_order=0 with LD_PRELOAD. */
 #ifndef TESTS_FAULTS_FAIL_IO_H
 #define TESTS_FAULTS_FAIL_IO_H
 
