@@ -207,17 +207,6 @@ write_whole(const char *path, const char *text)
     return close(fd) == 0 && ok;
 }
 
-static bool
-sync_dir(const char *dir)
-{
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool ok = fd >= 0 && fsync(fd) == 0;
-
-    if (fd >= 0)
-        close(fd);
-    return ok;
-}
-
 enum ps_err
 live_dir_mark(const char *dir, enum live_dir_state state, struct ps_error *e)
 {
@@ -230,7 +219,7 @@ live_dir_mark(const char *dir, enum live_dir_state state, struct ps_error *e)
     snprintf(text, sizeof text, "%s %s\n", boot, state_names[state]);
     if (read_word_file(path, was, sizeof was) && strcmp(was, text) == 0)
         return PS_OK; /* so that a restart needs no space on a full filesystem */
-    if (!write_whole(fresh, text) || rename(fresh, path) < 0 || !sync_dir(dir))
+    if (!write_whole(fresh, text) || rename(fresh, path) < 0 || !store_dir_sync(dir))
         return ps_fail(e, PS_ERR_IO, "cannot write %s: %s", path, strerror(errno));
     return PS_OK;
 }

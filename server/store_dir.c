@@ -183,8 +183,8 @@ dir_of(const struct store_dir *d, char dir[PATH_MAX])
     snprintf(dir, PATH_MAX, "%.*s", (int)(strrchr(d->data_path, '/') - d->data_path), d->data_path);
 }
 
-static bool
-sync_dir(const char *dir)
+bool
+store_dir_sync(const char *dir)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool ok = fd >= 0 && fsync(fd) == 0;
@@ -201,7 +201,7 @@ store_dir_sync_names(const struct store_dir *d)
 
     dir_of(d, dir);
     snprintf(parent, sizeof parent, "%s/..", dir);
-    return !d->fresh || (sync_dir(dir) && (!d->made || sync_dir(parent)));
+    return !d->fresh || (store_dir_sync(dir) && (!d->made || store_dir_sync(parent)));
 }
 
 /* The number of a file that was set aside; 0: it is none. */
@@ -262,7 +262,7 @@ store_dir_set_aside(const struct store_dir *d, uint32_t *n, struct ps_error *e)
     *n = number;
     if (number > STORE_DIR_BAD_KEPT)
         (void)bad_files(dir, number - STORE_DIR_BAD_KEPT);
-    if (!sync_dir(dir))
+    if (!store_dir_sync(dir))
         return ps_fail(e, PS_ERR_IO, "cannot sync %s: %s", dir, strerror(errno));
     return PS_OK;
 }

@@ -47,6 +47,9 @@ enum ps_err store_dir_lock(struct store_dir *d, const char *dir, struct ps_error
  * there. For a psd that cannot start; nothing happens to a directory with data, or one that is another's. */
 void store_dir_undo(const struct store_dir *d);
 
+/* The names in a directory are to survive power loss, too. False: errno says why. */
+bool store_dir_sync(const char *dir);
+
 /* When the data file is made: its name, and the directory's in its parent, are to survive power loss as well. Syncing a
  * file does not promise that. False: errno says why. */
 bool store_dir_sync_names(const struct store_dir *d);
