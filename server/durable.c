@@ -6,18 +6,17 @@
 
 #include "common/layout.h"
 #include "common/planted.h"
+#include "fact.h"
 #include "proto/store.pb-c.h"
 
 #define ERASE_MAX 1024 /* values that one transaction erases */
 
-/* ---- Rows of our own ---- */
+/* ---- Facts ---- */
 
 static enum ps_err
-put_manifest(struct durable *d, struct span key, const struct durable_manifest *m)
+put_manifest(struct durable *d, const char *name, const struct durable_manifest *m)
 {
     Psd__ManifestRow row = PSD__MANIFEST_ROW__INIT;
-    uint8_t bytes[256];
-    size_t len;
 
     row.format = DURABLE_FORMAT;
     row.generation = m->generation;
@@ -27,10 +26,7 @@ put_manifest(struct durable *d, struct span key, const struct durable_manifest *
     row.blocks = m->blocks;
     row.bytes = m->bytes;
     row.unix_ms = m->unix_ms;
-    len = psd__manifest_row__get_packed_size(&row);
-    ps_assert(len <= sizeof bytes);
-    psd__manifest_row__pack(&row, bytes);
-    return d->store->ops->row_put(d->store, STORE_SHARD, key, (struct span){bytes, len});
+    return fact_put(d->store, name, &row.base);
 }
 
 static enum ps_err
@@ -38,7 +34,7 @@ put_staged_boot(struct durable *d, uint64_t boot)
 {
     struct durable_manifest m = {.boot = boot};
 
-    return put_manifest(d, durable_staged_key, &m);
+    return put_manifest(d, durable_staged_name, &m);
 }
 
 /* ---- Transactions ---- */
@@ -357,7 +353,7 @@ durable_finish(struct durable *d, const struct shard_save *save, uint64_t unix_m
                                                 .unix_ms = unix_ms,
                                                 .generation = staging(d)};
     if (err == PS_OK)
-        err = put_manifest(d, durable_manifest_key, &d->txn.manifest);
+        err = put_manifest(d, durable_manifest_name, &d->txn.manifest);
     /* What counted until now lies where the next one is staged. */
     if (err == PS_OK)
         err = put_staged_boot(d, d->manifest.save != 0 ? d->manifest.boot : 0);

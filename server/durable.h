@@ -5,7 +5,7 @@
  *     blocks of generation 1 - g  the one that is being staged, or those of an older one, which it writes over
  *     redo log                    pieces; those before the manifest's `redo` are leftovers and are erased bit by bit
  *     rows                        of the save that counts
- *     STORE_SHARD                 "durable": whose this is; "manifest": without it there is no save; "staged": of which
+ *     facts (fact.h)              "durable": whose this is; "manifest": without it there is no save; "staged": of which
  *                                 boot the blocks of generation 1 - g are
  *
  * A save: durable_begin_save(), then transactions of at most DURABLE_TXN_MAX that stage blocks (and take pieces of the
@@ -60,7 +60,7 @@ struct durable {
     struct durable_txn txn;
 };
 
-extern const struct span durable_manifest_key, durable_staged_key; /* rows of STORE_SHARD */
+extern const char *const durable_manifest_name, *const durable_staged_name; /* facts */
 
 /* Look at what is there (durable_open.c); in an empty store write whose it is, with this id. cluster, shard, shards:
  * PS_ERR_CLUSTER when it belongs to another. PS_ERR_VERSION, with a sentence, for a format that is not known;

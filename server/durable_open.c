@@ -3,58 +3,11 @@
 #include <string.h>
 
 #include "durable.h"
+#include "fact.h"
 #include "identity.h"
 #include "proto/store.pb-c.h"
 
-const struct span durable_manifest_key = {"manifest", 8}, durable_staged_key = {"staged", 6};
-
-struct rows {
-    struct durable *d;
-    bool any, own; /* rows; one of them ours */
-    uint32_t format;
-    bool nomem;
-};
-
-static void
-take_manifest(struct durable *d, const Psd__ManifestRow *row)
-{
-    d->manifest = (struct durable_manifest){.save = row->save,
-                                            .boot = row->boot,
-                                            .redo = row->redo,
-                                            .blocks = row->blocks,
-                                            .bytes = row->bytes,
-                                            .unix_ms = row->unix_ms,
-                                            .generation = row->generation != 0};
-}
-
-static bool
-is_key(struct span key, struct span wanted)
-{
-    return key.len == wanted.len && memcmp(key.data, wanted.data, key.len) == 0;
-}
-
-static bool
-see_row(void *arg, struct span key, struct span value)
-{
-    struct rows *r = arg;
-    Psd__ManifestRow *row;
-
-    r->any = true;
-    r->own = r->own || is_key(key, identity_durable);
-    if (!is_key(key, durable_manifest_key) && !is_key(key, durable_staged_key))
-        return true;
-    if ((row = psd__manifest_row__unpack(NULL, value.len, value.data)) == NULL) {
-        r->nomem = true;
-        return false;
-    }
-    r->format = MAX(r->format, row->format);
-    if (is_key(key, durable_manifest_key))
-        take_manifest(r->d, row);
-    else
-        r->d->staged_boot = row->boot;
-    psd__manifest_row__free_unpacked(row, NULL);
-    return true;
-}
+const char *const durable_manifest_name = "manifest", *const durable_staged_name = "staged";
 
 /* ---- Whose it is ---- */
 
@@ -90,7 +43,8 @@ check_identity(struct durable *d, struct ps_error *e)
 
     if (err != PS_OK)
         return ps_fail(e, err, "the durable environment cannot be read: %s", ps_strerror(err));
-    ps_assert(row != NULL);
+    if (row == NULL)
+        return ps_fail(e, PS_ERR_MISMATCH, "the durable environment is a shard's live one: another directory is meant");
     err = identity_check(row, &own, "the durable environment", e);
     d->id = row->boot;
     psd__shard_row__free_unpacked(row, NULL);
@@ -100,21 +54,44 @@ check_identity(struct durable *d, struct ps_error *e)
 static enum ps_err
 identify(struct durable *d, uint64_t id, struct ps_error *e)
 {
-    struct rows r = {.d = d};
-    enum ps_err err = d->store->ops->each_row(d->store, STORE_SHARD, see_row, &r);
+    bool any;
+    enum ps_err err = fact_any(d->store, &any);
 
-    if (err == PS_OK && r.nomem)
-        err = PS_ERR_NOMEM;
-    if (err == PS_OK && !r.any)
+    if (err == PS_OK && any)
+        return check_identity(d, e);
+    if (err == PS_OK)
         err = make_identity(d, id);
+    return err == PS_OK ? PS_OK : ps_fail(e, err, "the durable environment cannot be used: %s", ps_strerror(err));
+}
+
+/* ---- What it holds ---- */
+
+/* All 0: there is none. */
+static enum ps_err
+read_manifest(const struct durable *d, const char *name, struct durable_manifest *out, struct ps_error *e)
+{
+    ProtobufCMessage *m;
+    const Psd__ManifestRow *row;
+    enum ps_err err = fact_get(d->store, name, &psd__manifest_row__descriptor, &m);
+
+    *out = (struct durable_manifest){0};
     if (err != PS_OK)
         return ps_fail(e, err, "the durable environment cannot be used: %s", ps_strerror(err));
-    if (r.any && !r.own)
-        return ps_fail(e, PS_ERR_MISMATCH, "the durable environment is a shard's live one: another directory is meant");
-    if (r.format > DURABLE_FORMAT)
-        return ps_fail(e, PS_ERR_VERSION, "the save in the durable environment has format %u, this psd knows up to %d",
-                       r.format, DURABLE_FORMAT);
-    return r.any ? check_identity(d, e) : PS_OK;
+    if (m == NULL)
+        return PS_OK;
+    row = (const Psd__ManifestRow *)m;
+    if (row->format > DURABLE_FORMAT)
+        err = ps_fail(e, PS_ERR_VERSION, "the save in the durable environment has format %u, this psd knows up to %d",
+                      row->format, DURABLE_FORMAT);
+    *out = (struct durable_manifest){.save = row->save,
+                                     .boot = row->boot,
+                                     .redo = row->redo,
+                                     .blocks = row->blocks,
+                                     .bytes = row->bytes,
+                                     .unix_ms = row->unix_ms,
+                                     .generation = row->generation != 0};
+    protobuf_c_message_free_unpacked(m, NULL);
+    return err;
 }
 
 struct pieces {
@@ -160,12 +137,16 @@ enum ps_err
 durable_open(struct durable *d, struct store *store, const char *cluster, uint32_t shard, uint32_t shards, uint64_t id,
              struct ps_error *e)
 {
+    struct durable_manifest staged;
     enum ps_err err;
 
     *d = (struct durable){.store = store, .shard = shard, .shards = shards};
     ps_assert(strlen(cluster) < sizeof d->cluster);
     strcpy(d->cluster, cluster);
-    if ((err = identify(d, id, e)) != PS_OK)
+    if ((err = identify(d, id, e)) != PS_OK ||
+        (err = read_manifest(d, durable_manifest_name, &d->manifest, e)) != PS_OK ||
+        (err = read_manifest(d, durable_staged_name, &staged, e)) != PS_OK)
         return err;
+    d->staged_boot = staged.boot;
     return find_redo(d, e);
 }

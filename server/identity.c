@@ -3,52 +3,31 @@
 
 #include <string.h>
 
-const struct span identity_live = {"identity", 8}, identity_durable = {"durable", 7};
+#include "fact.h"
+
+const char *const identity_live = "identity", *const identity_durable = "durable";
 
 enum ps_err
-identity_put(struct store *store, struct span key, const struct identity *who)
+identity_put(struct store *store, const char *name, const struct identity *who)
 {
     Psd__ShardRow row = PSD__SHARD_ROW__INIT;
-    uint8_t bytes[512];
-    size_t len;
 
     row.format = who->format;
     row.cluster = (char *)who->cluster;
     row.shard = who->shard;
     row.shards = who->shards;
     row.boot = who->id;
-    len = psd__shard_row__get_packed_size(&row);
-    ps_assert(len <= sizeof bytes);
-    psd__shard_row__pack(&row, bytes);
-    return store->ops->row_put(store, STORE_SHARD, key, (struct span){bytes, len});
-}
-
-struct find {
-    struct span key;
-    Psd__ShardRow *row;
-    bool nomem;
-};
-
-static bool
-find_row(void *arg, struct span key, struct span value)
-{
-    struct find *f = arg;
-
-    if (key.len != f->key.len || memcmp(key.data, f->key.data, key.len) != 0)
-        return true;
-    f->row = psd__shard_row__unpack(NULL, value.len, value.data);
-    f->nomem = f->row == NULL;
-    return false;
+    return fact_put(store, name, &row.base);
 }
 
 enum ps_err
-identity_get(struct store *store, struct span key, Psd__ShardRow **out)
+identity_get(struct store *store, const char *name, Psd__ShardRow **out)
 {
-    struct find f = {.key = key};
-    enum ps_err err = store->ops->each_row(store, STORE_SHARD, find_row, &f);
+    ProtobufCMessage *row;
+    enum ps_err err = fact_get(store, name, &psd__shard_row__descriptor, &row);
 
-    *out = f.row;
-    return err == PS_OK && f.nomem ? PS_ERR_NOMEM : err;
+    *out = (Psd__ShardRow *)row;
+    return err;
 }
 
 enum ps_err

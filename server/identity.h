@@ -1,5 +1,5 @@
-/* Whose data a store holds: a row of STORE_SHARD that says cluster, shard, format, and a random id. The live store and
- * the durable one each have one, under their own keys, so that one is never taken for the other. */
+/* Whose data a store holds: a fact that says cluster, shard, format, and a random id. The live store and the durable
+ * one each have one, under their own names, so that one is never taken for the other. */
 #ifndef SERVER_IDENTITY_H
 #define SERVER_IDENTITY_H
 
@@ -10,7 +10,7 @@
 
 #define SHARD_FORMAT 1 /* of a live store */
 
-extern const struct span identity_live, identity_durable; /* keys */
+extern const char *const identity_live, *const identity_durable; /* names */
 
 struct identity {
     uint32_t format;
@@ -20,10 +20,10 @@ struct identity {
 };
 
 /* Within the write transaction. */
-enum ps_err identity_put(struct store *store, struct span key, const struct identity *who) PS_MUST_USE;
+enum ps_err identity_put(struct store *store, const char *name, const struct identity *who) PS_MUST_USE;
 
-/* *out NULL: there is none, or it cannot be read (PS_ERR_NOMEM). Freed by protobuf-c. */
-enum ps_err identity_get(struct store *store, struct span key, Psd__ShardRow **out) PS_MUST_USE;
+/* *out NULL: there is none, or an error: as fact_get() says. Freed by protobuf-c. */
+enum ps_err identity_get(struct store *store, const char *name, Psd__ShardRow **out) PS_MUST_USE;
 
 /* PS_ERR_VERSION, PS_ERR_CLUSTER, with a sentence that begins with `what`: "the store". */
 enum ps_err identity_check(const Psd__ShardRow *row, const struct identity *wanted, const char *what,

@@ -1,4 +1,4 @@
-/* That a live and a durable environment belong together: a row "pair" in each.
+/* That a live and a durable environment belong together: a fact "pair" in each.
  *
  * id is the durable one's, a random number taken when it is made. life is the live one's, taken anew whenever that is
  * made or rebuilt, and written to the durable one before anything is acknowledged. So a start sees
@@ -19,7 +19,7 @@ struct pair {
     bool behind;       /* the live one has changed without the durable one */
 };
 
-/* PS_ERR_IO when it is damaged. */
+/* PS_ERR_IO, also when it is damaged; PS_ERR_NOMEM. */
 enum ps_err pair_read(struct store *store, struct pair *out) PS_MUST_USE;
 
 /* Begins and commits a transaction of its own. */

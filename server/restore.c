@@ -82,7 +82,7 @@ restore_load(struct shard *s, struct ps_error *e)
     enum ps_err err = restore_rows_load(s, &r->dir, &r->job, &filled);
 
     if (err != PS_OK)
-        return ps_fail(e, err, "the store cannot be read: %s", ps_strerror(err));
+        return ps_fail(e, err, "whether the store was being restored cannot be read: %s", ps_strerror(err));
     if (r->dir == NULL)
         return PS_OK;
     r->state = filled ? RESTORE_SAVING : RESTORE_UNFINISHED;

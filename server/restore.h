@@ -12,7 +12,7 @@
  * Outside RESTORE_NONE no worker is let in: it would train on half of a model. Nothing is changed before all is known
  * to fit: job and variables that are there are the same, those that are not have room.
  *
- * A row of STORE_SHARD says that it is under way, from before the first change until the save is there: a process that
+ * A fact (fact.h) says that it is under way, from before the first change until the save is there: a process that
  * finds it does it again, from the first block. Job and variables are written as rows and loaded, as on a start;
  * workers of the job are forgotten, its clock is the checkpoint's. Then blocks are filled in bounded turns as
  * background work.
@@ -110,7 +110,7 @@ enum ps_err restore_rows_begin(struct shard *s, const struct shard_restore *r, s
 enum ps_err restore_rows_filled(struct shard *s, uint64_t boot) PS_MUST_USE;
 enum ps_err restore_rows_end(struct shard *s) PS_MUST_USE;
 
-/* The row; *dir, *job: heap, NULL when there is none. */
+/* What was said; *dir, *job: heap, NULL when nothing was, or on an error. PS_ERR_IO, also when it is damaged. */
 enum ps_err restore_rows_load(struct shard *s, char **dir, char **job, bool *filled) PS_MUST_USE;
 
 #endif

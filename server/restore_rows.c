@@ -7,6 +7,7 @@
 
 #include "common/checkpoint.h"
 #include "common/placement.h"
+#include "fact.h"
 #include "identity.h"
 #include "proto/store.pb-c.h"
 #include "restore.h"
@@ -14,49 +15,37 @@
 
 #define ROWS_MAX (STORE_ROOM_TURN / STORE_ROW_ROOM) /* in one transaction */
 
-static const struct span restoring_key = {"restoring", 9};
+static const char restoring_name[] = "restoring";
+static_assert(WIRE_PATH_MAX + WIRE_NAME_MAX + 64 <= FACT_BYTES_MAX, "a fact holds a path and a name");
 
-/* ---- A row of its own ---- */
+/* ---- That it is under way ---- */
 
 static enum ps_err
 put_restoring(struct shard *s, const char *dir, const char *job, bool filled)
 {
     Psd__RestoringRow row = PSD__RESTORING_ROW__INIT;
-    uint8_t bytes[WIRE_PATH_MAX + WIRE_NAME_MAX + 64];
-    size_t len;
 
     row.dir = (char *)dir;
     row.job = (char *)job;
     row.filled = filled;
-    len = psd__restoring_row__get_packed_size(&row);
-    ps_assert(len <= sizeof bytes);
-    psd__restoring_row__pack(&row, bytes);
-    return s->store->ops->row_put(s->store, STORE_SHARD, restoring_key, (struct span){bytes, len});
-}
-
-static bool
-find_restoring(void *arg, struct span key, struct span value)
-{
-    Psd__RestoringRow **row = arg;
-
-    if (key.len == restoring_key.len && memcmp(key.data, restoring_key.data, key.len) == 0)
-        *row = psd__restoring_row__unpack(NULL, value.len, value.data);
-    return *row == NULL;
+    return fact_put(s->store, restoring_name, &row.base);
 }
 
 enum ps_err
 restore_rows_load(struct shard *s, char **dir, char **job, bool *filled)
 {
-    Psd__RestoringRow *row = NULL;
-    enum ps_err err = s->store->ops->each_row(s->store, STORE_SHARD, find_restoring, &row);
+    ProtobufCMessage *m;
+    const Psd__RestoringRow *row;
+    enum ps_err err = fact_get(s->store, restoring_name, &psd__restoring_row__descriptor, &m);
 
     *dir = *job = NULL;
-    if (row == NULL)
+    if (m == NULL)
         return err;
+    row = (const Psd__RestoringRow *)m;
     *filled = row->filled;
     *dir = shard_strdup(row->dir);
     *job = shard_strdup(row->job);
-    psd__restoring_row__free_unpacked(row, NULL);
+    protobuf_c_message_free_unpacked(m, NULL);
     if (*dir != NULL && *job != NULL)
         return PS_OK;
     free(*dir);
@@ -77,9 +66,7 @@ restore_rows_filled(struct shard *s, uint64_t boot)
 enum ps_err
 restore_rows_end(struct shard *s)
 {
-    enum ps_err err = s->store->ops->row_erase(s->store, STORE_SHARD, restoring_key);
-
-    return err == PS_ERR_NOT_FOUND ? PS_OK : err;
+    return fact_erase(s->store, restoring_name);
 }
 
 /* ---- Many rows ---- */

@@ -9,6 +9,7 @@
 #include "instant.h"
 #include "memory_dir.h"
 #include "proto/store.pb-c.h"
+#include "server/fact.h"
 #include "server/identity.h"
 #include "server/store_lmdb.h"
 #include "shard_kit.h"
@@ -300,17 +301,16 @@ START_TEST(live_store_is_not_taken_for_a_durable_one)
 END_TEST
 
 static void
-put_format(struct span key, const struct identity *who)
+put_format(const char *name, const struct identity *who)
 {
     Psd__ManifestRow row = PSD__MANIFEST_ROW__INIT;
-    uint8_t bytes[128];
 
     OK(disk->ops->begin(disk, MIB));
     if (who != NULL) {
-        OK(identity_put(disk, key, who));
+        OK(identity_put(disk, name, who));
     } else {
         row.format = DURABLE_FORMAT + 1;
-        OK(disk->ops->row_put(disk, STORE_SHARD, key, (struct span){bytes, psd__manifest_row__pack(&row, bytes)}));
+        OK(fact_put(disk, name, &row.base));
     }
     OK(disk->ops->commit(disk));
 }
@@ -323,7 +323,7 @@ START_TEST(newer_formats_are_refused_with_a_sentence)
     refused("test", 0, PS_ERR_VERSION, "has format 2, this psd knows format 1");
     who.format = DURABLE_FORMAT;
     put_format(identity_durable, &who);
-    put_format((struct span){"manifest", 8}, NULL);
+    put_format(durable_manifest_name, NULL);
     refused("test", 0, PS_ERR_VERSION, "has format 2, this psd knows up to 1");
 }
 END_TEST

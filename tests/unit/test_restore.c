@@ -421,6 +421,27 @@ START_TEST(a_crash_in_the_middle_is_mended_by_the_next_start)
 }
 END_TEST
 
+/* Whether it was in the middle is not known then. */
+START_TEST(a_shard_that_cannot_tell_whether_it_was_restored_does_not_start)
+{
+    const struct span name = {"restoring", 9}, damaged = {"\xff", 1};
+    struct shard *s;
+    struct ps_error e;
+
+    train();
+    give(source("", PSD__MODE__ASYNC), 1);
+    work(3);
+    kit_crash(&k);
+    ck_assert(shard_is_restoring(k.shard, NULL));
+    ck_assert_int_eq(k.store->ops->begin(k.store, STORE_ROW_ROOM), PS_OK);
+    ck_assert_int_eq(k.store->ops->row_put(k.store, STORE_SHARD, name, damaged), PS_OK);
+    ck_assert_int_eq(k.store->ops->commit(k.store), PS_OK);
+    ck_assert_int_eq(shard_new(&k.config, k.store, k.now_ms, &s, &e), PS_ERR_IO);
+    ck_assert_ptr_nonnull(strstr(e.text, "whether the store was being restored cannot be read"));
+    kit_finish(&k);
+}
+END_TEST
+
 START_TEST(a_source_that_fails_leaves_a_shard_that_waits_for_another)
 {
     kit_init(&k, NULL);
@@ -585,6 +606,7 @@ make(void)
     tcase_add_test(tc, nobody_trains_on_half_of_a_model);
     tcase_add_test(tc, who_lost_its_connection_asks_again_and_hears_the_end);
     tcase_add_loop_test(tc, a_crash_in_the_middle_is_mended_by_the_next_start, 0, 7);
+    tcase_add_test(tc, a_shard_that_cannot_tell_whether_it_was_restored_does_not_start);
     tcase_add_test(tc, a_source_that_fails_leaves_a_shard_that_waits_for_another);
     tcase_add_loop_test(tc, a_store_that_fails_is_tried_again, 0, 14);
     tcase_add_test(tc, it_is_done_when_a_save_has_it);
