@@ -331,6 +331,42 @@ psctl_status_of(const struct answer *answers, uint32_t n)
     return status;
 }
 
+/* ---- telling shards ---- */
+
+static void
+psctl_say_answer(const struct psctl *p, const struct answer *a, psctl_say_done say)
+{
+    char text[PS_ERROR_TEXT_MAX];
+
+    if (a->reached)
+        say(a, text, sizeof text);
+    page_line(&p->page, a->reached ? PAINT_PLAIN : PAINT_FAULT, "shard %u at %s: %s", a->shard, a->address,
+              a->reached ? text : a->error.text);
+}
+
+int
+psctl_tell(struct psctl *p, enum ask_kind kind, psctl_say_done say)
+{
+    struct question question = {.kind = kind, .timeout_ms = (int)p->settings.timeout_ms};
+    uint32_t shards = ps_cluster_shards(p->cluster);
+    uint32_t first = p->one_shard ? (uint32_t)p->settings.shard : 0, n = p->one_shard ? 1 : shards;
+    struct answer *answers;
+    struct ps_error e;
+    int status;
+
+    if (first >= shards) {
+        (void)ps_fail(&e, PS_ERR_INVALID, "--shard %u: the cluster's shards are 0 to %u", first, shards - 1);
+        return psctl_usage(&e);
+    }
+    if (ask_shards(p->cluster, first, n, &question, &answers, &e) != PS_OK)
+        return psctl_failed(&e);
+    for (uint32_t i = 0; i < n; i++)
+        psctl_say_answer(p, &answers[i], say);
+    status = psctl_status_of(answers, n);
+    answers_free(answers, n);
+    return status;
+}
+
 /* ---- one command ---- */
 
 static enum ps_err

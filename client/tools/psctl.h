@@ -53,4 +53,9 @@ int psctl_usage(const struct ps_error *e);
 /* The worst among the answers; 0 when all are well. */
 int psctl_status_of(const struct answer *answers, uint32_t n);
 
+/* Have the shard of --shard, or without it all of them, do something, and print a line for each: what say() puts into
+ * out, or why it did not. The exit status. */
+typedef void (*psctl_say_done)(const struct answer *a, char *out, size_t size);
+int psctl_tell(struct psctl *p, enum ask_kind kind, psctl_say_done say);
+
 #endif

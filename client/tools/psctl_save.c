@@ -9,39 +9,18 @@
 /* ---- save ---- */
 
 static void
-say_saved(const struct psctl *p, const struct answer *a)
+say_saved(const struct answer *a, char *out, size_t size)
 {
     struct units bytes, time;
 
-    if (!a->reached)
-        page_line(&p->page, PAINT_FAULT, "shard %u at %s: %s", a->shard, a->address, a->error.text);
-    else
-        page_line(&p->page, PAINT_PLAIN, "shard %u at %s: save %" PRIu64 ", %" PRIu64 " blocks, %s written in %s",
-                  a->shard, a->address, a->saved.save, a->saved.blocks, units_bytes(a->saved.bytes, &bytes),
-                  units_duration(a->saved.ms, &time));
+    snprintf(out, size, "save %" PRIu64 ", %" PRIu64 " blocks, %s written in %s", a->saved.save, a->saved.blocks,
+             units_bytes(a->saved.bytes, &bytes), units_duration(a->saved.ms, &time));
 }
 
 int
 psctl_save(struct psctl *p)
 {
-    struct question question = {.kind = ASK_SAVE, .timeout_ms = (int)p->settings.timeout_ms};
-    uint32_t shards = ps_cluster_shards(p->cluster);
-    uint32_t first = p->one_shard ? (uint32_t)p->settings.shard : 0, n = p->one_shard ? 1 : shards;
-    struct answer *answers;
-    struct ps_error e;
-    int status;
-
-    if (first >= shards) {
-        (void)ps_fail(&e, PS_ERR_INVALID, "--shard %u: the cluster's shards are 0 to %u", first, shards - 1);
-        return psctl_usage(&e);
-    }
-    if (ask_shards(p->cluster, first, n, &question, &answers, &e) != PS_OK)
-        return psctl_failed(&e);
-    for (uint32_t i = 0; i < n; i++)
-        say_saved(p, &answers[i]);
-    status = psctl_status_of(answers, n);
-    answers_free(answers, n);
-    return status;
+    return psctl_tell(p, ASK_SAVE, say_saved);
 }
 
 /* ---- checkpoint, restore ---- */
