@@ -15,8 +15,10 @@
 
 #include "store_dir.h"
 
-#define BOOT_ID      "/proc/sys/kernel/random/boot_id"
 #define BOOT_ID_SIZE 64
+#define BOOT_UNKNOWN "-"
+
+const char *live_dir_boot_id = "/proc/sys/kernel/random/boot_id";
 
 static const char *const state_names[] = {
     [LIVE_DIR_MAKING] = "making", [LIVE_DIR_OPEN] = "open", [LIVE_DIR_SYNCED] = "synced"};
@@ -89,16 +91,28 @@ read_word_file(const char *path, char *out, size_t size)
 static bool
 boot_now(char out[BOOT_ID_SIZE])
 {
-    if (!read_word_file(BOOT_ID, out, BOOT_ID_SIZE))
+    if (!read_word_file(live_dir_boot_id, out, BOOT_ID_SIZE))
         return false;
     out[strcspn(out, "\n")] = '\0';
-    return true;
+    return *out != '\0';
+}
+
+/* Was it this boot? Where the kernel does not say which one it is (in some containers), memory is the proof: it ends
+ * with its boot. A disk proves nothing. */
+static bool
+is_this_boot(const char *dir, const char *was)
+{
+    char now[BOOT_ID_SIZE];
+
+    if (!boot_now(now) || strcmp(was, BOOT_UNKNOWN) == 0)
+        return store_dir_in_memory(dir);
+    return strcmp(was, now) == 0;
 }
 
 static bool
 believable(const char *dir)
 {
-    char path[PATH_MAX], now[BOOT_ID_SIZE], was[2 * BOOT_ID_SIZE], *state;
+    char path[PATH_MAX], was[2 * BOOT_ID_SIZE], *state;
 
     snprintf(path, sizeof path, "%s/boot", dir);
     if (!read_word_file(path, was, sizeof was))
@@ -107,9 +121,7 @@ believable(const char *dir)
     if (state == NULL || strncmp(state + 1, state_names[LIVE_DIR_MAKING], strlen(state_names[LIVE_DIR_MAKING])) == 0)
         return false;
     *state++ = '\0';
-    if (!boot_now(now))
-        return true; /* nothing to compare with */
-    return strcmp(was, now) == 0 || strncmp(state, state_names[LIVE_DIR_SYNCED], 6) == 0;
+    return strncmp(state, state_names[LIVE_DIR_SYNCED], 6) == 0 || is_this_boot(dir, was);
 }
 
 static bool
@@ -187,8 +199,8 @@ live_dir_check(const char *dir, bool discard, bool *discarded, struct ps_error *
     if (!discard)
         return ps_fail(
             e, PS_ERR_IO,
-            "the live directory %s was left unsynced by another boot of this machine, or half rebuilt, so its "
-            "data cannot be trusted; --discard-stale starts empty",
+            "the live directory %s was left unsynced by another boot of this machine, or by one that nobody knows, "
+            "or half rebuilt, so its data cannot be trusted; --discard-stale starts empty",
             dir);
     *discarded = true;
     return live_dir_discard(dir, e);
@@ -213,7 +225,7 @@ live_dir_mark(const char *dir, enum live_dir_state state, struct ps_error *e)
     char path[PATH_MAX], fresh[PATH_MAX], boot[BOOT_ID_SIZE], text[2 * BOOT_ID_SIZE], was[2 * BOOT_ID_SIZE];
 
     if (!boot_now(boot))
-        snprintf(boot, sizeof boot, "-"); /* no such kernel file here: nothing can be promised or compared */
+        snprintf(boot, sizeof boot, BOOT_UNKNOWN);
     snprintf(path, sizeof path, "%s/boot", dir);
     snprintf(fresh, sizeof fresh, "%s/boot.new", dir);
     snprintf(text, sizeof text, "%s %s\n", boot, state_names[state]);

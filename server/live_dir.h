@@ -2,7 +2,8 @@
  *
  * The environment is written without syncs, so what it holds is whole only in the boot of the machine that wrote it (or
  * after a clean stop that synced it). A file "boot" in the directory says which boot that was; while the environment is
- * rebuilt from the durable one, it says that as well. */
+ * rebuilt from the durable one, it says that as well. Where the kernel's id of the boot cannot be read, only what lies
+ * in memory is believed, since that is of this boot. */
 #ifndef SERVER_LIVE_DIR_H
 #define SERVER_LIVE_DIR_H
 
@@ -26,6 +27,9 @@ enum live_dir_state {
     LIVE_DIR_OPEN,   /* this boot writes here */
     LIVE_DIR_SYNCED  /* after the last sync: good in any boot */
 };
+
+/* The kernel's file; tests name another. */
+extern const char *live_dir_boot_id;
 
 /* After it is opened. */
 enum ps_err live_dir_mark(const char *dir, enum live_dir_state state, struct ps_error *e) PS_MUST_USE;

@@ -19,6 +19,20 @@
 
 #define LOCK_FILE "psd.lock"
 
+static bool
+is_memory(const struct statfs *fs)
+{
+    return (unsigned long)fs->f_type == TMPFS_MAGIC || (unsigned long)fs->f_type == RAMFS_MAGIC;
+}
+
+bool
+store_dir_in_memory(const char *dir)
+{
+    struct statfs fs;
+
+    return statfs(dir, &fs) == 0 && is_memory(&fs);
+}
+
 static void
 name_filesystem(const struct statfs *fs, struct store_dir_report *report)
 {
@@ -34,7 +48,7 @@ name_filesystem(const struct statfs *fs, struct store_dir_report *report)
                  {OVERLAYFS_SUPER_MAGIC, "overlay"}};
     unsigned long magic = (unsigned long)fs->f_type;
 
-    report->on_disk = magic != TMPFS_MAGIC && magic != RAMFS_MAGIC;
+    report->on_disk = !is_memory(fs);
     snprintf(report->fs_name, sizeof report->fs_name, "0x%lx", magic);
     for (size_t i = 0; i < ARRAY_LEN(known); i++)
         if (known[i].magic == magic)

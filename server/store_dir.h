@@ -62,6 +62,9 @@ enum ps_err store_dir_set_aside(const struct store_dir *d, uint32_t *n, struct p
 /* The newest file in dir that was set aside: the N of its name; 0: none was. */
 uint32_t store_dir_bad(const char *dir);
 
+/* It lies on tmpfs or ramfs: what is in it has not outlived a boot. */
+bool store_dir_in_memory(const char *dir);
+
 /* Whether fd is still the data file in the directory: nobody unlinked or replaced it. */
 bool store_dir_holds(const struct store_dir *d, int fd);
 

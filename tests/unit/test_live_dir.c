@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "check_main.h"
+#include "server/store_dir.h"
 
 static char dir[64];
 static struct ps_error e;
@@ -25,7 +26,7 @@ path_of(const char *name, char *out)
 static void
 setup(void)
 {
-    snprintf(dir, sizeof dir, "/tmp/psd-live-XXXXXX");
+    snprintf(dir, sizeof dir, "/var/tmp/psd-live-XXXXXX"); /* on a disk, as a rule */
     ck_assert_ptr_nonnull(mkdtemp(dir));
 }
 
@@ -111,6 +112,50 @@ START_TEST(synced_data_of_another_boot_is_believed)
     put("boot", "11111111-2222-3333-4444-555555555555 synced\n");
     OK(live_dir_check(dir, false, &discarded, &e));
     ck_assert(!discarded);
+}
+END_TEST
+
+/* In a container without that file, say. */
+START_TEST(on_a_disk_nothing_is_believed_where_no_boot_is_known)
+{
+    const char *kernels = live_dir_boot_id;
+
+    live_dir_boot_id = "/no/such/file";
+    OK(live_dir_mark(dir, LIVE_DIR_OPEN, &e));
+    put("data.mdb", "data");
+    ck_assert_int_eq(live_dir_check(dir, false, &discarded, &e), PS_ERR_IO);
+    ck_assert_ptr_nonnull(strstr(e.text, dir));
+    live_dir_boot_id = kernels; /* nor where it is known again */
+    ck_assert_int_eq(live_dir_check(dir, false, &discarded, &e), PS_ERR_IO);
+    put("boot", "11111111-2222-3333-4444-555555555555 open\n");
+    live_dir_boot_id = "/no/such/file";
+    ck_assert_int_eq(live_dir_check(dir, false, &discarded, &e), PS_ERR_IO);
+    OK(live_dir_mark(dir, LIVE_DIR_SYNCED, &e)); /* a clean stop is good in any boot */
+    OK(live_dir_check(dir, false, &discarded, &e));
+    OK(live_dir_mark(dir, LIVE_DIR_OPEN, &e));
+    OK(live_dir_check(dir, true, &discarded, &e));
+    ck_assert(discarded && !there("data.mdb"));
+}
+END_TEST
+
+/* Memory ends with its boot, so what is in it is of this one. */
+START_TEST(in_memory_data_is_believed_where_no_boot_is_known)
+{
+    const char *kernels = live_dir_boot_id;
+    char memory[] = "/dev/shm/psd-live-XXXXXX", file[64];
+
+    ck_assert_ptr_nonnull(mkdtemp(memory));
+    ck_assert(store_dir_in_memory(memory) && !store_dir_in_memory(dir));
+    live_dir_boot_id = "/no/such/file";
+    OK(live_dir_mark(memory, LIVE_DIR_OPEN, &e));
+    OK(live_dir_check(memory, false, &discarded, &e));
+    live_dir_boot_id = kernels;
+    OK(live_dir_check(memory, false, &discarded, &e));
+    OK(live_dir_mark(memory, LIVE_DIR_MAKING, &e));
+    ck_assert_int_eq(live_dir_check(memory, false, &discarded, &e), PS_ERR_IO);
+    snprintf(file, sizeof file, "%s/boot", memory);
+    unlink(file);
+    ck_assert_int_eq(rmdir(memory), 0);
 }
 END_TEST
 
@@ -216,6 +261,8 @@ make_suite(void)
     tcase_add_test(tc, what_another_psd_is_making_is_not_thrown_away);
     tcase_add_test(tc, unsynced_data_of_another_boot_is_refused);
     tcase_add_test(tc, synced_data_of_another_boot_is_believed);
+    tcase_add_test(tc, on_a_disk_nothing_is_believed_where_no_boot_is_known);
+    tcase_add_test(tc, in_memory_data_is_believed_where_no_boot_is_known);
     tcase_add_test(tc, damaged_boot_file_is_not_believed);
     tcase_add_test(tc, what_was_half_rebuilt_is_not_believed_in_the_same_boot_either);
     tcase_add_test(tc, discard_removes_the_data_and_nothing_else);
