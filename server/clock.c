@@ -1,5 +1,4 @@
-/* The least of the live clocks is kept with the number of workers that stand there, so that a tick looks at all workers
- * only when the last of the slowest moves on. */
+/* The live workers lie in a heap (slowest.h) by where they are held: its root allows the others to go on. */
 #include "clock.h"
 
 #include "shard_state.h"
@@ -10,7 +9,7 @@ allowed(const struct job *job)
 {
     if (job->live == 0 || (job_begins_together(job) && !job_all_joined(job)))
         return job->slowest;
-    return job->live_min;
+    return slowest_held(&job->holding);
 }
 
 /* Where this worker holds its place. */
@@ -37,29 +36,10 @@ holds_up(const struct session *session)
 }
 
 static void
-find_live_min(struct job *job)
-{
-    job->live_min = UINT64_MAX;
-    job->at_live_min = 0;
-    for (uint32_t i = 0; i < job->options->workers; i++) {
-        const struct session *x = job->sessions[i];
-
-        if (x == NULL || !holds_up(x) || x->held > job->live_min)
-            continue;
-        if (x->held < job->live_min)
-            job->at_live_min = 0;
-        job->live_min = x->held;
-        job->at_live_min++;
-    }
-}
-
-static void
 refresh(struct shard *s, struct job *job)
 {
-    uint64_t slowest;
+    uint64_t slowest = allowed(job);
 
-    find_live_min(job);
-    slowest = allowed(job);
     ps_assert(slowest >= job->slowest);
     if (slowest == job->slowest)
         return;
@@ -73,6 +53,7 @@ clock_join(struct shard *s, struct session *session)
     ps_assert(session->state == SESSION_LIVE && session->clock >= session->job->slowest);
     session->held = session->clock;
     session->job->live++;
+    slowest_put(&session->job->holding, session);
     refresh(s, session->job);
 }
 
@@ -81,6 +62,8 @@ clock_leave(struct shard *s, struct session *session)
 {
     ps_assert(session->state != SESSION_LIVE && session->job->live > 0);
     session->job->live--;
+    if (!holds_up(session))
+        slowest_remove(&session->job->holding, session);
     refresh(s, session->job);
 }
 
@@ -98,14 +81,14 @@ void
 clock_moved(struct shard *s, struct session *session)
 {
     struct job *job = session->job;
-    uint64_t before = session->held, now = held(session);
+    uint64_t now = held(session);
 
-    if (now == before || session->state != SESSION_LIVE)
+    if (now == session->held || session->state != SESSION_LIVE)
         return;
     session->held = now;
+    slowest_put(&job->holding, session);
     turn_mark_session(s, session);
-    if (now < before || (before == job->live_min && --job->at_live_min == 0))
-        refresh(s, job);
+    refresh(s, job);
 }
 
 void
@@ -120,8 +103,9 @@ clock_load(struct shard *s, struct job *job)
         x->held = MAX(held(x), job->slowest);
         job->live += x->state == SESSION_LIVE;
         session_count(x, 1);
+        if (holds_up(x))
+            slowest_put(&job->holding, x);
     }
-    find_live_min(job);
     job->slowest = MAX(job->slowest, allowed(job));
 }
 

@@ -20,6 +20,7 @@ job_free(struct shard *s, struct job *job)
     for (uint32_t i = 0; job->sessions != NULL && i < job->options->workers; i++)
         session_free(s, job->sessions[i]);
     free(job->sessions);
+    slowest_finish(&job->holding);
     psd__job__free_unpacked(job->options, NULL);
     free(job);
 }
@@ -37,11 +38,12 @@ job_new(const Psd__Job *options, uint32_t id)
     job->name = job->options->name;
     job->age = wire_age(job->options->age);
     job->bound = job->options->bound;
-    job->live_min = UINT64_MAX;
-    if ((job->sessions = calloc(job->options->workers, sizeof(struct session *))) == NULL)
+    if ((job->sessions = calloc(job->options->workers, sizeof(struct session *))) == NULL ||
+        !slowest_init(&job->holding, job->options->workers))
         goto fail;
     return job;
 fail:
+    free(job->sessions);
     if (job->options != NULL)
         psd__job__free_unpacked(job->options, NULL);
     free(job);

@@ -8,6 +8,7 @@
 #include "hash.h"
 #include "proto/psd.pb-c.h"
 #include "row.h"
+#include "slowest.h"
 #include "store.h"
 
 struct shard;
@@ -28,8 +29,7 @@ struct job {
     uint32_t live;             /* in whatever round */
     uint32_t lapsed, finished; /* of this round */
     uint64_t slowest;          /* clock of the slowest live worker; never goes back */
-    uint64_t live_min;
-    uint32_t at_live_min; /* how many live workers stand there */
+    struct slowest holding;    /* the live workers, by where they are held */
     struct variable *variables;
     struct pull *pulls; /* parked */
     bool sweep;         /* some of them may be ready */

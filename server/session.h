@@ -36,6 +36,7 @@ struct session {
 
     /* Where it stands: clock.h. */
     uint64_t clock, held, joined_past;
+    uint32_t rank;  /* slowest.h's */
     uint64_t round; /* that it is in */
     bool late;      /* it joined when another had finished that round */
 

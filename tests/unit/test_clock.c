@@ -2,6 +2,7 @@
 #include "shard_kit.h"
 
 #include <string.h>
+#include <time.h>
 
 static struct kit k;
 static const float ones[4] = {1, 1, 1, 1};
@@ -566,6 +567,42 @@ START_TEST(staleness_bound_is_never_broken_under_random_schedules)
 }
 END_TEST
 
+static double
+cpu_seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Of workers that come one after another; each stays live without a connection. */
+static double
+seconds_to_join(Psd__Job *job, uint32_t first, uint32_t n)
+{
+    double began = cpu_seconds();
+
+    for (uint32_t task = first; task < first + n; task++) {
+        kit_join(&k, 1, job, task);
+        kit_close(&k, 1);
+    }
+    return cpu_seconds() - began;
+}
+
+/* When all of a large cluster starts at once, a shard must let them all in before the first lease is over. */
+START_TEST(the_last_of_many_workers_joins_as_fast_as_the_first)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__ASYNC, 40000);
+    double first, last;
+
+    (void)seconds_to_join(job, 0, 1000); /* caches are warm, arrays have grown */
+    first = seconds_to_join(job, 1000, 1000);
+    (void)seconds_to_join(job, 2000, 36000);
+    last = seconds_to_join(job, 38000, 1000);
+    ck_assert_msg(last < 3 * first, "the first thousand took %.4f s, the last %.4f s", first, last);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -592,6 +629,7 @@ make_suite(void)
     tcase_add_test(tc, round_is_heard_of_from_another_shard);
     tcase_add_test(tc, who_comes_back_late_finishes_alone_or_is_taken_along);
     tcase_add_test(tc, staleness_bound_is_never_broken_under_random_schedules);
+    tcase_add_test(tc, the_last_of_many_workers_joins_as_fast_as_the_first);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -1,0 +1,32 @@
+/* Who of a job's workers stands last: a binary heap over where they are held, so that a worker that joins, moves or
+ * leaves costs the logarithm of how many there are. (Tens of thousands join within a second when a large cluster
+ * starts: looking at all of them each time took half a minute.)
+ *
+ * session->held orders it; session->rank says where a session is. */
+#ifndef SERVER_SLOWEST_H
+#define SERVER_SLOWEST_H
+
+#include "common/base.h"
+#include "common/ps_err.h"
+
+struct session;
+
+struct slowest {
+    struct session **heap; /* [room], borrowed; heap[0] is held at the least clock */
+    uint32_t len;
+};
+
+/* For at most `room` sessions. False: no memory. */
+bool slowest_init(struct slowest *s, uint32_t room) PS_MUST_USE;
+void slowest_finish(struct slowest *s); /* accepts a zeroed one */
+
+/* It is one of them from now on; or it is, and its held is another one. */
+void slowest_put(struct slowest *s, struct session *session);
+
+/* No more; nothing happens to one that is not among them. */
+void slowest_remove(struct slowest *s, struct session *session);
+
+/* The least held; UINT64_MAX of none. */
+uint64_t slowest_held(const struct slowest *s);
+
+#endif

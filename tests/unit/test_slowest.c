@@ -1,0 +1,70 @@
+#include "server/slowest.h"
+
+#include <stdlib.h>
+
+#include "check_main.h"
+#include "server/session.h"
+
+#define N 200
+
+static struct session sessions[N];
+static bool in[N];
+static struct slowest slowest;
+
+static uint64_t
+least(void)
+{
+    uint64_t held = UINT64_MAX;
+
+    for (int i = 0; i < N; i++)
+        if (in[i])
+            held = MIN(held, sessions[i].held);
+    return held;
+}
+
+START_TEST(of_none_it_is_the_end_of_time)
+{
+    ck_assert(slowest_init(&slowest, 1));
+    ck_assert_uint_eq(slowest_held(&slowest), UINT64_MAX);
+    slowest_remove(&slowest, &sessions[0]); /* who is not there may go */
+    ck_assert_uint_eq(slowest_held(&slowest), UINT64_MAX);
+    slowest_finish(&slowest);
+}
+END_TEST
+
+START_TEST(the_least_is_found_while_all_come_move_and_go)
+{
+    srand((unsigned)test_seed());
+    ck_assert(slowest_init(&slowest, N));
+    for (int step = 0; step < 20000; step++) {
+        int i = rand() % N;
+
+        in[i] = rand() % 4 != 0;
+        if (in[i]) {
+            sessions[i].held = (uint64_t)(rand() % 50);
+            slowest_put(&slowest, &sessions[i]);
+        } else {
+            slowest_remove(&slowest, &sessions[i]);
+        }
+        ck_assert_uint_eq(slowest_held(&slowest), least());
+    }
+    for (int i = 0; i < N; i++)
+        slowest_remove(&slowest, &sessions[i]);
+    ck_assert_uint_eq(slowest.len, 0);
+    slowest_finish(&slowest);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("slowest");
+    TCase *tc = tcase_create("slowest");
+
+    tcase_add_test(tc, of_none_it_is_the_end_of_time);
+    tcase_add_test(tc, the_least_is_found_while_all_come_move_and_go);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
