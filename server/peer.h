@@ -26,18 +26,24 @@ struct peer {
     UT_hash_handle hh;
 };
 
-/* Accept a connection that waits on this listening stream. */
+/* Accept a connection that waits on this listening stream: peer_accept.c. */
 void peer_accept(struct daemon *d, uv_stream_t *listening, bool is_unix);
 
 struct peer *peer_find(struct daemon *d, uint64_t id);
 
+/* The shard's actions. */
+void peer_close(struct peer *p); /* after what is queued */
+
+/* ---- Answers: peer_answer.c ---- */
+
 /* The shard's actions. bytes and data are taken. */
 void peer_send(struct peer *p, uint8_t *bytes, size_t len);
 void peer_send_data(struct peer *p, struct shard_data *data);
-void peer_close(struct peer *p); /* after what is queued */
 
 /* Write what the turn queued. */
 void peers_flush(struct daemon *d);
+
+/* ---- Many of them ---- */
 
 /* One connection's share of a loop's turn: so many messages of at most so many bytes. Past it the others come first,
  * and from then on it is read in small pieces until it says less. */
@@ -58,5 +64,17 @@ void peers_admit(struct daemon *d);
 void peers_check_stalls(struct daemon *d);
 
 void peers_close_all(struct daemon *d);
+
+/* ---- For its own rooms ---- */
+
+extern const struct conn_events peer_events;
+
+struct shard_event peer_event(const struct peer *p, enum shard_event_kind kind);
+
+/* Read on, unless something else holds it back. */
+void peer_resume(struct peer *p);
+
+/* For conn_close(), conn_finish(): it is no more. */
+void peer_closed(struct conn *c);
 
 #endif

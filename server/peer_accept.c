@@ -1,0 +1,121 @@
+/* Newcomers: who is let in, and with which congestion control it is answered. One that cannot stay is told why. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "common/wire.h"
+#include "log.h"
+#include "peer.h"
+
+#define DESCRIPTORS_KEPT 8
+
+/* Loopback has no congestion and no losses to learn from; what is made for long paths (bbr paces) halves its rate. */
+static const char *
+congestion_for(struct peer *p, bool is_unix)
+{
+    const char *wanted = p->daemon->options->tcp_congestion;
+    struct sockaddr_storage address;
+    int len = sizeof address;
+    const struct sockaddr_in *v4 = (const void *)&address;
+    const struct sockaddr_in6 *v6 = (const void *)&address;
+
+    if (is_unix)
+        return NULL;
+    if (strcmp(wanted, "auto") != 0)
+        return strcmp(wanted, "system") == 0 ? NULL : wanted;
+    if (uv_tcp_getpeername(&p->conn.u.tcp, (struct sockaddr *)&address, &len) != 0)
+        return NULL;
+    if (address.ss_family == AF_INET)
+        return ntohl(v4->sin_addr.s_addr) >> 24 == 127 ? "reno" : NULL;
+    if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+        return v6->sin6_addr.s6_addr[12] == 127 ? "reno" : NULL;
+    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) ? "reno" : NULL;
+}
+
+/* Why the newcomer cannot stay, or NULL. When not one descriptor is left libuv closes newcomers by itself, unseen: so
+ * the last few are kept to say so. */
+static const char *
+why_refuse(const struct peer *p)
+{
+    struct daemon *d = p->daemon;
+    struct rlimit limit;
+    uv_os_fd_t fd;
+
+    if (HASH_COUNT(d->peers) > d->options->connections_max) {
+        d->connections_refused++;
+        return "this shard has as many connections as --connections-max allows";
+    }
+    if (uv_fileno(&p->conn.u.handle, &fd) == 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+        limit.rlim_cur != RLIM_INFINITY && (rlim_t)fd + DESCRIPTORS_KEPT >= limit.rlim_cur) {
+        d->descriptors_refused++;
+        return "this shard has used up its file descriptors (ulimit -n)";
+    }
+    return NULL;
+}
+
+/* It is told, and goes. */
+static void
+refuse(struct peer *p, const char *text)
+{
+    struct daemon *d = p->daemon;
+    Psd__Error message = PSD__ERROR__INIT;
+    uint8_t *bytes;
+    size_t len;
+
+    message.code = PS_ERR_LIMIT;
+    message.text = (char *)(uintptr_t)text;
+    if (daemon_may_log(d, &d->refused_log_ms))
+        log_line(LOG_LEVEL_WARNING, "refused a connection: %s peer=%s", text, p->conn.peer);
+    bytes = wire_encode_new(MSG_ERROR, 0, &message.base, 0, &len);
+    if (bytes != NULL)
+        peer_send(p, bytes, len);
+    peer_close(p);
+    peers_flush(d);
+}
+
+static void
+begin(struct peer *p, bool is_unix)
+{
+    struct daemon *d = p->daemon;
+    struct shard_event event;
+    const char *why;
+    enum ps_err err;
+
+    if ((err = conn_start(&p->conn, congestion_for(p, is_unix))) != PS_OK) {
+        log_line(LOG_LEVEL_WARNING, "cannot read from a connection: %s", ps_strerror(err));
+        conn_close(&p->conn, peer_closed);
+        return;
+    }
+    if ((why = why_refuse(p)) != NULL) {
+        refuse(p, why);
+        return;
+    }
+    p->opened = true;
+    event = peer_event(p, SHARD_OPENED);
+    event.peer = p->conn.peer;
+    daemon_step(d, &event);
+}
+
+void
+peer_accept(struct daemon *d, uv_stream_t *listening, bool is_unix)
+{
+    struct peer *p = calloc(1, sizeof *p);
+    int status;
+
+    if (p == NULL || conn_init(&p->conn, &d->pool, is_unix, &peer_events, p) != PS_OK) {
+        if (daemon_may_log(d, &d->accept_log_ms))
+            log_line(LOG_LEVEL_ERROR, "cannot accept connections: out of memory");
+        free(p);
+        return;
+    }
+    p->daemon = d;
+    p->id = ++d->next_id;
+    HASH_ADD(hh, d->peers, id, sizeof p->id, p);
+    if ((status = uv_accept(listening, &p->conn.u.stream)) != 0) {
+        if (daemon_may_log(d, &d->accept_log_ms))
+            log_line(LOG_LEVEL_WARNING, "cannot accept a connection: %s", uv_strerror(status));
+        conn_close(&p->conn, peer_closed);
+        return;
+    }
+    begin(p, is_unix);
+}
