@@ -9,6 +9,7 @@
 #define REPORT_ENTRIES_MAX 1024 /* of one report */
 
 struct shard;
+struct shard_event;
 struct job;
 
 struct report_builder {
@@ -27,6 +28,21 @@ bool report_fits(struct report_builder *b, size_t entries, const ProtobufCMessag
 /* In the event's arena. NULL, or "": out of memory, and the turn fails. */
 void *report_zeroed(struct shard *s, size_t size);
 char *report_text(struct shard *s, const char *text);
+
+/* ---- The rooms ---- */
+
+/* report_status.c. save, age: what m is given, kept by the caller until the report has gone. */
+void report_status(struct shard *s, Psd__StatusReport *m, Psd__SaveReport *save, uint64_t in_flight_bytes);
+void report_stats(struct shard *s, Psd__StatsReport *m, Psd__Histogram *age, const struct shard_event *event);
+
+/* report_variables.c */
+void report_variables(struct report_builder *b);
+void report_definitions(struct report_builder *b);
+
+/* report_jobs.c */
+void report_jobs(struct report_builder *b);
+void report_workers(struct report_builder *b);
+Psd__JobDefinition *report_job_definition(struct shard *s, const struct job *job); /* NULL: no memory */
 
 /* Who waits for whom: report_blocked.c. */
 void report_blocked(struct report_builder *b);
