@@ -1,9 +1,6 @@
-/* The public calls for saves and checkpoints.
- *
- * A checkpoint: ask every shard what the job and its variables are; make the files; ask every shard to fill in its
- * blocks; hold what they say against what there should be; give it its name. The shards' sides run at the same time.
- *
- * A restore: hold the files against their checksums here, ask every shard whether it could, then tell every shard to.
+/* ps_client_checkpoint(): ask every shard what the job and its variables are; make the files; ask every shard to fill
+ * in its blocks; hold what they say against what there should be; give it its name. The shards' sides run at the same
+ * time.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,113 +8,15 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/asking.h"
 #include "client/checkpoint_make.h"
-#include "client/client_state.h"
-#include "common/checkpoint_dir.h"
-#include "common/wire.h"
-
-/* ---- Asking shards ---- */
-
-/* One message to shards, and what is made of each answer. */
-struct asking {
-    ps_client *client;
-    uint64_t deadline; /* of the whole call, ms */
-    enum msg_type type;
-    const ProtobufCMessage *message;
-    enum ps_err (*take)(void *arg, uint32_t shard, struct span answer, struct ps_error *e);
-    void *arg;
-};
-
-static uint64_t
-now_ms(void)
-{
-    return uv_hrtime() / 1000000;
-}
-
-static enum ps_err
-ask_start(const struct asking *a, uint32_t shard, struct ps_op **op, struct ps_error *e)
-{
-    if ((*op = ask_new(a->client, e)) == NULL)
-        return PS_ERR_NOMEM;
-    return call_started(*op, core_ask(a->client->core, shard, a->type, a->message, &(*op)->core, e), op);
-}
-
-static enum ps_err
-ask_end(const struct asking *a, uint32_t shard, struct ps_op *op, struct ps_error *e)
-{
-    uint64_t now = now_ms();
-    enum ps_err err = call_wait(op, a->deadline - MIN(now, a->deadline), e);
-
-    return err == PS_OK ? a->take(a->arg, shard, core_op_answer(op->core), e) : err;
-}
-
-/* Ask shards first to first + n - 1 at the same time; the first error ends it, and what is under way is given up. */
-static enum ps_err
-ask_shards(const struct asking *a, uint32_t first, uint32_t n, struct ps_error *e)
-{
-    struct ps_op **ops = calloc(n, sizeof(struct ps_op *));
-    enum ps_err err = ops != NULL ? PS_OK : ps_fail(e, PS_ERR_NOMEM, "no memory to ask %u shards", n);
-    uint32_t started = 0;
-
-    client_enter(a->client);
-    while (err == PS_OK && started < n)
-        if ((err = ask_start(a, first + started, &ops[started], e)) == PS_OK)
-            started++;
-    for (uint32_t i = 0; err == PS_OK && i < started; i++)
-        err = ask_end(a, first + i, ops[i], e);
-    for (uint32_t i = 0; i < started; i++)
-        ask_free(ops[i]);
-    client_leave(a->client);
-    free(ops);
-    return err;
-}
-
-static enum ps_err
-bad_answer(uint32_t shard, struct ps_error *e)
-{
-    return ps_fail(e, PS_ERR_PROTOCOL, "shard %u answered with something that cannot be read", shard);
-}
-
-/* ---- Saving ---- */
-
-static enum ps_err
-take_saved(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
-{
-    Psd__SaveDone *m = psd__save_done__unpack(NULL, answer.len, answer.data);
-    struct ps_save_report *out = arg;
-
-    if (m == NULL)
-        return bad_answer(shard, e);
-    *out = (struct ps_save_report){.save = m->save, .blocks = m->blocks, .bytes = m->bytes, .ms = m->ms};
-    psd__save_done__free_unpacked(m, NULL);
-    return PS_OK;
-}
-
-enum ps_err
-ps_client_save(ps_client *c, uint32_t shard, int timeout_ms, struct ps_save_report *report, struct ps_error *error)
-{
-    Psd__Save message = PSD__SAVE__INIT;
-    struct ps_save_report room;
-    struct asking a = {.client = c,
-                       .type = MSG_SAVE,
-                       .message = &message.base,
-                       .take = take_saved,
-                       .arg = report != NULL ? report : &room};
-    enum ps_err err;
-
-    if ((err = call_need(c, c, error)) != PS_OK)
-        return err;
-    a.deadline = now_ms() + client_timeout(c, timeout_ms);
-    return ask_shards(&a, shard, 1, error);
-}
 
 /* ---- What the job is ---- */
 
 /* A checkpoint while it is taken. */
 struct taking {
-    ps_client *client;
+    struct limit limit;
     const char *job;
-    uint64_t deadline;
     struct checkpoint manifest;
     bool found, more; /* some shard knows the job; the shard that is asked has more */
     uint32_t live;    /* workers: the most that any shard knows */
@@ -130,12 +29,27 @@ struct taking {
 };
 
 static enum ps_err
+other_options(const struct taking *t, uint32_t shard, const Psd__Job *job, struct ps_error *e)
+{
+    char text[PS_ERROR_TEXT_MAX];
+
+    wire_job_differences(t->manifest.declared, job, text, sizeof text);
+    return ps_fail(e, PS_ERR_MISMATCH, "the shards do not know job '%.64s' alike: %.300s on shard %u", t->job, text,
+                   shard);
+}
+
+static enum ps_err
 take_job(struct taking *t, uint32_t shard, const Psd__JobDefinition *job, struct ps_error *e)
 {
     enum ps_err err;
 
     if (job->declared == NULL || job->now == NULL)
-        return bad_answer(shard, e);
+        return asking_unreadable(shard, e);
+    if (strcmp(job->declared->name, t->job) != 0)
+        return ps_fail(e, PS_ERR_PROTOCOL, "shard %u was asked for job '%.64s' and answered with job '%.64s'", shard,
+                       t->job, job->declared->name);
+    if (t->found && !wire_job_equal(t->manifest.declared, job->declared))
+        return other_options(t, shard, job->declared, e);
     if (!t->found && (err = checkpoint_set_job(&t->manifest, job->declared, job->now, e)) != PS_OK)
         return err;
     t->slowest = t->found ? MIN(t->slowest, job->slowest_clock) : job->slowest_clock;
@@ -154,7 +68,7 @@ take_variables(struct taking *t, uint32_t shard, const Psd__Report *r, struct ps
         const Psd__VariableDefinition *d = r->definition[i];
 
         if (d->declared == NULL || d->now == NULL)
-            return bad_answer(shard, e);
+            return asking_unreadable(shard, e);
         if ((err = checkpoint_add(&t->manifest, d->declared, d->now, e)) != PS_OK)
             return err;
         snprintf(t->after, sizeof t->after, "%s/%s", t->job, d->declared->name);
@@ -170,10 +84,12 @@ take_definitions(void *arg, uint32_t shard, struct span answer, struct ps_error 
     enum ps_err err = PS_OK;
 
     if (r == NULL)
-        return bad_answer(shard, e);
+        return asking_unreadable(shard, e);
     t->more = r->more && r->n_definition > 0;
     if (r->job_definition != NULL)
         err = take_job(t, shard, r->job_definition, e);
+    else if (r->n_definition > 0)
+        err = asking_unreadable(shard, e); /* variables of which job? */
     if (err == PS_OK)
         err = take_variables(t, shard, r, e);
     psd__report__free_unpacked(r, NULL);
@@ -185,21 +101,17 @@ static enum ps_err
 ask_definitions(struct taking *t, struct ps_error *e)
 {
     Psd__Query query = PSD__QUERY__INIT;
-    struct asking a = {.client = t->client,
-                       .deadline = t->deadline,
-                       .type = MSG_QUERY,
-                       .message = &query.base,
-                       .take = take_definitions,
-                       .arg = t};
+    struct asking a = {
+        .limit = &t->limit, .type = MSG_QUERY, .message = &query.base, .take = take_definitions, .arg = t};
     enum ps_err err = PS_OK;
 
     query.kind = PSD__QUERY_KIND__DEFINITIONS;
     query.job = (char *)t->job;
     query.after = t->after;
-    for (uint32_t shard = 0; err == PS_OK && shard < t->client->shards; shard++) {
+    for (uint32_t shard = 0; err == PS_OK && shard < t->limit.client->shards; shard++) {
         t->after[0] = '\0';
         do
-            err = ask_shards(&a, shard, 1, e);
+            err = asking_run(&a, shard, 1, e);
         while (err == PS_OK && t->more);
     }
     if (err == PS_OK && !t->found)
@@ -209,17 +121,21 @@ ask_definitions(struct taking *t, struct ps_error *e)
 
 /* In sync all is of one clock. Without a wish that is the next one that nobody has passed; with nobody training it is
  * where they stopped. */
-static void
-choose_clock(struct taking *t, const struct ps_checkpoint_options *options)
+static enum ps_err
+choose_clock(struct taking *t, const struct ps_checkpoint_options *options, struct ps_error *e)
 {
-    bool sync = t->manifest.declared->mode == PSD__MODE__SYNC;
+    Psd__Mode mode = t->manifest.declared->mode;
 
-    t->at_clock = options->at_clock != 0 && t->manifest.declared->mode != PSD__MODE__ASYNC;
+    if (options->at_clock && mode == PSD__MODE__ASYNC)
+        return ps_fail(e, PS_ERR_INVALID,
+                       "job '%.64s' is async: it has no clocks to wait for, and no checkpoint at one of them", t->job);
+    t->at_clock = options->at_clock != 0;
     t->clock = t->at_clock ? options->clock : t->slowest;
-    if (!t->at_clock && sync && t->live > 0) {
+    if (!t->at_clock && mode == PSD__MODE__SYNC && t->live > 0) {
         t->at_clock = true;
         t->clock = t->fastest + 1;
     }
+    return PS_OK;
 }
 
 /* ---- Filling it ---- */
@@ -231,7 +147,7 @@ take_share(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
     struct taking *t = arg;
 
     if (m == NULL)
-        return bad_answer(shard, e);
+        return asking_unreadable(shard, e);
     t->left_out = MAX(t->left_out, m->left_out);
     t->manifest.shares[shard] = (struct checkpoint_share){.clock = m->clock, .blocks = m->blocks, .bytes = m->bytes};
     psd__checkpoint_done__free_unpacked(m, NULL);
@@ -266,24 +182,20 @@ static enum ps_err
 ask_shares(struct taking *t, const char *dir, struct ps_error *e)
 {
     Psd__Checkpoint message = PSD__CHECKPOINT__INIT;
-    struct asking a = {.client = t->client,
-                       .deadline = t->deadline,
-                       .type = MSG_CHECKPOINT,
-                       .message = &message.base,
-                       .take = take_share,
-                       .arg = t};
+    struct asking a = {
+        .limit = &t->limit, .type = MSG_CHECKPOINT, .message = &message.base, .take = take_share, .arg = t};
+    uint32_t shards = t->limit.client->shards;
     enum ps_err err;
 
     message.job = (char *)t->job;
     message.dir = (char *)dir;
     message.at_clock = t->at_clock;
     message.clock = t->at_clock ? t->clock : 0;
-    if ((t->manifest.shares = calloc(t->client->shards, sizeof *t->manifest.shares)) == NULL)
+    if ((t->manifest.shares = calloc(shards, sizeof *t->manifest.shares)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a checkpoint");
-    t->manifest.shares_len = t->client->shards;
-    if ((err = ask_shards(&a, 0, t->client->shards, e)) != PS_OK)
-        return err;
-    return check_shares(t, e);
+    t->manifest.shares_len = shards;
+    err = asking_run(&a, 0, shards, e);
+    return err == PS_OK ? check_shares(t, e) : err;
 }
 
 /* ---- A checkpoint ---- */
@@ -313,13 +225,12 @@ static enum ps_err
 make(struct taking *t, struct making *m, const char *dir, const struct ps_checkpoint_options *options,
      struct ps_error *e)
 {
+    const struct checkpoint_patience patience = limit_patience(&t->limit);
     enum ps_err err;
 
-    if ((err = ask_definitions(t, e)) != PS_OK)
-        return err;
-    choose_clock(t, options);
-    if ((err = begin(t, m, dir, options->name, e)) != PS_OK || (err = making_files(m, &t->manifest, e)) != PS_OK ||
-        (err = ask_shares(t, m->partial, e)) != PS_OK || (err = making_end(m, &t->manifest, e)) != PS_OK)
+    if ((err = ask_definitions(t, e)) != PS_OK || (err = choose_clock(t, options, e)) != PS_OK ||
+        (err = begin(t, m, dir, options->name, e)) != PS_OK || (err = making_files(m, &t->manifest, e)) != PS_OK ||
+        (err = ask_shares(t, m->partial, e)) != PS_OK || (err = making_end(m, &t->manifest, &patience, e)) != PS_OK)
         return err;
     return options->keep > 0 ? making_prune(m, options->keep, e) : PS_OK;
 }
@@ -330,7 +241,7 @@ ps_client_checkpoint(ps_client *c, const char *dir, const struct ps_checkpoint_o
 {
     static const struct ps_checkpoint_options usual;
     struct making m = {.fd = -1, .dir_fd = -1};
-    struct taking t = {.client = c};
+    struct taking t = {0};
     enum ps_err err;
 
     if (name != NULL)
@@ -339,7 +250,7 @@ ps_client_checkpoint(ps_client *c, const char *dir, const struct ps_checkpoint_o
         return err;
     options = options != NULL ? options : &usual;
     t.job = options->job != NULL ? options->job : c->options.job;
-    t.deadline = now_ms() + client_timeout(c, timeout_ms);
+    t.limit = limit_of(c, timeout_ms);
     t.manifest.unix_ms = unix_ms();
     if ((t.manifest.version = strdup(PSD_VERSION)) == NULL)
         return ps_fail(error, PS_ERR_NOMEM, "no memory for a checkpoint");
@@ -348,49 +259,5 @@ ps_client_checkpoint(ps_client *c, const char *dir, const struct ps_checkpoint_o
         err = ps_fail(error, PS_ERR_NOMEM, "no memory for the name of a checkpoint");
     making_close(&m);
     checkpoint_finish(&t.manifest);
-    return err;
-}
-
-/* ---- A restore ---- */
-
-static enum ps_err
-take_restored(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
-{
-    (void)arg;
-    (void)shard;
-    (void)answer;
-    (void)e;
-    return PS_OK;
-}
-
-static enum ps_err
-ask_restore(ps_client *c, const char *dir, const char *job, bool check, uint64_t deadline, struct ps_error *e)
-{
-    Psd__Restore message = PSD__RESTORE__INIT;
-    struct asking a = {
-        .client = c, .deadline = deadline, .type = MSG_RESTORE, .message = &message.base, .take = take_restored};
-
-    message.dir = (char *)dir;
-    message.job = (char *)(job != NULL ? job : "");
-    message.check = check;
-    return ask_shards(&a, 0, c->shards, e);
-}
-
-enum ps_err
-ps_client_restore(ps_client *c, const char *path, const char *job, int timeout_ms, struct ps_error *error)
-{
-    struct checkpoint_source source;
-    uint64_t deadline;
-    char *dir;
-    enum ps_err err;
-
-    if ((err = call_need(c, path, error)) != PS_OK || (err = making_resolve(path, &dir, error)) != PS_OK)
-        return err;
-    deadline = now_ms() + client_timeout(c, timeout_ms);
-    err = checkpoint_source_open(dir, NULL, true, &source, error);
-    checkpoint_source_close(&source);
-    if (err == PS_OK && (err = ask_restore(c, dir, job, true, deadline, error)) == PS_OK)
-        err = ask_restore(c, dir, job, false, deadline, error);
-    free(dir);
     return err;
 }

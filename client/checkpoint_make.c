@@ -13,7 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/checkpoint_dir.h"
 #include "common/wire.h"
 
 #define LATEST_NEXT   ".%.200s.latest"
@@ -317,7 +316,8 @@ making_files(struct making *m, const struct checkpoint *c, struct ps_error *e)
 /* ---- Ending ---- */
 
 static enum ps_err
-take_checksum(const struct making *m, struct checkpoint *c, enum checkpoint_file file, struct ps_error *e)
+take_checksum(const struct making *m, struct checkpoint *c, enum checkpoint_file file,
+              const struct checkpoint_patience *patience, struct ps_error *e)
 {
     const char *name = checkpoint_file_name(file);
     enum ps_err err;
@@ -325,7 +325,7 @@ take_checksum(const struct making *m, struct checkpoint *c, enum checkpoint_file
 
     if ((err = open_file(m, name, O_RDONLY, &fd, e)) != PS_OK)
         return err;
-    err = checkpoint_digest(fd, name, c->files[file].sha256, &c->files[file].bytes, e);
+    err = checkpoint_digest(fd, name, patience, c->files[file].sha256, &c->files[file].bytes, e);
     return close_synced(m, name, fd, err, e);
 }
 
@@ -372,12 +372,12 @@ point_latest(const struct making *m, struct ps_error *e)
 }
 
 enum ps_err
-making_end(struct making *m, struct checkpoint *c, struct ps_error *e)
+making_end(struct making *m, struct checkpoint *c, const struct checkpoint_patience *patience, struct ps_error *e)
 {
     enum ps_err err = PS_OK;
 
     for (int f = 0; err == PS_OK && f < CHECKPOINT_FILES; f++)
-        err = take_checksum(m, c, (enum checkpoint_file)f, e);
+        err = take_checksum(m, c, (enum checkpoint_file)f, patience, e);
     if (err != PS_OK || (err = write_manifest(m, c, e)) != PS_OK || (err = give_name(m, e)) != PS_OK)
         return err;
     return point_latest(m, e);

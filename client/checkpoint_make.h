@@ -8,7 +8,7 @@
 #ifndef CLIENT_CHECKPOINT_MAKE_H
 #define CLIENT_CHECKPOINT_MAKE_H
 
-#include "common/checkpoint.h"
+#include "common/checkpoint_dir.h"
 
 #define MAKING_NAME_MAX 200 /* bytes of a checkpoint's name */
 
@@ -30,8 +30,10 @@ enum ps_err making_begin(struct making *m, const char *dir, const char *name, bo
 /* Make the files that the manifest needs, in full size, for the shards to fill. */
 enum ps_err making_files(struct making *m, const struct checkpoint *c, struct ps_error *e) PS_MUST_USE;
 
-/* All was written: take checksums into c, write the manifest, give it its name. */
-enum ps_err making_end(struct making *m, struct checkpoint *c, struct ps_error *e) PS_MUST_USE;
+/* All was written: take checksums into c while patience lasts (NULL: however long it takes), write the manifest, give
+ * it its name. */
+enum ps_err making_end(struct making *m, struct checkpoint *c, const struct checkpoint_patience *patience,
+                       struct ps_error *e) PS_MUST_USE;
 
 /* Remove all but the newest `keep` checkpoints of the directory; never this one or what `latest` names, and nothing
  * that has no manifest. */

@@ -8,6 +8,7 @@
 #define CLIENT_CLIENT_STATE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <uv.h>
 
 #include "client/core.h"
@@ -56,9 +57,10 @@ struct ps_client {
     uint32_t shards;
     bool waits_for_shards; /* that are still starting, when it opens */
     struct net_out *free_outs;
-    uint32_t conns;      /* that exist, closing ones included */
-    uv_async_t resolved; /* some name was looked up; there when `resolves` */
-    bool resolves;
+    uint32_t conns;   /* that exist, closing ones included */
+    uv_async_t woken; /* some name was looked up, or `interrupted`; there when `wakes` */
+    bool wakes;
+    atomic_bool interrupted; /* by ps_client_interrupt() */
     bool performing;
     bool wake;         /* something was done that the progress thread's loop must know */
     uint64_t activity; /* counts what the loop called us for */

@@ -1,7 +1,7 @@
-/* The public calls that ask and change shards rather than train: queries, pings, sets, drains. */
+/* The public calls that ask and change shards rather than train: queries, pings, sets, drains, saves. */
 #include <stdlib.h>
 
-#include "client/client_state.h"
+#include "client/asking.h"
 
 struct ps_op *
 ask_new(ps_client *c, struct ps_error *e)
@@ -141,4 +141,38 @@ ps_client_drain(ps_client *c, uint32_t shard, int timeout_ms, struct ps_error *e
     }
     client_leave(c);
     return err;
+}
+
+/* ---- Saves ---- */
+
+static enum ps_err
+take_saved(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
+{
+    Psd__SaveDone *m = psd__save_done__unpack(NULL, answer.len, answer.data);
+    struct ps_save_report *out = arg;
+
+    if (m == NULL)
+        return asking_unreadable(shard, e);
+    *out = (struct ps_save_report){.save = m->save, .blocks = m->blocks, .bytes = m->bytes, .ms = m->ms};
+    psd__save_done__free_unpacked(m, NULL);
+    return PS_OK;
+}
+
+enum ps_err
+ps_client_save(ps_client *c, uint32_t shard, int timeout_ms, struct ps_save_report *report, struct ps_error *error)
+{
+    Psd__Save message = PSD__SAVE__INIT;
+    struct ps_save_report room;
+    struct limit limit;
+    struct asking a = {.limit = &limit,
+                       .type = MSG_SAVE,
+                       .message = &message.base,
+                       .take = take_saved,
+                       .arg = report != NULL ? report : &room};
+    enum ps_err err;
+
+    if ((err = call_need(c, c, error)) != PS_OK)
+        return err;
+    limit = limit_of(c, timeout_ms);
+    return asking_run(&a, shard, 1, error);
 }

@@ -272,7 +272,7 @@ net_resolved(struct net_link *n)
         freeaddrinfo(list);
 }
 
-/* Some name of this client's was looked up. */
+/* Some name of this client's was looked up, or a call is to end. */
 static void
 net_wake(uv_async_t *async)
 {
@@ -281,13 +281,15 @@ net_wake(uv_async_t *async)
     c->activity++;
     for (uint32_t i = 0; i < c->shards; i++)
         net_resolved(&c->links[i]);
+    if (c->interrupted && c->threaded)
+        pthread_cond_broadcast(&c->changed);
 }
 
 static void
 net_resolve(struct net_link *n)
 {
     if (n->resolve == NULL)
-        n->resolve = resolve_start(n->address.host, n->address.port, &n->client->resolved);
+        n->resolve = resolve_start(n->address.host, n->address.port, &n->client->woken);
     if (n->resolve != NULL)
         n->wants_address = true;
     else
@@ -383,10 +385,10 @@ net_init(ps_client *c, const ps_cluster *cluster, struct ps_error *e)
     enum ps_err err;
 
     c->shards = ps_cluster_shards(cluster);
-    if (uv_async_init(&c->loop, &c->resolved, net_wake) != 0)
+    if (uv_async_init(&c->loop, &c->woken, net_wake) != 0)
         return ps_fail(e, PS_ERR_IO, "cannot make an event loop: too many open files?");
-    c->resolved.data = c;
-    c->resolves = true;
+    c->woken.data = c;
+    c->wakes = true;
     if ((c->links = calloc(c->shards, sizeof(*c->links))) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a client");
     for (i = 0; i < c->shards; i++) {
@@ -410,8 +412,8 @@ net_close(ps_client *c)
         resolve_leave(c->links[i].resolve);
         c->links[i].resolve = NULL;
     }
-    if (c->resolves)
-        uv_close((uv_handle_t *)&c->resolved, NULL);
+    if (c->wakes)
+        uv_close((uv_handle_t *)&c->woken, NULL);
 }
 
 void

@@ -97,9 +97,9 @@ part_give_up(struct core *c, struct link *l, struct part *p)
     p->op = NULL;
     p->lane = NULL;
     p->given_up = true;
-    if (p->kind == PART_PULL) {
+    if (p->kind == PART_PULL)
         part_stop_reading(c, l, p);
+    if (p->kind == PART_PULL || p->kind == PART_ASK)
         part_post_cancel(c, l, p);
-    }
     return false;
 }

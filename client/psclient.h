@@ -497,10 +497,11 @@ struct ps_checkpoint_options {
  * training goes on meanwhile. name: where it went, freed with ps_free(); may be NULL.
  *
  * In sync without a clock it is of the next one that all live workers reach, or of where they stopped. Errors:
- * NOT_FOUND (no such job), INVALID (a name with '/' or one that means something; a shard may not write there), IO and
- * FULL (of this side or of a shard), BUSY (one of that name is there or is being written; variables were declared
- * meanwhile: call again), TIMEOUT. What was begun is removed. An error after it has its name, which is set then, is of
- * removing older ones. */
+ * NOT_FOUND (no such job), INVALID (a name with '/' or one that means something; a clock of an async job; a shard may
+ * not write there), IO and FULL (of this side or of a shard), BUSY (one of that name is there or is being written;
+ * variables were declared meanwhile: call again), MISMATCH (the shards do not know the job alike), TIMEOUT, CANCELLED
+ * (ps_client_interrupt()). What was begun is removed. An error after it has its name, which is set then, is of removing
+ * older ones. */
 PS_API enum ps_err ps_client_checkpoint(ps_client *client, const char *dir, const struct ps_checkpoint_options *options,
                                         int timeout_ms, char **name, struct ps_error *error) PS_MUST_USE;
 
@@ -511,10 +512,15 @@ PS_API enum ps_err ps_client_checkpoint(ps_client *client, const char *dir, cons
  * checkpoint has.) Cursors are not part of it. job: the name that it gets, NULL: the one that it had. For observers
  * only. Shards are all asked whether they could before one of them changes anything. Errors: DATA (damaged, or not a
  * checkpoint: names the file and what is wrong), MISMATCH, FULL, LIMIT, INVALID, BUSY (another is being restored), IO:
- * nothing has changed; TIMEOUT: it goes on. A shard whose disk fails in the middle (IO, DATA) lets no worker in until
- * it is restored again. */
+ * nothing has changed; TIMEOUT, CANCELLED: nothing has changed when the sentence is of a checksum, else it goes on. A
+ * shard whose disk fails in the middle (IO, DATA) lets no worker in until it is restored again. */
 PS_API enum ps_err ps_client_restore(ps_client *client, const char *path, const char *job, int timeout_ms,
                                      struct ps_error *error) PS_MUST_USE;
+
+/* For a handler of signals, or another thread: the save, checkpoint or restore that the client is at ends with
+ * CANCELLED, and so does every later one. A checkpoint that was begun is removed, a save or a restore that a shard was
+ * told of goes on. The client may be closed as ever, after the call has returned. Async-signal-safe. */
+PS_API void ps_client_interrupt(ps_client *client);
 
 PS_API void ps_free(void *memory);
 

@@ -131,8 +131,10 @@ checkpoint_write(int fd, const char *file, const void *from, size_t len, uint64_
 /* ---- Checksums ---- */
 
 static enum ps_err
-digest_all(EVP_MD_CTX *digest, int fd, const char *file, uint8_t *chunk, uint64_t *bytes, struct ps_error *e)
+digest_all(EVP_MD_CTX *digest, int fd, const char *file, const struct checkpoint_patience *patience, uint8_t *chunk,
+           uint64_t *bytes, struct ps_error *e)
 {
+    enum ps_err err;
     ssize_t n;
 
     for (*bytes = 0; (n = pread(fd, chunk, DIGEST_CHUNK, (off_t)*bytes)) != 0; *bytes += (uint64_t)n) {
@@ -141,12 +143,15 @@ digest_all(EVP_MD_CTX *digest, int fd, const char *file, uint8_t *chunk, uint64_
         n = MAX(n, 0);
         if (EVP_DigestUpdate(digest, chunk, (size_t)n) != 1)
             return ps_fail(e, PS_ERR_INTERNAL, "the checksum of %.300s cannot be computed", file);
+        if (patience != NULL && (err = patience->left(patience->arg, file, e)) != PS_OK)
+            return err;
     }
     return PS_OK;
 }
 
 enum ps_err
-checkpoint_digest(int fd, const char *file, char out[CHECKPOINT_DIGEST], uint64_t *bytes, struct ps_error *e)
+checkpoint_digest(int fd, const char *file, const struct checkpoint_patience *patience, char out[CHECKPOINT_DIGEST],
+                  uint64_t *bytes, struct ps_error *e)
 {
     EVP_MD_CTX *digest = EVP_MD_CTX_new();
     uint8_t *chunk = malloc(DIGEST_CHUNK), sum[EVP_MAX_MD_SIZE];
@@ -156,7 +161,7 @@ checkpoint_digest(int fd, const char *file, char out[CHECKPOINT_DIGEST], uint64_
     if (digest == NULL || chunk == NULL || EVP_DigestInit_ex(digest, EVP_sha256(), NULL) != 1)
         err = ps_fail(e, PS_ERR_NOMEM, "no memory for a checksum");
     else
-        err = digest_all(digest, fd, file, chunk, bytes, e);
+        err = digest_all(digest, fd, file, patience, chunk, bytes, e);
     if (err == PS_OK && (EVP_DigestFinal_ex(digest, sum, &len) != 1 || 2 * len + 1 != CHECKPOINT_DIGEST))
         err = ps_fail(e, PS_ERR_INTERNAL, "the checksum of %.300s cannot be computed", file);
     for (unsigned i = 0; err == PS_OK && i < len; i++)
@@ -272,19 +277,25 @@ checkpoint_manifest_read(int dir, struct checkpoint *out, struct ps_error *e)
 /* ---- All of it ---- */
 
 static enum ps_err
-check_file(const struct checkpoint_source *s, enum checkpoint_file file, bool checksums, struct ps_error *e)
+check_size(const struct checkpoint_source *s, enum checkpoint_file file, struct ps_error *e)
+{
+    uint64_t is = s->files.tensors[file].bytes, want = s->manifest.files[file].bytes;
+
+    return is == want ? PS_OK
+                      : ps_fail(e, PS_ERR_DATA, "%s: it has %" PRIu64 " bytes, the manifest says %" PRIu64,
+                                checkpoint_file_name(file), is, want);
+}
+
+static enum ps_err
+check_bytes(const struct checkpoint_source *s, enum checkpoint_file file, const struct checkpoint_patience *patience,
+            struct ps_error *e)
 {
     const char *name = checkpoint_file_name(file), *want = s->manifest.files[file].sha256;
-    uint64_t bytes = s->files.tensors[file].bytes;
     char digest[CHECKPOINT_DIGEST];
+    uint64_t bytes;
     enum ps_err err;
 
-    if (bytes != s->manifest.files[file].bytes)
-        return ps_fail(e, PS_ERR_DATA, "%s: it has %" PRIu64 " bytes, the manifest says %" PRIu64, name, bytes,
-                       s->manifest.files[file].bytes);
-    if (!checksums)
-        return PS_OK;
-    if ((err = checkpoint_digest(s->files.fd[file], name, digest, &bytes, e)) != PS_OK)
+    if ((err = checkpoint_digest(s->files.fd[file], name, patience, digest, &bytes, e)) != PS_OK)
         return err;
     if (strcmp(digest, want) != 0)
         return ps_fail(e, PS_ERR_DATA, "%s: it is damaged: its SHA-256 is %.16s..., the manifest says %.16s...", name,
@@ -293,7 +304,7 @@ check_file(const struct checkpoint_source *s, enum checkpoint_file file, bool ch
 }
 
 static enum ps_err
-source_read(int dir, bool checksums, struct checkpoint_source *out, struct ps_error *e)
+source_read(int dir, struct checkpoint_source *out, struct ps_error *e)
 {
     enum ps_err err = checkpoint_manifest_read(dir, &out->manifest, e);
 
@@ -302,18 +313,35 @@ source_read(int dir, bool checksums, struct checkpoint_source *out, struct ps_er
     if (err != PS_OK || (err = checkpoint_files_open(dir, false, &out->files, e)) != PS_OK)
         return err;
     for (int f = 0; err == PS_OK && f < CHECKPOINT_FILES; f++)
-        err = check_file(out, (enum checkpoint_file)f, checksums, e);
+        err = check_size(out, (enum checkpoint_file)f, e);
     return err == PS_OK ? checkpoint_check_tensors(&out->manifest, out->files.tensors, e) : err;
 }
 
 /* Which of many: before the sentence of what is wrong inside. */
-static void
-say_where(const char *path, struct ps_error *e)
+static enum ps_err
+say_where(enum ps_err err, const char *path, struct ps_error *e)
 {
     char text[PS_ERROR_TEXT_MAX];
 
+    if (err != PS_ERR_DATA && err != PS_ERR_VERSION)
+        return err;
     snprintf(text, sizeof text, "%.200s: %.300s", path, e->text);
     memcpy(e->text, text, sizeof text);
+    return err;
+}
+
+enum ps_err
+checkpoint_source_verify(const char *path, const struct checkpoint_source *s,
+                         const struct checkpoint_patience *patience, struct ps_error *e)
+{
+    struct ps_error room;
+    enum ps_err err = PS_OK;
+
+    if (e == NULL)
+        e = &room;
+    for (int f = 0; err == PS_OK && f < CHECKPOINT_FILES; f++)
+        err = check_bytes(s, (enum checkpoint_file)f, patience, e);
+    return say_where(err, path, e);
 }
 
 enum ps_err
@@ -329,11 +357,9 @@ checkpoint_source_open(const char *path, const char *root, bool checksums, struc
         e = &room;
     if ((err = checkpoint_dir_open(path, root, &dir, e)) != PS_OK)
         return err;
-    err = source_read(dir, checksums, out, e);
+    err = say_where(source_read(dir, out, e), path, e);
     close(dir);
-    if (err == PS_ERR_DATA || err == PS_ERR_VERSION)
-        say_where(path, e);
-    return err;
+    return err == PS_OK && checksums ? checkpoint_source_verify(path, out, NULL, e) : err;
 }
 
 void

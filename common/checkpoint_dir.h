@@ -16,9 +16,16 @@ enum ps_err checkpoint_read(int fd, const char *file, void *to, size_t len, uint
 enum ps_err checkpoint_write(int fd, const char *file, const void *from, size_t len, uint64_t offset,
                              struct ps_error *e) PS_MUST_USE;
 
-/* SHA-256 of a whole file, as digits. *bytes: how many there were. PS_ERR_IO, PS_ERR_NOMEM. */
-enum ps_err checkpoint_digest(int fd, const char *file, char out[CHECKPOINT_DIGEST], uint64_t *bytes,
-                              struct ps_error *e) PS_MUST_USE;
+/* Who waits for a checksum is asked after every MiB: PS_OK, or the error that ends it. */
+struct checkpoint_patience {
+    enum ps_err (*left)(void *arg, const char *file, struct ps_error *e);
+    void *arg;
+};
+
+/* SHA-256 of a whole file, as digits. *bytes: how many there were. patience NULL: however long it takes. PS_ERR_IO,
+ * PS_ERR_NOMEM. */
+enum ps_err checkpoint_digest(int fd, const char *file, const struct checkpoint_patience *patience,
+                              char out[CHECKPOINT_DIGEST], uint64_t *bytes, struct ps_error *e) PS_MUST_USE;
 
 /* The two files of tensors, open, with what their headers say. */
 struct checkpoint_files {
@@ -44,6 +51,10 @@ struct checkpoint_source {
 };
 enum ps_err checkpoint_source_open(const char *path, const char *root, bool checksums, struct checkpoint_source *out,
                                    struct ps_error *e) PS_MUST_USE;
+
+/* Its bytes alone, held against the checksums while patience lasts (NULL: however long it takes). PS_ERR_DATA. */
+enum ps_err checkpoint_source_verify(const char *path, const struct checkpoint_source *s,
+                                     const struct checkpoint_patience *patience, struct ps_error *e) PS_MUST_USE;
 void checkpoint_source_close(struct checkpoint_source *s);
 
 #endif

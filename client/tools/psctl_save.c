@@ -1,5 +1,6 @@
 /* psctl save, checkpoint and restore: a cluster's state to disk, and back. */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -42,6 +43,37 @@ say_done(const struct psctl *p, const char *what, const char *dir, const char *n
     printf("%s %s%s%s; %u shard%s\n", what, dir, name[0] != '\0' ? "/" : "", name, shards, shards == 1 ? "" : "s");
 }
 
+/* The first Ctrl-C, TERM or HUP takes back what was begun; then, or at the second, the signal ends psctl as ever. Those
+ * that are ignored, as under nohup, stay so. */
+static const int heeded[] = {SIGINT, SIGTERM, SIGHUP};
+static ps_client *volatile at_work;
+static volatile sig_atomic_t ended_by;
+
+static void
+on_signal(int sig)
+{
+    ended_by = sig;
+    ps_client_interrupt(at_work);
+}
+
+static void
+heed_signals(ps_client *client)
+{
+    struct sigaction handler = {.sa_handler = client != NULL ? on_signal : SIG_DFL, .sa_flags = (int)SA_RESETHAND}, was;
+
+    at_work = client != NULL ? client : at_work;
+    for (size_t i = 0; i < ARRAY_LEN(heeded); i++)
+        if (sigaction(heeded[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+            (void)sigaction(heeded[i], &handler, NULL);
+}
+
+static void
+end_by_signal(const char *dir)
+{
+    fprintf(stderr, "psctl: given up; nothing of it is left in %s\n", dir);
+    (void)raise(ended_by);
+}
+
 int
 psctl_checkpoint(struct psctl *p)
 {
@@ -63,8 +95,12 @@ psctl_checkpoint(struct psctl *p)
     }
     if (open_all(p, &client, &e) != PS_OK)
         return psctl_failed(&e);
+    heed_signals(client);
     err = ps_client_checkpoint(client, p->words[0], &options, -1, &name, &e);
+    heed_signals(NULL);
     ps_client_close(client);
+    if (err == PS_ERR_CANCELLED)
+        end_by_signal(p->words[0]);
     if (name != NULL)
         say_done(p, "checkpoint", p->words[0], name);
     ps_free(name);

@@ -6,14 +6,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/checkpoint_make.h"
 #include "client/psclient.h"
 #include "common/base.h"
-#include "common/checkpoint_dir.h"
 #include "tests/system/fine.h"
+#include "tests/system/probe.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 
@@ -23,7 +26,7 @@
 
 static struct shards shards;
 static struct ps_error error;
-static char dir[128]; /* of checkpoints */
+static char dir[64]; /* of checkpoints */
 
 static void
 setup(void)
@@ -317,16 +320,30 @@ END_TEST
 
 /* ---- What goes wrong ---- */
 
-/* A process that begins the checkpoint "slow", which waits for a clock that nobody reaches. */
+static ps_client *slow;
+
+static void
+interrupt_slow(int sig)
+{
+    (void)sig;
+    ps_client_interrupt(slow);
+}
+
+/* A process that begins the checkpoint "slow", which waits for a clock that nobody reaches. TERM gives it up. */
 static pid_t
-begin_slow(void)
+begin_slow(int progress_thread)
 {
     const struct ps_checkpoint_options o = {.name = "slow", .at_clock = 1, .clock = 1000};
     pid_t pid = fork();
+    enum ps_err err;
 
-    if (pid == 0)
-        _exit((int)ps_client_checkpoint(observe(), dir, &o, 60000, NULL, NULL));
-    return pid;
+    if (pid != 0)
+        return pid;
+    slow = open_with((struct ps_client_options){.observer = 1, .progress_thread = progress_thread}, 0);
+    signal(SIGTERM, interrupt_slow);
+    err = ps_client_checkpoint(slow, dir, &o, 60000, NULL, NULL);
+    ps_client_close(slow);
+    _exit((int)err);
 }
 
 static void
@@ -345,7 +362,7 @@ START_TEST(one_that_is_killed_in_the_middle_leaves_nothing_that_counts)
     shards_start(&shards, 2);
     worker = open_with((struct ps_client_options){.mode = PS_SSP, .bound = 1}, 0);
     checkpoint("before", 0);
-    pid = begin_slow();
+    pid = begin_slow(0);
     await(in_dir("slow.partial/slots.safetensors"));
     c = observe();
     ck_assert_int_eq(ps_client_checkpoint(c, dir, &(struct ps_checkpoint_options){.name = "slow"}, 20000, NULL, &error),
@@ -359,6 +376,207 @@ START_TEST(one_that_is_killed_in_the_middle_leaves_nothing_that_counts)
     ck_assert(!is_there(in_dir("slow.partial")) && !is_there(in_dir("before")));
     ps_client_abandon(worker);
     shards_stop(&shards);
+}
+END_TEST
+
+/* Whether shard i knows of somebody who waits. */
+static bool
+anybody_waits(ps_client *c, uint32_t i)
+{
+    char *json;
+    bool waits;
+
+    FINE(ps_client_query(c, i, PS_QUERY_BLOCKED, NULL, -1, &json, &error));
+    waits = strstr(json, "checkpoint") != NULL;
+    ps_free(json);
+    return waits;
+}
+
+START_TEST(one_that_is_interrupted_goes_at_once_and_no_shard_goes_on_with_it)
+{
+    ps_client *worker, *c;
+    int status;
+    pid_t pid;
+
+    shards_start(&shards, 2);
+    worker = open_with((struct ps_client_options){.mode = PS_SSP, .bound = 1}, 0);
+    pid = begin_slow(_i);
+    await(in_dir("slow.partial/slots.safetensors"));
+    c = observe();
+    for (uint32_t i = 0; i < 2; i++)
+        while (!anybody_waits(c, i))
+            ; /* for the clock */
+    kill(pid, SIGTERM);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == PS_ERR_CANCELLED);
+    ck_assert(!is_there(in_dir("slow.partial")) && !is_there(in_dir("slow")));
+    for (uint32_t i = 0; i < 2; i++)
+        while (anybody_waits(c, i))
+            ; /* what it said last may be read after our question */
+    checkpoint("slow", 0);
+    ps_client_close(c);
+    ps_client_abandon(worker);
+    shards_stop(&shards);
+}
+END_TEST
+
+START_TEST(one_that_is_given_up_is_taken_back_from_shards_that_its_client_stays_with)
+{
+    const struct ps_checkpoint_options o = {.name = "late", .at_clock = 1, .clock = 99};
+    ps_client *worker, *c;
+
+    shards_start(&shards, 1);
+    worker = open_with((struct ps_client_options){.mode = PS_SSP, .bound = 1}, 0);
+    c = observe();
+    ck_assert_int_eq(ps_client_checkpoint(c, dir, &o, 200, NULL, &error), PS_ERR_TIMEOUT);
+    ck_assert(!anybody_waits(c, 0));
+    ps_client_close(c);
+    ps_client_abandon(worker);
+    shards_stop(&shards);
+}
+END_TEST
+
+START_TEST(a_clock_of_a_job_that_has_none_is_refused)
+{
+    const struct ps_checkpoint_options o = {.name = "never", .at_clock = 1, .clock = 1};
+    ps_client *c;
+
+    shards_start(&shards, 1);
+    ps_client_close(open_with((struct ps_client_options){.mode = PS_ASYNC}, 0));
+    c = observe();
+    ck_assert_int_eq(ps_client_checkpoint(c, dir, &o, 20000, NULL, &error), PS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(error.text, "async"));
+    ck_assert(!is_there(in_dir("never")) && !is_there(in_dir("never.partial")));
+    ps_client_close(c);
+    shards_stop(&shards);
+}
+END_TEST
+
+/* A manifest that says what the files of m are, though their checksums are not those. */
+static void
+write_manifest(const struct making *m, struct checkpoint *c)
+{
+    char *text;
+    struct stat st;
+    int fd;
+
+    for (int f = 0; f < CHECKPOINT_FILES; f++) {
+        ck_assert_int_eq(fstatat(m->fd, checkpoint_file_name((enum checkpoint_file)f), &st, 0), 0);
+        c->files[f].bytes = (uint64_t)st.st_size;
+        memset(c->files[f].sha256, '0', CHECKPOINT_DIGEST - 1);
+    }
+    text = checkpoint_text(c);
+    fd = openat(m->fd, CHECKPOINT_MANIFEST, O_WRONLY | O_CREAT, 0666);
+    FINE(checkpoint_write(fd, CHECKPOINT_MANIFEST, text, strlen(text), 0, &error));
+    close(fd);
+    free(text);
+}
+
+/* A checkpoint that takes long to read: one variable, a hole of 32 GiB. */
+static void
+make_huge(struct making *m)
+{
+    Psd__Declare declare = PSD__DECLARE__INIT;
+    Psd__Initializer init = PSD__INITIALIZER__INIT;
+    Psd__Optimizer sgd = PSD__OPTIMIZER__INIT;
+    Psd__Job job = PSD__JOB__INIT;
+    struct checkpoint c = {.version = strdup("1"), .shares = calloc(1, sizeof *c.shares), .shares_len = 1};
+    uint64_t dims[1] = {UINT64_C(8) << 30};
+
+    job.name = (char *)"train";
+    job.workers = 1;
+    declare.name = (char *)"huge";
+    declare.n_dims = 1;
+    declare.dims = dims;
+    declare.init = &init;
+    declare.optimizer = &sgd;
+    sgd.learning_rate = 1;
+    FINE(checkpoint_set_job(&c, &job, &job, &error));
+    FINE(checkpoint_add(&c, &declare, &declare, &error));
+    FINE(making_begin(m, dir, "huge", false, &error));
+    FINE(making_files(m, &c, &error));
+    write_manifest(m, &c);
+    checkpoint_finish(&c);
+}
+
+START_TEST(checksums_end_by_the_deadline)
+{
+    struct making m;
+    ps_client *c;
+
+    make_huge(&m);
+    shards_start(&shards, 1);
+    c = observe();
+    ck_assert_int_eq(ps_client_restore(c, m.partial, NULL, 300, &error), PS_ERR_TIMEOUT);
+    ck_assert_ptr_nonnull(strstr(error.text, "300 ms were over at the checksum of weights.safetensors"));
+    ps_client_close(c);
+    making_close(&m);
+    shards_stop(&shards);
+}
+END_TEST
+
+/* ---- A shard that lies ---- */
+
+/* Answer one request of a client. */
+static void
+answer(struct probe *p, const char *job)
+{
+    Psd__Welcome welcome = PSD__WELCOME__INIT;
+    Psd__Report report = PSD__REPORT__INIT;
+    Psd__JobDefinition definition = PSD__JOB_DEFINITION__INIT;
+    Psd__Job other = PSD__JOB__INIT;
+
+    p->request = p->msg.request - 1; /* an answer has the request's number */
+    if (p->msg.type == MSG_HELLO) {
+        welcome.cluster = (char *)SHARDS_CLUSTER;
+        welcome.shards = 1;
+        welcome.boot = 1;
+        probe_send(p, MSG_WELCOME, &welcome.base, NULL, 0);
+    } else if (p->msg.type == MSG_QUERY) {
+        other.name = (char *)job;
+        other.workers = 1;
+        definition.declared = definition.now = &other;
+        report.kind = p->msg.u.query->kind;
+        report.job_definition = &definition;
+        probe_send(p, MSG_REPORT, &report.base, NULL, 0);
+    }
+}
+
+static void
+be_a_shard(int listener, const char *job)
+{
+    struct probe p = {.fd = accept(listener, NULL, NULL)};
+
+    while (probe_receive(&p))
+        answer(&p, job);
+    probe_close(&p);
+    _exit(0);
+}
+
+START_TEST(an_answer_about_another_job_is_not_believed)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0), status;
+    ps_cluster *cluster;
+    ps_client *c;
+    char list[256];
+    pid_t pid;
+
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", dir);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(listen(listener, 1), 0);
+    if ((pid = fork()) == 0)
+        be_a_shard(listener, "another");
+    snprintf(list, sizeof list, "unix:%s", address.sun_path);
+    FINE(ps_cluster_from_list(list, 1, 0, &cluster, &error));
+    FINE(ps_cluster_set_name(cluster, SHARDS_CLUSTER, &error));
+    FINE(ps_client_open(cluster, &(struct ps_client_options){.observer = 1}, &c, &error));
+    ck_assert_int_eq(ps_client_checkpoint(c, dir, NULL, 20000, NULL, &error), PS_ERR_PROTOCOL);
+    ck_assert_ptr_nonnull(strstr(error.text, "asked for job 'train' and answered with job 'another'"));
+    ps_client_close(c);
+    ps_cluster_free(cluster);
+    close(listener);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 }
 END_TEST
 
@@ -650,6 +868,11 @@ make(void)
     tcase_add_test(tc, names_that_are_taken_or_mean_something_are_refused);
     tcase_add_test(tc, one_that_is_killed_in_the_middle_leaves_nothing_that_counts);
     tcase_add_test(tc, one_that_is_given_up_is_removed);
+    tcase_add_loop_test(tc, one_that_is_interrupted_goes_at_once_and_no_shard_goes_on_with_it, 0, 2);
+    tcase_add_test(tc, one_that_is_given_up_is_taken_back_from_shards_that_its_client_stays_with);
+    tcase_add_test(tc, a_clock_of_a_job_that_has_none_is_refused);
+    tcase_add_test(tc, checksums_end_by_the_deadline);
+    tcase_add_test(tc, an_answer_about_another_job_is_not_believed);
     tcase_add_test(tc, what_is_damaged_is_refused_and_nothing_changes);
     tcase_add_test(tc, a_cluster_that_holds_something_else_says_what);
     tcase_add_test(tc, a_worker_that_lives_on_is_told_and_goes_on);

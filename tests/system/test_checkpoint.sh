@@ -76,6 +76,39 @@ is 3 "$status" "a job that is not there is refused"
 psctl checkpoint /proc/nowhere
 is 1 "$status" "a directory that cannot be made is no refusal of the shards"
 
+
+# begin_slow NAME: a checkpoint that waits for a clock that nobody reaches, in a process group of its own, so that bash
+# does not have it ignore Ctrl-C.
+begin_slow() {
+  set -m
+  "$PSCTL" checkpoint "$models" --at-clock 1000000 --name "$1" >"$work/out" 2>"$work/err" </dev/null &
+  slow=$!
+  set +m
+  within [ -e "$models/$1.partial/slots.safetensors" ]
+}
+
+for signal in INT TERM HUP; do
+  begin_slow "$signal"
+  kill "-$signal" "$slow"
+  wait "$slow"
+  status=$?
+  [ "$status" -eq $((128 + $(kill -l "$signal"))) ] && says err "given up; nothing of it is left in $models" &&
+    [ ! -e "$models/$signal.partial" ] && [ ! -e "$models/$signal" ]
+  ok $? "$signal takes a checkpoint back, and ends psctl"
+done
+a_shard() { marked | while read -r pid; do words "$pid" | head -n 1 | grep -q 'psd$' && echo "$pid" && break; done; }
+begin_slow held
+stopped=$(a_shard)
+kill -STOP "$stopped"
+kill -INT "$slow"
+wait "$slow"
+[ ! -e "$models/held.partial" ]
+ok $? "also when a shard does not answer"
+kill -CONT "$stopped"
+psctl blocked
+[ "$status" -eq 0 ] && ! has checkpoint
+ok $? "and they know nothing of it any more"
+
 # ---- restore ----
 
 psctl restore "$models/latest"

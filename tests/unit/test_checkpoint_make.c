@@ -70,7 +70,7 @@ make(const char *name)
 
     fill(&c);
     if ((err = making_begin(&m, dir, name, false, &e)) == PS_OK && (err = making_files(&m, &c, &e)) == PS_OK)
-        err = making_end(&m, &c, &e);
+        err = making_end(&m, &c, NULL, &e);
     if (err != PS_OK && err != PS_ERR_BUSY)
         fprintf(stderr, "# %s\n", e.text);
     making_close(&m);
@@ -153,6 +153,37 @@ START_TEST(checkpoints_of_different_names_do_not_meet_at_latest)
 }
 END_TEST
 
+/* ---- Patience ---- */
+
+static enum ps_err
+end_at_the_second(void *arg, const char *file, struct ps_error *e)
+{
+    int *asked = arg;
+
+    ck_assert_str_eq(file, checkpoint_file_name((enum checkpoint_file) * asked));
+    return (*asked)++ == 0 ? PS_OK : ps_fail(e, PS_ERR_TIMEOUT, "enough");
+}
+
+START_TEST(one_whose_checksums_take_too_long_is_removed)
+{
+    int asked = 0;
+    const struct checkpoint_patience patience = {end_at_the_second, &asked};
+    struct checkpoint c;
+    struct making m;
+    struct ps_error e;
+
+    fill(&c);
+    ck_assert_int_eq(making_begin(&m, dir, "slow", false, &e), PS_OK);
+    ck_assert_int_eq(making_files(&m, &c, &e), PS_OK);
+    ck_assert_int_eq(making_end(&m, &c, &patience, &e), PS_ERR_TIMEOUT);
+    ck_assert_str_eq(e.text, "enough");
+    ck_assert_int_eq(asked, 2);
+    making_close(&m);
+    ck_assert(!is_there("slow") && !is_there("slow.partial") && !is_there(CHECKPOINT_LATEST));
+    checkpoint_finish(&c);
+}
+END_TEST
+
 /* ---- What the killed leave ---- */
 
 static void
@@ -210,6 +241,7 @@ make_suite(void)
     tcase_set_timeout(all, 120);
     tcase_add_test(all, of_many_that_make_one_checkpoint_one_does_and_nobody_harms_it);
     tcase_add_test(all, checkpoints_of_different_names_do_not_meet_at_latest);
+    tcase_add_test(all, one_whose_checksums_take_too_long_is_removed);
     tcase_add_test(all, what_killed_makers_left_goes_a_day_later);
     tcase_add_test(all, an_old_one_that_somebody_still_makes_stays);
     suite_add_tcase(suite, all);

@@ -1,0 +1,58 @@
+/* ps_client_restore(): hold the files against their checksums here, ask every shard whether it could, then tell every
+ * shard to. */
+#include <stdlib.h>
+
+#include "client/asking.h"
+#include "client/checkpoint_make.h"
+
+static enum ps_err
+take_restored(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
+{
+    (void)arg;
+    (void)shard;
+    (void)answer;
+    (void)e;
+    return PS_OK;
+}
+
+static enum ps_err
+ask_restore(const struct limit *limit, const char *dir, const char *job, bool check, struct ps_error *e)
+{
+    Psd__Restore message = PSD__RESTORE__INIT;
+    struct asking a = {.limit = limit, .type = MSG_RESTORE, .message = &message.base, .take = take_restored};
+
+    message.dir = (char *)dir;
+    message.job = (char *)(job != NULL ? job : "");
+    message.check = check;
+    return asking_run(&a, 0, limit->client->shards, e);
+}
+
+/* The bytes as they are now are those that were written. */
+static enum ps_err
+verify(struct limit *limit, const char *dir, struct ps_error *e)
+{
+    const struct checkpoint_patience patience = limit_patience(limit);
+    struct checkpoint_source source;
+    enum ps_err err = checkpoint_source_open(dir, NULL, false, &source, e);
+
+    if (err == PS_OK)
+        err = checkpoint_source_verify(dir, &source, &patience, e);
+    checkpoint_source_close(&source);
+    return err;
+}
+
+enum ps_err
+ps_client_restore(ps_client *c, const char *path, const char *job, int timeout_ms, struct ps_error *error)
+{
+    struct limit limit;
+    char *dir;
+    enum ps_err err;
+
+    if ((err = call_need(c, path, error)) != PS_OK || (err = making_resolve(path, &dir, error)) != PS_OK)
+        return err;
+    limit = limit_of(c, timeout_ms);
+    if ((err = verify(&limit, dir, error)) == PS_OK && (err = ask_restore(&limit, dir, job, true, error)) == PS_OK)
+        err = ask_restore(&limit, dir, job, false, error);
+    free(dir);
+    return err;
+}
