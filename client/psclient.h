@@ -251,7 +251,7 @@ struct ps_init {
 };
 
 struct ps_var_spec {
-    const char *name; /* 1 to PS_NAME_MAX bytes of UTF-8 */
+    const char *name; /* 1 to PS_NAME_MAX bytes of UTF-8; not "__metadata__", which no checkpoint could hold */
     uint32_t rank;    /* 0 (a scalar) to PS_RANK_MAX */
     uint64_t dims[PS_RANK_MAX];
     struct ps_init init;

@@ -85,6 +85,8 @@ spec_check(const struct ps_var_spec *s, uint64_t *elements, struct ps_error *e)
                        PS_NAME_MAX);
     if (!wire_text_ok(s->name, strlen(s->name)))
         return ps_fail(e, PS_ERR_INVALID, "a variable name must be UTF-8 without control characters");
+    if ((err = wire_check_variable_name(s->name, e)) != PS_OK)
+        return err;
     if (s->rank > PS_RANK_MAX)
         return ps_fail(e, PS_ERR_INVALID, "variable '%s': rank %u is greater than %d", s->name, s->rank, PS_RANK_MAX);
     err = wire_elements(s->dims, s->rank, elements);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define METADATA   "__metadata__"
 #define PREFIX     8                   /* the length of the JSON */
 #define VALUES_MAX ((uint64_t)1 << 62) /* bytes; a sum of two such numbers does not wrap */
 #define NAME_SHOWN 64
@@ -122,7 +121,7 @@ safetensors_add(struct safetensors *s, const char *name, enum safetensors_type t
     struct safetensors_tensor t = {.type = type, .rank = rank};
 
     ps_assert(rank <= SAFETENSORS_RANK_MAX && strlen(name) <= SAFETENSORS_NAME_MAX);
-    if (strcmp(name, METADATA) == 0)
+    if (strcmp(name, SAFETENSORS_METADATA) == 0)
         return ps_fail(e, PS_ERR_INVALID, "the format has no place for a tensor of the name '%s'", name);
     if (rank > 0)
         memcpy(t.dims, dims, rank * sizeof *dims);
@@ -154,7 +153,7 @@ describe(const struct safetensors_tensor *t)
 static char *
 describe_all(const struct safetensors *s, const char *made_by)
 {
-    json_t *root = json_pack("{s:{s:s}}", METADATA, "made_by", made_by);
+    json_t *root = json_pack("{s:{s:s}}", SAFETENSORS_METADATA, "made_by", made_by);
     char *text = NULL;
     size_t i;
 
@@ -360,7 +359,7 @@ read_all(struct safetensors *s, struct entry *x, const json_t *root)
         return ps_fail(x->e, PS_ERR_DATA, "%s: its header is no JSON object", x->file);
     json_object_foreach((json_t *)root, name, value)
     {
-        if (strcmp(name, METADATA) == 0)
+        if (strcmp(name, SAFETENSORS_METADATA) == 0)
             continue;
         x->name = name;
         if ((err = read_tensor(s, x, value)) != PS_OK)

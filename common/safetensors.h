@@ -11,8 +11,9 @@
 #include "base.h"
 #include "ps_err.h"
 
-#define SAFETENSORS_HEAD_MAX (32 * MIB) /* bytes of JSON; the format's own limit is 100 MB */
-#define SAFETENSORS_ALIGN    64         /* values of a file that we write begin at a multiple of it */
+#define SAFETENSORS_METADATA "__metadata__" /* no tensor can have this name */
+#define SAFETENSORS_HEAD_MAX (32 * MIB)     /* bytes of JSON; the format's own limit is 100 MB */
+#define SAFETENSORS_ALIGN    64             /* values of a file that we write begin at a multiple of it */
 #define SAFETENSORS_RANK_MAX 8
 #define SAFETENSORS_NAME_MAX 300 /* bytes; room for a variable's name and what is said of it */
 

@@ -101,6 +101,10 @@ const char *wire_type_name(enum msg_type type);
 /* True when the n bytes are valid UTF-8 without control characters. */
 bool wire_text_ok(const char *text, size_t n);
 
+/* Beside the rules of all names: a variable may not have the one that has another meaning in a checkpoint's files.
+ * PS_ERR_INVALID. */
+enum ps_err wire_check_variable_name(const char *name, struct ps_error *e) PS_MUST_USE;
+
 /* Put '?' for every byte of a terminated text that wire_text_ok() would refuse. */
 void wire_text_clean(char *text);
 

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "safetensors.h"
+
 #define TRY(check)                                                                                                     \
     do {                                                                                                               \
         enum ps_err err_ = (check);                                                                                    \
@@ -86,6 +88,17 @@ name(struct ps_error *e, const char *field, const char *text, size_t least, size
     if (!wire_text_ok(text, len))
         return ps_fail(e, PS_ERR_INVALID, "%s is not valid UTF-8, or has control characters", field);
     return PS_OK;
+}
+
+enum ps_err
+wire_check_variable_name(const char *name, struct ps_error *e)
+{
+    if (strcmp(name, SAFETENSORS_METADATA) != 0)
+        return PS_OK;
+    return ps_fail(e, PS_ERR_INVALID,
+                   "a variable cannot have the name '%s', which safetensors files use for something else: it could "
+                   "have no checkpoint",
+                   name);
 }
 
 static enum ps_err
@@ -347,6 +360,7 @@ static enum ps_err
 check_declare(Psd__Declare *d, struct arena *arena, struct ps_error *e)
 {
     TRY(name(e, "declare.name", d->name, 1, WIRE_NAME_MAX));
+    TRY(wire_check_variable_name(d->name, e));
     TRY(check_shape(d, e));
     TRY(known(e, "declare.nonfinite", (int)d->nonfinite, PSD__NON_FINITE__ALLOW + 1));
     FILL(arena, d->init, psd__initializer__init);

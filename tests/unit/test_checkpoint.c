@@ -242,6 +242,30 @@ START_TEST(any_flipped_bit_of_a_manifest_is_found)
 }
 END_TEST
 
+START_TEST(names_of_variables_cannot_make_two_tensors_of_one_name)
+{
+    static const char *const names[] = {"w", "w#0", "w#1", "w#version", "w#clock", "w#0#0", "#", "w#"};
+    struct checkpoint c = {0};
+    struct safetensors s[CHECKPOINT_FILES] = {0};
+    struct ps_error e = {0};
+    char *head;
+
+    job(&c);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        ck_assert_int_eq(variable(&c, names[i], 1, "adam", "adam", &e), PS_OK);
+    for (int f = 0; f < CHECKPOINT_FILES; f++) {
+        ck_assert_int_eq(checkpoint_tensors(&c, (enum checkpoint_file)f, &s[f], &e), PS_OK);
+        ck_assert_msg(safetensors_head(&s[f], "test", &head, &e) == PS_OK, "%s", e.text);
+        free(head);
+    }
+    ck_assert_int_eq(checkpoint_check_tensors(&c, s, &e), PS_OK);
+    ck_assert_int_eq(variable(&c, "__metadata__", 1, "sgd", "sgd", &e), PS_ERR_INVALID);
+    for (int f = 0; f < CHECKPOINT_FILES; f++)
+        safetensors_finish(&s[f]);
+    checkpoint_finish(&c);
+}
+END_TEST
+
 START_TEST(its_files_hold_what_it_says_and_nothing_else)
 {
     struct safetensors files[CHECKPOINT_FILES] = {{0}};
@@ -288,6 +312,7 @@ make(void)
     tcase_add_test(all, any_cut_of_a_manifest_is_refused);
     tcase_add_test(all, any_flipped_bit_of_a_manifest_is_found);
     tcase_add_test(all, its_files_hold_what_it_says_and_nothing_else);
+    tcase_add_test(all, names_of_variables_cannot_make_two_tensors_of_one_name);
     suite_add_tcase(suite, all);
     return suite;
 }

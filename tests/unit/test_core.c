@@ -593,6 +593,20 @@ START_TEST(a_zeroed_optimizer_is_refused)
 }
 END_TEST
 
+START_TEST(a_variable_that_could_have_no_checkpoint_is_refused)
+{
+    struct ps_var_spec spec = {.name = "__metadata__", .rank = 1, .dims = {10}, .optimizer = {.learning_rate = 0.1}};
+    struct core_var *v;
+    struct core_op *op;
+    struct ps_error e;
+
+    ck_assert_int_eq(core_declare(h.core, &spec, &v, &op, &e), PS_ERR_INVALID);
+    ck_assert_str_eq(e.text,
+                     "a variable cannot have the name '__metadata__', which safetensors files use for something "
+                     "else: it could have no checkpoint");
+}
+END_TEST
+
 START_TEST(declaration_that_a_shard_refuses_may_be_made_anew)
 {
     struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {10}, .optimizer = {.learning_rate = 0.1}};
@@ -719,6 +733,7 @@ make_suite(void)
     tcase_add_test(joined, timeout_says_who_holds_it_back);
     tcase_add_test(joined, query_answer_is_the_reports_bytes);
     tcase_add_test(joined, a_zeroed_optimizer_is_refused);
+    tcase_add_test(joined, a_variable_that_could_have_no_checkpoint_is_refused);
     tcase_add_test(joined, declaration_that_a_shard_refuses_may_be_made_anew);
     tcase_add_test(joined, goodbye_is_said_and_connections_finish);
     tcase_add_test(joined, ack_of_what_was_not_sent_is_final);

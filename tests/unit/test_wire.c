@@ -557,6 +557,7 @@ END_TEST
     X(declared_kind, DECLARED, INVALID, "declare.optimizer.kind", m.optimizer.kind = 99)                               \
     X(declare_no_name, DECLARE, INVALID, "declare.name is empty", m.declare.name = (char *)"")                         \
     X(declare_name_long, DECLARE, LIMIT, "declare.name has 256 bytes", m.declare.name = letters(256))                  \
+    X(declare_name_metadata, DECLARE, INVALID, "'__metadata__'", m.declare.name = (char *)"__metadata__")              \
     X(declare_name_utf8, DECLARE, INVALID, "declare.name", m.declare.name = (char *)"\xc0\x80")                        \
     X(declare_dim_zero, DECLARE, INVALID, "declare.dims of 'layer/w' has a dimension of 0", m.dims[1] = 0)             \
     X(declare_rank, DECLARE, LIMIT, "declare.dims", (void)(many_dims(WIRE_RANK_MAX + 1)))                              \
