@@ -38,6 +38,22 @@ deliver(const struct answer *a)
     client_message(a->world, a->shard, a->type, a->request, a->message, a->payload_len);
 }
 
+/* What shard a->shard says that it has of this task's data. */
+static void
+place(struct answer *a, Psd__Cursor *room, Psd__Welcome *m)
+{
+    const struct world_link *l = &a->world->link[a->shard];
+
+    psd__cursor__init(room);
+    room->epoch = l->cursor.epoch;
+    room->position = l->cursor.position;
+    if (a->lie == 6) {
+        room->epoch = bytes_number(a->in);
+        room->position = bytes_number(a->in);
+    }
+    m->cursor = l->has_cursor || a->lie == 6 ? room : NULL;
+}
+
 /* Its power was lost: it is back with an older state, perhaps with pushes that survived. */
 static void
 older(struct answer *a, const Psd__Hello *hello, Psd__Welcome *m)
@@ -59,6 +75,7 @@ static void
 welcome(struct answer *a, const Psd__Hello *hello)
 {
     Psd__Welcome m = PSD__WELCOME__INIT;
+    Psd__Cursor cursor;
 
     a->type = MSG_WELCOME;
     m.cluster = a->lie == 1 ? "other" : "fuzz";
@@ -69,24 +86,47 @@ welcome(struct answer *a, const Psd__Hello *hello)
     m.last_seq = a->lie == 9 ? 0 : hello->acked_through + (a->lie == 4 ? bytes_number(a->in) : 0);
     m.clock = a->lie == 5 ? bytes_number(a->in) : 0;
     m.slowest_clock = a->lie == 6 ? bytes_number(a->in) : 0;
+    place(a, &cursor, &m);
     if (a->lie == 7 || a->lie == 8) /* no lie, but rare */
         older(a, hello, &m);
     a->message = &m.base;
     deliver(a);
 }
 
+/* definition: NULL, to who declared it. */
 static void
-declared(struct answer *a, const Psd__Declare *declare)
+declared(struct answer *a, const char *name, Psd__Declare *definition)
 {
     Psd__Declared m = PSD__DECLARED__INIT;
-    unsigned which = (unsigned char)declare->name[1] - '0';
+    unsigned which = (unsigned char)name[1] - '0';
 
     a->type = MSG_DECLARED;
     m.var = a->lie == 1 ? bytes_one(a->in) : 1 + which;
+    m.declare = definition;
     if (which < WORLD_VARS)
         a->world->var[which].id[a->shard] = m.var;
     a->message = &m.base;
     deliver(a);
+}
+
+static void
+attached(struct answer *a, const Psd__Attach *attach)
+{
+    const struct world_definition *d = &client_world_definitions[((unsigned char)attach->name[1] - '0') % WORLD_VARS];
+    Psd__Declare m = PSD__DECLARE__INIT;
+    Psd__Initializer init = PSD__INITIALIZER__INIT;
+    struct wire_optimizer room;
+    struct ps_optimizer optimizer;
+    struct ps_error e;
+    uint64_t dims[1] = {a->lie == 2 ? 1 + bytes_number(a->in) % 50000 : d->elements};
+
+    ps_assert(ps_optimizer_by_name(a->lie == 3 ? "adagrad" : d->optimizer, &optimizer, &e) == PS_OK);
+    m.name = a->lie == 4 ? "other" : attach->name;
+    m.n_dims = 1;
+    m.dims = dims;
+    m.init = &init;
+    m.optimizer = wire_optimizer_message(&optimizer, &room);
+    declared(a, attach->name, a->lie == 5 ? NULL : &m);
 }
 
 static uint64_t
@@ -174,6 +214,34 @@ report(struct answer *a, const Psd__Query *query)
     deliver(a);
 }
 
+/* What is told as it came. */
+static void
+told(struct answer *a, enum msg_type type)
+{
+    static const Psd__SaveDone saved = PSD__SAVE_DONE__INIT;
+    static const Psd__CheckpointDone written = PSD__CHECKPOINT_DONE__INIT;
+    static const Psd__RestoreDone restored = PSD__RESTORE_DONE__INIT;
+
+    a->type = a->lie == 1 ? MSG_RESTORE_DONE : type;
+    a->message = a->type == MSG_SAVE_DONE         ? &saved.base
+                 : a->type == MSG_CHECKPOINT_DONE ? &written.base
+                                                  : &restored.base;
+    deliver(a);
+}
+
+/* The step of its data that ends so counts in all of its blocks. */
+static void
+ticked(struct answer *a, const Psd__Tick *tick)
+{
+    struct world_link *l = &a->world->link[a->shard];
+
+    if (tick->cursor != NULL) {
+        l->cursor = (struct ps_cursor){tick->cursor->epoch, tick->cursor->position};
+        l->has_cursor = true;
+    }
+    ack(a, tick->seq, 0);
+}
+
 static void
 answer_error(struct answer *a)
 {
@@ -206,7 +274,10 @@ client_answer(struct bytes *in, struct client_world *w, uint32_t shard, const st
         welcome(a, msg.u.hello);
         break;
     case MSG_DECLARE:
-        declared(a, msg.u.declare);
+        declared(a, msg.u.declare->name, NULL);
+        break;
+    case MSG_ATTACH:
+        attached(a, msg.u.attach);
         break;
     case MSG_PULL:
         data(a, 0, msg.u.pull->n_var, msg.u.pull->var, msg.u.pull->block,
@@ -219,7 +290,7 @@ client_answer(struct bytes *in, struct client_world *w, uint32_t shard, const st
             ack(a, msg.u.push->seq, msg.u.push->n_var);
         break;
     case MSG_TICK:
-        ack(a, msg.u.tick->seq, 0);
+        ticked(a, msg.u.tick);
         break;
     case MSG_BARRIER:
         ack(a, msg.u.barrier->seq, 0);
@@ -234,6 +305,15 @@ client_answer(struct bytes *in, struct client_world *w, uint32_t shard, const st
         a->type = MSG_PONG;
         a->message = &msg.u.ping->base;
         deliver(a);
+        break;
+    case MSG_SAVE:
+        told(a, MSG_SAVE_DONE);
+        break;
+    case MSG_CHECKPOINT:
+        told(a, MSG_CHECKPOINT_DONE);
+        break;
+    case MSG_RESTORE:
+        told(a, MSG_RESTORE_DONE);
         break;
     case MSG_SET:
         a->type = MSG_SET_DONE;

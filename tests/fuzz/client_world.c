@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct world_definition client_world_definitions[WORLD_VARS] = {
+    {4, "sgd"}, {5000, "adam"}, {40000, "sgd"}, {1009, "adam"}};
+
 /* ---- Frames that the core sends ---- */
 
 static void
@@ -272,6 +275,18 @@ take_buffers(struct world_op *o)
     }
 }
 
+static void
+attached(struct client_world *w, struct world_op *o)
+{
+    struct world_var *v = &w->var[o->attaches - 1];
+
+    v->var = core_op_variable(o->op);
+    v->elements = core_var_elements(v->var);
+    v->layout = v->var->layout;
+    v->ready = true;
+    o->attaches = 0;
+}
+
 void
 client_world_perform(struct client_world *w)
 {
@@ -289,6 +304,8 @@ client_world_perform(struct client_world *w)
         ps_assert(core_op_result(o->op, &e) == e.code && (e.code == PS_OK || e.text[0] != '\0'));
         if (o->declares != 0 && e.code == PS_OK)
             w->var[o->declares - 1].ready = true;
+        if (o->attaches != 0 && e.code == PS_OK)
+            attached(w, o);
     }
 }
 

@@ -11,6 +11,7 @@
 #define TESTS_FUZZ_CLIENT_WORLD_H
 
 #include "client/core.h"
+#include "client/variable.h"
 #include "common/arena.h"
 #include "common/layout.h"
 #include "common/wire.h"
@@ -19,6 +20,13 @@
 #define WORLD_VARS   4
 #define WORLD_OPS    12
 #define WORLD_HEARD  16
+
+/* What variable v0, v1 ... is, to workers that declare it and to honest shards. */
+struct world_definition {
+    uint64_t elements;
+    const char *optimizer;
+};
+extern const struct world_definition client_world_definitions[WORLD_VARS];
 
 /* A frame that a shard got. */
 struct heard {
@@ -38,6 +46,8 @@ struct world_link {
     struct sending *sending;
     struct heard heard[WORLD_HEARD]; /* the newest, to be answered */
     size_t heard_len;
+    struct ps_cursor cursor; /* of the newest tick that it took; what an honest welcome says */
+    bool has_cursor;
 
     /* The frame that is on its way to the core. */
     bool reading, discarded;
@@ -57,6 +67,7 @@ struct world_var {
 struct world_op {
     struct core_op *op; /* NULL: none */
     size_t declares;    /* index + 1 of the variable */
+    size_t attaches;    /* the same */
     size_t n;
     float *grads[WORLD_VARS], *out[WORLD_VARS]; /* heap, of exactly their size */
     uint64_t len[WORLD_VARS];

@@ -60,10 +60,10 @@ floats(uint64_t n)
 static void
 declare(struct script *s)
 {
-    static const uint64_t sizes[WORLD_VARS] = {4, 5000, 40000, 1009};
     size_t which = bytes_below(&s->in, WORLD_VARS);
+    const struct world_definition *d = &client_world_definitions[which];
     struct world_var *v = &s->world.var[which];
-    struct ps_var_spec spec = {.rank = 1, .dims = {sizes[which]}};
+    struct ps_var_spec spec = {.rank = 1, .dims = {d->elements}};
     char name[] = {'v', (char)('0' + which), '\0'};
     struct world_op *o = new_op(s);
     struct core_var *var = NULL;
@@ -71,15 +71,27 @@ declare(struct script *s)
     enum ps_err err;
 
     spec.name = name;
-    ps_assert(ps_optimizer_by_name(which % 2 == 0 ? "sgd" : "adam", &spec.optimizer, &e) == PS_OK);
+    ps_assert(ps_optimizer_by_name(d->optimizer, &spec.optimizer, &e) == PS_OK);
     err = core_declare(s->world.core, &spec, &var, &o->op, &e);
     if (err == PS_OK) {
         v->var = var;
-        v->elements = sizes[which];
+        v->elements = d->elements;
         layout_init(&v->layout, v->elements, optimizer_slots(&spec.optimizer));
         o->declares = which + 1;
     }
     started(s, o, err, &e);
+}
+
+static void
+attach(struct script *s)
+{
+    size_t which = bytes_below(&s->in, WORLD_VARS);
+    char name[] = {'v', (char)('0' + which), '\0'};
+    struct world_op *o = new_op(s);
+    struct ps_error e = {0};
+
+    o->attaches = which + 1;
+    started(s, o, core_attach(s->world.core, name, &o->op, &e), &e);
 }
 
 /* Some variables that are declared, each once, with buffers for them. */
@@ -116,11 +128,25 @@ pull(struct script *s)
         started(s, o, core_pull(s->world.core, n, vars, o->out, how & 64 ? &options : NULL, &o->op, &e), &e);
 }
 
+/* Where the step's data ends: mostly all of its pushes say the same, past where it begins. */
+static struct ps_cursor
+some_cursor(struct script *s, bool odd)
+{
+    struct ps_cursor cursor = core_cursor(s->world.core);
+
+    cursor.epoch += odd ? bytes_number(&s->in) : 0;
+    cursor.position += odd ? bytes_number(&s->in) : 10;
+    return cursor;
+}
+
 static void
 push(struct script *s)
 {
     uint8_t how = bytes_one(&s->in);
-    struct ps_push_options options = {.flags = how & 1 ? PS_PUSH_COPY : 0, .norm = how & 2 ? 3 : 0};
+    struct ps_cursor cursor = some_cursor(s, (how & 96) == 96);
+    struct ps_push_options options = {.flags = (how & 1 ? PS_PUSH_COPY : 0u) | (how & 16 ? PS_PUSH_DURABLE : 0u),
+                                      .norm = how & 2 ? 3 : 0,
+                                      .cursor = how & 32 ? &cursor : NULL};
     struct world_op *o = new_op(s);
     struct core_var *vars[WORLD_VARS];
     size_t n = some_vars(s, o, vars, true, how & 4);
@@ -183,6 +209,33 @@ ask(struct script *s)
         started(s, o, core_drain(core, shard, &o->op, &e), &e);
         break;
     }
+}
+
+/* What psctl asks: answered as it came. */
+static void
+ask_more(struct script *s)
+{
+    Psd__Query query = PSD__QUERY__INIT;
+    Psd__Save save = PSD__SAVE__INIT;
+    Psd__Checkpoint checkpoint = PSD__CHECKPOINT__INIT;
+    Psd__Restore restore = PSD__RESTORE__INIT;
+    const struct {
+        enum msg_type type;
+        const ProtobufCMessage *message;
+    } asks[] = {{MSG_QUERY, &query.base},
+                {MSG_SAVE, &save.base},
+                {MSG_CHECKPOINT, &checkpoint.base},
+                {MSG_RESTORE, &restore.base}};
+    uint8_t how = bytes_one(&s->in), which = how / 2 % ARRAY_LEN(asks);
+    struct world_op *o = new_op(s);
+    struct ps_error e = {0};
+
+    query.kind = PSD__QUERY_KIND__DEFINITIONS;
+    query.job = checkpoint.job = (char *)"job";
+    checkpoint.dir = restore.dir = (char *)"/there";
+    checkpoint.at_clock = how & 64;
+    restore.check = how & 64;
+    started(s, o, core_ask(s->world.core, how & 1, asks[which].type, asks[which].message, &o->op, &e), &e);
 }
 
 static void
@@ -355,8 +408,9 @@ raw_frame(struct script *s)
 }
 
 static void (*const steps[])(struct script *) = {
-    answers, some_answer, declare, pull, push, tick,  connect,   barrier,   ask,         cancel,      free_op, why,
-    rejoin,  lose,        sent,    hold, pass, event, end_frame, raw_frame, some_answer, some_answer, pull,    push,
+    answers,   some_answer, declare,     pull,        push, tick, connect, barrier,  ask,
+    cancel,    free_op,     why,         rejoin,      lose, sent, hold,    pass,     event,
+    end_frame, raw_frame,   some_answer, some_answer, pull, push, attach,  ask_more,
 };
 
 int
@@ -375,6 +429,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
                                  .bound = 1,
                                  .lease_ms = 300000,
                                  .observer = (how & 0xf0) == 0xf0,
+                                 .durable = how & 8,
                                  .copy_max = 64 * KIB,
                                  .incarnation = 7,
                                  .seed = 5};
