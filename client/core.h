@@ -66,7 +66,7 @@
 #define LINK_GREET_MS    5000       /* a connection that is not made, or a HELLO not answered, by then is given up */
 #define LINK_BACKOFF_MIN 10         /* ms, doubled by each failure */
 #define LINK_BACKOFF_MAX 1000
-#define LINK_ATTACH_MS   1000        /* between two questions after a variable that a shard which lost its data lacks */
+#define LINK_ATTACH_MS   1000        /* between two questions after a variable that a shard lost and cannot give */
 #define LINK_PROBE_MS    10000       /* with something outstanding and nothing heard for so long: PING */
 #define LINK_DEAD_MS     30000       /* and nothing heard for so long: connect anew */
 #define PART_BATCH_BYTES (256 * KIB) /* small blocks share a frame up to this; a larger block has its own */

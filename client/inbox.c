@@ -459,8 +459,8 @@ on_error(struct core *c, struct link *l)
     if ((p = requests_find(&l->requests, l->msg.request)) == NULL)
         return; /* to a CANCEL that came too late */
     restore = p->kind == PART_RESTORE;
-    if (restore && c->config.observer && code == PS_ERR_NOT_FOUND) {
-        link_restore_later(c, l, p);
+    if (restore && !link_error_final(code)) {
+        link_restore_later(c, l, p, &e);
         return;
     }
     part_answered(c, l, p, &e);

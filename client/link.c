@@ -336,15 +336,21 @@ void
 link_restored(struct core *c, struct link *l)
 {
     ps_assert(l->restoring > 0);
-    if (--l->restoring == 0 && l->state == LINK_RESTORING)
+    if (--l->restoring == 0 && l->state == LINK_RESTORING) {
         l->state = LINK_READY;
+        l->trouble.code = PS_OK;
+    }
     link_pump(c, l);
 }
 
-/* Who reads a shard that lost its data can only wait until those who train have declared there again. */
+/* Who reads a shard that lost its data can only wait until those who train have declared there again; and they, until
+ * it can make blocks: its store may have had no room, or its disk an error. The caller hears once why. */
 void
-link_restore_later(struct core *c, struct link *l, struct part *p)
+link_restore_later(struct core *c, struct link *l, struct part *p, const struct ps_error *why)
 {
+    if (why->code != PS_ERR_NOT_FOUND && why->code != l->trouble.code)
+        core_emit_event(c, why);
+    l->trouble = *why;
     requests_remove(&l->requests, p);
     part_hold(p);
     l->attach_ms = c->now_ms + LINK_ATTACH_MS;

@@ -29,7 +29,7 @@ struct link {
     uint64_t due_ms;         /* connecting, greeting: give up then; backoff: connect then */
     uint64_t epoch;          /* counts connections */
     uint32_t failures;       /* in a row */
-    struct ps_error trouble; /* why there is no connection; PS_OK: there is, or none was tried */
+    struct ps_error trouble; /* why there is no connection, or no READY one; PS_OK: there is, or none was tried */
     uint64_t silent_ms;      /* nothing heard while being driven */
     uint64_t sent_ms;        /* last time that something was handed out */
     bool probed;
@@ -53,7 +53,7 @@ struct link {
     uint64_t gated_through;
     struct part *gate;  /* asked and not answered */
     uint32_t restoring; /* PART_RESTORE not answered */
-    uint64_t attach_ms; /* an observer's PART_RESTOREs that are held wait until then */
+    uint64_t attach_ms; /* PART_RESTOREs that are held wait until then */
 
     /* what is under way */
     struct window window;
@@ -137,8 +137,9 @@ void link_lost(struct core *c, struct link *l, const struct ps_error *why);
 
 void link_welcomed(struct core *c, struct link *l, const Psd__Welcome *w);
 void link_refused(struct core *c, struct link *l, const struct ps_error *why);
-void link_restored(struct core *c, struct link *l);                      /* one PART_RESTORE was answered */
-void link_restore_later(struct core *c, struct link *l, struct part *p); /* it was answered: not there, ask again */
+void link_restored(struct core *c, struct link *l); /* one PART_RESTORE was answered */
+/* It was answered with an error that may pass: ask again. */
+void link_restore_later(struct core *c, struct link *l, struct part *p, const struct ps_error *why);
 void link_time(struct core *c, struct link *l, uint64_t passed_ms);
 uint64_t link_next_time(const struct core *c, const struct link *l);
 

@@ -71,6 +71,8 @@ describe_delay(const struct core *c, const struct link *l, const struct core_op 
 
     if (!link_up(l))
         snprintf(out, size, "; not connected: %.200s", l->trouble.text[0] != '\0' ? l->trouble.text : "connecting");
+    else if (l->state == LINK_RESTORING && l->trouble.code != PS_OK)
+        snprintf(out, size, "; it lost its data, and a variable is asked for again: %.200s", l->trouble.text);
     else if (l->state == LINK_RESTORING)
         snprintf(out, size, "; it lost its data and variables are being declared again");
     else if (l->gate != NULL && op->kind == OP_PUSH)

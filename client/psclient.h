@@ -261,8 +261,9 @@ struct ps_var_spec {
 
 /* Declare a variable on every shard that holds a block of it, and wait until its blocks have their first values.
  * Declaring the same again, by any worker, is fine; a different declaration is PS_ERR_MISMATCH and says in what.
- * PS_ERR_FULL when the shards have no room; PS_ERR_INVALID for an optimizer whose learning rate is 0, which a forgotten
- * one is: to freeze a variable, set the rate to 0 later (ps_client_set()). */
+ * PS_ERR_FULL when the shards have no room, PS_ERR_IO when one cannot write: what was made stays, and the same call
+ * goes on from there. (A shard that lost its data is asked again by itself.) PS_ERR_INVALID for an optimizer whose
+ * learning rate is 0, which a forgotten one is: to freeze a variable, set the rate to 0 later (ps_client_set()). */
 PS_API enum ps_err ps_client_declare(ps_client *client, const struct ps_var_spec *spec, ps_var **out,
                                      struct ps_error *error) PS_MUST_USE;
 

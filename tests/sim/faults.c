@@ -13,7 +13,7 @@ faults_may_lapse(enum sim_faults level)
     return level >= FAULTS_CUTS;
 }
 
-static bool
+bool
 faults_fail_stores(enum sim_faults level)
 {
     return level >= FAULTS_CRASHES;

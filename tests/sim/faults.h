@@ -38,6 +38,7 @@ void faults_start(struct faults *f);
 void faults_stop(struct faults *f);
 
 bool faults_may_lapse(enum sim_faults level);
+bool faults_fail_stores(enum sim_faults level);
 
 /* How a level's network, shards and workers are. */
 void faults_net_profile(enum sim_faults level, struct sim *s, struct net_profile *out);

@@ -109,7 +109,8 @@ collect(struct node_worker *w, struct worker_op *o)
 {
     struct ps_error e = {0};
     enum ps_err code = core_op_result(o->op, &e);
-    bool not_yet = o->kind == WORKER_ATTACH && code == PS_ERR_NOT_FOUND;
+    bool not_yet =
+        o->kind == WORKER_ATTACH && (code == PS_ERR_NOT_FOUND || (code == PS_ERR_IO && w->profile.store_fails));
 
     if (code == PS_OK && o->kind == WORKER_ATTACH)
         attached(w, o);

@@ -281,7 +281,8 @@ build(struct run *r)
         node_worker_init(&r->workers[i], &r->sim, &r->net, r->ledger, &r->model, i, r->listeners, &worker);
     }
     node_worker_init(&r->observer, &r->sim, &r->net, r->ledger, &r->model, r->model.workers, r->listeners,
-                     &(struct worker_profile){.cancel_per_mille = 50, .observer = true});
+                     &(struct worker_profile){
+                         .cancel_per_mille = 50, .observer = true, .store_fails = faults_fail_stores(o->faults)});
     r->faults = (struct faults){.sim = &r->sim,
                                 .net = &r->net,
                                 .level = o->faults,

@@ -341,6 +341,29 @@ START_TEST(a_shard_that_came_back_empty_is_asked_until_it_knows_the_variable)
 }
 END_TEST
 
+/* Nor is it the end when its disk fails while somebody declares it. */
+START_TEST(an_observer_whose_variable_cannot_be_made_asks_again)
+{
+    struct core_var *v;
+    struct core_op *op;
+
+    observe();
+    make("w", N / 3);
+    v = attach("w");
+    model_forget(&h.model[1]);
+    harness_cut(&h, 1);
+    op = start_pull(&h, v, out);
+    harness_pass(&h, 1000);
+    ck_assert(model_step(&h, 1) && harness_deliver(&h, 1)); /* its hello */
+    tell_error(&h, 1, expect(&h, 1, MSG_ATTACH).request, PS_ERR_IO, "the disk");
+    ck_assert_int_eq(h.last_event.code, PS_ERR_IO);
+    make_on(1, "w", N / 3);
+    harness_pass(&h, LINK_ATTACH_MS);
+    harness_run(&h);
+    end_op(&h, op, PS_OK);
+}
+END_TEST
+
 START_TEST(another_variable_in_its_place_is_final)
 {
     struct core_var *v;
@@ -417,6 +440,7 @@ make_suite(void)
     tcase_add_loop_test(t, giving_up_in_either_round_leaves_no_trace, 0, 2);
     tcase_add_test(t, after_a_reconnect_ids_are_what_they_were);
     tcase_add_test(t, a_shard_that_came_back_empty_is_asked_until_it_knows_the_variable);
+    tcase_add_test(t, an_observer_whose_variable_cannot_be_made_asks_again);
     tcase_add_test(t, another_variable_in_its_place_is_final);
     tcase_add_loop_test(t, data_lost_while_others_are_asked_is_asked_for_again, 0, 2);
     suite_add_tcase(s, t);

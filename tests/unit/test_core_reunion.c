@@ -68,6 +68,57 @@ come_back(struct welcome with)
     to_client(&h, 0, MSG_DECLARED, m.request, &d.base, NULL, 0);
 }
 
+/* Its store may have had no room, or its disk an error: that passes. */
+START_TEST(a_variable_that_the_shard_cannot_take_again_yet_is_declared_until_it_can)
+{
+    static const enum ps_err troubles[] = {PS_ERR_IO, PS_ERR_FULL, PS_ERR_NOMEM};
+    struct core_op *op = start_pull(&h, v, (float[8]){0});
+    Psd__Declared d = PSD__DECLARED__INIT;
+    enum ps_err trouble = troubles[_i];
+    uint64_t request, events;
+    struct ps_error e;
+
+    expect(&h, 0, MSG_PULL);
+    harness_cut(&h, 0);
+    harness_pass(&h, 1000);
+    expect(&h, 0, MSG_HELLO);
+    tell_welcome(&h, 0, (struct welcome){.boot = ++life});
+    for (int i = 0; i < 3; i++) {
+        request = expect(&h, 0, MSG_DECLARE).request;
+        events = h.events;
+        tell_error(&h, 0, request, trouble, "could make 0 of 1 blocks");
+        ck_assert_int_eq(core_fatal(h.core, NULL), PS_OK);
+        ck_assert_uint_eq(h.events - events, i == 0); /* once */
+        ck_assert_int_eq(h.last_event.code, trouble);
+        ck_assert_int_eq(core_op_waiting(h.core, op, 7, &e), PS_ERR_TIMEOUT);
+        ck_assert_ptr_nonnull(strstr(e.text, "could make 0 of 1 blocks"));
+        harness_pass(&h, LINK_ATTACH_MS - 1);
+        expect_nothing(&h, 0);
+        harness_pass(&h, 1);
+    }
+    to_client(&h, 0, MSG_DECLARED, expect(&h, 0, MSG_DECLARE).request, &d.base, NULL, 0);
+    expect(&h, 0, MSG_PULL);
+    (void)core_op_waiting(h.core, op, 7, &e);
+    ck_assert_ptr_null(strstr(e.text, "could make"));
+    cancel_op(&h, op, PS_ERR_CANCELLED);
+}
+END_TEST
+
+START_TEST(a_variable_that_is_another_one_there_now_ends_the_worker)
+{
+    struct core_op *op = start_pull(&h, v, (float[8]){0});
+
+    expect(&h, 0, MSG_PULL);
+    harness_cut(&h, 0);
+    harness_pass(&h, 1000);
+    expect(&h, 0, MSG_HELLO);
+    tell_welcome(&h, 0, (struct welcome){.boot = ++life});
+    tell_error(&h, 0, expect(&h, 0, MSG_DECLARE).request, PS_ERR_MISMATCH, "it has another shape");
+    ck_assert_int_eq(core_fatal(h.core, NULL), PS_ERR_MISMATCH);
+    end_op(&h, op, PS_ERR_MISMATCH);
+}
+END_TEST
+
 START_TEST(durable_pushes_that_survived_are_done_and_the_rest_is_numbered_anew)
 {
     struct core_op *op[6];
@@ -609,6 +660,8 @@ make_suite(void)
     TCase *hand = tcase_create("by_hand"), *random = tcase_create("random");
 
     tcase_add_checked_fixture(hand, setup, teardown);
+    tcase_add_loop_test(hand, a_variable_that_the_shard_cannot_take_again_yet_is_declared_until_it_can, 0, 3);
+    tcase_add_test(hand, a_variable_that_is_another_one_there_now_ends_the_worker);
     tcase_add_test(hand, durable_pushes_that_survived_are_done_and_the_rest_is_numbered_anew);
     tcase_add_test(hand, a_survivor_that_wants_values_pulls_them);
     tcase_add_test(hand, a_survivor_that_is_given_up_while_its_values_come_is_not_said_to_be_undone);
