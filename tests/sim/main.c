@@ -2,6 +2,7 @@
  *
  *     sim --runs 1000 --mode mixed --faults all          find a seed that fails
  *     sim --for 28800 --seed 1000000                     the same for a night: until so many seconds have passed
+ *     sim --fresh 90                                     what CI does: all modes and faults, seeds that nobody has seen
  *     sim --seed 77 --mode ssp --faults cuts --trace     look at one run
  *     sim --seed 77 --mode ssp --faults cuts --shrink    and at a smaller one that fails the same way
  *
@@ -32,13 +33,23 @@ static const char *const planted_names[] = {"NONE",
 #undef X
                                                 NULL};
 
-/* What reproduces the run that is under way, for when an assertion ends the process. */
+/* What reproduces the run that is under way, for when something ends the process. */
 static char again[256];
+
+/* What was asked for. */
+struct plan {
+    struct run_options o;
+    uint64_t runs, seconds;
+    bool fresh; /* another mode and other faults each time */
+    bool small; /* look for a smaller run */
+};
 
 static const char usage[] = "usage: sim [options]\n"
                             "  --seed N       the first seed (1)\n"
                             "  --runs N       how many seeds, from the first on (1)\n"
                             "  --for SECONDS  as many seeds as there is time for\n"
+                            "  --fresh SECONDS  the same from a seed by the clock, or PSD_TEST_SEED, with all\n"
+                            "                 modes and faults in turn\n"
                             "  --mode M       async, ssp, sync, or mixed: drawn by the seed (mixed)\n"
                             "  --faults F     none, delays, cuts, crashes, all (all)\n"
                             "  --shards N     shards (drawn: 1 to 3)\n"
@@ -98,15 +109,34 @@ plant(const char *name)
 #endif
 }
 
-static void
-parse(int argc, char **argv, struct run_options *o, uint64_t *runs, uint64_t *seconds, bool *small)
+/* Two that follow each other share no seeds. */
+static uint64_t
+fresh_seed(void)
 {
+    const char *text = getenv("PSD_TEST_SEED");
+
+    return text != NULL ? number(text, UINT64_MAX) : (uint64_t)time(NULL) * 1000;
+}
+
+/* All pairs in turn; without faults, and without more than delays, there is little left to find. */
+static void
+draw_fresh(struct run_options *o, uint64_t i)
+{
+    static const enum sim_faults levels[] = {FAULTS_ALL, FAULTS_CRASHES, FAULTS_CUTS, FAULTS_ALL, FAULTS_DELAYS};
+
+    o->mode = (enum run_mode)(i % RUN_MIXED);
+    o->faults = levels[i / RUN_MIXED % ARRAY_LEN(levels)];
+}
+
+static void
+parse(int argc, char **argv, struct plan *p)
+{
+    struct run_options *o = &p->o;
     static const struct option options[] = {
-        {"seed", 1, NULL, 's'},       {"runs", 1, NULL, 'r'},   {"mode", 1, NULL, 'm'},
-        {"faults", 1, NULL, 'f'},     {"shards", 1, NULL, 'S'}, {"workers", 1, NULL, 'W'},
-        {"steps", 1, NULL, 'n'},      {"trace", 0, NULL, 't'},  {"vars", 1, NULL, 'v'},
-        {"max-faults", 1, NULL, 'x'}, {"shrink", 0, NULL, 'k'}, {"plant", 1, NULL, 'p'},
-        {"for", 1, NULL, 'F'},        {"help", 0, NULL, 'h'},   {0},
+        {"seed", 1, NULL, 's'},   {"runs", 1, NULL, 'r'},       {"mode", 1, NULL, 'm'},   {"faults", 1, NULL, 'f'},
+        {"shards", 1, NULL, 'S'}, {"workers", 1, NULL, 'W'},    {"steps", 1, NULL, 'n'},  {"trace", 0, NULL, 't'},
+        {"vars", 1, NULL, 'v'},   {"max-faults", 1, NULL, 'x'}, {"shrink", 0, NULL, 'k'}, {"plant", 1, NULL, 'p'},
+        {"for", 1, NULL, 'F'},    {"fresh", 1, NULL, 'R'},      {"help", 0, NULL, 'h'},   {0},
     };
     int c;
 
@@ -114,9 +144,9 @@ parse(int argc, char **argv, struct run_options *o, uint64_t *runs, uint64_t *se
         if (c == 's')
             o->seed = number(optarg, UINT64_MAX);
         else if (c == 'r')
-            *runs = number(optarg, UINT64_MAX);
-        else if (c == 'F')
-            *seconds = number(optarg, UINT32_MAX);
+            p->runs = number(optarg, UINT64_MAX);
+        else if (c == 'F' || c == 'R')
+            p->seconds = number(optarg, UINT32_MAX);
         else if (c == 'm')
             o->mode = (enum run_mode)index_of(mode_names, optarg);
         else if (c == 'f')
@@ -134,12 +164,16 @@ parse(int argc, char **argv, struct run_options *o, uint64_t *runs, uint64_t *se
         else if (c == 't')
             o->trace = true;
         else if (c == 'k')
-            *small = true;
+            p->small = true;
         else if (c == 'p')
             plant(optarg);
         else {
             fputs(usage, c == 'h' ? stdout : stderr);
             exit(c == 'h' ? 0 : 2);
+        }
+        if (c == 'R') {
+            p->fresh = true;
+            o->seed = fresh_seed();
         }
     }
 }
@@ -203,36 +237,59 @@ run_small(const char *program, const struct run_options *o, struct run_report *r
     run_apart(&r->options, r);
 }
 
-int
-main(int argc, char **argv)
+static bool
+goes_on(const struct plan *p, uint64_t i, time_t begin)
 {
-    struct run_options o = {.seed = 1, .mode = RUN_MIXED, .faults = FAULTS_ALL};
-    struct totals t = {0};
-    uint64_t runs = 1, seconds = 0;
-    time_t begin = time(NULL);
-    bool small = false;
+    return p->seconds > 0 ? (uint64_t)(time(NULL) - begin) < p->seconds : i < p->runs;
+}
 
-    o.trace = getenv("PS_TRACE") != NULL;
-    parse(argc, argv, &o, &runs, &seconds, &small);
-    signal(SIGABRT, aborted);
-    for (uint64_t i = 0; seconds > 0 ? (uint64_t)(time(NULL) - begin) < seconds : i < runs; i++, o.seed++) {
-        struct run_report r;
+static void
+run_next(const char *program, struct plan *p, struct totals *t)
+{
+    struct run_report r;
 
-        say_again(argv[0], &o);
-        if (small)
-            run_small(argv[0], &o, &r);
-        else
-            run_one(&o, &r);
-        add(&t, &r);
-        if (r.failed)
-            printf("seed %" PRIu64 " failed %s\n%s", r.options.seed, r.failure, again);
-        fflush(stdout);
-    }
+    say_again(program, &p->o);
+    if (p->small)
+        run_small(program, &p->o, &r);
+    else
+        run_one(&p->o, &r);
+    add(t, &r);
+    if (r.failed)
+        printf("seed %" PRIu64 " failed %s\n%s", r.options.seed, r.failure, again);
+    fflush(stdout);
+}
+
+static void
+say_totals(const struct totals *t)
+{
     printf("%" PRIu64 " pushes (%" PRIu64 " block updates, %" PRIu64 " of unknown outcome), %" PRIu64 " pulls, %" PRIu64
            " sets, %" PRIu64 " saves, %" PRIu64 " shards killed, %" PRIu64 " of them with their power (%" PRIu64
            " block updates lost), %" PRIu64 " workers crashed, %" PRIu64 " rejoined, %" PRIu64 " virtual seconds\n",
-           t.pushes, t.applied, t.unknown, t.pulls, t.sets, t.saves, t.kills, t.power_losses, t.lost, t.crashes,
-           t.rejoins, t.virtual_ms / 1000);
-    printf("%" PRIu64 " passed, %" PRIu64 " failed\n", t.passed, t.failed);
+           t->pushes, t->applied, t->unknown, t->pulls, t->sets, t->saves, t->kills, t->power_losses, t->lost,
+           t->crashes, t->rejoins, t->virtual_ms / 1000);
+    printf("%" PRIu64 " passed, %" PRIu64 " failed\n", t->passed, t->failed);
+}
+
+int
+main(int argc, char **argv)
+{
+    struct plan p = {.o = {.seed = 1, .mode = RUN_MIXED, .faults = FAULTS_ALL}, .runs = 1};
+    struct totals t = {0};
+    time_t begin = time(NULL);
+
+    p.o.trace = getenv("PS_TRACE") != NULL;
+    parse(argc, argv, &p);
+    signal(SIGABRT, aborted);
+    signal(SIGSEGV, aborted);
+    signal(SIGTERM, aborted); /* by who lost patience */
+    if (p.fresh)
+        printf("PSD_TEST_SEED=%" PRIu64 "\n", p.o.seed);
+    fflush(stdout);
+    for (uint64_t i = 0; goes_on(&p, i, begin); i++, p.o.seed++) {
+        if (p.fresh)
+            draw_fresh(&p.o, i);
+        run_next(argv[0], &p, &t);
+    }
+    say_totals(&t);
     return t.failed == 0 ? 0 : 1;
 }
