@@ -124,12 +124,19 @@ insert_tick(struct core *c, struct link *l, struct part *at, uint64_t clock)
     return PS_OK;
 }
 
+/* How far this worker was there. A session that was made where others were, past this worker, is forgotten with it. */
+static uint64_t
+own_clock(const struct core *c, const struct link *l, bool session_new)
+{
+    return session_new && c->joined ? MIN(l->clock, c->clock) : l->clock;
+}
+
 /* Acknowledged ticks are gone: the core's own bring the session where the worker was, each before the first push that
  * was made there. */
 static enum ps_err
 catch_up(struct core *c, struct link *l, const Psd__Welcome *w, bool session_new)
 {
-    uint64_t at = w->clock;
+    uint64_t at = w->clock, own = own_clock(c, l, session_new);
     enum ps_err err;
 
     for (struct part *p = l->parts.first; p != NULL; p = p->next) {
@@ -140,7 +147,7 @@ catch_up(struct core *c, struct link *l, const Psd__Welcome *w, bool session_new
         if (p->kind == PART_PUSH || p->kind == PART_TICK)
             at = MAX(at, p->clock);
     }
-    return at < l->clock ? insert_tick(c, l, NULL, l->clock) : PS_OK;
+    return at < own ? insert_tick(c, l, NULL, own) : PS_OK;
 }
 
 /* Room for the numbers of what has none yet. */
@@ -338,7 +345,7 @@ settle(struct core *c, struct link *l, const Psd__Welcome *w, enum reunion which
         l->floor = MAX(l->floor, w->clock);
     if (row->session_new) {
         l->floor = w->clock;
-        l->clock = MAX(l->clock, w->clock);
+        l->clock = MAX(own_clock(c, l, true), w->clock);
     }
     if (!row->rolled)
         return;

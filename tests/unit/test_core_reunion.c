@@ -386,6 +386,44 @@ START_TEST(all_is_gone_with_the_session)
 }
 END_TEST
 
+static void
+lose_session(struct welcome with)
+{
+    Psd__Declared d = PSD__DECLARED__INIT;
+
+    harness_cut(&h, 0);
+    harness_pass(&h, 1000);
+    expect(&h, 0, MSG_HELLO);
+    tell_error(&h, 0, REQUEST_HELLO, PS_ERR_NOT_FOUND, "no session");
+    harness_pass(&h, 1000);
+    expect(&h, 0, MSG_HELLO);
+    with.boot = ++life;
+    tell_welcome(&h, 0, with);
+    to_client(&h, 0, MSG_DECLARED, expect(&h, 0, MSG_DECLARE).request, &d.base, NULL, 0);
+}
+
+/* The first time the others were further, and the session was made there. The second time it is at the clock of an old
+ * checkpoint: this worker comes back to where it was itself, and goes on. */
+START_TEST(a_session_that_was_ahead_of_its_worker_is_not_where_the_next_one_goes)
+{
+    struct core_op *op;
+
+    tick_done(1);
+    tick_done(2);
+    expect(&h, 0, MSG_TICK);
+    expect(&h, 0, MSG_TICK);
+    lose_session((struct welcome){.clock = 9});
+    expect_nothing(&h, 0);
+    lose_session((struct welcome){.clock = 1});
+    ck_assert_uint_eq(expect(&h, 0, MSG_TICK).u.tick->clock, 2);
+    tell_ack(&h, 0, 1, PS_OK);
+    op = start_tick(&h);
+    ck_assert_uint_eq(expect(&h, 0, MSG_TICK).u.tick->clock, 3);
+    tell_ack(&h, 0, 2, PS_OK);
+    end_op(&h, op, PS_OK);
+}
+END_TEST
+
 START_TEST(an_outcome_of_what_was_not_sent_is_final)
 {
     harness_cut(&h, 0);
@@ -672,6 +710,7 @@ make_suite(void)
     tcase_add_test(hand, sync_pushes_wait_until_their_blocks_are_there);
     tcase_add_test(hand, a_gated_push_may_be_given_up_or_lose_its_connection);
     tcase_add_test(hand, all_is_gone_with_the_session);
+    tcase_add_test(hand, a_session_that_was_ahead_of_its_worker_is_not_where_the_next_one_goes);
     tcase_add_loop_test(hand, an_outcome_of_what_was_not_sent_is_final, 0, 2);
     suite_add_tcase(s, hand);
     tcase_add_checked_fixture(random, setup_random, teardown);
