@@ -44,6 +44,7 @@ ledger_free(struct ledger *l)
     free(l->lives);
     free(l->barriers);
     free(l->sets);
+    free(l->restored);
     for (uint32_t i = 0; i < MODEL_SHARDS_MAX; i++)
         free(l->ids[i].var);
     free(l);
@@ -64,6 +65,12 @@ ledger_join(struct ledger *l, uint32_t task, uint32_t round)
     l->lives = sim_grow(l->lives, &l->lives_room, l->lives_len, sizeof *l->lives);
     l->lives[l->lives_len] = (struct life){.task = task, .round = round};
     return (uint32_t)l->lives_len++;
+}
+
+void
+ledger_welcomed(struct ledger *l, uint32_t shard, uint32_t task, uint64_t clock)
+{
+    l->floor[shard][task] = MAX(l->floor[shard][task], clock);
 }
 
 bool
@@ -388,13 +395,13 @@ ledger_barrier_passed(struct ledger *l, uint32_t task, uint32_t round, uint32_t 
 
 /* True when this pull must hold this push, once it is known that the push was counted. */
 static bool
-must_hold(const struct ledger *l, const struct pull *p, const struct push *push)
+must_hold(const struct ledger *l, uint32_t shard, const struct pull *p, const struct push *push)
 {
     if (l->model->mode == PS_SYNC)
         return push->clock < p->clock;
     /* SSP: a reader sees at least all updates of clocks before its own minus the bound (Ho et al., 2013). One that
-     * joins later starts at the slowest clock then. */
-    return l->model->mode == PS_SSP && push->clock + l->bound_max < p->clock;
+     * joins later starts at the slowest clock then, also when it is its session that was lost. */
+    return l->model->mode == PS_SSP && MAX(push->clock, l->floor[shard][push->task]) + l->bound_max < p->clock;
 }
 
 static bool
@@ -414,7 +421,7 @@ check_pull_against(struct ledger *l, const struct pull *p, const struct push *pu
 
         if (version == 0)
             continue;
-        if (version > p->versions[b] && must_hold(l, p, push))
+        if (version > p->versions[b] && must_hold(l, l->vars[p->var].blocks[b].shard, p, push))
             sim_fail(l->sim,
                      "w%u's pull at clock %" PRIu64 " (from %" PRIu64 " ms, block %u at version %" PRIu64
                      ") lacks %s of version %" PRIu64,

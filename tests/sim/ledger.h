@@ -10,6 +10,7 @@
  *   - ssp: nobody is further ahead than the bound while another has not begun this run of the job;
  *   - at the end: SSP's bound and sync's exactness, over all pairs of a pull and a push; outcomes once more;
  *   - power losses: what a shard comes back with is its last save and all durable pushes after it (ledger_durable.c);
+ *   - restores: what a shard comes back with is the checkpoint, all of it and nothing else (ledger_restore.c);
  *   - examples: each is counted at most once in a block, by whatever process of its worker (ledger_cursor.c);
  *   - each age: a push that was older than the cutoff is not counted;
  *   - each set: what is in force was asked for, and holds from then on (ledger_setting.c);
@@ -63,6 +64,17 @@ void ledger_disk_lost(struct ledger *l, uint32_t shard);
  * durable pushes after it; those that were acknowledged as durable must be among them. */
 void ledger_lost(struct ledger *l, uint32_t shard, struct store *live);
 
+/* The operator takes a checkpoint of all shards, at this moment; false: it would not be whole, for some block has not
+ * been seen. It is of no use any more when a shard came back older since. */
+bool ledger_checkpoint(struct ledger *l);
+/* Whether it may be restored: of no push that it may hold does a worker still wait for the outcome, which it would send
+ * again. */
+bool ledger_checkpoint_usable(const struct ledger *l);
+/* The next commit of this shard that shows this boot must show that checkpoint, block by block. */
+void ledger_restore_begins(struct ledger *l, uint32_t shard, uint64_t boot);
+/* The data of this boot began with a restore: it knows nothing of the pushes of before. */
+bool ledger_boot_restored(const struct ledger *l, uint64_t boot);
+
 /* Whether this worker's process of this round can be lost without a trace, so that the others wait for it for ever: it
  * has gone, and the disk does not know it. */
 bool ledger_may_forget(const struct ledger *l, uint32_t shard, uint32_t task);
@@ -92,6 +104,8 @@ enum ledger_fate ledger_fate(const struct ledger *l, uint32_t task, uint32_t lif
 void ledger_starts(struct ledger *l, uint32_t task, uint32_t round);
 /* A new incarnation of a task is welcome everywhere: its number. */
 uint32_t ledger_join(struct ledger *l, uint32_t task, uint32_t round);
+/* A shard's session of this task is at this clock: where a worker that is not so far is taken to be. */
+void ledger_welcomed(struct ledger *l, uint32_t shard, uint32_t task, uint64_t clock);
 void ledger_finished(struct ledger *l, uint32_t task, uint32_t round);
 /* It goes on in its data where the shards say. */
 void ledger_resumes(struct ledger *l, uint32_t task, const struct ps_cursor *cursor);
@@ -135,7 +149,8 @@ struct ledger_counts {
     uint64_t pushes, applied, unknown; /* pushes; blocks' updates; pushes whose outcome stayed unknown */
     uint64_t pulls, lapses, lives;
     uint64_t sets;        /* done on all shards */
-    uint64_t saves, lost; /* complete; updates of blocks that a power loss took back */
+    uint64_t saves, lost; /* complete; updates of blocks that a power loss or a restore took back */
+    uint64_t restores;    /* of a shard each */
 };
 void ledger_counts(const struct ledger *l, struct ledger_counts *out);
 

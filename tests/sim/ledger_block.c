@@ -47,6 +47,7 @@ ledger_block_init(struct ledger *l, uint32_t var, uint32_t number)
     b->begin = floats((1 + (size_t)b->slots) * b->stride);
     b->pending.arrays = floats((1 + (size_t)b->slots) * b->stride);
     b->saved.arrays = floats((1 + (size_t)b->slots) * b->stride);
+    b->taken.arrays = floats((1 + (size_t)b->slots) * b->stride);
 }
 
 void
@@ -60,6 +61,7 @@ ledger_block_finish(struct block_state *b)
     free(b->steps);
     free(b->pending.arrays);
     free(b->saved.arrays);
+    free(b->taken.arrays);
 }
 
 uint64_t
@@ -602,6 +604,8 @@ look(struct ledger *l, uint32_t shard, struct store *store, bool all)
 void
 ledger_commit(struct ledger *l, uint32_t shard, struct store *store)
 {
+    if (ledger_restoring(l, shard, store))
+        return;
     ledger_check_boot(l, shard, store, false);
     look(l, shard, store, false);
 }

@@ -25,17 +25,21 @@ arrays_bytes(const struct block_state *b)
 
 /* ---- Saves ---- */
 
-static void
-take_instant(struct ledger *l, struct block_state *b)
+void
+ledger_take_instant(const struct ledger *l, const struct block_state *b, struct instant *to)
 {
-    struct instant *i = &b->pending;
-
-    i->seen = b->seen;
-    i->version = b->version;
-    i->clock = b->clock;
-    i->hash = b->states_len > 0 ? b->states[b->states_len - 1].hash : 0;
+    to->seen = b->seen;
+    to->version = b->version;
+    to->clock = b->clock;
+    to->hash = b->states_len > 0 ? b->states[b->states_len - 1].hash : 0;
     if (!model_counts(l->model))
-        memcpy(i->arrays, b->arrays, arrays_bytes(b));
+        memcpy(to->arrays, b->arrays, arrays_bytes(b));
+}
+
+static void
+take_pending(struct ledger *l, struct block_state *b)
+{
+    ledger_take_instant(l, b, &b->pending);
 }
 
 /* Calls take(l, block) for each block of the shard. */
@@ -51,7 +55,7 @@ each_block(struct ledger *l, uint32_t shard, void (*take)(struct ledger *l, stru
 void
 ledger_instant(struct ledger *l, uint32_t shard)
 {
-    each_block(l, shard, take_instant);
+    each_block(l, shard, take_pending);
     memcpy(l->pending_runs[shard], l->runs, sizeof l->runs);
 }
 
@@ -125,15 +129,15 @@ ledger_disk_lost(struct ledger *l, uint32_t shard)
 bool
 ledger_may_forget(const struct ledger *l, uint32_t shard, uint32_t task)
 {
-    return l->saved_runs[shard][task].joined < l->runs[task].joined;
+    /* After a restore the shard knows those again that came since. */
+    return l->saved_runs[shard][task].joined < l->runs[task].joined || l->restored_len > 0;
 }
 
 /* ---- Power losses: back to the instant ---- */
 
-static void
-rewind_block(struct ledger *l, struct block_state *b)
+void
+ledger_rewind(struct ledger *l, struct block_state *b, const struct instant *i)
 {
-    const struct instant *i = &b->saved;
     uint64_t last = i->seen ? i->version : 0;
 
     for (size_t n = 0; n < b->states_len; n++) {
@@ -156,6 +160,12 @@ rewind_block(struct ledger *l, struct block_state *b)
     b->clock = i->seen ? i->clock : 0;
     if (!model_counts(l->model) && (i->seen || b->was_seen))
         memcpy(b->arrays, i->seen ? i->arrays : b->begin, arrays_bytes(b));
+}
+
+static void
+rewind_block(struct ledger *l, struct block_state *b)
+{
+    ledger_rewind(l, b, &b->saved);
 }
 
 /* ---- Ids ---- */
@@ -245,9 +255,8 @@ step_durable(const struct ledger *l, const struct block_state *b, const struct s
     return false;
 }
 
-/* Take surviving steps again up to this version. */
-static void
-replay_steps(struct ledger *l, struct block_state *b, uint64_t version)
+void
+ledger_replay_steps(struct ledger *l, struct block_state *b, uint64_t version)
 {
     struct step *steps = b->steps;
     size_t len = b->steps_len;
@@ -294,7 +303,7 @@ come_back(struct ledger *l, struct block_state *b, const float *arrays, const st
     if (model_counts(l->model)) {
         (void)ledger_block_check_counts(l, b, arrays, head->version);
     } else {
-        replay_steps(l, b, head->version);
+        ledger_replay_steps(l, b, head->version);
         check_steps(l, b, arrays, head);
     }
     l->replaying = false;
@@ -349,8 +358,6 @@ ledger_lost(struct ledger *l, uint32_t shard, struct store *live)
     l->losses++;
     l->epoch[shard]++;
     l->looks++;
-    for (size_t i = 0; i < l->pushes_len; i++)
-        l->lost_clock[shard] = MAX(l->lost_clock[shard], l->pushes[i].clock);
     ledger_check_boot(l, shard, live, true);
     each_block(l, shard, rewind_block);
     read_ids(l, shard, live);

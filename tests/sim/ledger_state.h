@@ -103,6 +103,7 @@ struct block_state {
     struct step *steps; /* sync: in rising order of version */
     size_t steps_len, steps_room;
     struct instant pending, saved;           /* of the save that runs, and of the one that counts */
+    struct instant taken;                    /* of the operator's checkpoint */
     uint64_t look, look_version, look_clock; /* of the newest value that the look under way, or the last, has found */
     uint8_t look_generation;
 };
@@ -139,12 +140,18 @@ struct ledger {
     struct barrier_state *barriers;
     size_t barriers_len, barriers_room;
     struct runs runs[MODEL_WORKERS_MAX];
-    bool lapsed[MODEL_WORKERS_MAX];        /* at some time: barriers need not wait for it */
-    bool told_all;                         /* no shard crashed that may have known of another lapse */
-    uint32_t epoch[MODEL_SHARDS_MAX];      /* how often each came back older */
-    bool disk_empty[MODEL_SHARDS_MAX];     /* its disk failed, and nothing was saved since */
-    uint64_t boot[MODEL_SHARDS_MAX];       /* of its data */
-    uint64_t lost_clock[MODEL_SHARDS_MAX]; /* steps up to here may lack gradients: they were acknowledged, and lost */
+    bool lapsed[MODEL_WORKERS_MAX];      /* at some time: barriers need not wait for it */
+    bool told_all;                       /* no shard crashed that may have known of another lapse */
+    uint32_t epoch[MODEL_SHARDS_MAX];    /* how often each came back older */
+    bool disk_empty[MODEL_SHARDS_MAX];   /* its disk failed, and nothing was saved since */
+    uint64_t boot[MODEL_SHARDS_MAX];     /* of its data */
+    uint64_t expected[MODEL_SHARDS_MAX]; /* boot that a restore is to give it */
+    uint64_t *restored;                  /* all boots that restores gave */
+    size_t restored_len, restored_room;
+    uint64_t taken_us;     /* when the operator's checkpoint was taken */
+    uint32_t taken_losses; /* that had come then */
+    uint64_t floor[MODEL_SHARDS_MAX]
+                  [MODEL_WORKERS_MAX]; /* highest clock that a session of this task began or went on at */
     struct runs saved_runs[MODEL_SHARDS_MAX][MODEL_WORKERS_MAX], pending_runs[MODEL_SHARDS_MAX][MODEL_WORKERS_MAX];
     uint32_t losses;
     uint64_t looks; /* counts looks at a shard's store */
@@ -175,6 +182,15 @@ void ledger_know_id(struct ledger *l, uint32_t shard, uint32_t id, const char *n
 /* ---- ledger_durable.c: a replay counts this push; it was counted before, and was to be durable ---- */
 void ledger_check_replayed(struct ledger *l, const struct block_state *b, uint64_t number);
 void ledger_check_boot(struct ledger *l, uint32_t shard, struct store *store, bool older);
+
+/* Back to what the block was at an instant; the rest is lost. */
+void ledger_rewind(struct ledger *l, struct block_state *b, const struct instant *to);
+/* sync: take surviving steps again up to this version. */
+void ledger_replay_steps(struct ledger *l, struct block_state *b, uint64_t version);
+void ledger_take_instant(const struct ledger *l, const struct block_state *b, struct instant *to);
+
+/* ---- ledger_restore.c: true while a restore has begun to write, and is not whole ---- */
+bool ledger_restoring(struct ledger *l, uint32_t shard, struct store *store);
 
 /* ---- ledger_setting.c: around the look at a commit: what the shard's rows have in force ---- */
 

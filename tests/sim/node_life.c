@@ -53,7 +53,7 @@ node_shard_killed(struct node_shard *n, const char *when)
 {
     static const char *const losses[] = {"", ", with its machine", ", with its machine and its disk"};
 
-    n->loss = n->stays_down ? LOSS_NONE : n->kill_loss; /* nobody comes to look at what is left */
+    n->loss = n->stays_down || n->restoring ? LOSS_NONE : n->kill_loss; /* down: nobody comes to look at what is left */
     sim_trace(n->sim, "s%u killed %s%s", n->index, when, losses[n->loss]);
     n->kills++;
     n->power_losses += n->loss != LOSS_NONE;

@@ -374,6 +374,14 @@ every_comes(struct sim_timer *t)
     (void)tell(v, (struct shard_event){.kind = SHARD_SAVE});
 }
 
+/* What was restored is to be on disk before anybody is let in: a save that failed is made again. */
+void
+node_saver_look(struct node_saver *v)
+{
+    if (v->save == NULL && alive(v) && shard_save_awaited(v->node->core))
+        (void)tell(v, (struct shard_event){.kind = SHARD_SAVE});
+}
+
 /* ---- What the core wants ---- */
 
 void

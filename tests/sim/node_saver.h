@@ -76,6 +76,9 @@ void node_saver_wipe(struct node_saver *v);
 /* SHARD_SAVE_BEGUN, SHARD_SAVE_CLOSE, SHARD_SAVE_ABANDONED, SHARD_REDO. */
 void node_saver_action(struct node_saver *v, const struct shard_action *a);
 
+/* Now and then while a shard restores. */
+void node_saver_look(struct node_saver *v);
+
 /* The disk is full for a while; the nth sync from now fails. */
 void node_saver_fill(struct node_saver *v, uint64_t for_us);
 void node_saver_fail_sync(struct node_saver *v, uint64_t nth);

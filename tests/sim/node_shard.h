@@ -69,6 +69,7 @@ struct node_shard {
     enum node_shard_loss loss;      /* what the next start has to make up for */
     uint32_t rebuild_deaths;        /* so many rebuilds are killed on the way */
     bool stays_down;                /* the run ends: do not start again */
+    bool restoring;                 /* the operator is at it: the power does not fail */
     bool stopped;                   /* drained */
     struct asked *asked;
     size_t asked_len, asked_room;

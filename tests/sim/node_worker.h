@@ -61,6 +61,7 @@ struct worker_profile {
     uint32_t pass_per_mille;    /* barriers that are not waited for: what comes behind is taken while they are shut */
     bool barriers_end;          /* give barriers up after a while: others may never come */
     bool may_lapse;
+    bool may_restore; /* shards may be made to go back to a checkpoint */
     bool store_fails; /* pushes may end with IO */
     enum sim_lie lie;
     bool observer; /* runs observer.c, not script.c */
@@ -132,6 +133,7 @@ struct node_worker {
     float *older[MODEL_VARS_MAX]; /* for LIE_STALE_PULL */
     bool joined_before;           /* in this round */
     bool pinged;                  /* all shards, before it leaves */
+    bool stays;                   /* it does not leave yet */
     uint64_t crashes, rejoins, steps;
 };
 

@@ -147,14 +147,19 @@ static void
 note_welcome(struct node_worker *w, uint32_t shard, const Psd__Welcome *m)
 {
     struct receipts *r = &w->receipts;
+    bool restored = ledger_boot_restored(w->ledger, m->boot);
 
     r->changed[shard] = r->boot[shard] != 0 && r->boot[shard] != m->boot;
     r->told[shard] = false;
     r->boot[shard] = m->boot;
+    ledger_welcomed(w->ledger, shard, w->task, m->clock);
     for (size_t i = 0; i < r->len && r->changed[shard]; i++) {
         struct receipt *x = &r->items[i];
 
-        if (x->shard != shard || x->acked)
+        if (x->shard != shard)
+            continue;
+        x->unsure |= restored; /* a shard that was restored says that all are gone */
+        if (x->acked)
             continue;
         x->seq = 0;
         if (!ledger_is_boot(w->ledger, shard, m->boot))

@@ -683,9 +683,9 @@ static bool
 on_leaving(struct node_worker *w)
 {
     if (!w->entered) {
-        if (w->ops != NULL || !core_quiet(w->core))
+        if (w->ops != NULL || !core_quiet(w->core) || w->stays)
             return false;
-        if (w->profile.may_durable && !w->pinged) {
+        if ((w->profile.may_durable || w->profile.may_restore) && !w->pinged) {
             ping_all(w);
             return false;
         }

@@ -122,13 +122,19 @@ sim_step(struct sim *s)
 /* ---- Random numbers: splitmix64 (Steele, Lea and Flood, OOPSLA 2014) ---- */
 
 uint64_t
-sim_rand(struct sim *s)
+sim_mix(uint64_t *state)
 {
-    uint64_t z = (s->random += 0x9e3779b97f4a7c15u);
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
 
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
+}
+
+uint64_t
+sim_rand(struct sim *s)
+{
+    return sim_mix(&s->random);
 }
 
 uint64_t

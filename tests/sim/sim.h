@@ -49,6 +49,7 @@ void sim_cancel(struct sim *s, struct sim_timer *t); /* accepts idle ones */
 bool sim_step(struct sim *s);
 
 uint64_t sim_rand(struct sim *s);
+uint64_t sim_mix(uint64_t *state); /* the same over a state of one's own, whose draws change nobody else's */
 uint64_t sim_below(struct sim *s, uint64_t n);                    /* 0 <= result < n, n >= 1 */
 uint64_t sim_between(struct sim *s, uint64_t low, uint64_t high); /* both included */
 bool sim_chance(struct sim *s, uint32_t per_mille);

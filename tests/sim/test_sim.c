@@ -38,6 +38,8 @@ static const struct run_options found[] = {
     /* a disk error while blocks are made: the worker's re-declare, and the observer's attach, ended for good */
     {.seed = 720009, .mode = RUN_SSP, .faults = FAULTS_ALL},
     {.seed = 1001578, .mode = RUN_SYNC, .faults = FAULTS_ALL},
+    /* a session ahead of its worker was lost: the worker's next ticks were refused */
+    {.seed = 33, .mode = RUN_ASYNC, .faults = FAULTS_CRASHES},
 };
 
 START_TEST(what_was_found_once_stays_mended)
@@ -55,7 +57,7 @@ START_TEST(faults_do_happen)
 {
     struct run_options o = {.mode = RUN_MIXED, .faults = FAULTS_ALL};
     uint64_t first = test_seed(), kills = 0, crashes = 0, rejoins = 0, failed_commits = 0, sets = 0, powers = 0,
-             saves = 0, lost = 0;
+             saves = 0, lost = 0, restores = 0;
 
     for (uint64_t i = 0; i < 2 * SEEDS; i++) {
         struct run_report report;
@@ -70,7 +72,9 @@ START_TEST(faults_do_happen)
         powers += report.power_losses;
         saves += report.ledger.saves;
         lost += report.ledger.lost;
+        restores += report.ledger.restores;
     }
+    ck_assert_uint_gt(restores, 0);
     ck_assert_uint_gt(powers, 0);
     ck_assert_uint_gt(saves, 0);
     ck_assert_uint_gt(lost, 0);

@@ -1,0 +1,161 @@
+/* Restores. The operator takes a checkpoint of all blocks at a moment, and later has the shards go back to it. While a
+ * shard writes it, its blocks are of neither and nobody is let in; the commit that gives it its new boot must show the
+ * checkpoint's values in all of them. What was counted since is lost, as after a power loss, durable or not. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "ledger_state.h"
+#include "proto/store.pb-c.h"
+
+/* ---- Taking it ---- */
+
+bool
+ledger_checkpoint(struct ledger *l)
+{
+    for (uint32_t v = 0; v < l->model->vars_len; v++)
+        for (uint32_t n = 0; n < l->vars[v].blocks_len; n++) {
+            struct block_state *b = &l->vars[v].blocks[n];
+
+            if (!b->seen)
+                return false;
+            ledger_take_instant(l, b, &b->taken);
+        }
+    l->taken_us = l->sim->now_us;
+    l->taken_losses = l->losses;
+    return true;
+}
+
+bool
+ledger_checkpoint_usable(const struct ledger *l)
+{
+    if (l->losses != l->taken_losses)
+        return false;
+    for (size_t i = 0; i < l->pushes_len; i++)
+        if (l->pushes[i].outcome == PUSH_OPEN && l->pushes[i].started_us <= l->taken_us)
+            return false;
+    return true;
+}
+
+/* ---- Going back ---- */
+
+void
+ledger_restore_begins(struct ledger *l, uint32_t shard, uint64_t boot)
+{
+    l->expected[shard] = boot;
+}
+
+bool
+ledger_boot_restored(const struct ledger *l, uint64_t boot)
+{
+    for (size_t i = 0; i < l->restored_len; i++)
+        if (l->restored[i] == boot)
+            return true;
+    return false;
+}
+
+struct restored_visit {
+    struct ledger *l;
+    uint32_t shard;
+};
+
+static bool
+visit_restored(void *arg, const struct store_key *key, struct span value)
+{
+    struct restored_visit *v = arg;
+    struct ledger *l = v->l;
+    struct block_state *b = ledger_block_of(l, v->shard, key);
+    const struct block_head *head = value.data;
+    const float *arrays = (const float *)(head + 1);
+
+    if (b == NULL)
+        return true;
+    if (b->look == l->looks)
+        sim_fail(l->sim, "%s is there twice after a restore", ledger_block_name(l, b));
+    b->look = l->looks;
+    if (head->version != b->taken.version || head->clock != b->taken.clock ||
+        ledger_hash(arrays, b->len) != b->taken.hash)
+        sim_fail(l->sim,
+                 "%s was restored as version %" PRIu64 " clock %" PRIu64 ", and the checkpoint has %s %" PRIu64
+                 " clock %" PRIu64,
+                 ledger_block_name(l, b), head->version, head->clock,
+                 head->version == b->taken.version ? "other bits of" : "version", b->taken.version, b->taken.clock);
+    for (uint32_t i = 0; i <= b->slots && !model_counts(l->model); i++)
+        if (memcmp(arrays + (size_t)i * b->stride, b->taken.arrays + (size_t)i * b->stride, b->len * sizeof *arrays))
+            sim_fail(l->sim, "%s was restored with another array %u", ledger_block_name(l, b), i);
+    ledger_rewind(l, b, &b->taken);
+    if (!model_counts(l->model))
+        ledger_replay_steps(l, b, b->version);
+    ledger_block_remember(l, b, arrays, head);
+    return !l->sim->failed;
+}
+
+static void
+restored(struct ledger *l, uint32_t shard, struct store *store)
+{
+    struct restored_visit v = {l, shard};
+    enum ps_err err;
+
+    l->losses++;
+    l->restored = sim_grow(l->restored, &l->restored_room, l->restored_len, sizeof *l->restored);
+    l->restored[l->restored_len++] = l->expected[shard];
+    l->epoch[shard]++;
+    l->looks++;
+    l->boot[shard] = l->expected[shard];
+    l->expected[shard] = 0;
+    ledger_settings_before(l, shard, store);
+    err = store->ops->each_block(store, visit_restored, &v);
+    ps_assert(err == PS_OK);
+    ledger_settings_after(l, shard);
+    l->counts.restores++;
+    sim_trace(l->sim, "s%u is as in the checkpoint", shard);
+}
+
+/* ---- What a shard's rows say ---- */
+
+struct rows {
+    uint64_t boot;
+    bool begun, filled;
+};
+
+static bool
+is_key(struct span key, const char *name)
+{
+    return key.len == strlen(name) && memcmp(key.data, name, key.len) == 0;
+}
+
+static bool
+visit_row(void *arg, struct span key, struct span value)
+{
+    struct rows *rows = arg;
+
+    if (is_key(key, "identity")) {
+        Psd__ShardRow *row = psd__shard_row__unpack(NULL, value.len, value.data);
+
+        ps_assert(row != NULL);
+        rows->boot = row->boot;
+        psd__shard_row__free_unpacked(row, NULL);
+    } else if (is_key(key, "restoring")) {
+        Psd__RestoringRow *row = psd__restoring_row__unpack(NULL, value.len, value.data);
+
+        ps_assert(row != NULL);
+        rows->begun = true;
+        rows->filled = row->filled;
+        psd__restoring_row__free_unpacked(row, NULL);
+    }
+    return true;
+}
+
+bool
+ledger_restoring(struct ledger *l, uint32_t shard, struct store *store)
+{
+    struct rows rows = {0};
+    enum ps_err err;
+
+    if (l->expected[shard] == 0)
+        return false;
+    err = store->ops->each_row(store, STORE_SHARD, visit_row, &rows);
+    ps_assert(err == PS_OK);
+    if (rows.begun && rows.filled && rows.boot == l->expected[shard])
+        restored(l, shard, store);
+    return rows.begun && !rows.filled;
+}

@@ -1,0 +1,58 @@
+/* The operator of a simulated cluster: takes a checkpoint of all shards while the workers work, and some time later has
+ * all of them restore it, as `psctl checkpoint` and `psctl restore` do.
+ *
+ *     OPERATOR_WAITS ─── taken ──► OPERATOR_HAS ─── given to all shards ──► OPERATOR_RESTORES ─── all done ──┐
+ *          ▲                            │ a shard came back older: of no use                                │
+ *          └────────────────────────────┴──────────────────────────────────────────────────────────────────┘
+ *
+ * The checkpoint is one instant of each shard, read off its committed state; the shards get it as their glue would open
+ * it from files. Who is killed on the way is given it again, as is one that refused for its disk.
+ *
+ * It chooses a moment at which all workers are there, and lets none of them leave before all is done: a job that goes
+ * back while some have gone would wait for them. Nor does a machine lose its power then: what its disk has is of before
+ * (a unit test has that). */
+#ifndef TESTS_SIM_OPERATOR_H
+#define TESTS_SIM_OPERATOR_H
+
+#include "common/checkpoint.h"
+#include "faults.h"
+#include "ledger.h"
+#include "model.h"
+#include "node_shard.h"
+#include "node_worker.h"
+#include "sim.h"
+
+enum operator_state { OPERATOR_WAITS, OPERATOR_HAS, OPERATOR_RESTORES };
+
+/* A variable's values. */
+struct operator_values {
+    float *array[1 + LAYOUT_SLOTS_MAX]; /* [elements] f32: weights, slots */
+    uint64_t *version, *clock;          /* [blocks] */
+    bool *has;                          /* [blocks] */
+};
+
+struct operator
+{
+    struct sim *sim;
+    struct ledger *ledger;
+    const struct model *model;
+    struct faults *faults;
+    struct node_shard *shards;
+    struct node_worker *workers;
+    uint64_t random; /* its own: runs without it are as they were */
+    struct sim_timer timer;
+    enum operator_state state;
+    struct checkpoint manifest;
+    struct operator_values values[MODEL_VARS_MAX];
+    uint64_t boot[MODEL_SHARDS_MAX]; /* of what each was given last */
+};
+
+/* Whether a run of this seed has one. */
+bool operator_drawn(uint64_t seed, enum sim_faults level);
+
+/* Set sim, ledger, model, faults, shards and workers first. */
+void operator_start(struct operator* o, uint64_t seed);
+void operator_stop(struct operator* o);
+void operator_finish(struct operator* o); /* once no shard is there any more; accepts a zeroed one */
+
+#endif
