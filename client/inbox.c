@@ -293,9 +293,9 @@ note_block_code(struct core *c, struct link *l, struct part *p, const struct wal
                  (unsigned long long)b->block, ps_strerror((enum ps_err)code));
 }
 
-/* codes: [blocks], or NULL: `all` for every block. */
-static void
-note_codes(struct core *c, struct link *l, struct part *p, const uint32_t *codes, uint32_t all, struct ps_error *error)
+void
+link_note_codes(struct core *c, struct link *l, struct part *p, const uint32_t *codes, uint32_t all,
+                struct ps_error *error)
 {
     struct walk walk = {p->op->vars, p->op->n, l->shard};
     struct cursor at = p->from;
@@ -347,7 +347,7 @@ on_data(struct core *c, struct link *l)
     note_data(c, l, p);
     if (p->kind == PART_PUSH) {
         c->stats.bytes_pushed += p->bytes;
-        note_codes(c, l, p, d->n_code > 0 ? d->code : NULL, PS_OK, &error);
+        link_note_codes(c, l, p, d->n_code > 0 ? d->code : NULL, PS_OK, &error);
     }
     part_answered(c, l, p, error.code != PS_OK ? &error : NULL);
 }
@@ -391,7 +391,7 @@ ack_push(struct core *c, struct link *l, struct part *p, uint32_t code, struct p
         return false;
     }
     c->stats.bytes_pushed += p->bytes;
-    note_codes(c, l, p, blocks != NULL ? blocks->code : NULL, code, error);
+    link_note_codes(c, l, p, blocks != NULL ? blocks->code : NULL, code, error);
     return true;
 }
 

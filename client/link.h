@@ -179,6 +179,11 @@ void link_meta(struct core *c, struct link *l, const struct frame_head *head, co
                struct core_place *place);
 void link_frame(struct core *c, struct link *l, const struct frame_head *head, const void *meta, const void *payload);
 
+/* What a push's blocks came to is counted; *error: the first that was not applied. codes: [blocks], or NULL: `all` for
+ * every block. */
+void link_note_codes(struct core *c, struct link *l, struct part *p, const uint32_t *codes, uint32_t all,
+                     struct ps_error *error);
+
 /* ---- part.c: the ends of parts ---- */
 
 /* A part of the core's own, in no list yet; NULL: out of memory. */

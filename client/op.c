@@ -232,8 +232,8 @@ op_end(struct core *c, struct core_op *op, const struct ps_error *result)
 }
 
 /* What the job's options ask for: no error of anybody. */
-static bool
-is_drop(enum ps_err code)
+bool
+op_is_drop(enum ps_err code)
 {
     return code == PS_ERR_STALE || code == PS_ERR_LATE;
 }
@@ -272,6 +272,13 @@ ask_forgetful(struct core *c, struct core_op *op)
 }
 
 void
+op_note(struct core_op *op, const struct ps_error *error)
+{
+    if (error->code != PS_OK && (op->result.code == PS_OK || (op_is_drop(op->result.code) && !op_is_drop(error->code))))
+        op->result = *error;
+}
+
+void
 op_answered(struct core *c, struct core_op *op, struct lane *lane, const struct ps_error *error)
 {
     ps_assert(lane->parts > 0 && op->left > 0);
@@ -282,8 +289,8 @@ op_answered(struct core *c, struct core_op *op, struct lane *lane, const struct 
         op_recycle_if_over(c, op);
         return;
     }
-    if (error != NULL && (op->result.code == PS_OK || (is_drop(op->result.code) && !is_drop(error->code))))
-        op->result = *error;
+    if (error != NULL)
+        op_note(op, error);
     if (op->left == 0 && op->kind == OP_SET)
         setting_result(op);
     if (op->left == 0)

@@ -122,6 +122,12 @@ enum ps_err op_attach_others(struct core *c, struct core_op *op, struct core_var
  */
 void op_answered(struct core *c, struct core_op *op, struct lane *lane, const struct ps_error *error);
 
+/* What it will end with: the first error, but a drop only when there is no other. PS_OK changes nothing. */
+void op_note(struct core_op *op, const struct ps_error *error);
+
+/* STALE, LATE. */
+bool op_is_drop(enum ps_err code);
+
 /* End it now with this result; its parts are given up. With PS_ERR_CANCELLED, the code becomes UNKNOWN_OUTCOME when a
  * push of it may have reached its shard. */
 void op_give_up(struct core *c, struct core_op *op, const struct ps_error *result);

@@ -208,9 +208,8 @@ PS_API void ps_client_stats(const ps_client *client, struct ps_client_stats *out
  * it was sent counts as well; of pushes from before ps_client_rejoin() nothing is known. 0 for a shard that is not
  * there.
  *
- * Exact in async and ssp. In sync a frame may hold blocks of several steps, and counts when the step of any of them is
- * lost, though others came back; and one that was answered before an older one counts, too, when the save that the
- * shard came back with was begun in between: there it is an upper bound. */
+ * Exact: a push that is not counted is there as it was acknowledged. In sync the steps of a frame's blocks may be done
+ * one by one, and it counts when that of any of them is lost, though others came back. */
 PS_API uint64_t ps_client_rolled_back(const ps_client *client, uint32_t shard);
 
 /* Where this worker's data goes on, so that every example counts once in every block although processes die. A worker

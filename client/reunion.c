@@ -62,6 +62,16 @@ survived(const struct link *l, const Psd__Welcome *w, uint64_t seq)
            seq >= w->survived_from && bit / 8 < w->survived.len && (w->survived.data[bit / 8] >> bit % 8 & 1) != 0;
 }
 
+/* How it went there. */
+static enum ps_err
+survivor_code(const Psd__Welcome *w, uint64_t seq)
+{
+    for (size_t i = 0; i < w->n_odd_seq; i++)
+        if (w->odd_seq[i] == seq)
+            return (enum ps_err)w->odd_code[i];
+    return seq <= w->odd_lost ? PS_ERR_UNKNOWN_OUTCOME : PS_OK;
+}
+
 /* The shard has what was sent under this number. */
 static bool
 is_there(const struct link *l, const Psd__Welcome *w, const struct part *p)
@@ -175,25 +185,33 @@ ask_values(struct link *l, struct part *p)
 }
 
 static void
+answer_survivor(struct core *c, struct link *l, struct part *p, enum ps_err code)
+{
+    struct core_op *op = p->op;
+    struct lane *lane = p->lane;
+    struct ps_error e;
+
+    c->stats.bytes_pushed += p->bytes;
+    link_note_codes(c, l, p, NULL, code, &e);
+    window_ack(&l->window, p->seq);
+    if (op->want && (code == PS_OK || op_is_drop(code))) {
+        op_note(op, &e);
+        ask_values(l, p);
+    } else {
+        part_end(c, l, p);
+        op_answered(c, op, lane, e.code != PS_OK ? &e : NULL);
+    }
+}
+
+static void
 answer_survivors(struct core *c, struct link *l, const Psd__Welcome *w)
 {
     struct part *p, *next;
 
     for (p = l->parts.first; p != NULL; p = next) {
-        struct core_op *op = p->op;
-        struct lane *lane = p->lane;
-
         next = p->next;
-        if (p->kind != PART_PUSH || !survived(l, w, p->seq))
-            continue;
-        c->stats.bytes_pushed += p->bytes;
-        window_ack(&l->window, p->seq);
-        if (op->want) {
-            ask_values(l, p);
-        } else {
-            part_end(c, l, p);
-            op_answered(c, op, lane, NULL);
-        }
+        if (p->kind == PART_PUSH && survived(l, w, p->seq))
+            answer_survivor(c, l, p, survivor_code(w, p->seq));
     }
 }
 

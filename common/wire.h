@@ -21,6 +21,7 @@
 #define WIRE_NAME_MAX       255          /* bytes of UTF-8 in a variable, job or barrier name */
 #define WIRE_PATH_MAX       3500         /* bytes of UTF-8 in the path of a directory; file names are put behind it */
 #define WIRE_SURVIVED_MAX   8192         /* bytes of WELCOME.survived: a bit for each sequence that may be unanswered */
+#define WIRE_ODD_MAX        32           /* outcomes other than OK in one welcome */
 #define WIRE_CLUSTER_MAX    255          /* bytes of UTF-8 in a cluster name */
 #define WIRE_AGENT_MAX      255          /* bytes */
 #define WIRE_RANK_MAX       8            /* dimensions of a variable */

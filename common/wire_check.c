@@ -267,6 +267,9 @@ wire_check_welcome(struct wire_msg *msg, struct arena *arena, struct ps_error *e
     FILL(arena, w->job, psd__job__init);
     FILL(arena, w->job->age, psd__age_policy__init);
     TRY(within(e, "the number of welcome.survived", w->survived.len, 0, WIRE_SURVIVED_MAX));
+    TRY(within(e, "the number of welcome.odd_seq", w->n_odd_seq, 0, WIRE_ODD_MAX));
+    TRY(parallel(e, "welcome.odd_code", w->n_odd_code, "welcome.odd_seq", w->n_odd_seq));
+    codes_known(w->odd_code, w->n_odd_code);
     return has_job ? check_job(w->job, e) : PS_OK;
 }
 

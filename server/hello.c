@@ -84,7 +84,6 @@ install(struct shard *s, struct session *session, struct connection *c, uint64_t
     session->redo = 0;
     session->pushes = 0;
     session->boot = s->boot;
-    survived_forget(&session->survived);
     session_attach(s, session, c);
     session->clock = job->slowest;
     session->joined_past = clock_newest(job);

@@ -20,11 +20,38 @@ is_for_us(const struct shard *s, const Psd__Hello *m)
     return strcmp(m->cluster, s->cluster) == 0 && m->shard == s->config.shard && m->shards == s->config.shards;
 }
 
+struct odd_lists {
+    uint64_t seq[SHARD_ODD_MAX];
+    uint32_t code[SHARD_ODD_MAX];
+};
+
+/* What is there of it past last_seq, and how that went. */
+static void
+tell_survivors(const struct session *session, Psd__Welcome *m, struct odd_lists *odd)
+{
+    const struct odd *first;
+    uint32_t n = sequence_survivors_odd(session, &first);
+
+    static_assert(SHARD_ODD_MAX <= WIRE_ODD_MAX, "fits a welcome");
+    for (uint32_t i = 0; i < n; i++) {
+        odd->seq[i] = first[i].seq;
+        odd->code[i] = (uint32_t)first[i].code;
+    }
+    m->survived_from = session->ahead.from;
+    m->survived = (ProtobufCBinaryData){session->ahead.len, session->ahead.bits};
+    m->survived_boot = session->boot;
+    m->n_odd_seq = m->n_odd_code = n;
+    m->odd_seq = odd->seq;
+    m->odd_code = odd->code;
+    m->odd_lost = session->odd_lost;
+}
+
 static void
 send_welcome(struct shard *s, struct connection *c, uint64_t request)
 {
     const struct session *session = c->session;
     Psd__Welcome m = PSD__WELCOME__INIT;
+    struct odd_lists odd;
     Psd__Cursor cursor;
 
     m.cluster = s->cluster;
@@ -41,11 +68,8 @@ send_welcome(struct shard *s, struct connection *c, uint64_t request)
         m.round = session->round;
         m.pushes = session->pushes;
         m.cursor = cursor_message(session->cursors.at, &cursor);
-        if (!PLANTED(SURVIVORS_NOT_TOLD) && session->survived.len > 0) {
-            m.survived_from = session->survived.from;
-            m.survived = (ProtobufCBinaryData){session->survived.len, session->survived.bits};
-            m.survived_boot = session->boot;
-        }
+        if (!PLANTED(SURVIVORS_NOT_TOLD) && session->boot != s->boot)
+            tell_survivors(session, &m, &odd);
     }
     actions_send(s, c, MSG_WELCOME, request, &m.base);
 }
@@ -227,7 +251,7 @@ is_new(struct shard *s, struct connection *c, uint64_t seq, uint64_t request)
 
     switch (sequence_classify(session, seq)) {
     case SEQ_NEW:
-        if (sequence_resolved_early(session, seq, &code)) {
+        if (sequence_resolved_early(s, session, seq, &code)) {
             sequence_take(s, session, code);
             actions_ack(s, c, seq, code, NULL, 0, code != PS_OK ? ps_strerror(code) : NULL);
             return false;
@@ -331,9 +355,8 @@ on_skip(struct shard *s, struct connection *c, const struct wire_msg *msg, const
     (void)event;
     sequence_acked(s, c->session, m->acked_through);
     if (is_new(s, c, m->seq, msg->request)) {
-        /* One before last_push was counted when it was applied. */
-        if (m->push && m->seq > c->session->last_push)
-            sequence_take_push(s, c->session);
+        if (m->push)
+            sequence_take_push(s, c->session, PS_OK);
         else
             sequence_take(s, c->session, PS_OK);
         actions_ack(s, c, m->seq, PS_OK, NULL, 0, NULL);

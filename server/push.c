@@ -209,8 +209,7 @@ count_refused(struct shard *s, const struct session *session, const Psd__Push *m
 static void
 refuse(struct shard *s, struct session *session, const Psd__Push *m, const struct ps_error *e)
 {
-    sequence_take(s, session, e->code);
-    sequence_pushed(session);
+    sequence_take_push(s, session, e->code);
     count_refused(s, session, m, e->code);
     actions_ack(s, session->connection, m->seq, e->code, NULL, 0, e->text);
 }
@@ -340,9 +339,7 @@ apply_push(struct shard *s, struct session *session, uint64_t request, const Psd
     }
     if (codes != NULL)
         code = PS_ERR_STALE;
-    sequence_take(s, session, code);
-    session->last_push = m->seq;
-    sequence_pushed(session);
+    sequence_take_push(s, session, code);
     /* Of one that was dropped as a whole nothing is there: after a power loss it comes again, to be told so again. */
     until = codes != NULL && all_equal(codes, m->n_var) ? HELD_NOT : record(s, session, m, code);
     if (m->want_value)
@@ -416,15 +413,10 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
     struct ps_error e = {0};
     enum ps_err err;
 
-    /* Before a crash, ahead of a barrier that waits. */
-    if (m->seq <= session->last_push && !PLANTED(APPLIED_FORGOTTEN)) {
-        sequence_take(s, session, PS_OK);
-        repeat(s, c, msg->request, m);
-        return SHARD_TAKEN;
-    }
-    if (sequence_resolved_early(session, m->seq, &err)) {
+    /* Before a crash, ahead of what waits: it is counted already. */
+    if (!PLANTED(APPLIED_FORGOTTEN) && sequence_resolved_early(s, session, m->seq, &err)) {
         sequence_take(s, session, err);
-        actions_ack(s, c, m->seq, err, NULL, 0, err != PS_OK ? ps_strerror(err) : NULL);
+        repeat(s, c, msg->request, m);
         return SHARD_TAKEN;
     }
     if (s->save.waiting != NULL && job_is_sync(session->job) && save_request_holds(s, session->job, m->clock))

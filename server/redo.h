@@ -18,7 +18,7 @@
  *
  * Sessions' rows are logged only where what they say holds without the pushes that are not in the log: when one begins
  * (in a boot, or at all) and when one ends. What a worker's durable pushes did to its row is found anew by replaying
- * them: they lie past its last_seq, with gaps between (survived.h).
+ * them: they lie past its last_seq, with gaps between (ahead.h).
  *
  * The log is cut by saves: pieces before the manifest's `redo` are in the save. */
 #ifndef SERVER_REDO_H

@@ -266,17 +266,13 @@ static enum ps_err
 pushed(struct shard *s, const Psd__RedoPush *p, struct ps_error *e)
 {
     struct session *session = session_find(s, p->job, p->task);
-    uint64_t floor;
 
-    if (session == NULL || p->clock > CLOCK_MAX)
+    if (session == NULL || p->clock > CLOCK_MAX || p->code >= PS_ERR_COUNT)
         return damaged(s->replay, e, "is of a worker that is not known");
     if (session->incarnation != p->incarnation || p->seq <= session->last_seq)
         return PS_OK; /* replaced meanwhile, or in the save */
-    floor = MAX(session->last_seq, p->acked_through) + 1;
-    /* In sync one that was left out may come again, to be told so again. Elsewhere some of its blocks were updated. */
-    if ((p->code == PS_OK || !job_is_sync(session->job)) && !survived_add(&session->survived, p->seq, floor))
+    if (!sequence_replay_push(session, p->seq, p->acked_through, (enum ps_err)p->code))
         return ps_fail(e, PS_ERR_NOMEM, "no memory to replay the redo log");
-    session->pushes++;
     session->clock = MAX(session->clock, p->clock);
     session->held = MAX(session->held, p->clock);
     turn_mark_session(s, session);

@@ -385,7 +385,7 @@ filled(struct shard *s)
     struct restore *r = &s->restore;
 
     s->boot = r->source->boot;
-    s->broken = !session_row_reboot(s) || s->broken; /* then all is loaded again */
+    session_row_reboot(s);
     actions_log(s, SHARD_LOG_INFO, "restore filled dir=\"%s\" blocks=%" PRIu64 " bytes=%" PRIu64, r->dir, r->blocks,
                 r->bytes);
     let_go(r);

@@ -9,10 +9,6 @@
 
 #define WINDOW_MIN 16
 
-/* Stands in the window for a push that is resolved and not counted, in sync or with a skip in its place. It is counted
- * when last_seq passes it: before that, a crash makes it come again, with nothing to tell that it was resolved. */
-static struct pending uncounted;
-
 /* ---- Which one it is ---- */
 
 static struct pending **
@@ -24,12 +20,9 @@ window_slot(const struct session *session, uint64_t seq)
 struct pending *
 sequence_pending(const struct session *session, uint64_t seq)
 {
-    struct pending *p;
-
     if (session->pending_len == 0 || seq <= session->last_seq || seq >= session->next_seq)
         return NULL;
-    p = *window_slot(session, seq);
-    return p != &uncounted ? p : NULL;
+    return *window_slot(session, seq);
 }
 
 struct pending *
@@ -126,14 +119,14 @@ sequence_outcome(const struct session *session, uint64_t seq)
     return seq <= session->odd_lost ? PS_ERR_UNKNOWN_OUTCOME : PS_OK;
 }
 
+/* What is known past last_seq has the numbers of the session's boot. */
 bool
-sequence_resolved_early(const struct session *session, uint64_t seq, enum ps_err *code)
+sequence_resolved_early(const struct shard *s, const struct session *session, uint64_t seq, enum ps_err *code)
 {
-    const struct odd *odd = session->from_store ? odd_find(session, seq) : NULL;
-
-    if (odd == NULL)
+    if (!session->from_store || session->boot != s->boot ||
+        (!ahead_has(&session->ahead, seq) && odd_find(session, seq) == NULL))
         return false;
-    *code = odd->code;
+    *code = sequence_outcome(session, seq);
     return true;
 }
 
@@ -159,20 +152,46 @@ sequence_acked(struct shard *s, struct session *session, uint64_t acked_through)
 static void
 advance(struct session *session)
 {
-    while (session->last_seq + 1 < session->next_seq) {
-        const struct pending *p = *window_slot(session, session->last_seq + 1);
+    const struct ahead *x = &session->ahead;
 
-        if (p != NULL && p != &uncounted)
-            return;
-        session->pushes += p == &uncounted;
+    while (session->last_seq + 1 < session->next_seq && *window_slot(session, session->last_seq + 1) == NULL)
         session->last_seq++;
+    if (x->len > 0 && session->last_seq >= x->from + 8ull * x->len)
+        ahead_forget(&session->ahead);
+}
+
+/* A push is resolved. */
+static void
+count(struct shard *s, struct session *session, uint64_t seq)
+{
+    session->pushes++;
+    if (seq > session->last_seq + 1 && !ahead_add(&session->ahead, seq, session->last_seq + 1))
+        turn_fail(s, PS_ERR_NOMEM);
+}
+
+/* ---- Boots ---- */
+
+/* Numbers past last_seq will be those of other messages. keep_pushes: as long as nobody has given them to any. */
+static void
+forget_odd_past(struct session *session, bool keep_pushes)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < session->odd_len; i++) {
+        uint64_t seq = session->odd[i].seq;
+
+        if (seq <= session->last_seq || (keep_pushes && ahead_has(&session->ahead, seq)))
+            session->odd[n++] = session->odd[i];
     }
+    session->odd_len = n;
 }
 
 void
-sequence_pushed(struct session *session)
+sequence_reboot(struct session *session)
 {
-    session->pushes++;
+    forget_odd_past(session, true);
+    session->last_tick = MIN(session->last_tick, session->last_seq);
+    session->last_barrier = MIN(session->last_barrier, session->last_seq);
 }
 
 /* The worker has numbered its messages by this boot's welcome: the survivors' numbers mean nothing any more. The redo
@@ -181,10 +200,47 @@ static void
 enter_boot(struct shard *s, struct session *session)
 {
     session->boot = s->boot;
-    survived_forget(&session->survived);
+    ahead_forget(&session->ahead);
+    forget_odd_past(session, false);
+    session->odd_lost = MIN(session->odd_lost, session->last_seq);
     turn_mark_session(s, session);
     redo_session(s, session);
 }
+
+/* Of what the worker had heard of nothing need be remembered. */
+static void
+forget_odd_known(struct session *session, uint64_t known)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < session->odd_len; i++)
+        if (session->odd[i].seq <= session->last_seq || session->odd[i].seq > known)
+            session->odd[n++] = session->odd[i];
+    session->odd_len = n;
+}
+
+bool
+sequence_replay_push(struct session *session, uint64_t seq, uint64_t acked_through, enum ps_err code)
+{
+    session->pushes++;
+    forget_odd_known(session, acked_through);
+    if (code != PS_OK)
+        odd_add(session, seq, code);
+    return ahead_add(&session->ahead, seq, MAX(session->last_seq, acked_through) + 1);
+}
+
+uint32_t
+sequence_survivors_odd(const struct session *session, const struct odd **first)
+{
+    uint32_t at = 0;
+
+    while (at < session->odd_len && session->odd[at].seq <= session->last_seq)
+        at++;
+    *first = session->odd + at;
+    return session->odd_len - at;
+}
+
+/* ---- Taking ---- */
 
 static void
 resolved(struct shard *s, struct session *session, uint64_t seq, enum ps_err code)
@@ -218,14 +274,15 @@ take(struct shard *s, struct session *session, enum ps_err code, bool push)
         ps_assert(session->last_seq + 1 == seq);
         session->last_seq = seq;
         session->next_seq++;
-        session->pushes += push;
     } else if (window_grow(session)) {
         session->next_seq++;
-        *window_slot(session, seq) = push ? &uncounted : NULL;
+        *window_slot(session, seq) = NULL;
     } else {
         turn_fail(s, PS_ERR_NOMEM);
         return;
     }
+    if (push)
+        count(s, session, seq);
     resolved(s, session, seq, code);
     sequence_caught_up(s, session, awaited);
 }
@@ -237,9 +294,9 @@ sequence_take(struct shard *s, struct session *session, enum ps_err code)
 }
 
 void
-sequence_take_push(struct shard *s, struct session *session)
+sequence_take_push(struct shard *s, struct session *session, enum ps_err code)
 {
-    take(s, session, PS_OK, true);
+    take(s, session, code, true);
 }
 
 static size_t
@@ -301,16 +358,25 @@ taken(enum ps_err code)
     return code == PS_OK || code == PS_ERR_STALE || code == PS_ERR_LATE;
 }
 
-/* What its answer waits for (held.h). One that did not ask to be durable is in the log all the same when every update
- * that it is in is there, since it shared them with one that did. */
+/* A durable push is in the log when some of it is, or need not be; one that did not ask to be durable is there all the
+ * same when every update that it is in is, since it shared them with one that did. */
+static bool
+is_logged(const struct pending *p, enum ps_err code)
+{
+    if (p->barrier != NULL)
+        return false;
+    return p->durable ? p->logged || code == PS_OK : p->logged && !p->unlogged;
+}
+
+/* What its answer waits for (held.h). */
 static uint64_t
 record(struct shard *s, const struct pending *p, enum ps_err code)
 {
-    if (p->barrier != NULL || !taken(code) || !(p->durable || (p->logged && !p->unlogged)))
+    if (!is_logged(p, code))
         return HELD_NOT;
     redo_push(s, p->session, &(struct redo_pushed){.seq = p->seq, .clock = p->clock, .code = code});
     s->stats.durable_pushes += p->durable;
-    return p->durable ? HELD_RECORD : HELD_NOT;
+    return p->durable && taken(code) ? HELD_RECORD : HELD_NOT;
 }
 
 static void
@@ -363,9 +429,9 @@ pending_resolve(struct shard *s, struct pending *p, enum ps_err code, const char
     if (p->barrier != NULL)
         note_opened(session, seq);
     pending_answer(s, p, record(s, p, code), code, text);
-    *window_slot(session, seq) = p->blocks_len > 0 && code == PS_OK ? &uncounted : NULL;
-    if (p->blocks_len > 0 && code != PS_OK)
-        sequence_pushed(session);
+    *window_slot(session, seq) = NULL;
+    if (p->blocks_len > 0)
+        count(s, session, seq);
     pending_free(s, p);
     resolved(s, session, seq, code);
 }
@@ -408,16 +474,18 @@ sequence_forget(struct shard *s, struct session *session)
     session->window = NULL;
     session->window_size = 0;
     session->next_seq = session->last_seq + 1;
+    ahead_forget(&session->ahead);
 }
 
 void
 sequence_begin(struct session *session)
 {
     ps_assert(session->pending == NULL && session->window == NULL);
-    session->last_seq = session->last_tick = session->last_barrier = session->last_push = session->acked_through = 0;
+    session->last_seq = session->last_tick = session->last_barrier = session->acked_through = 0;
     session->next_seq = 1;
     session->odd_len = 0;
     session->odd_lost = 0;
+    ahead_forget(&session->ahead);
     session->from_store = false;
 }
 
@@ -429,4 +497,5 @@ sequence_finish(struct shard *s, struct session *session)
     DL_FOREACH_SAFE (session->pending, p, next)
         pending_free(s, p);
     free(session->window);
+    ahead_forget(&session->ahead);
 }

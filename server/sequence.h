@@ -10,8 +10,9 @@
  *                                 └──────► sequence_take_pending() ──► pending_resolve(), pending_release()
  *                              SEQ_WAITING ──► answer there instead     SEQ_REPEATED ──► sequence_outcome()
  *
- * The fields are in struct session. Only last_seq, what was odd, and the last tick, barrier and (async, ssp) push
- * outlive the process (session_row.h); what was pending comes again (clock.h says what holds until it does). */
+ * The fields are in struct session. Only last_seq, which pushes were resolved ahead of it (ahead.h), what was odd, and
+ * the last tick and barrier outlive the process (session_row.h); what was pending comes again (clock.h says what holds
+ * until it does). */
 #ifndef SERVER_SEQUENCE_H
 #define SERVER_SEQUENCE_H
 
@@ -52,17 +53,24 @@ enum session_seq sequence_classify(const struct session *session, uint64_t seq);
 /* The remembered outcome of a resolved sequence: PS_OK, an odd one, or PS_ERR_UNKNOWN_OUTCOME. */
 enum ps_err sequence_outcome(const struct session *session, uint64_t seq);
 
-/* A push was resolved; its sequence is taken. */
-void sequence_pushed(struct session *session);
-
 /* Before a crash this message was already resolved, ahead of older ones; *code says how. */
-bool sequence_resolved_early(const struct session *session, uint64_t seq, enum ps_err *code);
+bool sequence_resolved_early(const struct shard *s, const struct session *session, uint64_t seq, enum ps_err *code);
 
 /* Take the next sequence and resolve it at once. */
 void sequence_take(struct shard *s, struct session *session, enum ps_err code);
 
-/* The same, well, of a skip that stands for a push. */
-void sequence_take_push(struct shard *s, struct session *session);
+/* The same of a push, or of a skip that stands for one: it is counted. */
+void sequence_take_push(struct shard *s, struct session *session, enum ps_err code);
+
+/* The redo log says that this push was resolved, past last_seq, by a worker that knew all outcomes up to acked_through.
+ * False: out of memory. */
+bool sequence_replay_push(struct session *session, uint64_t seq, uint64_t acked_through, enum ps_err code) PS_MUST_USE;
+
+/* The session's row is of an older boot of the data. */
+void sequence_reboot(struct session *session);
+
+/* The odd outcomes of survivors: of sequences past last_seq. Returns how many, the first in *first. */
+uint32_t sequence_survivors_odd(const struct session *session, const struct odd **first);
 
 /* Take it and leave it pending, with room for so many blocks; it is not resolved before pending_release(). NULL when
  * out of memory: the turn has failed. */

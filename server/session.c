@@ -36,7 +36,6 @@ session_free(struct shard *s, struct session *session)
     if (session == NULL)
         return;
     sequence_finish(s, session);
-    survived_forget(&session->survived);
     cursor_finish(session);
     free(session->agent);
     free(session);

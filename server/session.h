@@ -6,12 +6,12 @@
 #ifndef SERVER_SESSION_H
 #define SERVER_SESSION_H
 
+#include "ahead.h"
 #include "common/base.h"
 #include "common/ps_err.h"
 #include "cursor.h"
 #include "job.h"
 #include "shard.h"
-#include "survived.h"
 
 struct connection;
 struct pending;
@@ -41,21 +41,21 @@ struct session {
     bool late;      /* it joined when another had finished that round */
 
     /* Its messages: sequence.h. */
-    uint64_t last_seq, next_seq, last_tick, last_barrier, last_push, acked_through;
+    uint64_t last_seq, next_seq, last_tick, last_barrier, acked_through;
     struct odd odd[SHARD_ODD_MAX]; /* in rising order of seq */
     uint32_t odd_len;
     uint64_t odd_lost;       /* outcomes up to here were pushed out of odd[] */
+    struct ahead ahead;      /* pushes past last_seq that are resolved */
+    uint64_t boot;           /* of the data when its sequences were given their numbers */
     bool from_store;         /* began before this process: messages may come again that the store knows nothing of */
     struct pending *pending; /* all, in order of arrival */
     uint32_t pending_len;
     struct pending **window; /* ring by seq, for last_seq < seq < next_seq; NULL: resolved */
     uint32_t window_size;    /* 0 or a power of two */
 
-    /* What of it is durable: redo.h, survived.h. */
+    /* What of it is durable: redo.h. */
     uint64_t redo;   /* the redo log's piece after its newest push that is in there */
     uint64_t pushes; /* of this incarnation that are resolved; not those that were rolled back */
-    uint64_t boot;   /* of the data when its sequences were given their numbers */
-    struct survived survived;
 
     struct cursors cursors; /* of its task: cursor.h */
 

@@ -33,7 +33,6 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     row.last_seq = PLANTED(WAITING_IS_DONE) ? session->next_seq - 1 : session->last_seq;
     row.last_tick = session->last_tick;
     row.last_barrier = session->last_barrier;
-    row.last_push = session->last_push;
     row.acked_through = session->acked_through;
     row.n_odd_seq = row.n_odd_code = PLANTED(REFUSAL_NOT_KEPT) ? 0 : session->odd_len;
     row.odd_seq = seqs;
@@ -47,8 +46,8 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     row.redo = session->redo;
     row.pushes = session->pushes;
     row.boot = session->boot;
-    row.survived_from = session->survived.from;
-    row.survived = (ProtobufCBinaryData){session->survived.len, session->survived.bits};
+    row.ahead_from = session->ahead.from;
+    row.ahead = (ProtobufCBinaryData){session->ahead.len, session->ahead.bits};
     row.cursor = cursor_message(session->cursors.at, &at);
     row.cursor_step = cursor_message(session->cursors.step, &step);
     len = psd__session_row__get_packed_size(&row);
@@ -70,41 +69,21 @@ row_ok(const struct shard *s, const Psd__SessionRow *row, uint32_t job_id, uint3
 
     return row != NULL && job != NULL && task < job->options->workers && job->sessions[task] == NULL &&
            row->state < SESSION_STATES && row->round <= job->round && row->n_odd_seq <= SHARD_ODD_MAX &&
-           row->n_odd_seq == row->n_odd_code && row->survived.len <= WIRE_SURVIVED_MAX;
-}
-
-/* Outcomes past last_seq are of messages that the worker will number anew, to be resolved once more. Those of pushes
- * were counted; CANCELLED is a barrier's. */
-static void
-forget_odd(struct session *session)
-{
-    while (session->odd_len > 0 && session->odd[session->odd_len - 1].seq > session->last_seq) {
-        enum ps_err code = session->odd[--session->odd_len].code;
-
-        session->pushes -= code != PS_OK && code != PS_ERR_CANCELLED && session->pushes > 0;
-    }
+           row->n_odd_seq == row->n_odd_code && row->ahead.len <= WIRE_SURVIVED_MAX;
 }
 
 /* The row is older than this life of the data, and so perhaps older than the worker: what lies past last_seq is there,
- * but the worker will give these numbers to other messages. Of pushes among them survived tells; ticks and barriers
+ * but the worker will give these numbers to other messages. Of pushes among them the welcome tells; ticks and barriers
  * come again. In sync the worker stands where it held its place: the tick that was ahead of that comes again, too. */
-static bool
+static void
 from_older_boot(struct session *session)
 {
     const struct job *job = session->job;
-    uint64_t last = session->last_seq;
 
-    for (uint64_t seq = last + 2; seq <= session->last_push; seq++) /* what waits is the one after last_seq */
-        if (sequence_outcome(session, seq) == PS_OK && !survived_add(&session->survived, seq, last + 1))
-            return false;
-    forget_odd(session);
-    session->last_push = MIN(session->last_push, last);
-    session->last_tick = MIN(session->last_tick, last);
-    session->last_barrier = MIN(session->last_barrier, last);
+    sequence_reboot(session);
     if (job_is_sync(job))
         session->clock = MIN(session->clock, session->held);
     session->clock = MAX(session->clock, job->slowest);
-    return true;
 }
 
 static bool
@@ -127,32 +106,30 @@ from_row(struct shard *s, struct session *session, const Psd__SessionRow *row)
     session->next_seq = row->last_seq + 1;
     session->last_tick = row->last_tick;
     session->last_barrier = row->last_barrier;
-    session->last_push = row->last_push;
     session->acked_through = row->acked_through;
     session->odd_lost = row->odd_lost;
+    if (!ahead_copy(&session->ahead, row->ahead_from, row->ahead.data, row->ahead.len))
+        return false;
     session->odd_len = (uint32_t)row->n_odd_seq;
     for (uint32_t i = 0; i < session->odd_len; i++)
         session->odd[i] = (struct odd){row->odd_seq[i], (enum ps_err)row->odd_code[i]};
     session->from_store = true;
     session->heard_ms = s->now_ms;
-    if (!survived_copy(&session->survived, row->survived_from, row->survived.data, row->survived.len))
-        return false;
-    return session->boot == s->boot || from_older_boot(session);
+    if (session->boot != s->boot)
+        from_older_boot(session);
+    return true;
 }
 
-bool
+void
 session_row_reboot(struct shard *s)
 {
-    bool ok = true;
-
     for (uint32_t id = 1; id <= s->jobs_len; id++) {
         const struct job *job = s->jobs_by_id[id];
 
         for (uint32_t task = 0; job != NULL && task < job->options->workers; task++)
             if (job->sessions[task] != NULL && job->sessions[task]->boot != s->boot)
-                ok = from_older_boot(job->sessions[task]) && ok;
+                from_older_boot(job->sessions[task]);
     }
-    return ok;
 }
 
 static bool

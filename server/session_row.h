@@ -16,7 +16,7 @@ enum ps_err session_row_put(struct shard *s, const struct session *session, row_
 enum ps_err session_row_load(struct shard *s, struct ps_error *e) PS_MUST_USE;
 
 /* This life of the data is another than that in which messages of sessions got their numbers, and all connections are
- * gone. False: out of memory. */
-bool session_row_reboot(struct shard *s) PS_MUST_USE;
+ * gone. */
+void session_row_reboot(struct shard *s);
 
 #endif

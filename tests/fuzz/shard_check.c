@@ -267,7 +267,9 @@ compare_session(const struct session *a, const struct session *b, uint64_t boot)
     /* Where one stood that has lapsed since a power loss is of no interest: it comes again at the slowest. */
     ps_assert(a->clock == b->clock || (a->state != SESSION_LIVE && a->boot != boot));
     ps_assert(a->last_seq == b->last_seq && a->last_tick == b->last_tick && a->last_barrier == b->last_barrier);
-    ps_assert(a->last_push == b->last_push && a->acked_through >= b->acked_through && a->odd_lost == b->odd_lost);
+    ps_assert(a->acked_through >= b->acked_through && a->odd_lost == b->odd_lost);
+    for (uint64_t seq = a->last_seq + 1; seq <= a->last_seq + 8ull * WIRE_SURVIVED_MAX; seq++)
+        ps_assert(ahead_has(&a->ahead, seq) == ahead_has(&b->ahead, seq));
     ps_assert(a->odd_len == b->odd_len && memcmp(a->odd, b->odd, a->odd_len * sizeof a->odd[0]) == 0);
 }
 

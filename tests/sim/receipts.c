@@ -11,7 +11,6 @@ struct receipt {
     const void *gradient; /* where the client has it: the same when it is sent again */
     uint64_t clock, seq;
     bool acked, odd, given_up;
-    bool ahead;  /* acknowledged before an older one */
     bool unsure; /* whether it was acknowledged */
     uint32_t blocks_len;
     struct ledger_place *blocks;
@@ -104,18 +103,6 @@ receipts_given_up(struct node_worker *w, uint64_t clock)
 
 /* ---- In ---- */
 
-static bool
-is_ahead(const struct receipts *r, uint32_t shard, uint64_t seq)
-{
-    for (size_t i = 0; i < r->len; i++) {
-        const struct receipt *x = &r->items[i];
-
-        if (!x->acked && x->shard == shard && x->seq != 0 && x->seq < seq)
-            return true;
-    }
-    return false;
-}
-
 static void
 note_ack(struct node_worker *w, uint32_t shard, uint64_t seq, bool odd)
 {
@@ -128,7 +115,6 @@ note_ack(struct node_worker *w, uint32_t shard, uint64_t seq, bool odd)
             continue;
         x->acked = true;
         x->odd = odd;
-        x->ahead = is_ahead(r, shard, seq);
         if (odd)
             ledger_refused(w->ledger, w->task, w->life, x->clock, x->blocks, x->blocks_len);
     }
@@ -204,8 +190,6 @@ check_gone(struct node_worker *w, uint32_t shard)
 {
     const struct receipts *r = &w->receipts;
     uint64_t told = core_rolled_back(w->core, shard) - r->before[shard], gone = 0, unknown = 0;
-    /* In sync a shard does not keep what was resolved ahead of what waits: it says that it is gone. */
-    bool ahead = w->model->mode == PS_SYNC && w->profile.barrier_every > 0 && w->profile.pass_per_mille > 0;
 
     for (size_t i = 0; i < r->len; i++) {
         const struct receipt *x = &r->items[i];
@@ -214,8 +198,7 @@ check_gone(struct node_worker *w, uint32_t shard)
         if (x->shard != shard || !(x->acked || x->given_up || x->unsure))
             continue;
         fate = ledger_fate(w->ledger, w->task, w->life, x->clock, x->blocks, x->blocks_len);
-        if (x->odd || x->given_up || x->unsure || fate == LEDGER_UNTOLD ||
-            ((ahead || (w->model->mode == PS_SYNC && x->ahead)) && fate == LEDGER_KEPT))
+        if (x->odd || x->given_up || x->unsure || fate == LEDGER_UNTOLD)
             unknown++;
         else
             gone += fate == LEDGER_GONE;

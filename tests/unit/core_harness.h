@@ -411,6 +411,8 @@ tell_ack(struct harness *h, uint32_t shard, uint64_t seq, enum ps_err code)
 struct welcome {
     uint64_t last_seq, clock, slowest, boot, round, pushes;
     uint64_t survived_from, survived, survived_boot; /* a bit for each of 64 */
+    uint64_t odd_seq, odd_lost;                      /* 0: none */
+    uint32_t odd_code;
     struct ps_cursor cursor;
 };
 static UNUSED void
@@ -434,6 +436,10 @@ tell_welcome(struct harness *h, uint32_t shard, struct welcome with)
     w.survived.len = with.survived != 0 ? sizeof with.survived : 0;
     w.survived.data = (uint8_t *)&with.survived;
     w.survived_boot = with.survived_boot;
+    w.n_odd_seq = w.n_odd_code = with.odd_seq != 0;
+    w.odd_seq = &with.odd_seq;
+    w.odd_code = &with.odd_code;
+    w.odd_lost = with.odd_lost;
     cursor.epoch = with.cursor.epoch;
     cursor.position = with.cursor.position;
     w.cursor = cursor.epoch + cursor.position > 0 ? &cursor : NULL;

@@ -179,6 +179,40 @@ START_TEST(a_survivor_that_wants_values_pulls_them)
 }
 END_TEST
 
+/* One of its blocks was dropped: not all of it is there, and it is not sent again. */
+START_TEST(a_survivor_that_was_dropped_in_part_says_so)
+{
+    struct core_op *op[4];
+    float out[8] = {0}, values[8] = {5, 6, 7};
+    Psd__Data d = PSD__DATA__INIT;
+    uint64_t version = 9;
+    struct wire_msg m;
+
+    for (int i = 0; i < 4; i++) {
+        op[i] = start_durable(i == 3 ? out : NULL);
+        expect(&h, 0, MSG_PUSH);
+    }
+    come_back((struct welcome){.pushes = 4,
+                               .survived_from = 1,
+                               .survived = 0xf,
+                               .odd_seq = _i == 0 ? 2 : 4,
+                               .odd_code = PS_ERR_STALE,
+                               .odd_lost = 1});
+    ck_assert_uint_eq(core_rolled_back(h.core, 0), 0);
+    end_op(&h, op[0], PS_ERR_UNKNOWN_OUTCOME); /* the shard had too many to remember */
+    end_op(&h, op[1], _i == 0 ? PS_ERR_STALE : PS_OK);
+    end_op(&h, op[2], PS_OK);
+    ck_assert_uint_eq(core_stats(h.core)->dropped_stale, 1);
+    m = expect(&h, 0, MSG_PULL);
+    d.n_version = 1;
+    d.version = &version;
+    to_client(&h, 0, MSG_DATA, m.request, &d.base, values, sizeof values);
+    end_op(&h, op[3], _i == 0 ? PS_OK : PS_ERR_STALE);
+    ck_assert_float_eq(out[2], 7);
+    expect_nothing(&h, 0);
+}
+END_TEST
+
 START_TEST(a_survivor_that_is_given_up_while_its_values_come_is_not_said_to_be_undone)
 {
     float out[8] = {0};
@@ -702,6 +736,7 @@ make_suite(void)
     tcase_add_test(hand, a_variable_that_is_another_one_there_now_ends_the_worker);
     tcase_add_test(hand, durable_pushes_that_survived_are_done_and_the_rest_is_numbered_anew);
     tcase_add_test(hand, a_survivor_that_wants_values_pulls_them);
+    tcase_add_loop_test(hand, a_survivor_that_was_dropped_in_part_says_so, 0, 2);
     tcase_add_test(hand, a_survivor_that_is_given_up_while_its_values_come_is_not_said_to_be_undone);
     tcase_add_test(hand, what_was_saved_and_not_answered_is_asked_by_its_number);
     tcase_add_test(hand, a_tick_that_overtook_a_push_is_made_up_for);

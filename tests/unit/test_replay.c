@@ -11,6 +11,7 @@
 static struct kit k;
 static struct disk disk;
 static Psd__Job job;
+static bool job_ages; /* its pushes say what they were computed from */
 
 static void
 begin(Psd__Mode mode, uint32_t workers)
@@ -70,6 +71,9 @@ struct told {
     uint64_t survived_from;
     uint8_t bits[64];
     size_t len;
+    uint64_t odd_seq[WIRE_ODD_MAX], odd_lost;
+    uint32_t odd_code[WIRE_ODD_MAX];
+    size_t odd_len;
 };
 
 static struct told
@@ -91,6 +95,12 @@ resume(uint64_t conn, uint32_t task)
     ck_assert_uint_le(t.len, sizeof t.bits);
     if (t.len > 0)
         memcpy(t.bits, w->survived.data, t.len);
+    t.odd_len = w->n_odd_seq;
+    t.odd_lost = w->odd_lost;
+    for (size_t i = 0; i < t.odd_len; i++) {
+        t.odd_seq[i] = w->odd_seq[i];
+        t.odd_code[i] = w->odd_code[i];
+    }
     kit_answer_free(a);
     return t;
 }
@@ -101,6 +111,17 @@ survived(const struct told *t, uint64_t seq)
     uint64_t at = seq - t->survived_from;
 
     return seq >= t->survived_from && at / 8 < t->len && (t->bits[at / 8] >> at % 8 & 1) != 0;
+}
+
+/* How a survivor went. */
+static enum ps_err
+outcome(const struct told *t, uint64_t seq)
+{
+    ck_assert(survived(t, seq));
+    for (size_t i = 0; i < t->odd_len; i++)
+        if (t->odd_seq[i] == seq)
+            return (enum ps_err)t->odd_code[i];
+    return seq <= t->odd_lost ? PS_ERR_UNKNOWN_OUTCOME : PS_OK;
 }
 
 /* ---- What comes back ---- */
@@ -222,6 +243,223 @@ START_TEST(what_was_resolved_ahead_of_a_barrier_survives_with_the_save)
     kit_ack(&k, 1, 2, PS_OK);
     kit_ticked(&k, 1, 3, 2);
     ck_assert(kit_value_four(&k, 1, var, 4) == -1111);
+    finish();
+}
+END_TEST
+
+/* Two blocks of four elements in one push; the first is computed from version 0, the other from the newest. */
+static void
+push_two(uint64_t conn, uint64_t seq, const uint32_t var[2], bool durable)
+{
+    float gradient[8] = {1, 1, 1, 1, 1, 1, 1, 1}, out[4];
+    uint64_t from[2] = {0};
+    uint32_t both[2] = {var[0], var[1]}, block[2] = {0, 0};
+    Psd__Push m = PSD__PUSH__INIT;
+
+    kit_drop_answers(&k, conn);
+    from[1] = kit_read(&k, conn, var[1], 0, out, 4);
+    m.seq = seq;
+    m.n_var = m.n_block = 2;
+    m.n_from_version = job_ages ? 2 : 0;
+    m.var = both;
+    m.block = block;
+    m.from_version = from;
+    m.durable = durable;
+    kit_push_many(&k, conn, &m, gradient, 8);
+}
+
+/* The first of two variables has grown too old for pushes that were computed from its version 0. */
+static void
+begin_ages(uint32_t workers, uint32_t var[2])
+{
+    begin(PSD__MODE__ASYNC, workers);
+    job.age->kind = PSD__AGE_KIND__AGE_CUTOFF;
+    job.age->parameter = 1;
+    job_ages = true;
+    for (uint32_t i = 0; i < workers; i++)
+        kit_join(&k, 1 + i, &job, i);
+    var[0] = kit_declare(&k, 1, "a", 4, PS_SGD);
+    var[1] = kit_declare(&k, 1, "b", 4, PS_SGD);
+    push(1, 1, 0, var[0], 1, false);
+    push(1, 2, 0, var[0], 1, false);
+}
+
+START_TEST(a_survivor_of_which_a_block_was_dropped_says_so)
+{
+    struct told t;
+    uint32_t var[2];
+
+    begin_ages(1, var);
+    disk_save(&disk, &k);
+    push_two(1, 3, var, true);
+    push(1, 4, 0, var[1], 1, true);
+    push(1, 5, 0, var[1], 1, false);
+    sync_disk();
+    power_loss(&disk, &k, 78);
+    for (uint64_t conn = 1; conn <= 2; conn++) { /* a process that starts again knows it, too */
+        t = resume(conn, 0);
+        ck_assert_uint_eq(t.pushes, 4);
+        ck_assert_int_eq(outcome(&t, 3), PS_ERR_STALE);
+        ck_assert_int_eq(outcome(&t, 4), PS_OK);
+        ck_assert(!survived(&t, 5));
+        kit_close(&k, conn);
+        kit_crash(&k);
+    }
+    t = resume(1, 0);
+    ck_assert_uint_eq(t.len, 1);
+    /* The numbers after last_seq are other messages' from now on. */
+    push(1, 3, 0, var[1], 1, false);
+    kit_ack(&k, 1, 3, PS_OK);
+    push(1, 3, 0, var[1], 1, false);
+    kit_ack(&k, 1, 3, PS_OK);
+    ck_assert(kit_value_four(&k, 1, var[1], 3) == -3);
+    finish();
+}
+END_TEST
+
+/* Which of the oldest was dropped is forgotten, and said to be. */
+START_TEST(of_too_many_survivors_that_were_dropped_in_part_the_oldest_are_unknown)
+{
+    enum { MANY = SHARD_ODD_MAX + 3 };
+    struct told t;
+    uint32_t var[2];
+
+    begin_ages(1, var);
+    disk_save(&disk, &k);
+    for (uint64_t seq = 3; seq < 3 + MANY; seq++)
+        push_two(1, seq, var, true);
+    sync_disk();
+    power_loss(&disk, &k, 78);
+    t = resume(1, 0);
+    for (uint64_t seq = 3; seq < 3 + MANY; seq++)
+        ck_assert_int_eq(outcome(&t, seq), seq < 6 ? PS_ERR_UNKNOWN_OUTCOME : PS_ERR_STALE);
+    push(1, 3, 0, var[1], 1, false); /* its outcome is known */
+    kit_ack(&k, 1, 3, PS_OK);
+    push(1, 3, 0, var[1], 1, false);
+    kit_ack(&k, 1, 3, PS_OK);
+    finish();
+}
+END_TEST
+
+/* One of its blocks was updated, and would be once more. */
+START_TEST(what_was_dropped_in_part_ahead_of_a_barrier_does_not_come_again)
+{
+    struct told t;
+    uint32_t var[2];
+
+    begin_ages(2, var);
+    kit_barrier(&k, 1, 3, "b");
+    push_two(1, 4, var, false);
+    kit_push(&k, 1, &(struct kit_push){.seq = 5, .var = var[1], .gradient = (float[3]){0}, .len = 3});
+    disk_save(&disk, &k);
+    power_loss(&disk, &k, 78);
+    t = resume(1, 0);
+    ck_assert_uint_eq(t.last_seq, 2);
+    ck_assert_uint_eq(t.pushes, 4);
+    ck_assert_int_eq(outcome(&t, 4), PS_ERR_STALE);
+    ck_assert_int_eq(outcome(&t, 5), PS_ERR_SHAPE);
+    finish();
+}
+END_TEST
+
+/* A worker may push two variables and hear of the second first. */
+static void
+overtake(uint32_t var[2])
+{
+    job_ages = false;
+    for (uint32_t i = 0; i < job.workers; i++)
+        kit_join(&k, 1 + i, &job, i);
+    var[0] = kit_declare(&k, 1, "a", 4, PS_SGD);
+    var[1] = kit_declare(&k, 1, "b", 4, PS_SGD);
+    push(1, 1, 0, var[0], 1, false);
+    push(1, 2, 0, var[1], 1, false);
+    push(2, 1, 0, var[1], 1, false);
+    kit_ack(&k, 1, 2, PS_OK);
+    kit_ack(&k, 2, 1, PS_OK);
+}
+
+START_TEST(in_sync_what_was_resolved_ahead_of_what_waits_survives_with_the_save)
+{
+    struct told t;
+    uint32_t var[2];
+
+    begin(PSD__MODE__SYNC, 2);
+    overtake(var);
+    disk_save(&disk, &k);
+    power_loss(&disk, &k, 78);
+    t = resume(1, 0);
+    ck_assert_uint_eq(t.last_seq, 0);
+    ck_assert_uint_eq(t.pushes, 1);
+    ck_assert_int_eq(outcome(&t, 2), PS_OK);
+    push(1, 1, 0, var[0], 1, false);
+    t = resume(2, 1);
+    ck_assert_uint_eq(t.last_seq, 1);
+    push(2, 2, 0, var[0], 1, false);
+    kit_ack(&k, 1, 1, PS_OK);
+    kit_ack(&k, 2, 2, PS_OK);
+    ck_assert(kit_value_four(&k, 1, var[0], 1) == -1);
+    ck_assert(kit_value_four(&k, 1, var[1], 1) == -1);
+    finish();
+}
+END_TEST
+
+/* In k of n a block does not tell whose gradients its step had. */
+START_TEST(in_sync_what_was_resolved_ahead_of_what_waits_is_known_after_a_crash)
+{
+    struct told t;
+    uint32_t var[2];
+
+    begin(PSD__MODE__SYNC, 3);
+    job.quorum = 2;
+    overtake(var);
+    for (uint64_t i = 0; i < 2; i++) {
+        kit_crash(&k);
+        t = resume(1, 0);
+        ck_assert_uint_eq(t.last_seq, 0);
+        ck_assert_uint_eq(t.pushes, 1);
+        ck_assert_uint_eq(t.len, 0);
+        push(1, 1, 0, var[0], 1, false);
+        push(1, 2, 0, var[1], 1, false);
+        kit_ack(&k, 1, 2, PS_OK);
+    }
+    kit_resume(&k, 2, &job, 1, 0);
+    push(2, 2, 0, var[0], 1, false);
+    kit_ack(&k, 1, 1, PS_OK);
+    kit_close(&k, 1);
+    t = resume(4, 0);
+    ck_assert_uint_eq(t.last_seq, 2);
+    ck_assert_uint_eq(t.pushes, 2);
+    finish();
+}
+END_TEST
+
+/* One block came too late for its step, the other is in a step that is on disk. */
+START_TEST(in_sync_a_survivor_of_which_a_block_was_late_says_so)
+{
+    struct told t;
+    uint32_t var[2];
+
+    begin(PSD__MODE__SYNC, 3);
+    job.quorum = 2;
+    job_ages = false;
+    for (uint32_t i = 0; i < 3; i++)
+        kit_join(&k, 1 + i, &job, i);
+    var[0] = kit_declare(&k, 1, "a", 4, PS_SGD);
+    var[1] = kit_declare(&k, 1, "b", 4, PS_SGD);
+    disk_save(&disk, &k);
+    push(1, 1, 0, var[0], 1, false);
+    push(2, 1, 0, var[0], 1, false);
+    push_two(3, 1, var, true);
+    push(3, 2, 0, var[0], 1, true); /* nothing of it is there */
+    kit_ack(&k, 3, 2, PS_ERR_LATE);
+    push(1, 2, 0, var[1], 1, false);
+    sync_disk();
+    power_loss(&disk, &k, 78);
+    t = resume(3, 2);
+    ck_assert_uint_eq(t.pushes, 1);
+    ck_assert_int_eq(outcome(&t, 1), PS_ERR_LATE);
+    ck_assert(!survived(&t, 2));
+    ck_assert(kit_value_four(&k, 3, var[1], 1) == -1);
     finish();
 }
 END_TEST
@@ -877,6 +1115,12 @@ make_suite(void)
     tcase_add_test(tc, survivors_are_forgotten_when_the_worker_goes_on);
     tcase_add_test(tc, a_second_power_loss_tells_the_newer_numbers);
     tcase_add_test(tc, what_was_resolved_ahead_of_a_barrier_survives_with_the_save);
+    tcase_add_test(tc, a_survivor_of_which_a_block_was_dropped_says_so);
+    tcase_add_test(tc, of_too_many_survivors_that_were_dropped_in_part_the_oldest_are_unknown);
+    tcase_add_test(tc, what_was_dropped_in_part_ahead_of_a_barrier_does_not_come_again);
+    tcase_add_test(tc, in_sync_what_was_resolved_ahead_of_what_waits_survives_with_the_save);
+    tcase_add_test(tc, in_sync_what_was_resolved_ahead_of_what_waits_is_known_after_a_crash);
+    tcase_add_test(tc, in_sync_a_survivor_of_which_a_block_was_late_says_so);
     tcase_add_test(tc, a_set_and_a_declare_are_replayed_in_their_place);
     tcase_add_test(tc, who_joined_and_who_left_is_in_the_log);
     tcase_add_test(tc, in_sync_a_step_survives_whole);

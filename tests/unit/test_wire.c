@@ -330,6 +330,10 @@ samples_saves(void)
     m.welcome.pushes = 17;
     m.welcome.survived_from = 5;
     m.welcome.survived = (ProtobufCBinaryData){2, (uint8_t *)m.long64};
+    m.welcome.n_odd_seq = m.welcome.n_odd_code = 2;
+    m.welcome.odd_seq = m.long64;
+    m.welcome.odd_code = m.codes;
+    m.welcome.odd_lost = 4;
     psd__save__init(&m.save);
     psd__save_done__init(&m.save_done);
     m.save_done.save = 4;
@@ -540,6 +544,9 @@ END_TEST
     X(welcome_cluster, WELCOME, INVALID, "cluster is empty", m.welcome.cluster = (char *)"")                           \
     X(welcome_shard, WELCOME, INVALID, "shard is 2", m.welcome.shard = 2)                                              \
     X(welcome_job, WELCOME, INVALID, "job.mode is 9", m.job.mode = 9)                                                  \
+    X(welcome_odd_seq, WELCOME, LIMIT, "welcome.odd_seq",                                                              \
+      m.welcome.n_odd_seq = m.welcome.n_odd_code = WIRE_ODD_MAX + 1)                                                   \
+    X(welcome_odd_code, WELCOME, INVALID, "welcome.odd_code", m.welcome.n_odd_code = 0)                                \
     X(welcome_survived, WELCOME, LIMIT, "welcome.survived", m.welcome.survived.len = WIRE_SURVIVED_MAX + 1)            \
     X(push_cursor, PUSH, INVALID, "push.cursor_from", m.cursor_from.position = 640)                                    \
     X(checkpoint_no_job, CHECKPOINT, INVALID, "checkpoint.job is empty", m.checkpoint.job = (char *)"")                \

@@ -1,5 +1,5 @@
 /* A bitmap that begins at the first sequence put in, and is cut at the front when it has grown too long. */
-#include "survived.h"
+#include "ahead.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 /* Drop whole bytes of sequences below the floor. */
 static void
-cut(struct survived *x, uint64_t floor)
+cut(struct ahead *x, uint64_t floor)
 {
     uint32_t n = floor > x->from ? (uint32_t)MIN((floor - x->from) / 8, x->len) : 0;
 
@@ -20,7 +20,7 @@ cut(struct survived *x, uint64_t floor)
 }
 
 static bool
-grow(struct survived *x, uint64_t len)
+grow(struct ahead *x, uint64_t len)
 {
     uint32_t size = MAX(x->size, 64u);
     uint8_t *bigger;
@@ -41,7 +41,7 @@ grow(struct survived *x, uint64_t len)
 }
 
 bool
-survived_add(struct survived *x, uint64_t seq, uint64_t floor)
+ahead_add(struct ahead *x, uint64_t seq, uint64_t floor)
 {
     if (seq < floor)
         return true;
@@ -60,7 +60,7 @@ survived_add(struct survived *x, uint64_t seq, uint64_t floor)
 }
 
 bool
-survived_has(const struct survived *x, uint64_t seq)
+ahead_has(const struct ahead *x, uint64_t seq)
 {
     uint64_t at = seq - x->from;
 
@@ -68,9 +68,9 @@ survived_has(const struct survived *x, uint64_t seq)
 }
 
 bool
-survived_copy(struct survived *x, uint64_t from, const uint8_t *bits, size_t len)
+ahead_copy(struct ahead *x, uint64_t from, const uint8_t *bits, size_t len)
 {
-    survived_forget(x);
+    ahead_forget(x);
     if (len == 0)
         return true;
     if (len > WIRE_SURVIVED_MAX || !grow(x, len))
@@ -81,8 +81,8 @@ survived_copy(struct survived *x, uint64_t from, const uint8_t *bits, size_t len
 }
 
 void
-survived_forget(struct survived *x)
+ahead_forget(struct ahead *x)
 {
     free(x->bits);
-    *x = (struct survived){0};
+    *x = (struct ahead){0};
 }
