@@ -9,7 +9,8 @@
 
 #include "shard_state.h"
 
-#define LOG_TEXT_MAX 1024
+#define LOG_TEXT_MAX       1024
+#define ACTIONS_OF_FAILURE 16 /* besides the CLOSEs */
 
 static void
 action_finish(struct shard_action *a)
@@ -33,6 +34,17 @@ grow(void **array, size_t *size, size_t len, size_t item)
         return false;
     *array = bigger;
     *size = more;
+    return true;
+}
+
+bool
+actions_room(struct shard *s, uint64_t connections)
+{
+    struct actions *a = &s->actions;
+
+    while (a->size < connections + ACTIONS_OF_FAILURE)
+        if (!grow((void **)&a->queue, &a->size, a->size, sizeof *a->queue))
+            return false;
     return true;
 }
 
@@ -93,9 +105,9 @@ actions_data(struct shard *s, struct connection *c, struct shard_data *data)
 }
 
 void
-actions_close(struct shard *s, struct connection *c)
+actions_close(struct shard *s, uint64_t conn)
 {
-    queue(s, (struct shard_action){.kind = SHARD_CLOSE, .conn = c->id});
+    queue(s, (struct shard_action){.kind = SHARD_CLOSE, .conn = conn});
 }
 
 void
@@ -208,12 +220,12 @@ actions_ack(struct shard *s, struct connection *c, uint64_t seq, enum ps_err cod
 
     if (c == NULL || c->state == CONN_CLOSING)
         return;
+    c->turn = s->turn.number;
     if (!grow((void **)&a->acks, &a->acks_size, a->acks_len, sizeof *a->acks) ||
         !ack_init(&a->acks[a->acks_len], seq, code, codes, n, text)) {
         turn_fail(s, PS_ERR_NOMEM);
         return;
     }
-    c->turn = s->turn.number;
     a->acks_len++;
     if (c->acks_first == 0) {
         c->acks_first = (uint32_t)a->acks_len;

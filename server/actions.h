@@ -44,7 +44,7 @@ void actions_error(struct shard *s, struct connection *c, uint64_t request, enum
 
 /* data is the action's then. */
 void actions_data(struct shard *s, struct connection *c, struct shard_data *data);
-void actions_close(struct shard *s, struct connection *c);
+void actions_close(struct shard *s, uint64_t conn);
 void actions_log(struct shard *s, enum shard_log_level level, const char *format, ...) PS_PRINTF(3, 4);
 void actions_draining(struct shard *s);
 void actions_stopped(struct shard *s);
@@ -73,6 +73,10 @@ void actions_hand_out(struct shard *s);
 
 /* The turn failed: its actions are gone. */
 void actions_drop(struct shard *s);
+
+/* Make room for the CLOSE of so many connections and a few more actions, which a turn that fails for want of memory
+ * must be able to say. */
+bool actions_room(struct shard *s, uint64_t connections) PS_MUST_USE;
 
 bool actions_next(struct shard *s, struct shard_action *out);
 void actions_finish(struct shard *s);

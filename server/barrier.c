@@ -12,13 +12,16 @@ barrier_new(struct shard *s, struct job *job, const char *name)
 {
     struct barrier *b = calloc(1, sizeof *b);
 
-    if (b == NULL || (b->name = shard_strdup(name)) == NULL) {
+    if (b != NULL && (b->name = shard_strdup(name)) != NULL)
+        HASH_ADD_KEYPTR(hh, job->barriers, b->name, strlen(b->name), b);
+    if (b == NULL || !HASH_TOOK(b)) {
+        if (b != NULL)
+            free(b->name);
         free(b);
         turn_fail(s, PS_ERR_NOMEM);
         return NULL;
     }
     b->job = job;
-    HASH_ADD_KEYPTR(hh, job->barriers, b->name, strlen(b->name), b);
     s->barriers_len++;
     return b;
 }

@@ -17,22 +17,38 @@ connection_find(struct shard *s, uint64_t id)
     return c;
 }
 
-void
-connection_open(struct shard *s, uint64_t id, const char *peer)
+static struct connection *
+connection_new(struct shard *s, uint64_t id, const char *peer)
 {
     size_t peer_len = strlen(peer) + 1;
     struct connection *c = calloc(1, sizeof *c + peer_len);
 
-    ps_assert(connection_find(s, id) == NULL);
-    if (c == NULL) {
-        turn_fail(s, PS_ERR_NOMEM);
-        return;
-    }
+    if (c == NULL)
+        return NULL;
     c->id = id;
     c->turn = s->turn.number;
     memcpy(c->peer, peer, peer_len);
-    HASH_ADD(hh, s->connections, id, sizeof c->id, c);
+    if (actions_room(s, s->connections_len + 1))
+        HASH_ADD(hh, s->connections, id, sizeof c->id, c);
+    if (!HASH_TOOK(c)) {
+        free(c);
+        return NULL;
+    }
     s->connections_len++;
+    return c;
+}
+
+void
+connection_open(struct shard *s, uint64_t id, const char *peer)
+{
+    struct connection *c;
+
+    ps_assert(connection_find(s, id) == NULL);
+    if ((c = connection_new(s, id, peer)) == NULL) {
+        s->unopened = id;
+        turn_fail(s, PS_ERR_NOMEM);
+        return;
+    }
     c->opened_ms = s->now_ms;
     DL_APPEND2(s->greeting, c, greeting_prev, greeting_next);
     if (s->connections_len > s->config.connections_max) {
@@ -108,7 +124,7 @@ connection_close(struct shard *s, struct connection *c)
         return;
     connection_forget(s, c);
     actions_flush_acks(s, c);
-    actions_close(s, c);
+    actions_close(s, c->id);
     c->turn = s->turn.number;
     if (c->state == CONN_NEW)
         connection_greeted(s, c, CONN_CLOSING);
@@ -161,11 +177,14 @@ connection_before_reload(struct shard *s)
 {
     struct connection *c, *next;
 
+    if (s->unopened != 0)
+        actions_close(s, s->unopened);
+    s->unopened = 0;
     HASH_ITER (hh, s->connections, c, next) {
         if (c->turn != s->turn.number && !has_waiting(c))
             continue;
         connection_forget(s, c);
-        actions_close(s, c);
+        actions_close(s, c->id);
         if (c->state == CONN_NEW)
             connection_greeted(s, c, CONN_CLOSING);
         c->state = CONN_CLOSING;

@@ -1,12 +1,12 @@
-/* uthash and utlist, with our own last words: a hash table that cannot grow stops the process. */
+/* uthash and utlist. Without memory a table does not take the newcomer: ask HASH_TOOK() after each HASH_ADD...(). */
 #ifndef SERVER_HASH_H
 #define SERVER_HASH_H
 
-#include "common/base.h"
-
-#define uthash_fatal(text) ps_assert(!text) /* before uthash.h */
+#define HASH_NONFATAL_OOM 1 /* before uthash.h */
 
 #include <uthash.h>
 #include <utlist.h>
+
+#define HASH_TOOK(item) ((item)->hh.tbl != NULL)
 
 #endif

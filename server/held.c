@@ -37,6 +37,7 @@ held_new(struct shard *s, struct connection *c, uint64_t until, uint64_t seq)
 {
     struct held *h = calloc(1, sizeof *h);
 
+    c->turn = s->turn.number;
     if (h == NULL) {
         turn_fail(s, PS_ERR_NOMEM);
         return NULL;
@@ -45,7 +46,6 @@ held_new(struct shard *s, struct connection *c, uint64_t until, uint64_t seq)
     h->until = until;
     h->seq = seq;
     h->since_ms = s->now_ms;
-    c->turn = s->turn.number;
     return h;
 }
 

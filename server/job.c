@@ -50,12 +50,18 @@ fail:
     return NULL;
 }
 
-static void
+/* False: no memory, and it is freed. */
+static bool
 job_add(struct shard *s, struct job *job)
 {
     HASH_ADD_KEYPTR(hh, s->jobs, job->name, strlen(job->name), job);
+    if (!HASH_TOOK(job)) {
+        job_free(s, job);
+        return false;
+    }
     s->jobs_by_id[job->id] = job;
     s->jobs_len = MAX(s->jobs_len, job->id);
+    return true;
 }
 
 static enum ps_err
@@ -79,9 +85,8 @@ job_open(struct shard *s, const Psd__Job *options, struct job **out, struct ps_e
     }
     if (limit_reached(s, LIMIT_JOBS))
         return limit_refuse(s, LIMIT_JOBS, e, "no room for job '%.64s'", options->name);
-    if ((job = job_new(options, s->jobs_len + 1)) == NULL)
+    if ((job = job_new(options, s->jobs_len + 1)) == NULL || !job_add(s, job))
         return ps_fail(e, PS_ERR_NOMEM, "shard %u has no memory for job '%.64s'", s->config.shard, options->name);
-    job_add(s, job);
     turn_mark_job(s, job);
     redo_job(s, job);
     actions_log(s, SHARD_LOG_INFO, "job created job=%s id=%u workers=%u", job->name, job->id, options->workers);
@@ -178,7 +183,8 @@ job_load(void *arg, struct span key, struct span value)
             job->age = wire_age(row->age);
         if (row->bound != NULL)
             job->bound = row->bound->clocks;
-        job_add(l->s, job);
+        if (!job_add(l->s, job))
+            job = NULL;
     }
     if (row != NULL)
         psd__job_row__free_unpacked(row, NULL);

@@ -192,6 +192,8 @@ redo_push(struct shard *s, const struct session *session, const struct redo_push
 void
 redo_count(struct shard *s, const struct session *session, const struct cursor_span *span)
 {
+    if (s->turn.failed != PS_OK) /* there may be no update that it counts for */
+        return;
     if (!cursor_none(span->end) && !record_add_count(s->redo.record, session->job->id, session->task, span))
         turn_fail(s, PS_ERR_NOMEM);
 }

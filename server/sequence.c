@@ -387,7 +387,8 @@ pending_answer(struct shard *s, const struct pending *p, uint64_t until, enum ps
     bool differ;
 
     if (c == NULL || c->id != p->connection)
-        return; /* who comes back asks again */
+        return;               /* who comes back asks again */
+    c->turn = s->turn.number; /* should there be no memory for the answer, it must ask again */
     if (p->want_value && taken(code)) {
         pull_answer_push(s, c, until, p);
         return;

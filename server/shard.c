@@ -383,7 +383,8 @@ shard_new(const struct shard_config *config, struct store *store, uint64_t now_m
     s->live_dir = shard_strdup(config->live_dir != NULL ? config->live_dir : "");
     s->durable_dir = shard_strdup(config->durable_dir != NULL ? config->durable_dir : "");
     s->refs = calloc(WIRE_BLOCKS_MAX, sizeof *s->refs);
-    if (s->cluster == NULL || s->version == NULL || s->live_dir == NULL || s->durable_dir == NULL || s->refs == NULL)
+    if (s->cluster == NULL || s->version == NULL || s->live_dir == NULL || s->durable_dir == NULL || s->refs == NULL ||
+        !actions_room(s, 0))
         ps_fail(e, err, "no memory for a shard");
     else if ((err = identify(s, e)) == PS_OK)
         err = load(s, e);

@@ -97,11 +97,12 @@ bool
 variable_add(struct shard *s, struct variable *v)
 {
     v->blocks = calloc(MAX(v->count, 1), sizeof *v->blocks);
-    if (v->blocks == NULL || !variables_grow(s, v->id)) {
+    if (v->blocks != NULL && variables_grow(s, v->id))
+        HASH_ADD_KEYPTR(hh, v->job->variables, v->name, strlen(v->name), v);
+    if (!HASH_TOOK(v)) {
         variable_free(v);
         return false;
     }
-    HASH_ADD_KEYPTR(hh, v->job->variables, v->name, strlen(v->name), v);
     s->variables[v->id] = v;
     s->variables_len = MAX(s->variables_len, v->id);
     v->first = s->ordinals;

@@ -42,6 +42,7 @@ struct kit {
     uint64_t next_request;
     bool hold;                         /* turns end only in kit_turn() */
     bool failed;                       /* the last turn's commit did */
+    bool may_fail;                     /* memory may run out, and the store fail: the kit does then as psd does */
     bool draining;                     /* SHARD_DRAIN_BEGUN came */
     bool stopped;                      /* SHARD_STOPPED came */
     unsigned logs;                     /* SHARD_LOG actions seen */
@@ -53,6 +54,7 @@ struct kit {
     struct shard_action wanted;        /* the newest SHARD_RESTORE_WANTED; its texts are the kit's */
     bool open[KIT_CONNS];
     bool closed[KIT_CONNS]; /* the shard closed it */
+    bool lost[KIT_CONNS];   /* an answer could not be made: gone at the end of the turn */
     struct kit_answer *answers[KIT_CONNS];
 };
 
