@@ -103,7 +103,7 @@ struct client_wait {
 };
 bool client_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms);
 
-/* ---- calls.c; within client_enter() ---- */
+/* ---- calls_ops.c; within client_enter() ---- */
 
 /* A handle of the client's, to be given a core operation; NULL: out of memory. */
 struct ps_op *call_new(ps_client *c);
@@ -114,6 +114,10 @@ enum ps_err call_started(struct ps_op *op, enum ps_err err, ps_op **out) PS_MUST
 
 /* Until it is done or the time is over. */
 enum ps_err call_wait(ps_op *op, uint64_t timeout_ms, struct ps_error *e) PS_MUST_USE;
+
+/* The blocking form of a call, not within client_enter(): wait for what was started, and free it. timeout_ms: as in
+ * ps_op_wait(). */
+enum ps_err call_finish(ps_op *op, int timeout_ms, struct ps_error *e) PS_MUST_USE;
 
 /* PS_ERR_INVALID when one of these is NULL. */
 enum ps_err call_need(const ps_client *c, const void *out, struct ps_error *e) PS_MUST_USE;
