@@ -70,12 +70,18 @@ tokens_due(struct saver *s, uint64_t now)
     return s->tokens >= full ? 0 : now + (uint64_t)((full - s->tokens) * 1e9 / (double)s->rate) + 1;
 }
 
+static bool
+save_waits(const struct saver *s)
+{
+    return s->own != NULL && s->own->save->checkpoint == NULL && !s->begun;
+}
+
 static uint64_t
 job_due(struct saver *s, uint64_t now)
 {
     const struct saver_job *job = s->own;
 
-    if (job->abandoned || job->closing || !s->begun)
+    if (job->abandoned || job->closing || save_waits(s))
         return 0;
     return job->len == 0 ? NEVER : tokens_due(s, now);
 }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "client/checkpoint_make.h"
@@ -598,6 +599,51 @@ START_TEST(one_that_is_given_up_is_removed)
 }
 END_TEST
 
+/* The processor's time that a process has taken, in seconds. */
+static double
+processor_seconds(pid_t pid)
+{
+    unsigned long user = 0, system = 0;
+    char path[64];
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    f = fopen(path, "r");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fscanf(f, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system), 2);
+    fclose(f);
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+static double
+now_seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+START_TEST(one_that_waits_for_its_rate_leaves_the_processor_alone)
+{
+    struct worker w[WORKERS];
+    double began, took, processor;
+
+    shards_start_with(&shards, 1, &(struct shards_options){.more = (const char *const[]){"--save-rate", "1MiB", NULL}});
+    open_both(w);
+    train_until(w, 1);
+    close_both(w);
+    began = now_seconds();
+    processor = processor_seconds(shards.pids[0]);
+    checkpoint("slow", 0); /* of 4 MB, MiB by MiB */
+    took = now_seconds() - began;
+    processor = processor_seconds(shards.pids[0]) - processor;
+    ck_assert_double_gt(took, 2);
+    ck_assert_double_lt(processor, took / 8);
+    shards_stop(&shards);
+}
+END_TEST
+
 enum harm { HARM_FLIP_FIRST, HARM_FLIP_MIDDLE, HARM_FLIP_LAST, HARM_CUT, HARM_GROW, HARM_REMOVE, HARMS };
 
 static void
@@ -873,6 +919,7 @@ make(void)
     tcase_add_test(tc, a_clock_of_a_job_that_has_none_is_refused);
     tcase_add_test(tc, checksums_end_by_the_deadline);
     tcase_add_test(tc, an_answer_about_another_job_is_not_believed);
+    tcase_add_test(tc, one_that_waits_for_its_rate_leaves_the_processor_alone);
     tcase_add_test(tc, what_is_damaged_is_refused_and_nothing_changes);
     tcase_add_test(tc, a_cluster_that_holds_something_else_says_what);
     tcase_add_test(tc, a_worker_that_lives_on_is_told_and_goes_on);
