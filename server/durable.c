@@ -135,7 +135,7 @@ erase_some(struct durable *d, struct doomed *x, const uint64_t *boot)
         goto out;
     if (x->len == 0 && boot == NULL)
         goto out;
-    if ((err = durable_begin(d, ERASE_MAX * STORE_ROW_ROOM)) != PS_OK)
+    if ((err = durable_begin(d, MIB)) != PS_OK)
         goto out;
     err = erase_all(d, x);
     if (err == PS_OK && !x->more && boot != NULL)

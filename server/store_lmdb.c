@@ -202,8 +202,10 @@ lmdb_reserve(struct store *base, const struct store_key *key, size_t size, void 
     if (!store_room_spend(&s->room, value_pages(size) + RESERVE_PAGES))
         return store_lmdb_no_room(s);
     s->wrote = true;
+    store_lmdb_tree_touch(s, STORE_LMDB_BLOCKS);
     if ((rc = mdb_put(s->txn, s->blocks, &k, &v, MDB_RESERVE)) != 0)
         return failed(s, "write to", rc);
+    store_lmdb_tree_give_back(s, STORE_LMDB_BLOCKS, RESERVE_PAGES, value_pages(size), true);
     /* In the map, the weights after the 48-byte head lie on a 64-byte boundary: all that vectorizes counts on it. */
     ps_assert(s->durable || (uintptr_t)v.mv_data % LAYOUT_ALIGN == LAYOUT_PAGE_HEAD);
     store_lmdb_readers_passed(s);
@@ -217,12 +219,16 @@ lmdb_erase(struct store *base, const struct store_key *key)
     struct store_lmdb *s = store_lmdb_of(base);
     size_t packed;
     MDB_val k = block_val(key, &packed);
+    enum ps_err err;
 
     ps_assert(s->txn != NULL);
     if (!store_room_spend(&s->room, ROW_PAGES))
         return store_lmdb_no_room(s);
     s->wrote = true;
-    return store_lmdb_error(mdb_del(s->txn, s->blocks, &k, NULL));
+    store_lmdb_tree_touch(s, STORE_LMDB_BLOCKS);
+    err = store_lmdb_error(mdb_del(s->txn, s->blocks, &k, NULL));
+    store_lmdb_tree_give_back(s, STORE_LMDB_BLOCKS, ROW_PAGES, 0, false);
+    return err;
 }
 
 /* A file may take more than its limit: of an earlier start, or the filesystem's own blocks for it. */

@@ -3,6 +3,7 @@
  *     store_lmdb.c         write transactions
  *     store_lmdb_read.c    snapshots, readers of other threads, walks
  *     store_lmdb_rows.c    rows of metadata
+ *     store_lmdb_tree.c    what a transaction takes of the trees
  *     store_lmdb_pages.c   how many pages are used and free: what the room asks
  *     store_lmdb_open.c    opening and closing */
 #ifndef SERVER_STORE_LMDB_ENV_H
@@ -43,10 +44,11 @@ struct store_reader {
     _Atomic uint64_t done; /* reads that ended: orders them before what the owner then writes in their pages */
 };
 
-/* What a transaction has done to a table, in pages: see store_lmdb_rows.c. */
+/* What a transaction has done to a tree, in pages: see store_lmdb_tree.c. A table's is numbered as the table. */
+enum { STORE_LMDB_BLOCKS = STORE_TABLES, STORE_LMDB_TREES };
 struct store_tree {
     bool touched;
-    uint64_t had, has; /* of its tree, when it was touched first, and now */
+    uint64_t had, has; /* when it was touched first, and now */
     uint64_t grown;    /* by all that made it larger */
     uint64_t at_worst; /* what the operations might have taken */
     uint64_t values;   /* of values that lie outside the tree's pages */
@@ -61,9 +63,9 @@ struct store_lmdb {
     int data_fd; /* LMDB's own */
     struct store_room room;
 
-    MDB_txn *txn;                          /* the writer's, or NULL */
-    bool wrote;                            /* in this transaction, */
-    struct store_tree trees[STORE_TABLES]; /* in the durable mode: and what its rows have taken */
+    MDB_txn *txn;                              /* the writer's, or NULL */
+    bool wrote;                                /* in this transaction, */
+    struct store_tree trees[STORE_LMDB_TREES]; /* in the durable mode: and what it has taken */
     bool untrusted;
     struct ps_error why; /* what failed last, in words */
 
@@ -106,6 +108,11 @@ enum ps_err store_lmdb_no_room(struct store_lmdb *s);
 
 /* Of a row, without its value: its leaf, branches, a split. */
 #define ROW_PAGES (STORE_ROW_ROOM / PAGE - 1)
+
+/* Before an operation in a tree whose worst is `counted` pages of it and `value` pages of a value, and after: it took
+ * less. outside: the value lies in pages of its own. */
+void store_lmdb_tree_touch(struct store_lmdb *s, int tree);
+void store_lmdb_tree_give_back(struct store_lmdb *s, int tree, uint64_t counted, uint64_t value, bool outside);
 
 /* Ops for rows. */
 enum ps_err store_lmdb_row_put(struct store *base, enum store_table t, struct span key, struct span value);

@@ -300,7 +300,7 @@ START_TEST(bad_file_is_set_aside_and_the_newest_two_are_kept)
 }
 END_TEST
 
-/* ---- Rows: what they may take is counted ---- */
+/* ---- What rows and blocks may take is counted ---- */
 
 static struct span
 row_key(uint32_t i, uint32_t *big_endian)
@@ -309,19 +309,47 @@ row_key(uint32_t i, uint32_t *big_endian)
     return (struct span){big_endian, sizeof *big_endian};
 }
 
+static uint64_t
+file_bytes(struct store *s)
+{
+    struct store_usage usage;
+
+    s->ops->usage(s, &usage);
+    return usage.file_bytes;
+}
+
 START_TEST(many_rows_in_one_transaction_take_what_they_take)
 {
     static const char value[150];
     struct store *s = kit_open(0);
-    struct store_usage usage;
     uint32_t key;
 
     OK(s->ops->begin(s, MIB));
     for (uint32_t i = 0; i < 20000; i++)
         OK(s->ops->row_put(s, STORE_SESSIONS, row_key(i, &key), (struct span){value, sizeof value}));
     OK(s->ops->commit(s));
-    s->ops->usage(s, &usage);
-    ck_assert_uint_lt(usage.file_bytes, 32 * MIB); /* 3 MB of rows */
+    ck_assert_uint_lt(file_bytes(s), 32 * MIB); /* 3 MB of rows */
+    s->ops->close(s);
+}
+END_TEST
+
+START_TEST(many_blocks_in_one_transaction_take_what_they_take)
+{
+    struct store *s = kit_open(0);
+    void *place;
+
+    OK(s->ops->begin(s, MIB));
+    for (uint32_t i = 0; i < 4000; i++) {
+        OK(s->ops->reserve(s, &(struct store_key){.var = i}, layout_value_size(0), &place));
+        memset(place, 0, layout_value_size(0));
+    }
+    OK(s->ops->commit(s));
+    ck_assert_uint_lt(file_bytes(s), 36 * MIB); /* 16 of blocks */
+    OK(s->ops->begin(s, MIB));
+    for (uint32_t i = 0; i < 4000; i++)
+        OK(s->ops->erase(s, &(struct store_key){.var = i}));
+    OK(s->ops->commit(s));
+    ck_assert_uint_lt(file_bytes(s), 36 * MIB);
     s->ops->close(s);
 }
 END_TEST
@@ -355,8 +383,28 @@ change_a_row(struct store *s, unsigned *seed)
     ck_assert(err == PS_OK || err == PS_ERR_NOT_FOUND);
 }
 
-START_TEST(rows_never_take_a_page_that_was_not_counted)
+/* The same of blocks, of one page and of 17. */
+static void
+change_a_block(struct store *s, unsigned *seed)
 {
+    unsigned r = (unsigned)rand_r(seed);
+    struct store_key key = {.var = r / 16 % 2048};
+    size_t size = layout_value_size(key.var % 16 == 0);
+    void *place;
+    enum ps_err err;
+
+    if (r / 8 % 2 == 0) {
+        OK(s->ops->reserve(s, &key, size, &place));
+        memset(place, 0, size);
+        return;
+    }
+    err = s->ops->erase(s, &key);
+    ck_assert(err == PS_OK || err == PS_ERR_NOT_FOUND);
+}
+
+START_TEST(no_page_is_taken_that_was_not_counted)
+{
+    void (*const change[])(struct store *, unsigned *) = {change_a_row, change_a_block};
     unsigned seed = random_seed();
     struct store *s = kit_open(0);
     struct store_room *room = &store_lmdb_of(s)->room;
@@ -366,7 +414,7 @@ START_TEST(rows_never_take_a_page_that_was_not_counted)
 
         OK(s->ops->begin(s, 0));
         for (int n = rand_r(&seed) % 3000; n > 0; n--)
-            change_a_row(s, &seed);
+            change[_i](s, &seed);
         spent = room->spent_pages;
         OK(s->ops->commit(s));
         ck_assert_uint_lt(room->ops->last_page(room), room->allocated_pages);
@@ -398,7 +446,8 @@ make_suite(void)
     tcase_add_test(tc, full_map_says_what_it_may_take);
     tcase_add_test(tc, bad_file_is_set_aside_and_the_newest_two_are_kept);
     tcase_add_test(tc, many_rows_in_one_transaction_take_what_they_take);
-    tcase_add_test(tc, rows_never_take_a_page_that_was_not_counted);
+    tcase_add_test(tc, many_blocks_in_one_transaction_take_what_they_take);
+    tcase_add_loop_test(tc, no_page_is_taken_that_was_not_counted, 0, 2);
     suite_add_tcase(suite, tc);
     return suite;
 }
