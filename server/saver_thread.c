@@ -92,6 +92,14 @@ pieces_wait(const struct saver *s)
     return (s->side == SIDE_GOOD || s->side == SIDE_FULL) && s->redo_next < s->redo_to;
 }
 
+/* Leftovers of the redo log go by and by; at once when a save is to begin, which is staged in their pages: else the
+ * file would hold both. */
+static uint64_t
+cut_at(const struct saver *s)
+{
+    return save_waits(s) ? 0 : s->cut_at;
+}
+
 static uint64_t
 due(struct saver *s, uint64_t now)
 {
@@ -104,7 +112,7 @@ due(struct saver *s, uint64_t now)
     if (s->own != NULL)
         at = MIN(at, job_due(s, now));
     if (s->cut && s->side != SIDE_GONE)
-        at = MIN(at, s->cut_at);
+        at = MIN(at, cut_at(s));
     return at;
 }
 
@@ -393,9 +401,11 @@ begin_save(struct saver *s)
 static void
 cut(struct saver *s)
 {
-    const struct work w = {.pieces = false};
-    enum ps_err err = durable_cut(durable(s), &s->cut);
+    const struct work w = {.begin = save_waits(s)};
+    bool more;
+    enum ps_err err = durable_cut(durable(s), &more);
 
+    s->cut = err != PS_OK || more;
     s->cut_at = uv_hrtime() + CUT_NS;
     if (err != PS_OK)
         failed(s, &w, err);
@@ -423,7 +433,7 @@ look(struct saver *s, struct work *w)
     } else if (s->side == SIDE_GONE) {
         w->anew = true; /* it ends with what comes of that */
     } else {
-        w->begin = !s->begun;
+        w->begin = !s->begun && !s->cut;
         w->finish = s->begun && w->closing;
         w->blocks = s->begun && w->blocks;
     }
@@ -446,7 +456,7 @@ work(struct saver *s, struct work *w)
         finish(s);
     if (w->checkpoint)
         saver_checkpoint_go_on(s, w->closing, w->most, w->redo_to);
-    if (s->cut && s->side != SIDE_GONE && s->cut_at <= uv_hrtime())
+    if (s->cut && s->side != SIDE_GONE && cut_at(s) <= uv_hrtime())
         cut(s);
 }
 

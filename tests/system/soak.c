@@ -3,6 +3,8 @@
  * every so often, and in the second half saves, one after the other.
  *
  *     soak [--seconds N (5)]            PSD_BIN names psd
+ *          [--variables N (96)]         of all sizes in turn
+ *          [--small]                    of one block of one page each
  *
  * Prints a line a second (a minute, when it runs long) and fails when something grows that should not:
  *
@@ -11,7 +13,8 @@
  *     the durable store's file       at most 2.2 times the data
  *     memory besides the store       flat
  *
- * each beyond a constant: what a store takes that is empty.
+ * each beyond a constant: what a store takes that is empty. Data is counted in whole pages: a value of one element
+ * takes one.
  *
  * A file never shrinks, so it is as large as the worst moment made it. That of the live store has a value twice that
  * changed before it was saved: at worst all of the data, and no save begins before the last one's are gone. LMDB's free
@@ -22,7 +25,10 @@
  * restarts, to 226 MiB for 85 of data. Who holds pages longer shows here.
  *
  * The durable store's file has two saves, two chunks of a sixteenth of one that were freed and are not free yet, and
- * room ahead for another and 19 MiB. */
+ * room ahead for another and 19 MiB. Its redo log has a page at least for each row that changed since the last save, so
+ * that of many small variables is as large as they are: the second save is staged in its pages.
+ *
+ * Memory holds a copy of all rows while a save runs, and keeps it for the next one: half a KiB for each variable. */
 #include <getopt.h>
 #include <jansson.h>
 #include <signal.h>
@@ -39,13 +45,15 @@
 #include "common/base.h"
 #include "tests/system/lone_psd.h"
 
-enum { VARS = 96, WORKERS = 2, READER = WORKERS, SAVER, HELPERS, RESTARTS = 6, SLACK = 8 * MIB };
+enum { WORKERS = 2, READER = WORKERS, SAVER, HELPERS, RESTARTS = 6, SLACK = 8 * MIB };
 
 /* See above. */
 #define LIVE_ROOM    (96 * MIB)
-#define DURABLE_ROOM (48 * MIB)
+#define DURABLE_ROOM (32 * MIB)
+#define ROW_COPY     (KIB / 2)
 
-static int seconds = 5;
+static int seconds = 5, vars = 96;
+static bool small;
 static uint64_t random_state = 1;
 
 static uint32_t
@@ -78,7 +86,7 @@ elements_of(int i)
 {
     static const uint64_t some[] = {1, 10, 300, 1008, 1009, 5000, 17000, 60000, 262144, 300000, 700000, 40000};
 
-    return some[i % (int)ARRAY_LEN(some)];
+    return small ? some[i % 3] : some[i % (int)ARRAY_LEN(some)];
 }
 
 static const char *
@@ -89,7 +97,7 @@ optimizer_of(int i)
 
 struct client {
     ps_client *client;
-    ps_var *vars[VARS];
+    ps_var **vars;
     float *values, *gradient;
 };
 
@@ -110,15 +118,23 @@ open_client(struct client *c, const char *address, uint32_t task, bool observer)
     struct ps_client_options o = {.observer = observer, .job = "soak"};
     struct ps_error e;
     ps_cluster *cluster;
-    char name[16];
 
     check(ps_cluster_from_list(address, WORKERS, task, &cluster, &e), &e);
     check(ps_cluster_set_name(cluster, LONE_CLUSTER, &e), &e);
     check(ps_client_open(cluster, &o, &c->client, &e), &e);
     ps_cluster_free(cluster);
+}
+
+static void
+find_variables(struct client *c, bool observer)
+{
+    struct ps_error e;
+    char name[16];
+
+    c->vars = calloc((size_t)vars, sizeof(ps_var *));
     c->values = calloc(700000, sizeof(float));
     c->gradient = calloc(700000, sizeof(float));
-    for (int i = 0; i < VARS; i++) {
+    for (int i = 0; i < vars; i++) {
         struct ps_var_spec spec = {.name = name, .rank = 1, .dims = {elements_of(i)}};
 
         snprintf(name, sizeof name, "v%d", i);
@@ -133,21 +149,26 @@ static void
 close_client(struct client *c)
 {
     ps_client_close(c->client);
+    free(c->vars);
     free(c->values);
     free(c->gradient);
 }
 
+/* declared: gets a byte when all variables are. */
 static _Noreturn void
-worker_main(const char *address, uint32_t task)
+worker_main(const char *address, uint32_t task, int declared)
 {
-    struct client c;
+    struct client c = {0};
     struct ps_error e;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     random_state += task;
     open_client(&c, address, task, false);
+    find_variables(&c, false);
+    if (write(declared, "", 1) != 1)
+        lone_die("nobody waits for worker %u", task);
     for (;;) {
-        ps_var *v = c.vars[below(VARS)];
+        ps_var *v = c.vars[below((uint32_t)vars)];
 
         c.gradient[below((uint32_t)ps_var_elements(v))] = 1;
         if (below(4) == 0)
@@ -157,16 +178,36 @@ worker_main(const char *address, uint32_t task)
     }
 }
 
+/* Returns when all variables are there. */
+static void
+start_workers(const char *address, pid_t *pids)
+{
+    char byte;
+    int declared[2];
+
+    if (pipe(declared) < 0)
+        lone_die("no pipe");
+    for (uint32_t i = 0; i < WORKERS; i++)
+        if ((pids[i] = fork()) == 0)
+            worker_main(address, i, declared[1]);
+    close(declared[1]);
+    for (int i = 0; i < WORKERS; i++)
+        if (read(declared[0], &byte, 1) != 1)
+            lone_die("no worker has declared all variables");
+    close(declared[0]);
+}
+
 static _Noreturn void
 reader_main(const char *address)
 {
-    struct client c;
+    struct client c = {0};
     struct ps_error e;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     open_client(&c, address, 0, true);
+    find_variables(&c, true);
     for (;; nap(0.02))
-        for (int i = 0; i < VARS; i++)
+        for (int i = 0; i < vars; i++)
             check(ps_client_pull(c.client, 1, &c.vars[i], &c.values, NULL, &e), &e);
 }
 
@@ -174,7 +215,7 @@ reader_main(const char *address)
 static _Noreturn void
 saver_main(const char *address)
 {
-    struct client c;
+    struct client c = {0};
     struct ps_error e;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -296,7 +337,7 @@ run_phase(struct lone_psd *psd, ps_client *observer, const char *durable, bool s
         lone_psd_kill(psd);
         lone_psd_again(psd);
     }
-    if (p.late > p.early + SLACK)
+    if (p.late > p.early + SLACK + (saves ? (uint64_t)vars * ROW_COPY : 0))
         lone_die("memory grows: %.1f MiB, then %.1f", mib(p.early), mib(p.late));
 }
 
@@ -305,12 +346,18 @@ run_phase(struct lone_psd *psd, ps_client *observer, const char *durable, bool s
 static void
 parse(int argc, char **argv)
 {
-    static const struct option known[] = {{"seconds", required_argument, NULL, 's'}, {NULL, 0, NULL, 0}};
+    static const struct option known[] = {{"seconds", required_argument, NULL, 's'},
+                                          {"variables", required_argument, NULL, 'v'},
+                                          {"small", no_argument, NULL, '1'},
+                                          {NULL, 0, NULL, 0}};
     int c;
 
     while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
-        if (c != 's' || (seconds = atoi(optarg)) < 1) {
-            fprintf(stderr, "usage: soak [--seconds N (5)]\n");
+        small = small || c == '1';
+        seconds = c == 's' ? atoi(optarg) : seconds;
+        vars = c == 'v' ? atoi(optarg) : vars;
+        if (c == '?' || seconds < 1 || vars < 1) {
+            fprintf(stderr, "usage: soak [--seconds N (5)] [--variables N (96)] [--small]\n");
             exit(2);
         }
     }
@@ -323,7 +370,7 @@ main(int argc, char **argv)
     const char *const more[] = {"--memory", "768MiB",          "--grace", "10m", "--durable-dir",
                                 durable,    "--save-interval", "0",       NULL};
     pid_t pids[HELPERS];
-    struct client observer;
+    struct client observer = {0};
     struct lone_psd psd;
 
     parse(argc, argv);
@@ -331,13 +378,10 @@ main(int argc, char **argv)
     if (mkdtemp(durable) == NULL)
         lone_die("%s", durable);
     lone_psd_start(&psd, more);
-    for (uint32_t i = 0; i < WORKERS; i++)
-        if ((pids[i] = fork()) == 0)
-            worker_main(psd.address, i);
-    nap(1);
+    start_workers(psd.address, pids);
+    open_client(&observer, psd.address, 0, true);
     if ((pids[READER] = fork()) == 0)
         reader_main(psd.address);
-    open_client(&observer, psd.address, 0, true);
     run_phase(&psd, observer.client, durable, false, seconds / 2.0);
     if ((pids[SAVER] = fork()) == 0)
         saver_main(psd.address);
