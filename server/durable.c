@@ -216,6 +216,8 @@ durable_stage_same(struct durable *d, const struct store_key *key, struct span v
     enum ps_err err = d->store->ops->get(d->store, &to, &there);
 
     ps_assert(d->saving);
+    if (err == PS_OK)
+        err = d->store->ops->fetch(d->store, (struct span){there.data, sizeof(struct block_head)});
     *same = err == PS_OK && is_same(there, value);
     d->txn.staged += *same;
     return err == PS_ERR_NOT_FOUND ? PS_OK : err;

@@ -1,11 +1,14 @@
 /* From the durable store back to a live one: blocks first, then rows, and last of all whose data it is, so that nobody
  * takes a part for the whole. The live store is written in transactions of a turn's size. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/planted.h"
 #include "durable.h"
 #include "identity.h"
+#include "proto/store.pb-c.h"
+#include "row.h"
 
 struct rebuild {
     struct durable *d;
@@ -16,6 +19,7 @@ struct rebuild {
     uint64_t room; /* left in the open transaction */
     bool begun;
     enum store_table table;
+    struct store_key lost; /* var 0: no block is */
     enum ps_err err;
 };
 
@@ -66,6 +70,10 @@ copy_block(void *arg, const struct store_key *key, struct span value)
 
     if (key->generation != r->d->manifest.generation)
         return false;
+    if ((r->err = r->d->store->ops->fetch(r->d->store, value)) != PS_OK) {
+        r->lost = *key;
+        return false;
+    }
     if ((r->err = room(r, value.len)) == PS_OK &&
         (r->err = r->live->ops->reserve(r->live, &to, value.len, &place)) == PS_OK) {
         memcpy(place, value.data, value.len);
@@ -74,12 +82,46 @@ copy_block(void *arg, const struct store_key *key, struct span value)
     return r->err == PS_OK;
 }
 
+/* ---- What the disk has lost ---- */
+
+struct lookup {
+    uint32_t id;
+    char name[WIRE_NAME_MAX + 1];
+};
+
+static bool
+find_name(void *arg, struct span key, struct span value)
+{
+    struct lookup *l = arg;
+    Psd__VariableRow *row = row_id(key) == l->id ? psd__variable_row__unpack(NULL, value.len, value.data) : NULL;
+
+    if (row != NULL && row->declare != NULL)
+        snprintf(l->name, sizeof l->name, "%s", row->declare->name);
+    if (row != NULL)
+        psd__variable_row__free_unpacked(row, NULL);
+    return row_id(key) != l->id;
+}
+
+static enum ps_err
+block_lost(const struct rebuild *r, struct ps_error *e)
+{
+    struct lookup l = {.id = r->lost.var, .name = "?"};
+
+    (void)r->d->store->ops->each_row(r->d->store, STORE_VARS, find_name, &l);
+    return ps_fail(e, r->err, "save %" PRIu64 " is damaged: block %" PRIu32 " of variable '%.128s' is lost",
+                   r->d->manifest.save, r->lost.block, l.name);
+}
+
+/* ---- All of it ---- */
+
 static enum ps_err
 copy_blocks(struct rebuild *r, struct ps_error *e)
 {
     struct store_key from = {.generation = r->d->manifest.generation};
     enum ps_err err = r->d->store->ops->each_block_from(r->d->store, &from, copy_block, r);
 
+    if (r->lost.var != 0)
+        return block_lost(r, e);
     if (err == PS_OK)
         err = r->err;
     if (err != PS_OK)
@@ -95,7 +137,9 @@ copy_row(void *arg, struct span key, struct span value)
 {
     struct rebuild *r = arg;
 
-    r->err = room(r, STORE_ROW_ROOM + value.len);
+    r->err = r->d->store->ops->fetch(r->d->store, value);
+    if (r->err == PS_OK)
+        r->err = room(r, STORE_ROW_ROOM + value.len);
     if (r->err == PS_OK)
         r->err = r->live->ops->row_put(r->live, r->table, key, value);
     return r->err == PS_OK;

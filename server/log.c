@@ -47,6 +47,12 @@ log_open(enum log_level level)
     to_journal = stderr_is_journal();
 }
 
+bool
+log_to_journal(void)
+{
+    return to_journal;
+}
+
 void
 log_set_level(enum log_level level)
 {

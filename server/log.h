@@ -31,6 +31,9 @@ enum log_level {
 void log_open(enum log_level level);
 void log_set_level(enum log_level level);
 
+/* Whether it is the journal's form. */
+bool log_to_journal(void);
+
 void log_line(enum log_level level, const char *format, ...) PS_PRINTF(2, 3);
 
 /* Format one line, for log_line() and its test: with its end, at most size bytes. Returns its length. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "bus_error.h"
 #include "common/base.h"
 #include "common/cli/streams.h"
 #include "daemon.h"
@@ -164,6 +165,7 @@ run(struct server *s)
         return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
     log_open(s->options.log_level);
+    bus_error_listen();
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, as on a full disk, and no reason to die */
     if (s->options.replay != NULL && s->options.until == 0)
         return list(&s->options);

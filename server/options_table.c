@@ -368,6 +368,8 @@ static const struct command_section sections[] = {
     {"Exit status", ENTRIES{{"0", "stopped as asked"},
                             {"1", "could not start, or had to stop: the last log line says why"},
                             {"2", "an option is not valid"},
+                            {"74", "a page of the live data or of the durable directory cannot be had any more: the "
+                                   "last line on standard error says which, and what to do"},
                             {"130", "a second INT"},
                             {"143", "a second TERM"},
                             {NULL, NULL}}},

@@ -52,6 +52,7 @@ begin(struct durable_dir *dir, struct store *live, const char *live_dir, struct 
 
 /* Each is put together and handed on when it is whole. */
 struct records {
+    struct store *disk;
     struct shard *shard;
     struct redo_head head;
     uint8_t *bytes;
@@ -88,6 +89,11 @@ see_piece(void *arg, const struct store_key *key, struct span piece)
 
     if (key->generation != STORE_GENERATION_REDO)
         return true;
+    if ((r->err = r->disk->ops->fetch(r->disk, piece)) != PS_OK) {
+        r->err = ps_fail(r->e, r->err, "piece %" PRIu64 " of the redo log: %s", store_redo_number(key),
+                         store_lmdb_why(r->disk));
+        return false;
+    }
     memcpy(&r->head, piece.data, MIN(piece.len, sizeof r->head));
     if (r->until != 0 && r->head.record > r->until)
         return false;
@@ -113,6 +119,7 @@ walk(struct records *r, const struct durable_dir *dir, uint64_t *n, struct ps_er
     enum ps_err err;
 
     r->e = e;
+    r->disk = dir->store;
     err = dir->store->ops->each_block_from(dir->store, &from, see_piece, r);
     free(r->bytes);
     if (err != PS_OK)

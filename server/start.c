@@ -70,6 +70,18 @@ stopped(struct ps_error *e)
     return ps_fail(e, PS_ERR_CANCELLED, "stopped by a signal before it served");
 }
 
+/* A save or a log with a hole in it is not served: who runs it chooses what to go on from. */
+static enum ps_err
+say_way_out(const struct start *s, enum ps_err err, struct ps_error *e)
+{
+    const char *why = store_lmdb_why(s->durable.store);
+    struct ps_error what = *e;
+
+    if (err != PS_ERR_IO || *why == '\0')
+        return err;
+    return ps_fail(e, err, "%.180s: %.200s. Move that file away, and start with --restore CHECKPOINT", what.text, why);
+}
+
 static enum ps_err
 rebuild(struct start *s, struct rebuild *r, uint64_t boot, struct ps_error *e)
 {
@@ -81,7 +93,7 @@ rebuild(struct start *s, struct rebuild *r, uint64_t boot, struct ps_error *e)
     if (s->durable.durable.manifest.save == 0)
         return PS_OK;
     err = durable_rebuild(&s->durable.durable, s->store, boot, tell_progress, r, e);
-    return err == PS_ERR_CANCELLED ? stopped(e) : err;
+    return err == PS_ERR_CANCELLED ? stopped(e) : say_way_out(s, err, e);
 }
 
 static bool
@@ -92,6 +104,11 @@ replay_piece(void *arg, const struct store_key *key, struct span piece)
 
     if (key->generation != STORE_GENERATION_REDO)
         return true;
+    if ((r->err = d->store->ops->fetch(d->store, piece)) != PS_OK) {
+        (void)ps_fail(r->e, r->err, "piece %" PRIu64 " of the redo log is lost", store_redo_number(key));
+        r->err = say_way_out(r->s, r->err, r->e);
+        return false;
+    }
     r->err = shard_replay_piece(r->s->shard, piece, r->e);
     r->pieces++;
     if (r->err == PS_OK && !tell_progress(r, r->pieces, d->redo_next - d->redo_first))

@@ -106,6 +106,10 @@ struct store_ops {
     void (*reader_done)(struct store_reader *r);
     void (*reader_close)(struct store_reader *r);
 
+    /* Bytes that get(), a snapshot or a walk has lent are about to be read. Where they lie on a disk they may be lost:
+     * PS_ERR_IO then, as long as the system can tell; who reads without asking may end by a signal. */
+    enum ps_err (*fetch)(struct store *s, struct span value);
+
     void (*usage)(struct store *s, struct store_usage *out);
     /* Frees it; no transaction or snapshot may be open. */
     void (*close)(struct store *s);

@@ -264,6 +264,7 @@ const struct store_ops store_lmdb_ops = {
     .reader_get = store_lmdb_reader_get,
     .reader_done = store_lmdb_reader_done,
     .reader_close = store_lmdb_reader_close,
+    .fetch = store_lmdb_fetch,
     .usage = lmdb_usage,
     .close = store_lmdb_close,
 };

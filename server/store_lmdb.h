@@ -52,7 +52,7 @@ enum ps_err store_lmdb_sync(struct store *s) PS_MUST_USE;
 /* Durable: a sync failed, see above. */
 bool store_lmdb_untrusted(struct store *s);
 
-/* What failed last in begin, reserve or commit, as a sentence for a log; "" when nothing has. */
+/* What failed last in begin, reserve, commit or fetch, as a sentence for a log; "" when nothing has. */
 const char *store_lmdb_why(struct store *s);
 
 #endif

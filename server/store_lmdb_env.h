@@ -4,6 +4,7 @@
  *     store_lmdb_read.c    snapshots, readers of other threads, walks
  *     store_lmdb_rows.c    rows of metadata
  *     store_lmdb_tree.c    what a transaction takes of the trees
+ *     store_lmdb_fetch.c   values that the disk may not give
  *     store_lmdb_pages.c   how many pages are used and free: what the room asks
  *     store_lmdb_open.c    opening and closing */
 #ifndef SERVER_STORE_LMDB_ENV_H
@@ -69,6 +70,8 @@ struct store_lmdb {
     bool untrusted;
     struct ps_error why; /* what failed last, in words */
 
+    const char *map; /* where LMDB has put the file */
+
     uint64_t commit;
     struct store_snapshot *open; /* newest first; its first may be of the newest commit */
     struct store_snapshot *pool;
@@ -113,6 +116,10 @@ enum ps_err store_lmdb_no_room(struct store_lmdb *s);
  * less. outside: the value lies in pages of its own. */
 void store_lmdb_tree_touch(struct store_lmdb *s, int tree);
 void store_lmdb_tree_give_back(struct store_lmdb *s, int tree, uint64_t counted, uint64_t value, bool outside);
+
+/* store_lmdb_fetch.c. After the tables are there: find s->map. */
+enum ps_err store_lmdb_find_map(struct store_lmdb *s);
+enum ps_err store_lmdb_fetch(struct store *base, struct span value);
 
 /* Ops for rows. */
 enum ps_err store_lmdb_row_put(struct store *base, enum store_table t, struct span key, struct span value);

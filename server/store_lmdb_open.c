@@ -141,7 +141,7 @@ open_tables(struct store_lmdb *s, struct ps_error *e)
     if (rc != 0)
         return ps_fail(e, store_lmdb_error(rc), "cannot prepare %s: %s", s->dir.data_path, mdb_strerror(rc));
     store_lmdb_publish(s);
-    return PS_OK;
+    return store_lmdb_find_map(s);
 }
 
 static uint64_t

@@ -308,6 +308,15 @@ mem_close(struct store *s)
     free(m);
 }
 
+/* It is in memory. */
+static enum ps_err
+mem_fetch(struct store *base, struct span value)
+{
+    (void)base;
+    (void)value;
+    return PS_OK;
+}
+
 static const struct store_ops mem_ops = {
     .begin = mem_begin,
     .commit = mem_commit,
@@ -327,6 +336,7 @@ static const struct store_ops mem_ops = {
     .reader_get = store_mem_reader_get,
     .reader_done = store_mem_reader_done,
     .reader_close = store_mem_reader_close,
+    .fetch = mem_fetch,
     .usage = mem_usage,
     .close = mem_close,
 };

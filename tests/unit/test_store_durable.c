@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -151,6 +152,60 @@ START_TEST(pages_of_another_size_are_refused)
     ck_assert_int_eq(pwrite(fd, meta, sizeof meta, 2 * LAYOUT_PAGE), sizeof meta);
     close(fd);
     kit_refused(0, PS_ERR_UNSUPPORTED, "has pages of 8192 bytes");
+}
+END_TEST
+
+/* A sector that cannot be read: nothing lies behind that page any more. */
+static void
+lose_page(const void *page)
+{
+    int fd = memfd_create("hole", MFD_CLOEXEC);
+
+    ck_assert_ptr_eq(mmap((void *)(uintptr_t)page, LAYOUT_PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0), page);
+    close(fd);
+}
+
+static bool
+find_value(void *arg, const struct store_key *key, struct span value)
+{
+    struct span *out = arg;
+
+    if (key->block == 1)
+        *out = value;
+    return key->block != 1;
+}
+
+/* Each page of it: the sentence says where the file has that page. */
+START_TEST(value_that_the_disk_has_lost_is_an_error_and_no_signal)
+{
+    struct store *s = kit_open(0);
+    struct span value = {NULL, 0};
+    const char *page;
+    char want[PATH_MAX + 64], there[LAYOUT_PAGE];
+    size_t nth = (size_t)_i;
+    off_t at;
+    int fd;
+
+    for (uint32_t i = 0; i < 3; i++)
+        OK(kit_update(s, 1, i, 1, i));
+    OK(s->ops->each_block(s, find_value, &value));
+    ck_assert_uint_eq(value.len, layout_value_size(1));
+    OK(s->ops->fetch(s, value));
+    page = (const char *)value.data - LAYOUT_PAGE_HEAD + nth * LAYOUT_PAGE;
+    fd = open(data_path(), O_RDONLY | O_CLOEXEC);
+    for (at = 0; pread(fd, there, sizeof there, at) == (ssize_t)sizeof there; at += LAYOUT_PAGE)
+        if (memcmp(there, page, sizeof there) == 0)
+            break;
+    close(fd);
+    lose_page(page);
+    ck_assert_int_eq(s->ops->fetch(s, value), PS_ERR_IO);
+    snprintf(want, sizeof want, "byte %jd of %s cannot be read from its disk", (intmax_t)at, data_path());
+    ck_assert_str_eq(store_lmdb_why(s), want);
+    if (nth > 0)
+        OK(s->ops->fetch(s, (struct span){value.data, 100})); /* its head is there */
+    kit_check(s, 1, 0, 0);
+    kit_check(s, 1, 2, 2);
+    s->ops->close(s);
 }
 END_TEST
 
@@ -442,6 +497,7 @@ make_suite(void)
     tcase_add_test(tc, format_of_another_lmdb_is_refused);
     tcase_add_test(tc, pages_of_another_size_are_refused);
     tcase_add_test(tc, file_that_was_cut_short_is_refused);
+    tcase_add_loop_test(tc, value_that_the_disk_has_lost_is_an_error_and_no_signal, 0, 17);
     tcase_add_test(tc, full_disk_is_an_error_and_all_is_kept_until_there_is_room);
     tcase_add_test(tc, full_map_says_what_it_may_take);
     tcase_add_test(tc, bad_file_is_set_aside_and_the_newest_two_are_kept);
