@@ -3,7 +3,6 @@
 #include "push.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,158 +31,6 @@ push_scale(const struct block_ref *ref, const Psd__Push *m, size_t i)
     float age = PLANTED(AGE_IGNORED) ? 1 : age_scale(&ref->variable->job->age, push_age(ref, m, i));
 
     return age < 0 ? age : (float)(age * clip_factor(&ref->variable->optimizer.clip, m));
-}
-
-/* ---- Checking ---- */
-
-static enum ps_err
-check_version(const struct block_ref *ref, const Psd__Push *m, size_t i, struct ps_error *e)
-{
-    if (m->n_from_version == 0 || m->from_version[i] <= ref->block->version)
-        return PS_OK;
-    return ps_fail(e, PS_ERR_INVALID,
-                   "block %u of variable '%.64s' is at version %" PRIu64 ", the push was computed from %" PRIu64,
-                   ref->number, ref->variable->name, ref->block->version, m->from_version[i]);
-}
-
-static enum ps_err
-check_norm(const struct block_ref *ref, const Psd__Push *m, struct ps_error *e)
-{
-    if (ref->variable->optimizer.clip.kind != PS_CLIP_GIVEN_NORM || m->norm != NULL)
-        return PS_OK;
-    return ps_fail(e, PS_ERR_INVALID, "variable '%.64s' clips by a given norm, and the push gives none",
-                   ref->variable->name);
-}
-
-/* In sync a gradient belongs to a step that is under way, or was. */
-static enum ps_err
-check_step(const struct job *job, const struct block_ref *ref, const Psd__Push *m, struct ps_error *e)
-{
-    uint64_t clock = clock_of_block(job, ref->block, CLOCK_FOR_PUSH);
-
-    if (m->clock <= clock)
-        return PS_OK;
-    return ps_fail(e, PS_ERR_CLOCK,
-                   "block %u of variable '%.64s' is at clock %" PRIu64 ", a push for clock %" PRIu64 " comes too early",
-                   ref->number, ref->variable->name, clock, m->clock);
-}
-
-/* A worker pushes at the clock that it ticked to. In sync an older push may be sent again after its tick was taken. */
-static enum ps_err
-check_clock(const struct session *session, const Psd__Push *m, struct ps_error *e)
-{
-    if (m->clock == session->clock || (job_is_sync(session->job) && m->clock < session->clock))
-        return PS_OK;
-    return ps_fail(e, PS_ERR_CLOCK, "a push of worker %u is for clock %" PRIu64 ", but the worker is at %" PRIu64,
-                   session->task, m->clock, session->clock);
-}
-
-static enum ps_err
-check_cursor(const struct session *session, const Psd__Push *m, struct ps_error *e)
-{
-    struct cursor_span span;
-
-    if (m->cursor == NULL)
-        return PS_OK;
-    span = cursor_span(m);
-    return cursor_check(session, &span, e);
-}
-
-/* Find all blocks: s->refs. *room: bytes of values that may have to be written. */
-static enum ps_err
-check_blocks(struct shard *s, const struct session *session, const struct wire_msg *msg, uint64_t *room,
-             struct ps_error *e)
-{
-    const Psd__Push *m = msg->u.push;
-    struct job *job = session->job;
-    bool sync = job_is_sync(job);
-    uint64_t bytes = 0;
-    enum ps_err err;
-
-    for (size_t i = 0; i < m->n_var; i++) {
-        struct block_ref *ref = &s->refs[i];
-
-        if ((err = block_find(s, job, m->var[i], m->block[i], ref, e)) != PS_OK ||
-            (err = check_version(ref, m, i, e)) != PS_OK || (err = check_norm(ref, m, e)) != PS_OK)
-            return err;
-        if (sync && (err = check_step(job, ref, m, e)) != PS_OK)
-            return err;
-        ref->counted = m->cursor != NULL && cursor_counted(session, cursor_of(m->cursor), ref);
-        bytes += ref->cut.len * sizeof(float);
-        if (ref->block->turn != s->turn.number)
-            *room += block_size(ref);
-    }
-    if (bytes != msg->payload_len)
-        return ps_fail(e, PS_ERR_SHAPE,
-                       "the %zu blocks of this push, from '%.64s', take %" PRIu64 " bytes, the payload has %" PRIu64,
-                       m->n_var, s->refs[0].variable->name, bytes, msg->payload_len);
-    return PS_OK;
-}
-
-/* One block that this turn has not written is checked by the kernel in passing. */
-static bool
-checked_by_kernel(const struct shard *s, const struct job *job, const Psd__Push *m)
-{
-    return !job_is_sync(job) && m->n_var == 1 && s->refs[0].block->turn != s->turn.number;
-}
-
-static enum ps_err
-nonfinite(const struct block_ref *ref, const float *gradient, struct ps_error *e)
-{
-    uint32_t i = 0;
-
-    while (i + 1 < ref->cut.len && isfinite(gradient[i]))
-        i++;
-    return ps_fail(e, PS_ERR_NONFINITE, "the gradient for variable '%.64s' is %g at element %" PRIu64,
-                   ref->variable->name, (double)gradient[i], ref->cut.first + i);
-}
-
-static enum ps_err
-check_finite(const struct shard *s, const struct job *job, const Psd__Push *m, const float *payload, struct ps_error *e)
-{
-    if (checked_by_kernel(s, job, m))
-        return PS_OK;
-    for (size_t i = 0; i < m->n_var; i++) {
-        const struct block_ref *ref = &s->refs[i];
-
-        if (ref->variable->refuse_nonfinite && !optimizer_finite(ref->cut.len, payload))
-            return nonfinite(ref, payload, e);
-        payload += ref->cut.len;
-    }
-    return PS_OK;
-}
-
-/* Room for the record, of this push or of a step that it may close. */
-static enum ps_err
-check_durable(struct shard *s, const struct session *session, const struct wire_msg *msg, uint64_t *room,
-              struct ps_error *e)
-{
-    const Psd__Push *m = msg->u.push;
-    uint64_t record;
-    enum ps_err err;
-
-    if (!m->durable && !s->redo.on)
-        return PS_OK;
-    record = job_is_sync(session->job) ? gather_redo_room(s, m)
-             : m->durable              ? redo_room(s, m->n_var, 1, msg->payload_len)
-                                       : 0;
-    if (m->durable && (err = redo_check(s, record, e)) != PS_OK)
-        return err;
-    *room += record;
-    return PS_OK;
-}
-
-static enum ps_err
-check(struct shard *s, const struct session *session, const struct wire_msg *msg, const float *payload, uint64_t *room,
-      struct ps_error *e)
-{
-    enum ps_err err;
-
-    if ((err = check_clock(session, msg->u.push, e)) != PS_OK ||
-        (err = check_cursor(session, msg->u.push, e)) != PS_OK ||
-        (err = check_blocks(s, session, msg, room, e)) != PS_OK)
-        return err;
-    return check_finite(s, session->job, msg->u.push, payload, e);
 }
 
 /* ---- Refusing ---- */
@@ -298,7 +145,7 @@ apply(struct shard *s, struct session *session, const Psd__Push *m, const float 
         return ps_fail(e, err, "shard %u: %s", s->config.shard, ps_strerror(err));
     for (size_t i = 0; i < m->n_var && s->turn.failed == PS_OK; i++) {
         if (!apply_block(s, session, m, i, payload, codes))
-            return nonfinite(&s->refs[i], payload, e);
+            return push_nonfinite(&s->refs[i], payload, e);
         payload += s->refs[i].cut.len;
     }
     return PS_OK;
@@ -421,7 +268,8 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
     }
     if (s->save.waiting != NULL && job_is_sync(session->job) && save_request_holds(s, session->job, m->clock))
         return SHARD_TURN_FULL;
-    if (check(s, session, msg, payload, &room, &e) != PS_OK || check_durable(s, session, msg, &room, &e) != PS_OK) {
+    if (push_check(s, session, msg, payload, &room, &e) != PS_OK ||
+        push_check_durable(s, session, msg, &room, &e) != PS_OK) {
         refuse(s, session, m, &e);
         return SHARD_TAKEN;
     }

@@ -13,12 +13,30 @@ struct block_ref;
 struct connection;
 struct session;
 
+/* ---- Scale: push.c ---- */
+
 /* Updates that the block took since gradient i of the push was computed. */
 uint64_t push_age(const struct block_ref *ref, const Psd__Push *m, size_t i);
 
 /* What gradient i of the push is multiplied by, for its age and its norm; negative: too old, it is left out. A push
  * that passed push_take()'s checks has a norm when the variable wants one. */
 float push_scale(const struct block_ref *ref, const Psd__Push *m, size_t i);
+
+/* ---- push_check.c ---- */
+
+/* Whether it may be applied. Finds its blocks: s->refs. *room: what was there, and bytes of values that may have to be
+ * written. A single block of async or ssp may be left for the kernel to look for values that are no numbers. */
+enum ps_err push_check(struct shard *s, const struct session *session, const struct wire_msg *msg, const float *payload,
+                       uint64_t *room, struct ps_error *e) PS_MUST_USE;
+
+/* Whether the redo log takes it, when it is durable; and room for its record, or that of a step that it may close. */
+enum ps_err push_check_durable(struct shard *s, const struct session *session, const struct wire_msg *msg,
+                               uint64_t *room, struct ps_error *e) PS_MUST_USE;
+
+/* PS_ERR_NONFINITE, with the first element that is no number. */
+enum ps_err push_nonfinite(const struct block_ref *ref, const float *gradient, struct ps_error *e);
+
+/* ---- push.c ---- */
 
 enum shard_result push_take(struct shard *s, struct connection *c, const struct wire_msg *msg, const float *payload);
 
