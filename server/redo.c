@@ -94,7 +94,7 @@ redo_load(struct shard *s, struct ps_error *e)
     r->first = r->erased = scan.first != 0 ? scan.first : r->next;
     r->gap = scan.first != 0 ? scan.last + 1 : r->next;
     r->gap_end = r->next;
-    r->durable = scan.waiting != 0 ? scan.waiting : r->next;
+    r->durable = scan.waiting != 0 ? MAX(s->config.redo_next, 1) : r->next; /* what waits may lack its beginning */
     if (scan.waiting == 0)
         return PS_OK;
     if (!mark_add(r, r->next, scan.bytes))
@@ -389,6 +389,7 @@ redo_turn_over(struct shard *s, bool committed)
     if (committed) {
         r->committed = r->next;
         r->first = r->erased;
+        redo_give_up(s);
         return;
     }
     while (r->marks_len > r->marks_first && r->marks[r->marks_len - 1].next > r->committed)

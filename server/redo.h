@@ -66,6 +66,7 @@ struct redo {
     uint64_t committed;         /* all before this are in the live store or were */
     uint64_t first;             /* all before this were erased there */
     uint64_t durable;           /* all before this are on disk */
+    uint64_t given_up;          /* all before this will not be, but in a save: see redo_give_up() */
     uint64_t erased;            /* all before this are erased by the turn that runs */
     uint64_t bytes, turn_bytes; /* of pieces that wait for the disk; of this turn's */
     struct ps_error failure;    /* why nothing can be written to disk; PS_OK: it can */
@@ -144,6 +145,11 @@ void redo_saved(struct shard *s, uint64_t number);
 void redo_durable(struct shard *s, uint64_t number);
 void redo_not_durable(struct shard *s, const struct ps_error *why);
 bool redo_failed(const struct shard *s);
+
+/* While nothing can be written rows are logged all the same, for workers come and go. Past the limit of what may wait
+ * the oldest pieces are given up, the newest turn's never: so the disk finds that some are missing, whatever process
+ * looks, and waits for a whole save, which has what they said. */
+void redo_give_up(struct shard *s);
 
 /* While the log is replayed nothing is recorded; after it, all before this piece is on disk. */
 void redo_pause(struct shard *s);

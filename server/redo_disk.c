@@ -9,11 +9,18 @@
 
 /* ---- Erasing ---- */
 
+/* Pieces before this one are of no use any more. */
+static uint64_t
+useless(const struct redo *r)
+{
+    return MIN(MAX(r->durable, r->given_up), r->committed);
+}
+
 enum ps_err
 redo_erase(struct shard *s, uint32_t max)
 {
     struct redo *r = &s->redo;
-    uint64_t until = PLANTED(PIECE_ERASED_EARLY) ? r->committed : MIN(r->durable, r->committed);
+    uint64_t until = PLANTED(PIECE_ERASED_EARLY) ? r->committed : useless(r);
     uint64_t bytes = 0;
 
     for (; max > 0 && r->erased < until && bytes < ERASE_BYTES; max--) {
@@ -42,7 +49,7 @@ redo_erase(struct shard *s, uint32_t max)
 bool
 redo_busy(const struct shard *s)
 {
-    return s->redo.erased < MIN(s->redo.durable, s->redo.committed) && !s->redo.no_room;
+    return s->redo.erased < useless(&s->redo) && !s->redo.no_room;
 }
 
 bool
@@ -106,4 +113,19 @@ redo_not_durable(struct shard *s, const struct ps_error *why)
                     ps_err_name(why->code), why->text);
     s->redo.failure = *why;
     held_fail(s, why);
+    redo_give_up(s);
+}
+
+void
+redo_give_up(struct shard *s)
+{
+    struct redo *r = &s->redo;
+
+    while (redo_failed(s) && r->bytes > s->config.redo_bytes_max && r->marks_len - r->marks_first > 1) {
+        const struct redo_mark *oldest = &r->marks[r->marks_first++];
+
+        r->given_up = oldest->next;
+        r->bytes -= oldest->bytes;
+        r->no_room = false;
+    }
 }

@@ -8,8 +8,8 @@
  *                                                                        └── no: copied anew, and held
  *
  * It is there, since a save's values stay until they are passed (save.h) and pieces until they are on disk. What a save
- * that was given up had left may go: its pages stay mapped, whatever is in them, and the second look tells, for a value
- * that took the same place has a newer version. */
+ * that was given up had left may go, and pieces that are given up: their pages stay mapped, whatever is in them, and
+ * the second look tells, for a value that took the same place has a newer version. */
 #include <string.h>
 
 #include "saver_state.h"

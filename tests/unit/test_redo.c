@@ -336,6 +336,64 @@ status(uint64_t conn)
     return kit_expect(&k, conn, MSG_REPORT);
 }
 
+/* Workers come and go, and each time a row is logged. */
+static void
+come_and_go(uint64_t conn, uint32_t times)
+{
+    static uint64_t incarnation = 5000;
+
+    for (uint32_t i = 0; i < times; i++) {
+        kit_hello(&k, conn, &(struct kit_hello){.job = job, .task = 1, .incarnation = ++incarnation});
+        kit_drop_answers(&k, conn);
+        kit_drop_answers(&k, 1); /* it is told who is back */
+        kit_close(&k, conn);
+        kit_work(&k);
+        ck_assert_uint_le(pieces().bytes, k.config.redo_bytes_max + 4 * KIB);
+    }
+}
+
+START_TEST(rows_that_wait_for_a_disk_that_fails_are_bounded)
+{
+    static const struct shard_config small = {
+        .cluster = "test", .shards = 1, .boot = 77, .durable = true, .redo_bytes_max = 64 * KIB};
+    struct ps_error full = {.code = PS_ERR_FULL, .text = "the disk is full"};
+    struct count left;
+    uint32_t var;
+
+    begin_as(PSD__MODE__ASYNC, 2, &small);
+    kit_join(&k, 1, job, 0);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    push_durable(1, 1, 0, var, 1, false);
+    kit_event(&k, &(struct shard_event){.kind = SHARD_NOT_DURABLE, .error = &full});
+    kit_ack(&k, 1, 1, PS_ERR_NOT_DURABLE);
+    come_and_go(2, 40);
+    left = pieces();
+    ck_assert_uint_gt(left.first, 1); /* the disk finds that it misses some, */
+    ck_assert_uint_gt(left.bytes, 32 * KIB);
+    ck_assert_uint_eq(left.last + 1, k.redo);
+    for (int process = 0; process < 2; process++) {
+        kit_crash(&k); /* also when another process looks, */
+        ck_assert_uint_eq(pieces().first, left.first);
+        kit_resume(&k, 1, job, 0, 0);
+        push_durable(1, 1, 0, var, 1, false); /* and whoever waits for what is missing goes on waiting */
+        kit_expect_nothing(&k, 1);
+    }
+    kit_event(&k, &(struct shard_event){.kind = SHARD_NOT_DURABLE, .error = &full});
+    kit_ack(&k, 1, 1, PS_ERR_NOT_DURABLE);
+    come_and_go(2, 40);
+    kit_durable(&k, k.redo); /* a save has it all */
+    push_durable(1, 1, 0, var, 1, false);
+    kit_ack(&k, 1, 1, PS_OK);
+    kit_work(&k);
+    ck_assert_uint_eq(pieces().pieces, 0);
+    push_durable(1, 2, 0, var, 1, false);
+    ck_assert_uint_eq(pieces().last + 1, k.redo);
+    kit_durable(&k, k.redo);
+    kit_ack(&k, 1, 2, PS_OK);
+    finish();
+}
+END_TEST
+
 START_TEST(the_report_says_what_waits_and_why)
 {
     struct ps_error full = {.code = PS_ERR_FULL, .text = "no space left on device"};
@@ -508,6 +566,7 @@ make_suite(void)
     tcase_add_test(tc, what_the_disk_has_is_not_handed_out_again);
     tcase_add_test(tc, pieces_on_disk_are_erased_in_the_background);
     tcase_add_test(tc, more_than_may_wait_for_the_disk_is_refused);
+    tcase_add_test(tc, rows_that_wait_for_a_disk_that_fails_are_bounded);
     tcase_add_test(tc, the_report_says_what_waits_and_why);
     tcase_add_test(tc, repeats_without_end_end_the_connection);
     tcase_add_test(tc, a_large_push_takes_few_pieces);
