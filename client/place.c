@@ -18,15 +18,25 @@ place_welcomed(const Psd__Cursor *m)
     return m != NULL ? (struct ps_cursor){m->epoch, m->position} : (struct ps_cursor){0};
 }
 
+/* In this round: where a shard has yet to hear that it has begun, nothing counts. */
+static struct ps_cursor
+place_of(const struct core *c, const struct link *l)
+{
+    return l->round == c->round ? l->cursor : (struct ps_cursor){0};
+}
+
 void
 place_join(struct core *c)
 {
     struct place *p = &c->place;
 
-    *p = (struct place){.begins = c->links[0].cursor};
-    for (uint32_t i = 1; i < c->config.shards; i++)
-        if (compare(&c->links[i].cursor, &p->begins) < 0 || PLANTED(PLACE_OF_LAST))
-            p->begins = c->links[i].cursor;
+    *p = (struct place){.begins = place_of(c, &c->links[0])};
+    for (uint32_t i = 1; i < c->config.shards; i++) {
+        struct ps_cursor at = place_of(c, &c->links[i]);
+
+        if (compare(&at, &p->begins) < 0 || PLANTED(PLACE_OF_LAST))
+            p->begins = at;
+    }
 }
 
 enum ps_err

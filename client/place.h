@@ -24,7 +24,7 @@ struct place {
 /* As a shard has it; NULL: {0, 0}. */
 struct ps_cursor place_welcomed(const Psd__Cursor *m);
 
-/* Every shard has welcomed this incarnation. */
+/* Every shard has welcomed this incarnation, c->round is known. */
 void place_join(struct core *c);
 
 /* Whether a push of this step may give it; NULL: gives none. */

@@ -217,13 +217,14 @@ PS_API uint64_t ps_client_rolled_back(const ps_client *client, uint32_t shard);
  * next step begins there. The place is kept with the worker index, in the transactions of the pushes.
  *
  * A process that takes the index over asks here once it has opened the client, and so does one after
- * ps_client_rejoin(): the smallest place over all shards, {0, 0} when one of them has none, as in a new round. It goes
- * on from there and must cut its data into the same steps: blocks that counted a step already skip it and answer as if
- * it had been applied, and a step that begins before such a place and ends after it is PS_ERR_INVALID. Later the place
- * is where the last step that was ticked ended. It does not go back when a shard does (ROLLED_BACK): what that shard
- * lost is counted by ps_client_rolled_back() and not read again. A step that was ticked is over whatever became of its
- * pushes: blocks that refused one do without it, and who pushes the step again hears OK from them. A durable push that
- * a block skips is as durable as the one that it counted. */
+ * ps_client_rejoin(): the smallest place over all shards, {0, 0} when one of them has none, as in a new round (a shard
+ * that has not heard of the round has none in it). It goes on from there and must cut its data into the same steps:
+ * blocks that counted a step already skip it and answer as if it had been applied, and a step that begins before such a
+ * place and ends after it is PS_ERR_INVALID. Later the place is where the last step that was ticked ended. It does not
+ * go back when a shard does (ROLLED_BACK): what that shard lost is counted by ps_client_rolled_back() and not read
+ * again. A step that was ticked is over whatever became of its pushes: blocks that refused one do without it, and who
+ * pushes the step again hears OK from them. A durable push that a block skips is as durable as the one that it counted.
+ */
 PS_API void ps_client_cursor(const ps_client *client, struct ps_cursor *out);
 
 /* ---- Variables ------------------------------------------------------------------------------------------------- */

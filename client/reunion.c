@@ -142,22 +142,27 @@ own_clock(const struct core *c, const struct link *l, bool session_new)
 }
 
 /* Acknowledged ticks are gone: the core's own bring the session where the worker was, each before the first push that
- * was made there. */
+ * was made there. A session that went back behind the beginning of this round hears of it before anything else, or it
+ * would take the data of this round's pushes for that of the one before. */
 static enum ps_err
 catch_up(struct core *c, struct link *l, const Psd__Welcome *w, bool session_new)
 {
     uint64_t at = w->clock, own = own_clock(c, l, session_new);
+    bool behind = c->joined && w->round < c->round;
     enum ps_err err;
 
     for (struct part *p = l->parts.first; p != NULL; p = p->next) {
         if (p->given_up || (!session_new && is_there(l, w, p)))
             continue;
+        if (behind && (err = insert_tick(c, l, p, at)) != PS_OK)
+            return err;
+        behind = false;
         if (p->kind == PART_PUSH && p->clock > at && (err = insert_tick(c, l, p, p->clock)) != PS_OK)
             return err;
         if (p->kind == PART_PUSH || p->kind == PART_TICK)
             at = MAX(at, p->clock);
     }
-    return at < own ? insert_tick(c, l, NULL, own) : PS_OK;
+    return behind || at < own ? insert_tick(c, l, NULL, MAX(at, own)) : PS_OK;
 }
 
 /* Room for the numbers of what has none yet. */

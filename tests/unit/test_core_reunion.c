@@ -293,6 +293,38 @@ START_TEST(ticks_that_are_gone_come_again_where_they_were)
 }
 END_TEST
 
+/* The session knows of the round before, and of its data: the same numbers mean others now. */
+START_TEST(a_session_that_went_back_behind_its_round_hears_of_it_first)
+{
+    struct core_op *a;
+    struct wire_msg m;
+
+    core_rejoin(h.core, 78, h.now);
+    harness_perform(&h);
+    while (expect(&h, 0, MSG_HELLO).u.hello->incarnation != 78)
+        ;
+    tell_welcome(&h, 0, (struct welcome){.clock = 5, .round = 1});
+    a = start_push(&h, v, grad); /* 1 */
+    expect(&h, 0, MSG_PUSH);
+    if (_i == 0)
+        tell_ack(&h, 0, 1, PS_OK);
+    else
+        tick_done(2);
+    come_back((struct welcome){.clock = 5, .round = 0});
+    m = expect(&h, 0, MSG_TICK);
+    ck_assert_uint_eq(m.u.tick->round, 1);
+    ck_assert_uint_eq(m.u.tick->seq, 1);
+    ck_assert_uint_eq(m.u.tick->clock, 5);
+    if (_i == 1) {
+        ck_assert_uint_eq(expect(&h, 0, MSG_PUSH).u.push->seq, 2);
+        ck_assert_uint_eq(expect(&h, 0, MSG_TICK).u.tick->clock, 6);
+    }
+    expect_nothing(&h, 0);
+    core_op_free(h.core, a);
+    harness_perform(&h);
+}
+END_TEST
+
 /* A push that survived was made past what is sent again: its clock is the session's. */
 START_TEST(what_a_survivor_is_past_goes_at_its_clock)
 {
@@ -741,6 +773,7 @@ make_suite(void)
     tcase_add_test(hand, what_was_saved_and_not_answered_is_asked_by_its_number);
     tcase_add_test(hand, a_tick_that_overtook_a_push_is_made_up_for);
     tcase_add_loop_test(hand, ticks_that_are_gone_come_again_where_they_were, 0, 2);
+    tcase_add_loop_test(hand, a_session_that_went_back_behind_its_round_hears_of_it_first, 0, 2);
     tcase_add_test(hand, what_a_survivor_is_past_goes_at_its_clock);
     tcase_add_test(hand, sync_pushes_wait_until_their_blocks_are_there);
     tcase_add_test(hand, a_gated_push_may_be_given_up_or_lose_its_connection);

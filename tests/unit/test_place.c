@@ -117,8 +117,11 @@ END_TEST
 
 static const struct {
     struct ps_cursor had[2], begins;
+    uint64_t round[2];
 } joins[] = {
-    {{{0, 0}, {0, 0}}, {0, 0}}, {{{1, 5}, {1, 3}}, {1, 3}}, {{{1, 5}, {2, 0}}, {1, 5}}, {{{0, 7}, {0, 0}}, {0, 0}}};
+    {{{1, 5}, {1, 3}}, {0, 0}, {4, 3}}, /* the second shard has missed that a round began: it counts nothing in it */
+    {{{1, 5}, {2, 0}}, {0, 0}, {3, 4}}, {{{0, 0}, {0, 0}}, {0, 0}, {0, 0}}, {{{1, 5}, {1, 3}}, {1, 3}, {0, 0}},
+    {{{1, 5}, {2, 0}}, {1, 5}, {2, 2}}, {{{0, 7}, {0, 0}}, {0, 0}, {0, 0}}};
 
 START_TEST(who_joins_begins_at_the_smallest_place_of_all_shards)
 {
@@ -129,10 +132,12 @@ START_TEST(who_joins_begins_at_the_smallest_place_of_all_shards)
     for (uint32_t i = 0; i < 2; i++)
         while (expect(&h, i, MSG_HELLO).u.hello->incarnation != 78)
             ;
-    tell_welcome(&h, 0, (struct welcome){.cursor = joins[_i].had[0]});
-    tell_welcome(&h, 1, (struct welcome){.cursor = joins[_i].had[1]});
+    tell_welcome(&h, 0, (struct welcome){.cursor = joins[_i].had[0], .round = joins[_i].round[0]});
+    tell_welcome(&h, 1, (struct welcome){.cursor = joins[_i].had[1], .round = joins[_i].round[1]});
     ck_assert(core_joined(h.core));
     check_place(joins[_i].begins.epoch, joins[_i].begins.position);
+    if (joins[_i].round[shard] < joins[_i].round[!shard])
+        ck_assert_uint_eq(expect(&h, shard, MSG_TICK).u.tick->round, joins[_i].round[!shard]);
     ck_assert_int_eq(push_to(9, 1, &e), PS_OK);
     check_sent(joins[_i].begins.epoch, joins[_i].begins.position, 9, 1);
 }
