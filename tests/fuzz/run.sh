@@ -16,9 +16,10 @@ usage: tests/fuzz/run.sh SECONDS [target...]
 Build the fuzz targets in build-fuzz/ (or \$PSD_FUZZ_DIR) with clang, its address and undefined-behaviour sanitizers and
 coverage, and run each, or those named, for SECONDS: $(known | tr '\n' ' ')
 
-A line for each says how many inputs ran, how many edges of the code they reached (cov) and how many features (ft:
-edges with how often each was passed). What crashes, hangs or leaks lies in findings/ beside the build, made small.
-Inputs that reached something new stay in corpus/ there, and the next run starts from them.
+A row for each says how many inputs ran and how many a second, how many edges of the code that is built into it they
+reached, of how many, how many features (edges with how often each was passed), and how many inputs are kept for that.
+What crashes, hangs or leaks lies in findings/ beside the build, made small. Inputs that reached something new stay in
+corpus/ there, and the next run starts from them. The exit status is 1 when something was found.
 END
 }
 
@@ -71,21 +72,27 @@ minimize() {
   printf 'FOUND %s: %s (%s bytes); again with: %s %s\n' "$1" "$2" "$(stat -c %s "$2")" "$program" "$2"
 }
 
+row='%-11s %11s %9s %8s %8s %5s %9s %7s %9s\n'
+
 # report TARGET LOG
 report() {
-  awk -v target="$1" '
+  awk -v target="$1" -v row="$row" '
+    /inline 8-bit counters/ { for (i = 2; i < NF; i++) if ($i ~ /^\([0-9]+$/) edges = substr($i, 2) }
     /^stat::number_of_executed_units:/ { runs = $2 }
     /^stat::average_exec_per_sec:/ { rate = $2 }
     / cov: / {
       for (i = 2; i < NF; i++) {
         if ($i == "cov:") cov = $(i + 1)
         if ($i == "ft:") ft = $(i + 1)
-        if ($i == "corp:") corp = $(i + 1)
+        if ($i == "corp:") inputs = $(i + 1) + 0
       }
     }
-    END { printf "%-9s %9d executions, %6d a second, cov %d, ft %d, corpus %s\n", target, runs, rate, cov, ft, corp }' "$2"
+    END { printf row, target, runs, rate, cov, edges, edges ? int(100 * cov / edges) "%" : "", ft, inputs, found }
+  ' found="$3" "$2"
 }
 
+# shellcheck disable=SC2059 # the row is the format
+printf "$row" target executions a-second reached edges '' features inputs findings
 for target in "${targets[@]}"; do
   found=$build/findings/$target
   log=$build/$target.log
@@ -93,12 +100,13 @@ for target in "${targets[@]}"; do
   touch "$build/started"
   "$build/tests/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=10 -max_len=4096 -len_control=10 -print_final_stats=1 \
     -artifact_prefix="$found/" "$build/corpus/$target" "$here/corpus/$target" >"$log" 2>&1 || true
-  report "$target" "$log"
-  while IFS= read -r file; do
+  mapfile -t new < <(find "$found" -type f -newer "$build/started" ! -name '*.min')
+  report "$target" "$log" "${#new[@]}"
+  for file in "${new[@]}"; do
     findings=$((findings + 1))
     grep -m 1 -E 'assertion failed|ERROR: |runtime error' "$log" || true
     minimize "$target" "$file"
-  done < <(find "$found" -type f -newer "$build/started" ! -name '*.min')
+  done
   if ! grep -q '^stat::number_of_executed_units' "$log"; then
     tail -n 20 "$log"
     findings=$((findings + 1))
