@@ -178,6 +178,24 @@ check_shares(struct taking *t, struct ps_error *e)
     return PS_OK;
 }
 
+/* What a shard says is of a file, or of time: people need to know where that is, and what it waits for. */
+static enum ps_err
+say_more(const struct taking *t, const char *dir, enum ps_err err, struct ps_error *e)
+{
+    char text[PS_ERROR_TEXT_MAX];
+
+    if (e == NULL || err == PS_OK || err == PS_ERR_CANCELLED)
+        return err;
+    if (err == PS_ERR_TIMEOUT && t->at_clock)
+        snprintf(text, sizeof text,
+                 "%.350s; it waits for clock %" PRIu64 ", the job was between %" PRIu64 " and %" PRIu64, e->text,
+                 t->clock, t->slowest, t->fastest);
+    else
+        snprintf(text, sizeof text, "%.300s (in %.190s)", e->text, dir);
+    memcpy(e->text, text, sizeof text);
+    return err;
+}
+
 static enum ps_err
 ask_shares(struct taking *t, const char *dir, struct ps_error *e)
 {
@@ -194,7 +212,7 @@ ask_shares(struct taking *t, const char *dir, struct ps_error *e)
     if ((t->manifest.shares = calloc(shards, sizeof *t->manifest.shares)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a checkpoint");
     t->manifest.shares_len = shards;
-    err = asking_run(&a, 0, shards, e);
+    err = say_more(t, dir, asking_run(&a, 0, shards, e), e);
     return err == PS_OK ? check_shares(t, e) : err;
 }
 
@@ -209,28 +227,47 @@ unix_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+/* The name that one has unless another is asked for. */
+static const char *
+usual_name(const struct taking *t, uint64_t clock, char out[64])
+{
+    if (t->manifest.declared->mode == PSD__MODE__ASYNC)
+        snprintf(out, 64, "unix-%" PRIu64, t->manifest.unix_ms);
+    else
+        snprintf(out, 64, "clock-%" PRIu64, clock);
+    return out;
+}
+
 static enum ps_err
 begin(const struct taking *t, struct making *m, const char *dir, const char *name, struct ps_error *e)
 {
     char usual[64];
 
-    if (t->manifest.declared->mode == PSD__MODE__ASYNC)
-        snprintf(usual, sizeof usual, "unix-%" PRIu64, t->manifest.unix_ms);
-    else
-        snprintf(usual, sizeof usual, "clock-%" PRIu64, t->clock);
-    return making_begin(m, dir, name != NULL ? name : usual, name == NULL, e);
+    return making_begin(m, dir, name != NULL ? name : usual_name(t, t->clock, usual), name == NULL, e);
+}
+
+/* The clock that was waited for may have passed: it is called by the one that it has. */
+static enum ps_err
+end(struct taking *t, struct making *m, const char *name, struct ps_error *e)
+{
+    const struct checkpoint_patience patience = limit_patience(&t->limit);
+    char usual[64];
+    enum ps_err err = PS_OK;
+
+    if (name == NULL && t->manifest.clock != t->clock)
+        err = making_name(m, usual_name(t, t->manifest.clock, usual), true, e);
+    return err == PS_OK ? making_end(m, &t->manifest, &patience, e) : err;
 }
 
 static enum ps_err
 make(struct taking *t, struct making *m, const char *dir, const struct ps_checkpoint_options *options,
      struct ps_error *e)
 {
-    const struct checkpoint_patience patience = limit_patience(&t->limit);
     enum ps_err err;
 
     if ((err = ask_definitions(t, e)) != PS_OK || (err = choose_clock(t, options, e)) != PS_OK ||
         (err = begin(t, m, dir, options->name, e)) != PS_OK || (err = making_files(m, &t->manifest, e)) != PS_OK ||
-        (err = ask_shares(t, m->partial, e)) != PS_OK || (err = making_end(m, &t->manifest, &patience, e)) != PS_OK)
+        (err = ask_shares(t, m->partial, e)) != PS_OK || (err = end(t, m, options->name, e)) != PS_OK)
         return err;
     return options->keep > 0 ? making_prune(m, options->keep, e) : PS_OK;
 }

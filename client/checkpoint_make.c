@@ -23,7 +23,8 @@ failed(struct ps_error *e, const char *what, const char *dir, const char *name)
 {
     enum ps_err err = errno == ENOSPC || errno == EDQUOT ? PS_ERR_FULL : PS_ERR_IO;
 
-    return ps_fail(e, err, "cannot %s %.250s/%.100s: %s", what, dir, name, strerror(errno));
+    return ps_fail(e, err, "cannot %s %.250s%s%.100s: %s", what, dir, name[0] != '\0' ? "/" : "", name,
+                   strerror(errno));
 }
 
 /* ---- Paths ---- */
@@ -144,12 +145,47 @@ is_there(const struct making *m, const char *name)
     return fstatat(m->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static enum ps_err
-choose_name(struct making *m, const char *name, bool sequel, struct ps_error *e)
+/* 1 for NAME itself, 2 for "NAME-2" ...; 0: another one. */
+static unsigned long
+sequel_number(const char *entry, const char *name)
 {
+    size_t len = strlen(name);
+    unsigned long number;
+    char *end;
+
+    if (strncmp(entry, name, len) != 0)
+        return 0;
+    if (entry[len] == '\0')
+        return 1;
+    if (entry[len] != '-' || entry[len + 1] < '1' || entry[len + 1] > '9')
+        return 0;
+    number = strtoul(entry + len + 1, &end, 10);
+    return *end == '\0' && number < UINT32_MAX ? number : 0;
+}
+
+/* The number after the last one that is there, so that the newest is the one with the highest. */
+static unsigned long
+next_sequel(const struct making *m, const char *name)
+{
+    DIR *dir = opendir(m->dir);
+    unsigned long last = 0;
+    struct dirent *entry;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL)
+        last = MAX(last, sequel_number(entry->d_name, name));
+    if (dir != NULL)
+        closedir(dir);
+    return last + 1;
+}
+
+enum ps_err
+making_name(struct making *m, const char *name, bool sequel, struct ps_error *e)
+{
+    unsigned long number = sequel ? next_sequel(m, name) : 1;
+
     snprintf(m->name, sizeof m->name, "%s", name);
-    for (unsigned i = 2; sequel && is_there(m, m->name); i++)
-        snprintf(m->name, sizeof m->name, "%.180s-%u", name, i);
+    if (number > 1)
+        snprintf(m->name, sizeof m->name, "%.180s-%lu", name, number);
     if (is_there(m, m->name))
         return ps_fail(e, PS_ERR_BUSY, "%.250s/%.100s is there already: choose another name", m->dir, m->name);
     return PS_OK;
@@ -257,7 +293,7 @@ making_begin(struct making *m, const char *dir, const char *name, bool sequel, s
 
     *m = (struct making){.fd = -1, .dir_fd = -1};
     if ((err = check_name(name, e)) != PS_OK || (err = open_dir(m, dir, e)) != PS_OK ||
-        (err = choose_name(m, name, sequel, e)) != PS_OK)
+        (err = making_name(m, name, sequel, e)) != PS_OK)
         return err;
     remove_stale(m);
     return lock_partial(m, e);

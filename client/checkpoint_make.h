@@ -20,8 +20,8 @@ struct making {
     bool whole;     /* it has its name */
 };
 
-/* Make the directories (dir, too, when only it is missing). what: the name that somebody wants, or whose first free
- * sequel "-2", "-3" ... is taken when `sequel`. PS_ERR_INVALID, PS_ERR_BUSY (one of that name is there, or is being
+/* Make the directories (dir, too, when only it is missing). name: that somebody wants, or when `sequel` and it is
+ * there, whose next sequel "-2", "-3" ... is taken. PS_ERR_INVALID, PS_ERR_BUSY (one of that name is there, or is being
  * made), PS_ERR_IO, PS_ERR_FULL. What a process that is gone left of that name is removed; of other names, when it is a
  * day old. */
 enum ps_err making_begin(struct making *m, const char *dir, const char *name, bool sequel,
@@ -29,6 +29,9 @@ enum ps_err making_begin(struct making *m, const char *dir, const char *name, bo
 
 /* Make the files that the manifest needs, in full size, for the shards to fill. */
 enum ps_err making_files(struct making *m, const struct checkpoint *c, struct ps_error *e) PS_MUST_USE;
+
+/* Another name than it was begun under, before its end: nothing but the files says what they are. PS_ERR_BUSY. */
+enum ps_err making_name(struct making *m, const char *name, bool sequel, struct ps_error *e) PS_MUST_USE;
 
 /* All was written: take checksums into c while patience lasts (NULL: however long it takes), write the manifest, give
  * it its name. */

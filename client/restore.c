@@ -1,6 +1,9 @@
 /* ps_client_restore(): hold the files against their checksums here, ask every shard whether it could, then tell every
  * shard to. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "client/asking.h"
 #include "client/checkpoint_make.h"
@@ -27,13 +30,27 @@ ask_restore(const struct limit *limit, const char *dir, const char *job, bool ch
     return asking_run(&a, 0, limit->client->shards, e);
 }
 
+/* Somebody has named the directory that checkpoints are in. */
+static enum ps_err
+say_latest(enum ps_err err, const char *dir, struct ps_error *e)
+{
+    char inside[WIRE_PATH_MAX + 64], text[PS_ERROR_TEXT_MAX];
+
+    snprintf(inside, sizeof inside, "%s/" CHECKPOINT_LATEST "/" CHECKPOINT_MANIFEST, dir);
+    if (err != PS_ERR_DATA || e == NULL || access(inside, F_OK) != 0)
+        return err;
+    snprintf(text, sizeof text, "%.300s; the newest one in it is %.150s/" CHECKPOINT_LATEST, e->text, dir);
+    memcpy(e->text, text, sizeof text);
+    return err;
+}
+
 /* The bytes as they are now are those that were written. */
 static enum ps_err
 verify(struct limit *limit, const char *dir, struct ps_error *e)
 {
     const struct checkpoint_patience patience = limit_patience(limit);
     struct checkpoint_source source;
-    enum ps_err err = checkpoint_source_open(dir, NULL, false, &source, e);
+    enum ps_err err = say_latest(checkpoint_source_open(dir, NULL, false, &source, e), dir, e);
 
     if (err == PS_OK)
         err = checkpoint_source_verify(dir, &source, &patience, e);

@@ -33,12 +33,12 @@ static const struct option psctl_options[] = {
     {.name = "job",
      .kind = OPTION_TEXT,
      .argument = "NAME",
-     .usual = "all jobs",
+     .usual = "all jobs; set, checkpoint: the only one; restore: the checkpoint's",
      .offset = FIELD(job),
      .commands = "jobs variables workers blocked top set checkpoint restore",
      .help =
          "this job alone; set and checkpoint need it when the cluster has more than one; restore: the name that the "
-         "job gets, when it is to have another than it had"},
+         "job gets"},
     {.name = "variables",
      .kind = OPTION_NAME,
      .argument = "PATTERN",
@@ -63,11 +63,12 @@ static const struct option psctl_options[] = {
      .kind = OPTION_MS,
      .argument = "MS",
      .fallback = "5s",
+     .usual = "5s; save, checkpoint and restore: 10m",
      .min = 1,
-     .max = 3600 * 1000,
+     .max = 24 * 3600 * 1000,
      .offset = FIELD(timeout_ms),
      .help = "how long to wait for a shard, in milliseconds or with ms, s, m; one that refuses the connection is not "
-             "waited for. save, checkpoint and restore wait 10 minutes unless it is given"},
+             "waited for"},
     {.name = "name",
      .kind = OPTION_NAME,
      .argument = "NAME",
@@ -227,7 +228,8 @@ static const struct subcommand psctl_commands[WORDS] = {
                          .about = "write a job's weights and optimizer slots to a new directory in DIR, which the "
                                   "shards must see under the same path and be allowed to write to: safetensors files "
                                   "and a manifest with checksums. It appears whole or not at all; then DIR/latest "
-                                  "leads to it. Training goes on meanwhile"},
+                                  "leads to it. Training goes on meanwhile. Ctrl-C, TERM and HUP take back what was "
+                                  "begun"},
     [WORD_RESTORE] = {.name = "restore",
                       .operands = "PATH",
                       .about = "put a checkpoint (DIR/NAME or DIR/latest) into the cluster, which may have another "
@@ -247,8 +249,9 @@ static const struct command_section psctl_sections[] = {
                                                    {"NO_COLOR", "when set and not empty: no colours of itself"},
                                                    {NULL, NULL}}},
     {"Exit status", (const struct command_entry[]){{"0", "all is well; --watch and top were ended by who watched"},
-                                                   {"1", "a shard did not answer (the others are shown), or --check "
-                                                         "found one that is not well"},
+                                                   {"1", "a shard did not answer (the others are shown), a file could "
+                                                         "not be read or written, or --check found a shard that is "
+                                                         "not well"},
                                                    {"2", "the options or the configuration are wrong"},
                                                    {"3", "a shard refused what was asked for"},
                                                    {NULL, NULL}}},
@@ -300,7 +303,10 @@ is_refusal(enum ps_err code)
 static void
 psctl_say(const struct ps_error *e)
 {
-    page_line(&(struct page){.out = stderr}, PAINT_PLAIN, "psctl: %s", e->text);
+    bool peer = e->peer[0] != '\0' && strstr(e->text, e->peer) == NULL;
+
+    page_line(&(struct page){.out = stderr}, PAINT_PLAIN, "psctl: %s%s%s", peer ? e->peer : "", peer ? ": " : "",
+              e->text);
 }
 
 int
@@ -387,7 +393,7 @@ psctl_check(const struct psctl_settings *s, const struct command_line *line, str
 
     if (drain && s->all == command_given(&psctl_command, line, "shard"))
         return ps_fail(e, PS_ERR_INVALID, "drain: expected either --shard N or --all");
-    if (path && line->len != 1)
+    if (path && (line->len != 1 || line->words[0][0] == '\0'))
         return ps_fail(e, PS_ERR_INVALID, "%s: expected one directory", line->command->name);
     if (s->check && (s->json || s->watch_ms > 0))
         return ps_fail(e, PS_ERR_INVALID, "--check goes with neither --json nor --watch");

@@ -19,8 +19,8 @@ psctl() {
   status=$?
 }
 
-# has PATTERN: a line of the output, its columns one blank apart.
-has() { tr -s ' ' <"$work/out" | sed 's/^ //' | grep -qE -- "$1"; }
+# has PATTERN: a line of the output, its columns one blank apart. (grep -q would end before the others have written all.)
+has() { tr -s ' ' <"$work/out" | sed 's/^ //' | grep -E -- "$1" >/dev/null; }
 
 # run SHARDS OPTION...: a run of the digits that leaves its shards; PSD_SHARDS and $stop are theirs.
 run() {
@@ -73,6 +73,18 @@ psctl checkpoint
 is 2 "$status" "a directory is asked for"
 psctl checkpoint "$models" --job nobody
 is 3 "$status" "a job that is not there is refused"
+psctl checkpoint ''
+is 2 "$status" "and has a name"
+psctl checkpoint --at-clock 1 "$models"
+[ "$status" -eq 0 ] && has "^checkpoint $models/clock-[1-9][0-9]+(-[0-9]+)?; " && [ ! -e "$models/clock-1" ]
+ok $? "one of a clock that has passed is called by the one that it has"
+psctl checkpoint --at-clock 1000000 --timeout 300 "$models"
+[ "$status" -eq 1 ] && says err 'shard 0 at .*; it waits for clock 1000000, the job was between [1-9]'
+ok $? "who waits too long is told for what"
+psctl checkpoint "$models" && newest=$(readlink "$models/latest") && psctl checkpoint "$models"
+rm -r "$models/${newest%-*}-2"
+psctl checkpoint "$models" && [ "$(readlink "$models/latest")" = "${newest%-*}-$((${newest##*-} + 2))" ]
+ok $? "the newest has the highest number, though others are gone"
 psctl checkpoint /proc/nowhere
 is 1 "$status" "a directory that cannot be made is no refusal of the shards"
 
@@ -111,6 +123,9 @@ ok $? "and they know nothing of it any more"
 
 # ---- restore ----
 
+psctl restore "$models"
+[ "$status" -eq 3 ] && says err "this is no checkpoint; the newest one in it is $models/latest"
+ok $? "who names the directory of all is told of the newest"
 psctl restore "$models/latest"
 is "0 restored $models/latest; 2 shards" "$status $(cat "$work/out")" "a checkpoint goes back into its shards"
 eval "$stop"

@@ -17,8 +17,8 @@ psctl() {
   status=$?
 }
 
-# has PATTERN: a line of the output, its columns one blank apart.
-has() { tr -s ' ' <"$work/out" | sed 's/^ //' | grep -qE -- "$1"; }
+# has PATTERN: a line of the output, its columns one blank apart. (grep -q would end before the others have written all.)
+has() { tr -s ' ' <"$work/out" | sed 's/^ //' | grep -E -- "$1" >/dev/null; }
 
 # member NAME: the numbers that the JSON document gives for a name, one a line.
 member() { sed -n "s/^ *\"$1\": \\([0-9]*\\),*\$/\\1/p" "$work/out"; }

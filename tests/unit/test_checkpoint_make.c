@@ -153,6 +153,51 @@ START_TEST(checkpoints_of_different_names_do_not_meet_at_latest)
 }
 END_TEST
 
+/* ---- Names ---- */
+
+/* A directory of a file, which somebody made so many seconds ago. */
+static void
+leave(const char *name, time_t age)
+{
+    struct timespec times[2] = {{.tv_sec = time(NULL) - age}, {.tv_sec = time(NULL) - age}};
+    char room[160], file[64];
+    int fd;
+
+    ck_assert_int_eq(mkdir(path(name, room), 0777), 0);
+    snprintf(file, sizeof file, "%s/weights.safetensors", name);
+    fd = open(path(file, room), O_WRONLY | O_CREAT, 0666);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(futimens(fd, times), 0);
+    close(fd);
+    ck_assert_int_eq(utimensat(AT_FDCWD, path(name, room), times, 0), 0);
+}
+
+static void
+expect_sequel(const char *name, const char *want)
+{
+    struct making m;
+    struct ps_error e;
+
+    ck_assert_int_eq(making_begin(&m, dir, name, true, &e), PS_OK);
+    ck_assert_str_eq(m.name, want);
+    making_close(&m);
+}
+
+START_TEST(a_sequel_has_the_number_after_the_last)
+{
+    static const char *const others[] = {"c-7-2", "c-70", "cc", "c-x", "c-07", "c-99999999999999999999", "c-8.partial"};
+
+    expect_sequel("c", "c");
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        leave(others[i], 0);
+    expect_sequel("c-7", "c-7-3");
+    ck_assert_int_eq(make("c"), PS_OK);
+    expect_sequel("c", "c-71");
+    leave("d-2", 0);
+    expect_sequel("d", "d-3");
+}
+END_TEST
+
 /* ---- Patience ---- */
 
 static enum ps_err
@@ -185,22 +230,6 @@ START_TEST(one_whose_checksums_take_too_long_is_removed)
 END_TEST
 
 /* ---- What the killed leave ---- */
-
-static void
-leave(const char *name, time_t age)
-{
-    struct timespec times[2] = {{.tv_sec = time(NULL) - age}, {.tv_sec = time(NULL) - age}};
-    char room[160], file[64];
-    int fd;
-
-    ck_assert_int_eq(mkdir(path(name, room), 0777), 0);
-    snprintf(file, sizeof file, "%s/weights.safetensors", name);
-    fd = open(path(file, room), O_WRONLY | O_CREAT, 0666);
-    ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(futimens(fd, times), 0);
-    close(fd);
-    ck_assert_int_eq(utimensat(AT_FDCWD, path(name, room), times, 0), 0);
-}
 
 START_TEST(what_killed_makers_left_goes_a_day_later)
 {
@@ -241,6 +270,7 @@ make_suite(void)
     tcase_set_timeout(all, 120);
     tcase_add_test(all, of_many_that_make_one_checkpoint_one_does_and_nobody_harms_it);
     tcase_add_test(all, checkpoints_of_different_names_do_not_meet_at_latest);
+    tcase_add_test(all, a_sequel_has_the_number_after_the_last);
     tcase_add_test(all, one_whose_checksums_take_too_long_is_removed);
     tcase_add_test(all, what_killed_makers_left_goes_a_day_later);
     tcase_add_test(all, an_old_one_that_somebody_still_makes_stays);
