@@ -1,5 +1,6 @@
-/* A worker for scripts that end and start shards: `bits push` trains a variable a little, `bits pull` only reads it,
- * and both print a hash of its bits (FNV-1a). PSD_SHARDS names the cluster. */
+/* A worker for scripts that end and start shards: `bits push` trains a variable a little, `bits durable` waits for the
+ * disk with each push, `bits pull` only reads it, and all print a hash of its bits (FNV-1a). PSD_SHARDS names the
+ * cluster. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,10 @@
 
 #define ELEMENTS 600000 /* several blocks of each size, so that two shards have a share */
 #define STEPS    5
+
+enum what { PUSH, DURABLE, PULL, WHATS };
+
+static const char *const names[WHATS] = {"push", "durable", "pull"};
 
 static uint64_t
 hash(const void *bytes, size_t len)
@@ -34,9 +39,9 @@ push(ps_client *client, ps_var *var, float *gradient, struct ps_error *e)
 }
 
 static enum ps_err
-train(const ps_cluster *cluster, bool pushes, float *values, struct ps_error *e)
+train(const ps_cluster *cluster, enum what what, float *values, struct ps_error *e)
 {
-    struct ps_client_options options = {.job = "bits", .timeout_ms = 20000};
+    struct ps_client_options options = {.job = "bits", .timeout_ms = 20000, .durable = what == DURABLE};
     struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {ELEMENTS}};
     ps_client *client = NULL;
     ps_var *var;
@@ -44,7 +49,7 @@ train(const ps_cluster *cluster, bool pushes, float *values, struct ps_error *e)
 
     if ((err = ps_optimizer_by_name("adam", &spec.optimizer, e)) == PS_OK &&
         (err = ps_client_open(cluster, &options, &client, e)) == PS_OK &&
-        (err = ps_client_declare(client, &spec, &var, e)) == PS_OK && pushes)
+        (err = ps_client_declare(client, &spec, &var, e)) == PS_OK && what != PULL)
         err = push(client, var, values, e);
     if (err == PS_OK)
         err = ps_client_pull(client, 1, &var, (float *[]){values}, NULL, e);
@@ -55,15 +60,16 @@ train(const ps_cluster *cluster, bool pushes, float *values, struct ps_error *e)
 int
 main(int argc, char **argv)
 {
-    bool pushes = argc == 2 && strcmp(argv[1], "push") == 0;
     float *values = calloc(ELEMENTS, sizeof *values);
     ps_cluster *cluster = NULL;
-    struct ps_error e = {.text = "usage: bits push|pull"};
+    struct ps_error e = {.text = "usage: bits push|durable|pull"};
     enum ps_err err = PS_ERR_INVALID;
+    enum what what = 0;
 
-    if (values != NULL && (pushes || (argc == 2 && strcmp(argv[1], "pull") == 0)) &&
-        (err = ps_cluster_from_env(&cluster, &e)) == PS_OK)
-        err = train(cluster, pushes, values, &e);
+    while (argc == 2 && what < WHATS && strcmp(argv[1], names[what]) != 0)
+        what++;
+    if (values != NULL && argc == 2 && what < WHATS && (err = ps_cluster_from_env(&cluster, &e)) == PS_OK)
+        err = train(cluster, what, values, &e);
     if (err == PS_OK)
         printf("%016llx\n", (unsigned long long)hash(values, ELEMENTS * sizeof *values));
     else

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The units under a real systemd: it is started as process 1 of namespaces of its own, in a Debian root, and shards are
-# enabled, killed, stuck, stopped and started again as an operator would. Needs root, the network (systemd is installed
-# there) and PSD_TEST_ROOT, which names a Debian 12 root as debootstrap --variant=minbase makes it; it is copied. Prints
-# TAP.
+# enabled, killed, stuck, stopped and started again as an operator would, and the machine is rebooted and loses its power.
+# Needs root, the network (systemd is installed there) and PSD_TEST_ROOT, which names a Debian 12 root as debootstrap
+# --variant=minbase makes it; it is copied. Prints TAP.
 #
 # Helpers are called by name (SC2317); shells inside expand for themselves (SC2016).
 # shellcheck disable=SC2016,SC2317
@@ -24,6 +24,7 @@ ok $? "systemd is installed in a copy of the root"
 DESTDIR=$root meson install -C "${PSD_BUILD_DIR:-$build}" --no-rebuild >"$work/out" 2>&1
 ok $? "psd is installed beside it"
 cp "${PSD_BUILD_DIR:-$build}/tests/system/bits" "$root/usr/local/bin/"
+cp "${FAIL_IO_LIB:-$build/tests/faults/libfail_io.so}" "$root/usr/local/lib/libfail_io.so"
 
 # ---- booting ----
 
@@ -31,15 +32,16 @@ cp "${PSD_BUILD_DIR:-$build}/tests/system/bits" "$root/usr/local/bin/"
 group=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)/psd-test-$$
 pid1=
 
-end_boot() {
+# All processes of the namespace go with its first, and its memory with them: so a power cut ends them.
+cut_power() {
   if [ -n "$pid1" ]; then
-    kill -KILL "$pid1" 2>/dev/null # takes all processes of its namespace along
+    kill -KILL "$pid1" 2>/dev/null
     wait "$boot" 2>/dev/null
   fi
+  pid1=
   WITHIN=5 within rmdir_group
-  cleanup
 }
-trap end_boot EXIT
+trap 'cut_power; cleanup' EXIT
 
 rmdir_group() {
   find "$group" -depth -type d -exec rmdir {} + 2>/dev/null
@@ -75,19 +77,28 @@ boot() {
 }
 
 inside() { nsenter -t "$pid1" -a -- env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin HOME=/root "$@" >"$work/out" 2>"$work/err"; }
+ended() { ! kill -0 "$pid1" 2>/dev/null; }
 booted() {
   pid1=$(cat "/proc/$boot/task/$boot/children" 2>/dev/null)
   pid1=${pid1% }
   [ -n "$pid1" ] && inside systemctl is-system-running --wait
 }
 
-(boot) >"$work/console" 2>&1 </dev/null &
-boot=$!
-if ! within booted; then
-  tail -n 30 "$work/console" | sed 's/^/# /'
-fi
-booted
-ok $? "systemd runs, and no unit has failed"
+start_boot() {
+  (boot) >"$work/console" 2>&1 </dev/null &
+  boot=$!
+}
+# wait_boot SENTENCE
+wait_boot() {
+  if ! within booted; then
+    tail -n 30 "$work/console" | sed 's/^/# /'
+  fi
+  booted
+  ok $? "$1"
+}
+
+start_boot
+wait_boot "systemd runs, and no unit has failed"
 
 # ---- as README says ----
 
@@ -129,7 +140,7 @@ is "$before" "$(bits pull)" "and serves the same bits"
 inside systemctl restart psd.target
 within restarted 1 0
 is "$before" "$(bits pull)" "so it does after a restart of all"
-inside systemctl stop psd.target
+inside systemctl stop psd.target 'psd@*' # of the target alone it would not wait for the shards
 is inactive "$(value 0 ActiveState)" "stopping the target stops the shards"
 is success "$(value 0 Result)" "cleanly"
 inside systemctl start psd.target
@@ -157,7 +168,7 @@ within failed
 ok $? "a wrong option is not tried again and again"
 grep -q 'there is no option nonsense' <<<"$(journal 0)"
 ok $? "and the journal says which"
-inside sh -c 'sed -i /nonsense/d /etc/psd/psd.conf; systemctl start psd@0'
+inside sh -c 'sed -i "/nonsense/d; /log-level/d" /etc/psd/psd.conf; systemctl start psd@0'
 is "$before" "$(bits pull)" "put right, the shard has the same bits"
 
 # ---- a throw-away shard ----
@@ -170,7 +181,71 @@ ok $? "which answers"
 inside sh -c 'systemctl stop psd-try && ! ls /run/psd-try /run/private/psd-try'
 ok $? "and leaves nothing when it is stopped"
 
+# ---- without memory ----
+
+rebuilt() { grep -q 'rebuilt from the durable directory' <<<"$(journal "$1")"; }
+
 inside systemctl stop run-psd.mount
 is inactive "$(value 0 ActiveState)" "taking the memory away stops the shards first"
+inside systemctl start psd.target
+is "$before" "$(bits pull)" "and starting them again brings the same bits from the disk"
+before=$(bits push)
+inside systemctl reboot
+within ended
+ok $? "the machine is rebooted"
+cut_power # of what is off already
+start_boot
+wait_boot "and comes up again"
+is "$before" "$(bits pull)" "with the shards running, and the same bits"
+rebuilt 0 && rebuilt 1
+ok $? "which the stop had saved"
+
+before=$(bits durable)
+cut_power
+start_boot
+wait_boot "after a power cut it comes up, too"
+is "$before" "$(bits pull)" "and the shards have what was acknowledged as durable"
+rebuilt 0 && rebuilt 1
+ok $? "from the disk"
+
+# ---- slow disks ----
+
+# What psd says to systemd in time moves the unit's limits: shard 0 has short ones, and a disk that waits when it is told
+# to. The sleeps are what is tried: time over those limits.
+limit=4
+disk() { echo "$*" >"$root/var/lib/psd/0/control.new" && mv "$root/var/lib/psd/0/control.new" "$root/var/lib/psd/0/control"; }
+waiting() { [ "$(wc -l <"$root/var/lib/psd/0/control.hits")" -ge "$1" ]; } 2>/dev/null
+mkdir -p "$root/etc/systemd/system/psd@0.service.d"
+printf '[Service]\nEnvironment=%s\nTimeoutStartSec=%s\nTimeoutStopSec=%s\n' \
+  "LD_PRELOAD=/usr/local/lib/libfail_io.so FAIL_IO=/var/lib/psd/0/control" "$limit" "$limit" \
+  >"$root/etc/systemd/system/psd@0.service.d/slow.conf"
+
+cut_power
+disk fallocate STALL 2 0 live/data.mdb # the first makes it
+start_boot
+within waiting 1
+sleep 2 # it tells how far it is once a second
+disk any STALL 1 0 live/boot.new # written when all is there
+within waiting 2
+ok $? "a rebuild waits for its disk"
+sleep "$limit"
+disk
+wait_boot "although it takes longer than TimeoutStartSec, systemd waits for it"
+is 0 "$(value 0 NRestarts)" "and is not begun again"
+is "$before" "$(bits pull)" "its bits are the same"
+
+before=$(bits push)
+disk fdatasync STALL 1 0 durable/data.mdb
+inside systemctl stop --no-block psd@0
+within waiting 3
+ok $? "a save waits for its disk"
+sleep "$((limit + 1))"
+disk
+stopped() { [ "$(value 0 ActiveState)" != deactivating ]; }
+within stopped
+is "inactive success" "$(value 0 ActiveState) $(value 0 Result)" "although it takes longer than TimeoutStopSec, systemd waits for it"
+inside systemctl stop run-psd.mount
+inside systemctl start psd.target
+is "$before" "$(bits pull)" "and is whole"
 
 done_testing
