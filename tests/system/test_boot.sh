@@ -183,7 +183,10 @@ ok $? "and leaves nothing when it is stopped"
 
 # ---- without memory ----
 
-rebuilt() { grep -q 'rebuilt from the durable directory' <<<"$(journal "$1")"; }
+rebuilt() { # in this life: the journal may have those before
+  inside journalctl "_SYSTEMD_INVOCATION_ID=$(value "$1" InvocationID)" --no-pager -o cat
+  says out 'rebuilt from the durable directory'
+}
 
 inside systemctl stop run-psd.mount
 is inactive "$(value 0 ActiveState)" "taking the memory away stops the shards first"
@@ -212,7 +215,7 @@ ok $? "from the disk"
 
 # What psd says to systemd in time moves the unit's limits: shard 0 has short ones, and a disk that waits when it is told
 # to. The sleeps are what is tried: time over those limits.
-limit=4
+limit=6
 disk() { echo "$*" >"$root/var/lib/psd/0/control.new" && mv "$root/var/lib/psd/0/control.new" "$root/var/lib/psd/0/control"; }
 waiting() { [ "$(wc -l <"$root/var/lib/psd/0/control.hits")" -ge "$1" ]; } 2>/dev/null
 mkdir -p "$root/etc/systemd/system/psd@0.service.d"
@@ -221,17 +224,18 @@ printf '[Service]\nEnvironment=%s\nTimeoutStartSec=%s\nTimeoutStopSec=%s\n' \
   >"$root/etc/systemd/system/psd@0.service.d/slow.conf"
 
 cut_power
-disk fallocate STALL 2 0 live/data.mdb # the first makes it
+disk write STALL 1 0 live/boot.new # the mark that it is being made
 start_boot
 within waiting 1
 sleep 2 # it tells how far it is once a second
-disk any STALL 1 0 live/boot.new # written when all is there
+disk write STALL 1 1 live/boot.new # that all is there
 within waiting 2
 ok $? "a rebuild waits for its disk"
 sleep "$limit"
 disk
 wait_boot "although it takes longer than TimeoutStartSec, systemd waits for it"
-is 0 "$(value 0 NRestarts)" "and is not begun again"
+! grep -q 'start operation timed out' <<<"$(journal 0)"
+ok $? "and does not begin it again"
 is "$before" "$(bits pull)" "its bits are the same"
 
 before=$(bits push)
