@@ -1,6 +1,11 @@
 /* What hostile peers cost the others: pulls per second of one worker, of a small block and of the largest, alone and
- * beside each kind of hostile peer. The figure is the ratio; rounds alternate, so that what else the machine does falls
- * on both.
+ * beside each kind of hostile peer, and their ratio; rounds alternate, so that what else the machine does falls on
+ * both.
+ *
+ * Whether psd divides its time well is another question than how much of it there is. So two shares stand beside the
+ * ratio: what of psd's processor time went to the worker (its pulls, at what one costs alone), and what would be fair:
+ * its part among all connections, had all of them as much to say as they can. A share below that is psd's fault; a low
+ * ratio with a fair share is the price of so many connections, and of the processor that the peers themselves take.
  *
  *     bench_hostile [--rounds N] [--seconds S] [--json FILE]       PSD_BIN names psd */
 #include <getopt.h>
@@ -31,27 +36,30 @@ static struct {
 static ps_client *client;
 static ps_var *vars[SIZES];
 static float *values;
+static clockid_t psd_time; /* its processor time */
 
 static double
-now(void)
+now(clockid_t clock)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* *cost: psd's processor time for one pull, in seconds. */
 static double
-pulls_a_second(int size)
+pulls_a_second(int size, double *cost)
 {
-    double begin = now(), end = begin + options.seconds;
+    double begin = now(CLOCK_MONOTONIC), busy = now(psd_time), end = begin + options.seconds;
     struct ps_error e;
     uint64_t n = 0;
 
-    for (; now() < end; n++)
+    for (; now(CLOCK_MONOTONIC) < end || n == 0; n++)
         if (ps_client_pull(client, 1, &vars[size], &values, NULL, &e) != PS_OK)
             lone_die("pull: %s", e.text);
-    return (double)n / (now() - begin);
+    *cost = (now(psd_time) - busy) / (double)n;
+    return (double)n / (now(CLOCK_MONOTONIC) - begin);
 }
 
 static int
@@ -72,23 +80,26 @@ median(double *x, int n)
 static void
 measure(const char *address, enum hostile_kind kind, int size, json_t *results)
 {
-    double alone[ROUNDS_MAX], beside[ROUNDS_MAX], ratio;
+    double alone[ROUNDS_MAX], beside[ROUNDS_MAX], cost_alone[ROUNDS_MAX], cost_beside[ROUNDS_MAX], ratio, share, fair;
 
     for (int i = 0; i < options.rounds; i++) {
         pid_t pid;
 
-        alone[i] = pulls_a_second(size);
+        alone[i] = pulls_a_second(size, &cost_alone[i]);
         if ((pid = hostile_start(kind, address, LONE_CLUSTER)) < 0)
             lone_die("fork");
-        beside[i] = pulls_a_second(size);
+        beside[i] = pulls_a_second(size, &cost_beside[i]);
         hostile_stop(pid);
     }
     ratio = median(beside, options.rounds) / median(alone, options.rounds);
-    printf("%-18s %-6s %10.0f %10.0f %8.2f\n", hostile_names[kind], sizes[size].name, median(alone, options.rounds),
-           median(beside, options.rounds), ratio);
-    json_array_append_new(results, json_pack("{s:s, s:s, s:f, s:f, s:f}", "peer", hostile_names[kind], "block",
-                                             sizes[size].name, "alone", median(alone, options.rounds), "beside",
-                                             median(beside, options.rounds), "ratio", ratio));
+    share = MIN(median(cost_alone, options.rounds) / median(cost_beside, options.rounds), 1);
+    fair = 1.0 / (1 + hostile_connections[kind]);
+    printf("%-18s %-6s %10.0f %10.0f %8.2f %8.2f %8.3f\n", hostile_names[kind], sizes[size].name,
+           median(alone, options.rounds), median(beside, options.rounds), ratio, share, fair);
+    json_array_append_new(results,
+                          json_pack("{s:s, s:s, s:f, s:f, s:f, s:f, s:f}", "peer", hostile_names[kind], "block",
+                                    sizes[size].name, "alone", median(alone, options.rounds), "beside",
+                                    median(beside, options.rounds), "ratio", ratio, "share", share, "fair", fair));
 }
 
 static void
@@ -147,8 +158,10 @@ main(int argc, char **argv)
     if ((values = calloc(sizes[0].elements, sizeof *values)) == NULL)
         lone_die("memory");
     open_client(psd.address);
-    printf("%-18s %-6s %10s %10s %8s   pulls a second, medians of %d rounds of %.2f s\n", "peer", "block", "alone",
-           "beside", "ratio", options.rounds, options.seconds);
+    if (clock_getcpuclockid(psd.pid, &psd_time) != 0)
+        lone_die("psd's processor time is not to be had");
+    printf("%-18s %-6s %10s %10s %8s %8s %8s   pulls a second, medians of %d rounds of %.2f s\n", "peer", "block",
+           "alone", "beside", "ratio", "share", "fair", options.rounds, options.seconds);
     for (int kind = 0; kind < HOSTILE_KINDS; kind++)
         for (int size = 0; size < SIZES; size++)
             measure(psd.address, (enum hostile_kind)kind, size, results);

@@ -18,15 +18,20 @@
 #include "common/frame.h"
 #include "common/wire.h"
 
-enum { SLOW = 8, FLOODERS = 4, FLOOD_FRAMES = 1000, SILENT = 200, LIARS = 16 };
+enum {
+#define X(id, name, connections, about) id = connections,
+    HOSTILE_LIST(X)
+#undef X
+        FLOOD_FRAMES = 1000
+};
 
 const char *const hostile_names[HOSTILE_KINDS] = {
-#define X(id, name, about) name,
+#define X(id, name, connections, about) name,
     HOSTILE_LIST(X)
 #undef X
 };
-const char *const hostile_about[HOSTILE_KINDS] = {
-#define X(id, name, about) about,
+const int hostile_connections[HOSTILE_KINDS] = {
+#define X(id, name, connections, about) connections,
     HOSTILE_LIST(X)
 #undef X
 };
@@ -107,12 +112,12 @@ static void
 read_slowly(size_t bytes)
 {
     static uint8_t sink[1024];
-    int fds[SLOW];
+    int fds[SLOW_READERS];
 
-    for (int i = 0; i < SLOW; i++)
+    for (int i = 0; i < SLOW_READERS; i++)
         fds[i] = -1;
     for (;; pause_ms(10))
-        for (int i = 0; i < SLOW; i++) {
+        for (int i = 0; i < SLOW_READERS; i++) {
             if (fds[i] < 0) {
                 if ((fds[i] = dial()) < 0)
                     continue;
@@ -144,19 +149,19 @@ flood(void)
 {
     static uint8_t sink[256 * KIB];
     Psd__Ping m = PSD__PING__INIT;
-    int fds[FLOODERS];
+    int fds[FLOOD];
     size_t len;
     uint8_t *one = wire_encode_new(MSG_PING, 1, &m.base, 0, &len), *many = calloc(FLOOD_FRAMES, len);
 
     for (int i = 0; i < FLOOD_FRAMES; i++)
         memcpy(many + (size_t)i * len, one, len);
-    for (int i = 0; i < FLOODERS; i++) {
+    for (int i = 0; i < FLOOD; i++) {
         if ((fds[i] = dial()) < 0)
             exit(1);
         hello(fds[i]);
     }
     for (;;)
-        for (int i = 0; i < FLOODERS; i++) {
+        for (int i = 0; i < FLOOD; i++) {
             if (!say(fds[i], many, FLOOD_FRAMES * len))
                 exit(0);
             while (recv(fds[i], sink, sizeof sink, MSG_DONTWAIT) > 0)

@@ -10,24 +10,24 @@
 #include <sys/types.h>
 
 /* clang-format off */
-#define HOSTILE_LIST(X) \
-    X(SLOW_READERS, "slow readers",     "8 connections ask for the first variable's blocks and fetch no answer") \
-    X(TRICKLE,      "trickling readers", "8 do, and fetch 1 KiB every 10 ms") \
-    X(FLOOD,        "floods",           "4 connections send pings, a thousand in a write, as fast as they go") \
-    X(SILENT,       "half-open",        "200 connections: without a hello, with half a frame, silent after a hello") \
-    X(LIARS,        "liars",            "16 connections promise 1 GiB and bring a byte a millisecond; come again when closed") \
-    X(GARBAGE,      "garbage",          "connections that send no frame, one after the other") \
-    X(CHURN,        "churn",            "connect, hello, gone: one after the other")
+#define HOSTILE_LIST(X) /* id, name, connections at once, what they do */ \
+    X(SLOW_READERS, "slow readers",      8,   "ask for the first variable's blocks and fetch no answer") \
+    X(TRICKLE,      "trickling readers", 8,   "do so, and fetch 1 KiB every 10 ms") \
+    X(FLOOD,        "floods",            4,   "send pings, a thousand in a write, as fast as they go") \
+    X(SILENT,       "half-open",         200, "without a hello, with half a frame, silent after a hello") \
+    X(LIARS,        "liars",             16,  "promise 1 GiB and bring a byte a millisecond; come again when closed") \
+    X(GARBAGE,      "garbage",           1,   "send no frame, one after the other") \
+    X(CHURN,        "churn",             1,   "connect, hello, gone: one after the other")
 /* clang-format on */
 
 enum hostile_kind {
-#define X(id, name, about) HOSTILE_##id,
+#define X(id, name, connections, about) HOSTILE_##id,
     HOSTILE_LIST(X)
 #undef X
         HOSTILE_KINDS
 };
 extern const char *const hostile_names[HOSTILE_KINDS];
-extern const char *const hostile_about[HOSTILE_KINDS];
+extern const int hostile_connections[HOSTILE_KINDS];
 
 /* address: "127.0.0.1:4001". -1: no process could be made. It dies with its parent. */
 pid_t hostile_start(enum hostile_kind kind, const char *address, const char *cluster);
