@@ -104,8 +104,14 @@ start_step(struct worker *w, struct step *s)
     return true;
 }
 
-/* LATE: a worker that comes back in the midst of a step of sync may find it closed for some blocks. The outcome stays
- * unknown. */
+/* A worker that comes back in the midst of a step of sync may find it closed for some blocks (LATE), and when the shard
+ * was killed as well, nobody may know any more whether it was (UNKNOWN_OUTCOME). The ledger leaves both open. */
+static bool
+is_open(const struct worker *w, enum ps_err err)
+{
+    return w->ledger->mode == PS_SYNC && (err == PS_ERR_LATE || err == PS_ERR_UNKNOWN_OUTCOME);
+}
+
 static bool
 end_push(struct worker *w, struct step *s, enum fire_var var)
 {
@@ -114,7 +120,7 @@ end_push(struct worker *w, struct step *s, enum fire_var var)
 
     if (err == PS_OK)
         atomic_store(&w->own->pushes[var].state[s->push[var]], FIRE_ACKED);
-    else if (err != PS_ERR_LATE)
+    else if (!is_open(w, err))
         return broken(w, &e);
     fire_gradient_mark(var, w->task, s->push[var], w->scale, false, s->gradients[var]);
     return true;
