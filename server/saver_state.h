@@ -89,6 +89,26 @@ void saver_job_free(struct saver_job *job);
 
 void saver_thread(void *saver);
 
+#define SAVER_CHUNK       (DURABLE_TXN_MAX - 2 * MIB) /* what a transaction stages; the last block may pass it */
+#define SAVER_CHUNK_SMALL (4 * MIB)                   /* while durable pushes are about */
+
+struct saver_due {
+    bool anew, pieces;
+    bool begin, blocks, finish; /* of a save */
+    bool checkpoint, closing;   /* a part of one, or its end */
+    uint64_t redo_to;           /* pieces before this one */
+    uint64_t most;              /* bytes of blocks */
+};
+
+/* saver_due.c, under the lock: wait until something is due. False: the thread ends; pieces that wait are written before
+ * that, if they can be. */
+bool saver_wait(struct saver *s, struct saver_due *due);
+bool saver_pieces_wait(const struct saver *s);
+
+/* Without it: a save has come and has not begun; leftovers of the redo log are to go now. */
+bool saver_save_waits(const struct saver *s);
+bool saver_cut_is_due(const struct saver *s);
+
 /* The next block of the job, when there is one; after some that were read in one go, only when no pieces wait but those
  * before redo_to. */
 bool saver_next_block(struct saver *s, uint64_t read_bytes, uint64_t redo_to, struct shard_save_block *out);
