@@ -1,7 +1,6 @@
 #include "tests/system/lone_psd.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/remove_tree.h"
 #include "tests/unit/memory_dir.h"
 
 enum { READY_FD = 3, ARGS_MAX = 64 };
@@ -92,27 +92,12 @@ lone_psd_kill(struct lone_psd *p)
     end_with(p, SIGKILL);
 }
 
-static int
-remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
-void
-lone_remove(const char *dir)
-{
-    nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
 void
 lone_psd_stop(struct lone_psd *p)
 {
     int status = end_with(p, SIGTERM);
 
-    lone_remove(p->dir);
+    remove_tree(p->dir);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         lone_die("psd ended with status %x", (unsigned)status);
 }

@@ -25,9 +25,6 @@ void lone_psd_kill(struct lone_psd *p);
 void lone_psd_again(struct lone_psd *p);
 void lone_psd_stop(struct lone_psd *p);
 
-/* A directory and all in it. */
-void lone_remove(const char *dir);
-
 /* The program's name and a sentence, and exit 1. */
 _Noreturn void lone_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

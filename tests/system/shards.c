@@ -2,7 +2,6 @@
 
 #include <check.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/remove_tree.h"
 #include "tests/unit/memory_dir.h"
 
 #define START_MS 20000
@@ -224,15 +224,6 @@ shards_kill(struct shards *s, uint32_t shard)
     s->pids[shard] = 0;
 }
 
-static int
-remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st;
-    (void)type;
-    (void)ftw;
-    return remove(path);
-}
-
 void
 shards_lose_power(struct shards *s, uint32_t shard)
 {
@@ -240,7 +231,7 @@ shards_lose_power(struct shards *s, uint32_t shard)
 
     shards_kill(s, shard);
     snprintf(live, sizeof live, "%s/%u", s->directory, shard);
-    nftw(live, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    remove_tree(live);
 }
 
 void
@@ -272,7 +263,7 @@ shards_stop(struct shards *s)
     for (uint32_t i = 0; i < s->count; i++)
         if (s->pids[i] != 0)
             waitpid(s->pids[i], &status[i], 0);
-    nftw(s->directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    remove_tree(s->directory);
     for (uint32_t i = 0; i < s->count; i++)
         ck_assert_msg(WIFEXITED(status[i]) && WEXITSTATUS(status[i]) == 0, "shard %u ended with status %x", i,
                       (unsigned)status[i]);

@@ -43,6 +43,7 @@
 
 #include "client/psclient.h"
 #include "common/base.h"
+#include "tests/remove_tree.h"
 #include "tests/system/lone_psd.h"
 
 enum { WORKERS = 2, READER = WORKERS, SAVER, HELPERS, RESTARTS = 6, SLACK = 8 * MIB };
@@ -396,6 +397,6 @@ main(int argc, char **argv)
     }
     close_client(&observer);
     lone_psd_stop(&psd);
-    lone_remove(durable);
+    remove_tree(durable);
     return 0;
 }

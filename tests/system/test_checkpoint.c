@@ -16,6 +16,7 @@
 #include "client/checkpoint_make.h"
 #include "client/psclient.h"
 #include "common/base.h"
+#include "tests/remove_tree.h"
 #include "tests/system/fine.h"
 #include "tests/system/probe.h"
 #include "tests/system/shards.h"
@@ -39,10 +40,7 @@ setup(void)
 static void
 teardown(void)
 {
-    char command[192];
-
-    snprintf(command, sizeof command, "rm -rf %s", dir);
-    ck_assert_int_eq(system(command), 0);
+    ck_assert_int_eq(remove_tree(dir), 0);
 }
 
 static const char *

@@ -1,7 +1,6 @@
 /* psd as a process: what it prints, refuses, keeps and gives back. PSD_BIN names the binary. */
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
@@ -20,6 +19,7 @@
 #include "common/base.h"
 #include "common/layout.h"
 #include "probe.h"
+#include "tests/remove_tree.h"
 #include "tests/unit/check_main.h"
 #include "tests/unit/memory_dir.h"
 
@@ -48,15 +48,6 @@ dirs_setup(void)
     streams_closed = false;
 }
 
-static int
-remove_one(const char *path, const struct stat *st, int flag, struct FTW *where)
-{
-    (void)st;
-    (void)flag;
-    (void)where;
-    return remove(path);
-}
-
 static void
 dirs_teardown(void)
 {
@@ -64,7 +55,7 @@ dirs_teardown(void)
         kill(psd, SIGKILL);
         waitpid(psd, NULL, 0);
     }
-    nftw(base_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    remove_tree(base_dir);
 }
 
 static const char *
@@ -468,7 +459,7 @@ START_TEST(disk_is_warned_about_and_a_clean_stop_syncs)
     }
     if (psd > 0)
         ck_assert_int_eq(stop(), 0);
-    nftw(live_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    remove_tree(live_dir);
 }
 END_TEST
 

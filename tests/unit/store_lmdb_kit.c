@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -13,6 +12,7 @@
 #include "common/layout.h"
 #include "memory_dir.h"
 #include "store_suite.h"
+#include "tests/remove_tree.h"
 
 #define OK(call) ck_assert_int_eq((call), PS_OK)
 
@@ -28,19 +28,10 @@ kit_setup(bool durable)
     snprintf(kit_dir, sizeof kit_dir, "%s/%s", kit_base, durable ? "durable" : "live");
 }
 
-static int
-remove_one(const char *path, const struct stat *st, int flag, struct FTW *where)
-{
-    (void)st;
-    (void)flag;
-    (void)where;
-    return remove(path);
-}
-
 void
 kit_teardown(void)
 {
-    nftw(kit_base, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    remove_tree(kit_base);
 }
 
 enum ps_err

@@ -13,6 +13,7 @@
 #include "server/identity.h"
 #include "server/store_lmdb.h"
 #include "shard_kit.h"
+#include "tests/remove_tree.h"
 
 #define OK(call) ck_assert_int_eq((call), PS_OK)
 
@@ -57,14 +58,11 @@ power_cycle(void)
 static void
 remove_disk(void)
 {
-    char command[128];
-
     disk->ops->close(disk);
     disk = NULL;
     if (dir[0] == '\0')
         return;
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
-    ck_assert_int_eq(system(command), 0);
+    ck_assert_int_eq(remove_tree(dir), 0);
     dir[0] = '\0';
 }
 

@@ -8,6 +8,7 @@
 #include "instant.h"
 #include "memory_dir.h"
 #include "server/store_lmdb.h"
+#include "tests/remove_tree.h"
 
 enum { BLOCKS = 24, LEN = 1048576 / 4 };
 
@@ -38,11 +39,8 @@ setup(void)
 static void
 teardown(void)
 {
-    char command[128];
-
     kit_finish(&k);
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
-    ck_assert_int_eq(system(command), 0);
+    ck_assert_int_eq(remove_tree(dir), 0);
 }
 
 static void
