@@ -13,10 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/psclient.h"
 #include "common/base.h"
+#include "tests/now.h"
 #include "tests/system/hostile.h"
 #include "tests/system/lone_psd.h"
 
@@ -38,28 +38,19 @@ static ps_var *vars[SIZES];
 static float *values;
 static clockid_t psd_time; /* its processor time */
 
-static double
-now(clockid_t clock)
-{
-    struct timespec t;
-
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* *cost: psd's processor time for one pull, in seconds. */
 static double
 pulls_a_second(int size, double *cost)
 {
-    double begin = now(CLOCK_MONOTONIC), busy = now(psd_time), end = begin + options.seconds;
+    double begin = now_s(), busy = clock_s(psd_time), end = begin + options.seconds;
     struct ps_error e;
     uint64_t n = 0;
 
-    for (; now(CLOCK_MONOTONIC) < end || n == 0; n++)
+    for (; now_s() < end || n == 0; n++)
         if (ps_client_pull(client, 1, &vars[size], &values, NULL, &e) != PS_OK)
             lone_die("pull: %s", e.text);
-    *cost = (now(psd_time) - busy) / (double)n;
-    return (double)n / (now(CLOCK_MONOTONIC) - begin);
+    *cost = (clock_s(psd_time) - busy) / (double)n;
+    return (double)n / (now_s() - begin);
 }
 
 static int

@@ -11,11 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/base.h"
 #include "common/layout.h"
 #include "common/optimizer_isa.h"
+#include "tests/now.h"
 
 #define BLOCK_BYTES  ((size_t)1 << 20) /* arrays of one largest block */
 #define CACHE_PASSES 40
@@ -43,15 +43,6 @@ struct bench_case {
 
 static struct bench_case cases[CASES_MAX];
 static size_t case_count;
-
-static double
-now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* Pages are touched here, so that no case pays for it. */
 static char *
@@ -128,11 +119,11 @@ static void
 run_case(struct bench_case *c, const struct memory *m, size_t round)
 {
     size_t count = c->cache ? CACHE_PASSES : m->blocks;
-    double start = now();
+    double start = now_s();
 
     for (size_t i = 0; i < count; i++)
         run_block(c, m, c->cache ? 0 : i);
-    c->seconds[round] = now() - start;
+    c->seconds[round] = now_s() - start;
 }
 
 static void

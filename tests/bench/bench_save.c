@@ -24,6 +24,7 @@
 #include "common/base.h"
 #include "pump.h"
 #include "server.h"
+#include "tests/now.h"
 
 #define ROUNDS_MAX 51
 #define RATES_MAX  8
@@ -90,10 +91,10 @@ launch(void)
                           "--config",
                           config,
                           NULL};
-    double start = bench_now();
+    double start = now_s();
 
     bench_server_start(&server, argv, false);
-    return bench_now() - start;
+    return now_s() - start;
 }
 
 static ps_client *
@@ -153,7 +154,7 @@ load(bool push, uint64_t most, double seconds, const atomic_bool *over)
     ps_op *ops[WINDOW];
     struct ps_error e;
     uint64_t begun = 0, ended = 0;
-    double start = bench_now();
+    double start = now_s();
     bool go_on = true;
 
     while (go_on || ended < begun) {
@@ -162,9 +163,9 @@ load(bool push, uint64_t most, double seconds, const atomic_bool *over)
         if (ps_op_wait(ops[ended % WINDOW], 60000, &e) != PS_OK)
             bench_die("wait", &e);
         ps_op_free(ops[ended++ % WINDOW]);
-        go_on = begun < most && bench_now() - start < seconds && (over == NULL || !atomic_load(over));
+        go_on = begun < most && now_s() - start < seconds && (over == NULL || !atomic_load(over));
     }
-    return (double)(ended * VAR_BYTES) / (bench_now() - start);
+    return (double)(ended * VAR_BYTES) / (now_s() - start);
 }
 
 static atomic_bool save_over;
@@ -262,13 +263,13 @@ plain_read(void)
 {
     static char buffer[1 << 20];
     int fd = open_forgotten();
-    double start = bench_now();
+    double start = now_s();
     ssize_t n;
 
     while ((n = read(fd, buffer, sizeof buffer)) > 0)
         ;
     close(fd);
-    return bench_now() - start;
+    return now_s() - start;
 }
 
 static void

@@ -20,6 +20,7 @@
 #include "common/base.h"
 #include "pump.h"
 #include "server.h"
+#include "tests/now.h"
 
 #define ROUNDS_MAX 101
 #define BLOCKS_MAX 1024
@@ -172,10 +173,10 @@ psd_run(struct psd *p, enum pump_kind kind, size_t which, uint32_t window, doubl
     ps_op *ops[WINDOW_MAX] = {0};
     struct ps_error e;
     uint64_t begun = 0, ended = 0;
-    double start = bench_now();
+    double start = now_s();
 
-    while (ended < begun || bench_now() - start < seconds) {
-        while (begun - ended < window && (begun == 0 || bench_now() - start < seconds)) {
+    while (ended < begun || now_s() - start < seconds) {
+        while (begun - ended < window && (begun == 0 || now_s() - start < seconds)) {
             ops[begun % window] = psd_begin(p, kind, which, begun);
             begun++;
         }
@@ -183,7 +184,7 @@ psd_run(struct psd *p, enum pump_kind kind, size_t which, uint32_t window, doubl
             bench_die(kind_names[kind], &e);
         ps_op_free(ops[ended++ % window]);
     }
-    return (bench_now() - start) / (double)ended;
+    return (now_s() - start) / (double)ended;
 }
 
 /* Only the one that is measured may use the processor: a server that spins would take a core from the other. */
@@ -283,16 +284,16 @@ psd_round_trips(struct psd *p, ps_var *var, double seconds, double *times, size_
 {
     const float *grad = (const float *)(const void *)p->grad;
     float *out = (float *)(void *)p->out[0];
-    double start = bench_now();
+    double start = now_s();
     struct ps_error e;
     size_t n = 0;
 
-    while (n < most && bench_now() - start < seconds) {
-        double before = bench_now();
+    while (n < most && now_s() - start < seconds) {
+        double before = now_s();
 
         if (ps_client_push_pull(p->client, 1, &var, &grad, &out, NULL, &e) != PS_OK)
             bench_die("round trip", &e);
-        times[n++] = bench_now() - before;
+        times[n++] = now_s() - before;
     }
     return n;
 }

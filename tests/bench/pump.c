@@ -16,11 +16,11 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/base.h"
 #include "common/optimizer.h"
+#include "tests/now.h"
 
 #define BATCH_MAX  16384
 #define WINDOW_MAX 4096
@@ -65,15 +65,6 @@ die(const char *what)
 {
     fprintf(stderr, "bench: pump: %s: %s\n", what, strerror(errno));
     exit(1);
-}
-
-double
-bench_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 static uint8_t *
@@ -344,11 +335,11 @@ pump_run(struct pump *p, const struct pump_load *l, double seconds)
     static struct end e;
     uint32_t *index = indices(p, l);
     uint64_t asked = 0, answered = 0;
-    double start = bench_now();
+    double start = now_s();
 
     e = (struct end){.fd = p->fd, .spin = p->options.spin, .body = p->in};
-    while (answered < asked || bench_now() - start < seconds) {
-        while (asked - answered < l->window && (asked % 16 != 0 || bench_now() - start < seconds))
+    while (answered < asked || now_s() - start < seconds) {
+        while (asked - answered < l->window && (asked % 16 != 0 || now_s() - start < seconds))
             request(&e, l, index, asked++);
         end_write(&e);
         end_wait(&e);
@@ -359,7 +350,7 @@ pump_run(struct pump *p, const struct pump_load *l, double seconds)
         }
     }
     free(index);
-    return (bench_now() - start) / (double)answered;
+    return (now_s() - start) / (double)answered;
 }
 
 size_t
@@ -367,19 +358,19 @@ pump_round_trips(struct pump *p, const struct pump_load *l, double seconds, doub
 {
     static struct end e;
     uint32_t *index = indices(p, l);
-    double start = bench_now();
+    double start = now_s();
     size_t n = 0;
 
     e = (struct end){.fd = p->fd, .spin = p->options.spin, .body = p->in};
-    while (n < most && bench_now() - start < seconds) {
-        double before = bench_now();
+    while (n < most && now_s() - start < seconds) {
+        double before = now_s();
 
         request(&e, l, index, n);
         do {
             end_write(&e);
             end_wait(&e);
         } while (!end_read(&e));
-        times[n++] = bench_now() - before;
+        times[n++] = now_s() - before;
     }
     free(index);
     return n;

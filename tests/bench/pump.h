@@ -50,7 +50,4 @@ double pump_run(struct pump *p, const struct pump_load *load, double seconds);
 /* One message at a time: the seconds that each took, up to `most` of them. Returns how many. */
 size_t pump_round_trips(struct pump *p, const struct pump_load *load, double seconds, double *times, size_t most);
 
-/* Monotonic seconds. */
-double bench_now(void);
-
 #endif

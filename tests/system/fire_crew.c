@@ -1,5 +1,6 @@
 /* The crews' processes, and what is compared. */
 #include "tests/system/fire_crew.h"
+#include "tests/now.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -24,15 +25,6 @@ static const struct fire_job {
 const char *const fire_shard_options[] = {"--grace", "10m", NULL};
 
 static struct ps_error error;
-
-uint64_t
-fire_now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 void
 fire_pause_ms(uint64_t ms)
@@ -114,14 +106,14 @@ pushes_of(const struct fire_crew *c, uint32_t worker)
 void
 fire_await_pushes(const struct fire_crew *c)
 {
-    uint64_t until = fire_now_ms() + FIRE_WAIT_MS;
+    uint64_t until = now_ms() + FIRE_WAIT_MS;
 
     for (uint32_t i = 0; i < FIRE_WORKERS; i++)
         for (uint64_t was = pushes_of(c, i); pushes_of(c, i) == was; fire_pause_ms(1)) {
             check_crew(c);
-            if (fire_now_ms() > until)
+            if (now_ms() > until)
                 tell_log(c);
-            ck_assert_msg(fire_now_ms() <= until, "worker %u of '%s' does not go on", i, c->name);
+            ck_assert_msg(now_ms() <= until, "worker %u of '%s' does not go on", i, c->name);
         }
 }
 

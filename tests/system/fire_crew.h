@@ -42,7 +42,6 @@ struct fire {
 /* psd's options that shards under fire need. */
 extern const char *const fire_shard_options[];
 
-uint64_t fire_now_ms(void);
 void fire_pause_ms(uint64_t ms);
 
 /* All crews work, and are observed. */

@@ -1,6 +1,7 @@
 /* One process, one poll loop. A pair is two sockets and two lines of chunks that wait for their time; a line is read
  * only while it holds little, so that a worker feels a slow network as it would feel any: its socket fills up. */
 #include "tests/system/proxy.h"
+#include "tests/now.h"
 
 #include <arpa/inet.h>
 #include <check.h>
@@ -17,7 +18,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/address.h"
@@ -53,15 +53,6 @@ struct relay {
     struct pair *pairs[PAIRS_MAX];
     uint64_t now_ms, random;
 };
-
-static uint64_t
-clock_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 static struct sockaddr_in
 socket_address(const char *text)
@@ -276,7 +267,7 @@ relay_run(struct relay *r)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (;;) {
         poll(fds, watch(r, fds), something_waits(r) ? TICK_MS : 10);
-        r->now_ms = clock_ms();
+        r->now_ms = now_ms();
         for (uint32_t i = 0; i < r->shards->count; i++)
             if (fds[i].revents & POLLIN)
                 accept_one(r, i);

@@ -43,6 +43,7 @@
 
 #include "client/psclient.h"
 #include "common/base.h"
+#include "tests/now.h"
 #include "tests/remove_tree.h"
 #include "tests/system/lone_psd.h"
 
@@ -62,15 +63,6 @@ below(uint32_t n)
 {
     random_state = random_state * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(random_state >> 33) % n;
-}
-
-static double
-now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 static void
@@ -301,7 +293,7 @@ static void
 take_sample(struct phase *p, const struct sample *s, bool saves, double started)
 {
     static double told;
-    double third = (p->end - p->begin) / 3, t = now();
+    double third = (p->end - p->begin) / 3, t = now_s();
 
     hold(saves ? "used pages with saves" : "used pages without saves", s->used, saves ? 2.2 : 1.25, s->data, SLACK);
     hold(saves ? "the live file with saves" : "the live file without saves", s->live_file, saves ? 2.2 : 1.25, s->data,
@@ -323,16 +315,16 @@ take_sample(struct phase *p, const struct sample *s, bool saves, double started)
 static void
 run_phase(struct lone_psd *psd, ps_client *observer, const char *durable, bool saves, double length)
 {
-    struct phase p = {.begin = now(), .end = now() + length};
+    struct phase p = {.begin = now_s(), .end = now_s() + length};
     double restart = length / (RESTARTS / 2 + 1), next = p.begin + restart;
     static double started;
 
     started = started == 0 ? p.begin : started;
-    for (; now() < p.end; nap(0.1)) {
+    for (; now_s() < p.end; nap(0.1)) {
         struct sample s = look(observer, psd, durable);
 
         take_sample(&p, &s, saves, started);
-        if (now() < next)
+        if (now_s() < next)
             continue;
         next += restart;
         lone_psd_kill(psd);

@@ -10,12 +10,12 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/checkpoint_make.h"
 #include "client/psclient.h"
 #include "common/base.h"
+#include "tests/now.h"
 #include "tests/remove_tree.h"
 #include "tests/system/fine.h"
 #include "tests/system/probe.h"
@@ -613,15 +613,6 @@ processor_seconds(pid_t pid)
     return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
-static double
-now_seconds(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 START_TEST(one_that_waits_for_its_rate_leaves_the_processor_alone)
 {
     struct worker w[WORKERS];
@@ -631,10 +622,10 @@ START_TEST(one_that_waits_for_its_rate_leaves_the_processor_alone)
     open_both(w);
     train_until(w, 1);
     close_both(w);
-    began = now_seconds();
+    began = now_s();
     processor = processor_seconds(shards.pids[0]);
     checkpoint("slow", 0); /* of 4 MB, MiB by MiB */
-    took = now_seconds() - began;
+    took = now_s() - began;
     processor = processor_seconds(shards.pids[0]) - processor;
     ck_assert_double_gt(took, 2);
     ck_assert_double_lt(processor, took / 8);

@@ -12,13 +12,13 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/address.h"
 #include "common/base.h"
 #include "common/layout.h"
 #include "probe.h"
+#include "tests/now.h"
 #include "tests/remove_tree.h"
 #include "tests/unit/check_main.h"
 #include "tests/unit/memory_dir.h"
@@ -321,15 +321,6 @@ listen_for_notifications(void)
     ck_assert_int_eq(bind(notify_fd, (struct sockaddr *)&at, sizeof at), 0);
 }
 
-static uint64_t
-monotonic_us(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 static const char *
 notified(void)
 {
@@ -354,7 +345,7 @@ START_TEST(systemd_is_told)
     ck_assert_str_eq(notified(), "STATUS=Shard 0 of 1, connections: 1, 0 of 64 MiB");
     kill(psd, SIGHUP);
     ck_assert_int_eq(sscanf(notified(), "RELOADING=1\nMONOTONIC_USEC=%llu", &usec), 1);
-    ck_assert_uint_le(usec, monotonic_us());
+    ck_assert_uint_le(usec, now_us());
     ck_assert_str_eq(notified(), "READY=1");
     ck_assert_int_eq(stop(), 0);
     ck_assert_str_eq(notified(), "STOPPING=1\nSTATUS=Draining");
@@ -373,11 +364,11 @@ START_TEST(watchdog_sees_signs_of_life_at_half_its_time)
     START("--memory=64MiB");
     unsetenv("WATCHDOG_USEC");
     ck_assert_str_eq(notified(), "READY=1");
-    began = monotonic_us();
+    began = now_us();
     notified(); /* the status */
     for (int i = 0; i < 4; i++)
         ck_assert_str_eq(notified(), "WATCHDOG=1");
-    ck_assert_uint_ge(monotonic_us() - began, (4 * 200 - 50) * 1000); /* no flood either */
+    ck_assert_uint_ge(now_us() - began, (4 * 200 - 50) * 1000); /* no flood either */
     ck_assert_int_eq(stop(), 0);
     close(notify_fd);
 }

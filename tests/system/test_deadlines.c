@@ -11,6 +11,7 @@
 
 #include "client/psclient.h"
 #include "common/base.h"
+#include "tests/now.h"
 #include "tests/system/fine.h"
 #include "tests/system/proxy.h"
 #include "tests/system/shards.h"
@@ -27,15 +28,6 @@ static struct shards shards;
 static struct proxy proxy;
 static struct ps_error error;
 static float *gradient, *values;
-
-static uint64_t
-now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 /* ---- Names: getaddrinfo() hangs as long as it is told to ---- */
 

@@ -3,11 +3,11 @@
  * served, it does not spin, and newcomers are let in again when there are descriptors. */
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/psclient.h"
 #include "common/base.h"
+#include "tests/now.h"
 #include "tests/system/fine.h"
 #include "tests/system/hostile.h"
 #include "tests/system/probe.h"
@@ -22,15 +22,6 @@ static ps_var *large, *small;
 static struct ps_error error;
 static float *values;
 static uint64_t pushed;
-
-static uint64_t
-now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 static ps_var *
 declare(const char *name, uint64_t n)
