@@ -8,6 +8,8 @@
 
 /* ---- Life ---- */
 
+const struct shard_config kit_durable_config = {.cluster = "test", .shards = 1, .boot = 77, .durable = true};
+
 static void
 start(struct kit *k)
 {

@@ -58,6 +58,9 @@ struct kit {
     struct kit_answer *answers[KIT_CONNS];
 };
 
+/* Shard 0 of 1 of cluster "test", with a durable environment. */
+extern const struct shard_config kit_durable_config;
+
 /* config NULL: shard 0 of 1 of cluster "test"; a store of 256 MiB. */
 void kit_init(struct kit *k, const struct shard_config *config);
 void kit_init_size(struct kit *k, const struct shard_config *config, uint64_t store_bytes);

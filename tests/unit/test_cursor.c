@@ -15,11 +15,9 @@ static uint64_t incarnation;
 static void
 begin(Psd__Mode mode, uint32_t workers)
 {
-    static const struct shard_config durable = {.cluster = "test", .shards = 1, .boot = 77, .durable = true};
-
     disk_finish(&disk);
     disk = (struct disk){0};
-    kit_init(&k, &durable);
+    kit_init(&k, &kit_durable_config);
     job = *kit_job("j", mode, workers);
     incarnation = 5000;
 }

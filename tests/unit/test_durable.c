@@ -96,12 +96,11 @@ static void
 setup(void)
 {
     static const uint64_t elements[VARS + 1] = {0, 40000, 10, 9000};
-    struct shard_config config = {.cluster = "test", .shards = 1, .boot = 77, .durable = true};
     Psd__Job *job = kit_job("train", PSD__MODE__ASYNC, 1);
 
     rng.state = 5;
     seq = 0;
-    kit_init(&k, &config);
+    kit_init(&k, &kit_durable_config);
     k.save_begun = save_begun;
     kit_join(&k, 1, job, 0);
     for (uint32_t var = 1; var <= VARS; var++) {

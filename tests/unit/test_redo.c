@@ -13,9 +13,7 @@ static Psd__Job *job;
 static void
 begin_as(Psd__Mode mode, uint32_t workers, const struct shard_config *config)
 {
-    static const struct shard_config durable = {.cluster = "test", .shards = 1, .boot = 77, .durable = true};
-
-    kit_init(&k, config != NULL ? config : &durable);
+    kit_init(&k, config != NULL ? config : &kit_durable_config);
     job = kit_job("j", mode, workers);
 }
 

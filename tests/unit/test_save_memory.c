@@ -11,9 +11,7 @@ static struct kit k;
 static void
 start(void)
 {
-    struct shard_config config = {.cluster = "test", .shards = 1, .boot = 77, .durable = true};
-
-    kit_init(&k, &config);
+    kit_init(&k, &kit_durable_config);
     kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
     kit_declare(&k, 1, "w", 20000, PS_SGD);
     kit_observe(&k, 2);

@@ -20,7 +20,6 @@ static uint64_t seq;
 static void
 setup(void)
 {
-    struct shard_config config = {.cluster = "test", .shards = 1, .boot = 77, .durable = true};
     struct store_lmdb_options o = {.dir = dir, .max_bytes = 64 * MIB};
     struct store_dir_report report;
     struct store *store;
@@ -29,7 +28,7 @@ setup(void)
     snprintf(dir, sizeof dir, "%s/psd-save-XXXXXX", memory_dir());
     ck_assert_ptr_nonnull(mkdtemp(dir));
     ck_assert_msg(store_lmdb_open(&o, &store, &report, &e) == PS_OK, "%s", e.text);
-    kit_init_over(&k, &config, store);
+    kit_init_over(&k, &kit_durable_config, store);
     seq = 0;
     kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
     kit_observe(&k, 2);
