@@ -3,7 +3,6 @@
  * may make a network namespace, the kernel's own netem does the like to loopback: delay, reordering, loss, partitions.
  *
  * PSD_TEST_FAULTS says how many faults (48), PSD_TEST_SEED which. */
-#include <fcntl.h>
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include "common/base.h"
 #include "tests/system/fire_crew.h"
 #include "tests/system/proxy.h"
+#include "tests/user_namespace.h"
 
 enum { SHARDS = 2, FAULTS = 48, FAULT_MS = 300 };
 
@@ -169,17 +169,6 @@ END_TEST
 /* ---- The kernel's own faults, in a namespace ---- */
 
 static bool
-write_file(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-    if (fd >= 0)
-        close(fd);
-    return ok;
-}
-
-static bool
 command(const char *what)
 {
     char line[256];
@@ -192,11 +181,7 @@ command(const char *what)
 static bool
 enter_namespace(void)
 {
-    char map[64];
-
-    snprintf(map, sizeof map, "0 %u 1", (unsigned)getuid());
-    return unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 && write_file("/proc/self/setgroups", "deny") &&
-           write_file("/proc/self/uid_map", map) && command("ip link set lo up");
+    return user_namespace_enter(CLONE_NEWNET) && command("ip link set lo up");
 }
 
 /* The namespace's loopback, made bad and good again. */

@@ -13,6 +13,7 @@
 #include "memory_dir.h"
 #include "store_suite.h"
 #include "tests/remove_tree.h"
+#include "tests/user_namespace.h"
 
 #define OK(call) ck_assert_int_eq((call), PS_OK)
 
@@ -123,33 +124,11 @@ kit_check(struct store *s, uint32_t var, uint32_t block, uint64_t version)
 
 /* ---- A small filesystem ---- */
 
-static bool
-write_file(const char *path, const char *text)
-{
-    int fd = open(path, O_WRONLY | O_CLOEXEC);
-    bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-    if (fd >= 0)
-        close(fd);
-    return ok;
-}
-
-/* Who is not root becomes it in a user namespace, where the kernel lets everybody make one. */
-static bool
-own_users(void)
-{
-    char users[64], groups[64];
-
-    snprintf(users, sizeof users, "0 %ld 1", (long)geteuid());
-    snprintf(groups, sizeof groups, "0 %ld 1", (long)getegid());
-    return unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && write_file("/proc/self/setgroups", "deny") &&
-           write_file("/proc/self/uid_map", users) && write_file("/proc/self/gid_map", groups);
-}
-
+/* Who is not root becomes it in a user namespace. */
 static bool
 own_mounts(void)
 {
-    return geteuid() == 0 ? unshare(CLONE_NEWNS) == 0 : own_users();
+    return geteuid() == 0 ? unshare(CLONE_NEWNS) == 0 : user_namespace_enter(CLONE_NEWNS);
 }
 
 bool
