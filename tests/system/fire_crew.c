@@ -32,6 +32,25 @@ fire_pause_ms(uint64_t ms)
     nanosleep(&(struct timespec){.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000}, NULL);
 }
 
+uint32_t
+fire_times(const char *variable, uint32_t usual)
+{
+    const char *text = getenv(variable);
+
+    return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : usual;
+}
+
+void
+fire_rounds(uint32_t times, uint32_t n, void (*play)(uint32_t round, uint32_t n))
+{
+    for (uint32_t round = 0; times > 0; round++) {
+        uint32_t part = MIN(times, n);
+
+        play(round, part);
+        times -= part;
+    }
+}
+
 /* ---- Workers ---- */
 
 static _Noreturn void

@@ -44,6 +44,12 @@ extern const char *const fire_shard_options[];
 
 void fire_pause_ms(uint64_t ms);
 
+/* How often an environment variable says; `usual` when it is not set. */
+uint32_t fire_times(const char *variable, uint32_t usual);
+
+/* So often in all, in rounds of at most n, each a cluster of its own. */
+void fire_rounds(uint32_t times, uint32_t n, void (*play)(uint32_t round, uint32_t n));
+
 /* All crews work, and are observed. */
 void fire_start(struct fire *f);
 

@@ -80,16 +80,8 @@ play_round(uint32_t number, uint32_t n)
 
 START_TEST(what_was_acknowledged_is_there_once_whatever_was_killed)
 {
-    const char *text = getenv("PSD_TEST_KILLS");
-    uint32_t left = text != NULL ? (uint32_t)strtoul(text, NULL, 10) : KILLS;
-
     rng.state = test_seed();
-    for (uint32_t round = 0; left > 0; round++) {
-        uint32_t n = MIN(left, (uint32_t)KILLS_A_ROUND);
-
-        play_round(round, n);
-        left -= n;
-    }
+    fire_rounds(fire_times("PSD_TEST_KILLS", KILLS), KILLS_A_ROUND, play_round);
     for (int i = 0; i < KILL_KINDS; i++)
         fprintf(stderr, "# killed %u times: %s\n", kills[i], kill_names[i]);
 }
@@ -98,12 +90,11 @@ END_TEST
 static Suite *
 make_suite(void)
 {
-    const char *text = getenv("PSD_TEST_KILLS");
     Suite *suite = suite_create("fire");
     TCase *tc = tcase_create("fire");
 
     /* some 0.3 s for a kill; sanitizers and busy machines are slow */
-    tcase_set_timeout(tc, 300 + 2 * (text != NULL ? strtod(text, NULL) : 0));
+    tcase_set_timeout(tc, 300 + 2 * fire_times("PSD_TEST_KILLS", 0));
     tcase_add_test(tc, what_was_acknowledged_is_there_once_whatever_was_killed);
     suite_add_tcase(suite, tc);
     return suite;

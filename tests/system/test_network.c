@@ -144,8 +144,7 @@ start(bool through_proxy, uint64_t seed)
 
 START_TEST(what_was_acknowledged_is_there_once_whatever_the_network_did)
 {
-    const char *text = getenv("PSD_TEST_FAULTS");
-    uint32_t n = text != NULL ? (uint32_t)strtoul(text, NULL, 10) : FAULTS;
+    uint32_t n = fire_times("PSD_TEST_FAULTS", FAULTS);
     uint32_t played[ARRAY_LEN(faults)] = {0};
 
     start(true, test_seed());
@@ -228,11 +227,10 @@ END_TEST
 static Suite *
 make_suite(void)
 {
-    const char *text = getenv("PSD_TEST_FAULTS");
     Suite *suite = suite_create("network");
     TCase *tc = tcase_create("network");
 
-    tcase_set_timeout(tc, 300 + 2 * (text != NULL ? strtod(text, NULL) : 0));
+    tcase_set_timeout(tc, 300 + 2 * fire_times("PSD_TEST_FAULTS", 0));
     tcase_add_test(tc, what_was_acknowledged_is_there_once_whatever_the_network_did);
     tcase_add_test(tc, what_was_acknowledged_is_there_once_whatever_the_kernel_did);
     suite_add_tcase(suite, tc);

@@ -54,27 +54,18 @@ play_round(uint32_t number, uint32_t n)
 
 START_TEST(what_is_durable_is_there_after_power_loss_and_what_is_not_is_told)
 {
-    const char *text = getenv("PSD_TEST_LOSSES");
-    uint32_t left = text != NULL ? (uint32_t)strtoul(text, NULL, 10) : LOSSES;
-
     rng.state = test_seed();
-    for (uint32_t round = 0; left > 0; round++) {
-        uint32_t n = MIN(left, (uint32_t)LOSSES_A_ROUND);
-
-        play_round(round, n);
-        left -= n;
-    }
+    fire_rounds(fire_times("PSD_TEST_LOSSES", LOSSES), LOSSES_A_ROUND, play_round);
 }
 END_TEST
 
 static Suite *
 make_suite(void)
 {
-    const char *text = getenv("PSD_TEST_LOSSES");
     Suite *suite = suite_create("power");
     TCase *tc = tcase_create("power");
 
-    tcase_set_timeout(tc, 300 + 5 * (text != NULL ? strtod(text, NULL) : 0));
+    tcase_set_timeout(tc, 300 + 5 * fire_times("PSD_TEST_LOSSES", 0));
     tcase_add_test(tc, what_is_durable_is_there_after_power_loss_and_what_is_not_is_told);
     suite_add_tcase(suite, tc);
     return suite;
