@@ -320,6 +320,7 @@ link_welcomed(struct core *c, struct link *l, const Psd__Welcome *w)
     l->session_lost = false;
     l->boot_known = true;
     l->boot = w->boot;
+    l->restored_boot = w->restored_boot;
     l->trouble.code = PS_OK;
     l->state = l->restoring > 0 ? LINK_RESTORING : LINK_READY;
     l->probed = false;

@@ -145,9 +145,10 @@ struct ps_client_options {
                                started; those under way free their room when they are acknowledged */
     /* Called, from whatever thread drives the network, when something happens that no call reports: a connection that
      * was lost (CLOSED) or is there again (OK), another worker that lapsed (LEASE_LAPSED) or is back (OK), a shard that
-     * drains (DRAINING) or came back older (ROLLED_BACK: ps_client_rolled_back() has the counts). Each shard tells for
-     * itself, so a worker's fate comes once from each. What ends this client (FENCED, its own lease, ...) comes from
-     * its calls instead. The error is valid during the call, which must not call into the client. NULL: ignored. */
+     * drains (DRAINING), came back older (ROLLED_BACK: ps_client_rolled_back() has the counts) or was restored from a
+     * checkpoint (RESTORED). Each shard tells for itself, so a worker's fate comes once from each. What ends this
+     * client (FENCED, its own lease, ...) comes from its calls instead. The error is valid during the call, which must
+     * not call into the client. NULL: ignored. */
     void (*on_event)(void *arg, const struct ps_error *event);
     void *on_event_arg;
 };
@@ -207,6 +208,9 @@ PS_API void ps_client_stats(const ps_client *client, struct ps_client_stats *out
  * or empty. Counted as a shard counts, a push's frames one by one, whatever their outcome. One that was given up once
  * it was sent counts as well; of pushes from before ps_client_rejoin() nothing is known. 0 for a shard that is not
  * there.
+ *
+ * What a restore (ps_client_restore()) took back is not counted: which of a worker's pushes the checkpoint has is not
+ * known, and RESTORED is told instead.
  *
  * Exact: a push that is not counted is there as it was acknowledged. In sync the steps of a frame's blocks may be done
  * one by one, and it counts when that of any of them is lost, though others came back. */
@@ -508,13 +512,12 @@ PS_API enum ps_err ps_client_checkpoint(ps_client *client, const char *dir, cons
 
 /* Put a checkpoint's values into the cluster, which may have another number of shards: path is the checkpoint's
  * directory, or dir/latest. Job and variables that are not there are made; those that are must be declared the same.
- * Everybody's connection ends, and who comes back is told ROLLED_BACK: workers join anew, at the checkpoint's clock or,
- * if they live on, at their own. (What they are told to have lost is all that they had pushed there, also what the
- * checkpoint has.) Cursors are not part of it. job: the name that it gets, NULL: the one that it had. For observers
- * only. Shards are all asked whether they could before one of them changes anything. Errors: DATA (damaged, or not a
- * checkpoint: names the file and what is wrong), MISMATCH, FULL, LIMIT, INVALID, BUSY (another is being restored), IO:
- * nothing has changed; TIMEOUT, CANCELLED: nothing has changed when the sentence is of a checksum, else it goes on. A
- * shard whose disk fails in the middle (IO, DATA) lets no worker in until it is restored again. */
+ * Everybody's connection ends, and who comes back is told RESTORED: workers join anew, at the checkpoint's clock or, if
+ * they live on, at their own. Cursors are not part of it. job: the name that it gets, NULL: the one that it had. For
+ * observers only. Shards are all asked whether they could before one of them changes anything. Errors: DATA (damaged,
+ * or not a checkpoint: names the file and what is wrong), MISMATCH, FULL, LIMIT, INVALID, BUSY (another is being
+ * restored), IO: nothing has changed; TIMEOUT, CANCELLED: nothing has changed when the sentence is of a checksum, else
+ * it goes on. A shard whose disk fails in the middle (IO, DATA) lets no worker in until it is restored again. */
 PS_API enum ps_err ps_client_restore(ps_client *client, const char *path, const char *job, int timeout_ms,
                                      struct ps_error *error) PS_MUST_USE;
 

@@ -308,6 +308,24 @@ drop_restores(struct core *c, struct link *l)
 
 /* ---- Settling ---- */
 
+/* Somebody wanted it so. Which of this worker's pushes the checkpoint has nobody knows. */
+static bool
+was_restored(const struct link *l, const Psd__Welcome *w)
+{
+    return w->restored_boot != 0 && w->restored_boot != l->restored_boot;
+}
+
+static void
+tell_restored(struct core *c, struct link *l, const Psd__Welcome *w)
+{
+    struct ps_error e;
+
+    core_say(c, l, &e, PS_ERR_RESTORED,
+             "was restored from checkpoint '%.255s': what this worker had pushed since that was made is gone",
+             w->restored);
+    core_emit_event(c, &e);
+}
+
 static void
 tell_rollback(struct core *c, struct link *l, enum reunion which, uint64_t gone)
 {
@@ -352,7 +370,8 @@ static void
 settle(struct core *c, struct link *l, const Psd__Welcome *w, enum reunion which)
 {
     const struct reunion_row *row = &reunions[which];
-    uint64_t gone = which == REUNION_OLDER || which == REUNION_LOST ? pushes_gone(l, w) : 0;
+    bool restored = was_restored(l, w);
+    uint64_t gone = !restored && (which == REUNION_OLDER || which == REUNION_LOST) ? pushes_gone(l, w) : 0;
 
     if (row->renumber && !row->session_new)
         answer_survivors(c, l, w);
@@ -374,7 +393,10 @@ settle(struct core *c, struct link *l, const Psd__Welcome *w, enum reunion which
         return;
     l->rolled_back += gone;
     c->stats.rolled_back += gone;
-    tell_rollback(c, l, which, gone);
+    if (restored)
+        tell_restored(c, l, w);
+    else
+        tell_rollback(c, l, which, gone);
 }
 
 /* Make the link agree with the session that the shard has. */

@@ -45,7 +45,8 @@ extern "C" {
     X(UNSUPPORTED,     30, "not supported by this build or machine")                                      \
     X(BUSY,            31, "in use by another process")                                                   \
     X(INTERNAL,        32, "an internal error; please report it")                                         \
-    X(NOT_DURABLE,     33, "the push was applied, but could not be written to disk")
+    X(NOT_DURABLE,     33, "the push was applied, but could not be written to disk")                      \
+    X(RESTORED,        34, "the shard was restored from a checkpoint")
 /* clang-format on */
 
 enum ps_err {

@@ -270,6 +270,7 @@ wire_check_welcome(struct wire_msg *msg, struct arena *arena, struct ps_error *e
     TRY(within(e, "the number of welcome.odd_seq", w->n_odd_seq, 0, WIRE_ODD_MAX));
     TRY(parallel(e, "welcome.odd_code", w->n_odd_code, "welcome.odd_seq", w->n_odd_seq));
     codes_known(w->odd_code, w->n_odd_code);
+    TRY(name(e, "welcome.restored", w->restored, 0, WIRE_NAME_MAX));
     return has_job ? check_job(w->job, e) : PS_OK;
 }
 

@@ -21,6 +21,7 @@ job_free(struct shard *s, struct job *job)
         session_free(s, job->sessions[i]);
     free(job->sessions);
     slowest_finish(&job->holding);
+    free(job->restored);
     psd__job__free_unpacked(job->options, NULL);
     free(job);
 }
@@ -144,6 +145,8 @@ job_put(struct shard *s, const struct job *job, row_sink sink)
     row.options = job->options;
     row.slowest = job->slowest;
     row.round = job->round;
+    row.restored = job->restored != NULL ? job->restored : row.restored;
+    row.restored_boot = job->restored_boot;
     age.kind = (Psd__AgeKind)job->age.kind;
     age.parameter = job->age.parameter;
     row.age = &age;
@@ -183,8 +186,14 @@ job_load(void *arg, struct span key, struct span value)
             job->age = wire_age(row->age);
         if (row->bound != NULL)
             job->bound = row->bound->clocks;
-        if (!job_add(l->s, job))
+        job->restored_boot = row->restored_boot;
+        job->restored = shard_strdup(row->restored);
+        if (job->restored == NULL) {
+            job_free(l->s, job);
             job = NULL;
+        } else if (!job_add(l->s, job)) {
+            job = NULL;
+        }
     }
     if (row != NULL)
         psd__job_row__free_unpacked(row, NULL);

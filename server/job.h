@@ -26,6 +26,8 @@ struct job {
     uint32_t bound;
     struct session **sessions; /* [workers], NULL: never joined */
     uint64_t round;            /* the newest that a worker has begun: clock.h */
+    char *restored;            /* name of the checkpoint that its data began with, */
+    uint64_t restored_boot;    /* and the boot of the data since then; NULL, 0: with none */
     uint32_t live;             /* in whatever round */
     uint32_t lapsed, finished; /* of this round */
     uint64_t slowest;          /* clock of the slowest live worker; never goes back */

@@ -66,6 +66,8 @@ send_welcome(struct shard *s, struct connection *c, uint64_t request)
         m.clock = session->clock;
         m.slowest_clock = session->job->slowest;
         m.round = session->round;
+        m.restored = session->job->restored != NULL ? session->job->restored : m.restored;
+        m.restored_boot = session->job->restored_boot;
         m.pushes = session->pushes;
         m.cursor = cursor_message(session->cursors.at, &cursor);
         if (!PLANTED(SURVIVORS_NOT_TOLD) && session->boot != s->boot)

@@ -165,6 +165,15 @@ forget_workers(struct writer *w, uint32_t job_id)
 
 /* ---- Job and variables ---- */
 
+/* Of a directory: the last part of its path. */
+static const char *
+checkpoint_name(const char *dir)
+{
+    const char *slash = strrchr(dir, '/'), *name = slash != NULL ? slash + 1 : dir;
+
+    return strlen(name) <= WIRE_NAME_MAX ? name : "";
+}
+
 static enum ps_err
 put_job(struct writer *w, const struct shard_restore *r, uint32_t id, uint64_t round)
 {
@@ -181,6 +190,8 @@ put_job(struct writer *w, const struct shard_restore *r, uint32_t id, uint64_t r
     row.round = round;
     row.age = r->manifest->now->age;
     row.bound = &bound;
+    row.restored = (char *)checkpoint_name(r->dir);
+    row.restored_boot = r->boot;
     if ((err = writer_room(w)) != PS_OK)
         return err;
     return row_put(w->s, STORE_JOBS, id, &row.base, row_to_store);

@@ -116,7 +116,7 @@ perform_event(struct node_worker *w, const struct ps_error *e)
     sim_trace(w->sim, "w%u event %s: %s (%s)", w->task, ps_err_name(e->code), e->text, e->peer);
     if (e->code == PS_ERR_CLOSED)
         script_lost(w);
-    if (e->code == PS_ERR_ROLLED_BACK)
+    if (e->code == PS_ERR_ROLLED_BACK || e->code == PS_ERR_RESTORED)
         receipts_rolled_back(w, w->taking);
 }
 

@@ -133,18 +133,21 @@ static void
 note_welcome(struct node_worker *w, uint32_t shard, const Psd__Welcome *m)
 {
     struct receipts *r = &w->receipts;
-    bool restored = ledger_boot_restored(w->ledger, m->boot);
+    bool restored = m->restored_boot != r->restored[shard];
 
     r->changed[shard] = r->boot[shard] != 0 && r->boot[shard] != m->boot;
     r->told[shard] = false;
     r->boot[shard] = m->boot;
+    r->restored[shard] = m->restored_boot;
+    if (m->restored_boot != 0 && !ledger_boot_restored(w->ledger, m->restored_boot))
+        sim_fail(w->sim, "w%u was told of a restore of s%u that was none", w->task, shard);
     ledger_welcomed(w->ledger, shard, w->task, m->clock);
     for (size_t i = 0; i < r->len && r->changed[shard]; i++) {
         struct receipt *x = &r->items[i];
 
         if (x->shard != shard)
             continue;
-        x->unsure |= restored; /* a shard that was restored says that all are gone */
+        x->unsure |= restored; /* how many the checkpoint had is not told */
         if (x->acked)
             continue;
         x->seq = 0;

@@ -705,16 +705,26 @@ START_TEST(a_cluster_that_holds_something_else_says_what)
 }
 END_TEST
 
+static void
+note_event(void *arg, const struct ps_error *event)
+{
+    struct ps_error *told = arg;
+
+    if (event->code == PS_ERR_ROLLED_BACK || event->code == PS_ERR_RESTORED)
+        *told = *event;
+}
+
 START_TEST(a_worker_that_lives_on_is_told_and_goes_on)
 {
     static const float ones[SMALL] = {1, 1, 1, 1, 1, 1, 1};
     struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {SMALL}, .optimizer = {.learning_rate = 1}};
+    struct ps_error told = {0};
     ps_client *worker;
     float out[SMALL];
     ps_var *v;
 
     shards_start(&shards, 1);
-    worker = open_with((struct ps_client_options){0}, 0);
+    worker = open_with((struct ps_client_options){.on_event = note_event, .on_event_arg = &told}, 0);
     FINE(ps_client_declare(worker, &spec, &v, &error));
     FINE(ps_client_push(worker, 1, &v, (const float *const[]){ones}, NULL, &error));
     checkpoint("one", 0);
@@ -725,7 +735,9 @@ START_TEST(a_worker_that_lives_on_is_told_and_goes_on)
     FINE(ps_client_push(worker, 1, &v, (const float *const[]){ones}, NULL, &error));
     FINE(ps_client_pull(worker, 1, &v, (float *[]){out}, NULL, &error));
     ck_assert_float_eq(out[0], -2); /* the checkpoint's one, and the one after it */
-    ck_assert_uint_ge(ps_client_rolled_back(worker, 0), 2);
+    ck_assert_int_eq(told.code, PS_ERR_RESTORED);
+    ck_assert_ptr_nonnull(strstr(told.text, "was restored from checkpoint 'one'"));
+    ck_assert_uint_eq(ps_client_rolled_back(worker, 0), 0);
     ps_client_close(worker);
     shards_stop(&shards);
 }

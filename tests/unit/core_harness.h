@@ -88,7 +88,7 @@ struct harness {
     bool no_connect; /* CORE_CONNECT stays unanswered */
     uint64_t connects, disconnects, discards, finishes, sends, events;
     struct ps_error last_event;
-    struct ps_error rolled_back; /* the last event of that code */
+    struct ps_error rolled_back; /* the last event of that code, or RESTORED */
     struct arena arena;          /* of what to_shard() decoded */
 };
 
@@ -245,7 +245,7 @@ harness_perform(struct harness *h)
         case CORE_EVENT:
             h->events++;
             h->last_event = *a.error;
-            if (a.error->code == PS_ERR_ROLLED_BACK)
+            if (a.error->code == PS_ERR_ROLLED_BACK || a.error->code == PS_ERR_RESTORED)
                 h->rolled_back = *a.error;
             break;
         }
@@ -413,6 +413,8 @@ struct welcome {
     uint64_t survived_from, survived, survived_boot; /* a bit for each of 64 */
     uint64_t odd_seq, odd_lost;                      /* 0: none */
     uint32_t odd_code;
+    const char *restored; /* NULL: it was not */
+    uint64_t restored_boot;
     struct ps_cursor cursor;
 };
 static UNUSED void
@@ -440,6 +442,8 @@ tell_welcome(struct harness *h, uint32_t shard, struct welcome with)
     w.odd_seq = &with.odd_seq;
     w.odd_code = &with.odd_code;
     w.odd_lost = with.odd_lost;
+    w.restored = (char *)(with.restored != NULL ? with.restored : "");
+    w.restored_boot = with.restored_boot;
     cursor.epoch = with.cursor.epoch;
     cursor.position = with.cursor.position;
     w.cursor = cursor.epoch + cursor.position > 0 ? &cursor : NULL;

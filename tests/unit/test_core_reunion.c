@@ -490,6 +490,32 @@ START_TEST(a_session_that_was_ahead_of_its_worker_is_not_where_the_next_one_goes
 }
 END_TEST
 
+/* What the checkpoint has of this worker is not known, so nothing is said to be lost. */
+START_TEST(a_restore_is_told_as_one)
+{
+    struct core_op *op[2];
+
+    op[0] = start_push(&h, v, grad);
+    tell_ack(&h, 0, 1, PS_OK);
+    lose_session((struct welcome){.restored = "clock-40", .restored_boot = 999});
+    ck_assert_int_eq(h.rolled_back.code, PS_ERR_RESTORED);
+    ck_assert_str_eq(h.rolled_back.text, "was restored from checkpoint 'clock-40': what this worker had pushed since "
+                                         "that was made is gone");
+    ck_assert_uint_eq(core_rolled_back(h.core, 0), 0);
+    op[1] = start_push(&h, v, grad);
+    tell_ack(&h, 0, 1, PS_OK);
+    lose_session((struct welcome){.restored = "clock-40", .restored_boot = 999}); /* and then a loss */
+    ck_assert_int_eq(h.rolled_back.code, PS_ERR_ROLLED_BACK);
+    ck_assert_uint_eq(core_rolled_back(h.core, 0), 1);
+    /* Its power was lost before this worker heard of the restore. */
+    lose_session((struct welcome){.restored = "clock-7", .restored_boot = 1001});
+    ck_assert_int_eq(h.rolled_back.code, PS_ERR_RESTORED);
+    ck_assert_uint_eq(core_rolled_back(h.core, 0), 1);
+    end_op(&h, op[0], PS_OK);
+    end_op(&h, op[1], PS_OK);
+}
+END_TEST
+
 START_TEST(an_outcome_of_what_was_not_sent_is_final)
 {
     harness_cut(&h, 0);
@@ -778,6 +804,7 @@ make_suite(void)
     tcase_add_test(hand, sync_pushes_wait_until_their_blocks_are_there);
     tcase_add_test(hand, a_gated_push_may_be_given_up_or_lose_its_connection);
     tcase_add_test(hand, all_is_gone_with_the_session);
+    tcase_add_test(hand, a_restore_is_told_as_one);
     tcase_add_test(hand, a_session_that_was_ahead_of_its_worker_is_not_where_the_next_one_goes);
     tcase_add_loop_test(hand, an_outcome_of_what_was_not_sent_is_final, 0, 2);
     suite_add_tcase(s, hand);

@@ -270,6 +270,21 @@ START_TEST(a_job_that_is_there_gets_its_values_and_everybody_goes)
     check_values(1, "train");
     kit_hello(&k, 3, &(struct kit_hello){.job = job, .task = 0, .resume = true});
     kit_expect_closed(&k, 3, PS_ERR_NOT_FOUND);
+    for (int process = 0; process < 2; process++) {
+        struct kit_answer *a;
+
+        kit_hello(&k, 6, &(struct kit_hello){.job = job, .task = 0});
+        a = kit_expect(&k, 6, MSG_WELCOME);
+        ck_assert_str_eq(a->msg.u.welcome->restored, "clock-40");
+        ck_assert_uint_eq(a->msg.u.welcome->restored_boot, BOOT);
+        kit_answer_free(a);
+        kit_hello(&k, 7, &(struct kit_hello){.job = kit_job("bystander", PSD__MODE__ASYNC, 1), .resume = true});
+        a = kit_expect(&k, 7, MSG_WELCOME);
+        ck_assert_uint_eq(a->msg.u.welcome->restored_boot, 0);
+        kit_answer_free(a);
+        job = kit_job("train", PSD__MODE__ASYNC, 2);
+        kit_crash(&k);
+    }
     ck_assert_uint_eq(kit_resume(&k, 5, kit_job("bystander", PSD__MODE__ASYNC, 1), 0, 0), 0);
     kit_finish(&k);
 }

@@ -334,6 +334,8 @@ samples_saves(void)
     m.welcome.odd_seq = m.long64;
     m.welcome.odd_code = m.codes;
     m.welcome.odd_lost = 4;
+    m.welcome.restored = (char *)"clock-100";
+    m.welcome.restored_boot = 6;
     psd__save__init(&m.save);
     psd__save_done__init(&m.save_done);
     m.save_done.save = 4;
@@ -546,6 +548,7 @@ END_TEST
     X(welcome_job, WELCOME, INVALID, "job.mode is 9", m.job.mode = 9)                                                  \
     X(welcome_odd_seq, WELCOME, LIMIT, "welcome.odd_seq",                                                              \
       m.welcome.n_odd_seq = m.welcome.n_odd_code = WIRE_ODD_MAX + 1)                                                   \
+    X(welcome_restored, WELCOME, LIMIT, "welcome.restored has 256 bytes", m.welcome.restored = letters(256))           \
     X(welcome_odd_code, WELCOME, INVALID, "welcome.odd_code", m.welcome.n_odd_code = 0)                                \
     X(welcome_survived, WELCOME, LIMIT, "welcome.survived", m.welcome.survived.len = WIRE_SURVIVED_MAX + 1)            \
     X(push_cursor, PUSH, INVALID, "push.cursor_from", m.cursor_from.position = 640)                                    \

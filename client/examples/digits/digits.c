@@ -33,7 +33,8 @@ static void
 on_event(void *arg, const struct ps_error *event)
 {
     struct train *t = arg;
-    bool lapsed = event->code == PS_ERR_LEASE_LAPSED && t->chief, rolled_back = event->code == PS_ERR_ROLLED_BACK;
+    bool lapsed = event->code == PS_ERR_LEASE_LAPSED && t->chief,
+         rolled_back = event->code == PS_ERR_ROLLED_BACK || event->code == PS_ERR_RESTORED;
 
     if (!lapsed && !rolled_back)
         return;

@@ -94,7 +94,7 @@ on_event(void *arg, const struct ps_error *event)
 {
     const struct worker *w = arg;
 
-    if (event->code == PS_ERR_ROLLED_BACK)
+    if (event->code == PS_ERR_ROLLED_BACK || event->code == PS_ERR_RESTORED)
         worker_say_error("logistic", w->task, event);
 }
 
