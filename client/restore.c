@@ -1,5 +1,6 @@
 /* ps_client_restore(): hold the files against their checksums here, ask every shard whether it could, then tell every
- * shard to. */
+ * shard to. A shard that sees the same files, as it does on a filesystem that all share, does not read them all again;
+ * one that has copies of its own does. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,8 @@ take_restored(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
 }
 
 static enum ps_err
-ask_restore(const struct limit *limit, const char *dir, const char *job, bool check, struct ps_error *e)
+ask_restore(const struct limit *limit, const char *dir, const char *job, struct checkpoint_stamps *verified, bool check,
+            struct ps_error *e)
 {
     Psd__Restore message = PSD__RESTORE__INIT;
     struct asking a = {.limit = limit, .type = MSG_RESTORE, .message = &message.base, .take = take_restored};
@@ -27,6 +29,8 @@ ask_restore(const struct limit *limit, const char *dir, const char *job, bool ch
     message.dir = (char *)dir;
     message.job = (char *)(job != NULL ? job : "");
     message.check = check;
+    message.n_verified = ARRAY_LEN(verified->of);
+    message.verified = verified->of;
     return asking_run(&a, 0, limit->client->shards, e);
 }
 
@@ -46,13 +50,14 @@ say_latest(enum ps_err err, const char *dir, struct ps_error *e)
 
 /* The bytes as they are now are those that were written. */
 static enum ps_err
-verify(struct limit *limit, const char *dir, struct ps_error *e)
+verify(struct limit *limit, const char *dir, struct checkpoint_stamps *stamps, struct ps_error *e)
 {
     const struct checkpoint_patience patience = limit_patience(limit);
     struct checkpoint_source source;
-    enum ps_err err = say_latest(checkpoint_source_open(dir, NULL, false, &source, e), dir, e);
+    enum ps_err err = say_latest(checkpoint_source_open(dir, NULL, &source, e), dir, e);
 
-    if (err == PS_OK)
+    /* Stamps first: what changes meanwhile has others. */
+    if (err == PS_OK && (err = checkpoint_source_stamps(&source, stamps, e)) == PS_OK)
         err = checkpoint_source_verify(dir, &source, &patience, e);
     checkpoint_source_close(&source);
     return err;
@@ -61,6 +66,7 @@ verify(struct limit *limit, const char *dir, struct ps_error *e)
 enum ps_err
 ps_client_restore(ps_client *c, const char *path, const char *job, int timeout_ms, struct ps_error *error)
 {
+    struct checkpoint_stamps verified;
     struct limit limit;
     char *dir;
     enum ps_err err;
@@ -68,8 +74,9 @@ ps_client_restore(ps_client *c, const char *path, const char *job, int timeout_m
     if ((err = call_need(c, path, error)) != PS_OK || (err = making_resolve(path, &dir, error)) != PS_OK)
         return err;
     limit = limit_of(c, timeout_ms);
-    if ((err = verify(&limit, dir, error)) == PS_OK && (err = ask_restore(&limit, dir, job, true, error)) == PS_OK)
-        err = ask_restore(&limit, dir, job, false, error);
+    if ((err = verify(&limit, dir, &verified, error)) == PS_OK &&
+        (err = ask_restore(&limit, dir, job, &verified, true, error)) == PS_OK)
+        err = ask_restore(&limit, dir, job, &verified, false, error);
     free(dir);
     return err;
 }

@@ -2,6 +2,7 @@
  * none that appears between a look and an open. Files are opened from their directory's descriptor. */
 #include "checkpoint_dir.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,6 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "placement.h"
 
 #define DIGEST_CHUNK (1 * MIB)
 
@@ -298,8 +301,8 @@ check_bytes(const struct checkpoint_source *s, enum checkpoint_file file, const 
     if ((err = checkpoint_digest(s->files.fd[file], name, patience, digest, &bytes, e)) != PS_OK)
         return err;
     if (strcmp(digest, want) != 0)
-        return ps_fail(e, PS_ERR_DATA, "%s: it is damaged: its SHA-256 is %.16s..., the manifest says %.16s...", name,
-                       digest, want);
+        return ps_fail(e, PS_ERR_DATA, "%s: it is damaged: its SHA-256 is %s, the manifest says %s", name, digest,
+                       want);
     return PS_OK;
 }
 
@@ -345,8 +348,7 @@ checkpoint_source_verify(const char *path, const struct checkpoint_source *s,
 }
 
 enum ps_err
-checkpoint_source_open(const char *path, const char *root, bool checksums, struct checkpoint_source *out,
-                       struct ps_error *e)
+checkpoint_source_open(const char *path, const char *root, struct checkpoint_source *out, struct ps_error *e)
 {
     struct ps_error room;
     enum ps_err err;
@@ -359,7 +361,35 @@ checkpoint_source_open(const char *path, const char *root, bool checksums, struc
         return err;
     err = say_where(source_read(dir, out, e), path, e);
     close(dir);
-    return err == PS_OK && checksums ? checkpoint_source_verify(path, out, NULL, e) : err;
+    return err;
+}
+
+static enum ps_err
+stamp(int fd, const char *file, uint64_t *out, struct ps_error *e)
+{
+    struct stat st;
+    uint64_t is[6];
+
+    if (fstat(fd, &st) != 0)
+        return io_failed(e, "look at", file);
+    is[0] = htole64((uint64_t)st.st_ino);
+    is[1] = htole64((uint64_t)st.st_size);
+    is[2] = htole64((uint64_t)st.st_mtim.tv_sec);
+    is[3] = htole64((uint64_t)st.st_mtim.tv_nsec);
+    is[4] = htole64((uint64_t)st.st_ctim.tv_sec);
+    is[5] = htole64((uint64_t)st.st_ctim.tv_nsec);
+    *out = MAX(placement_hash(is, sizeof is, 0), 1);
+    return PS_OK;
+}
+
+enum ps_err
+checkpoint_source_stamps(const struct checkpoint_source *s, struct checkpoint_stamps *out, struct ps_error *e)
+{
+    enum ps_err err = PS_OK;
+
+    for (int f = 0; err == PS_OK && f < CHECKPOINT_FILES; f++)
+        err = stamp(s->files.fd[f], checkpoint_file_name((enum checkpoint_file)f), &out->of[f], e);
+    return err;
 }
 
 void

@@ -42,19 +42,26 @@ void checkpoint_files_close(struct checkpoint_files *f); /* one that checkpoint_
  * ended by checkpoint_finish(), also after a failure. */
 enum ps_err checkpoint_manifest_read(int dir, struct checkpoint *out, struct ps_error *e) PS_MUST_USE;
 
-/* A whole checkpoint, open for reading: its manifest, and files whose headers and sizes are what it says. Their bytes
- * are held against the checksums when asked to. PS_ERR_DATA also for a directory without a manifest. *out is ended by
- * checkpoint_source_close(), also after a failure. */
+/* A whole checkpoint, open for reading: its manifest, and files whose headers and sizes are what it says. PS_ERR_DATA
+ * also for a directory without a manifest. *out is ended by checkpoint_source_close(), also after a failure. */
 struct checkpoint_source {
     struct checkpoint manifest;
     struct checkpoint_files files;
 };
-enum ps_err checkpoint_source_open(const char *path, const char *root, bool checksums, struct checkpoint_source *out,
+enum ps_err checkpoint_source_open(const char *path, const char *root, struct checkpoint_source *out,
                                    struct ps_error *e) PS_MUST_USE;
 
 /* Its bytes alone, held against the checksums while patience lasts (NULL: however long it takes). PS_ERR_DATA. */
 enum ps_err checkpoint_source_verify(const char *path, const struct checkpoint_source *s,
                                      const struct checkpoint_patience *patience, struct ps_error *e) PS_MUST_USE;
+
+/* What says, without reading it, that a file is still the one that was verified: from its inode, size and times; never
+ * 0. On a filesystem that machines share they all see the same. PS_ERR_IO. */
+struct checkpoint_stamps {
+    uint64_t of[CHECKPOINT_FILES];
+};
+enum ps_err checkpoint_source_stamps(const struct checkpoint_source *s, struct checkpoint_stamps *out,
+                                     struct ps_error *e) PS_MUST_USE;
 void checkpoint_source_close(struct checkpoint_source *s);
 
 #endif

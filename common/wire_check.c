@@ -658,5 +658,8 @@ wire_check_restore(struct wire_msg *msg, struct arena *arena, struct ps_error *e
 {
     (void)arena;
     TRY(name(e, "restore.job", msg->u.restore->job, 0, WIRE_NAME_MAX));
+    if (msg->u.restore->n_verified != 0 && msg->u.restore->n_verified != 2)
+        return ps_fail(e, PS_ERR_INVALID, "restore.verified: %zu stamps, expected 2 or none",
+                       msg->u.restore->n_verified);
     return check_dir(e, "restore.dir", msg->u.restore->dir);
 }

@@ -153,6 +153,8 @@ actions_restore(struct shard *s, const struct connection *c, uint64_t request, c
 {
     struct shard_action action = {.kind = SHARD_RESTORE_WANTED, .conn = c->id, .number = request, .check = m->check};
 
+    for (size_t i = 0; i < MIN(m->n_verified, ARRAY_LEN(action.verified)); i++)
+        action.verified[i] = m->verified[i];
     action.text = shard_strdup(m->dir);
     action.job = shard_strdup(m->job);
     if (action.text != NULL && action.job != NULL) {

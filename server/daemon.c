@@ -47,6 +47,7 @@ daemon_close(struct daemon *d)
     d->state = DAEMON_CLOSING;
     listeners_close(d);
     peers_close_all(d);
+    restores_stop(d);
     uv_close((uv_handle_t *)&d->check, NULL);
     uv_close((uv_handle_t *)&d->idle, NULL);
     uv_close((uv_handle_t *)&d->wake, NULL);

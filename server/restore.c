@@ -200,6 +200,10 @@ restore_take(struct shard *s, const struct shard_event *event)
         answer_error(s, event->conn, event->number, event->error);
         return;
     }
+    if (event->conn != 0 && connection_find(s, event->conn) == NULL) { /* it went while the files were read */
+        event->restore->close(event->restore);
+        return;
+    }
     if (take(s, event, &e))
         return;
     if (e.code != PS_OK) {

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/checkpoint_dir.h"
-
 struct opened {
     struct shard_restore base;
     struct checkpoint_source source;
@@ -79,8 +77,20 @@ find_places(struct opened *o)
 }
 
 enum ps_err
-restore_open(const char *dir, const char *job, const char *root, bool checksums, uint64_t boot,
-             struct shard_restore **out, struct ps_error *e)
+restore_verify(struct shard_restore *r, const struct checkpoint_patience *patience, struct ps_error *e)
+{
+    return checkpoint_source_verify(r->dir, &CONTAINER_OF(r, struct opened, base)->source, patience, e);
+}
+
+enum ps_err
+restore_stamps(struct shard_restore *r, struct checkpoint_stamps *out, struct ps_error *e)
+{
+    return checkpoint_source_stamps(&CONTAINER_OF(r, struct opened, base)->source, out, e);
+}
+
+enum ps_err
+restore_open(const char *dir, const char *job, const char *root, uint64_t boot, struct shard_restore **out,
+             struct ps_error *e)
 {
     struct opened *o = calloc(1, sizeof *o);
     enum ps_err err;
@@ -89,7 +99,7 @@ restore_open(const char *dir, const char *job, const char *root, bool checksums,
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a restore");
     o->dir = strdup(dir);
     o->job = strdup(job != NULL ? job : "");
-    err = checkpoint_source_open(dir, root, checksums, &o->source, e);
+    err = checkpoint_source_open(dir, root, &o->source, e);
     if (err == PS_OK && (o->dir == NULL || o->job == NULL || !find_places(o)))
         err = ps_fail(e, PS_ERR_NOMEM, "no memory for a restore");
     if (err != PS_OK) {

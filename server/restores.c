@@ -8,16 +8,28 @@
 #include "daemon.h"
 #include "hash.h"
 #include "log.h"
+#include "notify.h"
 #include "restore_open.h"
 
+#define TELL_NS UINT64_C(1000000000)
+
+/* One question: waits, or is at work on the thread. */
 struct restore_wanted {
     struct shard_action asked; /* its texts are ours */
     struct restore_wanted *prev, *next;
+    struct daemon *daemon;
+    uv_work_t work;
+    struct shard_restore *source;
+    struct checkpoint_stamps stamps;
+    uint64_t began_ns;
+    struct ps_error error;
 };
 
 static void
 wanted_free(struct restore_wanted *w)
 {
+    if (w->source != NULL)
+        w->source->close(w->source);
     free(w->asked.text);
     free(w->asked.job);
     free(w);
@@ -25,14 +37,13 @@ wanted_free(struct restore_wanted *w)
 
 /* A source of this checkpoint for the shard. */
 static enum ps_err
-open_source(const char *dir, const char *job, const char *root, bool checksums, struct shard_restore **out,
-            struct ps_error *e)
+open_source(const char *dir, const char *job, const char *root, struct shard_restore **out, struct ps_error *e)
 {
     uint64_t boot;
 
     if (getrandom(&boot, sizeof boot, 0) != sizeof boot)
         return ps_fail(e, PS_ERR_IO, "cannot get random bytes: %s", strerror(errno));
-    return restore_open(dir, job, root, checksums, boot, out, e);
+    return restore_open(dir, job, root, boot, out, e);
 }
 
 /* ---- Asked by a peer ---- */
@@ -40,7 +51,7 @@ open_source(const char *dir, const char *job, const char *root, bool checksums, 
 void
 restores_action(struct daemon *d, struct shard_action *a)
 {
-    struct restore_wanted *w = malloc(sizeof *w);
+    struct restore_wanted *w = calloc(1, sizeof *w);
 
     if (w == NULL) { /* who asked waits until its time is over */
         log_line(LOG_LEVEL_ERROR, "no memory to restore dir=\"%s\"", a->text);
@@ -49,21 +60,96 @@ restores_action(struct daemon *d, struct shard_action *a)
         return;
     }
     w->asked = *a;
+    w->daemon = d;
+    w->work.data = w;
     DL_APPEND(d->restores.wanted, w);
 }
 
+/* Its end: the shard has the source then. */
 static void
-answer(struct daemon *d, const struct restore_wanted *w)
+answer(struct restore_wanted *w)
 {
     struct shard_event event = {.kind = SHARD_RESTORE, .conn = w->asked.conn, .number = w->asked.number};
-    struct ps_error e = {0};
+    struct daemon *d = w->daemon;
 
-    /* Who asks has held the files against their checksums: that takes longer than others may be kept waiting here. */
-    if (open_source(w->asked.text, w->asked.job, d->options->checkpoint_root, false, &event.restore, &e) != PS_OK)
-        event.error = &e;
-    else
+    if (w->error.code != PS_OK) {
+        event.error = &w->error;
+    } else {
+        event.restore = w->source;
         event.restore->check = w->asked.check;
+        w->source = NULL;
+    }
     daemon_step(d, &event);
+    wanted_free(w);
+}
+
+/* On the thread: whether to go on. */
+static enum ps_err
+still_wanted(void *arg, const char *file, struct ps_error *e)
+{
+    struct restores *r = arg;
+
+    if (!atomic_load(&r->stopping))
+        return PS_OK;
+    return ps_fail(e, PS_ERR_DRAINING, "%s: the shard is shutting down", file);
+}
+
+static void
+verify(uv_work_t *work)
+{
+    struct restore_wanted *w = work->data;
+    const struct checkpoint_patience patience = {still_wanted, &w->daemon->restores};
+
+    if (restore_verify(w->source, &patience, &w->error) == PS_OK)
+        w->error.code = PS_OK;
+}
+
+static void
+verify_done(uv_work_t *work, int status)
+{
+    struct restore_wanted *w = work->data;
+    struct daemon *d = w->daemon;
+
+    (void)status; /* nobody cancels it in libuv */
+    d->restores.verifying = false;
+    if (atomic_load(&d->restores.stopping)) {
+        wanted_free(w);
+        return;
+    }
+    log_line(w->error.code == PS_OK ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR, "checkpoint %s dir=\"%s\" seconds=%.1f%s%s%s",
+             w->error.code == PS_OK ? "verified" : "refused", w->asked.text, (double)(uv_hrtime() - w->began_ns) / 1e9,
+             w->error.code == PS_OK ? "" : " reason=\"", w->error.text, w->error.code == PS_OK ? "" : "\"");
+    if (w->error.code == PS_OK)
+        d->restores.verified = w->stamps;
+    answer(w);
+    restores_turn_ended(d);
+}
+
+/* These very files were held against their checksums, by who asks or for an earlier question. */
+static bool
+is_verified(const struct daemon *d, const struct restore_wanted *w)
+{
+    return memcmp(&w->stamps, w->asked.verified, sizeof w->stamps) == 0 ||
+           memcmp(&w->stamps, &d->restores.verified, sizeof w->stamps) == 0;
+}
+
+/* Who asks has waited for its turn: hand it to the thread, or answer. */
+static void
+take(struct daemon *d, struct restore_wanted *w)
+{
+    if (open_source(w->asked.text, w->asked.job, d->options->checkpoint_root, &w->source, &w->error) != PS_OK ||
+        restore_stamps(w->source, &w->stamps, &w->error) != PS_OK || is_verified(d, w)) {
+        answer(w);
+        return;
+    }
+    log_line(LOG_LEVEL_INFO, "verifying checkpoint dir=\"%s\"", w->asked.text);
+    w->began_ns = uv_hrtime();
+    if (uv_queue_work(&d->loop, &w->work, verify, verify_done) == 0) {
+        d->restores.verifying = true;
+        return;
+    }
+    (void)ps_fail(&w->error, PS_ERR_NOMEM, "no thread to verify %s", w->asked.text);
+    answer(w);
 }
 
 void
@@ -71,24 +157,50 @@ restores_turn_ended(struct daemon *d)
 {
     struct restore_wanted *w;
 
-    while ((w = d->restores.wanted) != NULL) {
+    while (!d->restores.verifying && (w = d->restores.wanted) != NULL) {
         DL_DELETE(d->restores.wanted, w);
-        answer(d, w);
-        wanted_free(w);
+        take(d, w);
     }
 }
 
+void
+restores_stop(struct daemon *d)
+{
+    atomic_store(&d->restores.stopping, true);
+}
+
 /* ---- At the start ---- */
+
+/* systemd is to know that a long look at files is no hang. */
+static enum ps_err
+tell_alive(void *arg, const char *file, struct ps_error *e)
+{
+    uint64_t *told_ns = arg, now = uv_hrtime();
+
+    (void)file;
+    (void)e;
+    if (now - *told_ns >= TELL_NS) {
+        *told_ns = now;
+        notify_busy("verifying a checkpoint");
+    }
+    return PS_OK;
+}
 
 static enum ps_err
 give(struct daemon *d, const char *dir, const char *job, struct ps_error *e)
 {
     struct shard_event event = {.kind = SHARD_RESTORE};
+    uint64_t told_ns = 0;
+    const struct checkpoint_patience patience = {tell_alive, &told_ns};
     enum ps_err err;
 
-    log_line(LOG_LEVEL_INFO, "checking checkpoint dir=\"%s\"", dir);
-    if ((err = open_source(dir, job, NULL, true, &event.restore, e)) != PS_OK)
+    log_line(LOG_LEVEL_INFO, "verifying checkpoint dir=\"%s\"", dir);
+    if ((err = open_source(dir, job, NULL, &event.restore, e)) != PS_OK)
         return err;
+    if ((err = restore_verify(event.restore, &patience, e)) != PS_OK) {
+        event.restore->close(event.restore);
+        return err;
+    }
     daemon_step(d, &event);
     return shard_is_restoring(d->shard, e) ? PS_OK : e->code;
 }

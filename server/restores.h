@@ -1,11 +1,18 @@
 /* Restores in the daemon: opens the files that the shard asks for, and the one that psd was started with.
  *
  *     SHARD_RESTORE_WANTED ── restores_action() ──► waits ── restores_turn_ended() ──► files opened ──► SHARD_RESTORE
- */
+ *                                                                                       │     ▲
+ *                      bytes that nobody has held against their checksums: a thread does └─────┘ one question at a time
+ *
+ * The loop serves on meanwhile. What was verified is known again by its stamps (checkpoint_dir.h), so that of the two
+ * questions of a client, whether it can be done and to do it, at most the first takes its time. */
 #ifndef SERVER_RESTORES_H
 #define SERVER_RESTORES_H
 
+#include <stdatomic.h>
+
 #include "common/base.h"
+#include "common/checkpoint_dir.h"
 #include "common/ps_err.h"
 
 struct daemon;
@@ -13,7 +20,10 @@ struct restore_wanted;
 struct shard_action;
 
 struct restores {
-    struct restore_wanted *wanted; /* in order */
+    struct restore_wanted *wanted;     /* in order */
+    bool verifying;                    /* the thread is at one that is not among them any more */
+    struct checkpoint_stamps verified; /* of the newest that was */
+    atomic_bool stopping;
 };
 
 /* Before anybody is let in: finish what an earlier process began, or begin what --restore says. The files are held
@@ -24,5 +34,8 @@ void restores_finish(struct daemon *d);
 /* In the daemon's turn: an action of this kind, whose texts it takes; and after the last action. */
 void restores_action(struct daemon *d, struct shard_action *a);
 void restores_turn_ended(struct daemon *d);
+
+/* The daemon closes: the thread gives up. */
+void restores_stop(struct daemon *d);
 
 #endif

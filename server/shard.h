@@ -194,8 +194,9 @@ struct shard_action {
     char *text; /* heap, the receiver's: "worker lapsed job=train task=2" */
     struct shard_save *save;
     uint64_t number;
-    char *job;  /* SHARD_RESTORE_WANTED, heap, the receiver's */
-    bool check; /* the same */
+    char *job;            /* SHARD_RESTORE_WANTED, heap, the receiver's */
+    bool check;           /* the same */
+    uint64_t verified[2]; /* the same: stamps (checkpoint_dir.h) of files that need no checksum; or 0 */
 };
 
 /* False when there is none. */

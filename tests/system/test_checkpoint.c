@@ -255,7 +255,8 @@ START_TEST(weights_in_the_file_are_those_that_workers_pull)
     checkpoint("one", 0);
     open_both(w);
     FINE(ps_client_pull(w[0].client, 2, w[0].vars, w[0].weights, NULL, &error));
-    FINE(checkpoint_source_open(in_dir("one"), NULL, true, &source, &error));
+    FINE(checkpoint_source_open(in_dir("one"), NULL, &source, &error));
+    FINE(checkpoint_source_verify(in_dir("one"), &source, NULL, &error));
     for (int v = 0; v < 2; v++) {
         const struct safetensors_tensor *t =
             safetensors_find(&source.files.tensors[CHECKPOINT_WEIGHTS], ps_var_name(w[0].vars[v]));
@@ -685,6 +686,86 @@ START_TEST(what_is_damaged_is_refused_and_nothing_changes)
 }
 END_TEST
 
+/* Another program that asks, and has looked at nothing: `stamps` says what it claims to have. */
+static enum ps_err
+ask_to_restore(const char *path, bool check, uint64_t *stamps)
+{
+    Psd__Restore m = PSD__RESTORE__INIT;
+    enum ps_err err = PS_OK;
+    struct probe p;
+
+    m.job = (char *)"";
+    m.dir = (char *)path;
+    m.check = check;
+    m.n_verified = stamps != NULL ? CHECKPOINT_FILES : 0;
+    m.verified = stamps;
+    ck_assert(probe_connect(&p, shards.address[0]) && probe_hello(&p, -1, 0, false));
+    probe_send(&p, MSG_RESTORE, &m.base, NULL, 0);
+    ck_assert(probe_receive(&p));
+    if (p.msg.type == MSG_ERROR) {
+        err = (enum ps_err)p.msg.u.error->code;
+        snprintf(error.text, sizeof error.text, "%s", p.msg.u.error->text);
+    }
+    probe_close(&p);
+    return err;
+}
+
+static unsigned
+times_said(const char *text)
+{
+    unsigned n = 0;
+
+    for (const char *at = shards_log(&shards, 0); (at = strstr(at, text)) != NULL; at++)
+        n++;
+    return n;
+}
+
+/* Whoever asks, the shard that loads has held the bytes against their checksums, or knows that somebody did. */
+START_TEST(a_shard_verifies_what_it_loads)
+{
+    static const char *const more[] = {"--cluster", "psd", "--log-level", "info", NULL};
+    struct checkpoint_source source;
+    struct checkpoint_stamps stamps;
+    struct worker w[WORKERS];
+    char path[256], want[CHECKPOINT_DIGEST + 64];
+
+    shards_start(&shards, 1);
+    open_both(w);
+    train_until(w, 1);
+    close_both(w);
+    checkpoint("one", 0);
+    shards_stop(&shards);
+    shards_start_with(&shards, 1, &(struct shards_options){.more = more, .log = true});
+    FINE(checkpoint_source_open(in_dir("one"), NULL, &source, &error));
+    snprintf(want, sizeof want, "the manifest says %s", source.manifest.files[CHECKPOINT_WEIGHTS].sha256);
+    snprintf(path, sizeof path, "%s/one/weights.safetensors", dir);
+    harm(path, HARM_FLIP_MIDDLE);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(ask_to_restore(in_dir("one"), i == 0, NULL), PS_ERR_DATA);
+        ck_assert_msg(strstr(error.text, "weights.safetensors: it is damaged: its SHA-256 is ") != NULL &&
+                          strstr(error.text, want) != NULL,
+                      "%s", error.text);
+    }
+    FINE(checkpoint_source_stamps(&source, &stamps, &error));
+    stamps.of[0]++; /* of another file: the claim is worth nothing */
+    ck_assert_int_eq(ask_to_restore(in_dir("one"), false, stamps.of), PS_ERR_DATA);
+    ck_assert_uint_eq(times_said("restore begins"), 0);
+    harm(path, HARM_FLIP_MIDDLE); /* back again */
+    FINE(ask_to_restore(in_dir("one"), true, NULL));
+    ck_assert_uint_eq(times_said("checkpoint verified"), 1);
+    FINE(ask_to_restore(in_dir("one"), false, NULL)); /* known from the question before */
+    ck_assert_uint_eq(times_said("checkpoint verified"), 1);
+    shards_stop(&shards);
+
+    shards_start_with(&shards, 1, &(struct shards_options){.more = more, .log = true});
+    FINE(checkpoint_source_stamps(&source, &stamps, &error));
+    FINE(ask_to_restore(in_dir("one"), false, stamps.of)); /* known to who asks */
+    ck_assert_uint_eq(times_said("verif"), 0);
+    checkpoint_source_close(&source);
+    shards_stop(&shards);
+}
+END_TEST
+
 START_TEST(a_cluster_that_holds_something_else_says_what)
 {
     struct worker w[WORKERS];
@@ -922,6 +1003,7 @@ make(void)
     tcase_add_test(tc, an_answer_about_another_job_is_not_believed);
     tcase_add_test(tc, one_that_waits_for_its_rate_leaves_the_processor_alone);
     tcase_add_test(tc, what_is_damaged_is_refused_and_nothing_changes);
+    tcase_add_test(tc, a_shard_verifies_what_it_loads);
     tcase_add_test(tc, a_cluster_that_holds_something_else_says_what);
     tcase_add_test(tc, a_worker_that_lives_on_is_told_and_goes_on);
     tcase_add_test(tc, psd_begins_with_a_checkpoint_once);

@@ -345,6 +345,26 @@ START_TEST(a_check_changes_nothing)
 }
 END_TEST
 
+/* Reading the files may take minutes: who has given up meanwhile does not want all to be replaced any more. */
+START_TEST(what_nobody_waits_for_any_more_is_not_begun)
+{
+    uint64_t before;
+
+    closed = 0;
+    kit_init(&k, NULL);
+    kit_observe(&k, 1);
+    ask(1, "", false);
+    before = kit_state(&k);
+    kit_close(&k, 1);
+    give(source("", PSD__MODE__ASYNC), 1);
+    kit_work(&k);
+    ck_assert_uint_eq(closed, 1);
+    ck_assert_uint_eq(kit_state(&k), before);
+    ck_assert(!shard_is_restoring(k.shard, NULL) && shard_is_empty(k.shard));
+    kit_finish(&k);
+}
+END_TEST
+
 START_TEST(the_glue_is_asked_for_the_files)
 {
     const struct ps_error why = {.code = PS_ERR_DATA, .text = "weights.safetensors: it is damaged"};
@@ -617,6 +637,7 @@ make(void)
     tcase_add_test(tc, what_does_not_fit_changes_nothing);
     tcase_add_test(tc, a_shard_without_room_says_so_before_anything_happens);
     tcase_add_test(tc, a_check_changes_nothing);
+    tcase_add_test(tc, what_nobody_waits_for_any_more_is_not_begun);
     tcase_add_test(tc, the_glue_is_asked_for_the_files);
     tcase_add_test(tc, nobody_trains_on_half_of_a_model);
     tcase_add_test(tc, who_lost_its_connection_asks_again_and_hears_the_end);
