@@ -303,6 +303,8 @@ on_housekeeping(uv_timer_t *timer)
 {
     struct daemon *d = timer->data;
 
+    if (d->state == DAEMON_SERVING)
+        listeners_again(d);
     peers_check_stalls(d);
     check_room(d);
     saves_housekeeping(d);
@@ -318,6 +320,19 @@ on_housekeeping(uv_timer_t *timer)
 }
 
 /* ---- Life ---- */
+
+/* Where libuv cannot make its table of descriptors larger it aborts. This ends as well, but says why, and the next
+ * process finds all that was committed. */
+static void *
+realloc_or_end(void *memory, size_t size)
+{
+    void *bigger = realloc(memory, size);
+
+    if (bigger != NULL || size == 0)
+        return bigger;
+    log_line(LOG_LEVEL_ERROR, "out of memory for the event loop");
+    _exit(EXIT_FAILURE);
+}
 
 static void
 start_handles(struct daemon *d)
@@ -348,6 +363,7 @@ daemon_start(struct daemon *d, struct ps_error *e)
 
     in_flight_init(&d->in_flight, d->options->in_flight, d->options->in_flight_connection);
     d->wake_at_ms = UINT64_MAX;
+    uv_replace_allocator(malloc, realloc_or_end, calloc, free);
     if ((status = uv_loop_init(&d->loop)) != 0)
         return ps_fail(e, PS_ERR_NOMEM, "cannot start the event loop: %s", uv_strerror(status));
     start_handles(d);

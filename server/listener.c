@@ -29,7 +29,15 @@ on_connection(uv_stream_t *stream, int status)
             log_line(LOG_LEVEL_WARNING, "cannot accept a connection: %s address=%s", uv_strerror(status), l->address);
         return;
     }
-    peer_accept(d, stream, l->is_unix);
+    l->waits = !peer_accept(d, stream, l->is_unix);
+}
+
+void
+listeners_again(struct daemon *d)
+{
+    for (struct listener *l = d->listeners; l != NULL; l = l->next)
+        if (l->waits)
+            l->waits = !peer_accept(d, &l->u.stream, l->is_unix);
 }
 
 static struct listener *

@@ -15,11 +15,15 @@ struct listener {
     struct daemon *daemon;
     struct listener *next;
     bool is_unix;
+    bool waits;                /* a newcomer, for memory */
     char address[ADDRESS_MAX]; /* the real one: "127.0.0.1:41234", "unix:/run/psd.sock" */
 };
 
 /* Listen on all that --listen and --unix name. One sentence on failure; listeners_close() is owed all the same. */
 enum ps_err listeners_open(struct daemon *d, struct ps_error *e) PS_MUST_USE;
+
+/* Try again to accept those for whom there was no memory. */
+void listeners_again(struct daemon *d);
 
 /* Accept no more. Calling it again is allowed. */
 void listeners_close(struct daemon *d);

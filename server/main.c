@@ -180,8 +180,10 @@ main(int argc, char **argv)
     int status;
 
     streams_open();
-    if ((s = calloc(1, sizeof *s)) == NULL)
+    if ((s = calloc(1, sizeof *s)) == NULL) {
+        fprintf(stderr, "psd: out of memory\n");
         return EXIT_FAILURE;
+    }
     main_argc = argc;
     main_argv = argv;
     status = run(s);

@@ -25,8 +25,9 @@ struct peer {
     UT_hash_handle hh;
 };
 
-/* Accept a connection that waits on this listening stream: peer_accept.c. */
-void peer_accept(struct daemon *d, uv_stream_t *listening, bool is_unix);
+/* Accept a connection that waits on this listening stream: peer_accept.c. False: there was no memory for it; until it
+ * is accepted libuv takes no other. */
+bool peer_accept(struct daemon *d, uv_stream_t *listening, bool is_unix);
 
 struct peer *peer_find(struct daemon *d, uint64_t id);
 

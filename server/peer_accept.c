@@ -96,26 +96,41 @@ begin(struct peer *p, bool is_unix)
     daemon_step(d, &event);
 }
 
-void
-peer_accept(struct daemon *d, uv_stream_t *listening, bool is_unix)
+static struct peer *
+peer_new(struct daemon *d, bool is_unix)
 {
     struct peer *p = calloc(1, sizeof *p);
-    int status;
 
-    if (p == NULL || conn_init(&p->conn, &d->pool, is_unix, &peer_events, p) != PS_OK) {
-        if (daemon_may_log(d, &d->accept_log_ms))
-            log_line(LOG_LEVEL_ERROR, "cannot accept connections: out of memory");
-        free(p);
-        return;
-    }
+    if (p == NULL)
+        return NULL;
     p->daemon = d;
     p->id = ++d->next_id;
     HASH_ADD(hh, d->peers, id, sizeof p->id, p);
+    if (HASH_TOOK(p) && conn_init(&p->conn, &d->pool, is_unix, &peer_events, p) == PS_OK)
+        return p;
+    if (HASH_TOOK(p))
+        HASH_DEL(d->peers, p);
+    free(p);
+    return NULL;
+}
+
+bool
+peer_accept(struct daemon *d, uv_stream_t *listening, bool is_unix)
+{
+    struct peer *p = peer_new(d, is_unix);
+    int status;
+
+    if (p == NULL) {
+        if (daemon_may_log(d, &d->accept_log_ms))
+            log_line(LOG_LEVEL_ERROR, "cannot accept connections: out of memory");
+        return false;
+    }
     if ((status = uv_accept(listening, &p->conn.u.stream)) != 0) {
         if (daemon_may_log(d, &d->accept_log_ms))
             log_line(LOG_LEVEL_WARNING, "cannot accept a connection: %s", uv_strerror(status));
         conn_close(&p->conn, peer_closed);
-        return;
+        return true;
     }
     begin(p, is_unix);
+    return true;
 }

@@ -129,8 +129,8 @@ become_psd(const struct shards *s, uint32_t shard, int ready)
     _exit(127);
 }
 
-/* The first line of what a shard writes when it listens; it closes the descriptor after the last. */
-static void
+/* The first line of what a shard writes when it listens; it closes the descriptor after the last. False: it ended. */
+static bool
 read_address(int fd, char address[64])
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -145,8 +145,10 @@ read_address(int fd, char address[64])
         len += (size_t)got;
     } while (got > 0 && len < sizeof lines - 1);
     lines[len] = '\0';
-    ck_assert_msg(strchr(lines, '\n') != NULL, "%s ended before it listened", psd_path());
+    if (strchr(lines, '\n') == NULL)
+        return false;
     snprintf(address, 64, "%.*s", (int)strcspn(lines, "\n"), lines);
+    return true;
 }
 
 /* Returns the descriptor that it writes its addresses to. */
@@ -168,8 +170,29 @@ start_one(struct shards *s, uint32_t shard)
 {
     int ready = launch(s, shard);
 
-    read_address(ready, s->address[shard]);
+    ck_assert_msg(read_address(ready, s->address[shard]), "%s ended before it listened", psd_path());
     close(ready);
+}
+
+static int
+exit_status(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+int
+shards_try(struct shards *s, uint32_t shard)
+{
+    int ready = launch(s, shard), status;
+    bool listens = read_address(ready, s->address[shard]);
+
+    close(ready);
+    if (listens)
+        return 0;
+    waitpid(s->pids[shard], &status, 0);
+    s->pids[shard] = 0;
+    ck_assert_msg(status != 0, "shard %u ended without a reason", shard);
+    return exit_status(status);
 }
 
 int
@@ -184,7 +207,7 @@ shards_refused(struct shards *s, uint32_t shard)
     close(p.fd);
     waitpid(s->pids[shard], &status, 0);
     s->pids[shard] = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    return exit_status(status);
 }
 
 void

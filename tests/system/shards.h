@@ -57,6 +57,9 @@ void shards_restart(struct shards *s, uint32_t shard);
 /* The same for one that does not get so far as to listen: its exit status, -N for signal N. */
 int shards_refused(struct shards *s, uint32_t shard);
 
+/* Start one that may end before it listens: 0, or its exit status, -N for signal N. */
+int shards_try(struct shards *s, uint32_t shard);
+
 /* What a shard has said, in all its lives; valid until the next call. */
 const char *shards_log(const struct shards *s, uint32_t shard);
 

@@ -1,0 +1,271 @@
+/* A psd that runs out of memory: any allocation of the process fails in turn, those of libuv, LMDB and protobuf-c too,
+ * while a worker trains, and while psd starts. It goes on, or ends with a status and a sentence: never by a signal, and
+ * nobody is left hanging. Whatever was acknowledged is there afterwards, and nothing is counted twice.
+ *
+ * There are too many for every run: a sample is taken, spread over all of them. PSD_TEST_ALL=1 takes each. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "client/psclient.h"
+#include "common/base.h"
+#include "tests/faults/fail_io.h"
+#include "tests/faults/fail_memory.h"
+#include "tests/system/shards.h"
+#include "tests/unit/check_main.h"
+#include "tests/unit/memory_dir.h"
+
+enum { RUNS = 40, WAIT_MS = 10000, WORK_MS = 4000 };
+
+static struct shards shards;
+static struct fail_memory *memory;
+static char control[128];
+static uint64_t counted; /* pushes that the shard has */
+
+static void
+setup_with(const char *lib, const char *variable)
+{
+    static const char *const more[] = {"--save-interval", "0", NULL};
+
+    snprintf(control, sizeof control, "%s/psd-test-control-%d", memory_dir(), getpid());
+    setenv(variable, control, 1);
+    setenv("LD_PRELOAD", getenv(lib), 1);
+    ck_assert_ptr_nonnull(memory = fail_memory_map(control));
+    shards_start_with(&shards, 1, &(struct shards_options){.durable = true, .log = true, .more = more});
+    counted = 0;
+}
+
+static void
+setup(void)
+{
+    setup_with("FAIL_MEMORY_LIB", "FAIL_MEMORY");
+}
+
+static void
+teardown(void)
+{
+    shards_stop(&shards);
+    unlink(control);
+}
+
+/* ---- A worker ---- */
+
+struct tally {
+    uint64_t tried, done; /* pushes, of 1 each; those that were acknowledged */
+};
+
+static ps_client *
+client(bool observer, int timeout_ms)
+{
+    struct ps_client_options options = {.observer = observer, .timeout_ms = timeout_ms};
+    struct ps_error e;
+    ps_cluster *cluster;
+    ps_client *c = NULL;
+
+    ck_assert_int_eq(ps_cluster_from_list(shards.addresses, 1, 0, &cluster, &e), PS_OK);
+    ck_assert_int_eq(ps_cluster_set_name(cluster, SHARDS_CLUSTER, &e), PS_OK);
+    if (ps_client_open(cluster, &options, &c, &e) != PS_OK)
+        c = NULL;
+    ps_cluster_free(cluster);
+    return c;
+}
+
+static void
+train(ps_client *c, ps_var *var, struct tally *tally)
+{
+    static const struct ps_push_options applied = {0}, durable = {.flags = PS_PUSH_DURABLE};
+    float one[4] = {-1, -1, -1, -1}, out[4]; /* what counts goes up */
+    const float *grads[] = {one};
+    float *outs[] = {out};
+    struct ps_error e;
+
+    for (int i = 0; i < 4; i++) {
+        tally->tried++;
+        if (i == 3)
+            tally->done += ps_client_push_pull(c, 1, &var, grads, outs, &applied, &e) == PS_OK;
+        else
+            tally->done += ps_client_push(c, 1, &var, grads, i == 1 ? &durable : &applied, &e) == PS_OK;
+    }
+    (void)!ps_client_pull(c, 1, &var, outs, NULL, &e);
+    (void)!ps_client_tick(c, &e);
+}
+
+/* All that it asks may fail; it comes to its end. */
+static struct tally
+work(void)
+{
+    struct ps_var_spec spec = {.name = "count", .rank = 1, .dims = {4}, .optimizer = {.learning_rate = 1}};
+    ps_client *c = client(false, WORK_MS);
+    struct tally tally = {0};
+    struct ps_save_report saved;
+    struct ps_error e;
+    char *json = NULL;
+    ps_var *var;
+
+    if (c != NULL && ps_client_declare(c, &spec, &var, &e) == PS_OK) {
+        train(c, var, &tally);
+        (void)!ps_client_save(c, 0, WORK_MS, &saved, &e);
+        for (int query = PS_QUERY_STATUS; query <= PS_QUERY_JOBS; query++, ps_free(json), json = NULL)
+            (void)!ps_client_query(c, 0, (enum ps_query)query, NULL, WORK_MS, &json, &e);
+    }
+    ps_client_close(c);
+    return tally;
+}
+
+/* ---- What is left ---- */
+
+static uint64_t
+count_now(void)
+{
+    ps_client *c = client(true, WAIT_MS);
+    float out[4] = {0}, *outs[] = {out};
+    struct ps_error e;
+    ps_var *var;
+    enum ps_err err;
+
+    ck_assert_ptr_nonnull(c);
+    if ((err = ps_client_attach(c, "count", &var, &e)) == PS_OK)
+        err = ps_client_pull(c, 1, &var, outs, NULL, &e);
+    ck_assert_msg(err == PS_OK || (counted == 0 && err == PS_ERR_NOT_FOUND), "%s", e.text);
+    ps_client_close(c);
+    return (uint64_t)out[0];
+}
+
+static void
+must_say_why(int status)
+{
+    const char *log = shards_log(&shards, 0);
+    size_t len = strlen(log);
+
+    ck_assert_msg(status > 0, "psd ended by signal %d: %s", -status, log + len - MIN(len, (size_t)1000));
+    ck_assert_msg(len > 0, "psd ended with status %d and no word", status);
+}
+
+/* It serves, or has ended as it should and serves again. */
+static void
+must_serve(void)
+{
+    int status;
+
+    if (waitpid(shards.pids[0], &status, WNOHANG) == shards.pids[0]) {
+        must_say_why(WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+        shards.pids[0] = 0;
+        shards_restart(&shards, 0);
+    }
+}
+
+static void
+must_have(const struct tally *t)
+{
+    uint64_t now = count_now();
+
+    ck_assert_msg(now >= counted + t->done && now <= counted + t->tried,
+                  "%" PRIu64 " pushes are counted, of %" PRIu64 " before, %" PRIu64 " acknowledged, %" PRIu64 " sent",
+                  now, counted, t->done, t->tried);
+    counted = now;
+}
+
+/* ---- Each in turn ---- */
+
+/* The ith of about `runs` that are taken of so many; 0: enough. */
+static uint64_t
+sample(uint64_t i, uint64_t runs, uint64_t of)
+{
+    uint64_t step = getenv("PSD_TEST_ALL") != NULL ? 1 : MAX(of / runs, 1), n = 1 + i * step + i % step;
+
+    return n <= of ? n : 0;
+}
+
+static uint64_t
+allocations_of(void (*run)(void))
+{
+    uint64_t seen;
+
+    fail_memory_at(memory, UINT64_MAX, 0);
+    run();
+    seen = memory->seen;
+    fail_memory_at(memory, 0, 0);
+    return seen;
+}
+
+static void
+work_well(void)
+{
+    struct tally t = work();
+
+    ck_assert_uint_eq(t.done, 4);
+    must_have(&t);
+}
+
+/* _i: how many fail together. */
+START_TEST(psd_survives_any_allocation_that_fails_while_a_worker_trains)
+{
+    static const uint64_t together[] = {1, 3}, runs[] = {RUNS, RUNS / 4}; /* a newcomer may have to wait for seconds */
+    uint64_t of = allocations_of(work_well), n;
+
+    for (uint64_t i = 0; (n = sample(i, runs[_i], of)) > 0; i++) {
+        struct tally t;
+
+        if (getenv("PSD_TEST_VERBOSE") != NULL)
+            fprintf(stderr, "# %" PRIu64 " of %" PRIu64 "\n", n, of);
+        fail_memory_at(memory, n, together[_i]);
+        t = work();
+        fail_memory_at(memory, 0, 0);
+        must_serve();
+        must_have(&t);
+    }
+    shards_kill(&shards, 0);
+    shards_restart(&shards, 0);
+    work_well();
+}
+END_TEST
+
+static void
+start_well(void)
+{
+    shards_kill(&shards, 0);
+    shards_restart(&shards, 0);
+}
+
+START_TEST(psd_survives_any_allocation_that_fails_while_it_starts)
+{
+    uint64_t of, n;
+
+    work_well();
+    of = allocations_of(start_well);
+    for (uint64_t i = 0; (n = sample(i, RUNS, of)) > 0; i++) {
+        int status;
+
+        if (getenv("PSD_TEST_VERBOSE") != NULL)
+            fprintf(stderr, "# %" PRIu64 " of %" PRIu64 "\n", n, of);
+        shards_kill(&shards, 0);
+        fail_memory_at(memory, n, 1);
+        status = shards_try(&shards, 0);
+        fail_memory_at(memory, 0, 0);
+        if (status != 0) {
+            must_say_why(status);
+            shards_restart(&shards, 0);
+        }
+        must_have(&(struct tally){0});
+    }
+    work_well();
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *s = suite_create("starved");
+    TCase *t = tcase_create("starved");
+
+    tcase_set_timeout(t, getenv("PSD_TEST_ALL") != NULL ? 3600 : 120);
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_loop_test(t, psd_survives_any_allocation_that_fails_while_a_worker_trains, 0, 2);
+    tcase_add_test(t, psd_survives_any_allocation_that_fails_while_it_starts);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+CHECK_MAIN(make_suite)
