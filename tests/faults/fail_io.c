@@ -176,6 +176,8 @@ ends_so(const char *path)
 {
     size_t len = strlen(path), end = strlen(state.rule.end);
 
+    if (strcmp(state.rule.end, "socket") == 0)
+        return strncmp(path, "socket:", 7) == 0;
     return len >= end && strcmp(path + len - end, state.rule.end) == 0;
 }
 

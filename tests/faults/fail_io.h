@@ -16,7 +16,7 @@
  *            STALL: waits until the control says something else, then goes on
  *     NTH    the first that fails, counted from when the line was put there; 1 is the next
  *     COUNT  how many fail from then on; 0: all, until told otherwise. Else 1.
- *     END    of the file's path; else data.mdb
+ *     END    of the file's path; socket: any socket; else data.mdb
  *
  *     fdatasync EIO            the next sync of the data file fails, once
  *     any ENOSPC 1 0           its disk is full

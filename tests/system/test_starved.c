@@ -1,12 +1,14 @@
 /* A psd that runs out of memory: any allocation of the process fails in turn, those of libuv, LMDB and protobuf-c too,
- * while a worker trains, and while psd starts. It goes on, or ends with a status and a sentence: never by a signal, and
- * nobody is left hanging. Whatever was acknowledged is there afterwards, and nothing is counted twice.
+ * while a worker trains, and while psd starts; and so does any write to a socket. It goes on, or ends with a status and
+ * a sentence: never by a signal, and nobody is left hanging. Whatever was acknowledged is there afterwards, and nothing
+ * is counted twice.
  *
  * There are too many for every run: a sample is taken, spread over all of them. PSD_TEST_ALL=1 takes each. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "client/psclient.h"
@@ -47,6 +49,8 @@ static void
 teardown(void)
 {
     shards_stop(&shards);
+    unlink(control);
+    strcat(control, ".hits");
     unlink(control);
 }
 
@@ -254,6 +258,44 @@ START_TEST(psd_survives_any_allocation_that_fails_while_it_starts)
 }
 END_TEST
 
+static void
+setup_sockets(void)
+{
+    setup_with("FAIL_IO_LIB", "FAIL_IO");
+}
+
+static off_t
+hits(void)
+{
+    char path[160];
+    struct stat st;
+
+    snprintf(path, sizeof path, "%s.hits", control);
+    return stat(path, &st) == 0 ? st.st_size : 0;
+}
+
+START_TEST(psd_survives_any_write_to_a_socket_that_fails)
+{
+    char line[64];
+    off_t before;
+    int n = 0;
+
+    do {
+        struct tally t;
+
+        before = hits();
+        snprintf(line, sizeof line, "write,writev %s %d 1 socket", n % 2 == 0 ? "EIO" : "SHORT", n + 1);
+        ck_assert(fail_io_write(control, line));
+        t = work();
+        ck_assert(fail_io_write(control, ""));
+        must_serve();
+        must_have(&t);
+    } while (n++, hits() > before);
+    ck_assert_int_gt(n, 10);
+    work_well();
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -264,6 +306,11 @@ make_suite(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, psd_survives_any_allocation_that_fails_while_a_worker_trains, 0, 2);
     tcase_add_test(t, psd_survives_any_allocation_that_fails_while_it_starts);
+    suite_add_tcase(s, t);
+    t = tcase_create("sockets");
+    tcase_set_timeout(t, 120);
+    tcase_add_checked_fixture(t, setup_sockets, teardown);
+    tcase_add_test(t, psd_survives_any_write_to_a_socket_that_fails);
     suite_add_tcase(s, t);
     return s;
 }
