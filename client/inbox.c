@@ -87,8 +87,10 @@ inbox_answered(struct core *c, struct link *l, struct part *p, const struct ps_e
     bool too_soon = p->kind == PART_PUSH && p->state == PART_HANDED;
 
     l->pushes += p->counts;
-    if (p->kind == PART_TICK && error == NULL)
-        l->clock = MAX(l->clock, p->clock);
+    if (p->kind == PART_TICK && error == NULL) {
+        l->ticked = MAX(l->ticked, p->clock);
+        l->clock = MAX(l->clock, l->ticked);
+    }
     if (p->kind == PART_GATE)
         open_gate(l, p);
     if (p->kind == PART_WHY && op != NULL) {

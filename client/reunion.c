@@ -138,7 +138,7 @@ insert_tick(struct core *c, struct link *l, struct part *at, uint64_t clock)
 static uint64_t
 own_clock(const struct core *c, const struct link *l, bool session_new)
 {
-    return session_new && c->joined ? MIN(l->clock, c->clock) : l->clock;
+    return session_new && c->joined ? l->ticked : l->clock;
 }
 
 /* Acknowledged ticks are gone: the core's own bring the session where the worker was, each before the first push that
@@ -454,6 +454,7 @@ reunion_finish_join(struct core *c)
     for (i = 0; i < c->config.shards; i++) {
         struct link *l = &c->links[i];
 
+        l->ticked = l->clock;
         if (l->clock == clock && l->round == round)
             continue;
         if ((p = part_own(c, PART_TICK)) == NULL)

@@ -516,6 +516,36 @@ START_TEST(a_restore_is_told_as_one)
 }
 END_TEST
 
+/* The same when the worker has gone on meanwhile: what it made then comes behind where it was heard of last. */
+START_TEST(what_was_made_ahead_of_a_session_keeps_its_clock)
+{
+    Psd__Declared d = PSD__DECLARED__INIT;
+    struct core_op *push, *tick[2];
+
+    lose_session((struct welcome){.clock = 9});
+    harness_cut(&h, 0);
+    tick[0] = start_tick(&h);
+    push = start_push(&h, v, grad); /* at clock 1 */
+    tick[1] = start_tick(&h);
+    harness_pass(&h, 1000);
+    expect(&h, 0, MSG_HELLO);
+    tell_error(&h, 0, REQUEST_HELLO, PS_ERR_NOT_FOUND, "no session");
+    harness_pass(&h, 1000);
+    expect(&h, 0, MSG_HELLO);
+    tell_welcome(&h, 0, (struct welcome){.boot = ++life});
+    to_client(&h, 0, MSG_DECLARED, expect(&h, 0, MSG_DECLARE).request, &d.base, NULL, 0);
+    ck_assert_uint_eq(expect(&h, 0, MSG_TICK).u.tick->clock, 1);
+    ck_assert_uint_eq(expect(&h, 0, MSG_PUSH).u.push->clock, 1);
+    ck_assert_uint_eq(expect(&h, 0, MSG_TICK).u.tick->clock, 2);
+    expect_nothing(&h, 0);
+    for (uint64_t seq = 1; seq <= 3; seq++)
+        tell_ack(&h, 0, seq, PS_OK);
+    end_op(&h, push, PS_OK);
+    end_op(&h, tick[0], PS_OK);
+    end_op(&h, tick[1], PS_OK);
+}
+END_TEST
+
 START_TEST(an_outcome_of_what_was_not_sent_is_final)
 {
     harness_cut(&h, 0);
@@ -806,6 +836,7 @@ make_suite(void)
     tcase_add_test(hand, all_is_gone_with_the_session);
     tcase_add_test(hand, a_restore_is_told_as_one);
     tcase_add_test(hand, a_session_that_was_ahead_of_its_worker_is_not_where_the_next_one_goes);
+    tcase_add_test(hand, what_was_made_ahead_of_a_session_keeps_its_clock);
     tcase_add_loop_test(hand, an_outcome_of_what_was_not_sent_is_final, 0, 2);
     suite_add_tcase(s, hand);
     tcase_add_checked_fixture(random, setup_random, teardown);
