@@ -101,6 +101,7 @@ void
 actions_data(struct shard *s, struct connection *c, struct shard_data *data)
 {
     c->turn = s->actions.values = s->turn.number;
+    data->boot = s->boot;
     queue(s, (struct shard_action){.kind = SHARD_DATA, .conn = c->id, .data = data});
 }
 

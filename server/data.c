@@ -99,6 +99,16 @@ read_block(struct shard *s, struct store_snapshot *snap, struct shard_data *d, u
     return PS_OK;
 }
 
+/* A restore has begun to write since: what lies there now is of another life of the data, which who asked has not been
+ * told of. */
+static bool
+outlived(const struct shard *s, const struct shard_data *d)
+{
+    enum restore_state state = s->restore.state;
+
+    return d->boot != s->boot || state == RESTORE_FILLING || state == RESTORE_UNFINISHED;
+}
+
 enum ps_err
 shard_data_open(struct shard *s, struct shard_data *d, struct store_snapshot *snap, struct shard_reply *out)
 {
@@ -107,6 +117,8 @@ shard_data_open(struct shard *s, struct shard_data *d, struct store_snapshot *sn
 
     ps_assert(d->head == NULL && d->parts == NULL);
     *out = (struct shard_reply){0};
+    if (outlived(s, d))
+        return PS_ERR_ROLLED_BACK;
     d->parts = d->len == 1 ? &d->one : malloc(d->len * sizeof *d->parts);
     if (d->parts == NULL)
         return PS_ERR_NOMEM;

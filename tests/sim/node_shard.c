@@ -25,6 +25,7 @@ struct shard_conn {
     struct frame_reader reader;
     char peer[32];
     bool ended; /* no more frames */
+    bool lost;  /* to be closed */
     bool told;  /* the core knows that it is gone, or is itself gone */
 };
 
@@ -32,6 +33,7 @@ struct shard_conn {
 struct shard_out {
     struct net_out out;
     struct node_shard *node;
+    struct shard_conn *conn;
     uint8_t *bytes;
     struct shard_data *data;
     struct store_snapshot *snap;
@@ -57,7 +59,12 @@ out_prepare(struct net_out *out)
 
     if ((err = store->ops->snapshot_ref(store, &o->snap)) != PS_OK)
         return err;
-    if ((err = shard_data_open(o->node->core, o->data, o->snap, &reply)) != PS_OK) {
+    if ((err = shard_data_open(o->node->core, o->data, o->snap, &reply)) == PS_ERR_ROLLED_BACK) {
+        o->conn->lost = true;
+        sim_in(o->node->sim, &o->node->hang_up, 0);
+        return err;
+    }
+    if (err != PS_OK) {
         sim_fail(o->node->sim, "s%u cannot open an answer: %s", o->node->index, ps_err_name(err));
         return err;
     }
@@ -208,6 +215,23 @@ conn_find(struct node_shard *n, uint64_t id)
     return c;
 }
 
+/* One answer is missing: who asked comes back and asks again. */
+static void
+hang_up_comes(struct sim_timer *t)
+{
+    struct node_shard *n = CONTAINER_OF(t, struct node_shard, hang_up);
+    struct shard_conn *c, *next;
+
+    for (c = n->conns; c != NULL; c = next) {
+        next = c->next;
+        if (!c->lost)
+            continue;
+        c->lost = false;
+        c->ended = true;
+        net_close(c->end);
+    }
+}
+
 /* ---- Turns ---- */
 
 static void
@@ -220,6 +244,7 @@ perform_send(struct node_shard *n, struct shard_action *a)
         see_out(n, a->conn, a->bytes);
     o = sim_alloc(sizeof *o);
     o->node = n;
+    o->conn = c;
     o->bytes = a->bytes;
     o->data = a->data;
     o->out.done = out_done;
@@ -565,6 +590,7 @@ node_shard_hang_up(struct node_shard *n)
         conn_unlink(c);
         net_close(c->end);
     }
+    sim_cancel(n->sim, &n->hang_up);
     n->listener.up = false;
     n->asked_len = 0;
 }
@@ -582,6 +608,7 @@ node_shard_init(struct node_shard *n, struct sim *s, struct net *net, struct led
     n->time.run = time_comes;
     n->work.run = work_comes;
     n->restart.run = restart_comes;
+    n->hang_up.run = hang_up_comes;
     if (p->durable)
         node_saver_init(&n->saver, n, &p->saver);
 }

@@ -59,7 +59,7 @@ struct node_shard {
     uint64_t clock_offset_ms; /* its monotonic clock is not the others' */
     struct shard_conn *conns;
     uint64_t next_conn;
-    struct sim_timer turn, time, work, restart;
+    struct sim_timer turn, time, work, restart, hang_up;
     uint32_t turn_events, turn_limit;
     bool turn_open;
     bool kill_planned;
@@ -69,7 +69,7 @@ struct node_shard {
     enum node_shard_loss loss;      /* what the next start has to make up for */
     uint32_t rebuild_deaths;        /* so many rebuilds are killed on the way */
     bool stays_down;                /* the run ends: do not start again */
-    bool restoring;                 /* the operator is at it: the power does not fail */
+    bool restoring;                 /* an administrator is at it: the power does not fail */
     bool stopped;                   /* drained */
     struct asked *asked;
     size_t asked_len, asked_room;

@@ -393,6 +393,41 @@ work(int turns)
         kit_event(&k, &(struct shard_event){.kind = SHARD_WORK});
 }
 
+/* One that was due before, and is first in line when the values are others': its asker does not know of them yet. */
+START_TEST(an_answer_of_before_does_not_go_out_with_values_of_after)
+{
+    struct store_snapshot *snap;
+    struct shard_data *d = NULL;
+    struct shard_reply reply;
+    struct shard_action a;
+    uint32_t var;
+
+    train();
+    var = attach(2, "train", "a", NULL);
+    k.hold = true;
+    kit_pull(&k, 2, var, 0, 0);
+    ck_assert_int_eq(shard_commit(k.shard), PS_OK);
+    while (shard_next_action(k.shard, &a))
+        if (a.kind == SHARD_DATA)
+            d = a.data;
+    ck_assert_ptr_nonnull(d);
+    k.hold = false;
+    give(source("", PSD__MODE__ASYNC), 1);
+    work(_i); /* all connections end, then it writes */
+    if (_i == 8)
+        kit_work(&k);
+    ck_assert_int_eq(k.store->ops->snapshot_ref(k.store, &snap), PS_OK);
+    ck_assert_int_eq(shard_data_open(k.shard, d, snap, &reply), _i < 2 ? PS_OK : PS_ERR_ROLLED_BACK);
+    shard_data_free(d);
+    k.store->ops->snapshot_unref(k.store, snap);
+    kit_work(&k);
+    kit_expect_closed(&k, 2, PS_ERR_BUSY);
+    kit_expect_closed(&k, 4, PS_ERR_BUSY);
+    expect_done(1);
+    kit_finish(&k);
+}
+END_TEST
+
 START_TEST(nobody_trains_on_half_of_a_model)
 {
     uint64_t clock;
@@ -634,6 +669,7 @@ make(void)
     tcase_add_test(tc, an_empty_shard_becomes_what_the_checkpoint_was);
     tcase_add_test(tc, it_may_get_another_name);
     tcase_add_test(tc, a_job_that_is_there_gets_its_values_and_everybody_goes);
+    tcase_add_loop_test(tc, an_answer_of_before_does_not_go_out_with_values_of_after, 0, 9);
     tcase_add_test(tc, what_does_not_fit_changes_nothing);
     tcase_add_test(tc, a_shard_without_room_says_so_before_anything_happens);
     tcase_add_test(tc, a_check_changes_nothing);
