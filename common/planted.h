@@ -48,6 +48,7 @@
     X(STAGED_BY_ANOTHER,    "what was staged before a power loss is taken for blocks of the next save")                \
     /* durable pushes */                                                                                               \
     X(DURABLE_BEFORE_SYNC,  "a durable push is answered before its record is on disk")                                 \
+    X(REPEAT_NOT_HELD,      "a durable push that comes again is answered before its record is on disk")                \
     X(PIECE_ERASED_EARLY,   "a piece of the log is erased when it is committed, not when it is on disk")               \
     X(LOG_NOT_CUT,          "a replay goes over records that are in the save as well")                                 \
     X(LOG_CUT_AHEAD,        "a save cuts the log one piece further than its instant")                                  \

@@ -228,7 +228,7 @@ repeat_values(struct shard *s, struct connection *c, uint64_t until, uint64_t re
 static uint64_t
 repeat_until(const struct shard *s, const struct session *session, const Psd__Push *m)
 {
-    return m->durable && session->redo > s->redo.durable ? session->redo : HELD_NOT;
+    return m->durable && session->redo > s->redo.durable && !PLANTED(REPEAT_NOT_HELD) ? session->redo : HELD_NOT;
 }
 
 static void

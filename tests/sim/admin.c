@@ -1,5 +1,5 @@
 /* One timer: each time it looks how far things are. */
-#include "operator.h"
+#include "admin.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -10,32 +10,32 @@
 #include "server/session.h"
 
 #define SALT         0x6f70657261746f72u
-#define PER_MILLE    250 /* runs that have an operator */
+#define PER_MILLE    250 /* runs that have one */
 #define LOOK_US      (10 * SIM_MS)
 #define FIRST_US_MAX (3 * SIM_SECOND)
 #define AFTER_US_MAX (2 * SIM_SECOND) /* between checkpoint and restore */
 
 static uint64_t
-draw_below(struct operator* o, uint64_t n)
+draw_below(struct admin *a, uint64_t n)
 {
-    return sim_mix(&o->random) % n;
+    return sim_mix(&a->random) % n;
 }
 
 /* ---- Taking a checkpoint ---- */
 
 static void
-values_finish(struct operator_values *v)
+values_finish(struct admin_values *v)
 {
     for (size_t i = 0; i < ARRAY_LEN(v->array); i++)
         free(v->array[i]);
     free(v->version);
     free(v->clock);
     free(v->has);
-    *v = (struct operator_values){0};
+    *v = (struct admin_values){0};
 }
 
 static void
-values_begin(struct operator_values *v, const struct model_var *var)
+values_begin(struct admin_values *v, const struct model_var *var)
 {
     values_finish(v);
     for (uint32_t i = 0; i <= var->layout.slots; i++)
@@ -46,7 +46,7 @@ values_begin(struct operator_values *v, const struct model_var *var)
 }
 
 struct reading {
-    struct operator* o;
+    struct admin *admin;
     uint32_t shard;
     Psd__JobRow *job;
     uint64_t slowest; /* UINT64_MAX: no worker is live */
@@ -57,23 +57,23 @@ static bool
 read_block(void *arg, const struct store_key *key, struct span value)
 {
     struct reading *r = arg;
-    struct operator* o = r->o;
+    struct admin *a = r->admin;
     const struct block_head *head = value.data;
     struct ledger_place at;
-    struct operator_values *v;
+    struct admin_values *v;
     struct layout_block cut;
 
-    if (key->generation == STORE_GENERATION_REDO || !ledger_place(o->ledger, r->shard, key->var, key->block, &at))
+    if (key->generation == STORE_GENERATION_REDO || !ledger_place(a->ledger, r->shard, key->var, key->block, &at))
         return true;
-    v = &o->values[at.var];
-    cut = layout_block(&o->model->vars[at.var].layout, at.block);
+    v = &a->values[at.var];
+    cut = layout_block(&a->model->vars[at.var].layout, at.block);
     if (v->has[at.block] && (head->version < v->version[at.block] ||
                              (head->version == v->version[at.block] && head->clock <= v->clock[at.block])))
         return true;
     v->has[at.block] = true;
     v->version[at.block] = head->version;
     v->clock[at.block] = head->clock;
-    for (uint32_t i = 0; i <= o->model->vars[at.var].layout.slots; i++)
+    for (uint32_t i = 0; i <= a->model->vars[at.var].layout.slots; i++)
         memcpy(v->array[i] + cut.first, (const uint8_t *)value.data + layout_array(cut.stride, i),
                cut.len * sizeof(float));
     return true;
@@ -117,9 +117,9 @@ read_variable(void *arg, struct span key, struct span value)
     ps_assert(row != NULL);
     now = *row->declare;
     now.optimizer = row->optimizer != NULL ? row->optimizer : now.optimizer;
-    if (checkpoint_find(&r->o->manifest, now.name) == NULL &&
-        checkpoint_add(&r->o->manifest, row->declare, &now, &e) != PS_OK)
-        sim_fail(r->o->sim, "a checkpoint cannot hold %s: %s", now.name, e.text);
+    if (checkpoint_find(&r->admin->manifest, now.name) == NULL &&
+        checkpoint_add(&r->admin->manifest, row->declare, &now, &e) != PS_OK)
+        sim_fail(r->admin->sim, "a checkpoint cannot hold %s: %s", now.name, e.text);
     psd__variable_row__free_unpacked(row, NULL);
     return true;
 }
@@ -127,53 +127,54 @@ read_variable(void *arg, struct span key, struct span value)
 static void
 read_shard(struct reading *r)
 {
-    struct store *store = r->o->shards[r->shard].store;
+    struct store *store = r->admin->shards[r->shard].store;
     enum ps_err err;
 
     if ((err = store->ops->each_block(store, read_block, r)) != PS_OK ||
         (err = store->ops->each_row(store, STORE_JOBS, read_job, r)) != PS_OK ||
         (err = store->ops->each_row(store, STORE_SESSIONS, read_session, r)) != PS_OK ||
         (err = store->ops->each_row(store, STORE_VARS, read_variable, r)) != PS_OK)
-        sim_fail(r->o->sim, "s%u cannot be read for a checkpoint: %s", r->shard, ps_err_name(err));
+        sim_fail(r->admin->sim, "s%u cannot be read for a checkpoint: %s", r->shard, ps_err_name(err));
 }
 
 static void
-set_job(struct operator* o, const Psd__JobRow *row, uint64_t slowest)
+set_job(struct admin *a, const Psd__JobRow *row, uint64_t slowest)
 {
     Psd__Job now = *row->options;
     struct ps_error e;
 
     now.bound = row->bound != NULL ? row->bound->clocks : now.bound;
     now.age = row->age != NULL ? row->age : now.age;
-    o->manifest.clock = slowest != UINT64_MAX ? slowest : row->slowest;
-    if (checkpoint_set_job(&o->manifest, row->options, &now, &e) != PS_OK)
-        sim_fail(o->sim, "a checkpoint cannot hold the job: %s", e.text);
+    a->manifest.clock = slowest != UINT64_MAX ? slowest : row->slowest;
+    if (checkpoint_set_job(&a->manifest, row->options, &now, &e) != PS_OK)
+        sim_fail(a->sim, "a checkpoint cannot hold the job: %s", e.text);
 }
 
 static bool
-all_up(const struct operator* o)
+all_up(const struct admin *a)
 {
-    for (uint32_t i = 0; i < o->model->shards; i++)
-        if (o->shards[i].core == NULL || o->shards[i].state != SHARD_UP)
+    for (uint32_t i = 0; i < a->model->shards; i++)
+        if (a->shards[i].core == NULL || a->shards[i].state != SHARD_UP)
             return false;
     return true;
 }
 
-static bool take(struct operator* o)
+static bool
+take(struct admin *a)
 {
-    struct reading r = {.o = o, .slowest = UINT64_MAX};
+    struct reading r = {.admin = a, .slowest = UINT64_MAX};
 
-    if (!all_up(o) || !ledger_checkpoint(o->ledger))
+    if (!all_up(a) || !ledger_checkpoint(a->ledger))
         return false;
-    checkpoint_finish(&o->manifest);
-    o->manifest = (struct checkpoint){0};
-    for (uint32_t v = 0; v < o->model->vars_len; v++)
-        values_begin(&o->values[v], &o->model->vars[v]);
-    for (; r.shard < o->model->shards; r.shard++)
+    checkpoint_finish(&a->manifest);
+    a->manifest = (struct checkpoint){0};
+    for (uint32_t v = 0; v < a->model->vars_len; v++)
+        values_begin(&a->values[v], &a->model->vars[v]);
+    for (; r.shard < a->model->shards; r.shard++)
         read_shard(&r);
-    set_job(o, r.job, r.slowest);
+    set_job(a, r.job, r.slowest);
     psd__job_row__free_unpacked(r.job, NULL);
-    sim_trace(o->sim, "a checkpoint at clock %" PRIu64, o->manifest.clock);
+    sim_trace(a->sim, "a checkpoint at clock %" PRIu64, a->manifest.clock);
     return true;
 }
 
@@ -181,17 +182,17 @@ static bool take(struct operator* o)
 
 struct source {
     struct shard_restore base;
-    const struct operator* operator;
+    const struct admin *admin;
 };
 
 static enum ps_err
 source_elements(struct shard_restore *r, size_t variable, uint32_t array, uint64_t first, uint32_t len, float *to,
                 struct ps_error *e)
 {
-    const struct operator* o = CONTAINER_OF(r, struct source, base)->operator;
+    const struct admin *a = CONTAINER_OF(r, struct source, base)->admin;
 
     (void)e;
-    memcpy(to, o->values[variable].array[array] + first, len * sizeof *to);
+    memcpy(to, a->values[variable].array[array] + first, len * sizeof *to);
     return PS_OK;
 }
 
@@ -199,7 +200,7 @@ static enum ps_err
 source_counts(struct shard_restore *r, size_t variable, uint64_t block, uint64_t *version, uint64_t *clock,
               struct ps_error *e)
 {
-    const struct operator_values *v = &CONTAINER_OF(r, struct source, base)->operator->values[variable];
+    const struct admin_values *v = &CONTAINER_OF(r, struct source, base)->admin->values[variable];
 
     (void)e;
     *version = v->version[block];
@@ -216,65 +217,66 @@ source_close(struct shard_restore *r)
 /* ---- Restoring ---- */
 
 static void
-give(struct operator* o, uint32_t shard)
+give(struct admin *a, uint32_t shard)
 {
     struct source *s = sim_alloc(sizeof *s);
     struct shard_event event = {.kind = SHARD_RESTORE, .restore = &s->base};
 
-    o->boot[shard] = sim_mix(&o->random) | 1;
-    s->operator= o;
-    s->base = (struct shard_restore){.manifest = &o->manifest,
+    a->boot[shard] = sim_mix(&a->random) | 1;
+    s->admin = a;
+    s->base = (struct shard_restore){.manifest = &a->manifest,
                                      .dir = "checkpoint",
                                      .job = "",
-                                     .boot = o->boot[shard],
+                                     .boot = a->boot[shard],
                                      .elements = source_elements,
                                      .counts = source_counts,
                                      .close = source_close};
-    sim_trace(o->sim, "s%u is to restore", shard);
-    ledger_restore_begins(o->ledger, shard, o->boot[shard]);
-    node_shard_event(&o->shards[shard], &event);
+    sim_trace(a->sim, "s%u is to restore", shard);
+    ledger_restore_begins(a->ledger, shard, a->boot[shard]);
+    node_shard_event(&a->shards[shard], &event);
 }
 
 /* From the first shard's restore to the last one's end. */
 static void
-set_restoring(struct operator* o, bool restoring)
+set_restoring(struct admin *a, bool restoring)
 {
-    for (uint32_t i = 0; i < o->model->shards; i++)
-        o->shards[i].restoring = restoring;
-    for (uint32_t i = 0; i < o->model->workers; i++)
-        o->workers[i].stays = restoring;
+    for (uint32_t i = 0; i < a->model->shards; i++)
+        a->shards[i].restoring = restoring;
+    for (uint32_t i = 0; i < a->model->workers; i++)
+        a->workers[i].stays = restoring;
 }
 
 /* All train, and none will be lost. */
 static bool
-may_restore(const struct operator* o)
+may_restore(const struct admin *a)
 {
-    for (uint32_t i = 0; i < o->model->workers; i++) {
-        const struct node_worker *w = &o->workers[i];
+    for (uint32_t i = 0; i < a->model->workers; i++) {
+        const struct node_worker *w = &a->workers[i];
 
         if (w->core == NULL || w->phase < WORKER_PULLING || w->phase > WORKER_MEETING)
             return false;
     }
-    for (uint32_t i = 0; i < o->model->shards; i++)
-        if (o->shards[i].kill_planned && o->shards[i].kill_loss != LOSS_NONE)
+    for (uint32_t i = 0; i < a->model->shards; i++)
+        if (a->shards[i].kill_planned && a->shards[i].kill_loss != LOSS_NONE)
             return false;
-    return all_up(o) && ledger_checkpoint_usable(o->ledger);
+    return all_up(a) && ledger_checkpoint_usable(a->ledger);
 }
 
-static void restore(struct operator* o)
+static void
+restore(struct admin *a)
 {
-    o->faults->powers++; /* who is lost from now on may not be known to a shard */
-    o->state = OPERATOR_RESTORES;
-    set_restoring(o, true);
-    for (uint32_t i = 0; i < o->model->shards && !o->sim->failed; i++)
-        give(o, i);
+    a->faults->powers++; /* who is lost from now on may not be known to a shard */
+    a->state = ADMIN_RESTORES;
+    set_restoring(a, true);
+    for (uint32_t i = 0; i < a->model->shards && !a->sim->failed; i++)
+        give(a, i);
 }
 
 /* True when the shard is through; who is not, and does nothing about it, is asked again. */
 static bool
-look_after(struct operator* o, uint32_t shard)
+look_after(struct admin *a, uint32_t shard)
 {
-    struct node_shard *n = &o->shards[shard];
+    struct node_shard *n = &a->shards[shard];
     const char *dir, *job;
 
     if (n->core == NULL || n->state != SHARD_UP)
@@ -283,48 +285,49 @@ look_after(struct operator* o, uint32_t shard)
         node_saver_look(&n->saver);
     if (n->core == NULL)
         return false;
-    if (ledger_is_boot(o->ledger, shard, o->boot[shard]))
+    if (ledger_is_boot(a->ledger, shard, a->boot[shard]))
         return !shard_is_restoring(n->core, NULL);
     if (!shard_is_restoring(n->core, NULL) || shard_restore_unfinished(n->core, &dir, &job))
-        give(o, shard);
+        give(a, shard);
     return false;
 }
 
-static bool all_restored(struct operator* o)
+static bool
+all_restored(struct admin *a)
 {
-    uint32_t left = o->model->shards;
+    uint32_t left = a->model->shards;
 
-    for (uint32_t i = 0; i < o->model->shards && !o->sim->failed; i++)
-        left -= look_after(o, i);
+    for (uint32_t i = 0; i < a->model->shards && !a->sim->failed; i++)
+        left -= look_after(a, i);
     return left == 0;
 }
 
 static void
 look(struct sim_timer *t)
 {
-    struct operator* o = CONTAINER_OF(t, struct operator, timer);
+    struct admin *a = CONTAINER_OF(t, struct admin, timer);
     uint64_t next_us = LOOK_US;
 
-    if (o->state == OPERATOR_RESTORES && all_restored(o)) {
-        sim_trace(o->sim, "all is restored");
-        set_restoring(o, false);
-        o->state = OPERATOR_WAITS;
-        next_us = draw_below(o, FIRST_US_MAX);
-    } else if (o->state == OPERATOR_WAITS && take(o)) {
-        o->state = OPERATOR_HAS;
-        next_us = draw_below(o, AFTER_US_MAX);
-    } else if (o->state == OPERATOR_HAS && may_restore(o)) {
-        restore(o);
-    } else if (o->state == OPERATOR_HAS && draw_below(o, 100) == 0) {
-        o->state = OPERATOR_WAITS; /* perhaps of no use any more */
+    if (a->state == ADMIN_RESTORES && all_restored(a)) {
+        sim_trace(a->sim, "all is restored");
+        set_restoring(a, false);
+        a->state = ADMIN_WAITS;
+        next_us = draw_below(a, FIRST_US_MAX);
+    } else if (a->state == ADMIN_WAITS && take(a)) {
+        a->state = ADMIN_HAS;
+        next_us = draw_below(a, AFTER_US_MAX);
+    } else if (a->state == ADMIN_HAS && may_restore(a)) {
+        restore(a);
+    } else if (a->state == ADMIN_HAS && draw_below(a, 100) == 0) {
+        a->state = ADMIN_WAITS; /* perhaps of no use any more */
     }
-    sim_in(o->sim, t, next_us);
+    sim_in(a->sim, t, next_us);
 }
 
 /* ---- Life ---- */
 
 bool
-operator_drawn(uint64_t seed, enum sim_faults level)
+admin_drawn(uint64_t seed, enum sim_faults level)
 {
     uint64_t state = seed ^ SALT;
 
@@ -332,21 +335,23 @@ operator_drawn(uint64_t seed, enum sim_faults level)
 }
 
 void
-operator_start(struct operator* o, uint64_t seed)
+admin_start(struct admin *a, uint64_t seed)
 {
-    o->random = ~seed ^ SALT;
-    o->timer.run = look;
-    sim_in(o->sim, &o->timer, draw_below(o, FIRST_US_MAX));
+    a->random = ~seed ^ SALT;
+    a->timer.run = look;
+    sim_in(a->sim, &a->timer, draw_below(a, FIRST_US_MAX));
 }
 
-void operator_stop(struct operator* o)
+void
+admin_stop(struct admin *a)
 {
-    sim_cancel(o->sim, &o->timer);
+    sim_cancel(a->sim, &a->timer);
 }
 
-void operator_finish(struct operator* o)
+void
+admin_finish(struct admin *a)
 {
-    checkpoint_finish(&o->manifest);
+    checkpoint_finish(&a->manifest);
     for (size_t v = 0; v < MODEL_VARS_MAX; v++)
-        values_finish(&o->values[v]);
+        values_finish(&a->values[v]);
 }

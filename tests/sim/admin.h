@@ -1,9 +1,9 @@
-/* The operator of a simulated cluster: takes a checkpoint of all shards while the workers work, and some time later has
- * all of them restore it, as `psctl checkpoint` and `psctl restore` do.
+/* The administrator of a simulated cluster: takes a checkpoint of all shards while the workers work, and some time
+ * later has all of them restore it, as `psctl checkpoint` and `psctl restore` do.
  *
- *     OPERATOR_WAITS ─── taken ──► OPERATOR_HAS ─── given to all shards ──► OPERATOR_RESTORES ─── all done ──┐
- *          ▲                            │ a shard came back older: of no use                                │
- *          └────────────────────────────┴──────────────────────────────────────────────────────────────────┘
+ *     ADMIN_WAITS ─── taken ──► ADMIN_HAS ─── given to all shards ──► ADMIN_RESTORES ─── all done ──┐
+ *          ▲                        │ a shard came back older: of no use                            │
+ *          └────────────────────────┴───────────────────────────────────────────────────────────────┘
  *
  * The checkpoint is one instant of each shard, read off its committed state; the shards get it as their glue would open
  * it from files. Who is killed on the way is given it again, as is one that refused for its disk.
@@ -11,8 +11,8 @@
  * It chooses a moment at which all workers are there, and lets none of them leave before all is done: a job that goes
  * back while some have gone would wait for them. Nor does a machine lose its power then: what its disk has is of before
  * (a unit test has that). */
-#ifndef TESTS_SIM_OPERATOR_H
-#define TESTS_SIM_OPERATOR_H
+#ifndef TESTS_SIM_ADMIN_H
+#define TESTS_SIM_ADMIN_H
 
 #include "common/checkpoint.h"
 #include "faults.h"
@@ -22,17 +22,16 @@
 #include "node_worker.h"
 #include "sim.h"
 
-enum operator_state { OPERATOR_WAITS, OPERATOR_HAS, OPERATOR_RESTORES };
+enum admin_state { ADMIN_WAITS, ADMIN_HAS, ADMIN_RESTORES };
 
 /* A variable's values. */
-struct operator_values {
+struct admin_values {
     float *array[1 + LAYOUT_SLOTS_MAX]; /* [elements] f32: weights, slots */
     uint64_t *version, *clock;          /* [blocks] */
     bool *has;                          /* [blocks] */
 };
 
-struct operator
-{
+struct admin {
     struct sim *sim;
     struct ledger *ledger;
     const struct model *model;
@@ -41,18 +40,18 @@ struct operator
     struct node_worker *workers;
     uint64_t random; /* its own: runs without it are as they were */
     struct sim_timer timer;
-    enum operator_state state;
+    enum admin_state state;
     struct checkpoint manifest;
-    struct operator_values values[MODEL_VARS_MAX];
+    struct admin_values values[MODEL_VARS_MAX];
     uint64_t boot[MODEL_SHARDS_MAX]; /* of what each was given last */
 };
 
 /* Whether a run of this seed has one. */
-bool operator_drawn(uint64_t seed, enum sim_faults level);
+bool admin_drawn(uint64_t seed, enum sim_faults level);
 
 /* Set sim, ledger, model, faults, shards and workers first. */
-void operator_start(struct operator* o, uint64_t seed);
-void operator_stop(struct operator* o);
-void operator_finish(struct operator* o); /* once no shard is there any more; accepts a zeroed one */
+void admin_start(struct admin *a, uint64_t seed);
+void admin_stop(struct admin *a);
+void admin_finish(struct admin *a); /* once no shard is there any more; accepts a zeroed one */
 
 #endif

@@ -3,7 +3,10 @@
 
 #include <inttypes.h>
 
-#define BURST_US (100 * SIM_MS)
+#define BURST_US         (100 * SIM_MS)
+#define FOLLOW_SALT      0x666f6c6c6f77u
+#define FOLLOW_PER_MILLE 250 /* runs in which power loss follows on kills */
+#define FOLLOW_US_MAX    (400 * SIM_MS)
 
 /* ---- What a level is ---- */
 
@@ -139,13 +142,26 @@ fault_hold(struct faults *f)
     node_worker_hold(w, sim_below(f->sim, 2 * (uint64_t)w->profile.lease_ms * SIM_MS));
 }
 
+/* The process comes back at once, workers send again what it had not answered, and then the machine's power fails,
+ * perhaps before its disk has what it had done. */
+static void
+fault_follows(struct faults *f, struct node_shard *s)
+{
+    if (!f->follows || sim_mix(&f->random) % 2 == 0)
+        return;
+    f->followed = s;
+    sim_in(f->sim, &f->follow, sim_mix(&f->random) % FOLLOW_US_MAX);
+}
+
 static void
 fault_kill(struct faults *f)
 {
     struct node_shard *s = draw_shard(f);
     enum node_shard_kill when = (enum node_shard_kill)sim_below(f->sim, KILL_KINDS);
+    uint64_t down_us = draw_down(f, 3 * SIM_SECOND);
 
-    node_shard_kill(s, when, LOSS_NONE, draw_down(f, 3 * SIM_SECOND));
+    node_shard_kill(s, when, LOSS_NONE, f->follows ? down_us % (20 * SIM_MS) : down_us);
+    fault_follows(f, s);
 }
 
 /* Who has gone, and is not known to the disk, would be waited for for ever. */
@@ -221,6 +237,18 @@ fault_crash(struct faults *f)
     node_worker_crash(w, silent, stays ? UINT64_MAX : draw_down(f, 10 * SIM_SECOND));
 }
 
+static void
+follow_comes(struct sim_timer *t)
+{
+    struct faults *f = CONTAINER_OF(t, struct faults, follow);
+    struct node_shard *s = f->followed;
+
+    if (anybody_forgotten(f, s, s->saver.remaking))
+        return;
+    f->powers += s->profile.durable;
+    node_shard_kill(s, KILL_NOW, LOSS_LIVE, sim_mix(&f->random) % BURST_US);
+}
+
 typedef void (*fault)(struct faults *f);
 
 static const fault cuts[] = {fault_cut, fault_cut, fault_cut, fault_silence, fault_hide, fault_hold};
@@ -247,9 +275,12 @@ fault_comes(struct sim_timer *t)
 }
 
 void
-faults_start(struct faults *f)
+faults_start(struct faults *f, uint64_t seed)
 {
     f->timer.run = fault_comes;
+    f->follow.run = follow_comes;
+    f->random = seed ^ FOLLOW_SALT;
+    f->follows = sim_mix(&f->random) % 1000 < FOLLOW_PER_MILLE;
     if (f->level < FAULTS_CUTS)
         return;
     f->left = (uint32_t)sim_between(f->sim, 1, 15);
@@ -263,4 +294,5 @@ void
 faults_stop(struct faults *f)
 {
     sim_cancel(f->sim, &f->timer);
+    sim_cancel(f->sim, &f->follow);
 }

@@ -31,10 +31,14 @@ struct faults {
     uint32_t left, came;
     uint32_t lost_workers; /* that do not come back: at least one does */
     uint32_t powers;       /* losses: who is lost after one may not be known to any disk */
+    uint64_t random;       /* for what follows a kill: its own, so that runs without it are as they were */
+    bool follows;
+    struct sim_timer follow;
+    struct node_shard *followed;
 };
 
 /* Set sim, net, level, shards and workers first. */
-void faults_start(struct faults *f);
+void faults_start(struct faults *f, uint64_t seed);
 void faults_stop(struct faults *f);
 
 bool faults_may_lapse(enum sim_faults level);

@@ -103,7 +103,7 @@ struct block_state {
     struct step *steps; /* sync: in rising order of version */
     size_t steps_len, steps_room;
     struct instant pending, saved;           /* of the save that runs, and of the one that counts */
-    struct instant taken;                    /* of the operator's checkpoint */
+    struct instant taken;                    /* of the administrator's checkpoint */
     uint64_t look, look_version, look_clock; /* of the newest value that the look under way, or the last, has found */
     uint8_t look_generation;
 };
@@ -148,7 +148,7 @@ struct ledger {
     uint64_t expected[MODEL_SHARDS_MAX]; /* boot that a restore is to give it */
     uint64_t *restored;                  /* all boots that restores gave */
     size_t restored_len, restored_room;
-    uint64_t taken_us;     /* when the operator's checkpoint was taken */
+    uint64_t taken_us;     /* when the administrator's checkpoint was taken */
     uint32_t taken_losses; /* that had come then */
     uint64_t floor[MODEL_SHARDS_MAX]
                   [MODEL_WORKERS_MAX]; /* highest clock that a session of this task began or went on at */

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "admin.h"
 #include "common/optimizer.h"
-#include "operator.h"
 
 #define WATCH_US    (5 * SIM_SECOND)
 #define HANG_US     (400 * SIM_SECOND)
@@ -32,8 +32,8 @@ struct run {
     struct node_worker observer;
     struct net_listener *listeners[MODEL_SHARDS_MAX];
     struct faults faults;
-    struct operator operator; /* when has_operator */
-    bool has_operator;
+    struct admin admin; /* when has_admin */
+    bool has_admin;
     struct sim_timer watch, lie;
     bool ending;
     uint64_t ending_us;
@@ -193,7 +193,7 @@ watch_comes(struct sim_timer *t)
         r->ending = true;
         r->ending_us = r->sim.now_us;
         faults_stop(&r->faults);
-        operator_stop(&r->operator);
+        admin_stop(&r->admin);
     }
     if (r->ending)
         stop_shards(r);
@@ -259,7 +259,7 @@ build(struct run *r)
     uint32_t barrier_every;
 
     draw_model(r);
-    r->has_operator = o->lie == LIE_NONE && operator_drawn(o->seed, o->faults);
+    r->has_admin = o->lie == LIE_NONE && admin_drawn(o->seed, o->faults);
     barrier_every = sim_chance(&r->sim, 500) ? (uint32_t)sim_between(&r->sim, 1, 8) : 0;
     if (barrier_every > 0 && sim_chance(&r->sim, 500))
         barrier_every = 1;
@@ -278,9 +278,9 @@ build(struct run *r)
         worker.may_durable = shard.durable;
         if (!shard.durable)
             worker.durable_per_mille = MIN(worker.durable_per_mille, UNDURABLE_PER_MILLE);
-        if (o->lie != LIE_NONE || r->has_operator)
+        if (o->lie != LIE_NONE || r->has_admin)
             worker.cursors = false; /* a checkpoint has none */
-        worker.may_restore = r->has_operator;
+        worker.may_restore = r->has_admin;
         worker.lie = o->lie;
         if (o->lie == LIE_FORGED_ACK)
             worker.broken_per_mille = 200;
@@ -297,12 +297,12 @@ build(struct run *r)
                                 .shards_len = r->model.shards,
                                 .workers = r->workers,
                                 .workers_len = r->model.workers};
-    r->operator=(struct operator){.sim = &r->sim,
-                                  .ledger = r->ledger,
-                                  .model = &r->model,
-                                  .faults = &r->faults,
-                                  .shards = r->shards,
-                                  .workers = r->workers};
+    r->admin = (struct admin){.sim = &r->sim,
+                              .ledger = r->ledger,
+                              .model = &r->model,
+                              .faults = &r->faults,
+                              .shards = r->shards,
+                              .workers = r->workers};
 }
 
 static void
@@ -331,9 +331,9 @@ start(struct run *r)
     sim_in(&r->sim, &r->observer.restart, sim_below(&r->sim, 50 * SIM_MS));
     r->watch.run = watch_comes;
     sim_in(&r->sim, &r->watch, WATCH_US);
-    faults_start(&r->faults);
-    if (r->has_operator)
-        operator_start(&r->operator, r->options->seed);
+    faults_start(&r->faults, r->options->seed);
+    if (r->has_admin)
+        admin_start(&r->admin, r->options->seed);
     r->lie.run = lie_comes;
     if (r->options->lie == LIE_APPLY_TWICE || r->options->lie == LIE_LOST_UPDATE)
         sim_in(&r->sim, &r->lie, 10 * SIM_MS);
@@ -366,7 +366,7 @@ take_apart(struct run *r)
     net_finish(&r->net);
     for (uint32_t i = 0; i < r->model.shards; i++)
         node_shard_finish(&r->shards[i]);
-    operator_finish(&r->operator);
+    admin_finish(&r->admin);
 }
 
 static void
