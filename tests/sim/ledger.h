@@ -64,7 +64,7 @@ void ledger_disk_lost(struct ledger *l, uint32_t shard);
  * durable pushes after it; those that were acknowledged as durable must be among them. */
 void ledger_lost(struct ledger *l, uint32_t shard, struct store *live);
 
-/* The administrator takes a checkpoint of all shards, at this moment; false: it would not be whole, for some block has not
+/* The admin takes a checkpoint of all shards, at this moment; false: it would not be whole, for some block has not
  * been seen. It is of no use any more when a shard came back older since. */
 bool ledger_checkpoint(struct ledger *l);
 /* Whether it may be restored: of no push that it may hold does a worker still wait for the outcome, which it would send

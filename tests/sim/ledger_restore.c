@@ -1,4 +1,4 @@
-/* Restores. The administrator takes a checkpoint of all blocks at a moment, and later has the shards go back to it. While a
+/* Restores. The admin takes a checkpoint of all blocks at a moment, and later has the shards go back to it. While a
  * shard writes it, its blocks are of neither and nobody is let in; the commit that gives it its new boot must show the
  * checkpoint's values in all of them. What was counted since is lost, as after a power loss, durable or not. */
 #include <inttypes.h>
