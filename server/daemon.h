@@ -61,6 +61,8 @@ struct daemon {
     struct peer *flush_first; /* have something queued in this turn */
     struct peer *turn_first;  /* had their share of this turn */
     uint64_t turn;
+    uint64_t speaker, spoke_turn; /* the first who spoke in the last turn in which somebody did */
+    uint64_t shared_until;        /* turns before this one are shared: several have spoken not long ago */
     uint64_t next_id;
     struct in_flight in_flight;
     struct saves saves;

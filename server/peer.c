@@ -24,24 +24,40 @@ peer_resume(struct peer *p)
 
 /* ---- Shares of a turn ---- */
 
+/* Whether it is not alone: somebody else spoke in this turn, or not long ago. */
+static bool
+note_speaker(struct peer *p)
+{
+    struct daemon *d = p->daemon;
+
+    if (d->spoke_turn != d->turn)
+        d->speaker = p->id;
+    else if (d->speaker != p->id)
+        d->shared_until = d->turn + PEER_SHARED_TURNS;
+    d->spoke_turn = d->turn;
+    return d->turn < d->shared_until;
+}
+
 /* A message that costs more to handle than to send. */
 static void
-count_small(struct peer *p)
+count_small(struct peer *p, uint32_t share)
 {
     struct daemon *d = p->daemon;
 
     if (p->turn != d->turn) {
-        if (p->small < PEER_SMALL_MAX)
+        if (!p->had_share)
             conn_read_at_most(&p->conn, 0);
+        p->had_share = false;
         p->turn = d->turn;
         p->small = 0;
     }
-    if (++p->small < PEER_SMALL_MAX || p->paused_for_turn)
+    if (++p->small < share || p->paused_for_turn)
         return;
+    p->had_share = true;
     p->paused_for_turn = true;
     p->turn_next = d->turn_first;
     d->turn_first = p;
-    conn_read_at_most(&p->conn, PEER_SMALL_READ);
+    conn_read_at_most(&p->conn, (size_t)share * FRAME_HEAD_SIZE);
     conn_read_pause(&p->conn);
 }
 
@@ -172,6 +188,7 @@ on_frame(struct conn *c, const struct frame_head *head, const void *meta, const 
     struct peer *p = c->arg;
     struct shard_event event = peer_event(p, SHARD_FRAME);
     struct shard_figures figures;
+    bool shared = note_speaker(p);
 
     if (head->type == MSG_QUERY) {
         figures_read(p->daemon, &figures);
@@ -182,7 +199,7 @@ on_frame(struct conn *c, const struct frame_head *head, const void *meta, const 
     event.payload = payload;
     daemon_step(p->daemon, &event);
     if (head->payload_len + head->meta_len <= PEER_SMALL_BYTES)
-        count_small(p);
+        count_small(p, shared ? PEER_SMALL_SHARED : PEER_SMALL_ALONE);
     if (p->paused_for_room)
         stop_waiting(p);
     payload_leave(p);

@@ -15,6 +15,7 @@ struct peer {
     bool paused_for_room; /* its next payload waits for memory */
     bool paused_stuffed;  /* it does not fetch its answers */
     bool paused_for_turn; /* it had its share of this turn */
+    bool had_share;       /* in `turn` */
     uint64_t turn;        /* in which it last said something small */
     uint32_t small;       /* messages in that turn */
     struct peer *turn_next;
@@ -46,10 +47,15 @@ void peers_flush(struct daemon *d);
 /* ---- Many of them ---- */
 
 /* One connection's share of a loop's turn: so many messages of at most so many bytes. Past it the others come first,
- * and from then on it is read in small pieces until it says less. */
-#define PEER_SMALL_MAX   128
-#define PEER_SMALL_BYTES 1024
-#define PEER_SMALL_READ  (4 * KIB)
+ * and from then on it is read in small pieces (of as many of the smallest frames) until it says less.
+ *
+ * Who waits for each answer has one message in a turn, which costs what tens of the smallest do: so a share is few of
+ * them, that who floods gets no more of the processor. A turn costs something, too, 7 us with the calls for one
+ * connection; as long as nobody else has spoken for some turns a share is large. */
+#define PEER_SMALL_BYTES  1024
+#define PEER_SMALL_ALONE  128
+#define PEER_SMALL_SHARED 8
+#define PEER_SHARED_TURNS 64
 
 /* The turn is over: those that had their share are read again. */
 void peers_next_turn(struct daemon *d);

@@ -3,6 +3,7 @@
  * served, it does not spin, and newcomers are let in again when there are descriptors. */
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "client/psclient.h"
@@ -165,6 +166,74 @@ START_TEST(without_descriptors_those_who_are_in_are_served)
 }
 END_TEST
 
+static void
+greet(struct probe *p)
+{
+    Psd__Hello hello = PSD__HELLO__INIT;
+
+    hello.cluster = (char *)(uintptr_t)SHARDS_CLUSTER;
+    hello.shards = 1;
+    hello.agent = (char *)(uintptr_t) "probe";
+    hello.role = PSD__ROLE__OBSERVER;
+    ck_assert(probe_connect(p, shards.address[0]));
+    probe_send(p, MSG_HELLO, &hello.base, NULL, 0);
+    ck_assert(probe_receive(p) && p->msg.type == MSG_WELCOME);
+}
+
+/* A connection that always has pings waiting; its answers are counted in bytes. */
+struct flooder {
+    struct probe probe;
+    uint8_t *pings;
+    size_t len, at; /* all of them; where the next send begins */
+};
+
+static size_t
+flood_on(struct flooder *f)
+{
+    static uint8_t sink[64 * KIB];
+    size_t answered = 0;
+    ssize_t n;
+
+    while ((n = send(f->probe.fd, f->pings + f->at, f->len - f->at, MSG_DONTWAIT | MSG_NOSIGNAL)) > 0)
+        f->at = (f->at + (size_t)n) % f->len;
+    while ((n = recv(f->probe.fd, sink, sizeof sink, MSG_DONTWAIT)) > 0)
+        answered += (size_t)n;
+    return answered / FRAME_HEAD_SIZE;
+}
+
+/* How many pings of the one are answered from an answer to the other to its next. */
+START_TEST(who_floods_is_answered_little_more_often_than_who_waits_for_each_answer)
+{
+    enum { PINGS = 1000, ROUNDS = 200, WARM = 100, FEW = 32 };
+    Psd__Ping ping = PSD__PING__INIT;
+    struct flooder f = {.len = PINGS * FRAME_HEAD_SIZE};
+    struct probe other;
+    size_t answered, len, least = SIZE_MAX;
+    uint8_t *one = wire_encode_new(MSG_PING, 1, &ping.base, 0, &len);
+
+    start(&(struct shards_options){.where = NULL});
+    greet(&f.probe);
+    greet(&other);
+    ck_assert_uint_eq(len, FRAME_HEAD_SIZE);
+    ck_assert_ptr_nonnull((f.pings = malloc(f.len)));
+    for (size_t i = 0; i < PINGS; i++)
+        memcpy(f.pings + i * len, one, len);
+    for (int i = 0; i < ROUNDS; i++) {
+        probe_send(&other, MSG_PING, &ping.base, NULL, 0);
+        ck_assert(probe_receive(&other));
+        answered = flood_on(&f);
+        if (i >= WARM && answered > 0)
+            least = MIN(least, answered);
+    }
+    ck_assert_msg(least < FEW, "the flooder was answered %zu times or more in between", least);
+    probe_close(&f.probe);
+    probe_close(&other);
+    free(f.pings);
+    free(one);
+    stop();
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -173,6 +242,7 @@ make_suite(void)
 
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, the_others_are_served_beside_a_hostile_peer, 0, HOSTILE_KINDS);
+    tcase_add_test(tc, who_floods_is_answered_little_more_often_than_who_waits_for_each_answer);
     tcase_add_test(tc, without_descriptors_those_who_are_in_are_served);
     suite_add_tcase(suite, tc);
     return suite;
