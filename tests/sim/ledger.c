@@ -84,6 +84,18 @@ ledger_all_joined(const struct ledger *l, uint64_t clock)
 }
 
 void
+ledger_leaves(struct ledger *l)
+{
+    l->leaves = true;
+}
+
+bool
+ledger_anybody_leaves(const struct ledger *l)
+{
+    return l->leaves;
+}
+
+void
 ledger_finished(struct ledger *l, uint32_t task, uint32_t round)
 {
     l->runs[task].finished = round + 1;

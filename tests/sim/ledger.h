@@ -106,6 +106,9 @@ void ledger_starts(struct ledger *l, uint32_t task, uint32_t round);
 uint32_t ledger_join(struct ledger *l, uint32_t task, uint32_t round);
 /* A shard's session of this task is at this clock: where a worker that is not so far is taken to be. */
 void ledger_welcomed(struct ledger *l, uint32_t shard, uint32_t task, uint64_t clock);
+/* It is about to; from now on the others of a shard that forgot it would wait for ever. */
+void ledger_leaves(struct ledger *l);
+bool ledger_anybody_leaves(const struct ledger *l);
 void ledger_finished(struct ledger *l, uint32_t task, uint32_t round);
 /* It goes on in its data where the shards say. */
 void ledger_resumes(struct ledger *l, uint32_t task, const struct ps_cursor *cursor);

@@ -154,6 +154,7 @@ struct ledger {
                   [MODEL_WORKERS_MAX]; /* highest clock that a session of this task began or went on at */
     struct runs saved_runs[MODEL_SHARDS_MAX][MODEL_WORKERS_MAX], pending_runs[MODEL_SHARDS_MAX][MODEL_WORKERS_MAX];
     uint32_t losses;
+    bool leaves;    /* some worker, or has left */
     uint64_t looks; /* counts looks at a shard's store */
     bool replaying; /* what is counted now was counted before */
     struct ledger_counts counts;

@@ -48,12 +48,20 @@ node_shard_die(struct node_shard *n)
         sim_in(n->sim, &n->restart, n->down_us);
 }
 
+/* Not at the end, where nobody comes to look at what is left; and a kill that was planned before somebody began to
+ * leave would have it forgotten, and the others wait. */
+static bool
+may_lose(const struct node_shard *n)
+{
+    return !n->stays_down && !n->restoring && (n->kill_when == KILL_NOW || !ledger_anybody_leaves(n->ledger));
+}
+
 void
 node_shard_killed(struct node_shard *n, const char *when)
 {
     static const char *const losses[] = {"", ", with its machine", ", with its machine and its disk"};
 
-    n->loss = n->stays_down || n->restoring ? LOSS_NONE : n->kill_loss; /* down: nobody comes to look at what is left */
+    n->loss = may_lose(n) ? n->kill_loss : LOSS_NONE;
     sim_trace(n->sim, "s%u killed %s%s", n->index, when, losses[n->loss]);
     n->kills++;
     n->power_losses += n->loss != LOSS_NONE;

@@ -672,6 +672,7 @@ ping_all(struct node_worker *w)
     struct ps_error e;
 
     w->pinged = true;
+    ledger_leaves(w->ledger);
     for (uint32_t i = 0; i < w->model->shards && core_fatal(w->core, NULL) == PS_OK; i++) {
         struct worker_op *o = op_new(w, WORKER_PING);
 
