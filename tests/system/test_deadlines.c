@@ -34,7 +34,8 @@ static float *gradient, *values;
 static pthread_mutex_t names_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t names_changed = PTHREAD_COND_INITIALIZER;
 static bool names_hang;
-static unsigned names_asked, names_answered;
+static atomic_uint names_asked; /* read without the mutex, too */
+static unsigned names_answered;
 
 int
 getaddrinfo(const char *restrict host, const char *restrict port, const struct addrinfo *restrict hints,
