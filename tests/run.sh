@@ -103,17 +103,20 @@ valgrind="valgrind --quiet --error-exitcode=99 --leak-check=full --show-leak-kin
 
 # The sanitizers cost time, and every report must fail the test that made it.
 run_tests() {
-  local arguments=(--no-rebuild --print-errorlogs --num-processes "$jobs")
+  local arguments=(--no-rebuild --print-errorlogs --num-processes "$jobs") patience=1
   case $1 in
     asan) arguments+=(--timeout-multiplier 5 --no-suite planted --no-suite fresh) ;;
     tsan) arguments+=(--timeout-multiplier 10 --suite thread) ;;
-    valgrind) arguments+=(--timeout-multiplier 10 --suite memory --wrapper "$valgrind") ;;
+    valgrind)
+      arguments+=(--timeout-multiplier 10 --suite memory --wrapper "$valgrind")
+      patience=5 # also of Check, with each case
+      ;;
     clang) arguments+=(--timeout-multiplier 2 --no-suite planted --no-suite fresh) ;;
     *) arguments+=(--timeout-multiplier 2) ;;
   esac
   ASAN_OPTIONS=${ASAN_OPTIONS:-abort_on_error=1:detect_leaks=1:strict_string_checks=1} \
     UBSAN_OPTIONS=${UBSAN_OPTIONS:-abort_on_error=1:print_stacktrace=1} \
-    TSAN_OPTIONS=${TSAN_OPTIONS:-abort_on_error=1:halt_on_error=1} \
+    TSAN_OPTIONS=${TSAN_OPTIONS:-abort_on_error=1:halt_on_error=1} CK_TIMEOUT_MULTIPLIER=$patience \
     meson test -C "$2" "${arguments[@]}" ${only[@]+"${only[@]}"}
 }
 
