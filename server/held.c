@@ -32,6 +32,13 @@ held_free(struct held *h)
     free(h);
 }
 
+/* Who came before it goes out before it: behind what waits for a record that is not written yet, so does this. */
+static uint64_t
+behind_the_newest(const struct shard *s, uint64_t until)
+{
+    return s->held != NULL && s->held->prev->until == HELD_RECORD ? HELD_RECORD : until;
+}
+
 static struct held *
 held_new(struct shard *s, struct connection *c, uint64_t until, uint64_t seq)
 {
@@ -43,7 +50,7 @@ held_new(struct shard *s, struct connection *c, uint64_t until, uint64_t seq)
         return NULL;
     }
     h->conn = c->id;
-    h->until = until;
+    h->until = behind_the_newest(s, until);
     h->seq = seq;
     h->since_ms = s->now_ms;
     return h;

@@ -40,6 +40,8 @@ static const struct run_options found[] = {
     {.seed = 1001578, .mode = RUN_SYNC, .faults = FAULTS_ALL},
     /* a session ahead of its worker was lost: the worker's next ticks were refused */
     {.seed = 33, .mode = RUN_ASYNC, .faults = FAULTS_CRASHES},
+    /* what a worker made after that came behind a tick past it */
+    {.seed = 4269, .mode = RUN_MIXED, .faults = FAULTS_ALL},
 };
 
 START_TEST(what_was_found_once_stays_mended)

@@ -249,6 +249,41 @@ START_TEST(after_a_kill_a_repeat_waits_for_the_disk_as_well)
 }
 END_TEST
 
+/* What a worker came back for waits behind one that was not written yet: both go out when the disk has it. */
+START_TEST(a_repeat_behind_what_is_not_recorded_yet_does_not_hold_it_for_ever)
+{
+    const uint64_t cursor[] = {0, 8};
+    float gradient[4] = {1, 1, 1, 1};
+    struct kit_push counted = {.seq = 1, .gradient = gradient, .len = 4, .durable = true, .cursor = cursor};
+    uint32_t var;
+
+    begin_as(PSD__MODE__ASYNC, 2, NULL);
+    kit_join(&k, 1, job, 0);
+    kit_join(&k, 2, job, 1);
+    counted.var = var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    kit_push(&k, 1, &counted);
+    kit_durable(&k, k.redo);
+    kit_ack(&k, 1, 1, PS_OK);
+    push_durable(2, 1, 0, var, 1, false);
+    kit_close(&k, 1);
+    kit_close(&k, 2);
+    kit_hello(&k, 3, &(struct kit_hello){.job = job, .task = 0, .incarnation = 77});
+    kit_answer_free(kit_expect(&k, 3, MSG_WELCOME));
+    kit_resume(&k, 4, job, 1, 0);
+    k.hold = true;
+    kit_push(&k, 3, &counted); /* its data is there: a record without an update */
+    push_durable(4, 1, 0, var, 1, false);
+    k.hold = false;
+    kit_turn(&k);
+    kit_expect_nothing(&k, 3);
+    kit_expect_nothing(&k, 4);
+    kit_durable(&k, k.redo);
+    kit_ack(&k, 3, 1, PS_OK);
+    kit_ack(&k, 4, 1, PS_OK);
+    finish();
+}
+END_TEST
+
 START_TEST(what_the_disk_has_is_not_handed_out_again)
 {
     uint32_t var;
@@ -561,6 +596,7 @@ make_suite(void)
     tcase_add_test(tc, a_disk_that_fails_answers_what_is_held_and_refuses_the_rest);
     tcase_add_test(tc, who_is_gone_is_not_answered_and_asks_again);
     tcase_add_test(tc, after_a_kill_a_repeat_waits_for_the_disk_as_well);
+    tcase_add_test(tc, a_repeat_behind_what_is_not_recorded_yet_does_not_hold_it_for_ever);
     tcase_add_test(tc, what_the_disk_has_is_not_handed_out_again);
     tcase_add_test(tc, pieces_on_disk_are_erased_in_the_background);
     tcase_add_test(tc, more_than_may_wait_for_the_disk_is_refused);
