@@ -163,7 +163,8 @@ find_map(uint64_t address, struct map *m)
 static atomic_flag saying = ATOMIC_FLAG_INIT;
 static const char *head;
 
-/* What is no file's is a defect of the program, or somebody's kill(): the usual end, with a core. */
+/* What is no file's is a defect of the program, or somebody's kill(): the usual end, with a core. A defect happens
+ * again when this returns; a kill() does not, so it is repeated. */
 static void
 on_bus_error(int number, siginfo_t *info, void *context)
 {
@@ -177,7 +178,9 @@ on_bus_error(int number, siginfo_t *info, void *context)
         pause();
     if (info->si_code <= 0 || info->si_code == BUS_ADRALN || !find_map(address, &m)) {
         signal(number, SIG_DFL);
-        return; /* and the same again */
+        if (info->si_code <= 0)
+            raise(number);
+        return;
     }
     put(&w, head);
     bus_error_say(text + w.len, w.size - w.len, m.file, m.offset + (address - m.begin), m.writable);

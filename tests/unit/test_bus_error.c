@@ -79,7 +79,6 @@ START_TEST(what_is_no_files_page_ends_by_the_signal)
     if (pid == 0) {
         bus_error_listen();
         raise(SIGBUS);
-        raise(SIGBUS);
         _exit(0);
     }
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
