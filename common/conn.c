@@ -385,7 +385,7 @@ read_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
         frame_want(&c->reader, &at, &len);
     if (at == NULL) {
         at = c->pool->scratch + frame_offset(&c->reader);
-        len = MIN(len, c->read_max != 0 ? c->read_max : CONN_SCRATCH);
+        len = MIN(len, c->read_max != 0 ? MIN(c->read_max + frame_missing(&c->reader), CONN_SCRATCH) : CONN_SCRATCH);
     }
     *buf = (uv_buf_t){.base = at, .len = len};
 }

@@ -119,7 +119,8 @@ void conn_flush(struct conn *c);
 void conn_read_pause(struct conn *c);
 void conn_read_resume(struct conn *c);
 
-/* Read at most this many bytes at once when no large payload is expected; 0: CONN_SCRATCH. */
+/* Read at most this many bytes at once beyond the frame that is being read, when no large payload is expected; 0:
+ * CONN_SCRATCH. */
 void conn_read_at_most(struct conn *c, size_t bytes);
 
 /* Send what is queued, say so to the peer, and close when it has closed its side (so that unread bytes do not reset the

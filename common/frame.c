@@ -401,6 +401,19 @@ frame_want(struct frame_reader *r, void **at, size_t *len)
 }
 
 size_t
+frame_missing(const struct frame_reader *r)
+{
+    switch (r->state) {
+    case FRAME_BODY:
+        return body_size(r) + tail_size(r) - r->got;
+    case FRAME_TAIL:
+        return tail_size(r) - r->got;
+    default:
+        return 0;
+    }
+}
+
+size_t
 frame_offset(const struct frame_reader *r)
 {
     return (size_t)(r->offset % FRAME_ALIGN);

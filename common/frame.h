@@ -146,6 +146,9 @@ void frame_reader_finish(struct frame_reader *r); /* accepts zeroed and finished
  * (SIZE_MAX: as many as it has room for) into scratch. The limit keeps the next large payload out of scratch. */
 void frame_want(struct frame_reader *r, void **at, size_t *len);
 
+/* Bytes that the frame lacks whose head was read; 0: none was. */
+size_t frame_missing(const struct frame_reader *r);
+
 /* How far into an 8-byte-aligned scratch buffer the next read should start (0 to 7). */
 size_t frame_offset(const struct frame_reader *r);
 

@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "check_main.h"
@@ -116,6 +117,17 @@ on_ended(struct conn *c, const struct ps_error *why)
 }
 
 static const struct conn_events events = {.meta = on_meta, .frame = on_frame, .ended = on_ended};
+
+/* ---- How often a socket is read: libuv finds this read() before libc's ---- */
+
+static unsigned reads;
+
+ssize_t
+read(int fd, void *to, size_t len)
+{
+    reads++;
+    return syscall(SYS_read, fd, to, len);
+}
 
 /* ---- Joining two sides ---- */
 
@@ -482,6 +494,23 @@ END_TEST
 
 /* ---- Ending ---- */
 
+/* Who says much that is small is read in small pieces; what it says in between that is not, is not. */
+START_TEST(a_frame_is_read_on_however_small_the_pieces_are)
+{
+    static struct out outs[8];
+    unsigned before;
+
+    join(_i);
+    conn_read_at_most(&b.conn, 2 * FRAME_HEAD_SIZE);
+    for (size_t i = 0; i < ARRAY_LEN(outs); i++)
+        out_send(&outs[i], &a, i, 8000, false, false);
+    before = reads;
+    RUN_UNTIL(b.frames == ARRAY_LEN(outs));
+    ck_assert_uint_lt(reads - before, 4 * ARRAY_LEN(outs));
+    outs_free(outs, ARRAY_LEN(outs));
+}
+END_TEST
+
 START_TEST(the_queue_ends_with_closed)
 {
     static struct out outs[20];
@@ -777,6 +806,7 @@ make_suite(void)
     tcase_add_loop_test(sending, a_borrowed_frame_is_not_copied, 0, TRANSPORTS);
     tcase_add_loop_test(sending, a_frame_that_cannot_be_prepared_is_left_out, 0, TRANSPORTS);
     tcase_add_loop_test(sending, a_paused_side_reads_nothing, 0, TRANSPORTS);
+    tcase_add_loop_test(sending, a_frame_is_read_on_however_small_the_pieces_are, 0, TRANSPORTS);
     tcase_add_loop_test(ending, the_queue_ends_with_closed, 0, TRANSPORTS);
     tcase_add_loop_test(ending, any_callback_may_close_the_connection, 0, TRANSPORTS * (AT_COUNT - 1));
     tcase_add_loop_test(ending, a_peer_that_goes_away_is_told_once, 0, TRANSPORTS);
