@@ -78,7 +78,7 @@ is 2 "$status" "and has a name"
 psctl checkpoint --at-clock 1 "$models"
 [ "$status" -eq 0 ] && has "^checkpoint $models/clock-[1-9][0-9]+(-[0-9]+)?; " && [ ! -e "$models/clock-1" ]
 ok $? "one of a clock that has passed is called by the one that it has"
-psctl checkpoint --at-clock 1000000 --timeout 300 "$models"
+psctl checkpoint --at-clock 1000000 --timeout 2s "$models"
 [ "$status" -eq 1 ] && says err 'shard 0 at .*; it waits for clock 1000000, the job was between [1-9]'
 ok $? "who waits too long is told for what"
 psctl checkpoint "$models" && newest=$(readlink "$models/latest") && psctl checkpoint "$models"
