@@ -516,8 +516,8 @@ PS_API enum ps_err ps_client_checkpoint(ps_client *client, const char *dir, cons
  * they live on, at their own. Cursors are not part of it. job: the name that it gets, NULL: the one that it had. For
  * observers only. Shards are all asked whether they could before one of them changes anything. Errors: DATA (damaged,
  * or not a checkpoint: names the file and what is wrong), MISMATCH, FULL, LIMIT, INVALID, BUSY (another is being
- * restored), IO: nothing has changed; TIMEOUT, CANCELLED: nothing has changed when the sentence is of a checksum, else
- * it goes on. A shard whose disk fails in the middle (IO, DATA) lets no worker in until it is restored again. */
+ * restored), IO: nothing has changed; TIMEOUT, CANCELLED: the sentence says whether nothing has changed, or the shards
+ * go on with it. A shard whose disk fails in the middle (IO, DATA) lets no worker in until it is restored again. */
 PS_API enum ps_err ps_client_restore(ps_client *client, const char *path, const char *job, int timeout_ms,
                                      struct ps_error *error) PS_MUST_USE;
 

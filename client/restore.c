@@ -48,6 +48,19 @@ say_latest(enum ps_err err, const char *dir, struct ps_error *e)
     return err;
 }
 
+/* An end in the middle: people need to know what has become of the shards' data. */
+static enum ps_err
+say_what_became(enum ps_err err, const char *what, struct ps_error *e)
+{
+    char text[PS_ERROR_TEXT_MAX];
+
+    if ((err != PS_ERR_TIMEOUT && err != PS_ERR_CANCELLED) || e == NULL)
+        return err;
+    snprintf(text, sizeof text, "%.400s; %s", e->text, what);
+    memcpy(e->text, text, sizeof text);
+    return err;
+}
+
 /* The bytes as they are now are those that were written. */
 static enum ps_err
 verify(struct limit *limit, const char *dir, struct checkpoint_stamps *stamps, struct ps_error *e)
@@ -74,9 +87,13 @@ ps_client_restore(ps_client *c, const char *path, const char *job, int timeout_m
     if ((err = call_need(c, path, error)) != PS_OK || (err = making_resolve(path, &dir, error)) != PS_OK)
         return err;
     limit = limit_of(c, timeout_ms);
-    if ((err = verify(&limit, dir, &verified, error)) == PS_OK &&
-        (err = ask_restore(&limit, dir, job, &verified, true, error)) == PS_OK)
-        err = ask_restore(&limit, dir, job, &verified, false, error);
+    if ((err = verify(&limit, dir, &verified, error)) == PS_OK)
+        err = ask_restore(&limit, dir, job, &verified, true, error);
+    if (err != PS_OK)
+        err = say_what_became(err, "nothing has changed", error);
+    else
+        err =
+            say_what_became(ask_restore(&limit, dir, job, &verified, false, error), "the shards go on with it", error);
     free(dir);
     return err;
 }

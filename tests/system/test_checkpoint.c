@@ -517,7 +517,7 @@ END_TEST
 
 /* ---- A shard that lies ---- */
 
-/* Answer one request of a client. */
+/* Answer one request of a client: about this job. NULL: it does not answer whether it could restore, either. */
 static void
 answer(struct probe *p, const char *job)
 {
@@ -525,6 +525,7 @@ answer(struct probe *p, const char *job)
     Psd__Report report = PSD__REPORT__INIT;
     Psd__JobDefinition definition = PSD__JOB_DEFINITION__INIT;
     Psd__Job other = PSD__JOB__INIT;
+    Psd__RestoreDone done = PSD__RESTORE_DONE__INIT;
 
     p->request = p->msg.request - 1; /* an answer has the request's number */
     if (p->msg.type == MSG_HELLO) {
@@ -539,6 +540,8 @@ answer(struct probe *p, const char *job)
         report.kind = p->msg.u.query->kind;
         report.job_definition = &definition;
         probe_send(p, MSG_REPORT, &report.base, NULL, 0);
+    } else if (p->msg.type == MSG_RESTORE && p->msg.u.restore->check && job != NULL) {
+        probe_send(p, MSG_RESTORE_DONE, &done.base, NULL, 0);
     }
 }
 
@@ -553,12 +556,13 @@ be_a_shard(int listener, const char *job)
     _exit(0);
 }
 
-START_TEST(an_answer_about_another_job_is_not_believed)
+/* A process that is one, and its client. */
+static pid_t
+open_liar(const char *job, ps_client **c)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int listener = socket(AF_UNIX, SOCK_STREAM, 0), status;
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
     ps_cluster *cluster;
-    ps_client *c;
     char list[256];
     pid_t pid;
 
@@ -566,16 +570,46 @@ START_TEST(an_answer_about_another_job_is_not_believed)
     ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
     ck_assert_int_eq(listen(listener, 1), 0);
     if ((pid = fork()) == 0)
-        be_a_shard(listener, "another");
+        be_a_shard(listener, job);
+    close(listener);
     snprintf(list, sizeof list, "unix:%s", address.sun_path);
     FINE(ps_cluster_from_list(list, 1, 0, &cluster, &error));
     FINE(ps_cluster_set_name(cluster, SHARDS_CLUSTER, &error));
-    FINE(ps_client_open(cluster, &(struct ps_client_options){.observer = 1}, &c, &error));
+    FINE(ps_client_open(cluster, &(struct ps_client_options){.observer = 1}, c, &error));
+    ps_cluster_free(cluster);
+    return pid;
+}
+
+START_TEST(an_answer_about_another_job_is_not_believed)
+{
+    ps_client *c;
+    pid_t pid = open_liar("another", &c);
+    int status;
+
     ck_assert_int_eq(ps_client_checkpoint(c, dir, NULL, 20000, NULL, &error), PS_ERR_PROTOCOL);
     ck_assert_ptr_nonnull(strstr(error.text, "asked for job 'train' and answered with job 'another'"));
     ps_client_close(c);
-    ps_cluster_free(cluster);
-    close(listener);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+}
+END_TEST
+
+/* _i: the shard has said that it could, and is silent when it is to do it. */
+START_TEST(a_restore_that_takes_too_long_says_what_became_of_the_data)
+{
+    ps_client *worker, *c;
+    int status;
+    pid_t pid;
+
+    shards_start(&shards, 1);
+    worker = open_with((struct ps_client_options){0}, 0);
+    checkpoint("one", 0);
+    ps_client_abandon(worker);
+    shards_stop(&shards);
+    pid = open_liar(_i == 0 ? NULL : "train", &c);
+    ck_assert_int_eq(ps_client_restore(c, in_dir("one"), NULL, _i == 0 ? 300 : 2000, &error), PS_ERR_TIMEOUT);
+    ck_assert_msg(strstr(error.text, _i == 0 ? "; nothing has changed" : "; the shards go on with it") != NULL, "%s",
+                  error.text);
+    ps_client_close(c);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 }
 END_TEST
@@ -1001,6 +1035,7 @@ make(void)
     tcase_add_test(tc, a_clock_of_a_job_that_has_none_is_refused);
     tcase_add_test(tc, checksums_end_by_the_deadline);
     tcase_add_test(tc, an_answer_about_another_job_is_not_believed);
+    tcase_add_loop_test(tc, a_restore_that_takes_too_long_says_what_became_of_the_data, 0, 2);
     tcase_add_test(tc, one_that_waits_for_its_rate_leaves_the_processor_alone);
     tcase_add_test(tc, what_is_damaged_is_refused_and_nothing_changes);
     tcase_add_test(tc, a_shard_verifies_what_it_loads);
