@@ -59,7 +59,8 @@ on_signal(int sig)
 static void
 heed_signals(ps_client *client)
 {
-    struct sigaction handler = {.sa_handler = client != NULL ? on_signal : SIG_DFL, .sa_flags = (int)SA_RESETHAND}, was;
+    struct sigaction was, handler = {.sa_handler = client != NULL ? on_signal : SIG_DFL,
+                                     .sa_flags = (int)(SA_RESETHAND | SA_RESTART)}; /* a file's call is not at fault */
 
     at_work = client != NULL ? client : at_work;
     for (size_t i = 0; i < ARRAY_LEN(heeded); i++)
