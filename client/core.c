@@ -441,7 +441,7 @@ core_rejoin(struct core *c, uint64_t incarnation, uint64_t now_ms)
 
         window_reset(&l->window, 0);
         l->joined = l->session_lost = false;
-        l->clock = l->ticked = l->floor = 0;
+        l->clock = l->ticked = l->pushed = l->floor = 0;
         l->failures = 0;
         l->trouble.code = PS_OK;
         link_connect(c, l);

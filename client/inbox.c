@@ -69,13 +69,14 @@ answered_too_soon(struct core *c, struct link *l)
     link_lost(c, l, &e);
 }
 
-/* Also when it could not be asked: the push will hear the same. */
+/* Also when it could not be asked: the push will hear the same. But a step that failed for a worker that was lost is
+ * one before the push's, which is as early as it was: the gate is asked again. */
 static void
-open_gate(struct link *l, const struct part *p)
+open_gate(struct link *l, const struct part *p, const struct ps_error *error)
 {
     struct part *push = window_find(&l->window, p->seq);
 
-    if (push != NULL)
+    if (push != NULL && (error == NULL || error->code != PS_ERR_STEP_FAILED))
         push->gated = false;
 }
 
@@ -91,8 +92,10 @@ inbox_answered(struct core *c, struct link *l, struct part *p, const struct ps_e
         l->ticked = MAX(l->ticked, p->clock);
         l->clock = MAX(l->clock, l->ticked);
     }
+    if (p->kind == PART_PUSH)
+        l->pushed = MAX(l->pushed, p->clock + 1);
     if (p->kind == PART_GATE)
-        open_gate(l, p);
+        open_gate(l, p, error);
     if (p->kind == PART_WHY && op != NULL) {
         op->whys--;
         op = NULL; /* it is not one of its parts */

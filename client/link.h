@@ -44,6 +44,7 @@ struct link {
     uint64_t restored_boot; /* of the data since the job was restored from a checkpoint there; 0: it was not */
     uint64_t clock;         /* this worker's, highest that the shard has acknowledged, or made the session at */
     uint64_t ticked;        /* the same, without sessions that were made anew: no more than the worker's own clock */
+    uint64_t pushed;        /* clock after that of the newest push that the shard has answered */
     uint64_t floor; /* the session's when it was made, or went back: ticks to no more than this are refused, which is
                        well, and pushes of before go at this one (not in sync) */
     uint64_t slowest;

@@ -141,13 +141,24 @@ own_clock(const struct core *c, const struct link *l, bool session_new)
     return session_new && c->joined ? l->ticked : l->clock;
 }
 
+/* Sync: what was answered of the step under way may be gone, and will not be sent again. The others are not to wait for
+ * it: two workers, each of which had another answer before, would wait for each other. So the session goes past the
+ * step, behind what this worker still has for it. */
+static uint64_t
+past_answered(const struct core *c, const struct link *l)
+{
+    bool in_step = c->config.mode == PS_SYNC && c->joined && l->pushed > c->clock;
+
+    return in_step ? l->pushed : 0;
+}
+
 /* Acknowledged ticks are gone: the core's own bring the session where the worker was, each before the first push that
  * was made there. A session that went back behind the beginning of this round hears of it before anything else, or it
  * would take the data of this round's pushes for that of the one before. */
 static enum ps_err
 catch_up(struct core *c, struct link *l, const Psd__Welcome *w, bool session_new)
 {
-    uint64_t at = w->clock, own = own_clock(c, l, session_new);
+    uint64_t at = w->clock, own = MAX(own_clock(c, l, session_new), past_answered(c, l));
     bool behind = c->joined && w->round < c->round;
     enum ps_err err;
 

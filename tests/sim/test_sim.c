@@ -42,6 +42,10 @@ static const struct run_options found[] = {
     {.seed = 33, .mode = RUN_ASYNC, .faults = FAULTS_CRASHES},
     /* what a worker made after that came behind a tick past it */
     {.seed = 4269, .mode = RUN_MIXED, .faults = FAULTS_ALL},
+    /* two workers each had an answer of a step that a restore undid, and waited for each other in another part */
+    {.seed = 1795306478105, .mode = RUN_SYNC, .faults = FAULTS_CRASHES},
+    /* a lapse failed a gate, and the push behind it came too early */
+    {.seed = 1795306814950, .mode = RUN_SYNC, .faults = FAULTS_CRASHES},
 };
 
 START_TEST(what_was_found_once_stays_mended)

@@ -310,7 +310,7 @@ START_TEST(a_session_that_went_back_behind_its_round_hears_of_it_first)
         tell_ack(&h, 0, 1, PS_OK);
     else
         tick_done(2);
-    come_back((struct welcome){.clock = 5, .round = 0});
+    come_back((struct welcome){.clock = 5});
     m = expect(&h, 0, MSG_TICK);
     ck_assert_uint_eq(m.u.tick->round, 1);
     ck_assert_uint_eq(m.u.tick->seq, 1);
@@ -422,9 +422,50 @@ START_TEST(a_gated_push_may_be_given_up_or_lose_its_connection)
     expect(&h, 0, MSG_TICK);
     expect(&h, 0, MSG_SKIP);
     gate = expect(&h, 0, MSG_PULL);
-    tell_error(&h, 0, gate.request, PS_ERR_STEP_FAILED, "worker 1 was lost");
+    tell_error(&h, 0, gate.request, PS_ERR_STEP_FAILED, "worker 1 was lost"); /* the others are no nearer */
+    gate = expect(&h, 0, MSG_PULL);
+    tell_error(&h, 0, gate.request, PS_ERR_NOT_FOUND, "no such variable");
     ck_assert_uint_eq(expect(&h, 0, MSG_PUSH).u.push->seq, 3); /* the push will hear by itself */
     core_op_free(h.core, b);
+    harness_perform(&h);
+}
+END_TEST
+
+/* Of a step that is under way an answered push is gone, and nobody will send it again: the others, who may wait in
+ * another push of the step that this worker waits in, hear that nothing more comes. */
+START_TEST(a_step_that_went_back_does_not_wait_for_what_was_answered)
+{
+    struct core_op *a, *b, *tick;
+    struct wire_msg gate;
+
+    harness_stop(&h);
+    start(PS_SYNC);
+    tick_done(1);
+    a = start_push(&h, v, grad);
+    b = start_push(&h, v, grad);
+    tell_ack(&h, 0, 2, PS_OK);
+    end_op(&h, a, PS_OK);
+    come_back((struct welcome){.last_seq = 1, .clock = 1, .slowest = 1});
+    ck_assert_uint_eq(expect(&h, 0, MSG_PUSH).u.push->clock, 1);
+    ck_assert_uint_eq(expect(&h, 0, MSG_TICK).u.tick->clock, 2);
+    tell_ack(&h, 0, 2, PS_OK);
+    tell_ack(&h, 0, 3, PS_OK);
+    end_op(&h, b, PS_OK);
+    come_back((struct welcome){.last_seq = 1, .clock = 1, .slowest = 1}); /* and the same again */
+    ck_assert_uint_eq(expect(&h, 0, MSG_TICK).u.tick->clock, 2);
+    tell_ack(&h, 0, 2, PS_OK);
+    tick = start_tick(&h); /* the worker's own */
+    ck_assert_uint_eq(expect(&h, 0, MSG_TICK).u.tick->clock, 2);
+    tell_ack(&h, 0, 3, PS_OK);
+    end_op(&h, tick, PS_OK);
+    come_back((struct welcome){.last_seq = 0, .clock = 1, .slowest = 1}); /* nothing of this step was answered */
+    a = start_push(&h, v, grad);
+    ck_assert_uint_eq(expect(&h, 0, MSG_TICK).u.tick->clock, 2);
+    gate = expect(&h, 0, MSG_PULL);
+    answer_gate(&gate, 2);
+    expect(&h, 0, MSG_PUSH);
+    expect_nothing(&h, 0);
+    core_op_free(h.core, a);
     harness_perform(&h);
 }
 END_TEST
@@ -833,6 +874,7 @@ make_suite(void)
     tcase_add_test(hand, what_a_survivor_is_past_goes_at_its_clock);
     tcase_add_test(hand, sync_pushes_wait_until_their_blocks_are_there);
     tcase_add_test(hand, a_gated_push_may_be_given_up_or_lose_its_connection);
+    tcase_add_test(hand, a_step_that_went_back_does_not_wait_for_what_was_answered);
     tcase_add_test(hand, all_is_gone_with_the_session);
     tcase_add_test(hand, a_restore_is_told_as_one);
     tcase_add_test(hand, a_session_that_was_ahead_of_its_worker_is_not_where_the_next_one_goes);
