@@ -59,9 +59,10 @@ ledger_starts(struct ledger *l, uint32_t task, uint32_t round)
 }
 
 uint32_t
-ledger_join(struct ledger *l, uint32_t task, uint32_t round)
+ledger_join(struct ledger *l, uint32_t task, uint32_t round, uint64_t clock)
 {
     l->runs[task].joined = round + 1;
+    l->runs[task].from = clock;
     l->lives = sim_grow(l->lives, &l->lives_room, l->lives_len, sizeof *l->lives);
     l->lives[l->lives_len] = (struct life){.task = task, .round = round};
     return (uint32_t)l->lives_len++;
@@ -76,10 +77,13 @@ ledger_welcomed(struct ledger *l, uint32_t shard, uint32_t task, uint64_t clock)
 bool
 ledger_all_joined(const struct ledger *l, uint64_t clock)
 {
-    uint32_t joined = 0;
+    uint32_t joined = 0, run = (uint32_t)(clock / l->model->steps) + 1;
 
-    for (uint32_t task = 0; task < l->model->workers; task++)
-        joined += l->runs[task].joined > clock / l->model->steps;
+    for (uint32_t task = 0; task < l->model->workers; task++) {
+        const struct runs *runs = &l->runs[task];
+
+        joined += runs->joined > run || (runs->joined == run && runs->from <= clock);
+    }
     return joined == l->model->workers || l->model->quorum == l->model->workers;
 }
 

@@ -103,7 +103,7 @@ enum ledger_fate ledger_fate(const struct ledger *l, uint32_t task, uint32_t lif
 /* A process of this task begins, in the job's round-th run, counted from 0. */
 void ledger_starts(struct ledger *l, uint32_t task, uint32_t round);
 /* A new incarnation of a task is welcome everywhere: its number. */
-uint32_t ledger_join(struct ledger *l, uint32_t task, uint32_t round);
+uint32_t ledger_join(struct ledger *l, uint32_t task, uint32_t round, uint64_t clock);
 /* A shard's session of this task is at this clock: where a worker that is not so far is taken to be. */
 void ledger_welcomed(struct ledger *l, uint32_t shard, uint32_t task, uint64_t clock);
 /* It is about to; from now on the others of a shard that forgot it would wait for ever. */

@@ -47,9 +47,10 @@ struct life {
     uint32_t task, round;
 };
 
-/* How many runs of the job a task has begun, joined and finished. */
+/* How many runs of the job a task has begun, joined and finished; and the clock at which it joined the newest. */
 struct runs {
     uint32_t started, joined, finished;
+    uint64_t from;
 };
 
 struct barrier_state {
@@ -227,7 +228,7 @@ void ledger_block_step(struct ledger *l, struct block_state *b, const struct ste
 void ledger_block_first(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head);
 void ledger_block_remember(struct ledger *l, struct block_state *b, const float *arrays, const struct block_head *head);
 
-/* Whether every task has joined the run that this clock is of, or must have (n of n). */
+/* Whether every task had joined by this clock the run that it is of, or must have (n of n). */
 bool ledger_all_joined(const struct ledger *l, uint64_t clock);
 
 /* "push 7 (w1 life 2, clock 3, v0 number 5)" */

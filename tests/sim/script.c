@@ -531,7 +531,7 @@ on_joining(struct node_worker *w)
 {
     if (!core_joined(w->core))
         return false;
-    w->life = ledger_join(w->ledger, w->task, w->round);
+    w->life = ledger_join(w->ledger, w->task, w->round, core_clock(w->core));
     w->joined_before = true;
     sim_trace(w->sim, "w%u joined at clock %" PRIu64, w->task, core_clock(w->core));
     resume_data(w);
