@@ -19,6 +19,19 @@ cut(struct ahead *x, uint64_t floor)
         x->from = MAX(x->from, floor);
 }
 
+/* The same to the bit: a whole window fits only when it begins at the floor. */
+static void
+cut_bits(struct ahead *x, uint64_t floor)
+{
+    uint32_t n;
+
+    cut(x, floor);
+    n = floor > x->from ? (uint32_t)(floor - x->from) : 0;
+    for (uint32_t i = 0; n > 0 && i < x->len; i++)
+        x->bits[i] = (uint8_t)(x->bits[i] >> n | (i + 1 < x->len ? x->bits[i + 1] << (8 - n) : 0));
+    x->from += n;
+}
+
 static bool
 grow(struct ahead *x, uint64_t len)
 {
@@ -50,7 +63,7 @@ ahead_add(struct ahead *x, uint64_t seq, uint64_t floor)
     if (seq < x->from) /* older than all that is kept: what was below an earlier floor */
         return true;
     if ((seq - x->from) / 8 >= WIRE_SURVIVED_MAX)
-        cut(x, floor);
+        cut_bits(x, floor);
     if ((seq - x->from) / 8 >= WIRE_SURVIVED_MAX)
         cut(x, seq - 8 * (WIRE_SURVIVED_MAX - 1));
     if (!grow(x, (seq - x->from) / 8 + 1))
