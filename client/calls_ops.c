@@ -192,13 +192,11 @@ ps_op_wait_any(size_t n, ps_op *const ops[], int timeout_ms, size_t *index, stru
 static bool
 all_ready(void *arg)
 {
-    const struct any *a = arg;
-    size_t i;
+    struct any *a = arg;
 
-    for (i = 0; i < a->n; i++)
-        if (a->ops[i] != NULL && !core_op_done(a->ops[i]->core))
-            return false;
-    return true;
+    while (a->first < a->n && (a->ops[a->first] == NULL || core_op_done(a->ops[a->first]->core)))
+        a->first++; /* what is done stays so */
+    return a->first == a->n;
 }
 
 static void

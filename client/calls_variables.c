@@ -6,15 +6,13 @@
 static struct ps_var *
 var_handle(ps_client *c, struct core_var *core)
 {
-    struct ps_var *v;
+    void **handle = core_var_handle(core);
+    struct ps_var *v = *handle;
 
-    for (v = c->vars; v != NULL; v = v->next)
-        if (v->core == core)
-            return v;
-    if ((v = malloc(sizeof(*v))) == NULL)
-        return NULL;
+    if (v != NULL || (v = malloc(sizeof(*v))) == NULL)
+        return v;
     *v = (struct ps_var){.client = c, .core = core, .next = c->vars};
-    c->vars = v;
+    c->vars = *handle = v;
     return v;
 }
 

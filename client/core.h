@@ -199,6 +199,7 @@ uint64_t core_changes(const struct core *c);
 
 /* ---- Variables --------------------------------------------------------------------------------------------------- */
 
+void **core_var_handle(struct core_var *v); /* what the driver keeps with it; NULL at first */
 const char *core_var_name(const struct core_var *v);
 uint64_t core_var_elements(const struct core_var *v);
 uint32_t core_var_rank(const struct core_var *v);

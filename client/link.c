@@ -190,6 +190,7 @@ hold_parts(struct core *c, struct link *l)
             part_end(c, l, p);
     }
     l->to_send = l->parts.first;
+    l->to_ask = l->control.first;
 }
 
 /* The shard has let everybody go: what a drain waits for. */
@@ -366,7 +367,7 @@ post_ping(struct core *c, struct link *l)
 
     if (p == NULL)
         return;
-    parts_append(&l->control, p);
+    link_ask(l, p);
     link_pump(c, l);
 }
 
@@ -387,8 +388,11 @@ link_up_time(struct core *c, struct link *l)
 {
     struct ps_error e;
 
-    if (l->state == LINK_RESTORING)
-        link_pump(c, l); /* what was to be asked again later */
+    if (l->attach_ms != 0 && c->now_ms >= l->attach_ms) {
+        l->attach_ms = 0;
+        l->to_ask = l->control.first;
+        link_pump(c, l);
+    }
     if (link_waits(l) && l->silent_ms >= LINK_DEAD_MS) {
         core_say(c, l, &e, PS_ERR_TIMEOUT, "nothing heard for %d ms", LINK_DEAD_MS);
         link_lost(c, l, &e);

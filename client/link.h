@@ -56,13 +56,15 @@ struct link {
     uint64_t gated_through;
     struct part *gate;  /* asked and not answered */
     uint32_t restoring; /* PART_RESTORE not answered */
-    uint64_t attach_ms; /* PART_RESTOREs that are held wait until then */
+    uint64_t attach_ms; /* PART_RESTOREs that are held wait until then; 0: none does */
 
     /* what is under way */
     struct window window;
     struct parts parts;   /* sequenced ones and pulls, in the order of making */
     struct part *to_send; /* the first of them that is PART_HELD; those after it are, too */
     struct parts control; /* the others */
+    struct part *to_ask;  /* of them none before this one is to be handed out; NULL: none at all */
+    uint64_t asked_past;  /* counts the control parts that pumps went by: a test holds it near what was handed out */
     struct requests requests;
     struct lane *first, *last; /* operations with parts to be made */
     uint64_t sending_bytes, pulling_bytes, pulling;
@@ -160,9 +162,9 @@ link_up(const struct link *l)
 
 /* One that may not be sent yet. */
 static inline bool
-part_waits(const struct core *c, const struct link *l, const struct part *p)
+part_waits(const struct link *l, const struct part *p)
 {
-    return p->kind == PART_RESTORE && c->now_ms < l->attach_ms;
+    return p->kind == PART_RESTORE && l->attach_ms != 0;
 }
 
 /* ---- outbox.c: what goes out ---- */
@@ -172,6 +174,9 @@ void link_pump(struct core *c, struct link *l);
 
 /* A frame that belongs to no part. */
 void link_post(struct core *c, struct link *l, enum msg_type type, uint64_t request, const ProtobufCMessage *message);
+
+/* Append to l->control what is to go out with the next link_pump(). */
+void link_ask(struct link *l, struct part *p);
 
 void link_queue_lane(struct link *l, struct lane *lane);
 void link_unqueue_lane(struct link *l, struct lane *lane);

@@ -243,7 +243,7 @@ start_part(struct core *c, struct lane *lane, struct part *p)
 {
     p->op = lane->op;
     p->lane = lane;
-    parts_append(&c->links[lane->shard].control, p);
+    link_ask(&c->links[lane->shard], p);
     lane->parts++;
     lane->op->left++;
 }

@@ -121,7 +121,7 @@ core_op_ask_why(struct core *c, struct core_op *op)
         p->kind = PART_WHY;
         p->op = op;
         op->whys++;
-        parts_append(&l->control, p);
+        link_ask(l, p);
         link_pump(c, l);
         if (op->done)
             return;

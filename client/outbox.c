@@ -461,14 +461,24 @@ make_part(struct core *c, struct link *l)
 
 /* ---- The pump ---- */
 
+void
+link_ask(struct link *l, struct part *p)
+{
+    parts_append(&l->control, p);
+    if (l->to_ask == NULL)
+        l->to_ask = p;
+}
+
+/* Thousands may have been asked and not answered yet: those are not looked at again. */
 static bool
 pump_control(struct core *c, struct link *l)
 {
     struct part *p;
 
-    for (p = l->control.first; p != NULL; p = p->next)
-        if (p->state == PART_HELD && !part_waits(c, l, p) && !part_hand_out(c, l, p))
+    for (p = l->to_ask; p != NULL; p = p->next, l->asked_past++)
+        if (p->state == PART_HELD && !part_waits(l, p) && !part_hand_out(c, l, p))
             return false;
+    l->to_ask = NULL;
     return true;
 }
 
@@ -487,7 +497,7 @@ ask_gate(struct core *c, struct link *l, const struct part *push)
     }
     p->seq = push->seq;
     p->given_up = true; /* nobody waits for what it would bring */
-    parts_append(&l->control, p);
+    link_ask(l, p);
     l->gate = p;
     part_hand_out(c, l, p);
 }

@@ -39,6 +39,8 @@ part_end(struct core *c, struct link *l, struct part *p)
             l->to_send = p->next;
         parts_remove(&l->parts, p);
     } else {
+        if (l->to_ask == p)
+            l->to_ask = p->next;
         parts_remove(&l->control, p);
     }
     pool_part_put(&c->pools, p);

@@ -292,13 +292,13 @@ restore_variables(struct core *c, struct link *l)
     struct part *p;
 
     l->attach_ms = 0;
-    for (v = c->vars.first; v != NULL; v = v->next) {
+    for (v = c->vars.first; v != NULL; v = v->hh.next) {
         if (!v->declared || v->shard[l->shard].blocks == 0 || v->shard[l->shard].known)
             continue;
         if ((p = part_own(c, PART_RESTORE)) == NULL)
             return PS_ERR_NOMEM;
         p->var = v;
-        parts_append(&l->control, p);
+        link_ask(l, p);
         l->restoring++;
     }
     return PS_OK;

@@ -1,5 +1,4 @@
-/* The table of a client's variables. See variable.h. A list: workers have tens or hundreds of variables and look names
- * up only when declaring. */
+/* The table of a client's variables. See variable.h. */
 #include "client/variable.h"
 
 #include <stdlib.h>
@@ -15,7 +14,6 @@ void
 variables_init(struct variables *t, const char *job, uint32_t shards)
 {
     *t = (struct variables){.job = job, .shards = shards};
-    t->last = &t->first;
 }
 
 static void
@@ -31,21 +29,18 @@ variables_finish(struct variables *t)
 {
     struct core_var *v, *next;
 
-    for (v = t->first; v != NULL; v = next) {
-        next = v->next;
+    HASH_ITER (hh, t->first, v, next) {
+        HASH_DEL(t->first, v);
         var_free(v);
     }
-    t->first = NULL;
-    t->last = &t->first;
 }
 
 struct core_var *
 variables_find(const struct variables *t, const char *name)
 {
-    struct core_var *v = t->first;
+    struct core_var *v;
 
-    while (v != NULL && strcmp(v->name, name) != 0)
-        v = v->next;
+    HASH_FIND_STR(t->first, name, v);
     return v;
 }
 
@@ -162,33 +157,43 @@ spec_equal(const struct core_var *v, const struct ps_var_spec *spec, struct ps_e
     return equal;
 }
 
+/* NULL: out of memory. */
+static struct core_var *
+var_make(struct variables *t, const struct ps_var_spec *spec, uint64_t elements)
+{
+    struct core_var *v = calloc(1, sizeof(*v));
+
+    if (v == NULL || var_define(v, t, spec, elements) != PS_OK) {
+        free(v);
+        return NULL;
+    }
+    HASH_ADD_STR(t->first, name, v);
+    if (HASH_TOOK(v))
+        return v;
+    var_free(v);
+    return NULL;
+}
+
 /* Find or make the variable of a definition that is valid. */
 static enum ps_err
 find_or_make(struct variables *t, const struct ps_var_spec *spec, uint64_t elements, struct core_var **out,
              struct ps_error *e)
 {
-    struct core_var *v;
-    enum ps_err err;
+    struct core_var *v = variables_find(t, spec->name);
+    bool starved;
 
-    v = variables_find(t, spec->name);
     if (v != NULL && spec_equal(v, spec, e)) {
         *out = v;
         return PS_OK;
     }
     if (v != NULL && (v->declared || v->declaring > 0))
         return PS_ERR_MISMATCH;
-    if (v == NULL) {
-        if ((v = calloc(1, sizeof(*v))) == NULL)
-            return ps_fail(e, PS_ERR_NOMEM, "no memory for variable '%s'", spec->name);
-        if ((err = var_define(v, t, spec, elements)) != PS_OK) {
-            free(v);
-            return ps_fail(e, err, "no memory for variable '%s'", spec->name);
-        }
-        *t->last = v;
-        t->last = &v->next;
-    } else if ((err = var_define(v, t, spec, elements)) != PS_OK) {
-        return ps_fail(e, err, "no memory for variable '%s'", spec->name);
-    }
+    if (v != NULL)
+        starved = var_define(v, t, spec, elements) != PS_OK;
+    else
+        starved = (v = var_make(t, spec, elements)) == NULL;
+    if (starved)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for variable '%s'", spec->name);
     *out = v;
     return PS_OK;
 }
@@ -235,11 +240,17 @@ variables_forget(struct variables *t, uint32_t shard)
     struct core_var *v;
     uint64_t i;
 
-    for (v = t->first; v != NULL; v = v->next) {
+    for (v = t->first; v != NULL; v = v->hh.next) {
         v->shard[shard].known = false;
         for (i = 0; i < v->shard[shard].blocks; i++)
             v->seen[var_nth_block(v, shard, i)] = 0;
     }
+}
+
+void **
+core_var_handle(struct core_var *v)
+{
+    return &v->handle;
 }
 
 const char *

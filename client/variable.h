@@ -5,6 +5,7 @@
 
 #include "client/psclient.h"
 #include "common/base.h"
+#include "common/hash.h"
 #include "common/layout.h"
 #include "common/wire.h"
 #include "proto/psd.pb-c.h"
@@ -18,7 +19,6 @@ struct var_shard {
 };
 
 struct core_var {
-    struct core_var *next;
     char name[PS_NAME_MAX + 1];
     struct ps_var_spec spec; /* its name is the array above */
     uint64_t elements;
@@ -29,11 +29,13 @@ struct core_var {
     uint64_t *seen;          /* [blocks]: version last seen + 1, 0: none. Zeroed lazily: terabytes have many blocks */
     bool declared;           /* every shard that holds blocks has answered */
     uint32_t declaring;      /* declarations under way */
+    void *handle;            /* the driver's; see core_var_handle() */
+    UT_hash_handle hh;       /* by name */
 };
 
 struct variables {
-    struct core_var *first, **last;
-    const char *job; /* borrowed */
+    struct core_var *first; /* hash by name; hh.next: in the order of their making */
+    const char *job;        /* borrowed */
     uint32_t shards;
 };
 

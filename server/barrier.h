@@ -4,8 +4,8 @@
 #define SERVER_BARRIER_H
 
 #include "common/base.h"
+#include "common/hash.h"
 #include "common/ps_err.h"
-#include "hash.h"
 #include "proto/psd.pb-c.h"
 #include "sequence.h"
 

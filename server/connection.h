@@ -4,8 +4,8 @@
 #define SERVER_CONNECTION_H
 
 #include "common/base.h"
+#include "common/hash.h"
 #include "common/ps_err.h"
-#include "hash.h"
 
 struct shard;
 struct session;

@@ -4,8 +4,8 @@
 
 #include "common/age.h"
 #include "common/base.h"
+#include "common/hash.h"
 #include "common/ps_err.h"
-#include "hash.h"
 #include "proto/psd.pb-c.h"
 #include "row.h"
 #include "slowest.h"

@@ -2,8 +2,8 @@
 #ifndef SERVER_PEER_H
 #define SERVER_PEER_H
 
+#include "common/hash.h"
 #include "daemon.h"
-#include "hash.h"
 
 struct peer {
     struct conn conn;

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "common/hash.h"
 #include "daemon.h"
-#include "hash.h"
 #include "log.h"
 #include "notify.h"
 #include "restore_open.h"

@@ -3,11 +3,11 @@
 #define SERVER_VARIABLE_H
 
 #include "common/base.h"
+#include "common/hash.h"
 #include "common/initializer.h"
 #include "common/layout.h"
 #include "common/optimizer.h"
 #include "common/ps_err.h"
-#include "hash.h"
 #include "proto/psd.pb-c.h"
 #include "row.h"
 #include "store.h"

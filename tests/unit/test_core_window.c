@@ -302,6 +302,46 @@ START_TEST(copied_gradients_are_free_at_once_and_counted)
 }
 END_TEST
 
+static size_t
+longest_chain(const struct core_var *vars)
+{
+    size_t longest = 0;
+
+    for (unsigned i = 0; i < vars->hh.tbl->num_buckets; i++)
+        longest = MAX(longest, vars->hh.tbl->buckets[i].count);
+    return longest;
+}
+
+/* Each is looked at when it goes out and never again, and its name is found among a few. */
+START_TEST(thousands_of_declarations_under_way_are_no_work_for_each_other)
+{
+    enum { MANY = 4000 };
+    struct link *l = &h.core->links[0];
+    struct core_op **ops = calloc(MANY, sizeof(struct core_op *));
+
+    for (uint32_t i = 0; i < MANY; i++) {
+        char name[32];
+        struct ps_var_spec spec = {.name = name, .rank = 1, .dims = {16}, .optimizer = {.learning_rate = 1}};
+        struct core_var *v;
+
+        snprintf(name, sizeof(name), "layer/%u/weights", i);
+        ck_assert_int_eq(core_declare(h.core, &spec, &v, &ops[i], NULL), PS_OK);
+        harness_perform(&h);
+    }
+    for (uint32_t i = 0; i < MANY; i++) {
+        Psd__Declared answer = PSD__DECLARED__INIT;
+
+        answer.var = i;
+        answer.created = true;
+        to_client(&h, 0, MSG_DECLARED, expect(&h, 0, MSG_DECLARE).request, &answer.base, NULL, 0);
+        end_op(&h, ops[i], PS_OK);
+    }
+    ck_assert_uint_le(l->asked_past, MANY);
+    ck_assert_uint_le(longest_chain(h.core->vars.first), 20);
+    free(ops);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -322,6 +362,7 @@ make_suite(void)
     tcase_add_test(t, newer_than_is_one_version_for_all);
     tcase_add_test(t, data_stays_what_was_asked_for_when_another_pull_was_faster);
     tcase_add_test(t, copied_gradients_are_free_at_once_and_counted);
+    tcase_add_test(t, thousands_of_declarations_under_way_are_no_work_for_each_other);
     suite_add_tcase(s, t);
     return s;
 }

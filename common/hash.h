@@ -1,6 +1,6 @@
 /* uthash and utlist. Without memory a table does not take the newcomer: ask HASH_TOOK() after each HASH_ADD...(). */
-#ifndef SERVER_HASH_H
-#define SERVER_HASH_H
+#ifndef COMMON_HASH_H
+#define COMMON_HASH_H
 
 #define HASH_NONFATAL_OOM 1 /* before uthash.h */
 
