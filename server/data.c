@@ -104,9 +104,7 @@ read_block(struct shard *s, struct store_snapshot *snap, struct shard_data *d, u
 static bool
 outlived(const struct shard *s, const struct shard_data *d)
 {
-    enum restore_state state = s->restore.state;
-
-    return d->boot != s->boot || state == RESTORE_FILLING || state == RESTORE_UNFINISHED;
+    return d->boot != s->boot || s->restore.half;
 }
 
 enum ps_err

@@ -86,6 +86,7 @@ restore_load(struct shard *s, struct ps_error *e)
     if (r->dir == NULL)
         return PS_OK;
     r->state = filled ? RESTORE_SAVING : RESTORE_UNFINISHED;
+    r->half = !filled;
     r->save = s->save.number + 1;
     (void)ps_fail(&r->failure, PS_ERR_BUSY, "the process that restored it ended");
     return PS_OK;
@@ -105,6 +106,12 @@ shard_is_restoring(const struct shard *s, struct ps_error *why)
     if (why != NULL)
         *why = s->restore.failure;
     return s->restore.state != RESTORE_NONE;
+}
+
+bool
+shard_is_half_restored(const struct shard *s)
+{
+    return s->restore.half;
 }
 
 bool
@@ -147,13 +154,16 @@ static enum ps_err
 take_over(struct restore *r, struct shard_restore *source, struct ps_error *e)
 {
     char *dir = shard_strdup(source->dir), *job = shard_strdup(source->job);
+    bool half;
 
     if (dir == NULL || job == NULL) {
         free(dir);
         free(job);
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a restore");
     }
+    half = r->half;
     forget(r);
+    r->half = half;
     r->dir = dir;
     r->job = job;
     r->source = source;
@@ -241,9 +251,10 @@ restore_says_no(const struct shard *s, struct ps_error *e)
 bool
 restore_holds_saves(const struct shard *s)
 {
-    enum restore_state state = s->restore.state;
+    const struct restore *r = &s->restore;
 
-    return state == RESTORE_WAITING || state == RESTORE_CLOSED || state == RESTORE_FILLING;
+    /* A shard that stops begins none. */
+    return r->half || (!s->draining && (r->state == RESTORE_WAITING || r->state == RESTORE_CLOSED));
 }
 
 /* ---- Everybody goes ---- */
@@ -299,6 +310,7 @@ begin(struct shard *s)
 
     if (c != NULL)
         connection_forget(s, c); /* what else it waits for is of the old data */
+    r->half = true;
     if (restore_rows_begin(s, r->source, &e) != PS_OK) {
         give_up(s, &e);
         return;
@@ -393,6 +405,7 @@ filled(struct shard *s)
     actions_log(s, SHARD_LOG_INFO, "restore filled dir=\"%s\" blocks=%" PRIu64 " bytes=%" PRIu64, r->dir, r->blocks,
                 r->bytes);
     let_go(r);
+    r->half = false;
     r->state = RESTORE_SAVING;
     r->save = s->save.number + 1;
     s->save.changed = true;

@@ -49,6 +49,7 @@ struct restore {
     uint64_t index;
     uint8_t *value;                    /* FILLING: a block's, as it is read */
     uint64_t blocks, bytes, variables; /* that were filled */
+    bool half;                         /* what lies in the store is part of one; nobody reads or saves it */
     bool filled;                       /* this turn ends the filling, */
     bool saved;                        /* or all of it */
     uint64_t save;                     /* SAVING: number of a save that holds it */

@@ -34,7 +34,9 @@ add(struct shard *s, const struct save_request *asked, const char *dir)
     struct save_request *r;
     struct ps_error e;
 
-    if (limit_reached(s, LIMIT_SAVES)) {
+    if (s->restore.state == RESTORE_UNFINISHED && restore_says_no(s, &e)) {
+        refuse(s, asked->connection, asked->request, e.code, e.text);
+    } else if (limit_reached(s, LIMIT_SAVES)) {
         limit_refuse(s, LIMIT_SAVES, &e, "no room for another one to wait");
         refuse(s, asked->connection, asked->request, e.code, e.text);
     } else if ((r = malloc(sizeof *r + dir_size)) == NULL) {

@@ -27,6 +27,7 @@ on_timer(uv_timer_t *timer)
         log_line(LOG_LEVEL_WARNING, "the save at the stop was given up: it took longer than --save-on-stop");
         daemon_close(d);
     } else if (!saver_is_busy(d->saves.saver)) {
+        d->saves.begun_ms = uv_now(&d->loop); /* one that waits for a restore is asked for again an interval later */
         ask(d);
     }
 }
@@ -187,7 +188,8 @@ saves_at_stop(struct daemon *d)
 
     if (s->stopping)
         return true;
-    if (!d->saves.durable || d->options->save_on_stop_ms == 0 || (!is_unsaved(d) && !saver_is_busy(s->saver)))
+    if (!d->saves.durable || d->options->save_on_stop_ms == 0 || shard_is_half_restored(d->shard) ||
+        (!is_unsaved(d) && !saver_is_busy(s->saver)))
         return false;
     log_line(LOG_LEVEL_INFO, "saving before the stop");
     notify_busy("Saving before the stop");

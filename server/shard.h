@@ -289,6 +289,9 @@ bool shard_restore_unfinished(const struct shard *s, const char **dir, const cha
 /* One is under way, or stopped in the middle. False: *why the last one was refused; may be NULL. */
 bool shard_is_restoring(const struct shard *s, struct ps_error *why);
 
+/* What lies here is part of a checkpoint, and is not saved. */
+bool shard_is_half_restored(const struct shard *s);
+
 /* Nothing was ever declared here, and no job is known. */
 bool shard_is_empty(const struct shard *s);
 

@@ -660,6 +660,35 @@ START_TEST(no_save_holds_half_of_a_checkpoint)
 }
 END_TEST
 
+/* After a power loss nothing would say that it is a half. */
+START_TEST(no_save_holds_what_a_source_that_failed_has_left)
+{
+    Psd__Save ask_save = PSD__SAVE__INIT;
+
+    start_durable();
+    fail_at = 4;
+    give(source("", PSD__MODE__ASYNC), 1);
+    kit_work(&k);
+    kit_expect_error(&k, 1, 9, PS_ERR_IO);
+    fail_at = 0;
+    kit_event(&k, &(struct shard_event){.kind = SHARD_SAVE});
+    ck_assert_ptr_null(k.save);
+    ck_assert(shard_is_half_restored(k.shard));
+    kit_frame(&k, 1, MSG_SAVE, 10, &ask_save.base, NULL, 0);
+    kit_expect_error(&k, 1, 10, PS_ERR_BUSY);
+    kit_crash(&k);
+    kit_event(&k, &(struct shard_event){.kind = SHARD_SAVE});
+    ck_assert_ptr_null(k.save);
+    kit_observe(&k, 2);
+    give(source("", PSD__MODE__ASYNC), 2);
+    kit_work(&k);
+    save(NULL);
+    kit_work(&k);
+    expect_done(2);
+    kit_finish(&k);
+}
+END_TEST
+
 static Suite *
 make(void)
 {
@@ -685,6 +714,7 @@ make(void)
     tcase_add_test(tc, a_crash_before_the_save_still_waits_for_one);
     tcase_add_test(tc, a_save_that_runs_ends_first);
     tcase_add_test(tc, no_save_holds_half_of_a_checkpoint);
+    tcase_add_test(tc, no_save_holds_what_a_source_that_failed_has_left);
     suite_add_tcase(suite, tc);
     return suite;
 }
