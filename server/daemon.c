@@ -395,7 +395,7 @@ daemon_finish(struct daemon *d)
     uv_run(&d->loop, UV_RUN_DEFAULT);
     uv_close((uv_handle_t *)&d->term, NULL);
     uv_close((uv_handle_t *)&d->interrupt, NULL);
-    restores_finish(d);
+    restores_stop(d); /* what the last turns have brought */
     conn_pool_finish(&d->pool);
     saves_finish(d);
     uv_run(&d->loop, UV_RUN_DEFAULT);

@@ -167,6 +167,7 @@ peer_closed(struct conn *c)
     struct daemon *d = p->daemon;
 
     tell_closed(p);
+    restores_gone(d, p->id);
     in_flight_forget(&d->in_flight, &p->part);
     unlist(p);
     HASH_DEL(d->peers, p);

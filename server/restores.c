@@ -1,6 +1,7 @@
 #include "restores.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -19,6 +20,7 @@ struct restore_wanted {
     struct restore_wanted *prev, *next;
     struct daemon *daemon;
     uv_work_t work;
+    atomic_bool given_up; /* nobody wants to know */
     struct shard_restore *source;
     struct checkpoint_stamps stamps;
     uint64_t began_ns;
@@ -62,6 +64,13 @@ restores_action(struct daemon *d, struct shard_action *a)
     w->asked = *a;
     w->daemon = d;
     w->work.data = w;
+    if (d->restores.waiting == RESTORES_MAX) {
+        (void)ps_fail(&w->error, PS_ERR_LIMIT, "a shard verifies one checkpoint at a time, and %d questions wait",
+                      RESTORES_MAX);
+        DL_APPEND(d->restores.refused, w);
+        return;
+    }
+    d->restores.waiting++;
     DL_APPEND(d->restores.wanted, w);
 }
 
@@ -87,18 +96,18 @@ answer(struct restore_wanted *w)
 static enum ps_err
 still_wanted(void *arg, const char *file, struct ps_error *e)
 {
-    struct restores *r = arg;
+    struct restore_wanted *w = arg;
 
-    if (!atomic_load(&r->stopping))
+    if (!atomic_load(&w->given_up))
         return PS_OK;
-    return ps_fail(e, PS_ERR_DRAINING, "%s: the shard is shutting down", file);
+    return ps_fail(e, PS_ERR_CANCELLED, "%s: who asked is gone", file);
 }
 
 static void
 verify(uv_work_t *work)
 {
     struct restore_wanted *w = work->data;
-    const struct checkpoint_patience patience = {still_wanted, &w->daemon->restores};
+    const struct checkpoint_patience patience = {still_wanted, w};
 
     if (restore_verify(w->source, &patience, &w->error) == PS_OK)
         w->error.code = PS_OK;
@@ -111,9 +120,10 @@ verify_done(uv_work_t *work, int status)
     struct daemon *d = w->daemon;
 
     (void)status; /* nobody cancels it in libuv */
-    d->restores.verifying = false;
-    if (atomic_load(&d->restores.stopping)) {
+    d->restores.verifying = NULL;
+    if (atomic_load(&w->given_up)) {
         wanted_free(w);
+        restores_turn_ended(d);
         return;
     }
     log_line(w->error.code == PS_OK ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR, "checkpoint %s dir=\"%s\" seconds=%.1f%s%s%s",
@@ -145,7 +155,7 @@ take(struct daemon *d, struct restore_wanted *w)
     log_line(LOG_LEVEL_INFO, "verifying checkpoint dir=\"%s\"", w->asked.text);
     w->began_ns = uv_hrtime();
     if (uv_queue_work(&d->loop, &w->work, verify, verify_done) == 0) {
-        d->restores.verifying = true;
+        d->restores.verifying = w;
         return;
     }
     (void)ps_fail(&w->error, PS_ERR_NOMEM, "no thread to verify %s", w->asked.text);
@@ -155,18 +165,56 @@ take(struct daemon *d, struct restore_wanted *w)
 void
 restores_turn_ended(struct daemon *d)
 {
+    struct restores *r = &d->restores;
     struct restore_wanted *w;
 
-    while (!d->restores.verifying && (w = d->restores.wanted) != NULL) {
-        DL_DELETE(d->restores.wanted, w);
+    while ((w = r->refused) != NULL) {
+        DL_DELETE(r->refused, w);
+        answer(w);
+    }
+    while (d->state != DAEMON_CLOSING && r->verifying == NULL && (w = r->wanted) != NULL) {
+        DL_DELETE(r->wanted, w);
+        r->waiting--;
         take(d, w);
     }
+}
+
+static void
+forget(struct restore_wanted **list, uint64_t conn)
+{
+    struct restore_wanted *w, *next;
+
+    DL_FOREACH_SAFE (*list, w, next)
+        if (conn == 0 || w->asked.conn == conn) {
+            DL_DELETE(*list, w);
+            wanted_free(w);
+        }
+}
+
+/* 0: all of them. */
+static void
+give_up(struct daemon *d, uint64_t conn)
+{
+    struct restores *r = &d->restores;
+    struct restore_wanted *w;
+
+    if (r->verifying != NULL && (conn == 0 || r->verifying->asked.conn == conn))
+        atomic_store(&r->verifying->given_up, true);
+    forget(&r->refused, conn);
+    forget(&r->wanted, conn);
+    DL_COUNT(r->wanted, w, r->waiting);
+}
+
+void
+restores_gone(struct daemon *d, uint64_t conn)
+{
+    give_up(d, conn);
 }
 
 void
 restores_stop(struct daemon *d)
 {
-    atomic_store(&d->restores.stopping, true);
+    give_up(d, 0);
 }
 
 /* ---- At the start ---- */
@@ -233,14 +281,4 @@ restores_start(struct daemon *d, struct ps_error *e)
     if (shard_restore_unfinished(d->shard, &dir, &job))
         return give(d, dir, job, e);
     return PS_OK;
-}
-
-void
-restores_finish(struct daemon *d)
-{
-    struct restore_wanted *w, *next;
-
-    DL_FOREACH_SAFE (d->restores.wanted, w, next)
-        wanted_free(w);
-    d->restores.wanted = NULL;
 }

@@ -9,8 +9,6 @@
 #ifndef SERVER_RESTORES_H
 #define SERVER_RESTORES_H
 
-#include <stdatomic.h>
-
 #include "common/base.h"
 #include "common/checkpoint_dir.h"
 #include "common/ps_err.h"
@@ -19,23 +17,28 @@ struct daemon;
 struct restore_wanted;
 struct shard_action;
 
+#define RESTORES_MAX 16 /* questions that wait; one more is told LIMIT */
+
 struct restores {
-    struct restore_wanted *wanted;     /* in order */
-    bool verifying;                    /* the thread is at one that is not among them any more */
+    struct restore_wanted *wanted;     /* in order, */
+    int waiting;                       /* so many */
+    struct restore_wanted *verifying;  /* the thread is at it; it is not among them any more */
+    struct restore_wanted *refused;    /* LIMIT is still to be said */
     struct checkpoint_stamps verified; /* of the newest that was */
-    atomic_bool stopping;
 };
 
 /* Before anybody is let in: finish what an earlier process began, or begin what --restore says. The files are held
  * against their checksums. On failure one sentence. */
 enum ps_err restores_start(struct daemon *d, struct ps_error *e) PS_MUST_USE;
-void restores_finish(struct daemon *d);
 
 /* In the daemon's turn: an action of this kind, whose texts it takes; and after the last action. */
 void restores_action(struct daemon *d, struct shard_action *a);
 void restores_turn_ended(struct daemon *d);
 
-/* The daemon closes: the thread gives up. */
+/* A connection is no more: nobody wants to know what it asked. Files are not read on for it. */
+void restores_gone(struct daemon *d, uint64_t conn);
+
+/* The daemon closes: so with all. */
 void restores_stop(struct daemon *d);
 
 #endif

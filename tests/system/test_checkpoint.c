@@ -15,6 +15,7 @@
 #include "client/checkpoint_make.h"
 #include "client/psclient.h"
 #include "common/base.h"
+#include "server/restores.h"
 #include "tests/now.h"
 #include "tests/remove_tree.h"
 #include "tests/system/fine.h"
@@ -800,6 +801,56 @@ START_TEST(a_shard_verifies_what_it_loads)
 }
 END_TEST
 
+static void
+ask_about(struct probe *p, const char *path)
+{
+    Psd__Restore m = PSD__RESTORE__INIT;
+
+    m.job = (char *)"";
+    m.dir = (char *)path;
+    m.check = true;
+    probe_send(p, MSG_RESTORE, &m.base, NULL, 0);
+}
+
+static enum ps_err
+refusal(struct probe *p)
+{
+    ck_assert(probe_receive(p));
+    ck_assert_int_eq(p->msg.type, MSG_ERROR);
+    return (enum ps_err)p->msg.u.error->code;
+}
+
+/* Files that take a minute to read; who asks goes, and they are read no more. */
+START_TEST(who_asks_about_a_large_checkpoint_holds_nobody_up_for_ever)
+{
+    static const char *const more[] = {"--cluster", "psd", "--log-level", "info", NULL};
+    const uint32_t over = 3;
+    struct making m;
+    struct probe first, second;
+
+    make_huge(&m);
+    shards_start_with(&shards, 1, &(struct shards_options){.more = more, .log = true});
+    ck_assert(probe_connect(&first, shards.address[0]) && probe_hello(&first, -1, 0, false));
+    ck_assert(probe_connect(&second, shards.address[0]) && probe_hello(&second, -1, 0, false));
+    ask_about(&first, m.partial);
+    while (times_said("verifying checkpoint") == 0)
+        ;
+    for (uint32_t i = 0; i < RESTORES_MAX + over; i++)
+        ask_about(&second, in_dir("none"));
+    for (uint32_t i = 0; i < over; i++) {
+        ck_assert_int_eq(refusal(&second), PS_ERR_LIMIT);
+        ck_assert_uint_gt(second.msg.request, RESTORES_MAX + 1); /* its first was the hello */
+    }
+    probe_close(&first);
+    for (uint32_t i = 0; i < RESTORES_MAX; i++)
+        ck_assert_int_ne(refusal(&second), PS_ERR_LIMIT);
+    ck_assert_uint_eq(times_said("checkpoint verified"), 0);
+    probe_close(&second);
+    making_close(&m);
+    shards_stop(&shards);
+}
+END_TEST
+
 START_TEST(a_cluster_that_holds_something_else_says_what)
 {
     struct worker w[WORKERS];
@@ -1039,6 +1090,7 @@ make(void)
     tcase_add_test(tc, one_that_waits_for_its_rate_leaves_the_processor_alone);
     tcase_add_test(tc, what_is_damaged_is_refused_and_nothing_changes);
     tcase_add_test(tc, a_shard_verifies_what_it_loads);
+    tcase_add_test(tc, who_asks_about_a_large_checkpoint_holds_nobody_up_for_ever);
     tcase_add_test(tc, a_cluster_that_holds_something_else_says_what);
     tcase_add_test(tc, a_worker_that_lives_on_is_told_and_goes_on);
     tcase_add_test(tc, psd_begins_with_a_checkpoint_once);
