@@ -7,6 +7,9 @@
 
 #include "shard_state.h"
 
+/* In one event: what they write, and the redo log's record of it, stay far from what a turn and a replay may hold. */
+#define LAPSES_MAX 1024
+
 struct session *
 session_find(const struct shard *s, uint32_t job_id, uint32_t task)
 {
@@ -147,6 +150,8 @@ lapse(struct shard *s, struct session *session)
 void
 session_time(struct shard *s)
 {
+    uint32_t lapses = 0;
+
     if (s->now_ms < s->lapse_at || s->draining) /* nobody can come back: that counts from the next start */
         return;
     s->lapse_at = UINT64_MAX;
@@ -158,10 +163,12 @@ session_time(struct shard *s)
 
             if (session == NULL || session->state != SESSION_LIVE)
                 continue;
-            if (s->now_ms >= lapse_deadline(s, session))
-                lapse(s, session);
-            else
+            if (s->now_ms < lapse_deadline(s, session) || lapses == LAPSES_MAX) {
                 session_watch(s, session);
+            } else {
+                lapses++;
+                lapse(s, session);
+            }
         }
     }
 }

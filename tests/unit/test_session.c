@@ -610,6 +610,26 @@ START_TEST(push_ahead_of_a_barrier_counts_once_over_a_crash)
 END_TEST
 
 /* The shard has closed the connections itself, and some peers take their time to close theirs. */
+/* Each writes rows, and to the redo log, whose records have an end. */
+START_TEST(a_crowd_that_is_lost_at_once_lapses_in_bounded_turns)
+{
+    enum { MANY = 1500 };
+    Psd__Job *crowd = kit_job("crowd", PSD__MODE__ASYNC, MANY);
+
+    for (uint32_t task = 0; task < MANY; task++) {
+        kit_join(&k, 1, crowd, task);
+        kit_close(&k, 1);
+    }
+    k.now_ms += 5000;
+    kit_event(&k, &(struct shard_event){.kind = SHARD_TIME});
+    ck_assert_uint_le(shard_next_time(k.shard), k.now_ms); /* not all of them */
+    kit_event(&k, &(struct shard_event){.kind = SHARD_TIME});
+    ck_assert_uint_eq(shard_next_time(k.shard), UINT64_MAX);
+    kit_hello(&k, 2, &(struct kit_hello){.job = crowd, .task = MANY - 1, .resume = true});
+    kit_expect_closed(&k, 2, PS_ERR_LEASE_LAPSED);
+}
+END_TEST
+
 START_TEST(nobody_lapses_while_the_shard_drains)
 {
     kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
@@ -657,6 +677,7 @@ make_suite(void)
     tcase_add_test(tc, clock_that_goes_back_is_refused);
     tcase_add_test(tc, every_push_counts_exactly_once_under_random_resends_and_crashes);
     tcase_add_test(tc, push_ahead_of_a_barrier_counts_once_over_a_crash);
+    tcase_add_test(tc, a_crowd_that_is_lost_at_once_lapses_in_bounded_turns);
     tcase_add_test(tc, nobody_lapses_while_the_shard_drains);
     suite_add_tcase(suite, tc);
     return suite;
