@@ -14,6 +14,7 @@
 #include "log.h"
 #include "notify.h"
 #include "peer.h"
+#include "start.h"
 #include "store_lmdb.h"
 
 #define HOUSEKEEPING_MS 1000
@@ -350,9 +351,16 @@ start_handles(struct daemon *d)
     d->term.data = d->interrupt.data = d->hangup.data = d;
     uv_check_start(&d->check, on_check);
     uv_timer_start(&d->housekeeping, on_housekeeping, HOUSEKEEPING_MS, HOUSEKEEPING_MS);
+    uv_signal_start(&d->hangup, on_hangup, SIGHUP);
+}
+
+/* The loop hears them only when it runs. */
+static enum ps_err
+listen_to_stops(struct daemon *d, struct ps_error *e)
+{
     uv_signal_start(&d->term, on_stop, SIGTERM);
     uv_signal_start(&d->interrupt, on_stop, SIGINT);
-    uv_signal_start(&d->hangup, on_hangup, SIGHUP);
+    return start_stopped(e);
 }
 
 enum ps_err
@@ -370,7 +378,7 @@ daemon_start(struct daemon *d, struct ps_error *e)
     if ((err = conn_pool_init(&d->pool, &d->loop)) != PS_OK)
         return ps_fail(e, err, "cannot start the event loop: out of memory");
     if ((err = saves_start(d, e)) != PS_OK || (err = restores_start(d, e)) != PS_OK ||
-        (err = listeners_open(d, e)) != PS_OK)
+        (err = listeners_open(d, e)) != PS_OK || (err = listen_to_stops(d, e)) != PS_OK)
         return err;
     d->state = DAEMON_SERVING;
     for (const struct listener *l = d->listeners; l != NULL; l = l->next)

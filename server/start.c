@@ -28,7 +28,6 @@ on_stop(int number)
     stop_asked = 1;
 }
 
-/* Until the loop has its own handlers. */
 static void
 listen_to_signals(bool on)
 {
@@ -64,10 +63,10 @@ tell_progress(void *arg, uint64_t blocks, uint64_t of)
     return stop_asked == 0;
 }
 
-static enum ps_err
-stopped(struct ps_error *e)
+enum ps_err
+start_stopped(struct ps_error *e)
 {
-    return ps_fail(e, PS_ERR_CANCELLED, "stopped by a signal before it served");
+    return stop_asked == 0 ? PS_OK : ps_fail(e, PS_ERR_CANCELLED, "stopped by a signal before it served");
 }
 
 /* A save or a log with a hole in it is not served: who runs it chooses what to go on from. */
@@ -93,7 +92,7 @@ rebuild(struct start *s, struct rebuild *r, uint64_t boot, struct ps_error *e)
     if (s->durable.durable.manifest.save == 0)
         return PS_OK;
     err = durable_rebuild(&s->durable.durable, s->store, boot, tell_progress, r, e);
-    return err == PS_ERR_CANCELLED ? stopped(e) : say_way_out(s, err, e);
+    return err == PS_ERR_CANCELLED ? start_stopped(e) : say_way_out(s, err, e);
 }
 
 static bool
@@ -112,7 +111,7 @@ replay_piece(void *arg, const struct store_key *key, struct span piece)
     r->err = shard_replay_piece(r->s->shard, piece, r->e);
     r->pieces++;
     if (r->err == PS_OK && !tell_progress(r, r->pieces, d->redo_next - d->redo_first))
-        r->err = stopped(r->e);
+        r->err = start_stopped(r->e);
     return r->err == PS_OK;
 }
 
@@ -265,9 +264,10 @@ start_open(struct start *s, struct ps_error *e)
 
     listen_to_signals(true);
     err = open_all(s, e);
-    if (err == PS_OK && stop_asked != 0)
-        err = stopped(e);
-    listen_to_signals(false);
+    if (err == PS_OK)
+        err = start_stopped(e);
+    if (err != PS_OK)
+        listen_to_signals(false);
     return err;
 }
 

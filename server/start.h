@@ -52,6 +52,9 @@ start_is_durable(const struct start *s)
 /* s: zeroed but for options. On failure one sentence; start_undo() and start_close() are owed in any case. */
 enum ps_err start_open(struct start *s, struct ps_error *e) PS_MUST_USE;
 
+/* TERM and INT are heard from then on, until the loop has handlers of its own. PS_ERR_CANCELLED: one came. */
+enum ps_err start_stopped(struct ps_error *e) PS_MUST_USE;
+
 /* A psd that could not start leaves no new directories behind. Before start_close(). */
 void start_undo(struct start *s);
 

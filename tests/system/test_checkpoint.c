@@ -940,6 +940,42 @@ START_TEST(psd_begins_with_a_checkpoint_once)
 }
 END_TEST
 
+/* Files that take a minute to read. */
+START_TEST(a_start_that_verifies_ends_when_it_is_told_to)
+{
+    char live[96], said[4096] = "";
+    int out[2], status;
+    struct making m;
+    size_t len = 0;
+    ssize_t n;
+    pid_t pid;
+
+    make_huge(&m);
+    snprintf(live, sizeof live, "%s/live", dir);
+    ck_assert_int_eq(pipe(out), 0);
+    if ((pid = fork()) == 0) {
+        dup2(out[1], STDERR_FILENO);
+        execl(getenv("PSD_BIN"), "psd", "--listen", "127.0.0.1:0", "--live-dir", live, "--durable-dir", "none",
+              "--memory", "64MiB", "--log-level", "info", "--restore", m.partial, NULL);
+        _exit(127);
+    }
+    close(out[1]);
+    while (strstr(said, "verifying checkpoint") == NULL) {
+        n = read(out[0], said + len, sizeof said - 1 - len);
+        ck_assert_msg(n > 0, "%s", said);
+        len += (size_t)n;
+    }
+    kill(pid, SIGTERM);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS);
+    n = read(out[0], said, sizeof said - 1);
+    said[MAX(n, 0)] = '\0';
+    ck_assert_msg(strstr(said, "stopped by a signal before it served") != NULL, "%s", said);
+    close(out[0]);
+    making_close(&m);
+}
+END_TEST
+
 START_TEST(a_root_is_not_left)
 {
     const char *more[] = {"--checkpoint-root", in_dir("root"), NULL};
@@ -1094,6 +1130,7 @@ make(void)
     tcase_add_test(tc, a_cluster_that_holds_something_else_says_what);
     tcase_add_test(tc, a_worker_that_lives_on_is_told_and_goes_on);
     tcase_add_test(tc, psd_begins_with_a_checkpoint_once);
+    tcase_add_test(tc, a_start_that_verifies_ends_when_it_is_told_to);
     tcase_add_test(tc, a_root_is_not_left);
     tcase_add_test(tc, what_was_restored_survives_a_loss_of_power);
     suite_add_tcase(suite, tc);
