@@ -68,6 +68,11 @@ take_entry(struct shard *s, struct gather *g, struct pending *p, uint32_t index,
         return entry; /* there is no gradient in it */
     } else if (entry->pending != NULL) {
         pending_block_done(s, p, index, PS_ERR_INVALID, "the block was pushed before at this clock");
+    } else if (!cursor_span_equal(&entry->span,
+                                  &p->span)) { /* cut otherwise, and nobody heard of it: this one counts */
+        pool_give(&s->pool, entry->gradient, ref->cut.len * sizeof(float));
+        entry->gradient = NULL;
+        return entry;
     } else { /* an earlier incarnation's gradient stays; this one waits with it */
         entry->pending = p;
         entry->index = index;

@@ -46,6 +46,8 @@ static const struct run_options found[] = {
     {.seed = 1795306478105, .mode = RUN_SYNC, .faults = FAULTS_CRASHES},
     /* a lapse failed a gate, and the push behind it came too early */
     {.seed = 1795306814950, .mode = RUN_SYNC, .faults = FAULTS_CRASHES},
+    /* what a worker's earlier life had pushed stood for its next one's push, which was of other data */
+    {.seed = 1795307989233, .mode = RUN_SYNC, .faults = FAULTS_CUTS},
     /* k of n: who joined at a later step is not waited for in this one, said the shard, and the ledger did not */
     {.seed = 1795307092109, .mode = RUN_SYNC, .faults = FAULTS_DELAYS},
 };

@@ -135,6 +135,27 @@ START_TEST(a_kill_of_the_shard_forgets_nothing)
 }
 END_TEST
 
+/* What the worker's earlier life had pushed waits for the step; its next life cuts its data otherwise. */
+START_TEST(in_sync_a_gradient_of_other_data_does_not_stand_for_that_of_a_push)
+{
+    uint32_t a;
+
+    begin(PSD__MODE__SYNC, 2);
+    take_over(1, 0);
+    take_over(2, 1);
+    a = kit_declare(&k, 1, "a", 4, PS_SGD);
+    kit_push(&k, 1,
+             &(struct kit_push){
+                 .seq = 1, .var = a, .gradient = (float[]){9, 9, 9, 9}, .len = 4, .cursor = (uint64_t[]){0, 10}});
+    ck_assert_uint_eq(take_over(9, 0), 0);
+    push(9, 1, 0, a, 0, 5, false);
+    push(2, 1, 0, a, 0, 3, false);
+    kit_ack(&k, 9, 1, PS_OK);
+    ck_assert_uint_eq(steps(9, a), 1); /* of ones */
+    finish();
+}
+END_TEST
+
 START_TEST(of_a_push_of_many_blocks_those_that_wait_are_updated)
 {
     Psd__Push m = PSD__PUSH__INIT;
@@ -539,6 +560,7 @@ make_suite(void)
     tcase_add_test(tc, in_sync_a_tick_that_overtakes_does_not_count);
     tcase_add_test(tc, durable_steps_are_counted_after_a_power_loss);
     tcase_add_test(tc, in_sync_durable_steps_are_counted_after_a_power_loss);
+    tcase_add_test(tc, in_sync_a_gradient_of_other_data_does_not_stand_for_that_of_a_push);
     tcase_add_test(tc, many_blocks_take_many_chunks);
     tcase_add_loop_test(tc, whatever_dies_every_step_counts_once, 0, 2);
     suite_add_tcase(suite, tc);
