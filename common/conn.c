@@ -371,7 +371,11 @@ timer_fired(uv_timer_t *timer)
         timer_set(p, next);
 }
 
-/* ---- Reading ---- */
+/* ---- Reading ----
+ *
+ * A pause ends feed() at a frame's end. What was read behind it is kept in c->rest; when it may go on, the connection
+ * is in pool->kept until the loop's next round hands the rest out (never from within conn_read_resume(), which is
+ * called from anywhere). Only then is more read. */
 
 static void
 read_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
@@ -390,13 +394,57 @@ read_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     *buf = (uv_buf_t){.base = at, .len = len};
 }
 
+static int read_start(struct conn *c);
+
+static void
+kept_remove(struct conn *c)
+{
+    struct conn_pool *p = c->pool;
+
+    if (c->kept_before == NULL)
+        return;
+    *c->kept_before = c->kept_next;
+    if (c->kept_next != NULL)
+        c->kept_next->kept_before = c->kept_before;
+    c->kept_before = NULL;
+    if (p->kept == NULL)
+        uv_idle_stop(p->idle);
+}
+
+static void
+rest_drop(struct conn *c)
+{
+    kept_remove(c);
+    free(c->rest);
+    c->rest = NULL;
+    c->rest_at = c->rest_len = 0;
+}
+
+/* Keep these bytes for when it goes on. False: no memory. */
+static bool
+rest_keep(struct conn *c, const uint8_t *data, size_t n)
+{
+    uint8_t *copy;
+
+    if (c->rest == NULL) {
+        if ((copy = malloc(n + FRAME_ALIGN)) == NULL)
+            return false;
+        c->rest = copy;
+        data = memcpy(c->rest + frame_offset(&c->reader), data, n);
+    }
+    c->rest_at = (size_t)(data - c->rest);
+    c->rest_len = n;
+    return true;
+}
+
 static void
 feed(struct conn *c, const uint8_t *data, size_t n)
 {
     struct frame_reader *r = &c->reader;
+    bool stop = false;
     size_t used;
 
-    for (; n > 0 && !c->closing && !c->ended; data += used, n -= used) {
+    for (; n > 0 && !c->closing && !c->ended && !stop; data += used, n -= used) {
         switch (frame_feed(r, data, n, &used)) {
         case FRAME_MORE:
             break;
@@ -406,6 +454,7 @@ feed(struct conn *c, const uint8_t *data, size_t n)
             break;
         case FRAME_WHOLE:
             c->events->frame(c, &r->head, r->meta, r->payload);
+            stop = c->paused && n > used && !c->closing && !c->ended && rest_keep(c, data + used, n - used);
             break;
         case FRAME_BAD:
             end(c, &r->error);
@@ -414,6 +463,41 @@ feed(struct conn *c, const uint8_t *data, size_t n)
     }
     if (!c->closing)
         frame_reader_trim(r);
+}
+
+/* Go on with what was kept, and read on after it. */
+static void
+rest_feed(struct conn *c)
+{
+    const uint8_t *data = c->rest + c->rest_at;
+    size_t n = c->rest_len;
+    int status;
+
+    c->rest_len = 0;
+    feed(c, data, n);
+    if (c->rest_len > 0 || c->closing)
+        return;
+    rest_drop(c);
+    if (!c->paused && !c->ended && (status = read_start(c)) < 0)
+        broke(c, status);
+    due_update(c);
+}
+
+/* Each of them once: who keeps something back again waits for the next round. */
+static void
+idle_comes(uv_idle_t *idle)
+{
+    struct conn_pool *p = idle->data;
+    struct conn *list = p->kept, *c;
+
+    p->kept = NULL;
+    uv_idle_stop(idle);
+    if (list != NULL)
+        list->kept_before = &list;
+    while ((c = list) != NULL) {
+        kept_remove(c);
+        rest_feed(c);
+    }
 }
 
 static void
@@ -453,6 +537,7 @@ void
 conn_read_pause(struct conn *c)
 {
     c->paused = true;
+    kept_remove(c);
     if (c->reading && !c->closing && !c->finishing) {
         uv_read_stop(&c->u.stream);
         c->reading = false;
@@ -465,6 +550,21 @@ conn_read_at_most(struct conn *c, size_t bytes)
     c->read_max = bytes;
 }
 
+static void
+kept_add(struct conn *c)
+{
+    struct conn_pool *p = c->pool;
+
+    if (c->kept_before != NULL)
+        return;
+    c->kept_before = &p->kept;
+    c->kept_next = p->kept;
+    if (c->kept_next != NULL)
+        c->kept_next->kept_before = &c->kept_next;
+    p->kept = c;
+    uv_idle_start(p->idle, idle_comes);
+}
+
 void
 conn_read_resume(struct conn *c)
 {
@@ -473,7 +573,9 @@ conn_read_resume(struct conn *c)
     c->paused = false;
     if (!c->started || c->ended || c->closing)
         return;
-    if ((status = read_start(c)) < 0)
+    if (c->rest_len > 0)
+        kept_add(c);
+    else if ((status = read_start(c)) < 0)
         broke(c, status);
     due_update(c);
 }
@@ -488,31 +590,36 @@ conn_pool_init(struct conn_pool *p, uv_loop_t *loop)
     *p = (struct conn_pool){.loop = loop};
     p->scratch = aligned_alloc(BUFFER_ALIGN, round_up(CONN_SCRATCH + FRAME_ALIGN, BUFFER_ALIGN));
     p->timer = malloc(sizeof *p->timer);
-    if (p->scratch == NULL || p->timer == NULL) {
+    p->idle = malloc(sizeof *p->idle);
+    if (p->scratch == NULL || p->timer == NULL || p->idle == NULL) {
         free(p->scratch);
         free(p->timer);
+        free(p->idle);
         *p = (struct conn_pool){0};
         return PS_ERR_NOMEM;
     }
-    uv_timer_init(loop, p->timer); /* cannot fail */
-    p->timer->data = p;
+    uv_timer_init(loop, p->timer); /* neither can fail */
+    uv_idle_init(loop, p->idle);
+    p->timer->data = p->idle->data = p;
     if (sigaction(SIGPIPE, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
         signal(SIGPIPE, SIG_IGN);
     return PS_OK;
 }
 
 static void
-timer_closed(uv_handle_t *timer)
+handle_closed(uv_handle_t *handle)
 {
-    free(timer);
+    free(handle);
 }
 
 void
 conn_pool_finish(struct conn_pool *p)
 {
     ps_assert(p->waiting == NULL);
-    if (p->timer != NULL)
-        uv_close((uv_handle_t *)p->timer, timer_closed);
+    if (p->timer != NULL) {
+        uv_close((uv_handle_t *)p->timer, handle_closed);
+        uv_close((uv_handle_t *)p->idle, handle_closed);
+    }
     buffer_pool_finish(&p->buffers);
     free(p->scratch);
     *p = (struct conn_pool){0};
@@ -592,6 +699,7 @@ conn_finish(struct conn *c, void (*closed)(struct conn *c))
     c->closed = closed;
     uv_update_time(c->pool->loop);
     c->end_ms = uv_now(c->pool->loop) + CONN_LINGER_MS;
+    kept_remove(c);
     frame_discard(&c->reader); /* parts are free */
     if (c->started)
         read_start(c); /* to drop what comes */
@@ -605,6 +713,7 @@ close_done(uv_handle_t *handle)
 
     conn_queue_drop(&c->queue);
     frame_reader_finish(&c->reader);
+    rest_drop(c);
     free(c->copy);
     c->copy = NULL;
     if (c->closed != NULL)
@@ -619,6 +728,7 @@ conn_close(struct conn *c, void (*closed)(struct conn *c))
     if (!c->finishing)
         c->closed = closed;
     c->closing = c->queue.closing = true;
+    kept_remove(c);
     frame_discard(&c->reader); /* parts are free */
     due_update(c);
     uv_close(&c->u.handle, close_done);
@@ -627,5 +737,5 @@ conn_close(struct conn *c, void (*closed)(struct conn *c))
 uint64_t
 conn_bytes(const struct conn *c)
 {
-    return frame_reader_bytes(&c->reader) + c->queue.held_bytes + (c->copy != NULL ? CONN_COPY : 0);
+    return frame_reader_bytes(&c->reader) + c->queue.held_bytes + c->rest_len + (c->copy != NULL ? CONN_COPY : 0);
 }

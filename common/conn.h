@@ -47,6 +47,8 @@ struct conn_pool {
     uv_timer_t *timer; /* due when the first of waiting is */
     uint64_t timer_ms;
     struct conn *waiting; /* connections that have a deadline */
+    uv_idle_t *idle;      /* runs while there are */
+    struct conn *kept;    /* connections that go on with what they kept */
 };
 
 /* Sets SIGPIPE to be ignored where it is at its default, since libuv's writes would raise it. PS_ERR_NOMEM. */
@@ -99,6 +101,9 @@ struct conn {
     uint64_t end_ms;                     /* deadline of linger or of telling about broken; 0: none */
     uint64_t due_ms;                     /* when the timer must look here; 0: not in pool->waiting */
     struct conn *due_next, **due_before; /* pool->waiting */
+    uint8_t *rest;                       /* read, and kept back by a pause; NULL: nothing */
+    size_t rest_at, rest_len;
+    struct conn *kept_next, **kept_before; /* pool->kept; NULL: not in it */
 };
 
 /* Make the handle (uv_tcp_init or uv_pipe_init); the caller then accepts or connects on c->u, and calls conn_start().
@@ -115,7 +120,8 @@ enum ps_err conn_start(struct conn *c, const char *congestion) PS_MUST_USE;
 void conn_send(struct conn *c, struct conn_out *out, bool later);
 void conn_flush(struct conn *c);
 
-/* Stop and go on reading (memory cap). What was read already still comes: at most CONN_SCRATCH bytes. */
+/* Stop and go on reading. The frame that has begun may still come, when all of it was read already; whole frames behind
+ * it are kept back (at most CONN_SCRATCH bytes, copied) and come from the loop's next round on, once it goes on. */
 void conn_read_pause(struct conn *c);
 void conn_read_resume(struct conn *c);
 

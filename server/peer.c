@@ -57,7 +57,7 @@ count_small(struct peer *p, uint32_t share)
     p->paused_for_turn = true;
     p->turn_next = d->turn_first;
     d->turn_first = p;
-    conn_read_at_most(&p->conn, (size_t)share * FRAME_HEAD_SIZE);
+    conn_read_at_most(&p->conn, (size_t)PEER_SMALL_ALONE * FRAME_HEAD_SIZE); /* what is kept back is memory */
     conn_read_pause(&p->conn);
 }
 

@@ -46,8 +46,9 @@ void peers_flush(struct daemon *d);
 
 /* ---- Many of them ---- */
 
-/* One connection's share of a loop's turn: so many messages of at most so many bytes. Past it the others come first,
- * and from then on it is read in small pieces (of as many of the smallest frames) until it says less.
+/* One connection's share of a loop's turn: so many messages of at most so many bytes. What else it has said is kept
+ * back until the next turn (conn.h), so that nobody's turn is longer for having been read at once; from then on it is
+ * read in pieces of PEER_SMALL_ALONE of the smallest frames until it says less.
  *
  * Who waits for each answer has one message in a turn, which costs what tens of the smallest do: so a share is few of
  * them, that who floods gets no more of the processor. A turn costs something, too, 7 us with the calls for one

@@ -113,6 +113,7 @@ join(struct worker *w, const char *addresses, struct ps_error *e)
                                         .mode = w->job->mode,
                                         .bound = w->job->bound,
                                         .quorum = w->job->quorum,
+                                        .lease_ms = 2 * WAIT_MS, /* who waits at the gate is not heard */
                                         .timeout_ms = WAIT_MS};
     ps_cluster *cluster;
     enum ps_err err;

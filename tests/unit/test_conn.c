@@ -26,7 +26,7 @@ struct side {
     struct ps_error why;
     /* what it does */
     enum callback close_at;
-    bool direct, discard;
+    bool direct, discard, pause_at_frame;
     struct frame_part parts[2];
     uint8_t *into;
 };
@@ -102,6 +102,8 @@ on_frame(struct conn *c, const struct frame_head *head, const void *meta, const 
         check_pattern(payload, head->request, head->payload_len);
     if (s->direct)
         check_pattern(s->into, head->request, head->payload_len);
+    if (s->pause_at_frame)
+        conn_read_pause(c);
     maybe_close(s, AT_FRAME);
 }
 
@@ -492,6 +494,63 @@ START_TEST(a_paused_side_reads_nothing)
 }
 END_TEST
 
+/* Fairness of the whole server hangs on this: one read may bring thousands of frames. */
+START_TEST(a_pause_keeps_back_the_frames_that_were_read_behind)
+{
+    static const size_t sizes[] = {0, 4, 100, 1000, 64};
+    static struct out outs[40];
+
+    join(_i);
+    b.pause_at_frame = true;
+    for (size_t i = 0; i < ARRAY_LEN(outs); i++)
+        out_send(&outs[i], &a, i, sizes[i % ARRAY_LEN(sizes)], false, true);
+    conn_flush(&a.conn);
+    RUN_UNTIL(b.frames == 1);
+    for (size_t i = 1; i < ARRAY_LEN(outs) - 10; i++) {
+        run_for(1);
+        ck_assert_uint_eq(b.frames, i);
+        conn_read_resume(&b.conn);
+        ck_assert_uint_eq(b.frames, i); /* not from within a call that anybody may make */
+        if (i % 7 == 0) {
+            conn_read_pause(&b.conn);
+            run_for(1);
+            ck_assert_uint_eq(b.frames, i);
+            conn_read_resume(&b.conn);
+        }
+        RUN_UNTIL(b.frames == i + 1);
+    }
+    ck_assert_uint_gt(conn_bytes(&b.conn), IDLE_BYTES);
+    b.pause_at_frame = false;
+    conn_close(&a.conn, closed);
+    conn_read_resume(&b.conn);
+    RUN_UNTIL(b.ended); /* the end comes after them */
+    ck_assert_uint_eq(b.frames, ARRAY_LEN(outs));
+    ck_assert_uint_le(conn_bytes(&b.conn), IDLE_BYTES);
+    outs_free(outs, ARRAY_LEN(outs));
+}
+END_TEST
+
+START_TEST(who_keeps_frames_back_may_close_at_any_time)
+{
+    static struct out outs[12];
+
+    join(_i % TRANSPORTS);
+    b.pause_at_frame = true;
+    for (size_t i = 0; i < ARRAY_LEN(outs); i++)
+        out_send(&outs[i], &a, i, 100, false, true);
+    conn_flush(&a.conn);
+    RUN_UNTIL(b.frames == 1);
+    if (_i >= TRANSPORTS)
+        conn_read_resume(&b.conn);
+    conn_close(&b.conn, closed);
+    RUN_UNTIL(b.closed);
+    ck_assert_uint_eq(b.frames, 1);
+    conn_close(&a.conn, closed);
+    RUN_UNTIL(a.closed);
+    outs_free(outs, ARRAY_LEN(outs));
+}
+END_TEST
+
 /* ---- Ending ---- */
 
 /* Who says much that is small is read in small pieces; what it says in between that is not, is not. */
@@ -806,6 +865,8 @@ make_suite(void)
     tcase_add_loop_test(sending, a_borrowed_frame_is_not_copied, 0, TRANSPORTS);
     tcase_add_loop_test(sending, a_frame_that_cannot_be_prepared_is_left_out, 0, TRANSPORTS);
     tcase_add_loop_test(sending, a_paused_side_reads_nothing, 0, TRANSPORTS);
+    tcase_add_loop_test(sending, a_pause_keeps_back_the_frames_that_were_read_behind, 0, TRANSPORTS);
+    tcase_add_loop_test(sending, who_keeps_frames_back_may_close_at_any_time, 0, 2 * TRANSPORTS);
     tcase_add_loop_test(sending, a_frame_is_read_on_however_small_the_pieces_are, 0, TRANSPORTS);
     tcase_add_loop_test(ending, the_queue_ends_with_closed, 0, TRANSPORTS);
     tcase_add_loop_test(ending, any_callback_may_close_the_connection, 0, TRANSPORTS * (AT_COUNT - 1));
