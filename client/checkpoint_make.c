@@ -185,7 +185,7 @@ making_name(struct making *m, const char *name, bool sequel, struct ps_error *e)
 
     snprintf(m->name, sizeof m->name, "%s", name);
     if (number > 1)
-        snprintf(m->name, sizeof m->name, "%.180s-%lu", name, number);
+        snprintf(m->name, sizeof m->name, "%.179s-%lu", name, number);
     if (is_there(m, m->name))
         return ps_fail(e, PS_ERR_BUSY, "%.250s/%.100s is there already: choose another name", m->dir, m->name);
     return PS_OK;
