@@ -638,16 +638,27 @@ on_ticking(struct node_worker *w)
     return true;
 }
 
+/* A worker whose next run overlaps the others' last one joins at a clock of theirs. A barrier of the new run there
+ * would hold up the others, who wait for this one's clock before they can come to it. */
+static bool
+meets_at(const struct node_worker *w, uint64_t clock)
+{
+    uint32_t every = w->profile.barrier_every;
+
+    if (every == 0 || clock % every != 0)
+        return false;
+    return !w->model->overlap || clock >= (uint64_t)w->model->steps * w->round;
+}
+
 static bool
 on_meeting(struct node_worker *w)
 {
-    uint32_t every = w->profile.barrier_every;
     uint64_t clock = core_clock(w->core);
 
     if (!w->entered) {
         w->entered = true;
-        if (every > 0 && clock % every == 0)
-            start_barrier(w, w->round * BARRIERS_MAX + (uint32_t)(clock / every));
+        if (meets_at(w, clock))
+            start_barrier(w, w->round * BARRIERS_MAX + (uint32_t)(clock / w->profile.barrier_every));
     }
     if (ops_count(w, true) > 0)
         return false;
