@@ -513,11 +513,13 @@ PS_API enum ps_err ps_client_checkpoint(ps_client *client, const char *dir, cons
 /* Put a checkpoint's values into the cluster, which may have another number of shards: path is the checkpoint's
  * directory, or dir/latest. Job and variables that are not there are made; those that are must be declared the same.
  * Everybody's connection ends, and who comes back is told RESTORED: workers join anew, at the checkpoint's clock or, if
- * they live on, at their own. Cursors are not part of it. job: the name that it gets, NULL: the one that it had. For
- * observers only. Shards are all asked whether they could before one of them changes anything. Errors: DATA (damaged,
- * or not a checkpoint: names the file and what is wrong), MISMATCH, FULL, LIMIT, INVALID, BUSY (another is being
- * restored), IO: nothing has changed; TIMEOUT, CANCELLED: the sentence says whether nothing has changed, or the shards
- * go on with it. A shard whose disk fails in the middle (IO, DATA) lets no worker in until it is restored again. */
+ * they live on, at their own. Cursors are not part of it, nor what each worker had pushed: a push whose answer a worker
+ * still waits for is sent again and counts on top of the checkpoint, which may have it; who cannot have that ends the
+ * workers first. job: the name that it gets, NULL: the one that it had. For observers only. Shards are all asked
+ * whether they could before one of them changes anything. Errors: DATA (damaged, or not a checkpoint: names the file
+ * and what is wrong), MISMATCH, FULL, LIMIT, INVALID, BUSY (another is being restored), IO: nothing has changed;
+ * TIMEOUT, CANCELLED: the sentence says whether nothing has changed, or the shards go on with it. A shard whose disk
+ * fails in the middle (IO, DATA) lets no worker in until it is restored again. */
 PS_API enum ps_err ps_client_restore(ps_client *client, const char *path, const char *job, int timeout_ms,
                                      struct ps_error *error) PS_MUST_USE;
 
