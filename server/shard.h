@@ -213,8 +213,8 @@ struct shard_reply {
 };
 
 /* Build the reply from a snapshot of the newest commit, which must be held until the parts were sent or copied. Counts
- * the pull in the statistics. PS_ERR_NOMEM, PS_ERR_IO, PS_ERR_ROLLED_BACK (a restore has begun to write since): close the
- * connection. */
+ * the pull in the statistics. PS_ERR_NOMEM, PS_ERR_IO, PS_ERR_ROLLED_BACK (a restore has begun to write since): close
+ * the connection. */
 enum ps_err shard_data_open(struct shard *s, struct shard_data *data, struct store_snapshot *snap,
                             struct shard_reply *out) PS_MUST_USE;
 size_t shard_data_bytes(const struct shard_data *data); /* heap that it holds, for accounting */
