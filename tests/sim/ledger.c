@@ -397,10 +397,12 @@ all_finished_before(const struct ledger *l, uint32_t round)
     return true;
 }
 
+/* A worker that was lost when it had finished (its goodbye was, too) and comes again belongs to the round that it was
+ * lost in: the others have finished that, and are not waited for before one of them begins the next. */
 void
 ledger_barrier_passed(struct ledger *l, uint32_t task, uint32_t round, uint32_t number)
 {
-    if (!all_finished_before(l, round))
+    if (!all_finished_before(l, round) || l->lapsed[task])
         return;
     for (uint32_t other = 0; other < l->model->workers; other++)
         if (!l->barriers[number].came[other] && !l->lapsed[other] && l->runs[other].finished <= round && l->told_all)

@@ -50,6 +50,9 @@ static const struct run_options found[] = {
     {.seed = 1795307989233, .mode = RUN_SYNC, .faults = FAULTS_CUTS},
     /* k of n: who joined at a later step is not waited for in this one, said the shard, and the ledger did not */
     {.seed = 1795307092109, .mode = RUN_SYNC, .faults = FAULTS_DELAYS},
+    /* a goodbye was lost: its worker comes again into the round that it ended, and meets nobody, which is as it should
+     */
+    {.seed = 1795309543443, .mode = RUN_SYNC, .faults = FAULTS_CUTS},
 };
 
 START_TEST(what_was_found_once_stays_mended)
