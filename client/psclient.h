@@ -338,7 +338,8 @@ struct ps_push_options {
  *   computed and not finite is NONFINITE, too: then nothing was pushed anywhere.
  * - STALE, LATE: dropped by the age policy or the quorum that the job, or psctl set, asks for. Nothing is wrong, and
  * any error comes before them: a loop takes them as success, ticks and goes on. Which blocks were dropped is not told;
- *   ps_client_stats() counts them. */
+ *   ps_client_stats() counts them.
+ * In sync the step of a refused block waits for this worker, until it pushes the block again or ticks. */
 PS_API enum ps_err ps_client_push(ps_client *client, size_t n, ps_var *const vars[], const float *const grads[],
                                   const struct ps_push_options *options, struct ps_error *error) PS_MUST_USE;
 

@@ -93,6 +93,7 @@ struct worker_op {
     float *grads[MODEL_VARS_MAX];
     bool want, broken, durable;
     uint64_t clock;
+    uint64_t refused_then; /* blocks that this worker had been refused when it began */
     uint32_t barrier;
     uint32_t set; /* the ledger's */
 };

@@ -17,6 +17,7 @@
 #define CANCEL_US_MAX      (20 * SIM_MS)
 #define CANCEL_LATE_US_MAX (3 * SIM_SECOND) /* perhaps after connections were lost and made again */
 #define BARRIER_US_MAX     (5 * SIM_SECOND)
+#define PATIENCE_US        (60 * SIM_SECOND) /* of who was refused a part of the step that it pushes */
 #define REJOIN_US_MAX      (500 * SIM_MS)
 #define PIPELINE_MAX       6    /* operations under way that nobody waits for */
 #define ASK_PER_MILLE      30   /* queries and pings */
@@ -229,6 +230,7 @@ start_push(struct node_worker *w, uint32_t first, uint32_t n, bool awaited)
 
     o->clock = core_clock(w->core);
     o->durable = durable;
+    o->refused_then = core_stats(w->core)->refused;
     o->awaited = awaited;
     o->want = awaited && sim_chance(w->sim, 300);
     o->broken = may_spoil(w, awaited) && sim_chance(w->sim, w->profile.broken_per_mille);
@@ -480,6 +482,19 @@ collect_all(struct node_worker *w)
         *at = o->next;
         collect(w, o);
     }
+}
+
+/* A disk that fails refuses durable pushes, and in sync the step waits for who was refused: to push again, or to tick.
+ * Two workers, each of which was refused another part, would wait for each other for the rest, were it not that a
+ * program's push has a timeout. Who was not refused has no part in that: it waits as long as it takes. */
+static void
+lose_patience(struct node_worker *w)
+{
+    if (w->model->mode != PS_SYNC)
+        return;
+    for (struct worker_op *o = w->ops; o != NULL; o = o->next)
+        if (o->kind == WORKER_PUSH && o->awaited && o->cancel_us == 0 && core_stats(w->core)->refused > o->refused_then)
+            o->cancel_us = w->sim->now_us + PATIENCE_US;
 }
 
 static void
@@ -794,6 +809,7 @@ core_end(struct node_worker *w)
 void
 script_poll(struct node_worker *w)
 {
+    lose_patience(w);
     cancel_due(w);
     collect_all(w);
     if (on_fatal(w))

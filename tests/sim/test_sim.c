@@ -53,6 +53,8 @@ static const struct run_options found[] = {
     /* a goodbye was lost: its worker comes again into the round that it ended, and meets nobody, which is as it should
      */
     {.seed = 1795309543443, .mode = RUN_SYNC, .faults = FAULTS_CUTS},
+    /* a full disk refused two workers different parts of a step, and each waited for the other's: the script's fault */
+    {.seed = 1795309543410, .mode = RUN_SYNC, .faults = FAULTS_CRASHES},
 };
 
 START_TEST(what_was_found_once_stays_mended)
