@@ -3,13 +3,15 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "client/pending.h"
 #include "common/wire.h"
 #include "node_worker.h"
 
 struct receipt {
     uint32_t shard;
     const void *gradient; /* where the client has it: the same when it is sent again */
-    uint64_t clock, seq;
+    uint64_t clock;       /* the worker's when it pushed, which the ledger knows the push by */
+    uint64_t seq;
     bool acked, odd, given_up;
     bool unsure; /* whether it was acknowledged */
     uint32_t blocks_len;
@@ -63,10 +65,21 @@ receipt_of(struct receipts *r, uint32_t shard, const void *gradient, uint64_t cl
     return &r->items[r->len++];
 }
 
-static void
-note_push(struct node_worker *w, uint32_t shard, const Psd__Push *m, const void *gradient)
+/* Not the message's: in async and ssp a worker that is behind its session pushes at the session's clock, so that pushes
+ * of several of its steps go out under the same one. */
+static uint64_t
+own_clock(const struct core_send *send)
 {
-    struct receipt *x = receipt_of(&w->receipts, shard, gradient, m->clock);
+    const struct part *p = CONTAINER_OF(send, struct send, out)->part;
+
+    ps_assert(p != NULL); /* it is handed out just now */
+    return p->clock;
+}
+
+static void
+note_push(struct node_worker *w, uint32_t shard, const Psd__Push *m, const struct core_send *send)
+{
+    struct receipt *x = receipt_of(&w->receipts, shard, send->parts[0].data, own_clock(send));
 
     x->seq = m->seq;
     free(x->blocks);
@@ -91,7 +104,7 @@ receipts_sent(struct node_worker *w, uint32_t shard, const struct core_send *sen
     if (wire_decode(&head, send->head + FRAME_HEAD_SIZE, &r->arena, &msg, &e) != PS_OK)
         sim_fail(w->sim, "w%u sends a push that does not decode: %s", w->task, e.text);
     else
-        note_push(w, shard, msg.u.push, send->parts[0].data);
+        note_push(w, shard, msg.u.push, send);
 }
 
 void

@@ -55,6 +55,9 @@ static const struct run_options found[] = {
     {.seed = 1795309543443, .mode = RUN_SYNC, .faults = FAULTS_CUTS},
     /* a full disk refused two workers different parts of a step, and each waited for the other's: the script's fault */
     {.seed = 1795309543410, .mode = RUN_SYNC, .faults = FAULTS_CRASHES},
+    /* two steps' pushes, sent under the clock of a session ahead of the worker, were one to the simulator: of which one
+     * was lost */
+    {.seed = 1795309545055, .mode = RUN_ASYNC, .faults = FAULTS_ALL},
 };
 
 START_TEST(what_was_found_once_stays_mended)
