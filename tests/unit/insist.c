@@ -93,27 +93,14 @@ insist_declare(struct client *c, const char *name, uint64_t elements, enum ps_op
 struct post *
 insist_push_as(struct client *c, const struct kit_push *p)
 {
-    Psd__Push m = PSD__PUSH__INIT;
-    Psd__Cursor cursor = PSD__CURSOR__INIT;
-    uint32_t var = p->var, block = p->block;
-    uint64_t from = p->from_version != NULL ? *p->from_version : 0;
+    struct kit_push_message m;
 
-    m.seq = p->seq != 0 ? p->seq : insist_seq(c);
-    m.clock = c->clock;
-    m.acked_through = MIN(c->acked_through, m.seq - 1);
-    m.n_var = m.n_block = 1;
-    m.var = &var;
-    m.block = &block;
-    m.n_from_version = p->from_version != NULL;
-    m.from_version = &from;
-    m.want_value = p->want_value;
-    m.durable = p->durable;
-    if (p->cursor != NULL) {
-        cursor.epoch = p->cursor[0];
-        cursor.position = p->cursor[1];
-        m.cursor = &cursor;
-    }
-    return insist_post(c, MSG_PUSH, m.seq, &m.base, p->gradient, p->len);
+    kit_push_message(p, &m);
+    if (p->seq == 0)
+        m.push.seq = insist_seq(c);
+    m.push.clock = c->clock;
+    m.push.acked_through = MIN(c->acked_through, m.push.seq - 1);
+    return insist_post(c, MSG_PUSH, m.push.seq, &m.push.base, p->gradient, p->len);
 }
 
 struct post *

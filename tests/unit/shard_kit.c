@@ -564,40 +564,50 @@ kit_push_many(struct kit *k, uint64_t conn, Psd__Push *m, const float *payload, 
     kit_frame(k, conn, MSG_PUSH, k->next_request++, &m->base, payload, len * sizeof *payload);
 }
 
+static Psd__Cursor *
+set_cursor(Psd__Cursor *m, const uint64_t *cursor)
+{
+    *m = (Psd__Cursor)PSD__CURSOR__INIT;
+    if (cursor == NULL)
+        return NULL;
+    m->epoch = cursor[0];
+    m->position = cursor[1];
+    return m;
+}
+
+void
+kit_push_message(const struct kit_push *p, struct kit_push_message *m)
+{
+    m->push = (Psd__Push)PSD__PUSH__INIT;
+    m->norm = (Psd__Norm)PSD__NORM__INIT;
+    m->var = p->var;
+    m->block = p->block;
+    m->from_version = p->from_version != NULL ? *p->from_version : 0;
+    m->push.seq = p->seq;
+    m->push.clock = p->clock;
+    m->push.acked_through = p->acked_through;
+    m->push.n_var = m->push.n_block = 1;
+    m->push.var = &m->var;
+    m->push.block = &m->block;
+    m->push.n_from_version = p->from_version != NULL;
+    m->push.from_version = &m->from_version;
+    m->push.want_value = p->want_value;
+    m->push.durable = p->durable;
+    m->push.cursor = set_cursor(&m->cursor, p->cursor);
+    m->push.cursor_from = set_cursor(&m->cursor_from, p->cursor_from);
+    if (p->norm != NULL) {
+        m->norm.l2 = *p->norm;
+        m->push.norm = &m->norm;
+    }
+}
+
 void
 kit_push(struct kit *k, uint64_t conn, const struct kit_push *p)
 {
-    Psd__Push m = PSD__PUSH__INIT;
-    Psd__Norm norm = PSD__NORM__INIT;
-    Psd__Cursor cursor = PSD__CURSOR__INIT, cursor_from = PSD__CURSOR__INIT;
-    uint32_t var = p->var, block = p->block;
-    uint64_t from = p->from_version != NULL ? *p->from_version : 0;
+    struct kit_push_message m;
 
-    m.seq = p->seq;
-    m.clock = p->clock;
-    m.acked_through = p->acked_through;
-    m.n_var = m.n_block = 1;
-    m.var = &var;
-    m.block = &block;
-    m.n_from_version = p->from_version != NULL;
-    m.from_version = &from;
-    m.want_value = p->want_value;
-    m.durable = p->durable;
-    if (p->cursor != NULL) {
-        cursor.epoch = p->cursor[0];
-        cursor.position = p->cursor[1];
-        m.cursor = &cursor;
-    }
-    if (p->cursor_from != NULL) {
-        cursor_from.epoch = p->cursor_from[0];
-        cursor_from.position = p->cursor_from[1];
-        m.cursor_from = &cursor_from;
-    }
-    if (p->norm != NULL) {
-        norm.l2 = *p->norm;
-        m.norm = &norm;
-    }
-    kit_frame(k, conn, MSG_PUSH, p->request != 0 ? p->request : k->next_request++, &m.base, p->gradient,
+    kit_push_message(p, &m);
+    kit_frame(k, conn, MSG_PUSH, p->request != 0 ? p->request : k->next_request++, &m.push.base, p->gradient,
               p->len * sizeof(float));
 }
 

@@ -150,6 +150,16 @@ struct kit_push {
     uint64_t request;                     /* 0: the next */
 };
 void kit_push(struct kit *k, uint64_t conn, const struct kit_push *p);
+
+/* The same as a message: metadata that points into *m alone. */
+struct kit_push_message {
+    Psd__Push push;
+    Psd__Norm norm;
+    Psd__Cursor cursor, cursor_from;
+    uint32_t var, block;
+    uint64_t from_version;
+};
+void kit_push_message(const struct kit_push *p, struct kit_push_message *m);
 void kit_push_many(struct kit *k, uint64_t conn, Psd__Push *m, const float *payload, size_t len);
 void kit_tick(struct kit *k, uint64_t conn, uint64_t seq, uint64_t clock);
 void kit_tick_at(struct kit *k, uint64_t conn, uint64_t seq, uint64_t clock, uint64_t position); /* of its cursor */
