@@ -16,6 +16,7 @@
 #include "common/layout.h"
 #include "ledger_state.h"
 #include "proto/store.pb-c.h"
+#include "server/identity.h"
 
 static size_t
 arrays_bytes(const struct block_state *b)
@@ -203,26 +204,25 @@ read_ids(struct ledger *l, uint32_t shard, struct store *store)
 
 /* ---- Boots ---- */
 
-static bool
-visit_boot(void *arg, struct span key, struct span value)
+uint64_t
+ledger_boot_of(struct store *store)
 {
-    Psd__ShardRow *row = psd__shard_row__unpack(NULL, value.len, value.data);
+    Psd__ShardRow *row;
+    enum ps_err err = identity_get(store, identity_live, &row);
+    uint64_t boot = row != NULL ? row->boot : 0;
 
-    if (row != NULL && key.len == strlen("identity") && memcmp(key.data, "identity", key.len) == 0)
-        *(uint64_t *)arg = row->boot;
+    ps_assert(err == PS_OK);
     if (row != NULL)
         psd__shard_row__free_unpacked(row, NULL);
-    return true;
+    return boot;
 }
 
 /* By its boot workers see that a shard is not what it was. */
 void
 ledger_check_boot(struct ledger *l, uint32_t shard, struct store *store, bool older)
 {
-    uint64_t boot = 0;
-    enum ps_err err = store->ops->each_row(store, STORE_SHARD, visit_boot, &boot);
+    uint64_t boot = ledger_boot_of(store);
 
-    ps_assert(err == PS_OK);
     if (older && boot == l->boot[shard])
         sim_fail(l->sim, "s%u came back older under the same boot", shard);
     if (!older && l->boot[shard] != 0 && boot != l->boot[shard])

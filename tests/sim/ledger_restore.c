@@ -6,6 +6,7 @@
 
 #include "ledger_state.h"
 #include "proto/store.pb-c.h"
+#include "server/fact.h"
 
 /* ---- Taking it ---- */
 
@@ -112,50 +113,22 @@ restored(struct ledger *l, uint32_t shard, struct store *store)
 
 /* ---- What a shard's rows say ---- */
 
-struct rows {
-    uint64_t boot;
-    bool begun, filled;
-};
-
-static bool
-is_key(struct span key, const char *name)
-{
-    return key.len == strlen(name) && memcmp(key.data, name, key.len) == 0;
-}
-
-static bool
-visit_row(void *arg, struct span key, struct span value)
-{
-    struct rows *rows = arg;
-
-    if (is_key(key, "identity")) {
-        Psd__ShardRow *row = psd__shard_row__unpack(NULL, value.len, value.data);
-
-        ps_assert(row != NULL);
-        rows->boot = row->boot;
-        psd__shard_row__free_unpacked(row, NULL);
-    } else if (is_key(key, "restoring")) {
-        Psd__RestoringRow *row = psd__restoring_row__unpack(NULL, value.len, value.data);
-
-        ps_assert(row != NULL);
-        rows->begun = true;
-        rows->filled = row->filled;
-        psd__restoring_row__free_unpacked(row, NULL);
-    }
-    return true;
-}
-
 bool
 ledger_restoring(struct ledger *l, uint32_t shard, struct store *store)
 {
-    struct rows rows = {0};
+    ProtobufCMessage *restoring;
+    bool begun, filled;
     enum ps_err err;
 
     if (l->expected[shard] == 0)
         return false;
-    err = store->ops->each_row(store, STORE_SHARD, visit_row, &rows);
+    err = fact_get(store, "restoring", &psd__restoring_row__descriptor, &restoring);
     ps_assert(err == PS_OK);
-    if (rows.begun && rows.filled && rows.boot == l->expected[shard])
+    begun = restoring != NULL;
+    filled = begun && ((Psd__RestoringRow *)restoring)->filled;
+    if (begun)
+        protobuf_c_message_free_unpacked(restoring, NULL);
+    if (filled && ledger_boot_of(store) == l->expected[shard])
         restored(l, shard, store);
-    return rows.begun && !rows.filled;
+    return begun && !filled;
 }

@@ -179,6 +179,9 @@ bool ledger_excused(const struct ledger *l, const struct push *p);
 void ledger_check_example(struct ledger *l, const struct block_state *b, uint64_t number);
 
 /* The shard calls a variable by this id. */
+/* Of the data that a shard's store holds; 0: it holds none. */
+uint64_t ledger_boot_of(struct store *store);
+
 void ledger_know_id(struct ledger *l, uint32_t shard, uint32_t id, const char *name);
 
 /* ---- ledger_durable.c: a replay counts this push; it was counted before, and was to be durable ---- */
