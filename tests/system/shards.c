@@ -211,6 +211,18 @@ shards_refused(struct shards *s, uint32_t shard)
 }
 
 void
+shards_preload(const char *variable)
+{
+    const char *lib = getenv(variable), *asan = getenv("ASAN_OPTIONS");
+    char options[512];
+
+    ck_assert_ptr_nonnull(lib);
+    setenv("LD_PRELOAD", lib, 1);
+    snprintf(options, sizeof options, "%s:verify_asan_link_order=0", asan != NULL ? asan : "");
+    setenv("ASAN_OPTIONS", options, 1);
+}
+
+void
 shards_start(struct shards *s, uint32_t count)
 {
     shards_start_with(s, count, &(struct shards_options){.where = NULL});

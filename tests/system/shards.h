@@ -36,6 +36,10 @@ struct shards {
     char sockets[SHARDS_MAX * 160];  /* the same shards as "unix:/path,..." */
 };
 
+/* Processes that are started from now on load the library that this variable names first; AddressSanitizer, which wants
+ * to be first itself, is told to bear it. */
+void shards_preload(const char *variable);
+
 /* Fails the running Check test when a shard does not start. */
 void shards_start(struct shards *s, uint32_t count);
 

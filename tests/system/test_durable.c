@@ -693,13 +693,7 @@ END_TEST
 static void
 setup_failing(void)
 {
-    const char *lib = getenv("FAIL_IO_LIB"), *asan = getenv("ASAN_OPTIONS");
-    char options[512];
-
-    ck_assert_ptr_nonnull(lib);
-    setenv("LD_PRELOAD", lib, 1);
-    snprintf(options, sizeof options, "%s:verify_asan_link_order=0", asan != NULL ? asan : "");
-    setenv("ASAN_OPTIONS", options, 1);
+    shards_preload("FAIL_IO_LIB");
     setup_with(quiet);
     unsetenv("LD_PRELOAD");
 }

@@ -30,16 +30,10 @@ static char control[64];
 static void
 setup(void)
 {
-    const char *lib = getenv("LOST_PAGE_LIB"), *asan = getenv("ASAN_OPTIONS");
-    char text[512];
-
-    ck_assert_ptr_nonnull(lib);
     snprintf(control, sizeof control, "/tmp/psd-lost-page-%ld", (long)getpid());
     unlink(control);
     setenv("LOST_PAGE", control, 1);
-    setenv("LD_PRELOAD", lib, 1);
-    snprintf(text, sizeof text, "%s:verify_asan_link_order=0", asan != NULL ? asan : "");
-    setenv("ASAN_OPTIONS", text, 1);
+    shards_preload("LOST_PAGE_LIB");
     shards_start_with(&shards, 1, &(struct shards_options){.more = options, .durable = true, .log = true});
     ck_assert(probe_connect(&p, shards.address[0]) && probe_hello(&p, 0, 1, false));
     var = probe_declare(&p, "dense/w", N);
