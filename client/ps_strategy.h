@@ -1,0 +1,263 @@
+/* ps_strategy.h: one training loop under every way of distributing it. A strategy is opened by its name; it owns the
+ * variables, deals every global batch out to replicas, runs the caller's step function once for each of them, and makes
+ * one update of their gradients. Another name, and the same loop trains otherwise.
+ *
+ *     struct ps_strategy_options options = {.cluster = cluster, .rows = data.rows, .batch = 96, .metrics = 2};
+ *     ps_strategy *strategy;
+ *     ps_strategy_open("mirrored", &options, &strategy, &error);
+ *     for (i = 0; i < ps_strategy_replicas(strategy); i++)
+ *         ps_network_new(ps_strategy_device(strategy, i), &spec, &networks[i], &error);
+ *     ps_strategy_networks(strategy, networks, "", &optimizer, &error);    // or ps_strategy_variable(), one by one
+ *     ps_strategy_start(strategy, &error);
+ *     ps_strategy_run(strategy, 500, &(struct ps_strategy_calls){.step = step, .arg = &mine}, &error);
+ *     ps_strategy_meet(strategy, &error);
+ *     ps_strategy_close(strategy);
+ *
+ *     enum ps_err step(void *arg, struct ps_replica *r, struct ps_error *error)   // of each replica, on its thread
+ *     {
+ *         ... rows r->first to r->first + r->rows - 1 of global batch r->batch of epoch r->epoch ...
+ *         ... gradients of r->scale times the sum of these rows' losses at r->values, into r->gradients ...
+ *         r->metrics[0] += loss;
+ *     }
+ *
+ * What every strategy promises:
+ *
+ * - The step's gradient is that of the mean loss over the global batch, every row weighing the same, however unevenly
+ *   the rows are dealt out: r->scale has all of it in it. A replica may get no rows; it is asked all the same.
+ * - Metrics are sums in double, added up in the order of the replicas.
+ * - The same seed, data, replicas and hosts give the same bits in every run, but for parameter_server in async and ssp.
+ *   In which strategies the same replicas give the same bits is said at PS_STRATEGY_LIST.
+ * - Every call returns by its deadline with a value or an error that names who was waited for; the caller's own
+ *   functions take as long as they take.
+ *
+ * Threads: one thread at a time per strategy. Replicas beside the first one run on threads of their own, while
+ * ps_strategy_run() is called. */
+#ifndef PS_STRATEGY_H
+#define PS_STRATEGY_H
+
+#include "ps_device.h"
+#include "ps_group.h"
+#include "ps_network.h"
+#include "psclient.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Every strategy: its name and file (client/strategy/<name>.c), and what it does.
+ *
+ *     one_device              variables in this process; replicas, if there is more than one, are computed one after
+ * the other on one device, and their gradients summed mirrored                a copy of the variables for each replica,
+ * each on a device and a thread of its own; gradients are summed over the replicas, and every copy takes the same
+ * update central_storage         replicas as in mirrored, variables in one place of this machine: one update
+ *     multi_worker_mirrored   mirrored over all workers of the cluster: every worker has one replica or more, gradients
+ *                             are all-reduced (ps_group.h), and no shard is in their way
+ *     parameter_server        variables on the shards; options.client says when an update happens: async, ssp, sync
+ *     local_sgd               every worker takes options.local.steps steps of its own from the shards' variables, then
+ *                             pushes the difference; the shards' optimizer is options.local.outer
+ *
+ * With R replicas in all, one_device, mirrored, central_storage, and parameter_server in sync with R workers of one
+ * replica each, have the same bits: gradients are summed in the order of the replicas, then divided by R. So has
+ * multi_worker_mirrored with R workers of one replica where R is 2, or its group sums in that order
+ * (PS_ALGORITHM_DIRECT); else it sums in another order, the same in every run. (PS_CLIP_GIVEN_NORM takes the norm of
+ * the step's gradient, in parameter_server that of each push.) */
+/* clang-format off */
+#define PS_STRATEGY_LIST(X)  \
+    X(one_device)            \
+    X(mirrored)              \
+    X(central_storage)       \
+    X(multi_worker_mirrored) \
+    X(parameter_server)      \
+    X(local_sgd)
+/* clang-format on */
+
+/* For local_sgd (Stich, ICLR 2019; the outer optimizer: Douillard et al., "DiLoCo", 2023). */
+struct ps_local_sgd {
+    uint32_t steps;            /* between two exchanges; 0: 16 */
+    struct ps_optimizer outer; /* zeroed: nesterov:learning_rate=0.7,momentum=0.9 */
+};
+
+struct ps_strategy_options {
+    /* Read while the strategy is opened. NULL: one worker without shards, which the strategies of one machine do not
+     * need either. */
+    const ps_cluster *cluster;
+
+    /* parameter_server and local_sgd: how the client is opened. All: .job names what is trained in checkpoints, .lapse
+     * says what follows when a worker is lost: PS_LAPSE_SHRINK goes on without it, or with its replacement, from the
+     * last step that was completed; PS_LAPSE_FAIL ends with an error that names it. .timeout_ms bounds each exchange
+     * between workers. */
+    struct ps_client_options client;
+    struct ps_group_options group; /* multi_worker_mirrored; .timeout_ms 0: the client's */
+    struct ps_local_sgd local;
+
+    const char *devices; /* of this process, separated by commas: "cpu", "cuda:0,cuda:1"; NULL: "cpu" */
+    uint32_t replicas;   /* of this process, on its devices in turn; 0: one on each. At most PS_STRATEGY_REPLICAS_MAX */
+    int threads; /* that compute, of each replica; 0: OPENBLAS_NUM_THREADS, else cores / replicas / neighbours */
+    uint32_t neighbours; /* worker processes on this machine; 0: all of the cluster's */
+
+    uint64_t rows;    /* examples in an epoch, at least 1 */
+    uint64_t batch;   /* in a step, over all replicas, at least 1. The last batch of an epoch holds what is left */
+    uint32_t metrics; /* sums that a step makes, at most PS_STRATEGY_METRICS_MAX */
+
+    /* The chief saves a checkpoint into this directory after every so many steps; see ps_strategy_save(). NULL: none */
+    const char *checkpoints;
+    uint64_t checkpoint_steps;
+    uint32_t checkpoints_keep; /* 0: all */
+};
+
+#define PS_STRATEGY_REPLICAS_MAX 64 /* of one process */
+#define PS_STRATEGY_METRICS_MAX  16
+
+typedef struct ps_strategy ps_strategy;
+
+/* "mirrored", for i from 0 on; NULL past the last. Static. */
+PS_API const char *ps_strategy_name(size_t i);
+
+/* Open by name, connect to whom it needs, open the devices. Strings and callbacks of options are borrowed until the
+ * strategy is closed, the rest is copied. Errors: INVALID (no such strategy: lists the names; an option that does not
+ * fit), CONFIG (a cluster without shards for a strategy that needs them, none at all for one of many workers), those of
+ * ps_device_open(), ps_client_open() and ps_group_open(). */
+PS_API enum ps_err ps_strategy_open(const char *name, const struct ps_strategy_options *options, ps_strategy **out,
+                                    struct ps_error *error) PS_MUST_USE;
+
+/* Say goodbye where that is due and free all that came from it. Networks that were bound to it are freed before.
+ * Accepts NULL. */
+PS_API void ps_strategy_close(ps_strategy *strategy);
+PS_API void ps_strategy_abandon(ps_strategy *strategy); /* the same without waiting for anybody, after an error */
+
+/* ---- What it is ------------------------------------------------------------------------------------------------- */
+
+PS_API uint32_t ps_strategy_replicas(const ps_strategy *strategy);     /* of this process */
+PS_API uint32_t ps_strategy_replicas_all(const ps_strategy *strategy); /* of all workers, as of now */
+PS_API uint32_t ps_strategy_workers(const ps_strategy *strategy);      /* as of now: those lost do not count */
+PS_API ps_device *ps_strategy_device(const ps_strategy *strategy, uint32_t replica);
+
+/* Nonzero at one worker: it evaluates, saves and reports. Worker 0, or the lowest that is left of the group. */
+PS_API int ps_strategy_is_chief(const ps_strategy *strategy);
+
+/* "parameter_server sync(2 of 3)", "mirrored, 2 replicas"; cut off where size >= 1 ends. Returns text. */
+PS_API const char *ps_strategy_describe(const ps_strategy *strategy, char *text, size_t size);
+
+/* The client of parameter_server and local_sgd, for questions; NULL elsewhere. Its variables: ps_strategy_var(). */
+PS_API ps_client *ps_strategy_client(const ps_strategy *strategy);
+PS_API ps_var *ps_strategy_var(const ps_strategy *strategy, size_t i);
+
+struct ps_strategy_stats {
+    uint64_t steps;    /* done by this process */
+    uint64_t dropped;  /* pushes of this worker that the age policy or the quorum dropped */
+    uint64_t rejoins;  /* after a lapsed lease */
+    uint64_t reforms;  /* times that the group was formed again */
+    uint64_t received; /* times that this worker took its variables from another one */
+};
+PS_API void ps_strategy_stats(const ps_strategy *strategy, struct ps_strategy_stats *out);
+
+/* ---- Variables -------------------------------------------------------------------------------------------------- */
+
+/* Create the next variable, before the start; its first values are there after it. They are numbered from 0 in the
+ * order of creation, which is the same on every worker. Errors: INVALID (as ps_client_declare(), or one of this name
+ * was created before), NOMEM. */
+PS_API enum ps_err ps_strategy_variable(ps_strategy *strategy, const struct ps_var_spec *spec,
+                                        struct ps_error *error) PS_MUST_USE;
+
+/* Create all parameters of a network as variables, each as prefix (NULL: none) + its name, and let every replica's
+ * network read its values and leave its gradients where the strategy has them. networks: [ps_strategy_replicas()], all
+ * of one shape, each on its replica's device. Once, before the start; no other variables. */
+PS_API enum ps_err ps_strategy_networks(ps_strategy *strategy, ps_network *const networks[], const char *prefix,
+                                        const struct ps_optimizer *optimizer, struct ps_error *error) PS_MUST_USE;
+
+PS_API size_t ps_strategy_variables(const ps_strategy *strategy);
+
+/* Where replica's values are read, and its gradients belong: [ps_strategy_variables()] pointers into host memory,
+ * 64-byte aligned, each [elements] f32, of the strategy. Replicas may share values. Valid, once all variables are
+ * created, until the strategy is closed. */
+PS_API float *const *ps_strategy_values(const ps_strategy *strategy, uint32_t replica);
+PS_API float *const *ps_strategy_gradients(const ps_strategy *strategy, uint32_t replica);
+
+/* All variables are created: give them their first values, the same on every worker, or those that the others have by
+ * now. With many workers it waits for them. Errors: MISMATCH (another worker, or a shard, knows a variable otherwise),
+ * those of ps_client_declare() and ps_group_open(), NOMEM. */
+PS_API enum ps_err ps_strategy_start(ps_strategy *strategy, struct ps_error *error) PS_MUST_USE;
+
+/* ---- Training --------------------------------------------------------------------------------------------------- */
+
+/* What a step function sees of its replica. It may write to gradients and metrics, nothing else. */
+struct ps_replica {
+    uint32_t local;          /* its number in this process */
+    uint32_t index, count;   /* its number among all replicas of all workers, and how many there are in this step */
+    ps_device *device;       /* its own while the step function runs */
+    uint64_t step;           /* from 0 on */
+    uint64_t epoch, batch;   /* step's epoch, and its batch in it */
+    uint64_t first, rows;    /* its slice of the global batch; rows may be 0 */
+    uint64_t global;         /* rows of the whole batch */
+    float scale;             /* of a row's loss */
+    uint64_t draw;           /* a number of its own in every step and replica, for dropout */
+    float *const *values;    /* as ps_strategy_values() */
+    float *const *gradients; /* as ps_strategy_gradients(): written whole by the step function, zeros without rows */
+    double *metrics;         /* [options.metrics], zeroed before: add to them */
+    ps_strategy *strategy;
+};
+
+/* The gradient of variable i is final: communication of it may begin while others are still computed. From the step
+ * function, at most once a step for each variable; of those not named all is final when it returns. */
+PS_API void ps_replica_ready(struct ps_replica *replica, size_t i);
+
+/* ps_network_gradient() of the network that was given for this replica, with each parameter named as it becomes ready.
+ */
+PS_API enum ps_err ps_replica_gradient(struct ps_replica *replica, const struct ps_batch *batch,
+                                       struct ps_network_result *result, struct ps_error *error) PS_MUST_USE;
+
+/* A step that was completed. */
+struct ps_step_done {
+    uint64_t step;         /* that was done; the next one is step + 1, but after a worker was lost or joined again */
+    uint64_t rows;         /* that the metrics are about: of the whole batch, or, in parameter_server and local_sgd, of
+                              this worker's replicas */
+    const double *metrics; /* [options.metrics]: sums over these rows, in the order of replicas and workers */
+};
+
+struct ps_strategy_calls {
+    /* For each replica in each step, on the replica's thread; different replicas at the same time. An error ends the
+     * run with it; nothing of the step happens. It must not call the strategy. */
+    enum ps_err (*step)(void *arg, struct ps_replica *replica, struct ps_error *error);
+    /* After each step, on the caller's thread; may look at values and save, but not run. NULL: nobody asks. */
+    enum ps_err (*after)(void *arg, const struct ps_step_done *done, struct ps_error *error);
+    void *arg;
+};
+
+/* The step that is next: how many the training has done. */
+PS_API uint64_t ps_strategy_step(const ps_strategy *strategy);
+PS_API uint64_t ps_strategy_steps_each(const ps_strategy *strategy); /* of an epoch */
+
+/* Train until ps_strategy_step() is at least `until`. A worker that comes late, or again, begins where the training is.
+ * Every replica's values are the newest of this step when it returns. Errors: those of calls; NONFINITE (a step's
+ * gradient: nothing of it was applied); TIMEOUT, CLOSED, STEP_FAILED and whatever else ended the exchange between
+ * workers, which names who was lost. After an error of the exchange with PS_LAPSE_FAIL it may be closed and saved. */
+PS_API enum ps_err ps_strategy_run(ps_strategy *strategy, uint64_t until, const struct ps_strategy_calls *calls,
+                                   struct ps_error *error) PS_MUST_USE;
+
+/* Fetch the newest values there are into every replica's, for an evaluation. Where they are in this process they are
+ * there already. */
+PS_API enum ps_err ps_strategy_refresh(ps_strategy *strategy, struct ps_error *error) PS_MUST_USE;
+
+/* Wait until all workers that are not lost have come here, each after its last step. */
+PS_API enum ps_err ps_strategy_meet(ps_strategy *strategy, struct ps_error *error) PS_MUST_USE;
+
+/* ---- Checkpoints ------------------------------------------------------------------------------------------------ */
+
+/* The chief writes variables and slots to dir/NAME, in the format of ps_client_checkpoint(), which it is where there
+ * are shards; at other workers nothing happens. Between runs, or from calls.after. options may be NULL; of them name
+ * and keep count where there are no shards, and the usual name is "clock-STEP". name: where it went, freed with
+ * ps_free(), NULL at others; may be NULL. Errors: as ps_client_checkpoint(). */
+PS_API enum ps_err ps_strategy_save(ps_strategy *strategy, const char *dir, const struct ps_checkpoint_options *options,
+                                    char **name, struct ps_error *error) PS_MUST_USE;
+
+/* Begin where a checkpoint ended: its values, slots and step, after the start and before the first run, on every
+ * worker. path: the checkpoint's directory, or dir/latest; whichever strategy wrote it. Its variables must be those of
+ * here. Errors: DATA (damaged, or not a checkpoint), MISMATCH (which variable), IO; UNSUPPORTED where there are shards,
+ * into which ps_client_restore() puts it, for all workers at once. */
+PS_API enum ps_err ps_strategy_restore(ps_strategy *strategy, const char *path, struct ps_error *error) PS_MUST_USE;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
