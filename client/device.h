@@ -6,6 +6,7 @@
 #ifndef CLIENT_DEVICE_H
 #define CLIENT_DEVICE_H
 
+#include "client/device_gang.h"
 #include "client/ps_device.h"
 
 /* The operations that compute: the name and the parameters of each, those of ps_<name>() after the device. */
@@ -69,6 +70,8 @@ struct device_ops {
     DEVICE_COMPUTE_OPS(DEVICE_OP_MEMBER)
     enum ps_err (*count_equal)(ps_device *d, size_t n, const uint32_t *a, const uint32_t *b, size_t *count,
                                struct ps_error *e);
+
+    const struct device_gang_kind *gang; /* how replicas on such devices reduce; NULL: they cannot */
 };
 
 /* Starts the struct of every kind. */

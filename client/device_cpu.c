@@ -107,6 +107,7 @@ static const struct device_ops cpu_ops = {
     .download = cpu_download,
     .finish = cpu_finish,
     DEVICE_COMPUTE_OPS(CPU_OP_ENTRY).count_equal = cpu_count_equal,
+    .gang = &device_gang_cpu,
 };
 
 /* ---- Opening ---- */
