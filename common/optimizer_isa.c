@@ -6,43 +6,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool
-supported_always(void)
-{
-    return true;
-}
-
-#ifdef __x86_64__
-static bool
-supported_avx2(void)
-{
-    return __builtin_cpu_supports("avx2");
-}
-
-static bool
-supported_avx512(void)
-{
-    return __builtin_cpu_supports("avx512f");
-}
-#endif
+#include "isa.h"
 
 /* Widest first. */
-static const struct isa {
+static const struct {
     const struct optimizer_kernels *kernels;
-    bool (*supported)(void);
+    enum isa isa;
 } isas[] = {
 #ifdef __x86_64__
-    {&optimizer_kernels_avx512, supported_avx512},
-    {&optimizer_kernels_avx2, supported_avx2},
+    {&optimizer_kernels_avx512, ISA_AVX512},
+    {&optimizer_kernels_avx2, ISA_AVX2},
 #endif
-    {&optimizer_kernels_plain, supported_always},
+    {&optimizer_kernels_plain, ISA_PLAIN},
 };
 
 const struct optimizer_kernels *
 optimizer_kernels_at(size_t i)
 {
     for (size_t k = 0; k < ARRAY_LEN(isas); k++)
-        if (isas[k].supported() && i-- == 0)
+        if (isa_supported(isas[k].isa) && i-- == 0)
             return isas[k].kernels;
     return NULL;
 }

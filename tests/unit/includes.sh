@@ -93,9 +93,9 @@ forbid 'tools and examples include only the public headers of the client' "$tool
 
 # ---- each header alone ----
 
-# Not headers of their own: the kernels' one source, which each instruction set fills in before it includes it, and the
+# Not headers of their own: the one source of kernels, which each instruction set fills in before it includes it, and the
 # optimizers, which are parts of it.
-template=optimizer_kernels.h
+template='*_kernels.h'
 parts='*/common/optimizers/*'
 
 # alone HEADER: it compiles as the only one, and a second time.
