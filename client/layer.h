@@ -31,6 +31,7 @@ struct layer_param {
     size_t elements;
     float *value, *gradient;           /* device */
     float *host_value, *host_gradient; /* the same where device memory is host memory */
+    float *own_value, *own_gradient;   /* host memory, the network's own: ps_network_place() */
 };
 
 /* One layer of a network. */

@@ -22,6 +22,8 @@ struct ps_network {
     struct layer_param *param[NETWORK_PARAMS_MAX];
     float *values[NETWORK_PARAMS_MAX];
     const float *gradients[NETWORK_PARAMS_MAX];
+    void (*ready)(void *arg, size_t i); /* ps_network_on_ready() */
+    void *ready_arg;
 
     /* Device memory for rows_max rows. */
     float *delta[2];      /* gradients between layers, in turn */

@@ -35,14 +35,28 @@ alloc_param(ps_network *n, struct layer_param *p, struct ps_error *e)
     if ((p->value = network_alloc(n, p->elements, e)) == NULL ||
         (p->gradient = network_alloc(n, p->elements, e)) == NULL)
         return PS_ERR_NOMEM;
-    p->host_value = p->value;
-    p->host_gradient = p->gradient;
+    p->own_value = p->value;
+    p->own_gradient = p->gradient;
     if (ps_device_is_host(n->device))
         return PS_OK;
-    if ((p->host_value = network_alloc_host(n, p->elements, e)) == NULL ||
-        (p->host_gradient = network_alloc_host(n, p->elements, e)) == NULL)
+    if ((p->own_value = network_alloc_host(n, p->elements, e)) == NULL ||
+        (p->own_gradient = network_alloc_host(n, p->elements, e)) == NULL)
         return PS_ERR_NOMEM;
     return PS_OK;
+}
+
+/* Its host memory; the device's is the same where that is host memory. */
+static void
+place_param(ps_network *n, size_t i, float *value, float *gradient)
+{
+    struct layer_param *p = n->param[i];
+
+    n->values[i] = p->host_value = value;
+    n->gradients[i] = p->host_gradient = gradient;
+    if (!ps_device_is_host(n->device))
+        return;
+    p->value = value;
+    p->gradient = gradient;
 }
 
 static enum ps_err
@@ -58,9 +72,7 @@ init_param(ps_network *n, size_t i, struct layer_param *p, struct ps_error *e)
     if ((err = alloc_param(n, p, e)) != PS_OK)
         return err;
     n->param[n->params] = p;
-    n->values[n->params] = p->host_value;
-    n->gradients[n->params] = p->host_gradient;
-    n->params++;
+    place_param(n, n->params++, p->own_value, p->own_gradient);
     return PS_OK;
 }
 
@@ -110,6 +122,14 @@ const float *const *
 ps_network_gradients(const ps_network *network)
 {
     return network->gradients;
+}
+
+void
+ps_network_place(ps_network *network, float *const *values, float *const *gradients)
+{
+    for (size_t i = 0; i < network->params; i++)
+        place_param(network, i, values != NULL ? values[i] : network->param[i]->own_value,
+                    gradients != NULL ? gradients[i] : network->param[i]->own_gradient);
 }
 
 void

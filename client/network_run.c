@@ -90,14 +90,15 @@ upload_values(ps_network *n)
         (void)upload(n, n->param[i]->value, n->param[i]->host_value, n->param[i]->elements);
 }
 
+/* Of parameters [first, end). */
 static enum ps_err
-download_gradients(ps_network *n, struct ps_error *e)
+download_gradients(ps_network *n, size_t first, size_t end, struct ps_error *e)
 {
     enum ps_err err = PS_OK;
 
     if (ps_device_is_host(n->device))
         return ps_device_finish(n->device, e);
-    for (size_t i = 0; i < n->params && err == PS_OK; i++) {
+    for (size_t i = first; i < end && err == PS_OK; i++) {
         const struct layer_param *p = n->param[i];
 
         err = ps_device_download(n->device, p->host_gradient, p->gradient, p->elements * sizeof(float), e);
@@ -122,18 +123,41 @@ forward(ps_network *n, const struct pass *pass, const struct ps_batch *b)
     return x;
 }
 
+/* Gradients of the parameters [first, end), those of one layer, are whole. */
+static enum ps_err
+tell_ready(ps_network *n, size_t first, size_t end, struct ps_error *e)
+{
+    enum ps_err err;
+
+    if (first == end)
+        return PS_OK;
+    if ((err = download_gradients(n, first, end, e)) != PS_OK)
+        return err;
+    for (size_t i = end; i-- > first;)
+        n->ready(n->ready_arg, i);
+    return PS_OK;
+}
+
 /* From the loss's gradient in delta[0] down to the first layer with parameters, whose input needs no gradient. */
-static void
-backward(ps_network *n, const struct pass *pass)
+static enum ps_err
+backward(ps_network *n, const struct pass *pass, struct ps_error *e)
 {
     float *dy = n->delta[0], *dx;
+    size_t told = n->params;
+    enum ps_err err;
 
     for (size_t i = n->layers; i-- > n->first_trained; dy = dx) {
         struct layer *l = &n->layer[i];
 
         dx = l->kind->traits & LAYER_DX_ON_DY ? dy : dy == n->delta[0] ? n->delta[1] : n->delta[0];
         l->kind->backward(l, pass, dy, i > n->first_trained ? dx : NULL);
+        if (n->ready == NULL)
+            continue;
+        if ((err = tell_ready(n, told - l->params, told, e)) != PS_OK)
+            return err;
+        told -= l->params;
     }
+    return PS_OK;
 }
 
 /* Losses, what is right of the outputs, and, when dx is not NULL, the gradient of scale × the sum of the losses. */
@@ -219,12 +243,18 @@ ps_network_gradient(ps_network *network, const struct ps_batch *batch, float sca
     upload_values(n);
     outputs = forward(n, &pass, batch);
     compare(n, batch, outputs, scale, n->delta[0]);
-    backward(n, &pass);
-    if ((err = collect(n, batch, outputs, &got, error)) != PS_OK)
+    if ((err = backward(n, &pass, error)) != PS_OK || (err = collect(n, batch, outputs, &got, error)) != PS_OK)
         return err;
     if (result != NULL)
         *result = got;
-    return download_gradients(n, error);
+    return n->ready != NULL ? PS_OK : download_gradients(n, 0, n->params, error);
+}
+
+void
+ps_network_on_ready(ps_network *network, void (*ready)(void *arg, size_t i), void *arg)
+{
+    network->ready = ready;
+    network->ready_arg = arg;
 }
 
 /* What is done with the outputs of each part of a batch. */

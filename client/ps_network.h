@@ -146,9 +146,16 @@ PS_API const char *ps_network_describe(const ps_network *network, char *text, si
 PS_API size_t ps_network_params(const ps_network *network);     /* at most layers * PS_LAYER_PARAMS_MAX */
 PS_API uint64_t ps_network_elements(const ps_network *network); /* of all parameters */
 
-/* Host memory, one pointer per parameter, owned by the network: where values are read from and gradients written to. */
+/* Host memory, one pointer per parameter, owned by the network unless placed elsewhere: where values are read from and
+ * gradients written to. */
 PS_API float *const *ps_network_values(const ps_network *network);
 PS_API const float *const *ps_network_gradients(const ps_network *network);
+
+/* From now on values are read from, and gradients written to, memory of the caller's: host memory, values[i] and
+ * gradients[i] with the elements of parameter i, 4-byte aligned (64 is best), which outlives its use here. Several
+ * networks may read the same values; gradients may lie where they are sent from (ps_reducer_buffers()). The lists are
+ * copied, what lies there and lay here is left as it is. NULL: the network's own memory again. Between steps. */
+PS_API void ps_network_place(ps_network *network, float *const *values, float *const *gradients);
 
 /* The declaration of parameter i, all but its optimizer. The name lives as long as the network.
  *
@@ -196,6 +203,17 @@ struct ps_network_result {
  * is not from 0 to 1 (which). */
 PS_API enum ps_err ps_network_gradient(ps_network *network, const struct ps_batch *batch, float scale, uint64_t draw,
                                        struct ps_network_result *result, struct ps_error *error) PS_MUST_USE;
+
+/* Hear of each gradient as soon as it is whole, while the backward pass goes on to the layers before: so that it can be
+ * on its way to other workers meanwhile. ps_network_gradient() calls ready(arg, i) in its own thread once for every
+ * parameter i, from the last down to 0, whatever the number of rows; ps_network_gradients()[i] then holds the gradient
+ * and is not touched any more in this call, so it may be overwritten. Values must stay as they are until the call has
+ * returned. ready() may do anything but call functions of this network. After INVALID no call was made; after a failure
+ * of the device perhaps some. NULL: nobody listens, which is how a network begins.
+ *
+ * On a device whose memory is not host memory each layer's gradients are downloaded before the next layer's are
+ * computed. */
+PS_API void ps_network_on_ready(ps_network *network, void (*ready)(void *arg, size_t i), void *arg);
 
 /* Forward only, without dropout; any number of rows. */
 PS_API enum ps_err ps_network_evaluate(ps_network *network, const struct ps_batch *batch,
