@@ -7,12 +7,31 @@
  *     plan_finish(&plan);
  *
  * Messages between two ranks, in one direction, are matched by their order: the k-th SEND to p in a's plan is the k-th
- * RECEIVE from a in p's, with the same length. tests/unit/test_plan_*.c proves that for every algorithm and up to 64
- * ranks, that nothing deadlocks whatever the order of arrival, and that all results are right and bitwise the same on
- * every rank.
+ * RECEIVE from a in p's, with the same length. tests/unit/test_plan_*.c prove that for every algorithm and up to 64
+ * ranks, that nothing deadlocks whatever the order of arrival (and if a SEND is done only when its RECEIVE has been
+ * started: no room for messages in between is needed), that no two steps touch the same elements, one of them writing,
+ * unless one needs the other, and that all results are right and bitwise the same on every rank.
  *
- * A step may start when the steps that it needs are done. RECEIVEs from one rank are started in their order, and so are
- * SENDs to one; steps of different peers wait only for what they need. */
+ * A step may start when the steps that it needs are done; they come before it in the list. RECEIVEs from one rank are
+ * started in their order, and so are SENDs to one; steps of different peers wait only for what they need. A SEND is
+ * done when its elements may be overwritten. A COPY of length 0 does nothing: it joins more needs than a step has room
+ * for. Other steps of length 0 are a barrier's messages, and are sent.
+ *
+ * Reductions commute bit for bit (reduce.h), so the order of two operands is nobody's business. The order of a sum of
+ * n, from left to right, with x_r for what rank r gave; all of it is computed in one place and then copied, or in the
+ * same order in every place, so that all ranks hold the same bits:
+ *
+ *     DIRECT         x_0, x_1, ..., x_(n-1), everywhere
+ *     RING           all-reduce and reduce-scatter: part p in the order p+1, p+2, ..., p (mod n);
+ *                    reduce: root-1, root-2, ..., root (mod n)
+ *     HALVING        all-reduce and reduce-scatter: a balanced tree. With m the largest power of two up to n, ranks 2i
+ *                    and 2i+1 are added first for i < n-m; then, of the m sums, those m/2 apart, then m/4, ...
+ *                    reduce: the binomial tree of root, root+1, ...: a rank adds what the ranks 1, 2, 4, ... after it
+ *                    bring to its own
+ *     HIERARCHICAL   first within each host, then the hosts' sums as in RING or HALVING over the hosts in the order of
+ *                    their lowest ranks, by size
+ *
+ * MEAN divides the sum of all, once. */
 #ifndef CLIENT_COLLECTIVE_PLAN_H
 #define CLIENT_COLLECTIVE_PLAN_H
 
@@ -24,14 +43,13 @@ enum plan_op { PLAN_ALL_REDUCE, PLAN_REDUCE_SCATTER, PLAN_ALL_GATHER, PLAN_BROAD
 enum plan_kind {
     PLAN_SEND,           /* len elements at offset of `buffer` to peer */
     PLAN_RECEIVE,        /* into `buffer` at offset */
-    PLAN_RECEIVE_REDUCE, /* receive, and buffer[offset ..] = reduce(source[source_offset ..], received) with the
-                            operands in the order that `theirs_first` says: floats do not commute in NaNs' bits alone,
-                            but a plan that names the order keeps every rank's bits the same */
+    PLAN_RECEIVE_REDUCE, /* receive, and buffer[offset ..] = reduce(source[source_offset ..], received) */
     PLAN_COPY,           /* buffer[offset ..] = source[source_offset ..] */
     PLAN_REDUCE_LOCAL,   /* buffer[offset ..] = reduce(buffer[offset ..], source[source_offset ..]) */
     PLAN_SCALE /* buffer[offset ..] divided by the number of ranks: MEAN, once for each element that goes on */
 };
 
+/* A broadcast's one buffer is PLAN_OUT. PLAN_OUT of a reduce is used at the root alone. */
 enum plan_buffer { PLAN_IN, PLAN_OUT, PLAN_SCRATCH };
 
 #define PLAN_NEEDS_MAX 3
@@ -42,8 +60,7 @@ struct plan_step {
     uint32_t peer; /* rank; PLAN_NONE for local steps */
     enum plan_buffer buffer, source;
     size_t offset, source_offset, len; /* elements */
-    bool theirs_first;
-    uint32_t needs[PLAN_NEEDS_MAX]; /* indices of earlier steps, or PLAN_NONE */
+    uint32_t needs[PLAN_NEEDS_MAX];    /* indices of earlier steps, or PLAN_NONE */
 };
 
 struct plan_ask {
@@ -53,7 +70,7 @@ struct plan_ask {
     size_t count;         /* elements, of the whole */
     size_t size;          /* bytes of one */
     bool in_place;        /* PLAN_IN and PLAN_OUT are the same memory (reduce-scatter, all-gather: at the offset that
-                             ps_group.h says) */
+                             ps_group.h says). Of this rank alone: no message depends on it */
     bool mean;            /* PLAN_SCALE where it belongs */
     enum ps_algorithm algorithm; /* AUTO: plan_choose() */
     size_t segment_bytes;        /* 0: plan_choose() */
