@@ -95,6 +95,13 @@ bucket_plan_finish(struct bucket_plan *p)
     memset(p, 0, sizeof *p);
 }
 
+size_t
+bucket_floats(const struct bucket_plan *p, size_t i)
+{
+    ps_assert(i < p->params);
+    return (i > 0 ? p->offset[i - 1] : p->floats) - p->offset[i];
+}
+
 /* ---- A step ---- */
 
 void

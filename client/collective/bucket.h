@@ -47,6 +47,9 @@ enum ps_err bucket_plan_init(struct bucket_plan *p, size_t params, const uint64_
                              size_t bytes, struct ps_error *e) PS_MUST_USE;
 void bucket_plan_finish(struct bucket_plan *p); /* accepts NULL and zeroed */
 
+/* Of parameter i, with those behind it that are there to reach the next boundary. */
+size_t bucket_floats(const struct bucket_plan *p, size_t i);
+
 /* A new step: no parameter is ready. The one before need not have ended. */
 void bucket_begin(struct bucket_plan *p);
 

@@ -192,6 +192,7 @@ check_layout(const struct bucket_plan *p, const uint64_t *elements, size_t first
             ck_assert_uint_eq(p->where[param - 1], k);
             ck_assert_uint_eq(p->offset[param - 1], at);
             ck_assert_uint_eq(at % 16, 0);
+            ck_assert_uint_eq(bucket_floats(p, param - 1), round_up(elements[param - 1], 16));
             at += round_up(elements[param - 1], 16);
             held = (at - b->offset) * sizeof(float);
         }

@@ -1,0 +1,85 @@
+/* ps_reducer.h: gradients of a step, reduced over the ranks of a group while the rest of them are still computed.
+ *
+ *     uint64_t sizes[] = {...};                                       // elements of each parameter
+ *     ps_reducer_new(group, params, sizes, NULL, &reducer, &error);
+ *     ps_network_place(network, NULL, ps_reducer_buffers(reducer));   // gradients are written where they are sent from
+ *     ps_network_on_ready(network, ps_reducer_ready, reducer);
+ *     for (;;) {
+ *         ps_reducer_begin(reducer, &error);
+ *         ps_network_gradient(network, &batch, scale, draw, &result, &error);   // buckets go while it computes
+ *         ps_reducer_finish(reducer, &error);                                   // buffers hold the mean of all ranks
+ *         ... the same update on every rank ...
+ *     }
+ *     ps_reducer_free(reducer);
+ *
+ * Parameters are fused into buckets, last parameters first, and a bucket is all-reduced as soon as the gradients of all
+ * its parameters are there (Li et al., "PyTorch Distributed", VLDB 2020). The buffers lie beside each other in this
+ * order, so that nothing is copied. A gradient that is not there at the end of a step counts as 0.
+ *
+ * Every rank makes its reducer with the same sizes and options, and begins and finishes the same steps; then all start
+ * the same operations in the same order, whatever the order in which their gradients become ready. (Ranks that do not
+ * are told so by the group, with PS_ERR_MISMATCH, where their buckets differ.) After a step every rank holds the same
+ * bits.
+ *
+ * Overlap needs somebody who drives the network meanwhile: the group's progress thread, or, without one, the calls of
+ * ps_reducer_ready(), which let the network move but do not wait. tests/bench/bench_overlap measures both.
+ *
+ * Threads: one at a time, as without a progress thread for the group itself. */
+#ifndef PS_REDUCER_H
+#define PS_REDUCER_H
+
+#include "ps_group.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ps_reducer ps_reducer;
+
+struct ps_reducer_options {
+    size_t bucket_bytes;       /* a bucket is closed by the parameter with which it holds as many; 0:
+                                  PS_REDUCER_BUCKET_BYTES; SIZE_MAX: one bucket for all; 1: one for each parameter */
+    size_t first_bucket_bytes; /* the same for the first one, which is on its way the sooner the smaller it is; 0:
+                                  PS_REDUCER_FIRST_BYTES, or bucket_bytes where that is less */
+    int sum;                   /* nonzero: buffers end with the sum over the ranks, not the mean */
+};
+
+#define PS_REDUCER_BUCKET_BYTES ((size_t)4 << 20)
+#define PS_REDUCER_FIRST_BYTES  ((size_t)1 << 20)
+
+/* sizes: [n] elements, float32. The group must outlive the reducer; it may be formed again between steps. NULL: no
+ * group, and as with one rank nothing is ever sent. options may be NULL. Errors: LIMIT (too many elements), NOMEM. */
+PS_API enum ps_err ps_reducer_new(ps_group *group, size_t n, const uint64_t *sizes,
+                                  const struct ps_reducer_options *options, ps_reducer **out,
+                                  struct ps_error *error) PS_MUST_USE;
+
+/* In a step, waits for the end of what was started, whatever it is. Accepts NULL. */
+PS_API void ps_reducer_free(ps_reducer *reducer);
+
+/* Where the gradients belong, and their mean is afterwards: [n] pointers to [sizes[i]] f32, 64-byte aligned, the
+ * reducer's own, zeroed at first. A gradient is written before it is ready; until the step is finished it is borrowed
+ * from then on. What they hold after a step that failed is not defined. */
+PS_API float *const *ps_reducer_buffers(const ps_reducer *reducer);
+
+PS_API size_t ps_reducer_buckets(const ps_reducer *reducer);
+
+/* A step begins. Errors: why the group failed (nothing has begun: ps_group_reform() first), INVALID (the step before
+ * was not finished). */
+PS_API enum ps_err ps_reducer_begin(ps_reducer *reducer, struct ps_error *error) PS_MUST_USE;
+
+/* Gradient i is written and may go. What can go is started, and the network moves if it can without waiting; only with
+ * more buckets in flight than a group should have does it wait for the oldest. Failures are told by
+ * ps_reducer_finish(). Shaped for ps_network_on_ready(): reducer is a ps_reducer. */
+PS_API void ps_reducer_ready(void *reducer, size_t i);
+
+/* Gradients that were not ready are set to 0 and go; then wait until all buckets are done. The error is the first that
+ * there was: the group's own, which names the rank, after which the group is formed again or closed (each bucket has
+ * the group's time-out, from when it was started); INVALID: no step was begun, or a parameter was ready that is not
+ * there or was so before (the step went on, so that no other rank waits). The step is over in any case. */
+PS_API enum ps_err ps_reducer_finish(ps_reducer *reducer, struct ps_error *error) PS_MUST_USE;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
