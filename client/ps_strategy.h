@@ -36,7 +36,6 @@
 #define PS_STRATEGY_H
 
 #include "ps_device.h"
-#include "ps_group.h"
 #include "ps_network.h"
 #include "psclient.h"
 
@@ -66,9 +65,7 @@ extern "C" {
     X(one_device)            \
     X(mirrored)              \
     X(central_storage)       \
-    X(multi_worker_mirrored) \
-    X(parameter_server)      \
-    X(local_sgd)
+    X(parameter_server)
 /* clang-format on */
 
 /* For local_sgd (Stich, ICLR 2019; the outer optimizer: Douillard et al., "DiLoCo", 2023). */
@@ -87,7 +84,8 @@ struct ps_strategy_options {
      * last step that was completed; PS_LAPSE_FAIL ends with an error that names it. .timeout_ms bounds each exchange
      * between workers. */
     struct ps_client_options client;
-    struct ps_group_options group; /* multi_worker_mirrored; .timeout_ms 0: the client's */
+    const struct ps_group_options *group; /* multi_worker_mirrored: ps_group.h. NULL, and a time-out of 0 in it: the
+                                             client's time-out */
     struct ps_local_sgd local;
 
     const char *devices; /* of this process, separated by commas: "cpu", "cuda:0,cuda:1"; NULL: "cpu" */

@@ -1,0 +1,132 @@
+/* A round is announced by its number: a member that has seen `round` rise does the work of it, and the last one that is
+ * done wakes the caller. */
+#include "client/strategy/crew.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct member {
+    struct crew *crew;
+    uint32_t number;
+    pthread_t thread;
+};
+
+struct crew {
+    pthread_mutex_t lock;
+    pthread_cond_t begin, end;
+    pthread_barrier_t meeting;
+    uint64_t round;
+    uint32_t working; /* members, besides the caller, that are not done with the round */
+    bool over;
+    void (*work)(void *arg, uint32_t member);
+    void *arg;
+    uint32_t members, threads; /* with the caller; that were started */
+    struct member member[];
+};
+
+static void *
+member_main(void *arg)
+{
+    struct member *m = arg;
+    struct crew *c = m->crew;
+
+    pthread_mutex_lock(&c->lock);
+    for (uint64_t seen = 0;; seen++) {
+        while (c->round == seen && !c->over)
+            pthread_cond_wait(&c->begin, &c->lock);
+        if (c->over)
+            break;
+        pthread_mutex_unlock(&c->lock);
+        c->work(c->arg, m->number);
+        pthread_mutex_lock(&c->lock);
+        if (--c->working == 0)
+            pthread_cond_signal(&c->end);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+/* Signals are the program's business: its own threads get them. */
+static int
+start_threads(struct crew *c)
+{
+    sigset_t all, before;
+    int err = 0;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (uint32_t i = 1; i < c->members && err == 0; i++) {
+        c->member[i] = (struct member){.crew = c, .number = i};
+        if ((err = pthread_create(&c->member[i].thread, NULL, member_main, &c->member[i])) == 0)
+            c->threads++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return err;
+}
+
+enum ps_err
+crew_new(uint32_t members, struct crew **out, struct ps_error *e)
+{
+    struct crew *c = calloc(1, sizeof *c + members * sizeof c->member[0]);
+    int err;
+
+    *out = NULL;
+    ps_assert(members >= 1);
+    if (c == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a crew of %u threads", members);
+    c->members = members;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->begin, NULL);
+    pthread_cond_init(&c->end, NULL);
+    pthread_barrier_init(&c->meeting, NULL, members);
+    if ((err = start_threads(c)) != 0) {
+        crew_free(c);
+        return ps_fail(e, PS_ERR_NOMEM, "%u threads cannot be started: %s", members - 1, strerror(err));
+    }
+    *out = c;
+    return PS_OK;
+}
+
+void
+crew_free(struct crew *c)
+{
+    if (c == NULL)
+        return;
+    pthread_mutex_lock(&c->lock);
+    c->over = true;
+    pthread_cond_broadcast(&c->begin);
+    pthread_mutex_unlock(&c->lock);
+    for (uint32_t i = 1; i <= c->threads; i++)
+        pthread_join(c->member[i].thread, NULL);
+    pthread_barrier_destroy(&c->meeting);
+    pthread_cond_destroy(&c->end);
+    pthread_cond_destroy(&c->begin);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+void
+crew_run(struct crew *c, void (*work)(void *arg, uint32_t member), void *arg)
+{
+    pthread_mutex_lock(&c->lock);
+    c->work = work;
+    c->arg = arg;
+    c->working = c->threads;
+    c->round++;
+    pthread_cond_broadcast(&c->begin);
+    pthread_mutex_unlock(&c->lock);
+    work(arg, 0);
+    pthread_mutex_lock(&c->lock);
+    while (c->working > 0)
+        pthread_cond_wait(&c->end, &c->lock);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void
+crew_meet(struct crew *c)
+{
+    if (c->members > 1)
+        pthread_barrier_wait(&c->meeting);
+}

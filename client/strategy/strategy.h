@@ -1,0 +1,152 @@
+/* The inside of a ps_strategy: what strategy.c keeps, what each strategy provides, and the rooms that they share.
+ *
+ *     options.c      what was asked for, checked
+ *     crew.c         threads, one for each replica
+ *     replicas.c     devices; a step's slices; the step functions of all replicas, and the sum of their gradients
+ *     model.c        variables: values, gradients, optimizers; one update of all copies
+ *     saved.c        a checkpoint of what is in this process
+ *     <name>.c       one for each strategy: a row of operations
+ *
+ * Adding one is a row of PS_STRATEGY_LIST and a file that defines its operations. */
+#ifndef CLIENT_STRATEGY_STRATEGY_H
+#define CLIENT_STRATEGY_STRATEGY_H
+
+#include "client/local_optimizer.h"
+#include "client/ps_strategy.h"
+#include "client/variable.h"
+#include "common/base.h"
+
+struct crew;
+
+/* ---- What a strategy is ---- */
+
+enum strategy_trait {
+    STRATEGY_THREADS = 1, /* replicas run on threads of their own, and each on its device in turn; else one by one, on
+                             one device */
+    STRATEGY_COPIES = 2,  /* every replica has values and slots of its own; else all share one copy */
+    STRATEGY_SLOTS = 4,   /* the variables' optimizers are at work in this process */
+    STRATEGY_WORKERS = 8, /* it is for all workers of a cluster; others train in each worker by itself */
+    STRATEGY_SHARDS = 16  /* and needs shards */
+};
+
+/* NULL: nothing to do. Errors leave the strategy to be closed. */
+struct strategy_ops {
+    unsigned traits; /* of enum strategy_trait */
+    /* Connect. Options are checked, devices open; the number of replicas of this process is known. */
+    enum ps_err (*open)(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e);
+    /* All variables are there, with their first values where STRATEGY_SLOTS says so; s->next is 0. */
+    enum ps_err (*start)(ps_strategy *s, struct ps_error *e);
+    /* Do step s->next, and raise it; or leave it, or change it, where something was recovered from. */
+    enum ps_err (*step)(ps_strategy *s, bool *done, struct ps_error *e);
+    enum ps_err (*refresh)(ps_strategy *s, struct ps_error *e);
+    enum ps_err (*meet)(ps_strategy *s, struct ps_error *e);
+    /* NULL: saved.c's, which takes replica 0's copy. */
+    enum ps_err (*save)(ps_strategy *s, const char *dir, const struct ps_checkpoint_options *options, char **name,
+                        struct ps_error *e);
+    /* Behind the strategy's name; to text of size bytes. NULL: how many replicas. */
+    void (*describe)(const ps_strategy *s, char *text, size_t size);
+    void (*close)(ps_strategy *s, bool goodbye); /* also after a failed open */
+};
+
+#define STRATEGY_OPS(name) extern const struct strategy_ops strategy_##name;
+PS_STRATEGY_LIST(STRATEGY_OPS)
+#undef STRATEGY_OPS
+
+/* ---- What it keeps ---- */
+
+/* One copy of all variables. */
+struct strategy_copy {
+    float **values;                     /* [variables] */
+    struct local_optimizer **optimizer; /* [variables]; NULL without STRATEGY_SLOTS */
+};
+
+struct strategy_replica {
+    struct ps_replica seen; /* what its step function is given */
+    ps_device *device;
+    ps_network *network;        /* that reads and writes here; NULL: none is bound */
+    struct strategy_copy *copy; /* that it reads */
+    float **gradients;          /* [variables] */
+    double metrics[PS_STRATEGY_METRICS_MAX];
+    enum ps_err err; /* of its step function */
+    struct ps_error error;
+};
+
+struct ps_strategy {
+    const char *name;
+    const struct strategy_ops *ops;
+    struct ps_strategy_options options; /* cluster is NULL, defaults are filled in */
+    void *own;                          /* the strategy's: it makes it in open, and frees it in close */
+
+    /* variables */
+    struct variables table; /* their definitions, by name */
+    struct core_var **vars; /* [vars_len] in the order of their creation */
+    size_t vars_len;
+    bool started;
+
+    /* replicas */
+    struct crew *crew;
+    ps_device *devices[PS_STRATEGY_REPLICAS_MAX];
+    struct strategy_replica replica[PS_STRATEGY_REPLICAS_MAX];
+    struct strategy_copy copy[PS_STRATEGY_REPLICAS_MAX];
+    uint32_t replicas, copies, devices_len;
+    uint32_t index, count; /* of replica 0 among all; of all */
+
+    /* workers */
+    uint32_t task, workers; /* this one's number; as of now */
+    bool chief;
+    ps_client *client; /* NULL: there are no shards */
+    ps_var **client_vars;
+
+    /* the training */
+    uint64_t next, steps_each;
+    float divisor; /* that the sum of gradients is divided by before it is applied, here or on the shards: the loss is
+                      scaled by it over the global batch */
+    const struct ps_strategy_calls *calls; /* of the run */
+    struct ps_step_done done;              /* of the last step */
+    double metrics[PS_STRATEGY_METRICS_MAX];
+    struct ps_strategy_stats stats;
+};
+
+/* ---- options.c ---- */
+
+/* What was asked for, checked and with defaults; s is zeroed. Sets name, ops, options, workers, task, replicas. */
+enum ps_err strategy_read_options(ps_strategy *s, const char *name, const struct ps_strategy_options *options,
+                                  struct ps_error *e) PS_MUST_USE;
+
+/* ---- replicas.c ---- */
+
+enum ps_err strategy_open_replicas(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
+void strategy_close_replicas(ps_strategy *s);
+
+/* Compute step s->next on all replicas: its slices by s->index and s->count, its scale by s->divisor. The sum of the
+ * gradients, in the order of replicas, is in those of replica 0; s->metrics are theirs. Raises nothing. The first error
+ * of a step function. */
+enum ps_err strategy_compute(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
+
+/* ---- model.c ---- */
+
+enum ps_err strategy_add_variable(ps_strategy *s, const struct ps_var_spec *spec, struct ps_error *e) PS_MUST_USE;
+void strategy_free_variables(ps_strategy *s);
+
+/* First values of all copies, and their slots. */
+void strategy_initialize(ps_strategy *s);
+
+/* One update of every copy by replica 0's gradients, times scale, as of step s->next. NONFINITE: nothing was changed.
+ */
+enum ps_err strategy_update(ps_strategy *s, float scale, struct ps_error *e) PS_MUST_USE;
+
+/* Make all copies as the first one is. */
+void strategy_spread(ps_strategy *s);
+
+/* ---- one_device.c ---- */
+
+/* A step of which nobody outside this process hears: compute, divide, update. */
+enum ps_err strategy_step_here(ps_strategy *s, bool *done, struct ps_error *e) PS_MUST_USE;
+
+/* ---- saved.c ---- */
+
+enum ps_err strategy_save_copy(ps_strategy *s, const char *dir, const struct ps_checkpoint_options *options,
+                               char **name, struct ps_error *e) PS_MUST_USE;
+enum ps_err strategy_restore_copy(ps_strategy *s, const char *path, struct ps_error *e) PS_MUST_USE;
+
+#endif
