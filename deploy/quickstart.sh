@@ -27,7 +27,9 @@ train a network that reads handwritten digits. A second run starts in seconds.
 
 All other options go to the training program; the most useful are
 
-  --strategy NAME   async, ssp or sync (default async)
+  --strategy NAME   async, ssp or sync (default async); or one_device, mirrored or central_storage, in one process
+                    without shards
+  --replicas N      mirrored, central_storage: copies of the network, each on a thread (default 2)
   --bound N         ssp: steps that a worker may run ahead of the slowest (default 4)
   --model NAME      mlp, a perceptron, or conv, a small convolutional network (default mlp)
   --optimizer TEXT  such as sgd, nesterov, or adam:learning_rate=0.002 (default adam)
@@ -102,5 +104,18 @@ if ! [ -x "$build/${programs[3]}" ]; then
 fi
 quietly ninja -C "$build" "${programs[@]}"
 
+# The training program's last word on it counts there, and here.
+strategy=
+for ((i = 0; i < ${#train[@]}; i++)); do
+  case ${train[i]} in
+    --strategy) strategy=${train[i + 1]-} ;;
+    --strategy=*) strategy=${train[i]#*=} ;;
+  esac
+done
+case $strategy in
+  one_device | mirrored | central_storage)
+    exec "$build/client/examples/digits/digits" --svg "$svg" "${train[@]}"
+    ;;
+esac
 exec "$build/client/tools/psrun" --shards "$shards" --workers "$workers" --psd-option --log-level=warning -- \
   "$build/client/examples/digits/digits" --svg "$svg" ${train[@]+"${train[@]}"}

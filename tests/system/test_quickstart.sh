@@ -29,7 +29,7 @@ run() {
 
 run --no-install --epochs 3 --strategy sync --svg "$work/loss.svg"
 is 0 "$status" "it builds what is missing, starts a cluster, trains, and ends with 0"
-says out '^worker 0 | 3 workers, 2 shards, sync(3 of 3), adam:'
+says out '^worker 0 | 3 workers, 2 shards, parameter_server sync(3 of 3), adam:'
 ok $? "on 2 shards with 3 workers, as it was told"
 says out '^worker 0 | epoch 3/3 .* 100% .*examples/s .*loss .*accuracy .*age '
 ok $? "with a line of progress"
@@ -47,11 +47,15 @@ ok $? "and nothing is left running"
 
 run --no-install --shards=3 --workers 4 --strategy ssp --bound 2 --optimizer momentum --epochs=2 --seed 7 --device cpu \
   --model conv --svg=
-says out '^worker 0 | 4 workers, 3 shards, ssp(2), momentum:.* 2 epochs .* seed 7$' &&
+says out '^worker 0 | 4 workers, 3 shards, parameter_server ssp(2), momentum:.* 2 epochs .* seed 7$' &&
   says out '^worker 0 | network 8x8x1: conv .*, dense 10; [0-9]* weights$'
 ok $? "--shards, --workers, --strategy, --bound, --optimizer, --epochs, --seed and --model change what it does"
 [ "$status" -eq 0 ] && none_marked
 ok $? "and it ends well"
+
+run --no-install --strategy mirrored --replicas 3 --epochs 2 --svg=
+[ "$status" -eq 0 ] && says out '^mirrored, 3 replicas, adam:' && says out '^held-out accuracy  [0-9.]* %' && none_marked
+ok $? "a strategy of one process is trained in one, without shards"
 
 run --no-install --svg "$work/unaimed.svg"
 accuracy=$(sed -n 's/^worker 0 | held-out accuracy  \([0-9]*\).*/\1/p' "$work/out")

@@ -17,7 +17,7 @@
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 
-enum { WORKERS = 3, PARAMS_MAX = TRAIN_PARAMS_MAX, FLOATS_MAX = 20000, LEASE_MS = 1000 };
+enum { WORKERS = 3, PARAMS_MAX = PS_LAYERS_MAX * PS_LAYER_PARAMS_MAX, FLOATS_MAX = 20000, LEASE_MS = 1000 };
 
 static struct shards shards;
 static struct ps_dataset data, held_out;
@@ -89,8 +89,8 @@ options_for(const char *arguments)
 /* ---- A worker ---- */
 
 struct job {
+    struct digits_options options;
     struct train train;
-    ps_device *device;
     ps_cluster *cluster;
 };
 
@@ -104,37 +104,21 @@ new_network(ps_device *device, const struct digits_options *o, ps_network **out,
 static enum ps_err
 open_worker(struct job *j, const struct digits_options *o, uint32_t task, uint32_t lease_ms, struct ps_error *e)
 {
-    struct ps_client_options options = {.job = o->job,
-                                        .mode = o->mode,
-                                        .bound = (uint32_t)o->bound,
-                                        .quorum = (uint32_t)o->quorum,
-                                        .lapse = o->lapse,
-                                        .age = o->age,
-                                        .age_parameter = o->age_parameter,
-                                        .timeout_ms = (int)o->timeout_ms,
-                                        .lease_ms = lease_ms};
-    struct ps_device_options one_thread = {.threads = 1};
     struct train *t = &j->train;
     enum ps_err err;
 
-    t->options = o;
+    j->options = *o;
+    j->options.threads = 1;
+    j->options.lease_ms = lease_ms;
+    t->options = &j->options;
     t->data = &data;
     t->held_out = &held_out;
-    t->workers = WORKERS;
-    t->task = task;
-    if ((err = ps_device_open("cpu", &one_thread, &j->device, e)) != PS_OK)
-        return err;
-    if ((err = new_network(j->device, o, &t->network, e)) != PS_OK)
-        return err;
-    if ((err = train_init(t, e)) != PS_OK)
-        return err;
+    t->silent = true;
     if ((err = ps_cluster_from_list(shards.addresses, WORKERS, task, &j->cluster, e)) != PS_OK)
         return err;
     if ((err = ps_cluster_set_name(j->cluster, SHARDS_CLUSTER, e)) != PS_OK)
         return err;
-    if ((err = ps_client_open(j->cluster, &options, &t->client, e)) != PS_OK)
-        return err;
-    return ps_network_declare(t->network, t->client, "", &o->optimizer, t->vars, e);
+    return train_open(t, j->cluster, e);
 }
 
 static size_t
@@ -164,24 +148,23 @@ static enum ps_err
 work(struct job *j, struct ps_error *e)
 {
     struct train *t = &j->train;
+    struct ps_strategy_stats stats;
     enum ps_err err;
 
     if ((err = train_run(t, e)) != PS_OK)
         return err;
-    shared->clock[t->task] = ps_client_clock(t->client);
-    shared->rejoins[t->task] = t->rejoins;
+    ps_strategy_stats(t->strategy, &stats);
+    shared->clock[t->task] = ps_client_clock(ps_strategy_client(t->strategy));
+    shared->rejoins[t->task] = stats.rejoins;
     if ((err = train_meet(t, e)) != PS_OK)
         return err;
     if (t->task != 0)
         return PS_OK;
-    if ((err = ps_client_pull(t->client, ps_network_params(t->network), t->vars, ps_network_values(t->network),
-                              &(struct ps_pull_options){.now = 1}, e)) != PS_OK)
+    if ((err = train_evaluate(t, &shared->held_out, e)) != PS_OK)
         return err;
-    ps_var_versions(t->vars[0], &shared->updates, NULL);
-    copy_weights(t->network, shared->weights);
-    return ps_network_evaluate(
-        t->network, &(struct ps_batch){.rows = held_out.rows, .x = held_out.features, .labels = held_out.labels},
-        &shared->held_out, e);
+    ps_var_versions(ps_strategy_var(t->strategy, 0), &shared->updates, NULL);
+    copy_weights(t->replica[0].network, shared->weights);
+    return PS_OK;
 }
 
 /* What happens to a worker in mid-training. */
@@ -225,7 +208,7 @@ worker_main(const struct digits_options *o, uint32_t task, enum fate fate)
     if (err != PS_OK)
         fprintf(stderr, "worker %u: %s: %s (%s)\n", task, ps_err_name(err), e.text, e.peer);
     if (err == PS_OK)
-        ps_client_close(j.train.client);
+        train_close(&j.train, true);
     _exit(err == PS_OK ? 0 : 1);
 }
 

@@ -6,6 +6,7 @@
 #include "client/examples/digits/model.h"
 #include "client/examples/digits/options.h"
 #include "client/examples/digits/progress.h"
+#include "client/ps_strategy.h"
 #include "common/base.h"
 #include "tests/unit/check_main.h"
 
@@ -28,8 +29,6 @@ parse(char **argv)
 
 START_TEST(defaults_are_what_help_says)
 {
-    char text[64];
-
     ck_assert_int_eq(parse((char *[]){"digits", NULL}), PS_OK);
     ck_assert(options.mode == PS_ASYNC && options.bound == 4 && options.quorum == 0 && options.age == PS_AGE_NONE);
     ck_assert(options.epochs == 100 && options.batch == 96 && options.seed == 1);
@@ -37,7 +36,8 @@ START_TEST(defaults_are_what_help_says)
     ck_assert(options.optimizer.kind == PS_ADAM && options.optimizer.learning_rate == 0.001);
     ck_assert_str_eq(options.device, "cpu");
     ck_assert_ptr_null(options.data);
-    ck_assert_str_eq(digits_options_strategy(&options, 3, text), "async");
+    ck_assert_str_eq(options.strategy, "parameter_server");
+    ck_assert(options.replicas == 0 && digits_options_need_cluster(&options));
     ck_assert_int_eq(PARSE("--help"), PS_OK);
     ck_assert(options.line.asked == COMMAND_HELP);
 }
@@ -45,8 +45,6 @@ END_TEST
 
 START_TEST(every_option_is_taken)
 {
-    char text[64];
-
     ck_assert_int_eq(PARSE("--strategy", "sync", "--quorum=2", "--optimizer",
                            "sgd:learning_rate=0.5,clip=value,limit=1", "--epochs", "7", "--batch", "10", "--seed",
                            "9223372036854775807", "--layers", "dense 3, tanh", "--device", "cuda", "--threads", "3",
@@ -63,10 +61,26 @@ START_TEST(every_option_is_taken)
     ck_assert_str_eq(options.data, "D");
     ck_assert_str_eq(options.svg, "");
     ck_assert_str_eq(options.job, "J");
-    ck_assert_str_eq(digits_options_strategy(&options, 3, text), "sync(2 of 3)");
+    ck_assert_str_eq(options.strategy, "parameter_server");
     ck_assert_int_eq(PARSE("--strategy=ssp", "--bound=0", "--layers="), PS_OK);
-    ck_assert_str_eq(digits_options_strategy(&options, 3, text), "ssp(0)");
+    ck_assert(options.mode == PS_SSP && options.bound == 0);
     ck_assert_str_eq(options.layers, "");
+}
+END_TEST
+
+START_TEST(strategies_go_by_their_names_or_modes)
+{
+    for (size_t i = 0; ps_strategy_name(i) != NULL; i++) {
+        ck_assert_int_eq(PARSE("--strategy", (char *)ps_strategy_name(i), "--mode", "ssp"), PS_OK);
+        ck_assert_str_eq(options.strategy, ps_strategy_name(i));
+        ck_assert_int_eq(options.mode, PS_SSP);
+    }
+    ck_assert_int_eq(PARSE("--strategy", "mirrored"), PS_OK);
+    ck_assert(options.replicas == 2 && !digits_options_need_cluster(&options));
+    ck_assert_int_eq(PARSE("--strategy", "central_storage", "--replicas", "5"), PS_OK);
+    ck_assert_uint_eq(options.replicas, 5);
+    ck_assert_int_eq(PARSE("--strategy", "mirrored", "--device", "cuda:0,cuda:1"), PS_OK);
+    ck_assert_uint_eq(options.replicas, 0);
 }
 END_TEST
 
@@ -122,7 +136,7 @@ START_TEST(mistakes_are_named)
         char *argv[4];
         const char *want;
     } bad[] = {
-        {{"digits", "--strategy", "fast", NULL}, "--strategy: expected one of async, ssp, sync, got 'fast'"},
+        {{"digits", "--strategy", "fast", NULL}, "async, ssp, sync, got 'fast'"},
         {{"digits", "--strategy", NULL}, "--strategy: expected a value (NAME) after it"},
         {{"digits", "--frobnicate", NULL}, "unknown option '--frobnicate'; digits --help lists them"},
         {{"digits", "train", NULL}, "unexpected 'train': digits takes options alone"},
@@ -294,6 +308,7 @@ make_suite(void)
 
     tcase_add_test(tc, defaults_are_what_help_says);
     tcase_add_test(tc, every_option_is_taken);
+    tcase_add_test(tc, strategies_go_by_their_names_or_modes);
     tcase_add_test(tc, models_bring_their_layers_and_epochs);
     tcase_add_test(tc, networks_end_with_the_classes);
     tcase_add_test(tc, age_policies_are_taken_with_their_numbers);

@@ -1,11 +1,11 @@
 /* digits: a worker that trains a network on handwritten digits through psd. Start it under psrun:
  *
  *     psrun --shards 2 --workers 3 -- digits --strategy async
+ *     digits --strategy mirrored --replicas 4
  *
- * Every worker loads the data, opens the client, declares the network's parameters and runs the one loop of train.c.
- * Worker 0 also shows progress and, when all have come to the barrier at the end, reports. Others are silent unless
- * something fails. Exit status: 0, 1 for an error (one line on stderr), 2 for a command line or an environment that it
- * cannot start with. */
+ * Every worker loads the data, opens the strategy and runs the one loop of train.c. The chief also shows progress and,
+ * when all have met at the end, reports. Others are silent unless something fails. Exit status: 0, 1 for an error (one
+ * line on stderr), 2 for a command line or an environment that it cannot start with. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,26 +22,9 @@
 struct worker {
     struct digits_options options;
     ps_cluster *cluster;
-    ps_device *device;
     struct ps_dataset data, held_out;
     struct train train;
 };
-
-/* What no call reports; reconnects are no news. Worker 0 speaks for all, but what a shard that came back older has lost
- * of its pushes only each worker knows. Training goes on from there. */
-static void
-on_event(void *arg, const struct ps_error *event)
-{
-    struct train *t = arg;
-    bool lapsed = event->code == PS_ERR_LEASE_LAPSED && t->chief,
-         rolled_back = event->code == PS_ERR_ROLLED_BACK || event->code == PS_ERR_RESTORED;
-
-    if (!lapsed && !rolled_back)
-        return;
-    if (t->chief)
-        progress_end(&t->progress);
-    worker_say_error("digits", rolled_back ? (long)t->task : -1, event);
-}
 
 /* ---- Data ---- */
 
@@ -80,66 +63,21 @@ load(struct worker *w, struct ps_error *error)
 /* ---- Setting up ---- */
 
 static enum ps_err
-create_network(struct worker *w, struct ps_error *error)
-{
-    struct train *t = &w->train;
-    const struct digits_options *o = &w->options;
-    struct ps_device_options device_options = {.threads = (int)o->threads, .workers = (int)t->workers};
-    size_t rows = MAX(train_slice_max(o, w->data.rows, t->workers, t->task), 64);
-    enum ps_err err;
-
-    if ((err = ps_device_open(o->device, &device_options, &w->device, error)) != PS_OK)
-        return err;
-    return model_new(w->device, o->layers, &w->data, MAX(w->data.classes, w->held_out.classes), rows, o->seed,
-                     &t->network, error);
-}
-
-static enum ps_err
-join(struct worker *w, struct ps_error *error)
-{
-    struct train *t = &w->train;
-    const struct digits_options *o = &w->options;
-    struct ps_client_options options = {
-        .job = o->job,
-        .mode = o->mode,
-        .bound = (uint32_t)o->bound,
-        .quorum = (uint32_t)o->quorum,
-        .lapse = o->lapse,
-        .age = o->age,
-        .age_parameter = o->age_parameter,
-        .timeout_ms = (int)o->timeout_ms,
-        .durable = o->durable,
-        .on_event = on_event,
-        .on_event_arg = t,
-    };
-    enum ps_err err;
-
-    if ((err = ps_client_open(w->cluster, &options, &t->client, error)) != PS_OK)
-        return err;
-    return ps_network_declare(t->network, t->client, "", &o->optimizer, t->vars, error);
-}
-
-static enum ps_err
 set_up(struct worker *w, struct ps_error *error)
 {
     struct train *t = &w->train;
     enum ps_err err;
+    bool chief;
 
     t->options = &w->options;
     t->data = &w->data;
     t->held_out = &w->held_out;
-    t->workers = ps_cluster_workers(w->cluster);
-    t->task = ps_cluster_task(w->cluster);
-    t->chief = ps_cluster_is_chief(w->cluster);
-    if (t->chief && (err = report_check_plot(t, error)) != PS_OK)
+    if ((chief = w->cluster == NULL || ps_cluster_is_chief(w->cluster)) &&
+        (err = report_check_plot(&w->options, error)) != PS_OK)
         return err;
     if ((err = load(w, error)) != PS_OK)
         return err;
-    if ((err = create_network(w, error)) != PS_OK)
-        return err;
-    if ((err = train_init(t, error)) != PS_OK)
-        return err;
-    return join(w, error);
+    return train_open(t, w->cluster, error);
 }
 
 /* ---- Running ---- */
@@ -167,28 +105,31 @@ run(struct worker *w, struct ps_error *error)
 
     if ((err = set_up(w, error)) != PS_OK)
         return err;
-    if (t->chief)
-        report_start(stdout, t, ps_device_describe(w->device));
+    if (train_is_chief(t))
+        report_start(stdout, t);
     if ((err = train_run(t, error)) != PS_OK)
         return err;
     if ((err = train_meet(t, error)) != PS_OK)
         return err;
-    return t->chief ? report(w, error) : PS_OK;
+    return train_is_chief(t) ? report(w, error) : PS_OK;
 }
 
 static void
 tear_down(struct worker *w, enum ps_err err)
 {
-    if (err == PS_OK)
-        ps_client_close(w->train.client);
-    else
-        ps_client_abandon(w->train.client); /* the others need not wait for an answer to a goodbye */
-    train_finish(&w->train);
-    ps_network_free(w->train.network);
-    ps_device_close(w->device);
+    train_close(&w->train, err == PS_OK);
     ps_dataset_free(&w->data);
     ps_dataset_free(&w->held_out);
     ps_cluster_free(w->cluster);
+}
+
+/* A strategy of one process needs no cluster; it may have one all the same. */
+static int
+find_cluster(struct worker *w)
+{
+    if (!digits_options_need_cluster(&w->options) && !worker_has_cluster())
+        return EXIT_SUCCESS;
+    return worker_find_cluster("digits", &w->cluster);
 }
 
 int
@@ -205,10 +146,10 @@ main(int argc, char **argv)
     }
     if (w.options.line.asked != COMMAND_RUN)
         return command_answer(&digits_command, &w.options.line, stdout);
-    if ((status = worker_find_cluster("digits", &w.cluster)) == EXIT_SUCCESS) {
+    if ((status = find_cluster(&w)) == EXIT_SUCCESS) {
         if ((err = run(&w, &error)) != PS_OK) {
             progress_end(&w.train.progress);
-            worker_say_error("digits", w.train.task, &error);
+            worker_say_error("digits", w.cluster != NULL ? (long)ps_cluster_task(w.cluster) : -1, &error);
             status = EXIT_FAILURE;
         }
         tear_down(&w, err);

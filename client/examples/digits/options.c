@@ -1,17 +1,32 @@
 #include "options.h"
 
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "client/ps_strategy.h"
 #include "common/age.h"
 
 #include "model.h"
 
 #define FIELD(field) .offset = offsetof(struct digits_options, field)
 
-static const struct option_choice strategies[] = {{"async", PS_ASYNC}, {"ssp", PS_SSP}, {"sync", PS_SYNC}, {NULL, 0}};
+/* The strategies' names, and those of parameter_server's modes, which say both. */
+enum strategy_choice {
+#define CHOICE_ENUM(name) CHOICE_##name,
+    PS_STRATEGY_LIST(CHOICE_ENUM)
+#undef CHOICE_ENUM
+        CHOICE_MODES
+};
+static const struct option_choice strategies[] = {
+#define CHOICE_ROW(name) {#name, CHOICE_##name},
+    PS_STRATEGY_LIST(CHOICE_ROW)
+#undef CHOICE_ROW
+        {"async", CHOICE_MODES + PS_ASYNC},
+    {"ssp", CHOICE_MODES + PS_SSP},
+    {"sync", CHOICE_MODES + PS_SYNC},
+    {NULL, 0}};
+static const struct option_choice modes[] = {{"async", PS_ASYNC}, {"ssp", PS_SSP}, {"sync", PS_SYNC}, {NULL, 0}};
 static const struct option_choice lapses[] = {{"shrink", PS_LAPSE_SHRINK}, {"fail", PS_LAPSE_FAIL}, {NULL, 0}};
 
 static const struct option table[] = {
@@ -20,9 +35,26 @@ static const struct option table[] = {
      .argument = "NAME",
      .fallback = "async",
      .choices = strategies,
-     FIELD(mode),
+     FIELD(strategy_choice),
      .section = "Training",
-     .help = "async, ssp or sync: when a pull is answered and an update happens"},
+     .help = "how training is distributed: one_device, mirrored or central_storage in this process; "
+             "multi_worker_mirrored, parameter_server or local_sgd by all workers. async, ssp and sync are "
+             "parameter_server in that mode"},
+    {.name = "mode",
+     .kind = OPTION_CHOICE,
+     .argument = "MODE",
+     .fallback = "async",
+     .choices = modes,
+     FIELD(mode),
+     .help = "parameter_server: async, ssp or sync: when a pull is answered and an update happens"},
+    {.name = "replicas",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .usual = "2 for mirrored and central_storage on a CPU, else one for each device",
+     .min = 1,
+     .max = PS_STRATEGY_REPLICAS_MAX,
+     FIELD(replicas),
+     .help = "replicas of the network in this process, each with a slice of every batch"},
     {.name = "bound",
      .kind = OPTION_INT,
      .argument = "N",
@@ -49,7 +81,7 @@ static const struct option table[] = {
      .fallback = "shrink",
      .choices = lapses,
      FIELD(lapse),
-     .help = "when a worker is lost: shrink (go on without it) or fail"},
+     .help = "when a worker is lost: shrink (go on without it, or with its replacement) or fail"},
     {.name = "optimizer",
      .kind = OPTION_NAME,
      .argument = "TEXT",
@@ -98,7 +130,7 @@ static const struct option table[] = {
      .fallback = "cpu",
      FIELD(device),
      .section = "Machine",
-     .help = "where gradients are computed: cpu"},
+     .help = "where gradients are computed: cpu, or several devices between commas, for the replicas in turn"},
     {.name = "threads",
      .kind = OPTION_INT,
      .argument = "N",
@@ -125,6 +157,16 @@ static const struct option table[] = {
      FIELD(data),
      .section = "Files",
      .help = "IDX files named as MNIST's, plain or .gz"},
+    {.name = "checkpoints",
+     .kind = OPTION_DIRECTORY,
+     .argument = "DIR",
+     FIELD(checkpoints),
+     .help = "where the chief saves a checkpoint after every epoch"},
+    {.name = "restore",
+     .kind = OPTION_DIRECTORY,
+     .argument = "DIR",
+     FIELD(restore),
+     .help = "begin where this checkpoint ended; what is on shards psctl restore puts there"},
     {.name = "svg",
      .kind = OPTION_TEXT,
      .argument = "PATH",
@@ -147,7 +189,9 @@ const struct command digits_command = {
         "Train a network on handwritten digits through psd. It is a worker: it finds its cluster in the environment "
         "(TF_CONFIG, or PSD_SHARDS). To start a cluster for it:\n"
         "\n"
-        "    psrun --shards 2 --workers 3 -- digits [options]",
+        "    psrun --shards 2 --workers 3 -- digits [options]\n"
+        "\n"
+        "Strategies of one process need none: digits --strategy mirrored --replicas 4",
     .options = table,
     .options_len = ARRAY_LEN(table),
 };
@@ -213,6 +257,27 @@ read_model(struct digits_options *o, struct ps_error *e)
     return PS_OK;
 }
 
+static void
+read_strategy(struct digits_options *o)
+{
+    bool threads = o->strategy_choice == CHOICE_mirrored || o->strategy_choice == CHOICE_central_storage;
+
+    if (o->strategy_choice >= CHOICE_MODES) {
+        o->mode = (enum ps_mode)(o->strategy_choice - CHOICE_MODES);
+        o->strategy_choice = CHOICE_parameter_server;
+    }
+    o->strategy = ps_strategy_name((size_t)o->strategy_choice);
+    if (o->replicas == 0 && threads && strcmp(o->device, "cpu") == 0)
+        o->replicas = 2;
+}
+
+bool
+digits_options_need_cluster(const struct digits_options *o)
+{
+    return o->strategy_choice != CHOICE_one_device && o->strategy_choice != CHOICE_mirrored &&
+           o->strategy_choice != CHOICE_central_storage;
+}
+
 enum ps_err
 digits_options_parse(int argc, char **argv, struct digits_options *out, struct ps_error *error)
 {
@@ -222,21 +287,8 @@ digits_options_parse(int argc, char **argv, struct digits_options *out, struct p
     err = command_parse(&digits_command, argc, argv, out, &out->line, error);
     if (err != PS_OK || out->line.asked != COMMAND_RUN)
         return err;
+    read_strategy(out);
     if ((err = read_age(out, error)) != PS_OK || (err = read_optimizer(out, error)) != PS_OK)
         return err;
     return read_model(out, error);
-}
-
-const char *
-digits_options_strategy(const struct digits_options *o, uint32_t workers, char text[64])
-{
-    uint64_t quorum = o->quorum == 0 ? workers : o->quorum;
-
-    if (o->mode == PS_SSP)
-        snprintf(text, 64, "ssp(%" PRIu64 ")", o->bound);
-    else if (o->mode == PS_SYNC)
-        snprintf(text, 64, "sync(%" PRIu64 " of %u)", quorum, workers);
-    else
-        snprintf(text, 64, "async");
-    return text;
 }

@@ -9,6 +9,8 @@
 #include "common/cli/command.h"
 
 struct digits_options {
+    const char *strategy; /* by its name in ps_strategy.h */
+    uint64_t replicas;
     enum ps_mode mode;
     uint64_t bound, quorum;
     enum ps_lapse lapse;
@@ -21,11 +23,14 @@ struct digits_options {
 
     const char *device;
     uint64_t threads, timeout_ms;
+    uint32_t lease_ms; /* 0: the usual; no option */
     bool durable;
-    const char *data; /* NULL: the shipped digits */
+    const char *checkpoints, *restore; /* NULL: none */
+    const char *data;                  /* NULL: the shipped digits */
     const char *job;
     const char *svg; /* "": none */
 
+    int strategy_choice;
     const char *age_text, *optimizer_text, *model; /* as written */
     struct command_line line;                      /* what is asked for besides training */
 };
@@ -35,7 +40,7 @@ extern const struct command digits_command;
 /* Borrows argv's strings. A mistake is PS_ERR_INVALID with a sentence that names the option. */
 enum ps_err digits_options_parse(int argc, char **argv, struct digits_options *out, struct ps_error *error) PS_MUST_USE;
 
-/* "async", "ssp(4)", "sync(2 of 3)". Into text. */
-const char *digits_options_strategy(const struct digits_options *o, uint32_t workers, char text[64]);
+/* Whether the strategy is one of several workers. */
+bool digits_options_need_cluster(const struct digits_options *o);
 
 #endif

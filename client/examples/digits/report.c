@@ -28,30 +28,53 @@ bytes_text(uint64_t bytes, char text[32])
     return text;
 }
 
+static const char *
+plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* "3 workers, 2 shards, " where there are shards, "2 workers, " where there are others, else nothing; and the strategy.
+ */
+static const char *
+who(const struct train *t, char *text, size_t size)
+{
+    uint32_t workers = ps_strategy_workers(t->strategy), shards;
+    ps_client *client = ps_strategy_client(t->strategy);
+    int used = 0;
+
+    text[0] = '\0';
+    if (client != NULL) {
+        shards = ps_client_shards(client);
+        used = snprintf(text, size, "%u worker%s, %u shard%s, ", workers, plural(workers), shards, plural(shards));
+    } else if (workers > 1) {
+        used = snprintf(text, size, "%u workers, ", workers);
+    }
+    ps_strategy_describe(t->strategy, text + used, size - (size_t)used);
+    return text;
+}
+
 void
-report_start(FILE *file, const struct train *t, const char *device)
+report_start(FILE *file, const struct train *t)
 {
     const struct digits_options *o = t->options;
-    char strategy[64], optimizer[PS_OPTIMIZER_TEXT_MAX], network[512];
+    char strategy[160], optimizer[PS_OPTIMIZER_TEXT_MAX], network[512];
 
     fprintf(file, "%" PRIu64 " images to train on, %" PRIu64 " held out; %s\n", t->data->rows, t->held_out->rows,
-            device);
-    fprintf(file, "network %s; %" PRIu64 " weights\n", ps_network_describe(t->network, network, sizeof network),
-            ps_network_elements(t->network));
+            ps_device_describe(ps_strategy_device(t->strategy, 0)));
+    fprintf(file, "network %s; %" PRIu64 " weights\n",
+            ps_network_describe(t->replica[0].network, network, sizeof network),
+            ps_network_elements(t->replica[0].network));
     ps_optimizer_describe(&o->optimizer, optimizer, sizeof optimizer);
-    fprintf(file,
-            "%u worker%s, %u shard%s, %s, %s, batch %" PRIu64 ", %" PRIu64 " epochs of %" PRIu64 " steps, seed %" PRIu64
-            "\n",
-            t->workers, t->workers == 1 ? "" : "s", ps_client_shards(t->client),
-            ps_client_shards(t->client) == 1 ? "" : "s", digits_options_strategy(o, t->workers, strategy), optimizer,
-            o->batch, o->epochs, t->steps_each, o->seed);
+    fprintf(file, "%s, %s, batch %" PRIu64 ", %" PRIu64 " epochs of %" PRIu64 " steps, seed %" PRIu64 "\n",
+            who(t, strategy, sizeof strategy), optimizer, o->batch, o->epochs, t->steps_each, o->seed);
     fflush(file);
 }
 
 enum ps_err
-report_check_plot(const struct train *t, struct ps_error *error)
+report_check_plot(const struct digits_options *o, struct ps_error *error)
 {
-    const char *path = t->options->svg;
+    const char *path = o->svg;
     char *copy;
     int allowed;
 
@@ -67,17 +90,18 @@ report_check_plot(const struct train *t, struct ps_error *error)
 enum ps_err
 report_count(const struct train *t, struct counts *out, struct ps_error *error)
 {
+    ps_client *client = ps_strategy_client(t->strategy);
     enum ps_err err;
     char *json;
 
     memset(out, 0, sizeof *out);
-    for (uint32_t s = 0; s < ps_client_shards(t->client); s++) {
-        err = ps_client_query(t->client, s, PS_QUERY_VARIABLES, t->options->job, -1, &json, error);
+    for (uint32_t s = 0; client != NULL && s < ps_client_shards(client); s++) {
+        err = ps_client_query(client, s, PS_QUERY_VARIABLES, t->options->job, -1, &json, error);
         if (err != PS_OK)
             return err;
         counts_add_variables(out, json);
         ps_free(json);
-        if ((err = ps_client_query(t->client, s, PS_QUERY_STATS, NULL, -1, &json, error)) != PS_OK)
+        if ((err = ps_client_query(client, s, PS_QUERY_STATS, NULL, -1, &json, error)) != PS_OK)
             return err;
         counts_add_stats(out, json);
         ps_free(json);
@@ -116,8 +140,10 @@ void
 report_print(FILE *file, const struct train *t, const struct ps_network_result *held_out, const struct counts *c)
 {
     double examples = train_examples(t);
+    struct ps_strategy_stats stats;
     char pushed[32], pulled[32];
 
+    ps_strategy_stats(t->strategy, &stats);
     if (t->history.steps == 0)
         fprintf(file,
                 "nothing was left to train: job \"%s\" has done its %" PRIu64 " steps (another --job starts anew)\n",
@@ -126,13 +152,17 @@ report_print(FILE *file, const struct train *t, const struct ps_network_result *
             100.0 * (double)held_out->correct / (double)held_out->rows, held_out->correct, held_out->rows);
     fprintf(file, "time               %.2f s, %.0f examples/s\n", t->seconds,
             t->seconds > 0 ? examples / t->seconds : 0);
-    fprintf(file, "pushed             %s by all workers\n", bytes_text(c->pushed_bytes, pushed));
-    fprintf(file, "pulled             %s\n", bytes_text(c->pulled_bytes, pulled));
+    if (ps_strategy_client(t->strategy) != NULL) {
+        fprintf(file, "pushed             %s by all workers\n", bytes_text(c->pushed_bytes, pushed));
+        fprintf(file, "pulled             %s\n", bytes_text(c->pulled_bytes, pulled));
+    }
     if (c->dropped > 0 || c->refused > 0)
         fprintf(file, "dropped            %" PRIu64 " gradients of blocks (too old or too late), refused %" PRIu64 "\n",
                 c->dropped, c->refused);
-    if (t->rejoins > 0)
-        fprintf(file, "rejoined           %" PRIu64 " times after a lapsed lease\n", t->rejoins);
+    if (stats.rejoins > 0)
+        fprintf(file, "rejoined           %" PRIu64 " times after a lapsed lease\n", stats.rejoins);
+    if (stats.reforms > 0)
+        fprintf(file, "formed again       %" PRIu64 " times, of the workers that were left\n", stats.reforms);
     print_ages(file, c, t->progress.utf8);
     fflush(file);
 }
@@ -142,12 +172,12 @@ report_plot(FILE *file, const struct train *t, struct ps_error *error)
 {
     const struct train_history *h = &t->history;
     const struct plot_series loss[] = {
-        {.name = "each step of worker 0", .style = PLOT_FAINT, .n = h->steps, .x = h->epoch, .y = h->loss},
+        {.name = "each step", .style = PLOT_FAINT, .n = h->steps, .x = h->epoch, .y = h->loss},
         {.name = "smoothed", .style = PLOT_LINE, .n = h->steps, .x = h->epoch, .y = h->smooth},
     };
     const struct plot_series accuracy = {
         .style = PLOT_LINE, .colour = 1, .n = h->epochs, .x = h->epoch_at, .y = h->accuracy};
-    char strategy[64], title[160], *full;
+    char strategy[160], title[256], *full;
     const struct plot_chart charts[] = {
         {title, "epoch", "cross-entropy", true, loss, ARRAY_LEN(loss)},
         {"Accuracy on held-out images", "epoch", "percent", false, &accuracy, 1},
@@ -156,9 +186,7 @@ report_plot(FILE *file, const struct train *t, struct ps_error *error)
 
     if (t->options->svg[0] == '\0' || h->steps == 0)
         return PS_OK;
-    snprintf(title, sizeof title, "Training loss, %s, %u worker%s, %u shard%s",
-             digits_options_strategy(t->options, t->workers, strategy), t->workers, t->workers == 1 ? "" : "s",
-             ps_client_shards(t->client), ps_client_shards(t->client) == 1 ? "" : "s");
+    snprintf(title, sizeof title, "Training loss, %s", who(t, strategy, sizeof strategy));
     if ((err = plot_save(t->options->svg, charts, ARRAY_LEN(charts), error)) != PS_OK)
         return err;
     full = realpath(t->options->svg, NULL);

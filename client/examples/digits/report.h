@@ -1,4 +1,4 @@
-/* What worker 0 says when training is over: accuracy, time, bytes, ages, and where the plot is. */
+/* What the chief says when training is over: accuracy, time, bytes, ages, and where the plot is. */
 #ifndef DIGITS_REPORT_H
 #define DIGITS_REPORT_H
 
@@ -8,12 +8,12 @@
 #include "train.h"
 
 /* Before training: one line that says what is trained where. */
-void report_start(FILE *file, const struct train *t, const char *device);
+void report_start(FILE *file, const struct train *t);
 
 /* Before training, so that a mistake is not found at its end: IO when options->svg cannot be written to. */
-enum ps_err report_check_plot(const struct train *t, struct ps_error *error) PS_MUST_USE;
+enum ps_err report_check_plot(const struct digits_options *o, struct ps_error *error) PS_MUST_USE;
 
-/* Ask every shard what it counted. */
+/* Ask every shard, if there are any, what it counted. */
 enum ps_err report_count(const struct train *t, struct counts *out, struct ps_error *error) PS_MUST_USE;
 
 void report_print(FILE *file, const struct train *t, const struct ps_network_result *held_out, const struct counts *c);

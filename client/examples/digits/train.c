@@ -6,18 +6,19 @@
 
 #include "common/base.h"
 
+#include "model.h"
 #include "worker.h"
 
-/* ---- Setting up ---- */
+/* What a step adds up. */
+enum { METRIC_LOSS, METRIC_CORRECT, METRICS };
 
-size_t
-train_slice_max(const struct digits_options *o, uint64_t rows, uint32_t workers, uint32_t task)
+bool
+train_is_chief(const struct train *t)
 {
-    uint64_t first, count;
-
-    ps_shard_range(MIN(o->batch, rows), workers, task, &first, &count);
-    return (size_t)MAX(count, 1);
+    return t->strategy != NULL && !t->silent && ps_strategy_is_chief(t->strategy);
 }
+
+/* ---- Setting up ---- */
 
 static bool
 history_init(struct train_history *h, uint64_t steps, uint64_t epochs)
@@ -30,36 +31,125 @@ history_init(struct train_history *h, uint64_t steps, uint64_t epochs)
     return h->epoch != NULL && h->loss != NULL && h->smooth != NULL && h->epoch_at != NULL && h->accuracy != NULL;
 }
 
-enum ps_err
-train_init(struct train *t, struct ps_error *error)
+/* What no call reports; reconnects are no news. The chief speaks for all, but what a shard that came back older has
+ * lost of its pushes only each worker knows. Training goes on from there. */
+static void
+on_event(void *arg, const struct ps_error *event)
+{
+    struct train *t = arg;
+    bool lapsed = event->code == PS_ERR_LEASE_LAPSED && train_is_chief(t),
+         rolled_back = event->code == PS_ERR_ROLLED_BACK || event->code == PS_ERR_RESTORED;
+
+    if (!lapsed && !rolled_back)
+        return;
+    if (train_is_chief(t))
+        progress_end(&t->progress);
+    worker_say_error("digits", rolled_back ? (long)t->task : -1, event);
+}
+
+static enum ps_err
+open_strategy(struct train *t, const ps_cluster *cluster, struct ps_error *e)
 {
     const struct digits_options *o = t->options;
-    size_t slice = train_slice_max(o, t->data->rows, t->workers, t->task);
+    uint64_t batch = MIN(o->batch, t->data->rows);
+    struct ps_strategy_options options = {
+        .cluster = cluster,
+        .client = {.job = o->job,
+                   .mode = o->mode,
+                   .bound = (uint32_t)o->bound,
+                   .quorum = (uint32_t)o->quorum,
+                   .lapse = o->lapse,
+                   .age = o->age,
+                   .age_parameter = o->age_parameter,
+                   .timeout_ms = (int)o->timeout_ms,
+                   .lease_ms = o->lease_ms,
+                   .durable = o->durable,
+                   .on_event = on_event,
+                   .on_event_arg = t},
+        .devices = o->device,
+        .replicas = (uint32_t)o->replicas,
+        .threads = (int)o->threads,
+        .rows = t->data->rows,
+        .batch = o->batch,
+        .metrics = METRICS,
+        .checkpoints = o->checkpoints,
+        .checkpoint_steps = (t->data->rows + batch - 1) / batch,
+    };
+
+    t->task = cluster != NULL ? ps_cluster_task(cluster) : 0;
+    return ps_strategy_open(o->strategy, &options, &t->strategy, e);
+}
+
+/* Slices grow when workers are lost, up to the whole batch. */
+static enum ps_err
+init_replica(struct train *t, uint32_t i, struct ps_error *e)
+{
+    const struct digits_options *o = t->options;
+    struct train_replica *r = &t->replica[i];
+    size_t rows = (size_t)MIN(o->batch, t->data->rows), bytes = rows * t->data->columns * sizeof *r->x;
     enum ps_err err;
 
-    err = ps_sampler_new(t->data->rows, o->batch, t->workers, t->task, o->seed, &t->sampler, error);
-    if (err != PS_OK)
+    r->x = aligned_alloc(64, round_up(bytes, 64));
+    r->labels = calloc(rows, sizeof *r->labels);
+    if (r->x == NULL || r->labels == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a batch of %zu images", rows);
+    if ((err = ps_sampler_new(t->data->rows, rows, 1, 0, o->seed, &r->sampler, e)) != PS_OK)
         return err;
-    t->steps_each = ps_sampler_steps(t->sampler);
-    t->steps = t->steps_each * o->epochs;
-    t->x = aligned_alloc(64, round_up(slice * t->data->columns * sizeof *t->x, 64));
-    t->labels = calloc(slice, sizeof *t->labels);
-    if (t->x == NULL || t->labels == NULL)
-        return ps_fail(error, PS_ERR_NOMEM, "no memory for a batch of %zu images", slice);
-    if (!t->chief)
-        return PS_OK;
+    return model_new(ps_strategy_device(t->strategy, i), o->layers, t->data,
+                     MAX(t->data->classes, t->held_out->classes), MAX(rows, 64), o->seed, &r->network, e);
+}
+
+static enum ps_err
+init_replicas(struct train *t, struct ps_error *e)
+{
+    ps_network *networks[PS_STRATEGY_REPLICAS_MAX];
+    enum ps_err err = PS_OK;
+
+    t->replicas = ps_strategy_replicas(t->strategy);
+    if ((t->replica = calloc(t->replicas, sizeof *t->replica)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for %u replicas", t->replicas);
+    for (uint32_t i = 0; i < t->replicas && err == PS_OK; i++) {
+        err = init_replica(t, i, e);
+        networks[i] = t->replica[i].network;
+    }
+    return err == PS_OK ? ps_strategy_networks(t->strategy, networks, "", &t->options->optimizer, e) : err;
+}
+
+enum ps_err
+train_open(struct train *t, const ps_cluster *cluster, struct ps_error *error)
+{
+    enum ps_err err;
+
+    if ((err = open_strategy(t, cluster, error)) != PS_OK || (err = init_replicas(t, error)) != PS_OK)
+        return err;
+    t->steps_each = ps_strategy_steps_each(t->strategy);
+    t->steps = t->steps_each * t->options->epochs;
     progress_init(&t->progress, stdout);
-    if (!history_init(&t->history, t->steps, o->epochs))
+    if (!history_init(&t->history, t->steps, t->options->epochs))
         return ps_fail(error, PS_ERR_NOMEM, "no memory for the history of %llu steps", (unsigned long long)t->steps);
+    if ((err = ps_strategy_start(t->strategy, error)) != PS_OK)
+        return err;
+    if (t->options->restore != NULL && (err = ps_strategy_restore(t->strategy, t->options->restore, error)) != PS_OK)
+        return err;
+    t->began = ps_strategy_step(t->strategy);
+    t->started_s = worker_now_s();
     return PS_OK;
 }
 
 void
-train_finish(struct train *t)
+train_close(struct train *t, bool goodbye)
 {
-    ps_sampler_free(t->sampler);
-    free(t->x);
-    free(t->labels);
+    for (uint32_t i = 0; i < t->replicas && t->replica != NULL; i++) {
+        ps_network_free(t->replica[i].network);
+        ps_sampler_free(t->replica[i].sampler);
+        free(t->replica[i].x);
+        free(t->replica[i].labels);
+    }
+    free(t->replica);
+    if (goodbye)
+        ps_strategy_close(t->strategy);
+    else
+        ps_strategy_abandon(t->strategy);
     free(t->history.epoch);
     free(t->history.loss);
     free(t->history.smooth);
@@ -67,18 +157,21 @@ train_finish(struct train *t)
     free(t->history.accuracy);
 }
 
-/* ---- Watching: worker 0 only ---- */
+/* ---- Watching: the chief only ---- */
 
-/* Where one update of a shard's block came from a whole batch (sync), or from the slice of one worker. */
+/* On shards one update of a block came from a whole batch (sync), or from the slice of one worker; elsewhere a step is
+ * a batch. */
 double
 train_examples(const struct train *t)
 {
-    uint64_t quorum = t->options->quorum == 0 ? t->workers : t->options->quorum;
-    double per_update = (double)t->data->rows / (double)t->steps_each / t->workers;
+    const struct digits_options *o = t->options;
+    uint32_t workers = ps_strategy_workers(t->strategy);
+    uint64_t quorum = o->quorum == 0 ? workers : o->quorum;
+    double per_step = (double)t->data->rows / (double)t->steps_each;
 
-    if (t->options->mode == PS_SYNC)
-        per_update *= quorum;
-    return (double)(t->version - t->first_version) * per_update;
+    if (ps_strategy_client(t->strategy) == NULL)
+        return (double)(ps_strategy_step(t->strategy) - t->began) * per_step;
+    return (double)(t->version - t->first_version) * per_step / workers * (double)(o->mode == PS_SYNC ? quorum : 1);
 }
 
 /* Newest version of the first variable, and what it says about the age of the push before: each update raised it by
@@ -86,9 +179,11 @@ train_examples(const struct train *t)
 static void
 watch_version(struct train *t)
 {
+    ps_var *var = ps_strategy_var(t->strategy, 0);
     uint64_t newest = 0;
 
-    ps_var_versions(t->vars[0], NULL, &newest);
+    if (var != NULL)
+        ps_var_versions(var, NULL, &newest);
     if (newest > t->version)
         t->smooth_age += 0.1 * ((double)(newest - t->version - 1) - t->smooth_age);
     t->version = MAX(newest, t->version);
@@ -96,34 +191,34 @@ watch_version(struct train *t)
 
 /* Averages over about an epoch, 100 steps at most; the first values start them. */
 static void
-watch_loss(struct train *t, uint64_t clock, const struct ps_network_result *result)
+watch_loss(struct train *t, const struct ps_step_done *done)
 {
     struct train_history *h = &t->history;
     double weight = fmax(2.0 / (double)(t->steps_each + 1), 0.02), loss, accuracy;
 
-    if (result->rows == 0)
+    if (done->rows == 0)
         return;
-    loss = result->loss / (double)result->rows;
-    accuracy = (double)result->correct / (double)result->rows;
+    loss = done->metrics[METRIC_LOSS] / (double)done->rows;
+    accuracy = done->metrics[METRIC_CORRECT] / (double)done->rows;
     if (h->steps == 0)
         weight = 1;
     t->smooth_loss += weight * (loss - t->smooth_loss);
     t->smooth_accuracy += weight * (accuracy - t->smooth_accuracy);
     if (h->steps >= t->steps)
         return; /* a rejoin may repeat steps */
-    h->epoch[h->steps] = (double)(clock + 1) / (double)t->steps_each;
+    h->epoch[h->steps] = (double)(done->step + 1) / (double)t->steps_each;
     h->loss[h->steps] = loss;
     h->smooth[h->steps] = t->smooth_loss;
     h->steps++;
 }
 
 static void
-show(struct train *t, uint64_t clock)
+show(struct train *t, uint64_t step)
 {
     double now = worker_now_s(), seconds = now - t->started_s;
-    struct progress_state s = {.epoch = MIN(clock / t->steps_each + 1, t->options->epochs),
+    struct progress_state s = {.epoch = MIN(step / t->steps_each + 1, t->options->epochs),
                                .epochs = t->options->epochs,
-                               .done = (double)clock / (double)t->steps,
+                               .done = (double)step / (double)t->steps,
                                .examples_per_s = seconds > 0 ? train_examples(t) / seconds : 0,
                                .loss = t->smooth_loss,
                                .accuracy = t->smooth_accuracy,
@@ -134,17 +229,17 @@ show(struct train *t, uint64_t clock)
 
 /* Held-out accuracy of the weights that are here now. */
 static enum ps_err
-watch_accuracy(struct train *t, uint64_t clock, struct ps_network_result *result, struct ps_error *error)
+watch_accuracy(struct train *t, uint64_t step, struct ps_network_result *result, struct ps_error *error)
 {
     struct train_history *h = &t->history;
     struct ps_batch all = {
         .rows = (size_t)t->held_out->rows, .x = t->held_out->features, .labels = t->held_out->labels};
     enum ps_err err;
 
-    err = ps_network_evaluate(t->network, &all, result, error);
+    err = ps_network_evaluate(t->replica[0].network, &all, result, error);
     if (err != PS_OK || h->epochs > t->options->epochs)
         return err;
-    h->epoch_at[h->epochs] = (double)clock / (double)t->steps_each;
+    h->epoch_at[h->epochs] = (double)step / (double)t->steps_each;
     h->accuracy[h->epochs] = 100.0 * (double)result->correct / (double)result->rows;
     h->epochs++;
     return PS_OK;
@@ -152,110 +247,58 @@ watch_accuracy(struct train *t, uint64_t clock, struct ps_network_result *result
 
 /* ---- Training ---- */
 
+/* The gradient of one replica's slice; on its thread. */
 static enum ps_err
-pull(struct train *t, int now, struct ps_error *error)
+step(void *arg, struct ps_replica *r, struct ps_error *error)
 {
-    struct ps_pull_options options = {.now = now};
-
-    return ps_client_pull(t->client, ps_network_params(t->network), t->vars, ps_network_values(t->network), &options,
-                          error);
-}
-
-/* Wait for one of the three, and free it. */
-static enum ps_err
-finish_op(ps_op *op, enum ps_err before, struct ps_error *error)
-{
-    enum ps_err err = before;
-
-    if (before == PS_OK)
-        err = ps_op_wait(op, -1, error);
-    ps_op_free(op);
-    return err;
-}
-
-/* Push, tick and pull travel together: a shard takes them in this order, so one round trip does for all three, and the
- * pull holds this worker's own update. */
-static enum ps_err
-exchange(struct train *t, struct ps_error *error)
-{
-    struct ps_cursor ends = worker_cursor(t->next, t->steps_each);
-    struct ps_push_options options = {.cursor = &ends};
-    size_t n = ps_network_params(t->network);
-    ps_op *push = NULL, *tick = NULL, *next = NULL;
-    enum ps_err err;
-
-    err = ps_client_push_start(t->client, n, t->vars, ps_network_gradients(t->network), &options, &push, error);
-    if (err == PS_OK)
-        err = ps_client_tick_start(t->client, &tick, error);
-    if (err == PS_OK)
-        err = ps_client_pull_start(t->client, n, t->vars, ps_network_values(t->network), NULL, &next, error);
-    err = finish_op(push, err, error);
-    if (err == PS_ERR_STALE || err == PS_ERR_LATE) {
-        t->dropped++; /* what the age policy or the quorum is there for */
-        err = PS_OK;
-    }
-    err = finish_op(tick, err, error);
-    return finish_op(next, err, error);
-}
-
-static enum ps_err
-step(struct train *t, struct ps_error *error)
-{
-    uint64_t at = t->next;
-    struct ps_slice slice = ps_sampler_slice(t->sampler, at / t->steps_each, at % t->steps_each);
-    struct ps_batch batch = {.rows = slice.count, .x = t->x, .labels = t->labels};
+    struct train *t = arg;
+    struct train_replica *mine = &t->replica[r->local];
+    struct ps_slice whole = ps_sampler_slice(mine->sampler, r->epoch, r->batch);
+    struct ps_batch batch = {.rows = (size_t)r->rows, .x = mine->x, .labels = mine->labels};
     struct ps_network_result result;
     enum ps_err err;
 
-    if (t->chief && at % t->steps_each == 0 && (err = watch_accuracy(t, at, &result, error)) != PS_OK)
+    ps_dataset_gather(t->data, (size_t)r->rows, whole.index + r->first, mine->x, mine->labels);
+    if ((err = ps_replica_gradient(r, &batch, &result, error)) != PS_OK)
         return err;
-    ps_dataset_gather(t->data, slice.count, slice.index, t->x, t->labels);
-    err = ps_network_gradient(t->network, &batch, ps_slice_scale_mean(&slice, t->workers), at * t->workers + t->task,
-                              &result, error);
-    if (err != PS_OK)
-        return err;
-    if ((err = exchange(t, error)) != PS_OK)
-        return err;
-    t->next++;
-    if (!t->chief)
-        return PS_OK;
-    watch_version(t);
-    watch_loss(t, at, &result);
-    show(t, t->next);
+    r->metrics[METRIC_LOSS] += result.loss;
+    r->metrics[METRIC_CORRECT] += (double)result.correct;
     return PS_OK;
 }
 
-/* The others went on without this worker: join again where the slowest of them is, with the data that is next. */
 static enum ps_err
-rejoin(struct train *t, struct ps_error *error)
+after(void *arg, const struct ps_step_done *done, struct ps_error *error)
 {
-    enum ps_err err = ps_client_rejoin(t->client, -1, error);
+    struct train *t = arg;
 
-    t->rejoins++;
-    if (err != PS_OK)
-        return err;
-    t->next = worker_next_step(t->client, t->steps_each, t->steps);
-    return pull(t, 0, error);
+    (void)error;
+    if (!train_is_chief(t))
+        return PS_OK;
+    watch_version(t);
+    watch_loss(t, done);
+    show(t, done->step + 1);
+    return PS_OK;
 }
 
 enum ps_err
 train_run(struct train *t, struct ps_error *error)
 {
-    enum ps_err err;
+    const struct ps_strategy_calls calls = {.step = step, .after = after, .arg = t};
+    struct ps_network_result result;
+    enum ps_err err = PS_OK;
+    uint64_t at;
 
-    t->next = worker_next_step(t->client, t->steps_each, t->steps);
-    if ((err = pull(t, 0, error)) == PS_ERR_LEASE_LAPSED)
-        err = rejoin(t, error);
-    t->started_s = worker_now_s();
-    ps_var_versions(t->vars[0], NULL, &t->first_version);
+    if (ps_strategy_var(t->strategy, 0) != NULL)
+        ps_var_versions(ps_strategy_var(t->strategy, 0), NULL, &t->first_version);
     t->version = t->first_version;
-    while (err == PS_OK && t->next < t->steps) {
-        err = step(t, error);
-        if (err == PS_ERR_LEASE_LAPSED)
-            err = rejoin(t, error);
+    while (err == PS_OK && (at = ps_strategy_step(t->strategy)) < t->steps) {
+        if (train_is_chief(t) && at % t->steps_each == 0)
+            err = watch_accuracy(t, at, &result, error);
+        if (err == PS_OK)
+            err = ps_strategy_run(t->strategy, MIN((at / t->steps_each + 1) * t->steps_each, t->steps), &calls, error);
     }
     t->seconds = worker_now_s() - t->started_s;
-    if (t->chief)
+    if (train_is_chief(t))
         progress_end(&t->progress);
     return err;
 }
@@ -263,13 +306,7 @@ train_run(struct train *t, struct ps_error *error)
 enum ps_err
 train_meet(struct train *t, struct ps_error *error)
 {
-    enum ps_err err;
-
-    while ((err = worker_meet(t->client, t->options->mode, (int)t->options->timeout_ms, t->vars[0],
-                              ps_network_values(t->network)[0], error)) == PS_ERR_LEASE_LAPSED)
-        if ((err = rejoin(t, error)) != PS_OK)
-            return err;
-    return err;
+    return ps_strategy_meet(t->strategy, error);
 }
 
 enum ps_err
@@ -277,7 +314,7 @@ train_evaluate(struct train *t, struct ps_network_result *result, struct ps_erro
 {
     enum ps_err err;
 
-    if ((err = pull(t, 1, error)) != PS_OK)
+    if ((err = ps_strategy_refresh(t->strategy, error)) != PS_OK)
         return err;
     watch_version(t);
     t->seconds = worker_now_s() - t->started_s;

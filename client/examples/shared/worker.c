@@ -15,12 +15,18 @@ is_set(const char *variable)
 }
 
 int
+worker_has_cluster(void)
+{
+    return is_set("TF_CONFIG") || is_set("PSD_SHARDS");
+}
+
+int
 worker_find_cluster(const char *program, ps_cluster **out)
 {
     struct ps_error error;
     enum ps_role role;
 
-    if (!is_set("TF_CONFIG") && !is_set("PSD_SHARDS")) {
+    if (!worker_has_cluster()) {
         fprintf(stderr,
                 "%s: there is no cluster in the environment (TF_CONFIG or PSD_SHARDS). To start one:\n"
                 "    psrun --shards 2 --workers 3 -- %s\n",

@@ -8,6 +8,9 @@
  * status, after a line on stderr that says what is wrong and how a cluster is started. */
 int worker_find_cluster(const char *program, ps_cluster **out);
 
+/* Whether the environment tells of a cluster at all. */
+int worker_has_cluster(void);
+
 /* One line on stderr: "digits: worker 1: TIMEOUT: ...", as ps_error_format() writes it. task: -1: none to
  * speak of. */
 void worker_say_error(const char *program, long task, const struct ps_error *e);
