@@ -247,7 +247,8 @@ check_options(const struct ps_client_options *o, const ps_cluster *cluster, stru
     if (!o->observer && role == PS_ROLE_PS)
         return ps_fail(e, PS_ERR_INVALID, "this process is a parameter server of the cluster: it can only observe");
     if (ps_cluster_shards(cluster) == 0)
-        return ps_fail(e, PS_ERR_INVALID, "the cluster has no shards");
+        return ps_fail(e, PS_ERR_CONFIG,
+                       "the cluster has no shards; TF_CONFIG: cluster.ps lists the addresses of those there are");
     return check_age(o, e);
 }
 

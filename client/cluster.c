@@ -62,8 +62,6 @@ cluster_number(ps_cluster *c, struct ps_error *e)
     uint32_t chiefs = config->jobs[TF_CHIEF].len;
 
     c->workers = chiefs + config->jobs[TF_WORKER].len;
-    if (config->jobs[TF_PS].len == 0)
-        return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: cluster.ps: missing; it lists the addresses of the psd shards");
     if (config->jobs[TF_PS].len > WIRE_SHARDS_MAX)
         return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: cluster.ps: %u shards; a cluster has at most %d",
                        config->jobs[TF_PS].len, WIRE_SHARDS_MAX);

@@ -72,7 +72,8 @@ enum ps_role { PS_ROLE_CHIEF, PS_ROLE_WORKER, PS_ROLE_PS, PS_ROLE_EVALUATOR };
  *   {"cluster": {"chief": ["host:port"], "worker": [...], "ps": [...], "evaluator": [...]},
  *    "task": {"type": "worker", "index": 0}}
  * ps addresses are "host:port", "[v6]:port" or "unix:/path". Workers are numbered as one list: the chief first, then
- * workers; when there is no chief, worker 0 is chief. PS_ERR_CONFIG with the place: "TF_CONFIG: cluster.worker[1]:
+ * workers; when there is no chief, worker 0 is chief. Without ps there are workers alone, who may train together
+ * (ps_group.h), but have no shards to open a client of. PS_ERR_CONFIG with the place: "TF_CONFIG: cluster.worker[1]:
  * ...". *out is freed with ps_cluster_free(). */
 PS_API enum ps_err ps_cluster_from_json(const char *json, ps_cluster **out, struct ps_error *error) PS_MUST_USE;
 

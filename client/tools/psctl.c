@@ -378,11 +378,17 @@ psctl_tell(struct psctl *p, enum ask_kind kind, psctl_say_done say)
 static enum ps_err
 psctl_cluster(const struct psctl_settings *settings, ps_cluster **out, struct ps_error *e)
 {
+    enum ps_err err;
+
     if (settings->shards != NULL)
         return ps_cluster_from_list(settings->shards, 1, 0, out, e);
     if (getenv("TF_CONFIG") == NULL && getenv("PSD_SHARDS") == NULL)
         return ps_fail(e, PS_ERR_INVALID, "neither --shards nor TF_CONFIG nor PSD_SHARDS says where the shards are");
-    return ps_cluster_from_env(out, e);
+    if ((err = ps_cluster_from_env(out, e)) != PS_OK || ps_cluster_shards(*out) > 0)
+        return err;
+    ps_cluster_free(*out);
+    *out = NULL;
+    return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: cluster.ps: missing; it lists the addresses of the psd shards");
 }
 
 static enum ps_err

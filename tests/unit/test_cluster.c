@@ -72,18 +72,22 @@ START_TEST(worker_0_is_chief_when_there_is_none)
 }
 END_TEST
 
-START_TEST(a_cluster_without_shards_is_refused)
+START_TEST(a_cluster_without_shards_has_workers_but_no_client)
 {
+    ps_client *client = NULL;
     ps_cluster *c;
     struct ps_error e;
 
-    ck_assert_int_eq(ps_cluster_from_json("{\"cluster\": {\"worker\": [\"w:1\"]},"
-                                          " \"task\": {\"type\": \"worker\", \"index\": 0}}",
+    ck_assert_int_eq(ps_cluster_from_json("{\"cluster\": {\"worker\": [\"w:1\", \"w:2\"]},"
+                                          " \"task\": {\"type\": \"worker\", \"index\": 1}}",
                                           &c, &e),
-                     PS_ERR_CONFIG);
-    ck_assert_ptr_null(c);
-    ck_assert(strstr(e.text, "TF_CONFIG: cluster.ps: missing") != NULL);
+                     PS_OK);
+    ck_assert(ps_cluster_workers(c) == 2 && ps_cluster_task(c) == 1 && ps_cluster_shards(c) == 0);
+    ck_assert_int_eq(ps_client_open(c, NULL, &client, &e), PS_ERR_CONFIG);
+    ck_assert(strstr(e.text, "cluster.ps") != NULL);
+    ps_cluster_free(c);
     ck_assert_int_eq(ps_cluster_from_json(NULL, &c, NULL), PS_ERR_CONFIG);
+    ck_assert_ptr_null(c);
     ps_cluster_free(NULL);
 }
 END_TEST
@@ -212,7 +216,7 @@ make_suite(void)
 
     tcase_add_test(t, the_chief_is_the_first_of_the_workers);
     tcase_add_test(t, worker_0_is_chief_when_there_is_none);
-    tcase_add_test(t, a_cluster_without_shards_is_refused);
+    tcase_add_test(t, a_cluster_without_shards_has_workers_but_no_client);
     tcase_add_test(t, a_list_makes_a_worker);
     tcase_add_test(t, the_environment_prefers_tf_config);
     tcase_add_loop_test(t, an_error_names_the_variable, 0, ARRAY_LEN(bad));
