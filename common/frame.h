@@ -42,7 +42,7 @@
 #include "ps_err.h"
 
 #define FRAME_MAGIC       0x31445350u /* "PSD1" */
-#define FRAME_VERSION     3
+#define FRAME_VERSION     4
 #define FRAME_HEAD_SIZE   32
 #define FRAME_ALIGN       8
 #define FRAME_META_MAX    (256 * KIB) /* bytes of metadata in one frame */
@@ -80,6 +80,9 @@ enum msg_type {
     MSG_CHECKPOINT_DONE = 27,
     MSG_RESTORE = 28,
     MSG_RESTORE_DONE = 29,
+    MSG_MEET = 30,
+    MSG_MEETING = 31,
+    MSG_MET = 32,
     MSG_TYPE_MAX
 };
 

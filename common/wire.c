@@ -46,6 +46,9 @@ static const struct row rows[MSG_TYPE_MAX] = {
                              wire_check_checkpoint_done},
     [MSG_RESTORE] = {"restore", &psd__restore__descriptor, false, true, wire_check_restore},
     [MSG_RESTORE_DONE] = {"restore done", &psd__restore_done__descriptor, false, true, NULL},
+    [MSG_MEET] = {"meet", &psd__meet__descriptor, false, true, wire_check_meet},
+    [MSG_MEETING] = {"meeting", &psd__meeting__descriptor, false, true, NULL},
+    [MSG_MET] = {"met", &psd__met__descriptor, false, true, wire_check_met},
 };
 
 static const struct row *

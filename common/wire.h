@@ -33,6 +33,9 @@
 #define WIRE_PARAMETERS_MAX 64           /* in one set */
 #define WIRE_LEASE_MS       300000u      /* of a worker that asks for none */
 #define WIRE_LEASE_MS_MAX   (24u * 3600u * 1000u)
+#define WIRE_GROUP_MAX      256  /* workers in one group */
+#define WIRE_ADDRESS_MAX    63   /* bytes of a member's address */
+#define WIRE_HOST_MAX       127  /* bytes of what names a member's machine */
 #define WIRE_ERROR_TEXT_MAX 2048 /* bytes of a sentence */
 
 struct wire_msg {
@@ -69,6 +72,9 @@ struct wire_msg {
         Psd__CheckpointDone *checkpoint_done;
         Psd__Restore *restore;
         Psd__RestoreDone *restore_done;
+        Psd__Meet *meet;
+        Psd__Meeting *meeting;
+        Psd__Met *met;
     } u;
 };
 

@@ -5,11 +5,13 @@
  * only shown). */
 #include "wire_check.h"
 
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "address.h"
 #include "safetensors.h"
 
 #define TRY(check)                                                                                                     \
@@ -662,4 +664,63 @@ wire_check_restore(struct wire_msg *msg, struct arena *arena, struct ps_error *e
         return ps_fail(e, PS_ERR_INVALID, "restore.verified: %zu stamps, expected 2 or none",
                        msg->u.restore->n_verified);
     return check_dir(e, "restore.dir", msg->u.restore->dir);
+}
+
+/* ---- Meetings ---- */
+
+/* Of another process, for a socket: numbers, no names, and a port that somebody can listen at. */
+static enum ps_err
+check_address(struct ps_error *e, const char *field, const char *text)
+{
+    struct address address;
+    uint8_t number[16];
+    struct ps_error why;
+
+    TRY(name(e, field, text, 1, WIRE_ADDRESS_MAX));
+    if (address_parse(text, &address, &why) != PS_OK)
+        return ps_fail(e, PS_ERR_INVALID, "%s: %.256s", field, why.text);
+    if (address.is_unix || address.port == 0 ||
+        (inet_pton(AF_INET, address.host, number) != 1 && inet_pton(AF_INET6, address.host, number) != 1))
+        return ps_fail(e, PS_ERR_INVALID, "%s is '%s', not the number of a machine with a port", field, text);
+    return PS_OK;
+}
+
+enum ps_err
+wire_check_meet(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
+{
+    const Psd__Meet *m = msg->u.meet;
+
+    (void)arena;
+    TRY(name(e, "meet.cluster", m->cluster, 1, WIRE_CLUSTER_MAX));
+    TRY(name(e, "meet.group", m->group, 1, WIRE_NAME_MAX));
+    TRY(within(e, "meet.workers", m->workers, 1, WIRE_GROUP_MAX));
+    TRY(below(e, "meet.task", m->task, "meet.workers", m->workers));
+    TRY(within(e, "meet.incarnation", m->incarnation, 1, UINT64_MAX));
+    TRY(within(e, "meet.attempt", m->attempt, 1, UINT64_MAX));
+    TRY(within(e, "meet.ranks_min", m->ranks_min, 0, m->workers));
+    TRY(within(e, "meet.settle_ms", m->settle_ms, 0, WIRE_LEASE_MS_MAX));
+    TRY(within(e, "meet.timeout_ms", m->timeout_ms, 0, WIRE_LEASE_MS_MAX));
+    TRY(check_address(e, "meet.address", m->address));
+    return name(e, "meet.host", m->host, 0, WIRE_HOST_MAX);
+}
+
+enum ps_err
+wire_check_met(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
+{
+    const Psd__Met *m = msg->u.met;
+
+    (void)arena;
+    TRY(within(e, "met.epoch", m->epoch, 1, UINT64_MAX));
+    TRY(within(e, "the number of met.member", m->n_member, 1, WIRE_GROUP_MAX));
+    for (size_t i = 0; i < m->n_member; i++) {
+        const Psd__GroupMember *member = m->member[i];
+
+        if (i > 0 && member->task <= m->member[i - 1]->task)
+            return ps_fail(e, PS_ERR_INVALID, "met.member is not in the order of tasks");
+        TRY(below(e, "met.member.task", member->task, "the workers of a group", WIRE_GROUP_MAX));
+        TRY(within(e, "met.member.incarnation", member->incarnation, 1, UINT64_MAX));
+        TRY(check_address(e, "met.member.address", member->address));
+        TRY(name(e, "met.member.host", member->host, 0, WIRE_HOST_MAX));
+    }
+    return PS_OK;
 }

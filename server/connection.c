@@ -98,6 +98,7 @@ connection_forget(struct shard *s, struct connection *c)
     declare_forget(s, c, 0, PS_OK);
     save_request_end(s, c, 0, PS_OK);
     held_forget(s, c);
+    meetings_forget(s, c);
     if (c->session != NULL)
         session_detach(s, c->session);
     c->session = NULL;

@@ -38,6 +38,8 @@ struct shard_event;
       "65,536, the window that clients keep to: one that sends more is told LIMIT and closed") \
     X(REDO_BACKLOG, "bytes of durable pushes that wait for the disk", "redo-backlog", true, \
       "a durable push is told LIMIT") \
+    NO_OPTION(MEETINGS, "workers at meetings", false, \
+      "of groups that form: the next one is told LIMIT") \
     NO_OPTION(SAVES, "saves and checkpoints that wait", false, \
       "for the one that runs, or for their clock: the next one is told LIMIT") \
     X(GATHER_BYTES, "bytes for gradients that wait", "gather-memory", true, \

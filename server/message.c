@@ -214,6 +214,14 @@ on_restore(struct shard *s, struct connection *c, const struct wire_msg *msg, co
     return SHARD_TAKEN;
 }
 
+static enum shard_result
+on_meet(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    (void)event;
+    meetings_take(s, c, msg->request, msg->u.meet);
+    return SHARD_TAKEN;
+}
+
 static void
 give_up_barrier(struct shard *s, struct pending *p)
 {
@@ -221,8 +229,8 @@ give_up_barrier(struct shard *s, struct pending *p)
     pending_resolve(s, p, PS_ERR_CANCELLED, ps_strerror(PS_ERR_CANCELLED));
 }
 
-/* Only what waits can be taken back: a pull, a declare, a barrier, a save (its answer: one that runs goes on). A push
- * that waits is given up with SKIP. */
+/* Only what waits can be taken back: a pull, a declare, a barrier, a meeting, a save (its answer: one that runs goes
+ * on). A push that waits is given up with SKIP. */
 static enum shard_result
 on_cancel(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
 {
@@ -232,7 +240,7 @@ on_cancel(struct shard *s, struct connection *c, const struct wire_msg *msg, con
 
     (void)event;
     if (pull_end(s, c, request, PS_ERR_CANCELLED, text) || declare_forget(s, c, request, PS_ERR_CANCELLED) ||
-        save_request_end(s, c, request, PS_ERR_CANCELLED))
+        save_request_end(s, c, request, PS_ERR_CANCELLED) || meetings_cancel(s, c, request))
         return SHARD_TAKEN;
     p = c->session != NULL ? sequence_pending_request(c->session, request) : NULL;
     if (p != NULL && p->barrier != NULL)
@@ -403,6 +411,7 @@ static const struct row dispatch[MSG_TYPE_MAX] = {
     [MSG_RESTORE] = {on_restore, IN(CONN_OBSERVER), true},
     [MSG_ATTACH] = {on_attach, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
     [MSG_SAVE] = {on_save, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
+    [MSG_MEET] = {on_meet, IN(CONN_OBSERVER), true},
     [MSG_CHECKPOINT] = {on_checkpoint, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
 };
 

@@ -24,8 +24,8 @@ blocked(struct report_builder *b, const struct session *x, const char *what, uin
     return m->on_task != NULL ? m : NULL;
 }
 
-static bool
-add_blocked(struct report_builder *b, Psd__BlockedReport *m)
+bool
+report_add_blocked(struct report_builder *b, Psd__BlockedReport *m)
 {
     Psd__Report *r = b->report;
 
@@ -78,7 +78,7 @@ blocked_pull(struct report_builder *b, const struct job *job, const struct pull 
         m->on_clock = p->clock - MIN(p->clock, job->bound);
         on_slower(job, m->on_clock, m);
     }
-    return add_blocked(b, m);
+    return report_add_blocked(b, m);
 }
 
 static bool
@@ -96,7 +96,7 @@ blocked_push(struct report_builder *b, const struct job *job, const struct pendi
     block_refind(b->s, p->blocks[i].var, p->blocks[i].block, &ref);
     on_block(job, &ref, p->clock, m);
     m->on_clock = p->clock;
-    return add_blocked(b, m);
+    return report_add_blocked(b, m);
 }
 
 static bool
@@ -110,7 +110,7 @@ blocked_barrier(struct report_builder *b, const struct pending *p)
         return false;
     m->clock = p->clock;
     m->n_on_task = MIN(barrier_missing(p->barrier, m->on_task, ON_TASKS_MAX), (uint32_t)ON_TASKS_MAX);
-    return add_blocked(b, m);
+    return report_add_blocked(b, m);
 }
 
 static bool
@@ -183,7 +183,7 @@ blocked_declares(struct report_builder *b, const struct variable *v)
             return false;
         m->variable = (char *)v->name;
         m->on = in_words(b->s, "%" PRIu64 " of %" PRIu64 " blocks are made", v->ready, v->count);
-        if (!add_blocked(b, m))
+        if (!report_add_blocked(b, m))
             return false;
     }
     return true;
@@ -203,7 +203,7 @@ blocked_held(void *arg, const struct connection *c, uint64_t since_ms)
         return false;
     m->on = in_words(b->s, "the disk: %" PRIu64 " pieces of the redo log are not on it",
                      b->s->redo.committed - MIN(b->s->redo.committed, b->s->redo.durable), 0);
-    return add_blocked(b, m);
+    return report_add_blocked(b, m);
 }
 
 static const char *
@@ -235,7 +235,7 @@ blocked_saves(struct report_builder *b, const struct save_request *list, bool ru
         m->on = (char *)(uintptr_t)save_waits_on(b, r, running);
         if (!running && r->at_clock)
             m->on_clock = r->clock;
-        if (!add_blocked(b, m))
+        if (!report_add_blocked(b, m))
             return false;
     }
     return true;
@@ -263,5 +263,6 @@ report_blocked(struct report_builder *b)
     for (uint32_t id = 1; id <= s->jobs_len; id++)
         if (report_wants_job(b, s->jobs_by_id[id]) && !blocked_in_job(b, s->jobs_by_id[id]))
             return;
-    blocked_elsewhere(b);
+    if (blocked_elsewhere(b))
+        meetings_blocked(b);
 }

@@ -44,7 +44,8 @@ void report_jobs(struct report_builder *b);
 void report_workers(struct report_builder *b);
 Psd__JobDefinition *report_job_definition(struct shard *s, const struct job *job); /* NULL: no memory */
 
-/* Who waits for whom: report_blocked.c. */
+/* Who waits for whom: report_blocked.c. One more of them; false: m is NULL, or the report is full. */
 void report_blocked(struct report_builder *b);
+bool report_add_blocked(struct report_builder *b, Psd__BlockedReport *m);
 
 #endif

@@ -44,6 +44,7 @@ shard_drain(struct shard *s)
     actions_draining(s);
     actions_log(s, SHARD_LOG_INFO, "draining connections=%" PRIu64, s->connections_len);
     actions_event(s, NULL, NULL, PSD__EVENT_KIND__EVENT_DRAINING, 0, text);
+    meetings_end(s);
     HASH_ITER (hh, s->connections, c, next) {
         pull_end(s, c, 0, PS_ERR_DRAINING, text);
         declare_forget(s, c, 0, PS_ERR_DRAINING);
@@ -113,6 +114,7 @@ take(struct shard *s, const struct shard_event *event)
     case SHARD_TIME:
         session_time(s);
         connection_time(s);
+        meetings_time(s);
         return SHARD_TAKEN;
     case SHARD_WORK:
         return work(s);
@@ -268,7 +270,7 @@ shard_set_grace(struct shard *s, uint32_t grace_ms)
 uint64_t
 shard_next_time(const struct shard *s)
 {
-    return s->draining ? UINT64_MAX : MIN(s->lapse_at, connection_next_time(s));
+    return s->draining ? UINT64_MAX : MIN(MIN(s->lapse_at, connection_next_time(s)), meet_next_time(&s->meet));
 }
 
 bool
@@ -378,6 +380,7 @@ shard_new(const struct shard_config *config, struct store *store, uint64_t now_m
     s->lapse_at = UINT64_MAX;
     s->turn.number = 1;
     save_init(s);
+    meet_init(&s->meet, "shard 0", MEET_NO_HOST, config->boot);
     s->cluster = shard_strdup(config->cluster);
     s->version = shard_strdup(config->version != NULL ? config->version : "");
     s->live_dir = shard_strdup(config->live_dir != NULL ? config->live_dir : "");
@@ -415,6 +418,7 @@ shard_free(struct shard *s)
     connection_free_all(s);
     redo_finish(s);
     replay_free(s->replay);
+    meet_finish(&s->meet);
     pool_finish(&s->pool);
     arena_finish(&s->arena);
     free(s->refs);

@@ -29,7 +29,7 @@
  * store has them), connection (who speaks), hello (who may come), session (life and leases; session_row: what outlives
  * the process), sequence (exactly once), clock (who is slowest), push (checks), update (of one block), gather
  * (gradients of a sync step), pull (those that wait, too), data (answers with blocks), barrier, report (answers to
- * psctl), turn (the transaction), save, save_request and save_rows (copies of one instant), actions (what goes out),
+ * psctl), meetings (of groups that reduce among themselves), turn (the transaction), save, save_request and save_rows (copies of one instant), actions (what goes out),
  * pool (memory). shard.c dispatches.
  */
 #ifndef SERVER_SHARD_H

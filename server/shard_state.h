@@ -13,6 +13,7 @@
 #include "catalog.h"
 #include "clock.h"
 #include "common/hash.h"
+#include "common/meet.h"
 #include "connection.h"
 #include "cursor.h"
 #include "data.h"
@@ -22,6 +23,7 @@
 #include "hello.h"
 #include "job.h"
 #include "limit.h"
+#include "meetings.h"
 #include "message.h"
 #include "pool.h"
 #include "pull.h"
@@ -94,6 +96,7 @@ struct shard {
     struct replay *replay; /* while the redo log is replayed */
     struct pool pool;
     struct arena arena;
+    struct meet meet; /* of groups; shard 0 */
     struct shard_stats stats;
 
     struct block_ref *refs; /* [WIRE_BLOCKS_MAX], of the event under way */

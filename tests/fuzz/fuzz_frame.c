@@ -327,6 +327,9 @@ static const ProtobufCMessageDescriptor *const descriptors[MSG_TYPE_MAX] = {
     [MSG_CHECKPOINT_DONE] = &psd__checkpoint_done__descriptor,
     [MSG_RESTORE] = &psd__restore__descriptor,
     [MSG_RESTORE_DONE] = &psd__restore_done__descriptor,
+    [MSG_MEET] = &psd__meet__descriptor,
+    [MSG_MEETING] = &psd__meeting__descriptor,
+    [MSG_MET] = &psd__met__descriptor,
 };
 
 /* Append a random frame; returns its length, 0 when there is no room. */

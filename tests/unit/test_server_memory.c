@@ -318,16 +318,64 @@ check_ended(void)
     expect_four(o, four, 4, -15);
 }
 
+static struct post *
+meet(struct client *c, uint32_t task)
+{
+    Psd__Meet m = PSD__MEET__INIT;
+
+    m.cluster = (char *)"test";
+    m.group = (char *)"group";
+    m.workers = 2;
+    m.task = task;
+    m.incarnation = m.attempt = 1;
+    m.timeout_ms = 1000000;
+    m.address = (char *)"127.0.0.1:1";
+    return insist_post(c, MSG_MEET, 0, &m.base, NULL, 0);
+}
+
+/* Two observers meet, beside a push whose turn may fail, and again after the shard's process was killed. */
+static void
+meet_twice(void)
+{
+    struct client *other;
+    struct post *a, *b;
+
+    begin(PSD__MODE__ASYNC);
+    other = insist_observer(&x);
+    insist_all(&x);
+    for (int round = 0; round < 2; round++) {
+        a = meet(o, 1);
+        insist_some(&x);
+        ck_assert(!a->done);
+        if (round == 1) {
+            kit_crash(&k);
+            insist_crashed(&x);
+        }
+        b = meet(other, 0);
+        push_four(w, four, 1);
+        insist_some(&x);
+        ck_assert(a->done && b->done);
+        ck_assert_int_eq(a->answer->msg.type, MSG_MET);
+        ck_assert_uint_eq(a->answer->msg.u.met->n_member, 2);
+        ck_assert_uint_eq(a->answer->msg.u.met->group, b->answer->msg.u.met->group);
+        insist_all(&x);
+    }
+}
+
+static void
+check_met(void)
+{
+    expect_four(o, four, 2, -2);
+}
+
 struct script {
     void (*run)(void);
     void (*check)(void);
 };
 
-static const struct script scripts[] = {{push_in_async, check_async},
-                                        {wait_in_ssp, check_ssp},
-                                        {step_in_sync, check_sync},
-                                        {save_meanwhile, check_saved},
-                                        {end_and_come_again, check_ended}};
+static const struct script scripts[] = {{push_in_async, check_async},      {wait_in_ssp, check_ssp},
+                                        {step_in_sync, check_sync},        {save_meanwhile, check_saved},
+                                        {end_and_come_again, check_ended}, {meet_twice, check_met}};
 
 /* ---- What fails ---- */
 

@@ -57,6 +57,10 @@ static struct samples {
     Psd__CheckpointDone checkpoint_done;
     Psd__Restore restore;
     Psd__RestoreDone restore_done;
+    Psd__Meet meet;
+    Psd__Meeting meeting;
+    Psd__GroupMember member[2], *member_list[2];
+    Psd__Met met;
     /* arrays, long enough to be one past any limit */
     uint64_t dims[WIRE_RANK_MAX + 1], long64[WIRE_BLOCKS_MAX + 1];
     uint32_t ids[WIRE_BLOCKS_MAX + 1], codes[WIRE_BLOCKS_MAX + 1];
@@ -360,6 +364,39 @@ samples_saves(void)
     m.restore_done.blocks = 3;
 }
 
+static void
+samples_meetings(void)
+{
+    psd__meet__init(&m.meet);
+    m.meet.cluster = (char *)"psd";
+    m.meet.group = (char *)"group";
+    m.meet.workers = 4;
+    m.meet.task = 3;
+    m.meet.incarnation = 77;
+    m.meet.attempt = 1;
+    m.meet.epoch = 2;
+    m.meet.ranks_min = 4;
+    m.meet.settle_ms = 1000;
+    m.meet.timeout_ms = 60000;
+    m.meet.address = (char *)"[::1]:4000";
+    m.meet.host = (char *)"a machine";
+    psd__meeting__init(&m.meeting);
+    m.meeting.workers = 2;
+    for (uint32_t i = 0; i < ARRAY_LEN(m.member); i++) {
+        psd__group_member__init(&m.member[i]);
+        m.member[i].task = 2 * i;
+        m.member[i].incarnation = 70 + i;
+        m.member[i].address = (char *)"127.0.0.1:4000";
+        m.member[i].host = (char *)"a machine";
+        m.member_list[i] = &m.member[i];
+    }
+    psd__met__init(&m.met);
+    m.met.epoch = 3;
+    m.met.group = 99;
+    m.met.n_member = ARRAY_LEN(m.member_list);
+    m.met.member = m.member_list;
+}
+
 static ProtobufCMessage *
 sample(enum msg_type type)
 {
@@ -393,6 +430,9 @@ sample(enum msg_type type)
         [MSG_CHECKPOINT_DONE] = &m.checkpoint_done.base,
         [MSG_RESTORE] = &m.restore.base,
         [MSG_RESTORE_DONE] = &m.restore_done.base,
+        [MSG_MEET] = &m.meet.base,
+        [MSG_MEETING] = &m.meeting.base,
+        [MSG_MET] = &m.met.base,
     };
 
     return of_type[type];
@@ -414,6 +454,7 @@ setup(void)
     samples_reports();
     samples_changes();
     samples_saves();
+    samples_meetings();
 }
 
 static void
@@ -556,6 +597,32 @@ END_TEST
     X(checkpoint_dir, CHECKPOINT, INVALID, "checkpoint.dir is not an absolute", m.checkpoint.dir = (char *)"x")        \
     X(checkpoint_dir_long, CHECKPOINT, LIMIT, "checkpoint.dir has 3501 bytes", m.checkpoint.dir = letters(3501))       \
     X(checkpoint_name, CHECKPOINT_DONE, INVALID, "variable.name is empty", m.checkpoint_variable.name = (char *)"")    \
+    X(meet_cluster, MEET, INVALID, "meet.cluster is empty", m.meet.cluster = (char *)"")                               \
+    X(meet_group, MEET, INVALID, "meet.group is empty", m.meet.group = (char *)"")                                     \
+    X(meet_group_long, MEET, LIMIT, "meet.group has 256 bytes", m.meet.group = letters(256))                           \
+    X(meet_group_control, MEET, INVALID, "meet.group", m.meet.group = (char *)"a\n")                                   \
+    X(meet_no_workers, MEET, INVALID, "meet.workers is 0", m.meet.workers = 0)                                         \
+    X(meet_workers, MEET, LIMIT, "meet.workers is 257", m.meet.workers = 257)                                          \
+    X(meet_task, MEET, INVALID, "meet.task is 4", m.meet.task = 4)                                                     \
+    X(meet_incarnation, MEET, INVALID, "meet.incarnation", m.meet.incarnation = 0)                                     \
+    X(meet_attempt, MEET, INVALID, "meet.attempt", m.meet.attempt = 0)                                                 \
+    X(meet_ranks_min, MEET, LIMIT, "meet.ranks_min is 5", m.meet.ranks_min = 5)                                        \
+    X(meet_settle, MEET, LIMIT, "meet.settle_ms", m.meet.settle_ms = WIRE_LEASE_MS_MAX + 1)                            \
+    X(meet_timeout, MEET, LIMIT, "meet.timeout_ms", m.meet.timeout_ms = WIRE_LEASE_MS_MAX + 1)                         \
+    X(meet_no_address, MEET, INVALID, "meet.address is empty", m.meet.address = (char *)"")                            \
+    X(meet_address, MEET, INVALID, "meet.address: 'here'", m.meet.address = (char *)"here")                            \
+    X(meet_address_name, MEET, INVALID, "not the number", m.meet.address = (char *)"localhost:1")                      \
+    X(meet_address_port, MEET, INVALID, "with a port", m.meet.address = (char *)"127.0.0.1:0")                         \
+    X(meet_address_unix, MEET, INVALID, "not the number", m.meet.address = (char *)"unix:/a")                          \
+    X(meet_address_long, MEET, LIMIT, "meet.address has 64 bytes", m.meet.address = letters(64))                       \
+    X(meet_host, MEET, LIMIT, "meet.host has 128 bytes", m.meet.host = letters(128))                                   \
+    X(met_epoch, MET, INVALID, "met.epoch", m.met.epoch = 0)                                                           \
+    X(met_nobody, MET, INVALID, "met.member is 0", m.met.n_member = 0)                                                 \
+    X(met_order, MET, INVALID, "order of tasks", m.member[1].task = 0)                                                 \
+    X(met_task, MET, INVALID, "met.member.task", m.member[1].task = 256)                                               \
+    X(met_incarnation, MET, INVALID, "met.member.incarnation", m.member[0].incarnation = 0)                            \
+    X(met_address, MET, INVALID, "met.member.address", m.member[1].address = (char *)"x")                              \
+    X(met_host, MET, LIMIT, "met.member.host has 128 bytes", m.member[1].host = letters(128))                          \
     X(restore_dir, RESTORE, INVALID, "restore.dir is empty", m.restore.dir = (char *)"")                               \
     X(restore_job_long, RESTORE, LIMIT, "restore.job has 256 bytes", m.restore.job = letters(256))                     \
     X(attach_no_job, ATTACH, INVALID, "attach.job is empty", m.attach.job = (char *)"")                                \

@@ -49,7 +49,7 @@ blocked_for(const json_t *report, char *out, size_t size)
 bool
 blocked_has_clock(const json_t *report)
 {
-    return !blocked_in_barrier(report) &&
+    return !blocked_in_barrier(report) && strncmp(member_text(report, "what"), "meeting", strlen("meeting")) != 0 &&
            (*member_text(report, "on") == '\0' || member_number(report, "on_clock") != 0);
 }
 

@@ -1,0 +1,150 @@
+#include "meetings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "report_builder.h"
+#include "shard_state.h"
+
+/* ---- Answers ---- */
+
+/* The same bytes for all but for the request; made anew for each, since a meeting is held once in a long while. */
+static void
+send_table(struct shard *s, struct connection *c, uint64_t request, const struct meet_table *t)
+{
+    Psd__Met m = PSD__MET__INIT;
+    Psd__GroupMember members[MEET_WORKERS_MAX], *list[MEET_WORKERS_MAX];
+
+    for (uint32_t rank = 0; rank < t->ranks; rank++) {
+        psd__group_member__init(&members[rank]);
+        members[rank].task = t->members[rank].task;
+        members[rank].incarnation = t->members[rank].incarnation;
+        members[rank].address = (char *)(uintptr_t)t->members[rank].address;
+        members[rank].host = (char *)(uintptr_t)t->members[rank].host;
+        list[rank] = &members[rank];
+    }
+    m.epoch = t->epoch;
+    m.group = t->group;
+    m.n_member = t->ranks;
+    m.member = list;
+    actions_send(s, c, MSG_MET, request, &m.base);
+}
+
+void
+meetings_time(struct shard *s)
+{
+    struct meet_answer answer;
+
+    while (meet_next(&s->meet, s->now_ms, &answer)) {
+        struct connection *c = connection_find(s, answer.guest);
+        uint64_t request;
+
+        ps_assert(c != NULL && c->meeting_request != 0);
+        request = c->meeting_request;
+        c->meeting_request = 0;
+        c->turn = s->turn.number; /* without this turn's commit it is not told, and has to ask again */
+        if (answer.table != NULL)
+            send_table(s, c, request, answer.table);
+        else
+            actions_error(s, c, request, answer.error.code, answer.error.text);
+    }
+}
+
+/* ---- Questions ---- */
+
+static enum ps_err
+come(struct shard *s, const struct connection *c, const Psd__Meet *m, struct ps_error *e)
+{
+    struct meet_guest guest = {.guest = c->id,
+                               .name = m->group,
+                               .workers = m->workers,
+                               .task = m->task,
+                               .ranks_min = m->ranks_min,
+                               .settle_ms = m->settle_ms,
+                               .timeout_ms = m->timeout_ms,
+                               .incarnation = m->incarnation,
+                               .attempt = m->attempt,
+                               .epoch = m->epoch,
+                               .address = m->address,
+                               .host = m->host};
+
+    if (s->config.shard != 0)
+        return ps_fail(e, PS_ERR_INVALID, "groups meet at shard 0, this is shard %u", s->config.shard);
+    if (strcmp(m->cluster, s->cluster) != 0)
+        return ps_fail(e, PS_ERR_CLUSTER, "this is shard 0 of cluster '%.128s', worker %u belongs to '%.128s'",
+                       s->cluster, m->task, m->cluster);
+    if (limit_reached(s, LIMIT_MEETINGS))
+        return limit_refuse(s, LIMIT_MEETINGS, e, "no room for worker %u of group '%.64s'", m->task, m->group);
+    return meet_come(&s->meet, &guest, s->now_ms, e);
+}
+
+void
+meetings_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Meet *m)
+{
+    struct ps_error e;
+    enum ps_err err;
+
+    if ((err = come(s, c, m, &e)) != PS_OK) {
+        actions_error(s, c, request, err, e.text);
+        return;
+    }
+    c->meeting_request = request;
+    meetings_time(s);
+}
+
+void
+meetings_forget(struct shard *s, struct connection *c)
+{
+    if (c->meeting_request == 0)
+        return;
+    meet_leave(&s->meet, c->id);
+    c->meeting_request = 0;
+}
+
+bool
+meetings_cancel(struct shard *s, struct connection *c, uint64_t request)
+{
+    if (c->meeting_request == 0 || c->meeting_request != request)
+        return false;
+    meetings_forget(s, c);
+    actions_error(s, c, request, PS_ERR_CANCELLED, ps_strerror(PS_ERR_CANCELLED));
+    return true;
+}
+
+void
+meetings_end(struct shard *s)
+{
+    meet_cancel_all(&s->meet, 0, PS_ERR_DRAINING, ps_strerror(PS_ERR_DRAINING));
+    meetings_time(s);
+}
+
+/* ---- Reports ---- */
+
+static bool
+blocked_one(void *arg, const struct meet_wait *wait)
+{
+    struct report_builder *b = arg;
+    struct shard *s = b->s;
+    Psd__BlockedReport *m = report_zeroed(s, sizeof *m);
+    char what[WIRE_NAME_MAX + 16];
+
+    if (m == NULL)
+        return false;
+    psd__blocked_report__init(m);
+    snprintf(what, sizeof what, "meeting %s", wait->name);
+    m->what = report_text(s, what);
+    m->task = wait->task;
+    m->waited_ms = s->now_ms - wait->since_ms;
+    if ((m->on_task = report_zeroed(s, sizeof wait->missing)) == NULL)
+        return false;
+    m->n_on_task = MIN(wait->missing_len, (uint32_t)ARRAY_LEN(wait->missing));
+    memcpy(m->on_task, wait->missing, m->n_on_task * sizeof *m->on_task);
+    return report_add_blocked(b, m);
+}
+
+void
+meetings_blocked(struct report_builder *b)
+{
+    if (b->job[0] == '\0') /* they are of no job */
+        meet_each(&b->s->meet, blocked_one, b);
+}
