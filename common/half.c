@@ -18,26 +18,34 @@ half_kernels_of(enum isa isa)
     return kernels[isa];
 }
 
+/* isa_chosen() gives none that is not supported. To ask anew would cost more than many a call: CPUID is slow, and in a
+ * virtual machine it takes microseconds. */
+static const struct half_kernels *
+chosen(void)
+{
+    return kernels[isa_chosen()];
+}
+
 void
 half_from_floats(size_t n, const float *x, uint16_t *h)
 {
-    half_kernels_of(isa_chosen())->half_from_floats(n, x, h);
+    chosen()->half_from_floats(n, x, h);
 }
 
 void
 half_to_floats(size_t n, const uint16_t *h, float *x)
 {
-    half_kernels_of(isa_chosen())->half_to_floats(n, h, x);
+    chosen()->half_to_floats(n, h, x);
 }
 
 void
 bfloat_from_floats(size_t n, const float *x, uint16_t *h)
 {
-    half_kernels_of(isa_chosen())->bfloat_from_floats(n, x, h);
+    chosen()->bfloat_from_floats(n, x, h);
 }
 
 void
 bfloat_to_floats(size_t n, const uint16_t *h, float *x)
 {
-    half_kernels_of(isa_chosen())->bfloat_to_floats(n, h, x);
+    chosen()->bfloat_to_floats(n, h, x);
 }
