@@ -1,0 +1,3 @@
+/* The kernels for AVX-512: built with -mavx512f, used where the processor has it. */
+#define KERNEL_TABLE codec_kernels_avx512
+#include "codec_kernels.h"

@@ -1,0 +1,3 @@
+/* The kernels with what every processor of the architecture has. */
+#define KERNEL_TABLE codec_kernels_plain
+#include "codec_kernels.h"
