@@ -75,7 +75,7 @@ for one in plain: "${isa[@]}"; do
 done
 ok "$result" "the kernels compile with it"
 "${cc[@]}" "${flags[@]}" "$work/lion.c" "${objects[@]}" \
-  "$work"/common/{optimizer,optimizer_isa,optimizer_text,schedule,text,number,ps_err,base}.c \
+  "$work"/common/{isa,optimizer,optimizer_isa,optimizer_text,schedule,text,number,ps_err,base}.c \
   -lm -o "$work/lion" >"$work/out" 2>&1
 ok $? "and so does all else"
 
