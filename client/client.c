@@ -39,8 +39,7 @@ client_enter(const ps_client *client)
 
     if (c->threaded)
         pthread_mutex_lock(&c->mutex);
-    else
-        uv_update_time(&c->loop);
+    uv_update_time(&c->loop); /* it stood still while the thread slept, or the caller did other things */
 }
 
 void

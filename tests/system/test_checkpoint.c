@@ -664,7 +664,7 @@ START_TEST(one_that_waits_for_its_rate_leaves_the_processor_alone)
     took = now_s() - began;
     processor = processor_seconds(shards.pids[0]) - processor;
     ck_assert_double_gt(took, 2);
-    ck_assert_double_lt(processor, took / 8);
+    ck_assert_double_lt(processor, took / 2); /* who spins takes all of it */
     shards_stop(&shards);
 }
 END_TEST

@@ -391,21 +391,29 @@ START_TEST(shard_that_lost_its_data_is_told_and_filled_anew)
 }
 END_TEST
 
+/* Waits that are too short for a call to be done in: the last for a machine that has little time for us. */
+static const int patience_ms[] = {300, 2000, 20000};
+
 START_TEST(unreachable_shard_is_named_when_the_wait_ends)
 {
     ps_client *c = open_one();
     ps_var *v = declare(c, "w", 300000);
     float *out = floats(300000, 0);
-    uint64_t start;
+    uint64_t start = now_ms();
+    const char *why = NULL;
+    char waited[64];
 
     shards_kill(&shards, 1);
-    start = now_ms();
-    ck_assert_int_eq(ps_client_pull(c, 1, &v, &out, &(struct ps_pull_options){.timeout_ms = 300}, &error),
-                     PS_ERR_TIMEOUT);
-    ck_assert_uint_le(now_ms() - start, 1000);
-    ck_assert_ptr_nonnull(strstr(error.text, "waited 300 ms for shard 1 at 127.0.0.1:"));
-    ck_assert_ptr_nonnull(
-        strstr(error.text, "pull of 'w' at clock 0; not connected: cannot connect: connection refused"));
+    for (size_t i = 0; why == NULL && i < ARRAY_LEN(patience_ms); i++) { /* until it has tried to connect */
+        struct ps_pull_options o = {.timeout_ms = patience_ms[i]};
+
+        ck_assert_int_eq(ps_client_pull(c, 1, &v, &out, &o, &error), PS_ERR_TIMEOUT);
+        snprintf(waited, sizeof waited, "waited %d ms for shard 1 at 127.0.0.1:", patience_ms[i]);
+        ck_assert_msg(strstr(error.text, waited) != NULL, "%s", error.text);
+        why = strstr(error.text, "pull of 'w' at clock 0; not connected: cannot connect: connection refused");
+    }
+    ck_assert_msg(why != NULL, "%s", error.text);
+    ck_assert_uint_le(now_ms() - start, 60000);
     shards_restart(&shards, 1);
     pull(c, v, out);
     ps_client_close(c);
@@ -446,7 +454,7 @@ speak_http(void *arg)
 
 START_TEST(port_that_speaks_http_is_said_so)
 {
-    struct ps_client_options o = {.timeout_ms = 3000};
+    struct ps_client_options o = {.timeout_ms = 20000};
     ps_client *c = NULL;
     pthread_t thread;
     char address[64];
@@ -478,7 +486,7 @@ START_TEST(nobody_there_is_unreachable_and_silence_a_timeout)
     ck_assert_int_eq(try_open(address, 1, 0, &o, &c), PS_ERR_UNREACHABLE);
     ck_assert_ptr_nonnull(strstr(error.text, "connection refused"));
     ck_assert_int_eq(try_open("unix:/nowhere/at.all", 1, 0, &o, &c), PS_ERR_UNREACHABLE);
-    ck_assert_uint_le(now_ms() - start, 3000);
+    ck_assert_uint_le(now_ms() - start, 20000);
 }
 END_TEST
 
@@ -496,14 +504,14 @@ START_TEST(an_observer_does_not_wait_for_a_shard_that_is_not_there)
     ck_assert_int_eq(try_open("unix:/nowhere/at.all", 1, 0, &o, &c), PS_ERR_UNREACHABLE);
     snprintf(address, sizeof address, "localhost:%u", port); /* each of its addresses is tried */
     ck_assert_int_eq(try_open(address, 1, 0, &o, &c), PS_ERR_UNREACHABLE);
-    ck_assert_uint_le(now_ms() - start, 5000);
+    ck_assert_uint_le(now_ms() - start, 30000);
 }
 END_TEST
 
 START_TEST(address_may_be_a_name)
 {
     char address[64];
-    struct ps_client_options o = {.observer = 1, .any_cluster = 1, .timeout_ms = 5000};
+    struct ps_client_options o = {.observer = 1, .any_cluster = 1, .timeout_ms = 20000};
     ps_client *c;
     struct addrinfo *found;
     double us;
@@ -522,7 +530,7 @@ END_TEST
 
 START_TEST(shard_that_comes_late_is_waited_for)
 {
-    struct ps_client_options o = {.timeout_ms = 10000};
+    struct ps_client_options o = {.timeout_ms = 20000};
     ps_cluster *cluster;
     ps_client *c;
 
@@ -540,14 +548,19 @@ END_TEST
 START_TEST(taken_index_is_refused_by_name_until_it_is_free)
 {
     ps_client *a = open_one(), *b = NULL;
-    struct ps_client_options o = {.timeout_ms = 300};
+    struct ps_client_options o = {.timeout_ms = 0};
+    enum ps_err err = PS_ERR_TIMEOUT;
     char pid[32];
 
-    ck_assert_int_eq(try_open(shards.addresses, 1, 0, &o, &b), PS_ERR_TASK_TAKEN);
+    for (size_t i = 0; err == PS_ERR_TIMEOUT && i < ARRAY_LEN(patience_ms); i++) { /* until it has been answered */
+        o.timeout_ms = patience_ms[i];
+        err = try_open(shards.addresses, 1, 0, &o, &b);
+    }
+    ck_assert_int_eq(err, PS_ERR_TASK_TAKEN);
     snprintf(pid, sizeof pid, ":%ld", (long)getpid());
     ck_assert_ptr_nonnull(strstr(error.text, pid));
     ps_client_abandon(a);
-    o.timeout_ms = 5000;
+    o.timeout_ms = 20000;
     FINE(try_open(shards.addresses, 1, 0, &o, &b));
     ps_client_close(b);
 }
@@ -677,7 +690,7 @@ START_TEST(sync_pull_waits_and_the_timeout_names_the_worker)
     ps_var *va = declare(a, "w", 10), *vb = declare(b, "w", 10);
     float ga[10], gb[10], out[10], *outs[1] = {out};
     const float *grads[1] = {ga}, *others[1] = {gb};
-    struct ps_pull_options soon = {.timeout_ms = 400};
+    const char *why = NULL;
     ps_op *pa, *pb, *pull_a;
 
     for (int i = 0; i < 10; i++) {
@@ -686,8 +699,13 @@ START_TEST(sync_pull_waits_and_the_timeout_names_the_worker)
     }
     FINE(ps_client_push_start(a, 1, &va, grads, NULL, &pa, &error));
     FINE(ps_client_tick(a, &error));
-    ck_assert_int_eq(ps_client_pull(a, 1, &va, outs, &soon, &error), PS_ERR_TIMEOUT);
-    ck_assert_msg(strstr(error.text, "pull of 'w' at clock 1; it waits for worker 1") != NULL, "%s", error.text);
+    for (size_t i = 0; why == NULL && i < ARRAY_LEN(patience_ms); i++) { /* until the shard has said so in time */
+        struct ps_pull_options soon = {.timeout_ms = patience_ms[i]};
+
+        ck_assert_int_eq(ps_client_pull(a, 1, &va, outs, &soon, &error), PS_ERR_TIMEOUT);
+        why = strstr(error.text, "pull of 'w' at clock 1; it waits for worker 1");
+    }
+    ck_assert_msg(why != NULL, "%s", error.text);
     ck_assert_int_eq(ps_op_wait(pa, 0, &error), PS_ERR_TIMEOUT);
     FINE(ps_client_pull_start(a, 1, &va, outs, NULL, &pull_a, &error));
     ck_assert_int_eq(ps_op_test(pull_a), 0);
@@ -708,10 +726,14 @@ END_TEST
 START_TEST(barrier_waits_for_all_and_names_who_is_missing)
 {
     ps_client *a = open_task(2, 0, NULL), *b = open_task(2, 1, NULL);
+    const char *why = NULL;
     ps_op *op;
 
-    ck_assert_int_eq(ps_client_barrier(a, "epoch", 400, &error), PS_ERR_TIMEOUT);
-    ck_assert_msg(strstr(error.text, "barrier 'epoch'; it waits for worker 1") != NULL, "%s", error.text);
+    for (size_t i = 0; why == NULL && i < ARRAY_LEN(patience_ms); i++) { /* as above */
+        ck_assert_int_eq(ps_client_barrier(a, "epoch", patience_ms[i], &error), PS_ERR_TIMEOUT);
+        why = strstr(error.text, "barrier 'epoch'; it waits for worker 1");
+    }
+    ck_assert_msg(why != NULL, "%s", error.text);
     FINE(ps_client_barrier_start(a, "epoch 2", &op, &error));
     ck_assert_int_eq(ps_op_test(op), 0);
     FINE(ps_client_barrier(b, "epoch 2", -1, &error));
@@ -724,15 +746,14 @@ END_TEST
 
 START_TEST(lapsed_worker_is_told_and_rejoins_at_the_slowest_clock)
 {
-    struct ps_client_options o = {.mode = PS_SSP, .bound = 1, .lease_ms = 300, .timeout_ms = 8000};
-    ps_client *a = open_task(2, 0, &o), *b;
-    ps_var *va, *vb;
+    struct ps_client_options o = {.mode = PS_SSP, .bound = 1, .lease_ms = 60000, .timeout_ms = 20000};
+    ps_client *a, *b = open_task(2, 1, &o);
+    ps_var *va, *vb = declare(b, "w", 10);
     float grad[10] = {1}, out[10];
 
-    o.lease_ms = 60000;
-    b = open_task(2, 1, &o);
+    o.lease_ms = 1500; /* within which it must declare, and later push */
+    a = open_task(2, 0, &o);
     va = declare(a, "w", 10);
-    vb = declare(b, "w", 10);
     for (int i = 0; i < 5; i++) { /* a is silent: its lease ends and b goes on */
         push(b, vb, grad);
         FINE(ps_client_tick(b, &error));
@@ -753,11 +774,16 @@ END_TEST
 
 START_TEST(goodbye_frees_the_others_at_once)
 {
-    struct ps_client_options o = {.mode = PS_SSP, .bound = 0, .timeout_ms = 900}; /* less than the grace */
-    ps_client *a = open_task(2, 0, &o), *b = open_task(2, 1, &o);
-    ps_var *v = declare(a, "w", 10);
+    struct ps_client_options o = {.mode = PS_SSP, .bound = 0, .timeout_ms = 20000}; /* less than the grace */
+    ps_client *a, *b;
     float out[10];
+    ps_var *v;
 
+    shards_stop(&shards);
+    shards_start_with(&shards, 2, &(struct shards_options){.more = (const char *const[]){"--grace", "60s", NULL}});
+    a = open_task(2, 0, &o);
+    b = open_task(2, 1, &o);
+    v = declare(a, "w", 10);
     FINE(ps_client_tick(a, &error));
     ps_client_close(b);
     pull(a, v, out);
@@ -838,7 +864,7 @@ END_TEST
 START_TEST(an_observer_attaches_and_pulls)
 {
     ps_client *worker = open_one(),
-              *observer = open_task(1, 0, &(struct ps_client_options){.observer = 1, .timeout_ms = 5000});
+              *observer = open_task(1, 0, &(struct ps_client_options){.observer = 1, .timeout_ms = 20000});
     struct ps_client_options any = {.observer = 1, .any_cluster = 1}, other = {.observer = 1, .job = "other"};
     ps_client *stranger = open_task(1, 0, &any), *elsewhere = open_task(1, 0, &other);
     float *grad = floats(600000, 1), *out = floats(600000, 7);
@@ -923,13 +949,14 @@ START_TEST(progress_thread_moves_things_while_the_caller_computes)
     ps_var *v = declare(c, "w", BIG);
     float *grad = floats(BIG, 1), *out = floats(BIG, 0);
     struct ps_client_stats stats = {0};
-    uint64_t start = now_ms();
     ps_op *push_op, *pull_op;
+    uint64_t start;
 
     train_a_little(c);
+    start = now_ms();
     FINE(ps_client_push_start(c, 1, &v, (const float *[]){grad}, NULL, &push_op, &error));
     FINE(ps_client_pull_start(c, 1, &v, &out, NULL, &pull_op, &error));
-    while (stats.pulls < 2 && now_ms() - start < 10000)
+    while (stats.pulls < 2 && now_ms() - start < 60000)
         ps_client_stats(c, &stats); /* only looks */
     ck_assert_uint_eq(stats.pulls, 2);
     ck_assert_int_eq(ps_op_test(pull_op), 1);

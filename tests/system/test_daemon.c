@@ -361,10 +361,10 @@ START_TEST(watchdog_sees_signs_of_life_at_half_its_time)
     listen_for_notifications();
     setenv("WATCHDOG_USEC", "400000", 1);
     unsetenv("WATCHDOG_PID");
+    began = now_us();
     START("--memory=64MiB");
     unsetenv("WATCHDOG_USEC");
     ck_assert_str_eq(notified(), "READY=1");
-    began = now_us();
     notified(); /* the status */
     for (int i = 0; i < 4; i++)
         ck_assert_str_eq(notified(), "WATCHDOG=1");
@@ -713,6 +713,25 @@ trickle(const struct probe *p, int n)
     }
 }
 
+/* Until psd sets so many bytes aside for messages; asked by one who observes. */
+static void
+await_in_flight(uint64_t bytes)
+{
+    Psd__Query query = PSD__QUERY__INIT;
+    struct probe p = connected();
+    uint64_t got;
+
+    ck_assert(probe_hello(&p, -1, 0, false));
+    query.kind = PSD__QUERY_KIND__STATUS;
+    do {
+        probe_send(&p, MSG_QUERY, &query.base, NULL, 0);
+        ck_assert(probe_receive(&p));
+        ck_assert_int_eq(p.msg.type, MSG_REPORT);
+        got = p.msg.u.report->status->in_flight_bytes;
+    } while (got < bytes && usleep(SLEEP_MS * 1000) == 0);
+    probe_close(&p);
+}
+
 /* Those who promised payloads and do not send them lose their place to one who waits and does. */
 START_TEST(stalled_and_trickling_senders_give_way)
 {
@@ -737,7 +756,7 @@ START_TEST(stalled_and_trickling_senders_give_way)
         probe_send_bytes(&p[i], head, len);
         free(head);
     }
-    usleep(200000); /* let all four be admitted first; were they not, the push below would only be faster */
+    await_in_flight(SENDERS * (uint64_t)FRAME_PAYLOAD_MAX);
     trickler = trickle(p, SENDERS / 2);
     ck_assert_uint_eq(probe_push(&worker, var, 0, grad, LARGE_SIZE), PS_OK);
     ck_assert(logged("closed: it stalls while others wait for memory"));
@@ -916,14 +935,14 @@ START_TEST(worker_that_spoke_while_psd_stood_still_keeps_its_lease)
     hello.shards = 1;
     hello.job = &job;
     hello.incarnation = 1;
-    hello.lease_ms = 1000;
+    hello.lease_ms = 2000;
     p = connected();
     probe_send(&p, MSG_HELLO, &hello.base, NULL, 0);
     ck_assert(probe_receive(&p));
     ck_assert_int_eq(p.msg.type, MSG_WELCOME);
     kill(psd, SIGSTOP);
     for (int i = 0; i < 4; i++) {
-        usleep(400000);
+        usleep(600000);
         probe_send(&p, MSG_PING, &ping.base, NULL, 0);
     }
     kill(psd, SIGCONT);
@@ -961,7 +980,6 @@ make_suite(void)
     Suite *suite = suite_create("daemon");
     TCase *tc = tcase_create("daemon");
 
-    tcase_set_timeout(tc, 30);
     tcase_add_checked_fixture(tc, dirs_setup, dirs_teardown);
     tcase_add_test(tc, ready_file_names_every_address);
     tcase_add_test(tc, closed_standard_streams_are_nobody_elses);

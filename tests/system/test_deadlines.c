@@ -19,8 +19,9 @@
 
 enum {
     TIMEOUT_MS = 150,
-    SLACK_MS = 1500,    /* a busy machine, or the thread sanitizer; less than LINGER_MS, which no call may take */
-    LINGER_MS = 2000,   /* CONN_LINGER_MS: what a goodbye may take */
+    SLACK_MS = 30000, /* a machine that has little time for us may hold up any call ... */
+    LINGER_MS = 2000, /* CONN_LINGER_MS: ... but not the quickest of some, which ends before a goodbye would */
+    TRIES = 3,
     ELEMENTS = 5 << 20, /* 20 MiB: more than sockets and windows hold on their way to two shards */
 };
 
@@ -102,7 +103,7 @@ struct trained {
 static struct trained
 train(bool threaded)
 {
-    struct ps_client_options o = {.timeout_ms = 10000, .progress_thread = threaded};
+    struct ps_client_options o = {.timeout_ms = 60000, .progress_thread = threaded};
     struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {ELEMENTS}, .optimizer = {.learning_rate = 1}};
     struct trained t;
 
@@ -292,7 +293,8 @@ static const struct {
 } troubles[] = {{"mute", mute, false}, {"stuck", stuck, false}, {"deaf", deaf, false},
                 {"gone", gone, false}, {"mute", mute, true},    {"stuck", stuck, true}};
 
-static void
+/* Returns how long it took, ms. */
+static uint64_t
 check_call(size_t i, const char *trouble, struct trained *t)
 {
     uint64_t start = now_ms(), took;
@@ -306,23 +308,31 @@ check_call(size_t i, const char *trouble, struct trained *t)
                   ps_err_name(err), error.text);
     ck_assert_msg(strstr(error.text, " ms for shard ") != NULL && strstr(error.text, " at 127.0.0.1:") != NULL,
                   "%s, %s: %s", trouble, calls[i].name, error.text);
+    return took;
 }
 
 START_TEST(every_call_returns_by_its_deadline_and_names_the_shard)
 {
+    uint64_t quickest = SLACK_MS, quickest_end = SLACK_MS;
+
     for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
         struct trained t = train(troubles[_i].threaded);
-        uint64_t start;
+        uint64_t start, took;
 
         troubles[_i].begin();
-        check_call(i, troubles[_i].name, &t);
+        took = check_call(i, troubles[_i].name, &t);
+        quickest = MIN(quickest, took);
         start = now_ms();
         ps_client_abandon(t.client);
-        ck_assert_uint_le(now_ms() - start, SLACK_MS);
+        took = now_ms() - start;
+        ck_assert_uint_le(took, SLACK_MS);
+        quickest_end = MIN(quickest_end, took);
         heal();
         if (calls[i].call == call_drain && troubles[_i].begin == mute)
             shards_wait(&shards, 0); /* it has heard */
     }
+    ck_assert_uint_lt(quickest, TIMEOUT_MS + LINGER_MS);
+    ck_assert_uint_lt(quickest_end, LINGER_MS);
 }
 END_TEST
 
@@ -352,15 +362,18 @@ END_TEST
 START_TEST(opening_returns_by_its_deadline_and_names_the_shard)
 {
     struct ps_client_options o = {.timeout_ms = TIMEOUT_MS};
+    uint64_t start, quickest = UINT64_MAX;
     ps_client *c = NULL;
-    uint64_t start;
 
     troubles[_i].begin();
-    start = now_ms();
-    ck_assert_int_ne(try_open(proxy.addresses, &o, &c), PS_OK);
-    ck_assert_uint_le(now_ms() - start, TIMEOUT_MS + SLACK_MS);
-    ck_assert_ptr_null(c);
-    ck_assert_msg(strstr(error.text, " ms for shard ") != NULL, "%s", error.text);
+    for (int i = 0; i < TRIES; i++) {
+        start = now_ms();
+        ck_assert_int_ne(try_open(proxy.addresses, &o, &c), PS_OK);
+        quickest = MIN(quickest, now_ms() - start);
+        ck_assert_ptr_null(c);
+        ck_assert_msg(strstr(error.text, " ms for shard ") != NULL, "%s", error.text);
+    }
+    ck_assert_uint_lt(quickest, TIMEOUT_MS + LINGER_MS);
     heal();
 }
 END_TEST
@@ -368,18 +381,25 @@ END_TEST
 /* getaddrinfo() cannot be called off: it is left behind, and ends by itself. */
 START_TEST(a_name_that_hangs_holds_up_neither_opening_nor_closing)
 {
-    struct ps_client_options o = {.timeout_ms = TIMEOUT_MS, .observer = _i};
+    static const int patience_ms[] = {TIMEOUT_MS, 2000, 20000};
+    struct ps_client_options o = {.observer = _i};
+    const char *why = NULL;
     ps_client *c = NULL;
     char addresses[128];
+    unsigned tries = 0;
     uint64_t start;
 
     names_set_hang(true);
     snprintf(addresses, sizeof addresses, "%s,hangs.invalid:7420", shards.address[0]);
-    start = now_ms();
-    ck_assert_int_ne(try_open(addresses, &o, &c), PS_OK);
-    ck_assert_uint_le(now_ms() - start, TIMEOUT_MS + SLACK_MS);
-    ck_assert_msg(strstr(error.text, "ms for shard 1 at hangs.invalid:7420") != NULL, "%s", error.text);
-    ck_assert_uint_eq(names_asked, 1);
+    while (why == NULL && tries < ARRAY_LEN(patience_ms)) { /* until the other shard has answered in time */
+        o.timeout_ms = patience_ms[tries++];
+        start = now_ms();
+        ck_assert_int_ne(try_open(addresses, &o, &c), PS_OK);
+        ck_assert_uint_le(now_ms() - start, (uint64_t)o.timeout_ms + SLACK_MS);
+        why = strstr(error.text, "ms for shard 1 at hangs.invalid:7420");
+    }
+    ck_assert_msg(why != NULL, "%s", error.text);
+    ck_assert_uint_eq(names_asked, tries);
     names_set_hang(false);
     names_wait_answered();
 }

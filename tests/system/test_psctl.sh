@@ -187,11 +187,11 @@ kill_shard=$(echo "$stop" | awk '{ print $3 + 0 }')
 kill -KILL "$kill_shard"
 gone() { ! kill -0 "$kill_shard" 2>/dev/null; }
 within gone
-psctl --timeout 300 status
+psctl --timeout 20s status
 [ "$status" -eq 1 ] && has "^0 ${PSD_SHARDS%,*} serving " && has "^1 ${PSD_SHARDS#*,} not reached$" &&
   says out "^not reached: shard 1 at ${PSD_SHARDS#*,}: cannot connect: "
 ok $? "a shard that is gone is listed with the reason, and the status is 1"
-psctl --timeout 300 status --json
+psctl --timeout 20s status --json
 [ "$status" -eq 1 ] && python3 -m json.tool "$work/out" >/dev/null && has '"not_reached": 1' && has '"code": "[A-Z]+"'
 ok $? "and as JSON"
 psctl --shards "${PSD_SHARDS%,*}" ping --count 1
@@ -332,7 +332,7 @@ wait "$shard"
 serve alone
 kill -STOP "$shard"
 took psctl drain --shard 0 --timeout 300 --shards "$alone"
-[ "$status" -eq 1 ] && [ "$took" -ge 300 ] && [ "$took" -lt 2000 ]
+[ "$status" -eq 1 ] && [ "$took" -ge 300 ] && [ "$took" -lt 20000 ]
 ok $? "a shard that does not answer is waited for as long as --timeout says ($took ms)"
 if command -v script >/dev/null && command -v stty >/dev/null; then
   on_terminal "top --timeout 5m --shards $alone"
@@ -340,7 +340,7 @@ if command -v script >/dev/null && command -v stty >/dev/null; then
   printf q >&9
   exec 9>&-
   took wait "$terminal"
-  [ "$took" -lt 5000 ] && restored
+  [ "$took" -lt 60000 ] && restored
   ok $? "nor does it hold up who quits ($took ms)"
 else
   skip "a hanging shard on a terminal" "script is not installed"
@@ -349,8 +349,8 @@ kill -CONT "$shard"
 
 kill -KILL "$shard"
 wait "$shard" 2>/dev/null
-took psctl status --check --shards "$alone"
-[ "$status" -eq 1 ] && says out '^shard 0 at unix:.*: not reached: ' && [ "$took" -lt 1000 ]
+took psctl status --check --timeout 5m --shards "$alone"
+[ "$status" -eq 1 ] && says out '^shard 0 at unix:.*: not reached: ' && [ "$took" -lt 60000 ]
 ok $? "a dead shard is told at once ($took ms)"
 psctl set bound=1 --shards "$alone"
 [ "$status" -eq 1 ] && says err "^psctl: shard 0 at $alone: cannot connect: "

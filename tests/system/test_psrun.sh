@@ -240,7 +240,7 @@ ps="{\"cluster\":{\"ps\":[\"${shards/,/\",\"}\""
 [ "$status" -eq 0 ] && grep -qF "worker 0 | $shards 2 0 $ps" "$work/out" && grep -qF "worker 1 | $shards 2 1 $ps" "$work/out" &&
   says err "2 shards at $shards, which run already; 2 workers, "
 ok $? "--ps starts workers alone, and names them the shards"
-run --ps "$shards" -- "$PSCTL" --timeout 5s status
+run --ps "$shards" -- "$PSCTL" --timeout 30s status
 [ "$status" -eq 0 ] && says out '^worker 0 | cluster "local" of 2 shards'
 ok $? "which they reach"
 run --ps "$shards" -- sh -c 'exit 3'
