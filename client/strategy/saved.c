@@ -175,7 +175,7 @@ check_variable(const struct core_var *v, const struct checkpoint *c, struct ps_e
     if (there == NULL)
         return ps_fail(e, PS_ERR_MISMATCH, "the checkpoint has no variable '%s'", v->name);
     if (there->declared->n_dims != v->spec.rank ||
-        memcmp(there->declared->dims, v->spec.dims, v->spec.rank * sizeof v->spec.dims[0]) != 0)
+        (v->spec.rank > 0 && memcmp(there->declared->dims, v->spec.dims, v->spec.rank * sizeof v->spec.dims[0]) != 0))
         return ps_fail(e, PS_ERR_MISMATCH, "the checkpoint's variable '%s' has another shape", v->name);
     optimizer = wire_optimizer(there->now->optimizer);
     if (optimizer.kind != v->spec.optimizer.kind || there->layout.slots != v->layout.slots)
