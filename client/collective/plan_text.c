@@ -110,10 +110,12 @@ head_put(struct text *t, const struct plan_ask *a, const struct plan *p)
                                       [PLAN_REDUCE] = "reduce",         [PLAN_BARRIER] = "barrier"};
 
     text_put(t, "%s, rank %u of %u, %s", algorithms[p->algorithm], a->rank, a->ranks, ops[a->op]);
-    if (a->op == PLAN_BROADCAST || a->op == PLAN_REDUCE)
-        text_put(t, ", root %u", a->root);
     if (a->op != PLAN_BARRIER)
-        text_put(t, " of %zu elements of %zu bytes, messages of up to %zu bytes", a->count, a->size, p->segment_bytes);
+        text_put(t, " of %zu elements of %zu bytes", a->count, a->size);
+    if (a->op == PLAN_BROADCAST || a->op == PLAN_REDUCE)
+        text_put(t, " %s %u", a->op == PLAN_BROADCAST ? "from" : "to", a->root);
+    if (a->op != PLAN_BARRIER)
+        text_put(t, ", messages of up to %zu bytes", p->segment_bytes);
     text_put(t, "\n");
 }
 
