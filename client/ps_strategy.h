@@ -43,35 +43,40 @@
 extern "C" {
 #endif
 
+/* clang-format off */
 /* Every strategy: its name and file (client/strategy/<name>.c), and what it does.
  *
  *     one_device              variables in this process; replicas, if there is more than one, are computed one after
- * the other on one device, and their gradients summed mirrored                a copy of the variables for each replica,
- * each on a device and a thread of its own; gradients are summed over the replicas, and every copy takes the same
- * update central_storage         replicas as in mirrored, variables in one place of this machine: one update
+ *                             the other on one device, and their gradients summed
+ *     mirrored                a copy of the variables for each replica, each on a device and a thread of its own;
+ *                             gradients are summed over the replicas, and every copy takes the same update
+ *     central_storage         replicas as in mirrored, variables in one place of this machine: one update
  *     multi_worker_mirrored   mirrored over all workers of the cluster: every worker has one replica or more, gradients
  *                             are all-reduced (ps_group.h), and no shard is in their way
  *     parameter_server        variables on the shards; options.client says when an update happens: async, ssp, sync
- *     local_sgd               every worker takes options.local.steps steps of its own from the shards' variables, then
- *                             pushes the difference; the shards' optimizer is options.local.outer
+ *     local_sgd               every worker takes options.local.steps steps of its own from the shards' variables, with
+ *                             the variables' optimizers, then pushes the difference; the shards' optimizer is
+ *                             options.local.outer. Always in sync, with options.client.quorum
  *
  * With R replicas in all, one_device, mirrored, central_storage, and parameter_server in sync with R workers of one
  * replica each, have the same bits: gradients are summed in the order of the replicas, then divided by R. So has
  * multi_worker_mirrored with R workers of one replica where R is 2, or its group sums in that order
  * (PS_ALGORITHM_DIRECT); else it sums in another order, the same in every run. (PS_CLIP_GIVEN_NORM takes the norm of
  * the step's gradient, in parameter_server that of each push.) */
-/* clang-format off */
 #define PS_STRATEGY_LIST(X)  \
     X(one_device)            \
     X(mirrored)              \
     X(central_storage)       \
-    X(parameter_server)
+    X(parameter_server)      \
+    X(local_sgd)
 /* clang-format on */
 
-/* For local_sgd (Stich, ICLR 2019; the outer optimizer: Douillard et al., "DiLoCo", 2023). */
+/* For local_sgd (Stich, ICLR 2019; the outer optimizer: Douillard et al., "DiLoCo", 2023). Replicas of a worker go
+ * together. In the middle of a round the values are the worker's own, and ps_strategy_refresh() leaves them so; one
+ * that is not finished by ps_strategy_meet() is pushed there. */
 struct ps_local_sgd {
-    uint32_t steps;            /* between two exchanges; 0: 16 */
-    struct ps_optimizer outer; /* zeroed: nesterov:learning_rate=0.7,momentum=0.9 */
+    uint32_t steps;            /* of a round: between two exchanges with the shards; 0: 16 */
+    struct ps_optimizer outer; /* zeroed: nesterov:learning_rate=0.7,momentum=0.9. sgd:learning_rate=1 is the mean */
 };
 
 struct ps_strategy_options {

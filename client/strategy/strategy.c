@@ -24,6 +24,7 @@ ps_strategy_open(const char *name, const struct ps_strategy_options *options, ps
     variables_init(&s->table, s->options.client.job, 1);
     s->count = s->replicas;
     s->divisor = (float)s->replicas;
+    s->round = 1;
     err = strategy_open_replicas(s, error);
     if (err == PS_OK && s->ops->open != NULL)
         err = s->ops->open(s, options->cluster, error);

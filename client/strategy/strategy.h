@@ -5,6 +5,7 @@
  *     replicas.c     devices; a step's slices; the step functions of all replicas, and the sum of their gradients
  *     model.c        variables: values, gradients, optimizers; one update of all copies
  *     saved.c        a checkpoint of what is in this process
+ *     server.c       the shards: one exchange with them, and where training goes on
  *     <name>.c       one for each strategy: a row of operations
  *
  * Adding one is a row of PS_STRATEGY_LIST and a file that defines its operations. */
@@ -99,8 +100,9 @@ struct ps_strategy {
 
     /* the training */
     uint64_t next, steps_each;
-    float divisor; /* that the sum of gradients is divided by before it is applied, here or on the shards: the loss is
-                      scaled by it over the global batch */
+    uint32_t round; /* steps between two exchanges with the shards, each of which raises this worker's clock by one */
+    float divisor;  /* that the sum of gradients is divided by before it is applied, here or on the shards: the loss is
+                       scaled by it over the global batch */
     const struct ps_strategy_calls *calls; /* of the run */
     struct ps_step_done done;              /* of the last step */
     double metrics[PS_STRATEGY_METRICS_MAX];
@@ -142,6 +144,29 @@ void strategy_spread(ps_strategy *s);
 
 /* A step of which nobody outside this process hears: compute, divide, update. */
 enum ps_err strategy_step_here(ps_strategy *s, bool *done, struct ps_error *e) PS_MUST_USE;
+
+/* ---- server.c: for STRATEGY_SHARDS ---- */
+
+/* Connect; this worker's place among all replicas. */
+enum ps_err strategy_server_open(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e) PS_MUST_USE;
+void strategy_server_close(ps_strategy *s, bool goodbye);
+
+/* Declare all variables, with this optimizer on the shards (NULL: their own), and pull; s->next is where this worker's
+ * data goes on. */
+enum ps_err strategy_server_start(ps_strategy *s, const struct ps_optimizer *optimizer, struct ps_error *e) PS_MUST_USE;
+
+/* Push the gradients of replica 0, which hold what has come of the data before step ends_at, tick, and pull the values:
+ * in flight together, one round trip. A push that the job's policy drops is counted. */
+enum ps_err strategy_server_exchange(ps_strategy *s, uint64_t ends_at, struct ps_error *e) PS_MUST_USE;
+
+/* After LEASE_LAPSED: join again, pull, and set s->next to where this worker's data goes on, as often as it takes.
+ * Another err is returned as it is. */
+enum ps_err strategy_server_rejoin(ps_strategy *s, enum ps_err err, struct ps_error *e) PS_MUST_USE;
+
+enum ps_err strategy_server_refresh(ps_strategy *s, struct ps_error *e) PS_MUST_USE; /* the values of now */
+enum ps_err strategy_server_meet(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
+enum ps_err strategy_server_save(ps_strategy *s, const char *dir, const struct ps_checkpoint_options *options,
+                                 char **name, struct ps_error *e) PS_MUST_USE;
 
 /* ---- saved.c ---- */
 

@@ -81,6 +81,14 @@ START_TEST(strategies_go_by_their_names_or_modes)
     ck_assert_uint_eq(options.replicas, 5);
     ck_assert_int_eq(PARSE("--strategy", "mirrored", "--device", "cuda:0,cuda:1"), PS_OK);
     ck_assert_uint_eq(options.replicas, 0);
+    ck_assert_uint_eq(options.local.steps, 0);
+    ck_assert_int_eq(PARSE("--strategy", "local_sgd"), PS_OK);
+    ck_assert(options.local.steps == 8 && options.local.outer.kind == PS_NESTEROV &&
+              digits_options_need_cluster(&options));
+    ck_assert_int_eq(PARSE("--strategy", "local_sgd", "--local-steps", "3", "--outer", "sgd:learning_rate=1"), PS_OK);
+    ck_assert(options.local.steps == 3 && options.local.outer.kind == PS_SGD);
+    ck_assert_int_eq(PARSE("--strategy", "local_sgd", "--outer", "nesterov:momentum=2"), PS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(error.text, "--outer: "));
 }
 END_TEST
 

@@ -89,6 +89,20 @@ static const struct option table[] = {
      FIELD(optimizer_text),
      .help = "sgd, momentum, nesterov, adagrad, adam, rmsprop, adamw, adadelta, nadam or ftrl, with what is not as "
              "usual after a colon: \"adam:learning_rate=0.002,schedule=cosine,steps=480\""},
+    {.name = "local-steps",
+     .kind = OPTION_INT,
+     .argument = "H",
+     .fallback = "8",
+     .min = 1,
+     .max = 1000000,
+     FIELD(local_steps),
+     .help = "local_sgd: steps that a worker takes by itself before its difference goes to the shards"},
+    {.name = "outer",
+     .kind = OPTION_NAME,
+     .argument = "TEXT",
+     .fallback = "nesterov:learning_rate=0.7,momentum=0.9",
+     FIELD(outer_text),
+     .help = "local_sgd: the shards' optimizer, as --optimizer; sgd:learning_rate=1 takes the mean of the workers"},
     {.name = "epochs",
      .kind = OPTION_INT,
      .argument = "N",
@@ -241,6 +255,18 @@ read_optimizer(struct digits_options *o, struct ps_error *e)
 }
 
 static enum ps_err
+read_local(struct digits_options *o, struct ps_error *e)
+{
+    struct ps_error inner;
+
+    if (ps_optimizer_parse(o->outer_text, &o->local.outer, &inner) != PS_OK)
+        return ps_fail(e, inner.code, "--outer: %s", inner.text);
+    if (o->strategy_choice == CHOICE_local_sgd)
+        o->local.steps = (uint32_t)o->local_steps;
+    return PS_OK;
+}
+
+static enum ps_err
 read_model(struct digits_options *o, struct ps_error *e)
 {
     const struct model *model = model_by_name(o->model);
@@ -288,7 +314,8 @@ digits_options_parse(int argc, char **argv, struct digits_options *out, struct p
     if (err != PS_OK || out->line.asked != COMMAND_RUN)
         return err;
     read_strategy(out);
-    if ((err = read_age(out, error)) != PS_OK || (err = read_optimizer(out, error)) != PS_OK)
+    if ((err = read_age(out, error)) != PS_OK || (err = read_optimizer(out, error)) != PS_OK ||
+        (err = read_local(out, error)) != PS_OK)
         return err;
     return read_model(out, error);
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/ps_strategy.h"
 #include "client/psclient.h"
 #include "common/cli/command.h"
 
@@ -18,6 +19,7 @@ struct digits_options {
     double age_parameter;
 
     struct ps_optimizer optimizer; /* learning rate filled in */
+    struct ps_local_sgd local;     /* zeroed but in local_sgd */
     uint64_t epochs, batch, seed;
     const char *layers; /* of the network, all but the last: see model.h */
 
@@ -31,8 +33,9 @@ struct digits_options {
     const char *svg; /* "": none */
 
     int strategy_choice;
-    const char *age_text, *optimizer_text, *model; /* as written */
-    struct command_line line;                      /* what is asked for besides training */
+    uint64_t local_steps;
+    const char *age_text, *optimizer_text, *outer_text, *model; /* as written */
+    struct command_line line;                                   /* what is asked for besides training */
 };
 
 extern const struct command digits_command;

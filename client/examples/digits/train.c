@@ -66,6 +66,7 @@ open_strategy(struct train *t, const ps_cluster *cluster, struct ps_error *e)
                    .durable = o->durable,
                    .on_event = on_event,
                    .on_event_arg = t},
+        .local = o->local,
         .devices = o->device,
         .replicas = (uint32_t)o->replicas,
         .threads = (int)o->threads,
@@ -167,11 +168,12 @@ train_examples(const struct train *t)
     const struct digits_options *o = t->options;
     uint32_t workers = ps_strategy_workers(t->strategy);
     uint64_t quorum = o->quorum == 0 ? workers : o->quorum;
-    double per_step = (double)t->data->rows / (double)t->steps_each;
+    double per_step = (double)t->data->rows / (double)t->steps_each * MAX(o->local.steps, 1);
+    bool sync = o->mode == PS_SYNC || o->local.steps > 0;
 
     if (ps_strategy_client(t->strategy) == NULL)
         return (double)(ps_strategy_step(t->strategy) - t->began) * per_step;
-    return (double)(t->version - t->first_version) * per_step / workers * (double)(o->mode == PS_SYNC ? quorum : 1);
+    return (double)(t->version - t->first_version) * per_step / workers * (double)(sync ? quorum : 1);
 }
 
 /* Newest version of the first variable, and what it says about the age of the push before: each update raised it by
