@@ -158,7 +158,7 @@ stage() {
   if [ "$status" -eq 0 ]; then
     say "$1: building"
     targets=()
-    if [ "$1" = tsan ]; then
+    if [ "$1" = tsan ] && ninja -C "$dir" build.ninja >"$builds/$1.log" 2>&1; then
       mapfile -t targets < <("$root/tests/targets.py" "$dir" --suite thread)
     fi
     ninja -C "$dir" -j "$jobs" ${targets[@]+"${targets[@]}"} >"$builds/$1.log" 2>&1 || status=$?
