@@ -19,10 +19,10 @@
 #include "client/psclient.h"
 #include "common/base.h"
 #include "pump.h"
+#include "series.h"
 #include "server.h"
 #include "tests/now.h"
 
-#define ROUNDS_MAX 101
 #define BLOCKS_MAX 1024
 #define WINDOW_MAX 64
 
@@ -197,54 +197,18 @@ hold(pid_t server, bool stop)
 
 /* ---- Figures ---- */
 
-struct series {
-    double value[ROUNDS_MAX];
-    int n;
-};
-
-static int
-compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Sorts a copy: rounds stay in their order. */
-static double
-quantile(const struct series *s, double q)
-{
-    struct series sorted = *s;
-
-    qsort(sorted.value, (size_t)s->n, sizeof s->value[0], compare);
-    return sorted.value[(int)((s->n - 1) * q + 0.5)];
-}
-
-/* The median over the rounds of a / b: the two of a round ran right after each other, so that what else the machine did
- * meanwhile weighs on both. */
-static double
-paired_ratio(const struct series *a, const struct series *b)
-{
-    struct series ratios = {.n = a->n};
-
-    for (int i = 0; i < a->n; i++)
-        ratios.value[i] = a->value[i] / b->value[i];
-    return quantile(&ratios, 0.5);
-}
-
 static json_t *results;
 
 static void
 report(const char *what, const char *size, const char *unit, double to_unit, bool rate, const struct series *psd,
        const struct series *pump)
 {
-    double a = quantile(psd, 0.5), b = quantile(pump, 0.5);
-    double ratio = rate ? paired_ratio(pump, psd) : paired_ratio(psd, pump);
+    double a = series_quantile(psd, 0.5), b = series_quantile(pump, 0.5);
+    double ratio = rate ? series_ratio(pump, psd) : series_ratio(psd, pump);
     double x = rate ? to_unit / a : a * to_unit, y = rate ? to_unit / b : b * to_unit;
 
     printf("%-14s %-8s psd %9.3f %-5s (%4.1f %%)   pump %9.3f %-5s (%4.1f %%)   ratio %.2f\n", what, size, x, unit,
-           100 * (quantile(psd, 0.75) - quantile(psd, 0.25)) / a, y, unit,
-           100 * (quantile(pump, 0.75) - quantile(pump, 0.25)) / b, ratio);
+           100 * series_spread(psd), y, unit, 100 * series_spread(pump), ratio);
     fflush(stdout);
     json_array_append_new(results, json_pack("{s:s,s:s,s:s,s:f,s:f,s:f}", "what", what, "size", size, "unit", unit,
                                              "psd", x, "pump", y, "ratio", ratio));
@@ -302,7 +266,7 @@ psd_round_trips(struct psd *p, ps_var *var, double seconds, double *times, size_
 static void
 series_add(struct series *s, double *times, size_t n, double q)
 {
-    qsort(times, n, sizeof *times, compare);
+    qsort(times, n, sizeof *times, series_compare);
     s->value[s->n++] = times[(size_t)((double)(n - 1) * q + 0.5)];
 }
 
@@ -355,7 +319,7 @@ parse(int argc, char **argv)
             options.psd = optarg;
             break;
         case 'r':
-            options.rounds = MIN(MAX(atoi(optarg), 1), ROUNDS_MAX);
+            options.rounds = MIN(MAX(atoi(optarg), 1), SERIES_MAX);
             break;
         case 's':
             options.seconds = atof(optarg);
