@@ -59,15 +59,16 @@ teardown(void)
     ps_dataset_free(&held_out);
 }
 
-/* What they point to is of the process's life. */
 static struct digits_options
 options_for(const char *arguments)
 {
-    char *argv[32] = {(char *)"test", (char *)"--threads=1"}, *rest = strdup(arguments);
+    static char copy[256]; /* the options borrow from it until the next call */
+    char *argv[32] = {(char *)"test", (char *)"--threads=1"}, *rest = copy;
     struct digits_options o;
     struct ps_error error;
     int argc = 2;
 
+    ck_assert_int_lt(snprintf(copy, sizeof copy, "%s", arguments), sizeof copy);
     while (rest != NULL && argc < 31)
         argv[argc++] = strsep(&rest, " ");
     if (digits_options_parse(argc, argv, &o, &error) != PS_OK)
