@@ -171,8 +171,8 @@ PS_API enum ps_err ps_strategy_networks(ps_strategy *strategy, ps_network *const
 PS_API size_t ps_strategy_variables(const ps_strategy *strategy);
 
 /* Where replica's values are read, and its gradients belong: [ps_strategy_variables()] pointers into host memory,
- * 64-byte aligned, each [elements] f32, of the strategy. Replicas may share values. Valid, once all variables are
- * created, until the strategy is closed. */
+ * 64-byte aligned, each [elements] f32, of the strategy. Replicas may share values. Valid from the start until
+ * the strategy is closed. */
 PS_API float *const *ps_strategy_values(const ps_strategy *strategy, uint32_t replica);
 PS_API float *const *ps_strategy_gradients(const ps_strategy *strategy, uint32_t replica);
 

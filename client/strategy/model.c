@@ -81,7 +81,7 @@ free_variable(ps_strategy *s, size_t i)
         }
     }
     for (uint32_t k = 0; k < s->replicas; k++)
-        if (s->replica[k].gradients != NULL)
+        if (s->replica[k].gradients != NULL && !s->replica[k].placed)
             free(s->replica[k].gradients[i]);
 }
 
@@ -147,6 +147,21 @@ strategy_free_variables(ps_strategy *s)
     }
     free(s->vars);
     variables_finish(&s->table);
+}
+
+void
+strategy_place_gradients(ps_strategy *s, float *const *gradients)
+{
+    struct strategy_replica *r = &s->replica[0];
+
+    for (size_t i = 0; i < s->vars_len; i++) {
+        if (!r->placed)
+            free(r->gradients[i]);
+        r->gradients[i] = gradients[i];
+    }
+    r->placed = true;
+    if (r->network != NULL)
+        ps_network_place(r->network, r->copy->values, r->gradients);
 }
 
 /* ---- First values ---- */

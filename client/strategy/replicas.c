@@ -187,7 +187,11 @@ strategy_compute(ps_strategy *s, struct ps_error *e)
 void
 ps_replica_ready(struct ps_replica *replica, size_t i)
 {
-    ps_assert(i < replica->strategy->vars_len);
+    ps_strategy *s = replica->strategy;
+
+    ps_assert(i < s->vars_len);
+    if (s->replicas == 1 && s->ops->ready != NULL)
+        s->ops->ready(s, i);
 }
 
 enum ps_err

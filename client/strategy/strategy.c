@@ -148,6 +148,12 @@ check_networks(const ps_strategy *s, ps_network *const networks[], struct ps_err
     return PS_OK;
 }
 
+static void
+parameter_ready(void *replica, size_t i)
+{
+    ps_replica_ready(replica, i);
+}
+
 static enum ps_err
 add_parameter(ps_strategy *s, const ps_network *network, size_t i, const char *prefix,
               const struct ps_optimizer *optimizer, struct ps_error *e)
@@ -178,6 +184,8 @@ ps_strategy_networks(ps_strategy *strategy, ps_network *const networks[], const 
     for (uint32_t k = 0; k < strategy->replicas; k++) {
         strategy->replica[k].network = networks[k];
         ps_network_place(networks[k], ps_strategy_values(strategy, k), ps_strategy_gradients(strategy, k));
+        if (strategy->ops->ready != NULL && strategy->replicas == 1)
+            ps_network_on_ready(networks[k], parameter_ready, &strategy->replica[k].seen);
     }
     return PS_OK;
 }
@@ -324,5 +332,7 @@ ps_strategy_restore(ps_strategy *strategy, const char *path, struct ps_error *er
         return ps_fail(error, PS_ERR_UNSUPPORTED,
                        "the variables are on shards, for all workers at once: ps_client_restore() or psctl restore put "
                        "a checkpoint there");
+    if ((strategy->ops->traits & STRATEGY_WORKERS) && strategy->next > 0)
+        return PS_OK; /* it came to others who were further */
     return strategy_restore_copy(strategy, path, error);
 }

@@ -37,6 +37,8 @@ struct strategy_ops {
     enum ps_err (*open)(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e);
     /* All variables are there, with their first values where STRATEGY_SLOTS says so; s->next is 0. */
     enum ps_err (*start)(ps_strategy *s, struct ps_error *e);
+    /* The gradient of variable i is final, in a step function of a process with one replica. NULL: nobody asks. */
+    void (*ready)(ps_strategy *s, size_t i);
     /* Do step s->next, and raise it; or leave it, or change it, where something was recovered from. */
     enum ps_err (*step)(ps_strategy *s, bool *done, struct ps_error *e);
     enum ps_err (*refresh)(ps_strategy *s, struct ps_error *e);
@@ -67,6 +69,7 @@ struct strategy_replica {
     ps_network *network;        /* that reads and writes here; NULL: none is bound */
     struct strategy_copy *copy; /* that it reads */
     float **gradients;          /* [variables] */
+    bool placed;                /* they lie in somebody else's memory */
     double metrics[PS_STRATEGY_METRICS_MAX];
     enum ps_err err; /* of its step function */
     struct ps_error error;
@@ -129,6 +132,10 @@ enum ps_err strategy_compute(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
 
 enum ps_err strategy_add_variable(ps_strategy *s, const struct ps_var_spec *spec, struct ps_error *e) PS_MUST_USE;
 void strategy_free_variables(ps_strategy *s);
+
+/* Replica 0's gradients, and so their sum, lie in this memory from now on: [vars] pointers to [elements] f32, borrowed
+ * until the strategy is closed. */
+void strategy_place_gradients(ps_strategy *s, float *const *gradients);
 
 /* First values of all copies, and their slots. */
 void strategy_initialize(ps_strategy *s);

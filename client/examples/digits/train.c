@@ -67,6 +67,7 @@ open_strategy(struct train *t, const ps_cluster *cluster, struct ps_error *e)
                    .on_event = on_event,
                    .on_event_arg = t},
         .local = o->local,
+        .group = t->group,
         .devices = o->device,
         .replicas = (uint32_t)o->replicas,
         .threads = (int)o->threads,

@@ -35,7 +35,8 @@ struct train {
     /* given */
     const struct digits_options *options;
     const struct ps_dataset *data, *held_out;
-    bool silent; /* no progress is shown and nothing evaluated */
+    const struct ps_group_options *group; /* NULL: as usual */
+    bool silent;                          /* no progress is shown and nothing evaluated */
 
     /* its own */
     ps_strategy *strategy;

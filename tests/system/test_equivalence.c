@@ -1,0 +1,296 @@
+/* One model, one seed, the same data: what each strategy makes of them, with real shards and workers.
+ *
+ * The same replicas have the same bits in every strategy that adds up their gradients in their order; where another
+ * order is taken, or the batch is cut into other slices, weights are the same within a bound that rounding explains;
+ * and what does not wait for all, or does not exchange every step, reaches the same accuracy within a margin. */
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "client/examples/digits/model.h"
+#include "client/examples/digits/train.h"
+#include "client/ps_group.h"
+#include "common/base.h"
+#include "tests/system/shards.h"
+#include "tests/unit/check_main.h"
+
+enum { WORKERS_MAX = 4, FLOATS_MAX = 20000 };
+
+static struct shards shards;
+static struct ps_dataset data, held_out;
+
+static void
+load_digits(void)
+{
+    const char *source = getenv("PSD_SOURCE_DIR");
+    struct ps_scaling scaling;
+    char directory[512];
+
+    snprintf(directory, sizeof directory, "%s/client/examples/data/digits", source != NULL ? source : ".");
+    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_TRAIN, &data, NULL), PS_OK);
+    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_HELD_OUT, &held_out, NULL), PS_OK);
+    ck_assert_int_eq(ps_scaling_fit(&data, PS_SCALE_UNIT, &scaling, NULL), PS_OK);
+    ck_assert_int_eq(ps_dataset_scale(&data, &scaling, NULL), PS_OK);
+    ck_assert_int_eq(ps_dataset_scale(&held_out, &scaling, NULL), PS_OK);
+    ps_scaling_free(&scaling);
+}
+
+static void
+setup(void)
+{
+    load_digits();
+    shards_start(&shards, 2);
+}
+
+static void
+teardown(void)
+{
+    shards_stop(&shards);
+    ps_dataset_free(&data);
+    ps_dataset_free(&held_out);
+}
+
+/* ---- Training ---- */
+
+/* What is trained how: arguments of the digits example. */
+struct way {
+    const char *arguments; /* after --strategy */
+    const char *strategy;
+    uint32_t workers;  /* 0: no cluster at all */
+    uint32_t replicas; /* of each */
+    enum ps_algorithm algorithm;
+};
+
+struct outcome {
+    float weights[FLOATS_MAX];
+    size_t len, correct;
+};
+
+/* A worker: a thread of this process, with everything of its own. */
+struct worker {
+    const struct way *way;
+    uint32_t task;
+    pthread_t thread;
+    struct digits_options options;
+    struct ps_group_options group;
+    char text[256], replicas[32], job[32];
+    struct train train;
+    enum ps_err err;
+    struct ps_error error;
+    struct outcome outcome;
+};
+
+static enum ps_err
+read_options(struct worker *w)
+{
+    char *argv[40] = {(char *)"test", (char *)"--strategy", (char *)w->way->strategy, (char *)"--threads=1"};
+    char *rest = w->text;
+    int argc = 4;
+
+    snprintf(w->replicas, sizeof w->replicas, "--replicas=%u", w->way->replicas);
+    argv[argc++] = w->replicas;
+    argv[argc++] = w->job;
+    snprintf(w->text, sizeof w->text, "%s", w->way->arguments);
+    while (rest != NULL && argc < 39)
+        argv[argc++] = strsep(&rest, " ");
+    return digits_options_parse(argc, argv, &w->options, &w->error);
+}
+
+/* All values, one parameter after the other. */
+static void
+copy_weights(const ps_network *network, struct outcome *out)
+{
+    struct ps_var_spec spec;
+
+    ck_assert_uint_le(ps_network_elements(network), FLOATS_MAX);
+    for (size_t i = 0; i < ps_network_params(network); i++) {
+        size_t n = 1;
+
+        ps_network_var_spec(network, i, &spec);
+        for (uint32_t k = 0; k < spec.rank; k++)
+            n *= (size_t)spec.dims[k];
+        memcpy(out->weights + out->len, ps_network_values(network)[i], n * sizeof *out->weights);
+        out->len += n;
+    }
+}
+
+static enum ps_err
+train(struct worker *w, const ps_cluster *cluster)
+{
+    struct train *t = &w->train;
+    struct ps_network_result result;
+    enum ps_err err;
+
+    t->options = &w->options;
+    t->data = &data;
+    t->held_out = &held_out;
+    t->group = &w->group;
+    t->silent = true;
+    w->group = (struct ps_group_options){.algorithm = w->way->algorithm, .name = "equivalence"};
+    if ((err = train_open(t, cluster, &w->error)) != PS_OK || (err = train_run(t, &w->error)) != PS_OK ||
+        (err = train_meet(t, &w->error)) != PS_OK || (err = train_evaluate(t, &result, &w->error)) != PS_OK)
+        return err;
+    w->outcome.correct = result.correct;
+    copy_weights(t->replica[0].network, &w->outcome);
+    return PS_OK;
+}
+
+static void *
+worker_main(void *arg)
+{
+    struct worker *w = arg;
+    ps_cluster *cluster = NULL;
+
+    w->err = read_options(w);
+    if (w->err == PS_OK && w->way->workers > 0 &&
+        (w->err = ps_cluster_from_list(shards.addresses, w->way->workers, w->task, &cluster, &w->error)) == PS_OK)
+        w->err = ps_cluster_set_name(cluster, SHARDS_CLUSTER, &w->error);
+    if (w->err == PS_OK)
+        w->err = train(w, cluster);
+    train_close(&w->train, w->err == PS_OK);
+    ps_cluster_free(cluster);
+    return NULL;
+}
+
+/* Worker 0's model; with copies of their own, the others' are the same. */
+static struct outcome *
+outcome_of(const struct way *way)
+{
+    static uint32_t jobs; /* each finds new variables on the shards */
+    uint32_t n = MAX(way->workers, 1);
+    struct worker *workers = calloc(n, sizeof *workers);
+    struct outcome *out = calloc(1, sizeof *out);
+
+    ck_assert(workers != NULL && out != NULL);
+    jobs++;
+    for (uint32_t i = 0; i < n; i++) {
+        workers[i].way = way;
+        workers[i].task = i;
+        snprintf(workers[i].job, sizeof workers[i].job, "--job=%u", jobs);
+        ck_assert_int_eq(pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]), 0);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        pthread_join(workers[i].thread, NULL);
+    for (uint32_t i = 0; i < n; i++)
+        ck_assert_msg(workers[i].err == PS_OK, "%s, worker %u: %s (%s)", way->strategy, i, workers[i].error.text,
+                      workers[i].error.peer);
+    for (uint32_t i = 1; i < n && strcmp(way->strategy, "multi_worker_mirrored") == 0; i++)
+        ck_assert_msg(memcmp(&workers[i].outcome, &workers[0].outcome, sizeof *out) == 0,
+                      "worker %u has another model than worker 0", i);
+    *out = workers[0].outcome;
+    free(workers);
+    return out;
+}
+
+/* Largest difference of a weight. */
+static double
+distance(const struct outcome *a, const struct outcome *b)
+{
+    double most = 0;
+
+    ck_assert(a->len > 0 && a->len == b->len);
+    for (size_t i = 0; i < a->len; i++)
+        most = fmax(most, fabs((double)a->weights[i] - (double)b->weights[i]));
+    return most;
+}
+
+/* ---- The same bits ---- */
+
+/* Batches of 100 leave a last one of 97: slices are uneven. Of 115 they leave 2 rows: some replicas have none. */
+static const char *const trainings[] = {
+    "--epochs 2 --batch 100 --seed 7",
+    "--epochs 2 --batch 115 --optimizer momentum",
+    "--epochs 2 --optimizer adamw:clip=block_norm,limit=0.5,schedule=cosine,steps=20,warmup=4,by=clock",
+    "--epochs 1 --model conv --seed 3",
+};
+
+static void
+assert_same_bits(const struct outcome *want, struct way way)
+{
+    struct outcome *is = outcome_of(&way);
+
+    ck_assert_msg(memcmp(want, is, sizeof *is) == 0, "%s with %u workers of %u replicas, %s: off by up to %g",
+                  way.strategy, way.workers, way.replicas, way.arguments, distance(want, is));
+    free(is);
+}
+
+START_TEST(the_same_replicas_make_the_same_model_bit_for_bit)
+{
+    const char *arguments = trainings[_i];
+
+    for (uint32_t replicas = 1; replicas <= 3; replicas++) {
+        struct outcome *want = outcome_of(&(struct way){arguments, "one_device", 0, replicas, 0});
+
+        assert_same_bits(want, (struct way){arguments, "mirrored", 0, replicas, 0});
+        assert_same_bits(want, (struct way){arguments, "central_storage", 0, replicas, 0});
+        assert_same_bits(want, (struct way){arguments, "sync", replicas, 1, 0});
+        free(want);
+    }
+}
+END_TEST
+
+/* ---- Within a bound ---- */
+
+/* Sums of floats in another order: after so few steps nothing has grown. */
+#define BOUND 2e-6
+
+START_TEST(other_slices_make_the_same_model_within_a_bound)
+{
+    const char *arguments = "--epochs 1 --optimizer momentum --seed 5";
+    struct outcome *want = outcome_of(&(struct way){arguments, "one_device", 0, 1, 0}), *is;
+    const struct way ways[] = {
+        {arguments, "one_device", 0, 2, 0},
+        {arguments, "mirrored", 0, 5, 0},
+        {arguments, "central_storage", 0, 8, 0},
+        {arguments, "sync", 2, 2, 0},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
+        is = outcome_of(&ways[i]);
+        ck_assert_msg(distance(want, is) <= BOUND, "%s with %u replicas: off by up to %g", ways[i].strategy,
+                      ways[i].replicas, distance(want, is));
+        free(is);
+    }
+    free(want);
+}
+END_TEST
+
+/* ---- The same accuracy ---- */
+
+#define MARGIN 9 /* of 300 held-out images: 3 % */
+
+START_TEST(what_does_not_wait_for_all_is_as_accurate_within_a_margin)
+{
+    static const struct way ways[] = {
+        {"--epochs 30", "async", 3, 1, 0},
+        {"--epochs 30 --bound 2", "ssp", 3, 1, 0},
+    };
+    struct outcome *want = outcome_of(&(struct way){"--epochs 30", "mirrored", 0, 3, 0}), *is;
+
+    ck_assert_uint_ge(want->correct, 285);
+    for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
+        is = outcome_of(&ways[i]);
+        ck_assert_msg(is->correct + MARGIN >= want->correct, "%s: %zu of 300 held-out images, mirrored: %zu",
+                      ways[i].strategy, is->correct, want->correct);
+        free(is);
+    }
+    free(want);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("equivalence");
+    TCase *tc = tcase_create("equivalence");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, the_same_replicas_make_the_same_model_bit_for_bit, 0, ARRAY_LEN(trainings));
+    tcase_add_test(tc, other_slices_make_the_same_model_within_a_bound);
+    tcase_add_test(tc, what_does_not_wait_for_all_is_as_accurate_within_a_margin);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
