@@ -41,8 +41,6 @@ deal_name(const struct task *t, char *out, size_t size)
 static enum ps_err
 deal_check_count(const struct deal *d, struct ps_error *e)
 {
-    if (d->shards == 0)
-        return ps_fail(e, PS_ERR_INVALID, "the cluster has no ps: somebody must hold the variables");
     if (d->workers == 0)
         return ps_fail(e, PS_ERR_INVALID, "the cluster has no chief and no worker to run the program");
     if (d->shards > PLAN_SHARDS_MAX || d->workers > PLAN_WORKERS_MAX)
@@ -147,9 +145,9 @@ deal_hosts(struct deal *d, const struct plan_settings *s, struct ps_error *e)
             if (strcmp(hosts[i].name, hosts[n].name) == 0)
                 err = ps_fail(e, PS_ERR_INVALID, "%s: '%s' was already given", place, item);
     }
-    if (err == PS_OK && s->ps == NULL)
+    if (err == PS_OK && s->ps == NULL && !s->no_shards)
         deal_round(d, TF_PS, s->shards, hosts, n, 0);
-    else if (err == PS_OK)
+    else if (err == PS_OK && s->ps != NULL)
         err = deal_given(d, s->ps, e);
     if (err == PS_OK)
         deal_round(d, TF_WORKER, s->workers, hosts, n, s->worker_port);
@@ -285,7 +283,7 @@ deal_tasks(const struct plan_settings *s, const char *config, const char *own, s
             err = deal_given(out, s->ps, e);
         else if (s->ps_hosts != NULL)
             err = deal_list(out, TF_PS, "--ps-hosts", s->ps_hosts, e);
-        else
+        else if (!s->no_shards)
             deal_local(out, TF_PS, s->shards);
         if (err == PS_OK && s->worker_hosts != NULL)
             err = deal_list(out, TF_WORKER, "--worker-hosts", s->worker_hosts, e);

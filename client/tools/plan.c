@@ -279,7 +279,8 @@ plan_worker_env(const struct plan *p, uint32_t worker, int columns, char *const 
     plan_env_base(environment, out);
     words_set(out, "TF_CONFIG=", config);
     words_set(out, "PSD_CLUSTER=", p->settings->cluster);
-    words_set(out, "PSD_SHARDS=", shards);
+    if (p->deal.shards > 0)
+        words_set(out, "PSD_SHARDS=", shards);
     if (p->work_dir != NULL)
         words_set(out, "PWD=", p->work_dir);
     plan_set_task(p, worker, out);

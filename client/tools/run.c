@@ -181,11 +181,14 @@ run_say_cluster(struct run *r)
 
     if (!r->plan->deal.remote)
         snprintf(each, sizeof each, ", %u thread%s each", threads, threads == 1 ? "" : "s");
-    run_say(r, "%u shard%s at %s%s; %u worker%s%s", shards, shards == 1 ? "" : "s", list,
-            !r->plan->deal.given ? ""
-            : shards == 1        ? ", which runs already"
-                                 : ", which run already",
-            r->workers, r->workers == 1 ? "" : "s", each);
+    if (shards == 0)
+        run_say(r, "no shards; %u worker%s%s", r->workers, r->workers == 1 ? "" : "s", each);
+    else
+        run_say(r, "%u shard%s at %s%s; %u worker%s%s", shards, shards == 1 ? "" : "s", list,
+                !r->plan->deal.given ? ""
+                : shards == 1        ? ", which runs already"
+                                     : ", which run already",
+                r->workers, r->workers == 1 ? "" : "s", each);
     free(list);
 }
 

@@ -9,10 +9,10 @@ static const struct option plan_options[] = {
      .kind = OPTION_INT,
      .argument = "S",
      .usual = "1, or as many as --ps-hosts has",
-     .min = 1,
+     .min = 0,
      .max = PLAN_SHARDS_MAX,
      .offset = FIELD(shards),
-     .help = "psd processes to start"},
+     .help = "psd processes to start; 0: workers alone, for programs that reduce among themselves"},
     {.name = "ps",
      .kind = OPTION_ADDRESSES,
      .argument = "ADDR,...",
@@ -308,7 +308,7 @@ plan_check_ps(const struct plan_settings *s, struct ps_error *e)
     const struct {
         bool given;
         const char *name;
-    } others[] = {{s->shards != 0, "shards"},
+    } others[] = {{s->shards != 0 || s->no_shards, "shards"},
                   {s->ps_hosts != NULL, "ps-hosts"},
                   {s->cluster_config != NULL, "cluster-config"},
                   {s->psd != NULL, "psd"},
@@ -325,6 +325,10 @@ plan_check_ps(const struct plan_settings *s, struct ps_error *e)
         if (others[i].given)
             return ps_fail(e, PS_ERR_INVALID, "--%s is about shards that psrun starts; those of --ps run already",
                            others[i].name);
+    for (size_t i = 1; s->no_shards && i < ARRAY_LEN(others); i++)
+        if (others[i].given)
+            return ps_fail(e, PS_ERR_INVALID, "--%s is about shards, and with --shards 0 there are none",
+                           others[i].name);
     return PS_OK;
 }
 
@@ -337,8 +341,9 @@ plan_check_hosts(const struct plan_settings *s, struct ps_error *e)
     if ((s->hosts != NULL) + lists + (s->cluster_config != NULL) > 1)
         return ps_fail(e, PS_ERR_INVALID,
                        "--hosts, --ps-hosts with --worker-hosts, and --cluster-config exclude each other");
-    if (s->worker_hosts != NULL && s->ps_hosts == NULL && s->ps == NULL)
-        return ps_fail(e, PS_ERR_INVALID, "--worker-hosts needs --ps-hosts or --ps, which say where the shards are");
+    if (s->worker_hosts != NULL && s->ps_hosts == NULL && s->ps == NULL && !s->no_shards)
+        return ps_fail(e, PS_ERR_INVALID,
+                       "--worker-hosts needs --ps-hosts or --ps, which say where the shards are, or --shards 0");
     if (s->shards != 0 && (s->ps_hosts != NULL || s->cluster_config != NULL))
         return ps_fail(e, PS_ERR_INVALID, "--shards: the list of hosts says how many there are");
     if (s->workers != 0 && (s->worker_hosts != NULL || s->cluster_config != NULL))
@@ -347,7 +352,7 @@ plan_check_hosts(const struct plan_settings *s, struct ps_error *e)
 }
 
 enum ps_err
-plan_check(const struct plan_settings *settings, const struct command_line *line, struct ps_error *e)
+plan_check(struct plan_settings *settings, const struct command_line *line, struct ps_error *e)
 {
     for (size_t i = 0; i < settings->env.len; i++) {
         const char *text = settings->env.text[i], *equals = strchr(text, '=');
@@ -357,6 +362,7 @@ plan_check(const struct plan_settings *settings, const struct command_line *line
     }
     if (line->len == 0)
         return ps_fail(e, PS_ERR_INVALID, "expected a program to run: psrun [options] -- program [args]");
+    settings->no_shards = settings->shards == 0 && command_given(&plan_command, line, "shards");
     if (plan_check_ps(settings, e) != PS_OK)
         return PS_ERR_INVALID;
     return plan_check_hosts(settings, e);

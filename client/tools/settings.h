@@ -9,7 +9,7 @@
 
 /* psrun's options; the table that fills it is plan_command. */
 struct plan_settings {
-    int64_t shards, workers; /* 0: not said */
+    int64_t shards, workers; /* 0: not said; shards: see no_shards */
     int64_t cpus_per_worker, timeout_ms, grace_ms;
     int64_t restart_workers, restart_shards, restart_delay_ms, restart_delay_ms_max, restart_reset_ms;
     int64_t worker_port, connect_ms, silence_ms;
@@ -19,11 +19,11 @@ struct plan_settings {
     const char *psd, *live_dir, *durable_dir, *cluster;
     struct option_list env, psd_options;
     bool unix_sockets, keep_servers, no_prefix, listen_any, ssh_all;
+    bool no_shards; /* --shards 0: workers alone. plan_check() sets it */
 };
 extern const struct command plan_command;
 
 /* What command_parse() cannot see: that --env is K=V, that there is a program, that workers have names in range. */
-enum ps_err plan_check(const struct plan_settings *settings, const struct command_line *line,
-                       struct ps_error *e) PS_MUST_USE;
+enum ps_err plan_check(struct plan_settings *settings, const struct command_line *line, struct ps_error *e) PS_MUST_USE;
 
 #endif

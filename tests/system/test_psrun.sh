@@ -248,6 +248,11 @@ is "3 2" "$status $(marked | wc -l)" "a worker's failure is told, and leaves the
 [ -n "$stop" ] && eval "$stop" && within none_marked && ! [ -e "${stop##* }" ]
 ok $? "and how to stop them"
 
+PSD_BIN=/nowhere/psd run --shards 0 --workers 2 -- sh -c 'echo "[$PSD_SHARDS] $PSD_WORKERS $PSD_TASK $TF_CONFIG"'
+[ "$status" -eq 0 ] && says err "no shards; 2 workers, " && none_marked &&
+  says out '^worker 1 | \[\] 2 1 {"cluster":{"worker":\["127.0.0.1:[0-9]*","127.0.0.1:[0-9]*"\]},"task":{"type":"worker","index":1}}$'
+ok $? "--shards 0 starts workers alone, who know of each other"
+
 start --workers 1 --keep-servers -- sh -c 'echo "pid=$$"; exec sleep 1000'
 within says out '^worker 0 | pid='
 kill -INT "$psrun"
@@ -272,7 +277,8 @@ usage() {
 
 usage "no program is refused" 'expected a program' --workers 2
 usage "an unknown option is refused" "unknown option '--wrokers'" --wrokers 2 -- true
-usage "a number out of range is refused" "--shards: expected a number from 1 to" --shards 0 -- true
+usage "a number out of range is refused" "--shards: expected a number from 0 to" --shards 257 -- true
+usage "no shards have no options" "--live-dir is about shards, and with --shards 0 there are none" --shards 0 --live-dir x -- true
 usage "what is no number is refused" "--workers: expected a whole number, got 'two'" --workers two -- true
 usage "--ps leaves no shards to start" "--shards is about shards that psrun starts" --ps 127.0.0.1:1 --shards 2 -- true
 usage "an option without its value is refused" "--workers: expected a value" --workers

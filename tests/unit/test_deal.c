@@ -128,11 +128,27 @@ START_TEST(tf_config_says_who_is_where)
             "{\"cluster\": {\"worker\": [\"b:1\", \"c:1\"], \"evaluator\": [\"here:2\"], \"ps\": [\"b:7420\"], "
             "\"chief\": [\"here:1\"]}}",
             "shard 0@b b:7420; chief 0 here:1; worker 0@b b:1; worker 1@c c:1; evaluator 0 here:2");
-    deal_fails(&s, "{\"cluster\": {\"worker\": [\"b:1\"]}}", "no ps");
+    deal_is(&s, "{\"cluster\": {\"worker\": [\"b:1\", \"here:2\"]}}", "worker 0@b b:1; worker 1 here:2");
     deal_fails(&s, "{\"cluster\": {\"ps\": [\"b:1\"]}}", "no chief and no worker");
     deal_fails(&s, "{\"cluster\": {\"ps\": [\"unix:/x\"], \"worker\": [\"b:1\"]}}", "cluster.ps[0]: 'unix:/x'");
     deal_fails(&s, "{\"cluster\": {\"ps\": [\"-x:1\"], \"worker\": [\"b:1\"]}}", "cluster.ps[0]: '-x:1' names no host");
     deal_fails(&s, "{\"cluster\":", "TF_CONFIG:1:");
+}
+END_TEST
+
+START_TEST(workers_may_be_alone)
+{
+    struct plan_settings s = nothing_said();
+
+    s.no_shards = true;
+    s.workers = 2;
+    deal_is(&s, NULL, "worker 0 ; worker 1 ");
+    s.hosts = "c,d";
+    deal_is(&s, NULL, "worker 0@c c:2222; worker 1@d d:2222");
+    s = nothing_said();
+    s.no_shards = true;
+    s.worker_hosts = "c:1,here:2";
+    deal_is(&s, NULL, "worker 0@c c:1; worker 1 here:2");
 }
 END_TEST
 
@@ -261,6 +277,7 @@ make_suite(void)
     tcase_add_test(t, lists_say_who_is_where);
     tcase_add_test(t, shards_that_run_already_are_only_named);
     tcase_add_test(t, tf_config_says_who_is_where);
+    tcase_add_test(t, workers_may_be_alone);
     tcase_add_test(t, ssh_all_takes_ssh_for_this_machine_too);
     tcase_add_test(t, those_on_one_machine_are_counted);
     tcase_add_test(t, what_cannot_work_is_refused);
