@@ -126,7 +126,8 @@ train_open(struct train *t, const ps_cluster *cluster, struct ps_error *error)
         return err;
     t->steps_each = ps_strategy_steps_each(t->strategy);
     t->steps = t->steps_each * t->options->epochs;
-    progress_init(&t->progress, stdout);
+    if (!t->silent)
+        progress_init(&t->progress, stdout);
     if (!history_init(&t->history, t->steps, t->options->epochs))
         return ps_fail(error, PS_ERR_NOMEM, "no memory for the history of %llu steps", (unsigned long long)t->steps);
     if ((err = ps_strategy_start(t->strategy, error)) != PS_OK)
