@@ -264,6 +264,7 @@ START_TEST(what_does_not_wait_for_all_is_as_accurate_within_a_margin)
     static const struct way ways[] = {
         {"--epochs 30", "async", 3, 1, 0},
         {"--epochs 30 --bound 2", "ssp", 3, 1, 0},
+        {"--epochs 30", "local_sgd", 3, 1, 0},
     };
     struct outcome *want = outcome_of(&(struct way){"--epochs 30", "mirrored", 0, 3, 0}), *is;
 
