@@ -1,4 +1,4 @@
-/* Encodings of gradients (ps_compress.h), as PROTOCOL.md's section 11 has them: what workers push and shards decode,
+/* Encodings of gradients (ps_compress.h), as PROTOCOL.md's section 12 has them: what workers push and shards decode,
  * and what goes between the ranks of a group. Pure, and the same bits on every instruction set.
  *
  * Error feedback: what is encoded is e = gradient + residual, and what the encoding leaves out of it is the new

@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* What gradients travel as: constant, name, number on the wire (add at the end, never renumber). proto/PROTOCOL.md,
- * section 11, has the bytes. */
+ * section 12, has the bytes. */
 /* clang-format off */
 #define PS_COMPRESS_LIST(X)     \
     X(NONE,     none,     0)    \

@@ -268,7 +268,7 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
     }
     if (s->save.waiting != NULL && job_is_sync(session->job) && save_request_holds(s, session->job, m->clock))
         return SHARD_TURN_FULL;
-    if (push_check(s, session, msg, payload, &room, &e) != PS_OK ||
+    if (push_check(s, session, msg, &payload, &room, &e) != PS_OK ||
         push_check_durable(s, session, msg, &room, &e) != PS_OK) {
         refuse(s, session, m, &e);
         return SHARD_TAKEN;

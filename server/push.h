@@ -25,9 +25,10 @@ float push_scale(const struct block_ref *ref, const Psd__Push *m, size_t i);
 /* ---- push_check.c ---- */
 
 /* Whether it may be applied. Finds its blocks: s->refs. *room: what was there, and bytes of values that may have to be
- * written. A single block of async or ssp may be left for the kernel to look for values that are no numbers. */
-enum ps_err push_check(struct shard *s, const struct session *session, const struct wire_msg *msg, const float *payload,
-                       uint64_t *room, struct ps_error *e) PS_MUST_USE;
+ * written. *payload: the gradients, decoded if they were encoded, and then valid until the next push. A single block of
+ * async or ssp may be left for the kernel to look for values that are no numbers. */
+enum ps_err push_check(struct shard *s, const struct session *session, const struct wire_msg *msg,
+                       const float **payload, uint64_t *room, struct ps_error *e) PS_MUST_USE;
 
 /* Whether the redo log takes it, when it is durable; and room for its record, or that of a step that it may close. */
 enum ps_err push_check_durable(struct shard *s, const struct session *session, const struct wire_msg *msg,
@@ -35,6 +36,14 @@ enum ps_err push_check_durable(struct shard *s, const struct session *session, c
 
 /* PS_ERR_NONFINITE, with the first element that is no number. */
 enum ps_err push_nonfinite(const struct block_ref *ref, const float *gradient, struct ps_error *e);
+
+/* ---- push_decode.c ---- */
+
+/* *payload: from what came to float32; bytes: those of its blocks (s->refs). PS_ERR_SHAPE: it has another length;
+ * UNSUPPORTED: an encoding that is not known; INVALID: not what an encoder makes; LIMIT: float32 would not fit into one
+ * frame, so few bytes cannot make the shard work for long; NOMEM. */
+enum ps_err push_decode(struct shard *s, const struct wire_msg *msg, uint64_t bytes, const float **payload,
+                        struct ps_error *e) PS_MUST_USE;
 
 /* ---- push.c ---- */
 

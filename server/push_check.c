@@ -61,13 +61,10 @@ check_cursor(const struct session *session, const Psd__Push *m, struct ps_error 
 
 /* Find all blocks: s->refs. *room: bytes of values that may have to be written. */
 static enum ps_err
-check_blocks(struct shard *s, const struct session *session, const struct wire_msg *msg, uint64_t *room,
-             struct ps_error *e)
+check_blocks(struct shard *s, const struct session *session, const Psd__Push *m, uint64_t *room, struct ps_error *e)
 {
-    const Psd__Push *m = msg->u.push;
     struct job *job = session->job;
     bool sync = job_is_sync(job);
-    uint64_t bytes = 0;
     enum ps_err err;
 
     for (size_t i = 0; i < m->n_var; i++) {
@@ -79,15 +76,21 @@ check_blocks(struct shard *s, const struct session *session, const struct wire_m
         if (sync && (err = check_step(job, ref, m, e)) != PS_OK)
             return err;
         ref->counted = m->cursor != NULL && cursor_counted(session, cursor_of(m->cursor), ref);
-        bytes += ref->cut.len * sizeof(float);
         if (ref->block->turn != s->turn.number)
             *room += block_size(ref);
     }
-    if (bytes != msg->payload_len)
-        return ps_fail(e, PS_ERR_SHAPE,
-                       "the %zu blocks of this push, from '%.64s', take %" PRIu64 " bytes, the payload has %" PRIu64,
-                       m->n_var, s->refs[0].variable->name, bytes, msg->payload_len);
     return PS_OK;
+}
+
+/* Of its gradients as float32. */
+static uint64_t
+gradient_bytes(const struct shard *s, const Psd__Push *m)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < m->n_var; i++)
+        bytes += s->refs[i].cut.len * sizeof(float);
+    return bytes;
 }
 
 /* One block that this turn has not written is checked by the kernel in passing. */
@@ -124,16 +127,17 @@ check_finite(const struct shard *s, const struct job *job, const Psd__Push *m, c
 }
 
 enum ps_err
-push_check(struct shard *s, const struct session *session, const struct wire_msg *msg, const float *payload,
+push_check(struct shard *s, const struct session *session, const struct wire_msg *msg, const float **payload,
            uint64_t *room, struct ps_error *e)
 {
+    const Psd__Push *m = msg->u.push;
     enum ps_err err;
 
-    if ((err = check_clock(session, msg->u.push, e)) != PS_OK ||
-        (err = check_cursor(session, msg->u.push, e)) != PS_OK ||
-        (err = check_blocks(s, session, msg, room, e)) != PS_OK)
+    if ((err = check_clock(session, m, e)) != PS_OK || (err = check_cursor(session, m, e)) != PS_OK ||
+        (err = check_blocks(s, session, m, room, e)) != PS_OK ||
+        (err = push_decode(s, msg, gradient_bytes(s, m), payload, e)) != PS_OK)
         return err;
-    return check_finite(s, session->job, msg->u.push, payload, e);
+    return check_finite(s, session->job, m, *payload, e);
 }
 
 /* Room for the record, of this push or of a step that it may close. */
@@ -148,7 +152,7 @@ push_check_durable(struct shard *s, const struct session *session, const struct 
     if (!m->durable && !s->redo.on)
         return PS_OK;
     record = job_is_sync(session->job) ? gather_redo_room(s, m)
-             : m->durable              ? redo_room(s, m->n_var, 1, msg->payload_len)
+             : m->durable              ? redo_room(s, m->n_var, 1, gradient_bytes(s, m))
                                        : 0;
     if (m->durable && (err = redo_check(s, record, e)) != PS_OK)
         return err;

@@ -423,6 +423,7 @@ shard_free(struct shard *s)
     arena_finish(&s->arena);
     free(s->refs);
     free(s->sums);
+    free(s->decoded);
     free(s->cluster);
     free(s->version);
     free(s->live_dir);

@@ -102,6 +102,8 @@ struct shard {
     struct block_ref *refs; /* [WIRE_BLOCKS_MAX], of the event under way */
     const float **sums;     /* gradients of one update */
     uint32_t sums_size;
+    float *decoded; /* gradients of an encoded push, of the event under way */
+    uint64_t decoded_size;
 };
 
 /* A heap copy; NULL when out of memory. */
