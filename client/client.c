@@ -11,6 +11,7 @@
 
 #include "client/client_state.h"
 #include "common/age.h"
+#include "common/codec.h"
 #include "common/wire.h"
 
 #define TIMEOUT_DEFAULT_MS 60000
@@ -226,6 +227,7 @@ static enum ps_err
 check_options(const struct ps_client_options *o, const ps_cluster *cluster, struct ps_error *e)
 {
     enum ps_role role = ps_cluster_role(cluster);
+    enum ps_err err;
 
     if (o->job != NULL && (o->job[0] == '\0' || strlen(o->job) > PS_NAME_MAX || !wire_text_ok(o->job, strlen(o->job))))
         return ps_fail(e, PS_ERR_INVALID, "a job's name is 1 to %d bytes of UTF-8 without control characters",
@@ -248,6 +250,8 @@ check_options(const struct ps_client_options *o, const ps_cluster *cluster, stru
     if (ps_cluster_shards(cluster) == 0)
         return ps_fail(e, PS_ERR_CONFIG,
                        "the cluster has no shards; TF_CONFIG: cluster.ps lists the addresses of those there are");
+    if ((err = codec_check(&o->compress, e)) != PS_OK)
+        return err;
     return check_age(o, e);
 }
 
@@ -311,6 +315,7 @@ make_core(ps_client *c, const ps_cluster *cluster, struct ps_error *e)
         .observer = o->observer != 0,
         .any_cluster = o->any_cluster != 0,
         .durable = o->durable != 0,
+        .compress = o->compress,
         .copy_max = o->copy_max,
         .incarnation = random_id(),
         .seed = random_id(),

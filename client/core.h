@@ -48,8 +48,8 @@
  *
  * Rooms: variable (the table of variables, their ids and versions), gather (which bytes of which buffer belong to which
  * block), pending (parts, sequence window, requests), part (how parts end), op (operations), link (one shard's
- * connection), reunion (what its welcome means), place (cursors of its data), outbox and inbox (what goes out and comes
- * in there), setting (changes of a running cluster). core.c dispatches. */
+ * connection), reunion (what its welcome means), place (cursors of its data), residual (compressed pushes), outbox and
+ * inbox (what goes out and comes in there), setting (changes of a running cluster). core.c dispatches. */
 #ifndef CLIENT_CORE_H
 #define CLIENT_CORE_H
 
@@ -90,9 +90,10 @@ struct core_config {
     enum ps_age age;
     double age_parameter;
     uint32_t lease_ms;
-    bool observer;    /* asks and reads only */
-    bool any_cluster; /* observers: accept any cluster name, index and count */
-    bool durable;     /* every push is */
+    bool observer;               /* asks and reads only */
+    bool any_cluster;            /* observers: accept any cluster name, index and count */
+    bool durable;                /* every push is */
+    struct ps_compress compress; /* of pushes that do not say */
     uint64_t copy_max;
     uint64_t incarnation; /* random, not 0 */
     uint64_t seed;        /* for the jitter of backoffs */
@@ -218,7 +219,7 @@ enum ps_err core_attach(struct core *c, const char *name, struct core_op **op, s
 /* An observer's does not wait for the mode's condition. */
 enum ps_err core_pull(struct core *c, size_t n, struct core_var *const vars[], float *const out[],
                       const struct ps_pull_options *options, struct core_op **op, struct ps_error *e) PS_MUST_USE;
-/* out: NULL, or [n] for push and pull. options: NULL, or flags, norm and cursor. */
+/* out: NULL, or [n] for push and pull. options: NULL, or flags, norm, cursor and compress. */
 enum ps_err core_push(struct core *c, size_t n, struct core_var *const vars[], const float *const grads[],
                       float *const out[], const struct ps_push_options *options, struct core_op **op,
                       struct ps_error *e) PS_MUST_USE;

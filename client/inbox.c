@@ -5,6 +5,8 @@
  * PS_ERR_PROTOCOL and final: it would be said again. */
 #include "client/inbox.h"
 
+#include "client/residual.h"
+
 void
 inbox_broke(struct core *c, struct link *l, const char *what)
 {
@@ -147,8 +149,11 @@ link_note_codes(struct core *c, struct link *l, struct part *p, const uint32_t *
     uint32_t i;
 
     error->code = PS_OK;
+    c->stats.bytes_pushed += p->bytes;
+    c->stats.gradient_bytes += p->gradient_bytes;
     if (codes == NULL && all == PS_OK)
         return;
+    residual_note(l, p, codes, all);
     for (i = 0; i < p->blocks && cursor_next(&walk, &at, &b); i++)
         note_block_code(c, l, p, &b, codes != NULL ? codes[i] : all, error);
 }
@@ -189,7 +194,6 @@ ack_push(struct core *c, struct link *l, struct part *p, uint32_t code, struct p
         inbox_broke(c, l, "acknowledged a push that wanted values without them");
         return false;
     }
-    c->stats.bytes_pushed += p->bytes;
     link_note_codes(c, l, p, blocks != NULL ? blocks->code : NULL, code, error);
     return true;
 }

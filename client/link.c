@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "client/residual.h"
 #include "client/reunion.h"
 
 void
@@ -245,7 +246,8 @@ link_drop(struct core *c, struct link *l)
     while ((lane = l->first) != NULL)
         link_unqueue_lane(l, lane);
     while (l->parts.first != NULL) {
-        part_hold(l->parts.first);
+        if (!l->parts.first->was_sent)
+            residual_undo(l, l->parts.first);
         part_end(c, l, l->parts.first);
     }
     while (l->control.first != NULL) {

@@ -187,8 +187,8 @@ void link_meta(struct core *c, struct link *l, const struct frame_head *head, co
                struct core_place *place);
 void link_frame(struct core *c, struct link *l, const struct frame_head *head, const void *meta, const void *payload);
 
-/* What a push's blocks came to is counted; *error: the first that was not applied. codes: [blocks], or NULL: `all` for
- * every block. */
+/* A push has an outcome: its bytes and what its blocks came to are counted; *error: the first that was not applied.
+ * codes: [blocks], or NULL: `all` for every block. */
 void link_note_codes(struct core *c, struct link *l, struct part *p, const uint32_t *codes, uint32_t all,
                      struct ps_error *error);
 

@@ -93,6 +93,7 @@ op_new(struct core *c, enum op_kind kind)
     op->n = 0;
     op->answered = false;
     op->want = op->durable = false;
+    op->compress.kind = PS_COMPRESS_NONE;
     op->with_norm = op->with_place = false;
     op->norm = 0;
     op->variables = 0;

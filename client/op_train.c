@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "client/link.h"
+#include "client/residual.h"
+#include "common/codec.h"
 #include "common/placement.h"
 
 static enum ps_err
@@ -158,21 +160,29 @@ push_norm(size_t n, struct core_var *const vars[], const float *const grads[], c
     return PS_OK;
 }
 
+static const struct ps_compress *
+push_compress(const struct core *c, const struct ps_push_options *options)
+{
+    return options != NULL && options->compress != NULL ? options->compress : &c->config.compress;
+}
+
 enum ps_err
 core_push(struct core *c, size_t n, struct core_var *const vars[], const float *const grads[], float *const out[],
           const struct ps_push_options *options, struct core_op **op_out, struct ps_error *e)
 {
     unsigned flags = options != NULL ? options->flags : 0;
     const struct ps_cursor *cursor = options != NULL ? options->cursor : NULL;
+    const struct ps_compress *how = push_compress(c, options);
     double norm;
     struct core_op *op;
     enum ps_err err;
 
     if ((err = op_may_train(c, e)) != PS_OK || (err = check_push(n, vars, grads, out, options, e)) != PS_OK ||
-        (err = place_check(c, cursor, e)) != PS_OK)
+        (err = codec_check(how, e)) != PS_OK || (err = place_check(c, cursor, e)) != PS_OK)
         return err;
     place_give(c, cursor); /* a gradient that is refused, here or by a shard, takes its step's place in the data */
-    if ((err = push_norm(n, vars, grads, options, &norm, e)) != PS_OK)
+    if ((err = push_norm(n, vars, grads, options, &norm, e)) != PS_OK ||
+        (err = residual_begin(n, vars, grads, how, e)) != PS_OK)
         return err;
     if ((op = op_new(c, OP_PUSH)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to start a push");
@@ -180,6 +190,7 @@ core_push(struct core *c, size_t n, struct core_var *const vars[], const float *
         return op_undo(c, op, e, "push");
     op->n = n;
     op->want = out != NULL;
+    op->compress = *how;
     op->durable = c->config.durable || (flags & PS_PUSH_DURABLE) != 0;
     memcpy(op->vars, vars, n * sizeof(*vars));
     memcpy(op->grads, grads, n * sizeof(*grads));

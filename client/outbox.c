@@ -4,6 +4,7 @@
  * link_pump() is called after everything that may have made room or work. It hands out declares, queries, pings, sets
  * and drains first; then parts that were made for an earlier connection; then it makes new ones, one at a time. */
 #include "client/link.h"
+#include "client/residual.h"
 
 /* ---- Handing out ---- */
 
@@ -88,7 +89,8 @@ list_blocks(struct core *c, struct link *l, struct part *p, struct send *s)
         c->block_numbers[i] = (uint32_t)b.block;
         if (p->versions.any)
             c->block_versions[i] = part_version(p, i);
-        if (p->kind == PART_PUSH && spans_add(&s->spans, op->grads[b.var] + b.first, b.len * sizeof(float)) != PS_OK)
+        if (p->kind == PART_PUSH && p->encoding == NULL &&
+            spans_add(&s->spans, op->grads[b.var] + b.first, b.len * sizeof(float)) != PS_OK)
             return PS_ERR_NOMEM;
     }
     return PS_OK;
@@ -135,9 +137,11 @@ encode_push(struct core *c, struct link *l, struct part *p, struct send *s)
     Psd__Norm norm = PSD__NORM__INIT;
     Psd__Cursor begins, ends;
 
-    if (list_blocks(c, l, p, s) != PS_OK)
+    if (list_blocks(c, l, p, s) != PS_OK ||
+        (p->encoding != NULL && spans_add(&s->spans, p->encoding, p->bytes) != PS_OK))
         return PS_ERR_NOMEM;
     m.seq = p->seq;
+    m.encoding = p->encoding != NULL ? p->op->compress.kind : PS_COMPRESS_NONE;
     m.clock = push_clock(c, l, p);
     m.acked_through = l->window.acked_through;
     m.n_var = m.n_block = p->blocks;
@@ -383,8 +387,9 @@ part_take_stretch(struct link *l, struct lane *lane, struct part *p)
     ps_assert(s.blocks > 0);
     p->from = s.from;
     p->blocks = s.blocks;
-    p->bytes = s.bytes;
-    if (note_versions(op, l, p, by_seen && s.seen) != PS_OK)
+    p->bytes = p->gradient_bytes = s.bytes;
+    if (note_versions(op, l, p, by_seen && s.seen) != PS_OK ||
+        (p->kind == PART_PUSH && op->compress.kind != PS_COMPRESS_NONE && residual_room(l, p) != PS_OK))
         return PS_ERR_NOMEM;
     lane->at = s.to;
     lane->queued = !s.end;
@@ -423,6 +428,8 @@ part_fill(struct link *l, struct lane *lane, struct part *p)
         lane->queued = true;
         return PS_ERR_NOMEM;
     }
+    if (p->encoding != NULL)
+        residual_encode(l, p);
     return PS_OK;
 }
 

@@ -1,5 +1,6 @@
 /* How parts end: answered, given up, or put back because their connection was lost; and how the core's own begin. */
 #include "client/link.h"
+#include "client/residual.h"
 
 struct part *
 part_own(struct core *c, enum part_kind kind)
@@ -14,8 +15,11 @@ part_own(struct core *c, enum part_kind kind)
 static void
 part_detach_send(struct part *p)
 {
-    if (p->send != NULL)
-        p->send->part = NULL;
+    if (p->send == NULL)
+        return;
+    p->send->part = NULL;
+    p->send->encoding = p->encoding; /* who acknowledges before all has come ends the part while its bytes are read */
+    p->encoding = NULL;
     p->send = NULL;
 }
 
@@ -73,6 +77,8 @@ part_give_up_sequenced(struct core *c, struct link *l, struct part *p)
     bool known = p->was_sent && !(PLANTED(SENT_IS_CANCELLED) && p->state == PART_HELD);
     enum part_kind kind = p->kind;
 
+    if (!p->was_sent)
+        residual_undo(l, p);
     p->kind = PART_SKIP;
     p->gated = false;
     p->op = NULL;

@@ -43,6 +43,8 @@ void
 pool_part_put(struct pools *p, struct part *part)
 {
     ps_assert(part->send == NULL && part->request == 0);
+    free(part->encoding);
+    part->encoding = NULL;
     if (part->versions.room > VERSIONS_ROOM_KEPT) {
         free(part->versions.each);
         part->versions.each = NULL;
@@ -75,6 +77,8 @@ void
 pool_send_put(struct pools *p, struct send *s)
 {
     ps_assert(!s->out_there);
+    free(s->encoding);
+    s->encoding = NULL;
     s->free = p->sends;
     p->sends = s;
 }
@@ -108,6 +112,7 @@ pools_finish(struct pools *p)
     for (s = p->all_sends; s != NULL; s = next_send) {
         next_send = s->all;
         free(s->head);
+        free(s->encoding);
         spans_finish(&s->spans);
         free(s);
     }

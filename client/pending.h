@@ -55,7 +55,8 @@ struct send {
     uint8_t *head;
     size_t head_room;
     struct spans spans;
-    bool out_there; /* handed out and not told back */
+    uint8_t *encoding; /* of a part that ended before this was told back */
+    bool out_there;    /* handed out and not told back */
 };
 
 /* Versions that a part's message carries, one per block: from_version of a push, newer_than of a pull. Kept because
@@ -85,7 +86,9 @@ struct part {
     uint64_t clock;
     struct cursor from; /* pull, push: its stretch */
     uint32_t blocks;
-    uint64_t bytes;
+    uint64_t bytes;          /* of payload */
+    uint64_t gradient_bytes; /* push: as float32 */
+    uint8_t *encoding;       /* [bytes] of a compressed push, made once; NULL: the gradients go as they are */
     struct part_versions versions;
     struct core_var *var; /* PART_DECLARE, PART_RESTORE, PART_ATTACH but the first */
 };

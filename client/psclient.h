@@ -48,6 +48,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ps_compress.h"
 #include "ps_err.h"
 #include "ps_optimizer.h"
 
@@ -124,19 +125,20 @@ enum ps_lapse {
 enum ps_age { PS_AGE_NONE = 0, PS_AGE_INVERSE = 1, PS_AGE_EXPONENTIAL = 2, PS_AGE_CUTOFF = 3 };
 
 struct ps_client_options {
-    const char *job;        /* name of the job, default "train"; jobs on one cluster do not see each other */
-    enum ps_mode mode;      /* default PS_ASYNC */
-    uint32_t bound;         /* ssp: clocks; other modes pass it over */
-    uint32_t quorum;        /* sync: k of the job's workers, 0: all; other modes pass it over */
-    enum ps_lapse lapse;    /* default PS_LAPSE_SHRINK */
-    enum ps_age age;        /* default PS_AGE_NONE */
-    double age_parameter;   /* exponential: base in (0, 1); cutoff: largest age that counts */
-    int timeout_ms;         /* default for time-outs of -1; 0 here: 60,000 */
-    uint32_t lease_ms;      /* how long this worker may be silent on an open connection; 0: 300,000 */
-    int durable;            /* nonzero: every push as with PS_PUSH_DURABLE */
-    int progress_thread;    /* nonzero: drive the network from a hidden thread */
-    uint32_t spin_us;       /* poll this long before sleeping while waiting, microseconds; 0: sleep at once; the
-                               progress thread always sleeps */
+    const char *job;             /* name of the job, default "train"; jobs on one cluster do not see each other */
+    enum ps_mode mode;           /* default PS_ASYNC */
+    uint32_t bound;              /* ssp: clocks; other modes pass it over */
+    uint32_t quorum;             /* sync: k of the job's workers, 0: all; other modes pass it over */
+    enum ps_lapse lapse;         /* default PS_LAPSE_SHRINK */
+    enum ps_age age;             /* default PS_AGE_NONE */
+    double age_parameter;        /* exponential: base in (0, 1); cutoff: largest age that counts */
+    int timeout_ms;              /* default for time-outs of -1; 0 here: 60,000 */
+    uint32_t lease_ms;           /* how long this worker may be silent on an open connection; 0: 300,000 */
+    int durable;                 /* nonzero: every push as with PS_PUSH_DURABLE */
+    struct ps_compress compress; /* how gradients travel where ps_push_options.compress is NULL; zeroed: as they are */
+    int progress_thread;         /* nonzero: drive the network from a hidden thread */
+    uint32_t spin_us;            /* poll this long before sleeping while waiting, microseconds; 0: sleep at once; the
+                                    progress thread always sleeps */
     int observer;           /* nonzero: look only (psctl, an evaluator); no worker index is taken, and opening does not
                                wait for shards that are not there. A cluster's evaluator observes in any case, but waits
                                for them */
@@ -195,13 +197,14 @@ struct ps_cursor {
 
 /* Counts since open. */
 struct ps_client_stats {
-    uint64_t bytes_pushed, bytes_pulled; /* payload */
+    uint64_t bytes_pushed, bytes_pulled; /* payload: what travelled */
     uint64_t pushes, pulls;              /* operations done */
     uint64_t resent;                     /* sequenced messages sent again after a reconnect */
     uint64_t reconnects;
     uint64_t dropped_stale, dropped_late, refused; /* blocks of pushes that ended so */
     uint64_t waited_us;                            /* in blocking calls */
     uint64_t rolled_back;                          /* pushes that were acknowledged and that shards lost since */
+    uint64_t gradient_bytes;                       /* what bytes_pushed would be if no push were compressed */
 };
 PS_API void ps_client_stats(const ps_client *client, struct ps_client_stats *out);
 
@@ -331,7 +334,21 @@ struct ps_push_options {
     const struct ps_cursor *cursor; /* where this step's data ends: see ps_client_cursor(). Copied. NULL: none. INVALID,
                                        and nothing is pushed: it is not past ps_client_cursor(), or not that of the
                                        step's earlier pushes */
+    const struct ps_compress *compress; /* how these gradients travel; NULL: as ps_client_options.compress says */
 };
+
+/* Compressed pushes (struct ps_compress). What the encoding of a gradient leaves out is kept here, with the variable,
+ * and added to the next compressed gradient for it: float32 for each of its elements, allocated by the first such push,
+ * as long as the client lives; it dies with the process. A push that did not count (refused, STALE, LATE, or cancelled
+ * before it was sent) leaves that as if it had never been: its own gradient is gone as an uncompressed one would be,
+ * and nothing else. One whose outcome is unknown is taken to have counted. Sent again after a reconnect it is the same
+ * bytes, so exactly once holds as ever. What shards apply, wait with in sync and write to disk is float32.
+ *
+ * Encoded are blocks, one by one: a variable that is smaller than a run or a fraction of a few elements saves less. A
+ * gradient with NaN or Inf is NONFINITE, also where the variable allows it, and nothing of its call is pushed. A norm
+ * to clip by is that of the gradients as they are given. A shard that does not know the encoding: UNSUPPORTED. Workers
+ * of a job may differ in this, and a worker from push to push; a push that is not compressed leaves alone what is kept.
+ */
 
 /* Push gradients, grads[i] is [ps_var_elements(vars[i])] f32, and wait until they are applied and committed. Each block
  * is applied or not; the call's error is of the first answer that was not well, and names a block:

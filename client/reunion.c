@@ -207,7 +207,6 @@ answer_survivor(struct core *c, struct link *l, struct part *p, enum ps_err code
     struct lane *lane = p->lane;
     struct ps_error e;
 
-    c->stats.bytes_pushed += p->bytes;
     link_note_codes(c, l, p, NULL, code, &e);
     window_ack(&l->window, p->seq);
     if (op->want && (code == PS_OK || op_is_drop(code))) {

@@ -21,6 +21,7 @@ var_free(struct core_var *v)
 {
     free(v->shard);
     free(v->seen);
+    free(v->residual);
     free(v);
 }
 
@@ -120,6 +121,8 @@ var_define(struct core_var *v, const struct variables *t, const struct ps_var_sp
     }
     free(v->shard);
     free(v->seen);
+    free(v->residual);
+    v->residual = NULL;
     if (spec->name != v->name)
         memcpy(v->name, spec->name, strlen(spec->name) + 1);
     v->spec = *spec;

@@ -27,6 +27,7 @@ struct core_var {
     uint32_t shards;
     struct var_shard *shard; /* [shards] */
     uint64_t *seen;          /* [blocks]: version last seen + 1, 0: none. Zeroed lazily: terabytes have many blocks */
+    float *residual;         /* [elements]: what compressed pushes have left out; NULL: there was none */
     bool declared;           /* every shard that holds blocks has answered */
     uint32_t declaring;      /* declarations under way */
     void *handle;            /* the driver's; see core_var_handle() */

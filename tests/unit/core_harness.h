@@ -17,6 +17,7 @@
 #include "client/core.h"
 #include "client/link.h"
 #include "common/arena.h"
+#include "common/codec.h"
 #include "common/layout.h"
 #include "common/placement.h"
 #include "common/wire.h"
@@ -622,6 +623,22 @@ model_data(struct harness *h, uint32_t shard, uint64_t request, uint64_t seq, si
     free(payload);
 }
 
+/* The gradient of one block, decoded if it is encoded; freed by the caller. *at moves past it. */
+static inline float *
+model_gradient(const Psd__Push *p, size_t len, const uint8_t *payload, size_t *at, size_t payload_len)
+{
+    float *grad = malloc(len * sizeof *grad);
+    size_t bytes;
+    struct ps_error e;
+
+    ck_assert_msg(
+        codec_measure((enum ps_compress_kind)p->encoding, len, payload + *at, payload_len - *at, &bytes, &e) == PS_OK,
+        "%s", e.text);
+    codec_decode((enum ps_compress_kind)p->encoding, len, payload + *at, grad);
+    *at += bytes;
+    return grad;
+}
+
 static inline void
 model_push(struct harness *h, uint32_t shard, const struct wire_msg *msg, const uint8_t *payload)
 {
@@ -633,7 +650,7 @@ model_push(struct harness *h, uint32_t shard, const struct wire_msg *msg, const 
         for (i = 0; i < p->n_var; i++) {
             struct model_var *v = &m->var[p->var[i]];
             struct layout_block b = layout_block(&v->layout, p->block[i]);
-            const float *grad = (const void *)(payload + at);
+            float *grad = model_gradient(p, b.len, payload, &at, msg->payload_len);
 
             ck_assert_uint_lt(p->var[i], m->vars);
             if (p->n_from_version > 0)
@@ -641,7 +658,7 @@ model_push(struct harness *h, uint32_t shard, const struct wire_msg *msg, const 
             for (j = 0; j < b.len; j++)
                 v->value[b.first + j] += grad[j];
             v->version[p->block[i]]++;
-            at += b.len * sizeof(float);
+            free(grad);
         }
         ck_assert_uint_eq(at, msg->payload_len);
         m->applied++;
