@@ -1,4 +1,6 @@
 /* Who is where: TF_CONFIG, a list, or the environment's PSD_SHARDS, behind one opaque handle. */
+#include "client/cluster.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +40,40 @@ ps_cluster_free(ps_cluster *c)
     tf_config_finish(&c->config);
     free(c->name);
     free(c);
+}
+
+static bool
+addresses_copy(const struct tf_addresses *from, struct tf_addresses *to)
+{
+    if (from->len == 0)
+        return true;
+    if ((to->text = calloc(from->len, sizeof *to->text)) == NULL)
+        return false;
+    for (; to->len < from->len; to->len++)
+        if ((to->text[to->len] = strdup(from->text[to->len])) == NULL)
+            return false;
+    return true;
+}
+
+enum ps_err
+cluster_copy(const ps_cluster *from, ps_cluster **out, struct ps_error *e)
+{
+    ps_cluster *c = calloc(1, sizeof *c);
+    bool whole = c != NULL && (c->name = strdup(from->name)) != NULL;
+
+    *out = NULL;
+    for (int job = 0; whole && job < TF_JOBS; job++)
+        whole = addresses_copy(&from->config.jobs[job], &c->config.jobs[job]);
+    if (!whole) {
+        ps_cluster_free(c);
+        return ps_fail(e, PS_ERR_NOMEM, "out of memory while copying a cluster's configuration");
+    }
+    c->config.type = from->config.type;
+    c->config.index = from->config.index;
+    c->workers = from->workers;
+    c->task = from->task;
+    *out = c;
+    return PS_OK;
 }
 
 /* Hand the cluster over, or free it when it failed. */
@@ -246,6 +282,16 @@ const char *
 ps_cluster_shard_address(const ps_cluster *c, uint32_t shard)
 {
     return shard < ps_cluster_shards(c) ? c->config.jobs[TF_PS].text[shard] : NULL;
+}
+
+const char *
+cluster_worker_address(const ps_cluster *c, uint32_t task)
+{
+    const struct tf_addresses *chiefs = &c->config.jobs[TF_CHIEF], *workers = &c->config.jobs[TF_WORKER];
+
+    if (task < chiefs->len)
+        return chiefs->text[task];
+    return task - chiefs->len < workers->len ? workers->text[task - chiefs->len] : NULL;
 }
 
 const char *

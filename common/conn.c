@@ -16,6 +16,7 @@
  * c->closing after each callback. */
 #include "conn.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -23,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "sockname.h"
 
@@ -317,6 +319,18 @@ conn_flush(struct conn *c)
     flush(c);
 }
 
+void
+conn_cut(struct conn *c)
+{
+    ps_assert(!c->flushing);
+    if (c->closing)
+        return;
+    frame_discard(&c->reader);
+    if (!conn_queue_cut(&c->queue))
+        broke(c, UV_ENOMEM);
+    flush(c);
+}
+
 /* ---- Deadlines that have come ---- */
 
 /* Free the read transactions that were held long enough. */
@@ -533,6 +547,25 @@ read_start(struct conn *c)
     return status;
 }
 
+bool
+conn_poll(struct conn *c)
+{
+    uv_buf_t buf;
+    ssize_t n;
+
+    if (!c->reading || c->closing)
+        return false;
+    read_alloc(&c->u.handle, 0, &buf);
+    n = read(c->fd, buf.base, buf.len);
+    if (n > 0 || n == 0)
+        read_done(&c->u.stream, n > 0 ? n : UV_EOF, &buf);
+    else if (errno != EAGAIN && errno != EINTR)
+        read_done(&c->u.stream, uv_translate_sys_error(errno), &buf);
+    else
+        return false;
+    return true;
+}
+
 void
 conn_read_pause(struct conn *c)
 {
@@ -665,6 +698,12 @@ name_unix(struct conn *c, int fd)
         snprintf(c->peer, sizeof c->peer, "unix:pid %d", (int)who.pid);
 }
 
+void
+conn_congestion(struct conn *c, const char *name)
+{
+    (void)!setsockopt(c->fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name));
+}
+
 enum ps_err
 conn_start(struct conn *c, const char *congestion)
 {
@@ -674,10 +713,11 @@ conn_start(struct conn *c, const char *congestion)
 
     if ((status = uv_fileno(&c->u.handle, &fd)) < 0)
         return conn_uv_error(status);
+    c->fd = fd;
     if (is_tcp) {
         uv_tcp_nodelay(&c->u.tcp, 1);
         if (congestion != NULL) /* only a wish: see conn.h */
-            (void)!setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion, (socklen_t)strlen(congestion));
+            conn_congestion(c, congestion);
     }
     if (c->peer[0] == '\0' && is_tcp)
         name_tcp(c);

@@ -87,6 +87,7 @@ struct conn {
     uv_write_t write;
     uv_shutdown_t shutdown;
     uint8_t *copy; /* CONN_COPY bytes that uv_write is sending; NULL when it is not */
+    int fd;        /* from conn_start() on */
     bool started, paused, reading;
     bool flushing;  /* flush() is below us on the stack */
     bool writing;   /* uv_write is under way */
@@ -115,10 +116,22 @@ enum ps_err conn_init(struct conn *c, struct conn_pool *pool, bool is_pipe, cons
  * system's own. Begin to read, and to write what was queued before. */
 enum ps_err conn_start(struct conn *c, const char *congestion) PS_MUST_USE;
 
+/* TCP: another congestion control; a name that the kernel does not know or allow changes nothing. After conn_start(). */
+void conn_congestion(struct conn *c, const char *name);
+
 /* Queue a frame. Tries to write at once unless `later`; conn_flush() writes what was queued with `later`. done() may
  * come before this returns. */
 void conn_send(struct conn *c, struct conn_out *out, bool later);
 void conn_flush(struct conn *c);
+
+/* Drop what is queued, each frame with PS_ERR_CANCELLED, and the rest of the payload that is being read: neither the
+ * senders' memory nor the parts are touched after this returns. The stream stays in step, in both directions: what is
+ * left of a frame that has begun is copied and goes out. Without memory for that nothing more is written, and the owner
+ * is told as for any failure to write. Not from within done(), prepare() or release(). */
+void conn_cut(struct conn *c);
+
+/* Read once, without waiting, past the loop: for who spins. True: something came, and was handed out. */
+bool conn_poll(struct conn *c);
 
 /* Stop and go on reading. The frame that has begun may still come, when all of it was read already; whole frames behind
  * it are kept back (at most CONN_SCRATCH bytes, copied) and come from the loop's next round on, once it goes on. */

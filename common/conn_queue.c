@@ -254,6 +254,56 @@ conn_queue_pinned(struct conn_out *from)
     return NULL;
 }
 
+/* What is left of a frame, as one that nobody waits for. */
+struct cut {
+    struct conn_out out;
+    uint8_t bytes[];
+};
+
+static void
+cut_done(struct conn_out *o, enum ps_err result)
+{
+    (void)result;
+    free(CONTAINER_OF(o, struct cut, out));
+}
+
+static struct cut *
+cut_new(const struct conn_out *o)
+{
+    struct cut *cut = calloc(1, sizeof *cut + o->left);
+    size_t at = 0, offset = o->offset;
+
+    if (cut == NULL)
+        return NULL;
+    for (size_t i = o->piece; i <= o->rest_len + 1; i++, offset = 0) {
+        struct span piece = out_piece(o, i);
+
+        if (piece.len > offset)
+            memcpy(cut->bytes + at, (const uint8_t *)piece.data + offset, piece.len - offset);
+        at += piece.len - offset;
+    }
+    ps_assert(at == o->left);
+    cut->out = (struct conn_out){.done = cut_done, .head = cut->bytes, .head_len = o->left};
+    return cut;
+}
+
+bool
+conn_queue_cut(struct conn_queue *q)
+{
+    struct conn_out *o = q->first, *next;
+    bool begun = o != NULL && o->ready && (o->piece > 0 || o->offset > 0);
+    struct cut *cut = begun ? cut_new(o) : NULL;
+
+    q->first = q->last = NULL;
+    if (cut != NULL)
+        conn_queue_append(q, &cut->out);
+    for (; o != NULL; o = next) {
+        next = o->next;
+        out_done(q, o, PS_ERR_CANCELLED);
+    }
+    return !begun || cut != NULL;
+}
+
 void
 conn_queue_drop(struct conn_queue *q)
 {

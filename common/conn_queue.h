@@ -83,6 +83,11 @@ bool conn_queue_own(struct conn_queue *q, struct conn_out *o) PS_MUST_USE;
 /* Its parts are no longer needed. Does nothing for a frame that is not pinned or was released before. */
 void conn_queue_release(struct conn_out *o);
 
+/* Drop all frames, each with PS_ERR_CANCELLED; but of the one that has begun, what is left is copied and stays first,
+ * so that the stream goes on with the next frame. False: out of memory; then nothing is left, and the stream is cut in
+ * the middle of a frame. */
+bool conn_queue_cut(struct conn_queue *q) PS_MUST_USE;
+
 /* Every frame ends with PS_ERR_CLOSED, those that are appended meanwhile too. */
 void conn_queue_drop(struct conn_queue *q);
 

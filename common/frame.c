@@ -94,7 +94,8 @@ frame_head_decode(const void *in, struct frame_head *head, struct ps_error *e)
                        head->version, FRAME_VERSION);
     if (get_le(at + AT_ZERO, 4) != 0)
         return ps_fail(e, PS_ERR_PROTOCOL, "header bytes 12 to 15 are not zero");
-    if (head->type == MSG_NONE || head->type >= MSG_TYPE_MAX)
+    if (head->type == MSG_NONE || (head->type >= MSG_TYPE_MAX && head->type < MSG_GROUP_HELLO) ||
+        head->type >= MSG_GROUP_END)
         return ps_fail(e, PS_ERR_PROTOCOL, "message type %u is not known", head->type);
     if (head->meta_len > FRAME_META_MAX)
         return ps_fail(e, PS_ERR_PROTOCOL, "a frame with %u bytes of metadata; the limit is %llu", head->meta_len,

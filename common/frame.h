@@ -83,7 +83,19 @@ enum msg_type {
     MSG_MEET = 30,
     MSG_MEETING = 31,
     MSG_MET = 32,
-    MSG_TYPE_MAX
+    MSG_TYPE_MAX, /* of those whose metadata is protobuf */
+    /* between the ranks of a group: client/collective/group_wire.h */
+    MSG_GROUP_HELLO = 64,
+    MSG_GROUP_WELCOME = 65,
+    MSG_GROUP_WORK = 66,
+    MSG_GROUP_DATA = 67,
+    MSG_GROUP_READY = 68,
+    MSG_GROUP_VOTE = 69,
+    MSG_GROUP_PING = 70,
+    MSG_GROUP_PONG = 71,
+    MSG_GROUP_ABORT = 72,
+    MSG_GROUP_BYE = 73,
+    MSG_GROUP_END
 };
 
 struct frame_head {

@@ -38,7 +38,7 @@ struct door {
     struct door_guest *guests; /* oldest first */
     uint32_t guests_count;
     uint32_t handles; /* that libuv still has */
-    bool open;
+    bool open, owing; /* owing: a connection waits that there was no memory for */
     struct {
         uint16_t type;
         door_take take;

@@ -1,8 +1,16 @@
 /* What the rooms of a group share: a group is a table of who is in it, links to all of them, a core that decides, and a
  * libuv loop that carries it all.
  *
- *     ps_group_open():   group_new ─► door_open ─► formation_meet ─► mesh_join ─► group_core_new
- *     ps_group_reform(): the old epoch's links end ─────► formation_meet ─► mesh_join ─► group_core_new
+ *     ps_group_open():   group_new ─► formation_meet (opens the door) ─► group_form
+ *     ps_group_reform(): group_unform ─► formation_meet ─► group_form
+ *     ps_group_close():  group_unform ─► group_free
+ *
+ *     group.c       its life, its loop, waiting
+ *     calls.c       operations and works: the public calls
+ *     open.c        opening and forming anew: the public calls
+ *     formation.c   who else is there
+ *     mesh.c        connecting to all of them
+ *     thread.c      the progress thread
  *
  * Every public call goes  group_enter() ... group_leave(). Without a progress thread these cost nothing and the caller
  * runs the loop while it waits; with one they hold the group's mutex, and the caller waits on a condition that the
@@ -13,20 +21,20 @@
 #include <pthread.h>
 #include <uv.h>
 
+#include "client/collective/group_core.h"
 #include "client/group/door.h"
 #include "client/group/link.h"
 #include "client/group/table.h"
 #include "client/ps_group.h"
 #include "common/conn.h"
 
-struct group_core;
 struct formation;
 struct mesh;
 
 struct ps_group {
     /* what it was opened with */
     struct ps_group_options options; /* defaults filled in; strings are the group's own; incarnation is never 0 */
-    const ps_cluster *cluster;       /* the group's own copy; NULL in tests that bring a table */
+    ps_cluster *cluster;             /* the group's own copy; NULL in tests that bring a table */
     char *cluster_name;
 
     /* the loop */
@@ -34,45 +42,120 @@ struct ps_group {
     struct conn_pool pool;
     uv_timer_t timer;      /* ends a sleep of the loop */
     uint64_t timer_due_ms; /* 0: not set, or it rang */
-    uint32_t conns;        /* libuv still has these connections: links that are ending included */
+    uint32_t conns;        /* connections and links that libuv still has, those that are ending included */
     bool looped;
 
     /* who is there */
     struct door door;
-    struct formation *formation; /* formation.c's own; it frees it in formation_finish() */
+    struct formation *formation; /* formation.c's own */
     struct mesh *mesh;
     struct group_table table; /* of this epoch; ranks 0: of none yet */
-    struct link **links;      /* [table.ranks], NULL for this rank */
+    struct link **links;      /* [table.ranks], NULL for this rank and for those that have ended */
     struct group_core *core;  /* NULL: not formed */
-    struct ps_error failed;   /* why there is no core, when forming failed */
+    struct ps_error failed;   /* why there is no core */
+    uint64_t epoch;           /* of the last table */
+
+    /* what goes out */
+    uint32_t outs; /* frames that links have */
+    bool performing;
+    uint32_t flush_len;
+    uint16_t flush[PS_GROUP_RANKS_MAX]; /* links that were given frames */
+    bool flushing[PS_GROUP_RANKS_MAX];
+
+    /* works */
+    struct ps_work *live_works, *free_works; /* those that their owners have, and those that nobody has */
 
     /* the progress thread */
-    bool threaded, stop, wake;
+    bool threaded, stop;
+    uint64_t told;         /* group_core_changes() that waiters know of */
+    uint64_t next_poll_ms; /* when the thread's sleep ends by itself */
+    uint64_t activity;     /* counts what the loop called us for */
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     uv_async_t async;
 };
 
+struct ps_work {
+    ps_group *group;
+    struct group_work *core; /* NULL: ended, with result */
+    enum ps_err result;
+    struct ps_error error; /* of one that outlived its epoch */
+    struct ps_work *prev, *next;
+};
+
 /* ---- group.c ---- */
+
+/* Without a door, a table or others. options may be NULL; cluster_name: of the cluster, for greetings. */
+enum ps_err group_new(const char *cluster_name, const struct ps_group_options *options, ps_group **out,
+                      struct ps_error *e) PS_MUST_USE;
+
+/* Listen at "host:port" (door.h); mesh.c waits for greetings there. Once; it stays open for all epochs. */
+enum ps_err group_listen(ps_group *g, const char *listen, struct ps_error *e) PS_MUST_USE;
+
+/* Connect to all others of a table, which is taken over in any case, until deadline_ms (loop time), and start the
+ * progress thread if one is wanted. Errors as mesh_join(); then the group is without an epoch, as before. */
+enum ps_err group_form(ps_group *g, struct group_table *t, uint64_t deadline_ms, struct ps_error *e) PS_MUST_USE;
+
+/* End this epoch: say goodbye (unless it has failed), wait until the links have ended (LINK_LINGER_MS), stop the
+ * thread. Works that were not freed keep their result. */
+void group_unform(ps_group *g);
+
+/* Without an epoch. Closes the door and all that is left, and frees. */
+void group_free(ps_group *g);
 
 void group_enter(const ps_group *g);
 void group_leave(const ps_group *g);
+
+/* Carry out the core's actions. Not from within a link's done() or place(). */
+void group_perform(ps_group *g);
 
 /* Run the loop until ready(arg) or the time (loop time, uv_now(); the timer wakes it); false: the time came. For
  * forming and ending, when no progress thread runs. Callbacks of the loop may change what ready() looks at. */
 bool group_run_until(ps_group *g, bool (*ready)(void *arg), void *arg, uint64_t until_ms);
 
+/* Let everything move once without waiting. Within group_enter(), without a thread. */
+void group_turn(ps_group *g);
+
+/* Before and after the loop sleeps (link.h). False: something is there already. */
+bool group_sleep(ps_group *g);
+void group_wake(ps_group *g);
+
+/* Until the work is done or timeout_ms have passed; false: they have. Within group_enter(). */
+bool group_wait_work(ps_group *g, const struct ps_work *work, uint64_t timeout_ms);
+
+/* The events of every link of the group. */
+extern const struct link_events group_link_events;
+
+/* "reno" to loopback, unless options.congestion says otherwise; NULL: the system's own. */
+const char *group_congestion(const ps_group *g, bool loopback);
+
+/* Another connection or link of this group exists, or has closed. */
+static inline void
+group_conn_made(ps_group *g)
+{
+    g->conns++;
+}
+
+static inline void
+group_conn_gone(ps_group *g)
+{
+    ps_assert(g->conns > 0);
+    g->conns--;
+}
+
 /* ---- formation.c ---- */
 
-/* Meet the others at the cluster's meeting, until deadline_ms (loop time); g->door is open. On PS_OK *out is a table
- * that group_table_check() takes, with this process at its rank, which the caller finishes; after an error nothing is
- * left under way, and it may be called again. epoch: of the group that this rank was last in, 0: none; the new one is
- * greater. Errors as ps_group_open() says. */
+/* Meet the others at the cluster's meeting, until deadline_ms (loop time). Opens the door if it is not
+ * open: at options.listen or where that says. On PS_OK *out is a table that group_table_check() takes, with this
+ * process at its rank, which the caller finishes or hands on; after an error nothing is left under way, and it may be
+ * called again. epoch: of the group that this rank was last in, 0: none; the new one is greater. No progress thread
+ * runs. Errors as ps_group_open() says. */
 enum ps_err formation_meet(ps_group *g, uint32_t ranks_min, uint64_t epoch, uint64_t deadline_ms,
                            struct group_table *out, struct ps_error *e) PS_MUST_USE;
 
-/* The group ends: free what is kept between meetings. The loop runs afterwards until all handles are closed. */
+/* The group ends: free what is kept between meetings. The loop runs afterwards until g->conns is 0, so connections that
+ * are still closing must be counted there (group_conn_made()). Accepts a group that never met. */
 void formation_finish(ps_group *g);
 
 /* What group_member.host is on this machine, in this process. */
@@ -80,17 +163,20 @@ void formation_host(char out[GROUP_HOST_MAX]);
 
 /* ---- mesh.c ---- */
 
-/* Connect to all others of the table, until deadline_ms (loop time); g->door is open. On PS_OK g->links are there.
- * Errors, each with the rank's name as peer: TIMEOUT (a rank did not come, or did not answer), UNREACHABLE, CLUSTER,
- * VERSION, PROTOCOL, NOMEM. After an error no link is left. */
-enum ps_err mesh_join(ps_group *g, const struct group_table *t, uint64_t deadline_ms, struct ps_error *e) PS_MUST_USE;
+enum ps_err mesh_new(ps_group *g, struct ps_error *e) PS_MUST_USE;
+void mesh_close(ps_group *g); /* what it has open; the loop runs afterwards until g->conns is 0 */
+void mesh_free(ps_group *g);
 
-/* ---- For tests: a group of a table that is brought along ---- */
+/* Connect to all others of g->table, until deadline_ms (loop time); g->core is there, the door is open. On PS_OK
+ * g->links are all there. Errors, each with the rank's name as peer: TIMEOUT (a rank did not come, or did not answer),
+ * UNREACHABLE, CLOSED, CLUSTER, VERSION, PROTOCOL, NOMEM; the core has failed then, and has told those that are there.
+ */
+enum ps_err mesh_join(ps_group *g, uint64_t deadline_ms, struct ps_error *e) PS_MUST_USE;
 
-/* door: where this rank listens already ("127.0.0.1:0" was opened by group_new_listening()). */
-enum ps_err group_new(const char *cluster, const struct ps_group_options *options, ps_group **out,
-                      struct ps_error *e) PS_MUST_USE;
-enum ps_err group_listen(ps_group *g, const char *listen, struct ps_error *e) PS_MUST_USE;
-enum ps_err group_form_table(ps_group *g, const struct group_table *t, struct ps_error *e) PS_MUST_USE;
+/* ---- thread.c ---- */
+
+enum ps_err group_thread_start(ps_group *g, struct ps_error *e) PS_MUST_USE;
+void group_thread_stop(ps_group *g); /* accepts a group whose thread was not started */
+bool group_thread_wait(ps_group *g, const struct ps_work *work, uint64_t timeout_ms);
 
 #endif

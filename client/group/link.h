@@ -26,10 +26,10 @@
  *   after finish() or close(). All that the other rank sent before its end comes first.
  * - cut(): the group failed. What was sent and has not begun to move is dropped; of what has begun, the rest is copied
  *   aside, with the true bytes, so that the stream stays in step and a last frame can follow. done() has come for every
- *   frame when cut() returns; a placed payload is no longer written to from then on. Without memory for the copy the
- *   link closes itself towards the other rank. Afterwards send() works as before.
+ *   frame when cut() returns (it is not called from within done()); a placed payload is no longer written to from then
+ * on. Without memory for the copy the link closes itself towards the other rank. Afterwards send() works as before.
  * - finish(): send what is queued, tell the other side, and end when it has done so too, within LINK_LINGER_MS;
- *   close(): end now. closed() then comes from the loop; the link's memory is its owner's and is free from there on.
+ *   close(): end now. closed() then comes from the loop, once, and may destroy() the link.
  *   No byte of a queued frame or of a placed payload is touched after close(), or after finish() for what is placed.
  *
  * Waiting. The thread that drives the group does
@@ -100,10 +100,11 @@ struct link_ops {
     void (*wake)(struct link *l);  /* NULL: nothing to do */
     void (*cut)(struct link *l);
     void (*finish)(struct link *l, void (*closed)(struct link *l));
-    void (*close)(struct link *l, void (*closed)(struct link *l)); /* closed may be NULL; the first one is kept */
+    void (*close)(struct link *l, void (*closed)(struct link *l)); /* the first closed() is kept */
+    void (*destroy)(struct link *l);                               /* free it, when closed() has come */
 };
 
-/* Embedded first in each implementation's own struct. */
+/* Embedded in each implementation's own struct. */
 struct link {
     const struct link_ops *ops;
     const struct link_events *events; /* set by the owner before the first frame */

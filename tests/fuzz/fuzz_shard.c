@@ -116,7 +116,7 @@ end_turn(struct script *s)
 static void (*const steps[])(struct script *) = {
     script_push, script_push,    script_pull,
     script_pull, script_hello,   script_declare,
-    script_tick, script_tick,    work,
+    script_tick, script_meet,    work,
     script_skip, script_barrier, end_turn,
     lose,        script_cancel,  open_conn,
     script_set,  script_query,   script_ping,

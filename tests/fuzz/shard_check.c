@@ -71,7 +71,8 @@ check_conn(const struct world *w, const struct world_conn *at)
     ps_assert((c->state == CONN_WORKER) == (c->session != NULL));
     ps_assert(c->session == NULL || c->session->connection == c);
     ps_assert(!at->ended || (c->parked_len == 0 && c->declares_len == 0));
-    requests = c->parked_len + c->declares_len + saves_asked(w, c);
+    ps_assert(!at->ended || c->meeting_request == 0);
+    requests = c->parked_len + c->declares_len + saves_asked(w, c) + (c->meeting_request != 0);
     DL_FOREACH2 (c->parked, p, parked_next)
         ps_assert(at->wild || is_asked(&at->requests, p->request));
     seqs = check_pending(at, c) + c->held_len;
@@ -86,14 +87,16 @@ check_conn(const struct world *w, const struct world_conn *at)
 static void
 check_conns(const struct world *w)
 {
-    uint64_t open = 0;
+    uint64_t open = 0, guests = 0;
 
     for (int i = 0; i < WORLD_CONNS; i++)
         if (w->conn[i].id != 0) {
             check_conn(w, &w->conn[i]);
             open++;
+            guests += connection_find(w->shard, w->conn[i].id)->meeting_request != 0;
         }
     ps_assert(w->shard->connections_len == open);
+    ps_assert(w->shard->meet.guests_len == guests);
 }
 
 /* ---- Sessions and jobs ---- */

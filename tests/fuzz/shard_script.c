@@ -449,6 +449,29 @@ script_save(struct script *s)
     script_send(s, script_conn(s), (struct world_frame){.type = MSG_SAVE, .asks = true}, &m.base);
 }
 
+/* Groups of two, of which one is of another cluster. Whoever waits was refused, or is told in time: no two of an index,
+ * no two questions of a connection, and none in a hurry. */
+void
+script_meet(struct script *s)
+{
+    struct world_conn *c = script_conn(s);
+    Psd__Meet m = PSD__MEET__INIT;
+    uint8_t how = bytes_one(&s->in);
+
+    m.cluster = how >= 250 ? "other" : "fuzz";
+    m.group = how & 1 ? "a" : "b";
+    m.workers = 2 + (how >= 240);
+    m.task = how / 2 % 2;
+    m.ranks_min = how / 4 % 3;
+    m.incarnation = 1 + how / 16 % 2;
+    m.attempt = 1 + how / 32 % 4;
+    m.settle_ms = 100;
+    m.timeout_ms = how & 8 ? 1000 : 0;
+    m.address = "127.0.0.1:1";
+    m.host = "h";
+    script_send(s, c, (struct world_frame){.type = MSG_MEET, .asks = true}, &m.base);
+}
+
 /* Any type, any metadata; a payload of one number, so that blocks still tell whether they were torn. */
 void
 script_raw_frame(struct script *s)

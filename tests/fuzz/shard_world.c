@@ -79,6 +79,7 @@ hear(struct world_conn *c, const struct wire_msg *msg)
     case MSG_PONG:
     case MSG_SET_DONE:
     case MSG_SAVE_DONE:
+    case MSG_MET:
         answered(c, msg->request);
         break;
     case MSG_ERROR:

@@ -7,7 +7,7 @@
 #include "common/frame.h"
 #include "common/wire.h"
 
-#define PROBE_WAIT_MS 20000 /* the longest that any answer may take */
+#define PROBE_WAIT_MS 60000 /* the longest that any answer may take */
 
 struct probe {
     int fd; /* -1: the peer closed */

@@ -15,7 +15,7 @@
 #include "tests/remove_tree.h"
 #include "tests/unit/memory_dir.h"
 
-#define START_MS 20000
+#define START_MS 60000
 #define READY_FD 3
 
 static const char *

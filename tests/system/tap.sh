@@ -14,7 +14,7 @@ PSRUN=${PSRUN_BIN:-$build/client/tools/psrun}
 PSCTL=${PSCTL_BIN:-$build/client/tools/psctl}
 DIGITS=${DIGITS_BIN:-$build/client/examples/digits/digits}
 export PSD_BIN=${PSD_BIN:-$build/server/psd}
-WITHIN=${PSD_TEST_WITHIN:-30} # seconds that anything waited for may take
+WITHIN=${PSD_TEST_WITHIN:-90} # seconds that anything waited for may take
 
 work=$(mktemp -d)
 mark="psd-test-$$-$RANDOM"

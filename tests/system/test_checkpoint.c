@@ -100,7 +100,7 @@ static enum ps_err
 restore(const char *path)
 {
     ps_client *c = observe();
-    enum ps_err err = ps_client_restore(c, path, NULL, 20000, &error);
+    enum ps_err err = ps_client_restore(c, path, NULL, 60000, &error);
 
     ps_client_close(c);
     return err;
@@ -177,7 +177,7 @@ train_until(struct worker w[WORKERS], uint64_t clock)
         while (!ps_op_test(ops[0]) || !ps_op_test(ops[1]))
             ; /* each is answered when the other has come */
         for (uint32_t t = 0; t < WORKERS; t++) {
-            FINE(ps_op_wait(ops[t], 20000, &error));
+            FINE(ps_op_wait(ops[t], 60000, &error));
             ps_op_free(ops[t]);
             FINE(ps_client_tick(w[t].client, &error));
         }
@@ -896,7 +896,7 @@ START_TEST(a_worker_that_lives_on_is_told_and_goes_on)
     checkpoint("one", 0);
     for (int i = 0; i < 2; i++)
         FINE(ps_client_push(worker, 1, &v, (const float *const[]){ones}, NULL, &error));
-    ck_assert_int_eq(ps_client_restore(worker, in_dir("one"), NULL, 20000, &error), PS_ERR_INVALID);
+    ck_assert_int_eq(ps_client_restore(worker, in_dir("one"), NULL, 60000, &error), PS_ERR_INVALID);
     FINE(restore(in_dir("one")));
     FINE(ps_client_push(worker, 1, &v, (const float *const[]){ones}, NULL, &error));
     FINE(ps_client_pull(worker, 1, &v, (float *[]){out}, NULL, &error));

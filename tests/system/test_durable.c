@@ -22,7 +22,7 @@
 
 #define N       (262144 + 16384 + 500) /* floats of the variable: a block of each size */
 #define BLOCKS  3
-#define WAIT_MS 20000
+#define WAIT_MS 60000
 #define STEP_MS 5
 
 static const char *const quiet[] = {"--cluster", "psd", "--log-level", "info", "--save-interval", "0", NULL};

@@ -15,7 +15,7 @@
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 
-enum { BLOCK = 262144 /* elements of the largest block */, DEADLINE_MS = 10000, RUN_MS = 1000 };
+enum { BLOCK = 262144 /* elements of the largest block */, DEADLINE_MS = 30000, RUN_MS = 1000 };
 
 static struct shards shards;
 static ps_client *client;

@@ -14,7 +14,7 @@
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 
-enum { SHARDS = 2, WORKERS = 2, ELEMENTS = 2000 /* a block for each shard */, STEPS = 240, CALL_MS = 20000 };
+enum { SHARDS = 2, WORKERS = 2, ELEMENTS = 2000 /* a block for each shard */, STEPS = 240, CALL_MS = 60000 };
 
 static const char *const by_hand[] = {"--save-interval", "0", NULL}; /* saves when asked only */
 static struct shards shards;

@@ -19,7 +19,7 @@
 #include "tests/unit/check_main.h"
 #include "tests/unit/memory_dir.h"
 
-enum { RUNS = 40, WAIT_MS = 10000, WORK_MS = 4000 };
+enum { RUNS = 40, WAIT_MS = 60000, WORK_MS = 4000 };
 
 static struct shards shards;
 static struct fail_memory *memory;

@@ -82,7 +82,7 @@ options_for(const char *arguments)
         argv[argc++] = strsep(&rest, " ");
     if (digits_options_parse(argc, argv, &o, &error) != PS_OK)
         ck_abort_msg("%s", error.text);
-    o.timeout_ms = 20000;
+    o.timeout_ms = 60000;
     return o;
 }
 
@@ -284,7 +284,7 @@ evaluator_says(int fd, char word)
 static _Noreturn void
 evaluator_main(const struct digits_options *o, int say, int hear)
 {
-    struct ps_client_options options = {.job = o->job, .timeout_ms = 20000};
+    struct ps_client_options options = {.job = o->job, .timeout_ms = 60000};
     struct ps_device_options one_thread = {.threads = 1};
     struct pollfd end = {.fd = hear, .events = POLLIN};
     char config[256], *comma, last;

@@ -1,8 +1,8 @@
 #include <string.h>
 
 #include "check_main.h"
+#include "client/cluster.h"
 #include "common/base.h"
-#include "psclient.h"
 
 /* The environment of the machine that runs the test must not matter. */
 static void
@@ -208,6 +208,31 @@ START_TEST(a_name_is_checked)
 }
 END_TEST
 
+START_TEST(a_copy_says_the_same_and_stands_alone)
+{
+    static const char jobs[] = "\"chief\": [\"c:1\"], \"worker\": [\"w:1\", \"w:2\"], \"ps\": [\"p:1\"]";
+    ps_cluster *c = cluster_of(jobs, "worker", 1), *copy = NULL;
+
+    ck_assert_int_eq(ps_cluster_set_name(c, "mine", NULL), PS_OK);
+    ck_assert_int_eq(cluster_copy(c, &copy, NULL), PS_OK);
+    ps_cluster_free(c);
+    ck_assert_str_eq(ps_cluster_name(copy), "mine");
+    ck_assert(ps_cluster_task(copy) == 2 && ps_cluster_index(copy) == 1 && ps_cluster_workers(copy) == 3);
+    ck_assert_int_eq(ps_cluster_role(copy), PS_ROLE_WORKER);
+    ck_assert_str_eq(ps_cluster_shard_address(copy, 0), "p:1");
+    ck_assert_str_eq(cluster_worker_address(copy, 0), "c:1");
+    ck_assert_str_eq(cluster_worker_address(copy, 2), "w:2");
+    ck_assert_ptr_null(cluster_worker_address(copy, 3));
+    ps_cluster_free(copy);
+    ck_assert_int_eq(ps_cluster_from_list("127.0.0.1:1", 3, 1, &c, NULL), PS_OK);
+    ck_assert_int_eq(cluster_copy(c, &copy, NULL), PS_OK);
+    ps_cluster_free(c);
+    ck_assert(ps_cluster_task(copy) == 1 && ps_cluster_workers(copy) == 3 && ps_cluster_shards(copy) == 1);
+    ck_assert_ptr_null(cluster_worker_address(copy, 0));
+    ps_cluster_free(copy);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -222,6 +247,7 @@ make_suite(void)
     tcase_add_loop_test(t, an_error_names_the_variable, 0, ARRAY_LEN(bad));
     tcase_add_test(t, an_empty_environment_says_what_is_missing);
     tcase_add_test(t, a_name_is_checked);
+    tcase_add_test(t, a_copy_says_the_same_and_stands_alone);
     suite_add_tcase(s, t);
     return s;
 }

@@ -1,0 +1,734 @@
+/* A group's core: its life, starting an operation, what comes in and what goes out. group_inside.h lists the rooms. */
+#include "client/collective/group_core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/collective/group_inside.h"
+
+/* ---- Frames out ---- */
+
+struct group_send *
+group_send_new(struct group_core *c, uint32_t to)
+{
+    struct group_send *s = c->free_sends;
+
+    if (s != NULL)
+        c->free_sends = s->next;
+    else
+        s = malloc(round_up(sizeof *s, 16) + c->config.send_room);
+    if (s == NULL) {
+        group_fail_with(c, c->config.rank, PS_ERR_NOMEM, "no memory to send");
+        return NULL;
+    }
+    s->to = to;
+    s->head = s->room;
+    s->head_len = 0;
+    s->parts_len = 0;
+    s->work = NULL;
+    s->step = PLAN_NONE;
+    s->bytes = 0;
+    s->next = NULL;
+    s->own = false;
+    return s;
+}
+
+void
+group_send_queue(struct group_core *c, struct group_send *s)
+{
+    s->next = NULL;
+    *c->queue_end = s;
+    c->queue_end = &s->next;
+}
+
+static void
+send_free(struct group_core *c, struct group_send *s)
+{
+    if (s->own)
+        return;
+    s->next = c->free_sends;
+    c->free_sends = s;
+}
+
+bool
+group_core_next_action(struct group_core *c, struct group_action *out)
+{
+    struct group_send *s = c->queue;
+
+    if (c->cut) {
+        c->cut = false;
+        *out = (struct group_action){.kind = GROUP_CUT};
+        return true;
+    }
+    if (s == NULL)
+        return false;
+    c->queue = s->next;
+    if (c->queue == NULL)
+        c->queue_end = &c->queue;
+    *out = (struct group_action){.kind = GROUP_SEND, .send = s};
+    return true;
+}
+
+void
+group_core_sent(struct group_core *c, struct group_send *s, enum ps_err result)
+{
+    struct group_peer *p = &c->peers[s->to];
+    struct group_work *w = s->work;
+
+    if (s->own)
+        return;
+    if (w != NULL) {
+        p->queued -= s->bytes;
+        w->outs--;
+        if (result == PS_OK)
+            group_work_sent(c, w, s);
+        else if (!w->done && p->bye) /* else its link says why it ended */
+            group_fail_with(c, p->rank, PS_ERR_CLOSED, "it closed its group before it had taken all of an operation");
+        group_work_settle(c, w);
+    }
+    send_free(c, s);
+    if (p->stalled && !c->failed && p->queued < GROUP_QUEUED_MAX)
+        group_peer_unstall(c, p);
+}
+
+/* ---- Works by number ---- */
+
+static uint32_t
+bucket(uint64_t id)
+{
+    return (uint32_t)((id ^ id >> 57) % GROUP_HASH);
+}
+
+struct group_work *
+group_find(const struct group_core *c, uint64_t id, uint32_t rank)
+{
+    struct group_work *w = c->hash[bucket(id)];
+    bool pair = group_id_lane(id) != GROUP_LANE_ALL;
+
+    while (w != NULL && (w->id != id || (pair && w->agenda->key.root != rank)))
+        w = w->hash_next;
+    return w;
+}
+
+void
+group_hash_remove(struct group_core *c, struct group_work *w)
+{
+    struct group_work **at = &c->hash[bucket(w->id)];
+
+    while (*at != w)
+        at = &(*at)->hash_next;
+    *at = w->hash_next;
+}
+
+/* ---- Starting ---- */
+
+static bool
+overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
+{
+    uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+
+    return x < y + b_bytes && y < x + a_bytes;
+}
+
+/* Bytes of in and out, and where they may be the same memory. */
+struct extent {
+    uint64_t in, out;
+    uint64_t in_at, out_at; /* out + out_at == in + in_at: in place */
+    bool needs_in, needs_out;
+};
+
+static struct extent
+extent_of(const struct group_core *c, const struct group_ask *ask)
+{
+    uint64_t size = ps_dtype_size(ask->dtype), all = ask->count * size;
+    uint64_t part = ps_group_part(ask->count, c->config.ranks, c->config.rank) * size;
+    uint64_t at = ps_group_part_offset(ask->count, c->config.ranks, c->config.rank) * size;
+    bool root = ask->root == c->config.rank;
+
+    switch (ask->op) {
+    case PLAN_ALL_REDUCE:
+        return (struct extent){.in = all, .out = all, .needs_in = true, .needs_out = true};
+    case PLAN_REDUCE_SCATTER:
+        return (struct extent){.in = all, .out = part, .in_at = at, .needs_in = true, .needs_out = true};
+    case PLAN_ALL_GATHER:
+        return (struct extent){.in = part, .out = all, .out_at = at, .needs_in = true, .needs_out = true};
+    case PLAN_BROADCAST:
+        return (struct extent){.in = all, .out = all, .needs_in = true, .needs_out = true};
+    case PLAN_REDUCE:
+        return (struct extent){.in = all, .out = root ? all : 0, .needs_in = true, .needs_out = root};
+    case AGENDA_SEND:
+        return (struct extent){.in = all, .needs_in = true};
+    case AGENDA_RECEIVE:
+        return (struct extent){.out = all, .needs_out = true};
+    default:
+        return (struct extent){0};
+    }
+}
+
+static enum ps_err
+check_numbers(const struct group_core *c, const struct group_ask *ask, struct ps_error *e)
+{
+    bool pair = ask->op == AGENDA_SEND || ask->op == AGENDA_RECEIVE;
+    size_t size = ps_dtype_size(ask->dtype);
+
+    if (size == 0)
+        return ps_fail(e, PS_ERR_INVALID, "element type %d is not known", (int)ask->dtype);
+    if ((int)ask->reduce < PS_SUM || ask->reduce > PS_PRODUCT)
+        return ps_fail(e, PS_ERR_INVALID, "reduction %d is not known", (int)ask->reduce);
+    if (ask->count > (SIZE_MAX >> 2) / size)
+        return ps_fail(e, PS_ERR_INVALID, "%zu elements are more than memory has", ask->count);
+    if (ask->root >= c->config.ranks)
+        return ps_fail(e, PS_ERR_INVALID, "rank %u of a group of %u", ask->root, c->config.ranks);
+    if (pair && ask->root == c->config.rank)
+        return ps_fail(e, PS_ERR_INVALID, "rank %u is this rank", ask->root);
+    return PS_OK;
+}
+
+static enum ps_err
+check_ask(const struct group_core *c, const struct group_ask *ask, bool *in_place, struct ps_error *e)
+{
+    size_t size = ps_dtype_size(ask->dtype);
+    struct extent x;
+    enum ps_err err;
+
+    if ((err = check_numbers(c, ask, e)) != PS_OK)
+        return err;
+    x = extent_of(c, ask);
+    *in_place = ask->op == PLAN_BROADCAST;
+    if ((x.needs_in && x.in > 0 && ask->in == NULL) || (x.needs_out && x.out > 0 && ask->out == NULL))
+        return ps_fail(e, PS_ERR_INVALID, "a buffer of %zu elements is NULL", ask->count);
+    if ((x.in > 0 && (uintptr_t)ask->in % size != 0) || (x.out > 0 && (uintptr_t)ask->out % size != 0))
+        return ps_fail(e, PS_ERR_INVALID, "a buffer is not aligned to its elements of %zu bytes", size);
+    if (x.in == 0 || x.out == 0 || *in_place || !overlap(ask->in, x.in, ask->out, x.out))
+        return PS_OK;
+    if ((const uint8_t *)ask->in + x.in_at != (const uint8_t *)ask->out + x.out_at)
+        return ps_fail(e, PS_ERR_INVALID, "the two buffers overlap, and are not in place");
+    *in_place = true;
+    return PS_OK;
+}
+
+static void
+work_number(struct group_core *c, struct group_work *w, const struct group_ask *ask)
+{
+    struct group_peer *p = &c->peers[ask->root];
+
+    switch (ask->op) {
+    case AGENDA_SEND:
+        w->id = group_id(GROUP_LANE_SEND, p->sends++);
+        return;
+    case AGENDA_RECEIVE:
+        w->id = group_id(GROUP_LANE_RECEIVE, p->receives++);
+        return;
+    default:
+        w->id = group_id(GROUP_LANE_ALL, c->started);
+        c->history[c->started++ % GROUP_HISTORY] = w->signature;
+    }
+}
+
+static struct group_signature
+signature_of(const struct group_ask *ask, const struct agenda *a)
+{
+    bool pair = ask->op == AGENDA_SEND || ask->op == AGENDA_RECEIVE;
+    bool reduces = ask->op == PLAN_ALL_REDUCE || ask->op == PLAN_REDUCE_SCATTER || ask->op == PLAN_REDUCE;
+    bool rooted = ask->op == PLAN_BROADCAST || ask->op == PLAN_REDUCE;
+
+    return (struct group_signature){
+        .count = ask->count,
+        .segment_bytes = a->plan.segment_bytes,
+        .root = rooted ? ask->root : 0,
+        .op = pair ? GROUP_OP_PAIR : ask->op,
+        .dtype = (uint8_t)ask->dtype,
+        .reduce = reduces ? (uint8_t)ask->reduce : 0,
+        .algorithm = (uint8_t)a->plan.algorithm,
+    };
+}
+
+static void
+work_link(struct group_core *c, struct group_work *w)
+{
+    struct group_work **at = &c->hash[bucket(w->id)];
+
+    w->hash_next = *at;
+    *at = w;
+    w->prev = c->running_last;
+    *(w->prev != NULL ? &w->prev->next : &c->running) = w;
+    c->running_last = w;
+    c->works++;
+}
+
+enum ps_err
+group_core_start(struct group_core *c, const struct group_ask *ask, uint64_t now_ms, struct group_work **out,
+                 struct ps_error *e)
+{
+    struct agenda_key key = {.count = ask->count,
+                             .segment_bytes = c->config.segment_bytes,
+                             .root = ask->root,
+                             .op = ask->op,
+                             .size = (uint8_t)ps_dtype_size(ask->dtype),
+                             .algorithm = (uint8_t)c->config.algorithm};
+    struct group_work *w;
+    struct agenda *a;
+    bool in_place;
+    enum ps_err err;
+
+    *out = NULL;
+    c->now_ms = now_ms;
+    if ((err = group_core_state(c, e)) != PS_OK || (err = check_ask(c, ask, &in_place, e)) != PS_OK)
+        return err;
+    if (c->leaving)
+        return ps_fail(e, PS_ERR_CANCELLED, "the group is being closed");
+    if (c->works >= PS_GROUP_WORKS_MAX)
+        return ps_fail(e, PS_ERR_LIMIT, "%u operations of the group are in flight; that is the most", c->works);
+    key.flags = (in_place ? AGENDA_IN_PLACE : 0) | (ask->reduce == PS_MEAN ? AGENDA_MEAN : 0);
+    if ((err = agenda_get(&c->agendas, &key, &a, e)) != PS_OK)
+        return err;
+    if ((w = group_work_new(c, a)) == NULL) {
+        agenda_put(&c->agendas, a);
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for an operation");
+    }
+    w->signature = signature_of(ask, a);
+    w->buffer[PLAN_IN] = (uint8_t *)ask->in;
+    w->buffer[PLAN_OUT] = ask->out;
+    w->dtype = ask->dtype;
+    w->reduce = ask->reduce;
+    w->size = key.size;
+    w->start_ms = now_ms;
+    w->deadline_ms = now_ms + c->config.timeout_ms;
+    work_number(c, w, ask);
+    work_link(c, w);
+    if (c->dispute.active && group_id_lane(w->id) == GROUP_LANE_ALL)
+        group_vote_started(c, w->id);
+    if (!w->done)
+        group_work_begin(c, w);
+    if (c->byes > 0)
+        group_check_byes(c, w);
+    *out = w;
+    return PS_OK;
+}
+
+bool
+group_work_done(const struct group_work *w)
+{
+    return w->done;
+}
+
+enum ps_err
+group_work_result(const struct group_core *c, const struct group_work *w, struct ps_error *e)
+{
+    ps_assert(w->done);
+    if (w->result == PS_OK)
+        return PS_OK;
+    if (w->result == PS_ERR_CANCELLED)
+        return ps_fail(e, PS_ERR_CANCELLED, "the group was closed");
+    return group_core_state(c, e);
+}
+
+void
+group_work_free(struct group_core *c, struct group_work *w)
+{
+    ps_assert(w->done && !w->freed);
+    w->freed = true;
+    c->works--;
+    group_work_settle(c, w);
+}
+
+/* ---- Frames in ---- */
+
+void
+group_core_place(struct group_core *c, uint32_t from, const struct frame_head *head, const struct frame_part **parts,
+                 size_t *n)
+{
+    struct group_peer *p = &c->peers[from];
+    const struct plan_step *s;
+    struct group_side *side;
+    struct group_work *w;
+    uint64_t bytes;
+    uint32_t k;
+
+    *n = 0;
+    if (head->payload_len <= GROUP_EAGER_MAX || head->type != MSG_GROUP_DATA || c->failed)
+        return;
+    w = group_find(c, group_id_mirror(head->request), from);
+    if (w == NULL || w->done || w->disputed || (k = w->agenda->peer_of[from]) == AGENDA_NOBODY)
+        return;
+    side = &w->sides[k];
+    if (side->held != NULL || side->received >= side->ready)
+        return;
+    s = &w->agenda->plan.step[w->agenda->peers[k].receive[side->received]];
+    bytes = (uint64_t)s->len * w->size;
+    if (s->kind != PLAN_RECEIVE || round_up(bytes, 4) != head->payload_len)
+        return;
+    p->place[0] = (struct frame_part){w->buffer[s->buffer] + s->offset * w->size, bytes};
+    p->place[1] = (struct frame_part){p->sink, (size_t)(head->payload_len - bytes)};
+    *parts = p->place;
+    *n = p->place[1].len > 0 ? 2 : 1;
+}
+
+/* A peer's word on an operation that this rank has not started. NULL: the group has failed. */
+static struct group_early *
+early_find(struct group_peer *p, uint64_t id)
+{
+    struct group_early *early = p->early;
+
+    while (early != NULL && early->id != id)
+        early = early->next;
+    return early;
+}
+
+static void
+early_hold(struct group_core *c, struct group_peer *p, struct group_early *early, uint64_t bytes, const void *payload)
+{
+    struct group_held *h;
+
+    if (bytes > GROUP_EAGER_MAX || p->held + bytes + GROUP_MESSAGE_COST > GROUP_AHEAD_BYTES) {
+        group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "a message of %llu bytes that was not asked for",
+                        (unsigned long long)bytes);
+        return;
+    }
+    if ((h = group_held_new(payload, bytes)) == NULL) {
+        group_fail_with(c, c->config.rank, PS_ERR_NOMEM, "no memory for a message that came early");
+        return;
+    }
+    p->held += bytes + GROUP_MESSAGE_COST;
+    *early->held_end = h;
+    early->held_end = &h->next;
+    early->held_len++;
+}
+
+static void
+early_new(struct group_core *c, struct group_peer *p, uint64_t id, const struct group_signature *s, uint32_t ready,
+          const struct frame_head *head, const void *payload)
+{
+    struct group_early *early;
+
+    if (p->early_len >= GROUP_AHEAD_WORKS) {
+        group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "it is more than %d operations ahead", GROUP_AHEAD_WORKS);
+        return;
+    }
+    if ((early = malloc(sizeof *early)) == NULL) {
+        group_fail_with(c, c->config.rank, PS_ERR_NOMEM, "no memory for an operation that another rank has started");
+        return;
+    }
+    *early = (struct group_early){.id = id, .signature = *s, .ready = ready};
+    early->held_end = &early->held;
+    *p->early_end = early;
+    p->early_end = &early->next;
+    p->early_len++;
+    if (head->payload_len > 0)
+        early_hold(c, p, early, head->payload_len, payload);
+}
+
+/* Was this started here before? Then it is over, and nobody has a part in it who did not say so. */
+static bool
+was_started(const struct group_core *c, const struct group_peer *p, uint64_t id)
+{
+    uint64_t number = id & GROUP_NUMBER_MAX;
+
+    switch (group_id_lane(id)) {
+    case GROUP_LANE_ALL:
+        return number < c->started;
+    case GROUP_LANE_SEND:
+        return number < p->sends;
+    default:
+        return number < p->receives;
+    }
+}
+
+static void
+work_came(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *meta,
+          const void *payload)
+{
+    uint64_t id = group_id_mirror(head->request);
+    struct group_work *w = group_find(c, id, p->rank);
+    const struct group_signature *own;
+    struct group_signature s;
+    struct ps_error e;
+    uint32_t ready;
+
+    if (group_work_decode(head, meta, &s, &ready, &e) != PS_OK) {
+        group_fail(c, p->rank, &e);
+        return;
+    }
+    if (w == NULL && was_started(c, p, id)) {
+        own = group_own_signature(c, id);
+        if (own != NULL && !group_signature_equal(own, &s))
+            group_vote_mismatch(c, p, id, &s);
+        else
+            group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "it announced an operation that is over");
+        return;
+    }
+    if (w == NULL && early_find(p, id) != NULL) {
+        group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "it announced an operation twice");
+        return;
+    }
+    if (w == NULL) {
+        early_new(c, p, id, &s, ready, head, payload);
+        return;
+    }
+    group_work_heard(c, w, p, &s, ready);
+    if (head->payload_len > 0 && !c->failed && !w->disputed)
+        group_work_message(c, w, p, head->payload_len, payload);
+    if (!c->failed)
+        group_work_wake(c, w, p);
+    if (!c->failed && p->stalled)
+        group_peer_unstall(c, p);
+    group_work_settle(c, w);
+}
+
+static void
+data_came(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *payload)
+{
+    uint64_t id = group_id_mirror(head->request);
+    struct group_work *w = group_find(c, id, p->rank);
+    struct group_early *early;
+
+    if (head->meta_len > 0)
+        group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "a GROUP_DATA with metadata");
+    else if (w != NULL)
+        group_work_message(c, w, p, head->payload_len, payload);
+    else if ((early = early_find(p, id)) != NULL)
+        early_hold(c, p, early, head->payload_len, payload);
+    else
+        group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "a message of an operation that is not there");
+}
+
+static void
+ready_came(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *meta)
+{
+    uint64_t id = group_id_mirror(head->request);
+    struct group_work *w = group_find(c, id, p->rank);
+    struct group_early *early;
+    struct ps_error e;
+    uint32_t ready;
+
+    if (group_ready_decode(head, meta, &ready, &e) != PS_OK) {
+        group_fail(c, p->rank, &e);
+    } else if (w != NULL) {
+        group_work_asked(c, w, p, ready);
+        if (!c->failed && p->stalled)
+            group_peer_unstall(c, p);
+        group_work_settle(c, w);
+    } else if ((early = early_find(p, id)) != NULL) {
+        early->ready = MAX(early->ready, ready);
+    } else {
+        group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "it asked for messages of an operation that is not there");
+    }
+}
+
+static void
+vote_came(struct group_core *c, struct group_peer *p, const struct frame_head *head, const void *meta)
+{
+    struct group_signature s;
+    struct ps_error e;
+    uint32_t ready;
+
+    if (head->payload_len > 0 || group_id_lane(head->request) != GROUP_LANE_ALL)
+        group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "a GROUP_VOTE that makes no sense");
+    else if (group_work_decode(head, meta, &s, &ready, &e) != PS_OK)
+        group_fail(c, p->rank, &e);
+    else
+        group_vote_came(c, p, head->request, &s);
+}
+
+static void
+ping_came(struct group_core *c, struct group_peer *p, const struct frame_head *head)
+{
+    struct group_send *s = group_send_new(c, p->rank);
+
+    if (s == NULL)
+        return;
+    group_pong_encode(head->request, c->started, s->room);
+    s->head_len = FRAME_HEAD_SIZE + GROUP_PONG_SIZE;
+    group_send_queue(c, s);
+}
+
+void
+group_core_frame(struct group_core *c, uint32_t from, const struct frame_head *head, const void *meta,
+                 const void *payload, uint64_t now_ms)
+{
+    struct group_peer *p = &c->peers[from];
+
+    c->now_ms = now_ms;
+    if (c->failed || c->leaving)
+        return;
+    if (p->bye) {
+        group_fail_with(c, from, PS_ERR_PROTOCOL, "it went on after its goodbye");
+        return;
+    }
+    switch (head->type) {
+    case MSG_GROUP_WORK:
+        work_came(c, p, head, meta, payload);
+        return;
+    case MSG_GROUP_DATA:
+        data_came(c, p, head, payload);
+        return;
+    case MSG_GROUP_READY:
+        ready_came(c, p, head, meta);
+        return;
+    case MSG_GROUP_VOTE:
+        vote_came(c, p, head, meta);
+        return;
+    case MSG_GROUP_PING:
+        ping_came(c, p, head);
+        return;
+    case MSG_GROUP_PONG:
+        group_pong_came(c, p, head, meta);
+        return;
+    case MSG_GROUP_ABORT:
+        group_abort_came(c, p, head, meta);
+        return;
+    case MSG_GROUP_BYE:
+        group_bye_came(c, p);
+        return;
+    default:
+        group_fail_with(c, from, PS_ERR_PROTOCOL, "a frame of type %u within a group", head->type);
+    }
+}
+
+/* ---- Life ---- */
+
+static bool
+copy_config(struct group_core *c, const struct group_core_config *config)
+{
+    uint32_t *host = calloc(config->ranks, sizeof *host);
+    char **names = calloc(config->ranks, sizeof *names);
+
+    c->config = *config;
+    c->config.host = host;
+    c->config.names = (const char *const *)names;
+    if (host == NULL || names == NULL)
+        return false;
+    for (uint32_t r = 0; r < config->ranks; r++) {
+        host[r] = config->host != NULL ? config->host[r] : r;
+        if ((names[r] = strdup(config->names[r])) == NULL)
+            return false;
+    }
+    return true;
+}
+
+static bool
+make_peers(struct group_core *c)
+{
+    size_t room = round_up(sizeof(struct group_send), 16) + c->config.send_room;
+
+    if ((c->peers = calloc(c->config.ranks, sizeof *c->peers)) == NULL)
+        return false;
+    for (uint32_t r = 0; r < c->config.ranks; r++) {
+        struct group_peer *p = &c->peers[r];
+
+        p->rank = r;
+        p->early_end = &p->early;
+        if ((p->farewell = calloc(1, room)) == NULL)
+            return false;
+        p->farewell->own = true;
+        p->farewell->to = r;
+    }
+    return true;
+}
+
+enum ps_err
+group_core_new(const struct group_core_config *config, struct group_core **out, struct ps_error *e)
+{
+    struct group_core *c;
+
+    *out = NULL;
+    if (config->ranks == 0 || config->ranks > PS_GROUP_RANKS_MAX || config->rank >= config->ranks)
+        return ps_fail(e, PS_ERR_INVALID, "rank %u of a group of %u", config->rank, config->ranks);
+    c = calloc(1, sizeof *c);
+    if (c == NULL || !copy_config(c, config) || !make_peers(c)) {
+        group_core_free(c);
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a group of %u ranks", config->ranks);
+    }
+    c->queue_end = &c->queue;
+    agenda_cache_init(&c->agendas, &(struct agenda_group){.ranks = config->ranks,
+                                                          .rank = config->rank,
+                                                          .host = c->config.host,
+                                                          .shared_memory = config->shared_memory});
+    *out = c;
+    return PS_OK;
+}
+
+static void
+free_works(struct group_core *c, struct group_work *w)
+{
+    for (struct group_work *next; w != NULL; w = next) {
+        next = w->next;
+        group_work_drop(c, w);
+    }
+}
+
+void
+group_core_free(struct group_core *c)
+{
+    struct group_send *s;
+
+    if (c == NULL)
+        return;
+    free_works(c, c->running);
+    free_works(c, c->ended);
+    agenda_cache_finish(&c->agendas);
+    while ((s = c->queue) != NULL) {
+        c->queue = s->next;
+        send_free(c, s);
+    }
+    while ((s = c->free_sends) != NULL) {
+        c->free_sends = s->next;
+        free(s);
+    }
+    for (uint32_t r = 0; c->peers != NULL && r < c->config.ranks; r++) {
+        struct group_early *early;
+
+        while ((early = c->peers[r].early) != NULL) {
+            c->peers[r].early = early->next;
+            group_held_free(early->held);
+            free(early);
+        }
+        free(c->peers[r].farewell);
+    }
+    for (uint32_t r = 0; c->config.names != NULL && r < c->config.ranks; r++)
+        free((char *)c->config.names[r]);
+    free((void *)c->config.names);
+    free((void *)c->config.host);
+    free(c->dispute.votes);
+    free(c->peers);
+    free(c);
+}
+
+enum ps_err
+group_core_state(const struct group_core *c, struct ps_error *e)
+{
+    if (!c->failed)
+        return PS_OK;
+    if (e != NULL)
+        *e = c->error;
+    return c->error.code;
+}
+
+uint64_t
+group_core_changes(const struct group_core *c)
+{
+    return c->changes;
+}
+
+char *
+group_core_explain(struct group_core *c, size_t count, enum ps_dtype dtype)
+{
+    struct plan_ask ask = {.op = PLAN_ALL_REDUCE,
+                           .ranks = c->config.ranks,
+                           .rank = c->config.rank,
+                           .host = c->config.host,
+                           .count = count,
+                           .size = ps_dtype_size(dtype),
+                           .in_place = true,
+                           .algorithm = c->config.algorithm,
+                           .segment_bytes = c->config.segment_bytes,
+                           .shared_memory = c->config.shared_memory};
+    struct plan p;
+    char *text;
+
+    if (ask.size == 0 || plan_make(&ask, &p, NULL) != PS_OK)
+        return NULL;
+    text = plan_text(&ask, &p);
+    plan_finish(&p);
+    return text;
+}

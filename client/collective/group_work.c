@@ -1,0 +1,650 @@
+/* Carrying out the steps of one work.
+ *
+ * The usual way: begin() marks every side; work_advance() looks at what is marked, runs local steps that are ready,
+ * hands out messages that may go, and says which can be taken; what comes in completes a step, which makes others ready
+ * and marks their sides. Nothing here calls out of the core, so nothing comes back in the middle of it; but any step
+ * may find that there is no memory, and then the group has failed and the work is done: loops look at w->done. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/collective/group_inside.h"
+#include "client/collective/reduce.h"
+
+#define SPARE_SCRATCH_MAX (256 * MIB) /* of all agendas: kept for their next works */
+
+static void work_advance(struct group_core *c, struct group_work *w);
+
+/* ---- Memory ---- */
+
+struct group_held *
+group_held_new(const void *payload, uint64_t bytes)
+{
+    struct group_held *h = malloc(sizeof *h + bytes);
+
+    if (h == NULL)
+        return NULL;
+    h->next = NULL;
+    h->bytes = (uint32_t)bytes;
+    if (bytes > 0)
+        memcpy(h->data, payload, bytes);
+    return h;
+}
+
+void
+group_held_free(struct group_held *list)
+{
+    for (struct group_held *next; list != NULL; list = next) {
+        next = list->next;
+        free(list);
+    }
+}
+
+static void *
+take_scratch(struct group_core *c, struct agenda *a, uint64_t bytes)
+{
+    void *scratch = a->spare_scratch;
+
+    if (scratch == NULL)
+        return aligned_alloc(64, round_up(bytes, 64));
+    a->spare_scratch = NULL;
+    c->agendas.spare_bytes -= bytes;
+    return scratch;
+}
+
+static void
+give_scratch(struct group_core *c, struct agenda *a, void *scratch, uint64_t bytes)
+{
+    if (scratch == NULL || a->spare_scratch != NULL || c->agendas.spare_bytes + bytes > SPARE_SCRATCH_MAX) {
+        free(scratch);
+        return;
+    }
+    a->spare_scratch = scratch;
+    c->agendas.spare_bytes += bytes;
+}
+
+static uint64_t
+scratch_bytes(const struct agenda *a)
+{
+    return (uint64_t)a->plan.scratch * a->key.size;
+}
+
+struct group_work *
+group_work_new(struct group_core *c, struct agenda *a)
+{
+    size_t sides = a->peers_len * sizeof(struct group_side);
+    size_t stack = a->plan.steps * sizeof(uint32_t), marks = a->peers_len * sizeof(uint16_t);
+    struct group_work *w = a->spare != NULL ? a->spare : malloc(sizeof *w + sides + stack + marks + a->plan.steps);
+    uint8_t *scratch = NULL;
+
+    a->spare = NULL;
+    if (w == NULL)
+        return NULL;
+    if (a->plan.scratch > 0 && (scratch = take_scratch(c, a, scratch_bytes(a))) == NULL) {
+        free(w);
+        return NULL;
+    }
+    memset(w, 0, sizeof *w + sides);
+    w->core = c;
+    w->agenda = a;
+    w->buffer[PLAN_SCRATCH] = scratch;
+    w->left = a->plan.steps;
+    w->sides = (void *)(w + 1);
+    w->stack = (void *)((uint8_t *)w->sides + sides);
+    w->marks = (void *)((uint8_t *)w->stack + stack);
+    w->needs = (uint8_t *)w->marks + marks;
+    memcpy(w->needs, a->needs, a->plan.steps);
+    return w;
+}
+
+void
+group_work_drop(struct group_core *c, struct group_work *w)
+{
+    struct agenda *a = w->agenda;
+
+    for (uint32_t k = 0; k < a->peers_len; k++)
+        group_held_free(w->sides[k].held);
+    give_scratch(c, a, w->buffer[PLAN_SCRATCH], scratch_bytes(a));
+    if (a->spare == NULL)
+        a->spare = w;
+    else
+        free(w);
+    agenda_put(&c->agendas, a);
+}
+
+void
+group_work_settle(struct group_core *c, struct group_work *w)
+{
+    if (!w->done || !w->freed || w->outs > 0 || (w->lacking > 0 && !c->failed && !c->leaving))
+        return;
+    if (w->prev != NULL)
+        w->prev->next = w->next;
+    else
+        c->ended = w->next;
+    if (w->next != NULL)
+        w->next->prev = w->prev;
+    group_hash_remove(c, w);
+    group_work_drop(c, w);
+}
+
+void
+group_work_end(struct group_core *c, struct group_work *w, enum ps_err result)
+{
+    if (w->done)
+        return;
+    w->done = true;
+    w->result = result;
+    c->changes++;
+    *(w->prev != NULL ? &w->prev->next : &c->running) = w->next;
+    *(w->next != NULL ? &w->next->prev : &c->running_last) = w->prev;
+    w->prev = NULL;
+    w->next = c->ended;
+    if (c->ended != NULL)
+        c->ended->prev = w;
+    c->ended = w;
+}
+
+/* ---- Steps ---- */
+
+static uint8_t *
+place_of(const struct group_work *w, enum plan_buffer buffer, size_t offset)
+{
+    return w->buffer[buffer] + offset * w->size; /* a buffer of no bytes may be NULL, with offset 0 */
+}
+
+static uint64_t
+step_bytes(const struct group_work *w, uint32_t step)
+{
+    return (uint64_t)w->agenda->plan.step[step].len * w->size;
+}
+
+/* What a message counts in GROUP_AHEAD_BYTES: it takes a little room even when it is empty. */
+static uint64_t
+message_cost(uint64_t bytes)
+{
+    return round_up(bytes, 4) + GROUP_MESSAGE_COST;
+}
+
+static void
+mark(struct group_work *w, uint32_t k)
+{
+    if (w->sides[k].marked)
+        return;
+    w->sides[k].marked = true;
+    w->marks[w->marks_len++] = (uint16_t)k;
+}
+
+static void
+step_done(struct group_work *w, uint32_t step)
+{
+    const struct agenda *a = w->agenda;
+
+    w->left--;
+    for (uint32_t i = a->next_at[step]; i < a->next_at[step + 1]; i++) {
+        uint32_t next = a->next[i];
+
+        if (--w->needs[next] > 0)
+            continue;
+        if (a->step_peer[next] == AGENDA_NOBODY)
+            w->stack[w->stack_len++] = next;
+        else
+            mark(w, a->step_peer[next]);
+    }
+}
+
+static void
+run_local(struct group_work *w, uint32_t step)
+{
+    const struct plan_step *s = &w->agenda->plan.step[step];
+    uint8_t *to = place_of(w, s->buffer, s->offset), *from;
+
+    if (s->len > 0 && s->kind == PLAN_COPY) {
+        from = place_of(w, s->source, s->source_offset);
+        if (from != to)
+            memmove(to, from, s->len * w->size);
+    } else if (s->len > 0 && s->kind == PLAN_REDUCE_LOCAL) {
+        reduce(w->dtype, w->reduce, s->len, to, to, place_of(w, s->source, s->source_offset));
+    } else if (s->len > 0 && s->kind == PLAN_SCALE) {
+        reduce_divide(w->dtype, s->len, to, w->core->config.ranks);
+    }
+    step_done(w, step);
+}
+
+/* A message is here: into its place, or on top of what is there. False: no memory. */
+static bool
+take_message(struct group_work *w, uint32_t step, const void *payload)
+{
+    const struct plan_step *s = &w->agenda->plan.step[step];
+    uint8_t *to = place_of(w, s->buffer, s->offset);
+    void *aligned = NULL;
+
+    if (s->len == 0 || payload == NULL)
+        return true;
+    if (s->kind == PLAN_RECEIVE) {
+        memcpy(to, payload, s->len * w->size);
+        return true;
+    }
+    if ((uintptr_t)payload % w->size != 0) { /* of 8 bytes, in a payload at a multiple of 4 */
+        if ((aligned = malloc(s->len * w->size)) == NULL)
+            return false;
+        payload = memcpy(aligned, payload, s->len * w->size);
+    }
+    reduce(w->dtype, w->reduce, s->len, to, place_of(w, s->source, s->source_offset), payload);
+    free(aligned);
+    return true;
+}
+
+static void
+no_memory(struct group_core *c)
+{
+    group_fail_with(c, c->config.rank, PS_ERR_NOMEM, "no memory for a message of an operation");
+}
+
+/* ---- Out ---- */
+
+/* The message of this step, in s, whose head is written. */
+static void
+fill_message(struct group_work *w, struct group_peer *p, struct group_send *s, uint32_t step)
+{
+    static const uint8_t zeros[4];
+    const struct plan_step *ps = &w->agenda->plan.step[step];
+    uint64_t bytes = step_bytes(w, step);
+
+    s->work = w;
+    s->step = step;
+    s->bytes = bytes;
+    if (bytes > 0)
+        s->parts[s->parts_len++] = (struct span){place_of(w, ps->buffer, ps->offset), bytes};
+    if (bytes % 4 != 0)
+        s->parts[s->parts_len++] = (struct span){zeros, 4 - bytes % 4};
+    w->outs++;
+    p->queued += bytes;
+}
+
+/* May the next message to this peer go? */
+static bool
+may_send(const struct group_work *w, uint32_t k, struct group_peer *p)
+{
+    const struct agenda_peer *ap = &w->agenda->peers[k];
+    const struct group_side *side = &w->sides[k];
+    uint64_t bytes;
+
+    if (side->sent == ap->sends || w->needs[ap->send[side->sent]] > 0)
+        return false;
+    bytes = step_bytes(w, ap->send[side->sent]);
+    if (side->sent >= side->asked && bytes > GROUP_EAGER_MAX)
+        return false;
+    if (p->queued >= GROUP_QUEUED_MAX ||
+        (side->sent >= side->asked && p->ahead + message_cost(bytes) > GROUP_AHEAD_BYTES)) {
+        p->stalled = true;
+        return false;
+    }
+    return true;
+}
+
+static uint32_t
+next_message(struct group_work *w, uint32_t k, struct group_peer *p)
+{
+    struct group_side *side = &w->sides[k];
+    uint32_t step = w->agenda->peers[k].send[side->sent];
+
+    if (side->sent >= side->asked)
+        p->ahead += message_cost(step_bytes(w, step));
+    side->sent++;
+    return step;
+}
+
+/* GROUP_WORK, with the first message in it if that is a small one that may go. False: not now. */
+static bool
+announce(struct group_core *c, struct group_work *w, uint32_t k, struct group_peer *p)
+{
+    struct group_side *side = &w->sides[k];
+    uint64_t bytes = 0;
+    struct group_send *s;
+    bool with;
+
+    if (!side->heard && p->unheard >= GROUP_AHEAD_WORKS) {
+        p->stalled = true;
+        return false;
+    }
+    if ((s = group_send_new(c, p->rank)) == NULL)
+        return false;
+    with = may_send(w, k, p) && (bytes = step_bytes(w, w->agenda->peers[k].send[0])) > 0 && bytes <= GROUP_EAGER_MAX;
+    group_work_encode(w->id, &w->signature, side->ready, with ? round_up(bytes, 4) : 0, s->room);
+    s->head_len = FRAME_HEAD_SIZE + GROUP_WORK_SIZE;
+    if (with)
+        fill_message(w, p, s, next_message(w, k, p));
+    group_send_queue(c, s);
+    side->announced = true;
+    side->told = side->ready;
+    p->unheard += !side->heard;
+    return true;
+}
+
+static void
+send_messages(struct group_core *c, struct group_work *w, uint32_t k, struct group_peer *p)
+{
+    struct group_send *s;
+
+    while (may_send(w, k, p)) {
+        uint32_t step;
+
+        if ((s = group_send_new(c, p->rank)) == NULL)
+            return;
+        step = next_message(w, k, p);
+        group_data_encode(w->id, round_up(step_bytes(w, step), 4), s->room);
+        s->head_len = FRAME_HEAD_SIZE;
+        fill_message(w, p, s, step);
+        group_send_queue(c, s);
+    }
+}
+
+/* Say which messages can be taken, early enough that the peer need not wait for it, and not for each of them. */
+static void
+tell_ready(struct group_core *c, struct group_work *w, uint32_t k, struct group_peer *p)
+{
+    struct group_side *side = &w->sides[k];
+    struct group_send *s;
+
+    if (side->ready == side->told ||
+        (side->ready < w->agenda->peers[k].receives && side->told > side->received + GROUP_READY_LOW))
+        return;
+    if ((s = group_send_new(c, p->rank)) == NULL)
+        return;
+    group_ready_encode(w->id, side->ready, s->room);
+    s->head_len = FRAME_HEAD_SIZE + GROUP_READY_SIZE;
+    side->told = side->ready;
+    group_send_queue(c, s);
+}
+
+/* ---- In ---- */
+
+static void
+use_held(struct group_core *c, struct group_work *w, uint32_t k, struct group_peer *p)
+{
+    const struct agenda_peer *ap = &w->agenda->peers[k];
+    struct group_side *side = &w->sides[k];
+
+    while (side->held != NULL && side->received < side->ready) {
+        struct group_held *h = side->held;
+        uint32_t step = ap->receive[side->received];
+
+        if (!take_message(w, step, h->data)) {
+            no_memory(c);
+            return;
+        }
+        side->held = h->next;
+        if (side->held == NULL)
+            side->held_end = &side->held;
+        side->held_len--;
+        p->held -= message_cost(h->bytes);
+        free(h);
+        side->received++;
+        step_done(w, step);
+    }
+}
+
+static void
+look_at(struct group_core *c, struct group_work *w, uint32_t k)
+{
+    const struct agenda_peer *ap = &w->agenda->peers[k];
+    struct group_side *side = &w->sides[k];
+    struct group_peer *p = &c->peers[ap->rank];
+
+    while (side->ready < ap->receives && w->needs[ap->receive[side->ready]] == 0)
+        side->ready++;
+    if (side->held != NULL)
+        use_held(c, w, k, p);
+    if (w->done || (!side->announced && !announce(c, w, k, p)) || w->done)
+        return;
+    tell_ready(c, w, k, p);
+    if (!w->done)
+        send_messages(c, w, k, p);
+}
+
+static void
+work_advance(struct group_core *c, struct group_work *w)
+{
+    while (!w->done && !w->disputed && (w->stack_len > 0 || w->marks_len > 0)) {
+        if (w->stack_len > 0) {
+            run_local(w, w->stack[--w->stack_len]);
+        } else {
+            uint32_t k = w->marks[--w->marks_len];
+
+            w->sides[k].marked = false;
+            look_at(c, w, k);
+        }
+    }
+    if (!w->done && !w->disputed && w->left == 0)
+        group_work_end(c, w, PS_OK);
+}
+
+/* What the peer said of it before it was started here. False: it has started something else. */
+static bool
+take_early(struct group_core *c, struct group_work *w, struct group_peer *p)
+{
+    uint32_t k = w->agenda->peer_of[p->rank];
+    struct group_early **at = &p->early, *early;
+
+    while (*at != NULL && (*at)->id != w->id)
+        at = &(*at)->next;
+    if ((early = *at) == NULL)
+        return true;
+    *at = early->next;
+    if (*at == NULL)
+        p->early_end = at;
+    p->early_len--;
+    if (k != AGENDA_NOBODY) {
+        w->sides[k].held = early->held;
+        w->sides[k].held_end = early->held != NULL ? early->held_end : &w->sides[k].held;
+        w->sides[k].held_len = early->held_len;
+    } else {
+        group_held_free(early->held);
+    }
+    group_work_heard(c, w, p, &early->signature, early->ready);
+    free(early);
+    return !c->failed && !w->disputed;
+}
+
+/* Too many, or of another length than the plan's: what a rank of the same signature never sends. */
+static bool
+check_held(struct group_core *c, struct group_work *w, uint32_t k)
+{
+    const struct agenda_peer *ap = &w->agenda->peers[k];
+    uint32_t i = 0;
+
+    for (const struct group_held *h = w->sides[k].held; h != NULL; h = h->next, i++)
+        if (i >= ap->receives || h->bytes != round_up(step_bytes(w, ap->receive[i]), 4)) {
+            group_fail_with(c, ap->rank, PS_ERR_PROTOCOL, "a message of %u bytes that the operation does not have",
+                            h->bytes);
+            return false;
+        }
+    return true;
+}
+
+static bool
+take_earlies(struct group_core *c, struct group_work *w)
+{
+    bool pair = group_id_lane(w->id) != GROUP_LANE_ALL;
+
+    for (uint32_t r = 0; r < c->config.ranks; r++)
+        if (c->peers[r].early != NULL && (!pair || r == w->agenda->key.root) && !take_early(c, w, &c->peers[r]))
+            return false;
+    for (uint32_t k = 0; k < w->agenda->peers_len; k++)
+        if (w->sides[k].held != NULL && !check_held(c, w, k))
+            return false;
+    return true;
+}
+
+void
+group_work_begin(struct group_core *c, struct group_work *w)
+{
+    const struct agenda *a = w->agenda;
+
+    for (uint32_t k = 0; k < a->peers_len; k++) {
+        w->sides[k].ready = a->peers[k].ready;
+        w->sides[k].held_end = &w->sides[k].held;
+    }
+    w->lacking = a->peers_len;
+    for (uint32_t i = a->local_len; i-- > 0;)
+        w->stack[w->stack_len++] = a->local[i];
+    if (!take_earlies(c, w))
+        return;
+    for (uint32_t k = 0; k < a->peers_len && !w->done; k++) /* what can go goes before anything is computed */
+        look_at(c, w, k);
+    work_advance(c, w);
+}
+
+/* What is wrong with a message of these bytes at this place; NULL: nothing. */
+static const char *
+message_wrong(const struct group_work *w, uint32_t k, uint64_t payload_len)
+{
+    uint32_t index;
+
+    if (k == AGENDA_NOBODY)
+        return "of a rank that has no part in it";
+    if (!w->sides[k].heard)
+        return "before it was announced";
+    index = w->sides[k].received + w->sides[k].held_len;
+    if (index >= w->agenda->peers[k].receives)
+        return "that is one too many";
+    if (round_up(step_bytes(w, w->agenda->peers[k].receive[index]), 4) != payload_len)
+        return "of another length than its place";
+    return NULL;
+}
+
+void
+group_work_message(struct group_core *c, struct group_work *w, struct group_peer *p, uint64_t payload_len,
+                   const void *payload)
+{
+    uint32_t k = w->agenda->peer_of[p->rank], step;
+    const char *wrong = message_wrong(w, k, payload_len);
+    struct group_side *side;
+    struct group_held *h;
+
+    if (w->disputed)
+        return;
+    if (wrong != NULL) {
+        group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "a message of %llu bytes %s", (unsigned long long)payload_len,
+                        wrong);
+        return;
+    }
+    side = &w->sides[k];
+    if (side->held == NULL && side->received < side->ready) {
+        step = w->agenda->peers[k].receive[side->received];
+        if (!take_message(w, step, payload)) {
+            no_memory(c);
+            return;
+        }
+        side->received++;
+        step_done(w, step);
+        mark(w, k);
+        work_advance(c, w);
+        return;
+    }
+    if (payload_len > GROUP_EAGER_MAX || p->held + message_cost(payload_len) > GROUP_AHEAD_BYTES) {
+        group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "a message of %llu bytes that was not asked for",
+                        (unsigned long long)payload_len);
+        return;
+    }
+    if ((h = group_held_new(payload, payload_len)) == NULL) {
+        no_memory(c);
+        return;
+    }
+    p->held += message_cost(payload_len);
+    *side->held_end = h;
+    side->held_end = &h->next;
+    side->held_len++;
+}
+
+/* ---- What a peer says of a work ---- */
+
+static bool
+lacks(const struct group_work *w, uint32_t k)
+{
+    return !w->sides[k].heard || w->sides[k].asked < w->agenda->peers[k].sends;
+}
+
+void
+group_work_asked(struct group_core *c, struct group_work *w, struct group_peer *p, uint32_t ready)
+{
+    uint32_t k = w->agenda->peer_of[p->rank];
+    struct group_side *side;
+    bool lacked;
+
+    if (w->disputed)
+        return;
+    if (k == AGENDA_NOBODY || !w->sides[k].heard || ready > w->agenda->peers[k].sends) {
+        group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "it asked for %u messages that there are not", ready);
+        return;
+    }
+    side = &w->sides[k];
+    lacked = lacks(w, k);
+    for (uint32_t i = side->asked; i < MIN(ready, side->sent); i++)
+        p->ahead -= message_cost(step_bytes(w, w->agenda->peers[k].send[i]));
+    side->asked = MAX(side->asked, ready);
+    w->lacking -= lacked && !lacks(w, k);
+    group_work_wake(c, w, p);
+}
+
+void
+group_work_heard(struct group_core *c, struct group_work *w, struct group_peer *p, const struct group_signature *s,
+                 uint32_t ready)
+{
+    uint32_t k = w->agenda->peer_of[p->rank];
+
+    if (!group_signature_equal(s, &w->signature)) {
+        w->disputed = true;
+        group_vote_mismatch(c, p, w->id, s);
+        return;
+    }
+    if (k == AGENDA_NOBODY || w->sides[k].heard || ready > w->agenda->peers[k].sends) {
+        group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "it announced an operation %s",
+                        k == AGENDA_NOBODY  ? "in which it has no part with this rank"
+                        : w->sides[k].heard ? "twice"
+                                            : "with more messages than it has");
+        return;
+    }
+    w->sides[k].heard = true;
+    p->unheard -= w->sides[k].announced;
+    for (uint32_t i = 0; i < MIN(ready, w->sides[k].sent); i++)
+        p->ahead -= message_cost(step_bytes(w, w->agenda->peers[k].send[i]));
+    w->sides[k].asked = ready;
+    w->lacking -= !lacks(w, k);
+}
+
+void
+group_work_wake(struct group_core *c, struct group_work *w, struct group_peer *p)
+{
+    uint32_t k = w->agenda->peer_of[p->rank];
+
+    if (w->done || w->disputed)
+        return;
+    mark(w, k);
+    work_advance(c, w);
+}
+
+void
+group_work_sent(struct group_core *c, struct group_work *w, const struct group_send *s)
+{
+    if (w->done || w->disputed)
+        return;
+    step_done(w, s->step);
+    work_advance(c, w);
+}
+
+void
+group_peer_unstall(struct group_core *c, struct group_peer *p)
+{
+    struct group_work *next;
+
+    p->stalled = false;
+    for (struct group_work *w = c->running; w != NULL && !c->failed; w = next) {
+        uint32_t k = w->agenda->peer_of[p->rank];
+
+        next = w->next;
+        if (k == AGENDA_NOBODY)
+            continue;
+        mark(w, k);
+        work_advance(c, w);
+    }
+}

@@ -1,0 +1,120 @@
+/* The group's side of meeting: what it was opened with becomes a rendezvous, and the loop runs until that is over. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "client/group/group_state.h"
+#include "client/group/rendezvous.h"
+
+struct formation {
+    struct rendezvous *rendezvous;
+};
+
+/* ---- Which machine this is ---- */
+
+static bool
+read_boot(char *out, size_t size)
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, out, size - 1) : -1;
+
+    if (fd >= 0)
+        close(fd);
+    out[n > 0 ? n : 0] = '\0';
+    out[strcspn(out, "\n")] = '\0';
+    return out[0] != '\0';
+}
+
+/* A boot of a machine, and the network that its processes see: those of two containers may have nothing in common. What
+ * can really be shared is tried by who shares it. Without /proc it is like no other. */
+void
+formation_host(char out[GROUP_HOST_MAX])
+{
+    char boot[48], net[48];
+    ssize_t n = readlink("/proc/self/ns/net", net, sizeof net - 1);
+
+    net[n > 0 ? n : 0] = '\0';
+    out[0] = '\0';
+    if (read_boot(boot, sizeof boot) && n > 0)
+        snprintf(out, GROUP_HOST_MAX, "%s %s", boot, net);
+}
+
+/* ---- Meeting ---- */
+
+static uint64_t
+random_seed(void)
+{
+    uint64_t seed;
+
+    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != (ssize_t)sizeof seed)
+        seed = uv_hrtime() ^ (uint64_t)getpid() << 32;
+    return seed;
+}
+
+static enum ps_err
+prepare(ps_group *g, struct ps_error *e)
+{
+    struct rendezvous_config config = {.pool = &g->pool,
+                                       .door = &g->door,
+                                       .cluster = g->cluster,
+                                       .name = g->options.name,
+                                       .listen = g->options.listen,
+                                       .congestion = g->options.congestion,
+                                       .incarnation = g->options.incarnation,
+                                       .seed = random_seed()};
+
+    enum ps_err err;
+
+    if (g->formation != NULL)
+        return PS_OK;
+    if ((g->formation = calloc(1, sizeof *g->formation)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
+    formation_host(config.host);
+    if ((err = rendezvous_new(&config, &g->formation->rendezvous, e)) == PS_OK)
+        return PS_OK;
+    free(g->formation);
+    g->formation = NULL;
+    return err;
+}
+
+static bool
+is_over(void *arg)
+{
+    return rendezvous_over(arg);
+}
+
+enum ps_err
+formation_meet(ps_group *g, uint32_t ranks_min, uint64_t epoch, uint64_t deadline_ms, struct group_table *out,
+               struct ps_error *e)
+{
+    struct rendezvous_ask ask = {
+        .ranks_min = ranks_min, .settle_ms = g->options.settle_ms, .epoch = epoch, .deadline_ms = deadline_ms};
+    enum ps_err err;
+
+    if ((err = prepare(g, e)) != PS_OK)
+        return err;
+    rendezvous_start(g->formation->rendezvous, &ask);
+    (void)group_run_until(g, is_over, g->formation->rendezvous, UINT64_MAX); /* it ends itself, by the deadline */
+    return rendezvous_take(g->formation->rendezvous, out, e);
+}
+
+static bool
+is_closed(void *arg)
+{
+    return rendezvous_closed(arg);
+}
+
+void
+formation_finish(ps_group *g)
+{
+    if (g->formation == NULL)
+        return;
+    rendezvous_close(g->formation->rendezvous);
+    (void)group_run_until(g, is_closed, g->formation->rendezvous, UINT64_MAX);
+    rendezvous_free(g->formation->rendezvous);
+    free(g->formation);
+    g->formation = NULL;
+}

@@ -1,0 +1,615 @@
+/* A group's life, its loop, and waiting.
+ *
+ * What the core wants goes out in group_perform(): frames are given to links, then the links that got any are flushed.
+ * It runs after everything that enters the core: a public call, a frame, an end, a turn of the loop; not after a frame
+ * that was sent (done() may come in the middle of a link's own work), whose consequences go out at the turn's end.
+ *
+ * A wait without a thread: the caller polls the links while it spins, then sleeps in the loop. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/group/group_state.h"
+
+#define TIMEOUT_DEFAULT_MS 60000
+#define SETTLE_DEFAULT_MS  1000
+#define SPIN_LOOK          16 /* polls of all links between two looks at the loop and the clock */
+
+/* ---- Frames out ---- */
+
+static void
+out_done(struct link_out *out, enum ps_err result)
+{
+    struct group_send *s = (void *)((uint8_t *)out - round_up(sizeof *s, 16));
+    ps_group *g = out->link->arg;
+
+    g->outs--;
+    g->activity++;
+    group_core_sent(g->core, s, result);
+}
+
+static void
+give(ps_group *g, struct group_send *s)
+{
+    struct link *l = g->links[s->to];
+    struct link_out *out = group_send_room(s);
+
+    if (l == NULL) {
+        group_core_sent(g->core, s, PS_ERR_CLOSED);
+        return;
+    }
+    out->done = out_done;
+    out->link = l;
+    out->head = s->head;
+    out->head_len = s->head_len;
+    out->parts = s->parts;
+    out->parts_len = s->parts_len;
+    g->outs++;
+    l->ops->send(l, out);
+    if (!g->flushing[s->to]) {
+        g->flushing[s->to] = true;
+        g->flush[g->flush_len++] = (uint16_t)s->to;
+    }
+}
+
+static void
+cut_all(ps_group *g)
+{
+    for (uint32_t r = 0; r < g->table.ranks; r++)
+        if (g->links[r] != NULL)
+            g->links[r]->ops->cut(g->links[r]);
+}
+
+/* True when anything was flushed: that may have given the core something to do. */
+static bool
+flush_all(ps_group *g)
+{
+    bool any = g->flush_len > 0;
+
+    while (g->flush_len > 0) {
+        uint16_t r = g->flush[--g->flush_len];
+
+        g->flushing[r] = false;
+        if (g->links[r] != NULL)
+            g->links[r]->ops->flush(g->links[r]);
+    }
+    return any;
+}
+
+void
+group_perform(ps_group *g)
+{
+    struct group_action a;
+
+    if (g->performing || g->core == NULL)
+        return;
+    g->performing = true;
+    do {
+        while (group_core_next_action(g->core, &a)) {
+            if (a.kind == GROUP_CUT)
+                cut_all(g);
+            else
+                give(g, a.send);
+        }
+    } while (flush_all(g));
+    g->performing = false;
+}
+
+/* ---- Links ---- */
+
+static void
+link_placed(struct link *l, const struct frame_head *head, const void *meta, struct link_place *place)
+{
+    ps_group *g = l->arg;
+
+    (void)meta;
+    group_core_place(g->core, l->rank, head, &place->parts, &place->parts_len);
+}
+
+static void
+link_frame(struct link *l, const struct frame_head *head, const void *meta, const void *payload)
+{
+    ps_group *g = l->arg;
+
+    g->activity++;
+    group_core_frame(g->core, l->rank, head, meta, payload, uv_now(&g->loop));
+    group_perform(g);
+}
+
+static void
+link_closed(struct link *l)
+{
+    ps_group *g = l->arg;
+
+    g->activity++;
+    group_conn_gone(g);
+    l->ops->destroy(l);
+}
+
+static void
+link_ended(struct link *l, const struct ps_error *why)
+{
+    ps_group *g = l->arg;
+
+    g->activity++;
+    group_core_ended(g->core, l->rank, why, uv_now(&g->loop));
+    group_perform(g); /* the last frame to this one as well: it may yet read it */
+    g->links[l->rank] = NULL;
+    l->ops->finish(l, link_closed);
+}
+
+const struct link_events group_link_events = {.place = link_placed, .frame = link_frame, .ended = link_ended};
+
+const char *
+group_congestion(const ps_group *g, bool loopback)
+{
+    const char *wanted = g->options.congestion;
+
+    if (wanted != NULL)
+        return wanted[0] != '\0' ? wanted : NULL;
+    /* A congestion control that paces by measured rates halves what a loopback can carry. */
+    return loopback ? "reno" : NULL;
+}
+
+/* ---- Calls ---- */
+
+void
+group_enter(const ps_group *group)
+{
+    ps_group *g = (ps_group *)group;
+
+    if (g->threaded)
+        pthread_mutex_lock(&g->mutex);
+    else
+        uv_update_time(&g->loop);
+}
+
+void
+group_leave(const ps_group *group)
+{
+    ps_group *g = (ps_group *)group;
+
+    if (!g->threaded)
+        return;
+    if (g->told != group_core_changes(g->core)) {
+        g->told = group_core_changes(g->core);
+        pthread_cond_broadcast(&g->changed);
+    }
+    if (g->outs > 0 || group_core_next_time(g->core) < g->next_poll_ms)
+        uv_async_send(&g->async);
+    pthread_mutex_unlock(&g->mutex);
+}
+
+/* ---- Waiting ---- */
+
+static void
+timer_rang(uv_timer_t *timer)
+{
+    ps_group *g = timer->data;
+
+    g->timer_due_ms = 0;
+}
+
+/* The timer ends the loop's sleep. It is set anew only when it must ring sooner, since one that rings early does no
+ * harm. It repeats: uv_run() may let it ring before it goes to sleep, and must not sleep without it then. */
+static void
+arm_timer(ps_group *g, uint64_t due_ms)
+{
+    uint64_t now = uv_now(&g->loop);
+
+    if (g->timer_due_ms > now && due_ms >= g->timer_due_ms)
+        return;
+    g->timer_due_ms = due_ms;
+    uv_timer_start(&g->timer, timer_rang, due_ms > now ? due_ms - now : 0, 1);
+}
+
+bool
+group_sleep(ps_group *g)
+{
+    bool quiet = true;
+
+    for (uint32_t r = 0; r < g->table.ranks && g->links != NULL; r++)
+        if (g->links[r] != NULL && g->links[r]->ops->sleep != NULL && !g->links[r]->ops->sleep(g->links[r]))
+            quiet = false;
+    return quiet;
+}
+
+void
+group_wake(ps_group *g)
+{
+    for (uint32_t r = 0; r < g->table.ranks && g->links != NULL; r++)
+        if (g->links[r] != NULL && g->links[r]->ops->wake != NULL)
+            g->links[r]->ops->wake(g->links[r]);
+}
+
+static bool
+links_poll(ps_group *g)
+{
+    bool any = false;
+
+    for (uint32_t r = 0; r < g->table.ranks && g->links != NULL; r++)
+        if (g->links[r] != NULL)
+            any |= g->links[r]->ops->poll(g->links[r]);
+    return any;
+}
+
+static void
+after_turn(ps_group *g)
+{
+    if (g->core == NULL)
+        return;
+    group_core_time(g->core, uv_now(&g->loop));
+    group_perform(g);
+}
+
+void
+group_turn(ps_group *g)
+{
+    (void)links_poll(g);
+    uv_run(&g->loop, UV_RUN_NOWAIT);
+    after_turn(g);
+}
+
+/* Once, asleep until something comes or the time. */
+static void
+sleep_once(ps_group *g, uint64_t until_ms)
+{
+    uint64_t next = g->core != NULL ? group_core_next_time(g->core) : UINT64_MAX;
+    bool quiet = group_sleep(g);
+
+    arm_timer(g, MIN(until_ms, next));
+    uv_run(&g->loop, quiet ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+    group_wake(g);
+    if (!quiet)
+        (void)links_poll(g);
+    after_turn(g);
+}
+
+bool
+group_run_until(ps_group *g, bool (*ready)(void *arg), void *arg, uint64_t until_ms)
+{
+    uv_update_time(&g->loop);
+    while (!ready(arg)) {
+        if (uv_now(&g->loop) >= until_ms)
+            return false;
+        sleep_once(g, until_ms);
+    }
+    return true;
+}
+
+static bool
+work_over(const struct ps_work *w)
+{
+    return w->core == NULL || group_work_done(w->core);
+}
+
+/* Poll until the work is done or nothing has come for a while. */
+static void
+spin(ps_group *g, const struct ps_work *work)
+{
+    uint64_t quiet_ns = (uint64_t)g->options.spin_us * 1000, until_ns = uv_hrtime() + quiet_ns;
+    bool any = false;
+
+    for (unsigned i = 1; !work_over(work); i++) {
+        if (links_poll(g)) {
+            any = true;
+            group_perform(g);
+            if (g->outs == 0)
+                continue;
+        }
+        if (g->outs == 0 && i % SPIN_LOOK != 0)
+            continue;
+        uv_run(&g->loop, UV_RUN_NOWAIT);
+        after_turn(g);
+        if (i % SPIN_LOOK != 0)
+            continue;
+        if (any)
+            until_ns = uv_hrtime() + quiet_ns;
+        else if (uv_hrtime() >= until_ns)
+            return;
+        any = false;
+    }
+}
+
+bool
+group_wait_work(ps_group *g, const struct ps_work *work, uint64_t timeout_ms)
+{
+    uint64_t until_ms;
+
+    if (work_over(work))
+        return true;
+    if (g->threaded)
+        return group_thread_wait(g, work, timeout_ms);
+    if (timeout_ms == 0) {
+        group_turn(g);
+        return work_over(work);
+    }
+    uv_update_time(&g->loop); /* its time stood still while the caller did other things */
+    until_ms = uv_now(&g->loop) + timeout_ms;
+    for (;;) {
+        if (g->options.spin_us > 0)
+            spin(g, work);
+        if (work_over(work))
+            return true;
+        if (uv_now(&g->loop) >= until_ms)
+            return false;
+        sleep_once(g, until_ms);
+    }
+}
+
+/* ---- Life ---- */
+
+static uint64_t
+random_id(void)
+{
+    uint64_t id = 0;
+
+    while (id == 0)
+        if (uv_random(NULL, NULL, &id, sizeof id, 0, NULL) != 0)
+            id = uv_hrtime() ^ ((uint64_t)getpid() << 40);
+    return id;
+}
+
+static bool
+copy_text(const char **text)
+{
+    return *text == NULL || (*text = strdup(*text)) != NULL;
+}
+
+static enum ps_err
+check_options(const struct ps_group_options *o, struct ps_error *e)
+{
+    size_t name = o->name != NULL ? strlen(o->name) : 1;
+
+    if (name == 0 || name > GROUP_HELLO_NAME_MAX)
+        return ps_fail(e, PS_ERR_INVALID, "a group's name has 1 to %d bytes", GROUP_HELLO_NAME_MAX);
+    if (o->timeout_ms < 0)
+        return ps_fail(e, PS_ERR_INVALID, "the time-out is %d ms", o->timeout_ms);
+    if (o->ranks_min > PS_GROUP_RANKS_MAX)
+        return ps_fail(e, PS_ERR_INVALID, "at least %u ranks are wanted; a group has at most %d", o->ranks_min,
+                       PS_GROUP_RANKS_MAX);
+    if ((int)o->algorithm < PS_ALGORITHM_AUTO || o->algorithm > PS_ALGORITHM_HIERARCHICAL)
+        return ps_fail(e, PS_ERR_INVALID, "algorithm %d is not known", (int)o->algorithm);
+    if ((int)o->transport < PS_TRANSPORT_AUTO || o->transport > PS_TRANSPORT_TCP)
+        return ps_fail(e, PS_ERR_INVALID, "transport %d is not known", (int)o->transport);
+    if (o->segment_bytes > FRAME_PAYLOAD_MAX || (o->segment_bytes > 0 && o->segment_bytes < 64))
+        return ps_fail(e, PS_ERR_INVALID, "segments of %zu bytes; they have 64 to %llu", o->segment_bytes,
+                       (unsigned long long)FRAME_PAYLOAD_MAX);
+    return PS_OK;
+}
+
+static enum ps_err
+take_options(ps_group *g, const char *cluster_name, const struct ps_group_options *options, struct ps_error *e)
+{
+    struct ps_group_options *o = &g->options;
+    bool copied;
+
+    if (options != NULL)
+        *o = *options;
+    if (o->name == NULL)
+        o->name = "group";
+    if (o->timeout_ms == 0)
+        o->timeout_ms = TIMEOUT_DEFAULT_MS;
+    if (o->settle_ms == 0)
+        o->settle_ms = SETTLE_DEFAULT_MS;
+    if (o->incarnation == 0)
+        o->incarnation = random_id();
+    copied = copy_text(&o->name);
+    copied = copy_text(&o->listen) && copied;
+    copied = copy_text(&o->congestion) && copied;
+    g->cluster_name = strdup(cluster_name);
+    return copied && g->cluster_name != NULL ? PS_OK : ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
+}
+
+static enum ps_err
+make_loop(ps_group *g, struct ps_error *e)
+{
+    if (uv_loop_init(&g->loop) != 0)
+        return ps_fail(e, PS_ERR_IO, "cannot make an event loop: too many open files?");
+    g->looped = true;
+    g->loop.data = g;
+    uv_timer_init(&g->loop, &g->timer);
+    g->timer.data = g;
+    return conn_pool_init(&g->pool, &g->loop) == PS_OK ? PS_OK : ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
+}
+
+enum ps_err
+group_new(const char *cluster_name, const struct ps_group_options *options, ps_group **out, struct ps_error *e)
+{
+    static const struct ps_group_options defaults;
+    ps_group *g;
+    enum ps_err err;
+
+    *out = NULL;
+    if ((err = check_options(options != NULL ? options : &defaults, e)) != PS_OK)
+        return err;
+    if ((g = calloc(1, sizeof *g)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
+    ps_error_set(&g->failed, PS_ERR_CLOSED, "the group has not been formed");
+    if ((err = take_options(g, cluster_name, options, e)) != PS_OK || (err = make_loop(g, e)) != PS_OK ||
+        (err = mesh_new(g, e)) != PS_OK) {
+        group_free(g);
+        return err;
+    }
+    *out = g;
+    return PS_OK;
+}
+
+enum ps_err
+group_listen(ps_group *g, const char *listen, struct ps_error *e)
+{
+    return door_open(&g->door, &g->pool, listen, e);
+}
+
+/* Equal texts, equal numbers; one that is not known is like no other. */
+static void
+number_hosts(const struct group_table *t, uint32_t *host)
+{
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        host[r] = r;
+        for (uint32_t k = 0; k < r && host[r] == r && t->members[r].host[0] != '\0'; k++)
+            if (strcmp(t->members[k].host, t->members[r].host) == 0)
+                host[r] = host[k];
+    }
+}
+
+static enum ps_err
+make_core(ps_group *g, struct ps_error *e)
+{
+    char text[PS_GROUP_RANKS_MAX][PS_ERROR_PEER_MAX];
+    const char *names[PS_GROUP_RANKS_MAX];
+    uint32_t host[PS_GROUP_RANKS_MAX];
+    struct group_core_config config = {
+        .ranks = g->table.ranks,
+        .rank = g->table.rank,
+        .host = host,
+        .names = names,
+        .timeout_ms = (uint32_t)g->options.timeout_ms,
+        .algorithm = g->options.algorithm,
+        .segment_bytes = g->options.segment_bytes,
+        .send_room = sizeof(struct link_out),
+    };
+
+    for (uint32_t r = 0; r < g->table.ranks; r++) {
+        group_table_name(&g->table, r, text[r], sizeof text[r]);
+        names[r] = text[r];
+    }
+    number_hosts(&g->table, host);
+    return group_core_new(&config, &g->core, e);
+}
+
+enum ps_err
+group_form(ps_group *g, struct group_table *t, uint64_t deadline_ms, struct ps_error *e)
+{
+    struct ps_error why = {0};
+    enum ps_err err;
+
+    ps_assert(g->core == NULL && g->links == NULL);
+    group_table_finish(&g->table);
+    g->table = *t;
+    *t = (struct group_table){0};
+    if ((err = group_table_check(&g->table, &why)) != PS_OK)
+        goto failed;
+    g->epoch = g->table.epoch;
+    g->links = calloc(g->table.ranks, sizeof *g->links);
+    if (g->links == NULL)
+        err = ps_fail(&why, PS_ERR_NOMEM, "no memory for a group");
+    if (err == PS_OK && (err = make_core(g, &why)) == PS_OK && g->table.ranks > 1)
+        err = mesh_join(g, deadline_ms, &why);
+    if (err == PS_OK && g->options.progress_thread)
+        err = group_thread_start(g, &why);
+    if (err == PS_OK)
+        return PS_OK;
+failed:
+    group_unform(g);
+    g->failed = why;
+    if (e != NULL)
+        *e = why;
+    return err;
+}
+
+static bool
+links_gone(void *arg)
+{
+    ps_group *g = arg;
+
+    return g->outs == 0 && g->conns == (g->mesh != NULL ? 1 : 0); /* the mesh's timer */
+}
+
+/* What their owners still hold keeps its result, without the core. */
+static void
+works_outlive(ps_group *g)
+{
+    struct ps_work *w;
+
+    for (w = g->live_works; w != NULL; w = w->next) {
+        if (w->core == NULL)
+            continue;
+        w->result = group_work_result(g->core, w->core, &w->error);
+        group_work_free(g->core, w->core);
+        w->core = NULL;
+    }
+}
+
+void
+group_unform(ps_group *g)
+{
+    group_thread_stop(g);
+    if (g->core != NULL) {
+        group_core_goodbye(g->core);
+        group_perform(g);
+    }
+    for (uint32_t r = 0; g->links != NULL && r < g->table.ranks; r++) {
+        struct link *l = g->links[r];
+
+        g->links[r] = NULL;
+        if (l != NULL)
+            l->ops->finish(l, link_closed);
+    }
+    if (g->looped)
+        (void)group_run_until(g, links_gone, g, UINT64_MAX); /* links end by themselves, in LINK_LINGER_MS */
+    if (g->core != NULL) {
+        (void)group_core_state(g->core, &g->failed);
+        works_outlive(g);
+    }
+    group_core_free(g->core);
+    g->core = NULL;
+    free(g->links);
+    g->links = NULL;
+    group_table_finish(&g->table);
+}
+
+static bool
+all_closed(void *arg)
+{
+    ps_group *g = arg;
+
+    return g->conns == 0 && door_closed(&g->door);
+}
+
+static void
+close_loop(ps_group *g)
+{
+    mesh_close(g);
+    formation_finish(g);
+    door_close(&g->door);
+    (void)group_run_until(g, all_closed, g, UINT64_MAX);
+    mesh_free(g);
+    conn_pool_finish(&g->pool);
+    uv_close((uv_handle_t *)&g->timer, NULL);
+    uv_run(&g->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&g->loop);
+}
+
+void
+group_free(ps_group *g)
+{
+    struct ps_work *w;
+
+    if (g->looped)
+        close_loop(g);
+    while ((w = g->free_works) != NULL) {
+        g->free_works = w->next;
+        free(w);
+    }
+    while ((w = g->live_works) != NULL) {
+        g->live_works = w->next;
+        free(w);
+    }
+    ps_cluster_free(g->cluster);
+    free(g->cluster_name);
+    free((char *)g->options.name);
+    free((char *)g->options.listen);
+    free((char *)g->options.congestion);
+    free(g);
+}
+
+void
+ps_group_close(ps_group *g)
+{
+    if (g == NULL)
+        return;
+    group_unform(g);
+    group_free(g);
+}

@@ -1,0 +1,54 @@
+/* The public calls that make an epoch of a group. */
+#include <string.h>
+
+#include "client/cluster.h"
+#include "client/group/group_state.h"
+
+/* Meet, and connect. The group has no epoch before, and none after an error. */
+static enum ps_err
+form(ps_group *g, uint32_t ranks_min, uint64_t timeout_ms, struct ps_error *e)
+{
+    struct group_table table = {0};
+    uint64_t deadline_ms;
+    enum ps_err err;
+
+    uv_update_time(&g->loop);
+    deadline_ms = uv_now(&g->loop) + timeout_ms;
+    if ((err = formation_meet(g, ranks_min, g->epoch, deadline_ms, &table, &g->failed)) == PS_OK)
+        err = group_form(g, &table, deadline_ms, &g->failed);
+    if (err != PS_OK && e != NULL)
+        *e = g->failed;
+    return err;
+}
+
+enum ps_err
+ps_group_open(const ps_cluster *cluster, const struct ps_group_options *options, ps_group **out, struct ps_error *error)
+{
+    ps_group *g;
+    enum ps_err err;
+
+    if (cluster == NULL || out == NULL)
+        return ps_fail(error, PS_ERR_INVALID, "opening a group needs a cluster and a place to put the group");
+    *out = NULL;
+    if ((err = group_new(ps_cluster_name(cluster), options, &g, error)) != PS_OK)
+        return err;
+    if ((err = cluster_copy(cluster, &g->cluster, error)) != PS_OK ||
+        (err = form(g, g->options.ranks_min, (uint64_t)g->options.timeout_ms, error)) != PS_OK) {
+        group_free(g);
+        return err;
+    }
+    *out = g;
+    return PS_OK;
+}
+
+enum ps_err
+ps_group_reform(ps_group *g, uint32_t ranks_min, int timeout_ms, struct ps_error *error)
+{
+    if (g == NULL)
+        return ps_fail(error, PS_ERR_INVALID, "there is no group");
+    if (ranks_min > PS_GROUP_RANKS_MAX)
+        return ps_fail(error, PS_ERR_INVALID, "at least %u ranks are wanted; a group has at most %d", ranks_min,
+                       PS_GROUP_RANKS_MAX);
+    group_unform(g);
+    return form(g, ranks_min, timeout_ms < 0 ? (uint64_t)g->options.timeout_ms : (uint64_t)timeout_ms, error);
+}

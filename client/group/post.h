@@ -1,0 +1,14 @@
+/* One message out on a connection, forgotten once it is sent. Glue. */
+#ifndef CLIENT_GROUP_POST_H
+#define CLIENT_GROUP_POST_H
+
+#include "common/conn.h"
+#include "common/wire.h"
+
+/* False: no memory; nothing is sent. What conn_finish() follows is sent before the end. */
+bool post_message(struct conn *c, enum msg_type type, uint64_t request, const ProtobufCMessage *m) PS_MUST_USE;
+
+/* ERROR; without memory nothing is said. */
+void post_error(struct conn *c, uint64_t request, enum ps_err code, const char *text);
+
+#endif

@@ -1,0 +1,391 @@
+/* Groups of real processes over loopback: every operation, type and size gives what it must, in and out of place, many
+ * at once. What goes wrong is in test_group_failure.c. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../unit/check_main.h"
+#include "client/collective/reduce.h"
+#include "ranks.h"
+
+/* ---- What must come out: every rank knows every rank's input ---- */
+
+/* Small whole numbers: exact in all types, and so are their sums and products over 8 ranks. */
+static int
+input_at(uint32_t rank, size_t i, enum ps_reduce reduce)
+{
+    uint64_t z = (i + 1) * 0x9e3779b97f4a7c15u ^ (rank + 1) * 0xbf58476d1ce4e5b9u;
+
+    z = (z ^ z >> 29) * 0x94d049bb133111ebu;
+    return reduce == PS_PRODUCT ? 1 + (int)(z >> 63) : (int)(z >> 60) - (reduce == PS_MEAN ? 0 : 4);
+}
+
+static void
+put(void *to, size_t i, enum ps_dtype dtype, double value)
+{
+    float f = (float)value;
+    uint32_t bits;
+
+    memcpy(&bits, &f, sizeof bits);
+    switch (dtype) {
+    case PS_F32:
+        ((float *)to)[i] = f;
+        return;
+    case PS_F64:
+        ((double *)to)[i] = value;
+        return;
+    case PS_F16: { /* whole numbers below 2048, and their halves and quarters */
+        uint32_t exponent = bits >> 23 & 0xff;
+
+        ((uint16_t *)to)[i] =
+            exponent == 0 ? 0
+                          : (uint16_t)(bits >> 16 & 0x8000) | (uint16_t)((exponent - 112) << 10 | (bits >> 13 & 0x3ff));
+        return;
+    }
+    case PS_BF16:
+        ((uint16_t *)to)[i] = (uint16_t)(bits >> 16);
+        return;
+    case PS_I32:
+        ((int32_t *)to)[i] = (int32_t)value;
+        return;
+    default:
+        ((int64_t *)to)[i] = (int64_t)value;
+        return;
+    }
+}
+
+static void
+fill(void *to, size_t n, size_t from, uint32_t rank, enum ps_dtype dtype, enum ps_reduce reduce)
+{
+    for (size_t i = 0; i < n; i++)
+        put(to, i, dtype, input_at(rank, from + i, reduce));
+}
+
+/* MEAN is only asked of 2, 4 and 8 ranks for halves, where it is exact; else of float64 and integers by reduction of
+ * the same kernels. */
+static void
+fill_reduced(void *to, size_t n, size_t from, uint32_t ranks, enum ps_dtype dtype, enum ps_reduce reduce)
+{
+    for (size_t i = 0; i < n; i++) {
+        double value = input_at(0, from + i, reduce);
+
+        for (uint32_t r = 1; r < ranks; r++) {
+            double x = input_at(r, from + i, reduce);
+
+            value = reduce == PS_PRODUCT ? value * x
+                    : reduce == PS_MIN   ? (x < value ? x : value)
+                    : reduce == PS_MAX   ? (x > value ? x : value)
+                                         : value + x;
+        }
+        put(to, i, dtype, value);
+    }
+    if (reduce == PS_MEAN)
+        reduce_divide(dtype, n, to, ranks);
+}
+
+/* ---- One operation ---- */
+
+enum what { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, REDUCE, WHATS };
+
+struct one {
+    enum what what;
+    size_t count;
+    enum ps_dtype dtype;
+    enum ps_reduce reduce;
+    uint32_t root;
+    bool in_place;
+
+    uint8_t *in, *out, *expected;
+    size_t in_len, out_len, check_at, check_len; /* elements; check: what of out is compared */
+    ps_work *work;
+};
+
+static uint8_t *
+room(size_t elements, size_t size)
+{
+    uint8_t *p = aligned_alloc(64, (elements * size + 127) / 64 * 64);
+
+    need(p != NULL);
+    memset(p, 0xa5, (elements * size + 127) / 64 * 64);
+    return p;
+}
+
+static void
+one_prepare(struct one *o, uint32_t rank, uint32_t ranks)
+{
+    size_t size = ps_dtype_size(o->dtype), part = ps_group_part(o->count, ranks, rank);
+    size_t at = ps_group_part_offset(o->count, ranks, rank);
+    bool gives = o->what != BROADCAST || rank == o->root, gets = o->what != REDUCE || rank == o->root;
+
+    o->in_len = o->what == ALL_GATHER ? part : o->count;
+    o->out_len = o->what == REDUCE_SCATTER ? part : o->count;
+    o->in = room(o->count, size);
+    o->out = o->in_place || o->what == BROADCAST ? o->in : room(o->count, size);
+    o->expected = room(o->count, size);
+    if (o->in_place && o->what == REDUCE_SCATTER)
+        o->out = o->in + at * size;
+    if (o->in_place && o->what == ALL_GATHER) {
+        o->out = o->in;
+        o->in += at * size;
+    }
+    if (gives)
+        fill(o->in, o->in_len, o->what == ALL_GATHER ? at : 0, o->what == ALL_GATHER || o->what == BROADCAST ? 0 : rank,
+             o->dtype, o->reduce);
+    if (o->what == ALL_GATHER || o->what == BROADCAST)
+        fill(o->expected, o->count, 0, 0, o->dtype, o->reduce);
+    else
+        fill_reduced(o->expected, o->out_len, o->what == REDUCE_SCATTER ? at : 0, ranks, o->dtype, o->reduce);
+    o->check_len = gets ? o->out_len : 0;
+}
+
+static void
+one_start(struct one *o, ps_group *g, bool wait)
+{
+    ps_work **work = wait ? NULL : &o->work;
+    struct ps_error error = {0};
+
+    switch (o->what) {
+    case ALL_REDUCE:
+        need_ok(ps_group_all_reduce(g, o->in, o->out, o->count, o->dtype, o->reduce, work, &error));
+        return;
+    case REDUCE_SCATTER:
+        need_ok(ps_group_reduce_scatter(g, o->in, o->out, o->count, o->dtype, o->reduce, work, &error));
+        return;
+    case ALL_GATHER:
+        need_ok(ps_group_all_gather(g, o->in, o->out, o->count, o->dtype, work, &error));
+        return;
+    case BROADCAST:
+        need_ok(ps_group_broadcast(g, o->in, o->count, o->dtype, o->root, work, &error));
+        return;
+    default:
+        need_ok(ps_group_reduce(g, o->in, ps_group_rank(g) == o->root ? o->out : NULL, o->count, o->dtype, o->reduce,
+                                o->root, work, &error));
+    }
+}
+
+static void
+one_check(struct one *o, ps_group *g)
+{
+    size_t size = ps_dtype_size(o->dtype);
+
+    if (memcmp(o->out, o->expected, o->check_len * size) != 0) {
+        size_t at = 0;
+
+        while (o->out[at] == o->expected[at])
+            at++;
+        fprintf(stderr, "rank %u: %d of %zu %s, reduction %d, root %u%s: element %zu of %zu differs\n",
+                ps_group_rank(g), (int)o->what, o->count, ps_dtype_name(o->dtype), (int)o->reduce, o->root,
+                o->in_place ? ", in place" : "", at / size, o->check_len);
+        _exit(1);
+    }
+    free(o->in_place && o->what == ALL_GATHER ? o->out : o->in);
+    if (!o->in_place && o->what != BROADCAST)
+        free(o->out);
+    free(o->expected);
+}
+
+static void
+one_run(ps_group *g, struct one o)
+{
+    one_prepare(&o, ps_group_rank(g), ps_group_ranks(g));
+    one_start(&o, g, true);
+    one_check(&o, g);
+}
+
+/* ---- Bodies ---- */
+
+/* Every operation, type, reduction, small and odd sizes, in and out of place. */
+static void
+all_kinds(ps_group *g, void *arg)
+{
+    static const size_t counts[] = {0, 1, 2, 7, 64, 1000, 4099, 20011};
+    uint32_t ranks = ps_group_ranks(g), root = 0;
+
+    (void)arg;
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++)
+        for (int what = 0; what < WHATS; what++)
+            for (int dtype = 0; dtype < PS_DTYPES; dtype++)
+                for (int in_place = 0; in_place < 2; in_place++) {
+                    struct one o = {.what = (enum what)what,
+                                    .count = counts[c],
+                                    .dtype = (enum ps_dtype)dtype,
+                                    .reduce = (enum ps_reduce)((c + (size_t)what + (size_t)dtype) % 5),
+                                    .root = root++ % ranks,
+                                    .in_place = in_place};
+
+                    if (o.reduce == PS_MEAN && (o.dtype == PS_F16 || o.dtype == PS_BF16))
+                        o.reduce = PS_SUM; /* rounded once for each rank: not the same as at once */
+                    one_run(g, o);
+                }
+}
+
+/* Large ones, by every algorithm that is asked for. */
+static void
+large(ps_group *g, void *arg)
+{
+    (void)arg;
+    one_run(g, (struct one){.what = ALL_REDUCE, .count = 600011, .dtype = PS_F32});
+    one_run(g, (struct one){.what = ALL_REDUCE, .count = 300007, .dtype = PS_F64, .in_place = true});
+    one_run(g, (struct one){.what = ALL_REDUCE, .count = 900001, .dtype = PS_F16, .reduce = PS_MAX, .in_place = true});
+    one_run(g, (struct one){.what = REDUCE_SCATTER, .count = 400009, .dtype = PS_I64});
+    one_run(g, (struct one){.what = ALL_GATHER, .count = 600011, .dtype = PS_I32, .in_place = true});
+    one_run(g, (struct one){.what = BROADCAST, .count = 600011, .dtype = PS_F32, .root = 1});
+    one_run(g, (struct one){.what = REDUCE, .count = 400009, .dtype = PS_F32, .root = 1, .reduce = PS_MIN});
+}
+
+#define FLIGHT 60
+
+/* Many in flight, of all sizes, waited for in another order on each rank. */
+static void
+in_flight(ps_group *g, void *arg)
+{
+    struct test_rng plan = {*(uint64_t *)arg}, own = {*(uint64_t *)arg + ps_group_rank(g) + 1};
+    struct one one[FLIGHT];
+    uint32_t order[FLIGHT];
+    struct ps_error error = {0};
+
+    for (int round = 0; round < 3; round++) {
+        for (uint32_t i = 0; i < FLIGHT; i++) {
+            size_t count = test_below(&plan, 10) == 0 ? test_below(&plan, 400000) : test_below(&plan, 9000);
+
+            one[i] = (struct one){.what = (enum what)test_below(&plan, WHATS),
+                                  .count = count,
+                                  .dtype = (enum ps_dtype)test_below(&plan, PS_DTYPES),
+                                  .reduce = test_below(&plan, 2) == 0 ? PS_SUM : PS_MAX,
+                                  .root = (uint32_t)test_below(&plan, ps_group_ranks(g)),
+                                  .in_place = test_below(&plan, 2) == 0};
+            one_prepare(&one[i], ps_group_rank(g), ps_group_ranks(g));
+            order[i] = i;
+        }
+        for (uint32_t i = 0; i < FLIGHT; i++) {
+            one_start(&one[i], g, false);
+            if (test_below(&own, 4) == 0)
+                (void)ps_work_test(one[test_below(&own, i + 1)].work);
+        }
+        for (uint32_t i = FLIGHT; i > 1; i--) {
+            uint32_t k = (uint32_t)test_below(&own, i), t = order[i - 1];
+
+            order[i - 1] = order[k];
+            order[k] = t;
+        }
+        for (uint32_t i = 0; i < FLIGHT; i++) {
+            struct one *o = &one[order[i]];
+
+            need_ok(ps_work_wait(o->work, -1, &error));
+            ps_work_free(o->work);
+            one_check(o, g);
+        }
+    }
+    need_ok(ps_group_barrier(g, NULL, &error));
+}
+
+/* Every pair sends to each other, while an all-reduce is under way. */
+static void
+pairs(ps_group *g, void *arg)
+{
+    static const size_t counts[] = {0, 1, 5000, 700001};
+    uint32_t ranks = ps_group_ranks(g), rank = ps_group_rank(g);
+    size_t n = sizeof counts / sizeof counts[0];
+    struct ps_error error = {0};
+    ps_work *work[RANKS_MAX][8];
+    int32_t *out[RANKS_MAX][4], *in[RANKS_MAX][4];
+    struct one o = {.what = ALL_REDUCE, .count = 500001, .dtype = PS_F32};
+
+    (void)arg;
+    one_prepare(&o, rank, ranks);
+    for (uint32_t r = 0; r < ranks; r++)
+        for (size_t k = 0; k < n && r != rank; k++) {
+            out[r][k] = (void *)room(counts[k], 4);
+            in[r][k] = (void *)room(counts[k], 4);
+            fill(out[r][k], counts[k], rank * 1000 + r, (uint32_t)k, PS_I32, PS_SUM);
+            need_ok(ps_group_send(g, out[r][k], counts[k], PS_I32, r, &work[r][k], &error));
+            if (k == 2)
+                need_ok(ps_group_receive(g, in[r][0], counts[0], PS_I32, r, &work[r][4], &error));
+        }
+    one_start(&o, g, false);
+    for (uint32_t r = 0; r < ranks; r++)
+        for (size_t k = 1; k < n && r != rank; k++)
+            need_ok(ps_group_receive(g, in[r][k], counts[k], PS_I32, r, &work[r][4 + k], &error));
+    for (uint32_t r = ranks; r-- > 0;)
+        for (size_t k = 0; k < 2 * n && r != rank; k++) {
+            need_ok(ps_work_wait(work[r][k], -1, &error));
+            ps_work_free(work[r][k]);
+        }
+    for (uint32_t r = 0; r < ranks; r++)
+        for (size_t k = 0; k < n && r != rank; k++) {
+            fill(out[r][k], counts[k], r * 1000 + rank, (uint32_t)k, PS_I32, PS_SUM);
+            need(memcmp(in[r][k], out[r][k], counts[k] * 4) == 0);
+            free(in[r][k]);
+            free(out[r][k]);
+        }
+    need_ok(ps_work_wait(o.work, -1, &error));
+    ps_work_free(o.work);
+    one_check(&o, g);
+}
+
+/* ---- Tests ---- */
+
+static const uint32_t sizes[] = {1, 2, 3, 4, 7};
+
+static void
+run(uint32_t ranks, uint32_t hosts, const struct ps_group_options *options, rank_body body, void *arg)
+{
+    struct ranks r;
+
+    ranks_start(&r, ranks, hosts, options, body, arg);
+    ranks_end(&r);
+}
+
+START_TEST(every_operation_and_type_gives_what_it_must)
+{
+    run(sizes[_i], 0, NULL, all_kinds, NULL);
+}
+END_TEST
+
+static const struct ps_group_options by_algorithm[] = {
+    {.algorithm = PS_ALGORITHM_RING},
+    {.algorithm = PS_ALGORITHM_HALVING, .spin_us = 50},
+    {.algorithm = PS_ALGORITHM_DIRECT},
+    {.algorithm = PS_ALGORITHM_HIERARCHICAL},
+    {.algorithm = PS_ALGORITHM_RING, .segment_bytes = 4096, .progress_thread = 1},
+};
+
+START_TEST(every_algorithm_carries_large_ones)
+{
+    run(4, 2, &by_algorithm[_i], large, NULL);
+    run(3, 2, &by_algorithm[_i], large, NULL);
+}
+END_TEST
+
+START_TEST(many_are_in_flight_and_waited_for_in_any_order)
+{
+    uint64_t seed = test_seed() + (uint64_t)_i;
+    struct ps_group_options options = {.progress_thread = _i % 2, .spin_us = _i == 2 ? 100 : 0};
+
+    run(2 + (uint32_t)_i, 2, &options, in_flight, &seed);
+}
+END_TEST
+
+START_TEST(pairs_send_to_each_other_beside_an_all_reduce)
+{
+    struct ps_group_options options = {.progress_thread = _i % 2};
+
+    run(2 + (uint32_t)_i, 0, &options, pairs, NULL);
+}
+END_TEST
+
+static Suite *
+make(void)
+{
+    Suite *s = suite_create("group");
+    TCase *t = tcase_create("group");
+
+    tcase_set_timeout(t, 280);
+    tcase_add_loop_test(t, every_operation_and_type_gives_what_it_must, 0, 5);
+    tcase_add_loop_test(t, every_algorithm_carries_large_ones, 0, 5);
+    tcase_add_loop_test(t, many_are_in_flight_and_waited_for_in_any_order, 0, 3);
+    tcase_add_loop_test(t, pairs_send_to_each_other_beside_an_all_reduce, 0, 3);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+CHECK_MAIN(make)
