@@ -11,7 +11,8 @@
 /* Our own state is wrong: say where and stop. Kept in release builds; never for what a peer or user said. */
 #define ps_assert(condition)                                                                                           \
     (__builtin_expect(!!(condition), 1) ? (void)0 : ps_assert_failed(#condition, __FILE__, __LINE__, __func__))
-_Noreturn void ps_assert_failed(const char *condition, const char *file, int line, const char *function);
+void ps_assert_failed(const char *condition, const char *file, int line, const char *function)
+    __attribute__((noreturn));
 
 #define ARRAY_LEN(a)                        (sizeof(a) / sizeof((a)[0]))
 #define CONTAINER_OF(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))

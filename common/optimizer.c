@@ -61,6 +61,18 @@ static void (*const prepares[])(const struct ps_optimizer *, double, uint64_t, s
 #undef PREPARE_ROW
 };
 
+static const size_t step_sizes[] = {
+#define STEP_SIZE(NAME, name, number) [number] = sizeof(struct name##_step),
+    PS_OPTIMIZER_LIST(STEP_SIZE)
+#undef STEP_SIZE
+};
+
+size_t
+optimizer_step_size(enum ps_optimizer_kind kind)
+{
+    return step_sizes[kind];
+}
+
 /* ---- Parameters ---- */
 
 const char *
@@ -241,10 +253,10 @@ optimizer_prepare(const struct ps_optimizer *o, const struct optimizer_when *whe
 
 /* What brings the scaled gradient's norm down to the limit, as one factor with the scale. A gradient that is not finite
  * is left to the kernel to find. */
-static float
-clip_block(const struct ps_clip *c, float scale, size_t n, const float *grad)
+float
+optimizer_clip_block(const struct ps_clip *c, float scale, double norm)
 {
-    double norm = optimizer_norm(n, grad), most = c->limit / fabs((double)scale);
+    double most = c->limit / fabs((double)scale);
 
     return norm > most ? (float)((double)scale * (most / norm)) : scale;
 }
@@ -268,7 +280,7 @@ optimizer_apply(const struct ps_optimizer *o, const struct optimizer_when *when,
 
     ps_assert(optimizer_row(o->kind) != NULL && when->version >= 1);
     if (o->clip.kind == PS_CLIP_BLOCK_NORM)
-        scale = clip_block(&o->clip, scale, n, grad);
+        scale = optimizer_clip_block(&o->clip, scale, optimizer_norm(n, grad));
     optimizer_prepare(o, when, scale, &s);
     ps_assert(aligned(from, s.slots) && aligned(to, s.slots));
     return optimizer_kernels_chosen()->update[o->kind](&s, n, grad, from, to, stream);

@@ -151,6 +151,15 @@ clamp(floats x, float limit)
     return choose_lanes((words)(x < low), low, x);
 }
 
+/* x^power for x >= 0, in double. */
+KERNEL_INLINE floats
+raise_lanes(floats x, float power)
+{
+    for (int i = 0; i < KERNEL_LANES; i++)
+        x[i] = (float)elementary_power((double)x[i], (double)power);
+    return x;
+}
+
 #include "optimizer_files.h"
 
 KERNEL_INLINE void

@@ -73,6 +73,12 @@ const struct optimizer_use *optimizer_find_use(enum ps_optimizer_kind kind, enum
 enum ps_err optimizer_check_value(enum ps_optimizer_kind kind, const struct optimizer_use *use, double value,
                                   struct ps_error *e) PS_MUST_USE;
 
+/* The scale that also brings a gradient of this norm, unscaled, down to the limit of PS_CLIP_BLOCK_NORM. */
+float optimizer_clip_block(const struct ps_clip *c, float scale, double norm);
+
+/* sizeof(struct <name>_step): what of a step's `own` is used. */
+size_t optimizer_step_size(enum ps_optimizer_kind kind);
+
 /* All that a kernel wants to know but for clipping by the block's norm. */
 void optimizer_prepare(const struct ps_optimizer *o, const struct optimizer_when *when, float scale,
                        struct optimizer_step *s);

@@ -61,11 +61,7 @@ ftrl_prepare(const struct ps_optimizer *o, double rate, uint64_t version, struct
 KERNEL_INLINE floats
 ftrl_power(const struct ftrl_step *s, floats n)
 {
-    if (s->power == 0.5f)
-        return square_root(n);
-    for (int i = 0; i < KERNEL_LANES; i++)
-        n[i] = (float)elementary_power((double)n[i], (double)s->power);
-    return n;
+    return s->power == 0.5f ? square_root(n) : raise_lanes(n, s->power);
 }
 
 KERNEL_INLINE void
