@@ -9,12 +9,12 @@
 struct device_kind {
     const char *name;
     enum ps_err (*open)(const struct ps_device_options *options, ps_device **out, struct ps_error *e);
-    const char *absent; /* why open is NULL */
+    enum ps_err (*open_number)(unsigned number, ps_device **out, struct ps_error *e); /* "cuda:1"; without one: 0 */
 };
 
 static const struct device_kind kinds[] = {
     {"cpu", device_cpu_open, NULL},
-    {"cuda", NULL, "this build of libpsclient has no CUDA device; use \"cpu\""},
+    {"cuda", NULL, device_cuda_open},
 };
 
 static enum ps_err
@@ -29,11 +29,54 @@ unknown_device(const char *name, struct ps_error *e)
     return ps_fail(e, PS_ERR_INVALID, "there is no device \"%.64s\"; devices are: %s", name, names);
 }
 
+/* "cuda:1": 1. What no number follows is 0. False: something else follows. */
+static bool
+read_number(const char *text, unsigned *number)
+{
+    *number = 0;
+    if (*text == '\0')
+        return true;
+    if (*text++ != ':' || *text == '\0' || strlen(text) > 4)
+        return false;
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        *number = 10 * *number + (unsigned)(*text - '0');
+    }
+    return true;
+}
+
+static enum ps_err
+open_kind(const struct device_kind *kind, const char *name, const struct ps_device_options *options, ps_device **out,
+          struct ps_error *e)
+{
+    unsigned number;
+    enum ps_err err;
+
+    if (kind->open_number == NULL) {
+        if ((err = kind->open(options, out, e)) == PS_OK)
+            (*out)->name = kind->name;
+        return err;
+    }
+    if (!read_number(name + strlen(kind->name), &number))
+        return ps_fail(e, PS_ERR_INVALID, "device \"%.64s\": write %s, or %s:1 for the second one", name, kind->name,
+                       kind->name);
+    return kind->open_number(number, out, e);
+}
+
+static bool
+is_of_kind(const struct device_kind *kind, const char *name)
+{
+    size_t len = strlen(kind->name);
+
+    return strncmp(name, kind->name, len) == 0 &&
+           (name[len] == '\0' || (name[len] == ':' && kind->open_number != NULL));
+}
+
 enum ps_err
 ps_device_open(const char *name, const struct ps_device_options *options, ps_device **out, struct ps_error *error)
 {
     struct ps_device_options filled = {0};
-    enum ps_err err;
 
     if (name == NULL)
         return unknown_device("", error);
@@ -44,15 +87,9 @@ ps_device_open(const char *name, const struct ps_device_options *options, ps_dev
                        filled.threads, filled.workers);
     if (filled.workers == 0)
         filled.workers = 1;
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-        if (strcmp(kinds[i].name, name) != 0)
-            continue;
-        if (kinds[i].open == NULL)
-            return ps_fail(error, PS_ERR_UNSUPPORTED, "device %s: %s", name, kinds[i].absent);
-        if ((err = kinds[i].open(&filled, out, error)) == PS_OK)
-            (*out)->name = kinds[i].name;
-        return err;
-    }
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        if (is_of_kind(&kinds[i], name))
+            return open_kind(&kinds[i], name, &filled, out, error);
     return unknown_device(name, error);
 }
 

@@ -55,6 +55,9 @@
 
 #define DEVICE_OP_MEMBER(name, ...) void (*name)(ps_device * d, __VA_ARGS__);
 
+struct device_codec_kind;
+struct device_optimizer_kind;
+
 struct device_ops {
     int is_host;
     void (*close)(ps_device *d); /* frees d */
@@ -72,6 +75,18 @@ struct device_ops {
                                struct ps_error *e);
 
     const struct device_gang_kind *gang; /* how replicas on such devices reduce; NULL: they cannot */
+
+    /* Host memory that copies beside the operations can use, and these copies: device_staging.h. NULL, all of them,
+     * where device memory is host memory. */
+    void *(*alloc_host)(ps_device *d, size_t size); /* zeroed, 64-byte aligned; NULL: out of memory */
+    void (*free_host)(ps_device *d, void *memory);
+    int (*is_staging)(ps_device *d, const void *host, size_t size); /* whether it lies in memory of alloc_host() */
+    void (*copy_in)(ps_device *d, void *to, const void *from_staging, size_t size);
+    void (*copy_out)(ps_device *d, void *to_staging, const void *from, size_t size);
+    enum ps_err (*copied)(ps_device *d, struct ps_error *e);
+
+    const struct device_optimizer_kind *optimizer; /* device_optimizer.h */
+    const struct device_codec_kind *codec;         /* device_codec.h; NULL: none */
 };
 
 /* Starts the struct of every kind. */
@@ -84,5 +99,8 @@ struct ps_device {
 
 /* options: filled in, never NULL. Sets *out, with everything but the name. */
 enum ps_err device_cpu_open(const struct ps_device_options *options, ps_device **out, struct ps_error *e) PS_MUST_USE;
+
+/* GPU `number` of this machine. Sets *out, name and all. */
+enum ps_err device_cuda_open(unsigned number, ps_device **out, struct ps_error *e) PS_MUST_USE;
 
 #endif

@@ -9,6 +9,7 @@
 
 #include <cblas.h>
 
+#include "client/device_optimizer.h"
 #include "common/base.h"
 
 #define CPU_ALIGN 64
@@ -108,6 +109,7 @@ static const struct device_ops cpu_ops = {
     .finish = cpu_finish,
     DEVICE_COMPUTE_OPS(CPU_OP_ENTRY).count_equal = cpu_count_equal,
     .gang = &device_gang_cpu,
+    .optimizer = &device_optimizer_cpu,
 };
 
 /* ---- Opening ---- */

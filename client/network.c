@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/device_staging.h"
+
 /* ---- Memory ---- */
 
 /* Bytes cannot overflow: products of two sizes below 2^31. */
@@ -25,12 +27,10 @@ network_alloc(ps_network *n, size_t elements, struct ps_error *e)
 void *
 network_alloc_host(ps_network *n, size_t elements, struct ps_error *e)
 {
-    void *memory = calloc(elements, sizeof(float));
+    void *memory;
 
-    if (memory == NULL) {
-        (void)ps_fail(e, PS_ERR_NOMEM, "network: no memory for %zu elements", elements);
+    if (device_staging_alloc(n->device, elements * sizeof(float), &memory, e) != PS_OK)
         return NULL;
-    }
     ps_assert(n->host_blocks < NETWORK_BLOCKS_MAX);
     return n->host_block[n->host_blocks++] = memory;
 }
@@ -250,7 +250,7 @@ ps_network_free(ps_network *network)
     for (size_t i = 0; i < network->device_blocks; i++)
         ps_device_free(network->device, network->device_block[i]);
     for (size_t i = 0; i < network->host_blocks; i++)
-        free(network->host_block[i]);
+        device_staging_free(network->device, network->host_block[i]);
     free(network);
 }
 

@@ -3,6 +3,7 @@
  * Every pass is over at most rows_max rows; evaluate, predict and classify go through a larger batch in parts. */
 #include <string.h>
 
+#include "client/device_staging.h"
 #include "client/network.h"
 
 /* ---- The batch ---- */
@@ -83,59 +84,89 @@ upload(ps_network *n, void *to, const void *from, size_t elements)
     return to;
 }
 
+/* The values of a layer, right before it computes with them: on a device with memory of its own they come while the
+ * layer before computes. */
 static void
-upload_values(ps_network *n)
+send_values(ps_network *n, const struct layer *l)
 {
-    for (size_t i = 0; i < n->params; i++)
-        (void)upload(n, n->param[i]->value, n->param[i]->host_value, n->param[i]->elements);
+    if (ps_device_is_host(n->device))
+        return;
+    for (size_t i = 0; i < l->params; i++) {
+        const struct layer_param *p = &l->param[i];
+
+        device_send(n->device, p->value, p->host_value, p->elements * sizeof(float));
+    }
 }
 
-/* Of parameters [first, end). */
+/* Gradients of the parameters [first, end) are on their way to the host. */
+struct on_way {
+    size_t first, end;
+};
+
 static enum ps_err
-download_gradients(ps_network *n, size_t first, size_t end, struct ps_error *e)
+fetch_gradients(ps_network *n, const struct on_way *w, struct ps_error *e)
 {
     enum ps_err err = PS_OK;
 
     if (ps_device_is_host(n->device))
-        return ps_device_finish(n->device, e);
-    for (size_t i = first; i < end && err == PS_OK; i++) {
+        return PS_OK;
+    for (size_t i = w->first; i < w->end && err == PS_OK; i++) {
         const struct layer_param *p = n->param[i];
 
-        err = ps_device_download(n->device, p->host_gradient, p->gradient, p->elements * sizeof(float), e);
+        err = device_fetch(n->device, p->host_gradient, p->gradient, p->elements * sizeof(float), e);
     }
     return err;
 }
 
 /* ---- A pass ---- */
 
-/* Returns the last layer's output: [rows, outputs], device. */
+/* Returns the last layer's output: [rows, outputs], device. send: values may have changed. */
 static const float *
-forward(ps_network *n, const struct pass *pass, const struct ps_batch *b)
+forward(ps_network *n, const struct pass *pass, const struct ps_batch *b, bool send)
 {
     const void *x = upload(n, n->input, n->takes_ids ? (const void *)b->ids : b->x, b->rows * n->inputs);
 
     for (size_t i = 0; i < n->layers; i++) {
         struct layer *l = &n->layer[i];
 
+        if (send)
+            send_values(n, l);
         l->x = x;
         x = l->y = l->kind->forward(l, pass);
     }
     return x;
 }
 
-/* Gradients of the parameters [first, end), those of one layer, are whole. */
+/* Tells of gradients that were on their way. */
 static enum ps_err
-tell_ready(ps_network *n, size_t first, size_t end, struct ps_error *e)
+tell_ready(ps_network *n, struct on_way *w, struct ps_error *e)
+{
+    enum ps_err err;
+
+    if (w->first == w->end)
+        return PS_OK;
+    if ((err = device_fetched(n->device, e)) != PS_OK)
+        return err;
+    while (w->end > w->first)
+        n->ready(n->ready_arg, --w->end);
+    return PS_OK;
+}
+
+/* The gradients of a layer are computed, or will be: their call was made. Where they have to be fetched, those of the
+ * layer before in this order are told of first, while the device computes these. */
+static enum ps_err
+hand_over(ps_network *n, struct on_way *w, size_t first, size_t end, struct ps_error *e)
 {
     enum ps_err err;
 
     if (first == end)
         return PS_OK;
-    if ((err = download_gradients(n, first, end, e)) != PS_OK)
+    if (n->ready != NULL && (err = tell_ready(n, w, e)) != PS_OK)
         return err;
-    for (size_t i = end; i-- > first;)
-        n->ready(n->ready_arg, i);
-    return PS_OK;
+    *w = (struct on_way){first, end};
+    if ((err = fetch_gradients(n, w, e)) != PS_OK)
+        return err;
+    return n->ready != NULL && ps_device_is_host(n->device) ? tell_ready(n, w, e) : PS_OK;
 }
 
 /* From the loss's gradient in delta[0] down to the first layer with parameters, whose input needs no gradient. */
@@ -143,6 +174,7 @@ static enum ps_err
 backward(ps_network *n, const struct pass *pass, struct ps_error *e)
 {
     float *dy = n->delta[0], *dx;
+    struct on_way w = {0};
     size_t told = n->params;
     enum ps_err err;
 
@@ -151,13 +183,11 @@ backward(ps_network *n, const struct pass *pass, struct ps_error *e)
 
         dx = l->kind->traits & LAYER_DX_ON_DY ? dy : dy == n->delta[0] ? n->delta[1] : n->delta[0];
         l->kind->backward(l, pass, dy, i > n->first_trained ? dx : NULL);
-        if (n->ready == NULL)
-            continue;
-        if ((err = tell_ready(n, told - l->params, told, e)) != PS_OK)
+        if ((err = hand_over(n, &w, told - l->params, told, e)) != PS_OK)
             return err;
         told -= l->params;
     }
-    return PS_OK;
+    return n->ready != NULL ? tell_ready(n, &w, e) : PS_OK;
 }
 
 /* Losses, what is right of the outputs, and, when dx is not NULL, the gradient of scale × the sum of the losses. */
@@ -240,14 +270,13 @@ ps_network_gradient(ps_network *network, const struct ps_batch *batch, float sca
                        n->rows_max);
     if ((err = check_batch(n, batch, error)) != PS_OK)
         return err;
-    upload_values(n);
-    outputs = forward(n, &pass, batch);
+    outputs = forward(n, &pass, batch, true);
     compare(n, batch, outputs, scale, n->delta[0]);
     if ((err = backward(n, &pass, error)) != PS_OK || (err = collect(n, batch, outputs, &got, error)) != PS_OK)
         return err;
     if (result != NULL)
         *result = got;
-    return n->ready != NULL ? PS_OK : download_gradients(n, 0, n->params, error);
+    return device_fetched(n->device, error);
 }
 
 void
@@ -268,11 +297,10 @@ forward_in_parts(ps_network *n, const struct ps_batch *batch, take_outputs take,
     struct ps_batch part;
     enum ps_err err = PS_OK;
 
-    upload_values(n);
     for (size_t first = 0; first < batch->rows && err == PS_OK; first += part.rows) {
         part = part_of(n, batch, first, MIN(batch->rows - first, n->rows_max));
         pass.rows = part.rows;
-        err = take(n, &part, first, forward(n, &pass, &part), to, e);
+        err = take(n, &part, first, forward(n, &pass, &part, first == 0), to, e);
     }
     return err;
 }

@@ -211,8 +211,8 @@ PS_API enum ps_err ps_network_gradient(ps_network *network, const struct ps_batc
  * returned. ready() may do anything but call functions of this network. After INVALID no call was made; after a failure
  * of the device perhaps some. NULL: nobody listens, which is how a network begins.
  *
- * On a device whose memory is not host memory each layer's gradients are downloaded before the next layer's are
- * computed. */
+ * On a device whose memory is not host memory a layer's gradients are copied to the host while the next layer's are
+ * computed; then they are told of. */
 PS_API void ps_network_on_ready(ps_network *network, void (*ready)(void *arg, size_t i), void *arg);
 
 /* Forward only, without dropout; any number of rows. */

@@ -333,11 +333,12 @@ START_TEST(too_much_memory_is_an_error_that_says_how_much)
 }
 END_TEST
 
-START_TEST(cuda_is_named_but_not_in_this_build)
+START_TEST(cuda_without_its_module_is_refused)
 {
     struct ps_error error;
     ps_device *out = NULL;
 
+    setenv("PSD_CUDA_MODULE", "/nonexistent/module.so", 1);
     ck_assert_int_eq(ps_device_open("cuda", NULL, &out, &error), PS_ERR_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(error.text, "cuda"));
     ck_assert_ptr_null(out);
@@ -422,7 +423,7 @@ make_suite(void)
     tcase_add_test(tc, argmax_takes_the_first_of_equals);
     tcase_add_test(tc, memory_is_zeroed_aligned_and_copied);
     tcase_add_test(tc, too_much_memory_is_an_error_that_says_how_much);
-    tcase_add_test(tc, cuda_is_named_but_not_in_this_build);
+    tcase_add_test(tc, cuda_without_its_module_is_refused);
     tcase_add_test(tc, an_unknown_device_lists_those_there_are);
     tcase_add_test(tc, threads_are_cores_over_workers_unless_told);
     tcase_add_test(tc, the_description_names_library_and_threads);

@@ -1,5 +1,5 @@
-/* The memory of networks: creation without enough of it leaves nothing behind, and steps take none. network.c, the one
- * file of them that allocates, is compiled into this test with allocations that are counted and can fail. */
+/* The memory of networks: creation without enough of it leaves nothing behind, and steps take none. The files of them
+ * that allocate are compiled into this test with allocations that are counted and can fail. */
 #include "tests/unit/network_kit.h"
 
 static size_t host_allocs, host_fail_at; /* so far; the one that fails, counted from 1 */
@@ -10,9 +10,18 @@ counted_calloc(size_t n, size_t size)
     return ++host_allocs == host_fail_at ? NULL : calloc(n, size);
 }
 
-#define calloc counted_calloc
+static void *
+counted_aligned_alloc(size_t alignment, size_t size)
+{
+    return ++host_allocs == host_fail_at ? NULL : aligned_alloc(alignment, size);
+}
+
+#define calloc        counted_calloc
+#define aligned_alloc counted_aligned_alloc
+#include "client/device_staging.c"
 #include "client/network.c"
 #undef calloc
+#undef aligned_alloc
 
 static const struct kit_spec specs[] = {
     {.layers = "dense 4, relu, dense 2", .dims = {3}, .rows_max = 5},

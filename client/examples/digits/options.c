@@ -144,7 +144,8 @@ static const struct option table[] = {
      .fallback = "cpu",
      FIELD(device),
      .section = "Machine",
-     .help = "where gradients are computed: cpu, or several devices between commas, for the replicas in turn"},
+     .help = "where gradients are computed: cpu, cuda (an NVIDIA GPU; cuda:1 is the second one), or several devices "
+             "between commas, for the replicas in turn"},
     {.name = "threads",
      .kind = OPTION_INT,
      .argument = "N",

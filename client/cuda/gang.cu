@@ -1,0 +1,203 @@
+/* Replicas of one process: their tensors become their sum. Where all share one GPU a kernel adds them up; between GPUs
+ * NCCL does. NCCL is looked for when it is needed: whoever has one GPU does without. Its few functions are declared
+ * here, as of version 2, so that the module builds where its header is not. */
+#include "client/cuda/module.cuh"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cuda/elements.h"
+
+typedef struct ncclComm *nccl_comm;
+
+enum { NCCL_SUCCESS = 0, NCCL_FLOAT32 = 7, NCCL_SUM = 0 };
+
+static struct nccl {
+    int (*CommInitAll)(nccl_comm *comms, int n, const int *devices);
+    int (*CommDestroy)(nccl_comm comm);
+    int (*AllReduce)(const void *from, void *to, size_t n, int type, int op, nccl_comm comm, cudaStream_t stream);
+    int (*GroupStart)(void);
+    int (*GroupEnd)(void);
+    const char *(*GetErrorString)(int result);
+} nccl;
+
+struct ps_module_gang {
+    size_t n;
+    struct ps_module_device *device[TENSORS_MAX];
+    nccl_comm comm[TENSORS_MAX]; /* all NULL: one GPU */
+};
+
+/* ---- Finding NCCL ---- */
+
+static bool
+find_function(void *library, const char *name, void *out)
+{
+    void *found = dlsym(library, name);
+
+    memcpy(out, &found, sizeof found);
+    return found != NULL;
+}
+
+static bool
+load_nccl(struct ps_module_text *why)
+{
+    void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL); /* stays: communicators have threads in it */
+
+    if (library == NULL) {
+        const char *error = dlerror();
+
+        snprintf(why->text, sizeof why->text, "replicas on several GPUs need NCCL: %s",
+                 error != NULL ? error : "libnccl.so.2 cannot be loaded");
+        return false;
+    }
+    if (find_function(library, "ncclCommInitAll", &nccl.CommInitAll) &&
+        find_function(library, "ncclCommDestroy", &nccl.CommDestroy) &&
+        find_function(library, "ncclAllReduce", &nccl.AllReduce) &&
+        find_function(library, "ncclGroupStart", &nccl.GroupStart) &&
+        find_function(library, "ncclGroupEnd", &nccl.GroupEnd) &&
+        find_function(library, "ncclGetErrorString", &nccl.GetErrorString))
+        return true;
+    snprintf(why->text, sizeof why->text, "libnccl.so.2 is not the NCCL that is known here");
+    return false;
+}
+
+static enum ps_module_result
+nccl_failed(int result, const char *doing, struct ps_module_text *why)
+{
+    snprintf(why->text, sizeof why->text, "%s: NCCL says \"%s\"", doing, nccl.GetErrorString(result));
+    return PS_MODULE_FAILED;
+}
+
+/* ---- Opening ---- */
+
+/* 1: all on one GPU, 0: each on its own, -1: neither. */
+static int
+share_one(const struct ps_module_gang *g)
+{
+    size_t equal = 0;
+
+    for (size_t i = 0; i < g->n; i++)
+        for (size_t k = 0; k < i; k++)
+            equal += g->device[i]->number == g->device[k]->number;
+    return equal == g->n * (g->n - 1) / 2 ? 1 : equal == 0 ? 0 : -1;
+}
+
+static enum ps_module_result
+open_nccl(struct ps_module_gang *g, struct ps_module_text *why)
+{
+    int numbers[TENSORS_MAX], result;
+
+    if (!load_nccl(why))
+        return PS_MODULE_ABSENT;
+    for (size_t i = 0; i < g->n; i++)
+        numbers[i] = g->device[i]->number;
+    result = nccl.CommInitAll(g->comm, (int)g->n, numbers);
+    if (result != NCCL_SUCCESS) {
+        memset(g->comm, 0, sizeof g->comm);
+        return nccl_failed(result, "joining the GPUs", why);
+    }
+    return PS_MODULE_OK;
+}
+
+enum ps_module_result
+gang_open(struct ps_module_device *const devices[], size_t n, struct ps_module_gang **out, struct ps_module_text *why)
+{
+    struct ps_module_gang *g = n <= TENSORS_MAX ? (struct ps_module_gang *)calloc(1, sizeof *g) : NULL;
+    enum ps_module_result result = PS_MODULE_OK;
+    int shared;
+
+    if (g == NULL) {
+        snprintf(why->text, sizeof why->text, "a gang of %zu: out of memory", n);
+        return PS_MODULE_NO_MEMORY;
+    }
+    g->n = n;
+    memcpy(g->device, devices, n * sizeof *devices);
+    shared = share_one(g);
+    if (shared < 0) {
+        snprintf(why->text, sizeof why->text, "replicas have one GPU together or one each; some of these share one");
+        result = PS_MODULE_ABSENT;
+    } else if (shared == 0)
+        result = open_nccl(g, why);
+    if (result != PS_MODULE_OK) {
+        free(g);
+        return result;
+    }
+    *out = g;
+    return PS_MODULE_OK;
+}
+
+void
+gang_close(struct ps_module_gang *gang)
+{
+    for (size_t i = 0; i < gang->n; i++)
+        if (gang->comm[i] != NULL) {
+            (void)cudaSetDevice(gang->device[i]->number);
+            (void)cudaStreamSynchronize(gang->device[i]->compute);
+            (void)nccl.CommDestroy(gang->comm[i]);
+        }
+    free(gang);
+}
+
+/* ---- Adding up ---- */
+
+/* What comes next on `later` waits for what is on `earlier`. */
+static void
+order(struct ps_module_device *earlier, struct ps_module_device *later)
+{
+    module_use(earlier);
+    module_check(earlier, cudaEventRecord(earlier->mark, earlier->compute), "reducing");
+    module_check(later, cudaStreamWaitEvent(later->compute, earlier->mark, 0), "reducing");
+}
+
+static void
+sum_on_one(struct ps_module_gang *g, float *const tensors[], size_t elements, float divisor)
+{
+    struct ps_module_device *d = g->device[0];
+    struct tensors_sum_args k = {g->n, divisor, {NULL}};
+
+    memcpy(k.x, tensors, g->n * sizeof *tensors);
+    for (size_t i = 1; i < g->n; i++)
+        if (g->device[i] != d)
+            order(g->device[i], d);
+    run_elements<struct tensors_sum_args, tensors_sum_element>(d, "reducing", elements, k);
+    for (size_t i = 1; i < g->n; i++)
+        if (g->device[i] != d)
+            order(d, g->device[i]);
+}
+
+/* Every rank's part between start and end of a group, so that one thread can start all. */
+static enum ps_module_result
+sum_by_nccl(struct ps_module_gang *g, float *const tensors[], size_t elements, float divisor,
+            struct ps_module_text *why)
+{
+    int result = nccl.GroupStart(), end;
+
+    for (size_t i = 0; i < g->n && result == NCCL_SUCCESS; i++) {
+        module_use(g->device[i]);
+        result =
+            nccl.AllReduce(tensors[i], tensors[i], elements, NCCL_FLOAT32, NCCL_SUM, g->comm[i], g->device[i]->compute);
+    }
+    end = nccl.GroupEnd();
+    if (result != NCCL_SUCCESS || end != NCCL_SUCCESS)
+        return nccl_failed(result != NCCL_SUCCESS ? result : end, "reducing", why);
+    for (size_t i = 0; i < g->n && divisor != 1; i++)
+        RUN_ELEMENTS(g->device[i], divide, elements, divisor, tensors[i]);
+    return PS_MODULE_OK;
+}
+
+enum ps_module_result
+gang_sum(struct ps_module_gang *gang, float *const tensors[], size_t elements, float divisor,
+         struct ps_module_text *why)
+{
+    enum ps_module_result result = PS_MODULE_OK;
+
+    if (gang->comm[0] == NULL)
+        sum_on_one(gang, tensors, elements, divisor);
+    else
+        result = sum_by_nccl(gang, tensors, elements, divisor, why);
+    for (size_t i = 0; i < gang->n && result == PS_MODULE_OK; i++)
+        result = module_result(gang->device[i], why);
+    return result;
+}

@@ -1,0 +1,64 @@
+/* Modules that the tests build, beside the tests' programs, and how ps_device_open("cuda") is made to load one. */
+#ifndef TESTS_UNIT_FAKE_DEVICE_H
+#define TESTS_UNIT_FAKE_DEVICE_H
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check_main.h"
+#include "client/ps_device.h"
+
+/* "<directory of this program>/<name>". */
+static inline const char *
+beside_program(const char *name)
+{
+    static char path[PATH_MAX + 64];
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
+    char *slash;
+
+    ck_assert_msg(n > 0, "this program has no path");
+    path[n] = '\0';
+    slash = strrchr(path, '/');
+    snprintf(slash + 1, sizeof path - (size_t)(slash + 1 - path), "%s", name);
+    return path;
+}
+
+static inline void
+use_module(const char *path)
+{
+    ck_assert_int_eq(setenv("PSD_CUDA_MODULE", path, 1), 0);
+}
+
+/* Opens "cuda" or another name of a device of the fake module. */
+static inline ps_device *
+open_fake(const char *name)
+{
+    struct ps_error error;
+    ps_device *d;
+
+    use_module(beside_program("libfake_module.so"));
+    if (ps_device_open(name, NULL, &d, &error) != PS_OK)
+        ck_abort_msg("%s", error.text);
+    return d;
+}
+
+/* From now on its results are failures, or no longer. */
+static inline void
+fake_fails(int fails)
+{
+    void *library = dlopen(beside_program("libfake_module.so"), RTLD_NOW | RTLD_NOLOAD), *symbol;
+    void (*tell)(int);
+
+    ck_assert_msg(library != NULL, "the fake module is not loaded");
+    symbol = dlsym(library, "fake_module_fail");
+    ck_assert_msg(symbol != NULL, "the fake module cannot fail");
+    memcpy(&tell, &symbol, sizeof tell);
+    tell(fails);
+    dlclose(library);
+}
+
+#endif

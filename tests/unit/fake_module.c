@@ -1,0 +1,521 @@
+/* A device module without a device: the operations and kernels of client/cuda as plain loops, in memory that nobody
+ * else can touch. So the way from ps_device.h through the loaded module is tested where no GPU is, and with it every
+ * kernel's arithmetic and indices.
+ *
+ * It is as unkind as a device may be. Its memory is mapped for nobody between two operations: host code that reads what
+ * is not its own stops at once, and so does a kernel that goes past the end of a block. A copy_in() is done when the
+ * next operation runs, a copy_out() when somebody waits for it. Scratch memory is small, so that operations take
+ * several runs.
+ *
+ * FAKE_VERSION, FAKE_STEP_SIZE: what a module of another build would say. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/cuda/rules.h"
+
+#define ensure(condition)                                                                                              \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "fake module: %s:%d: %s\n", __FILE__, __LINE__, #condition);                               \
+            abort();                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+#define DEVICES     2
+#define BLOCKS_MAX  4096
+#define COPIES_MAX  1024
+#define CANARY      0x5a
+#define BLOCK_ALIGN 64
+
+#ifndef FAKE_VERSION
+#define FAKE_VERSION PS_DEVICE_MODULE_VERSION
+#endif
+#ifndef FAKE_STEP_SIZE
+#define FAKE_STEP_SIZE 0
+#endif
+
+/* A block ends where its last page does, but for the alignment of its start; a page that nobody may touch follows. */
+struct block {
+    char *start;
+    size_t size;
+    char *map;
+    size_t map_size; /* without that page */
+};
+
+struct copy {
+    void *to;
+    const void *from;
+    size_t size;
+};
+
+struct ps_module_device {
+    unsigned number;
+    float *scratch;
+    size_t scratch_floats;
+    uint32_t *flags;
+    uint32_t flag[FLAGS];
+
+    struct block block[BLOCKS_MAX], host[BLOCKS_MAX];
+    struct copy in[COPIES_MAX], out[COPIES_MAX];
+    size_t ins, outs;
+    int open; /* its memory is mapped */
+};
+
+/* For tests: from now on, until it is 0 again, every result is a failure, as that of a device that broke. */
+__attribute__((visibility("default"))) void fake_module_fail(int fails);
+
+static int failing;
+
+/* ---- Memory ---- */
+
+static size_t
+page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void
+protect(PS_MODULE_DEVICE, int how)
+{
+    for (size_t i = 0; i < BLOCKS_MAX; i++)
+        if (d->block[i].map != NULL)
+            ensure(mprotect(d->block[i].map, d->block[i].map_size, how) == 0);
+}
+
+static void
+do_copies(struct copy *copy, size_t *count)
+{
+    for (size_t i = 0; i < *count; i++)
+        memcpy(copy[i].to, copy[i].from, copy[i].size);
+    *count = 0;
+}
+
+/* Around everything that the device does. */
+static void
+enter(PS_MODULE_DEVICE)
+{
+    ensure(!d->open);
+    d->open = 1;
+    protect(d, PROT_READ | PROT_WRITE);
+    do_copies(d->in, &d->ins);
+}
+
+static void
+leave(PS_MODULE_DEVICE)
+{
+    d->open = 0;
+    protect(d, PROT_NONE);
+}
+
+static void *
+fake_alloc(PS_MODULE_DEVICE, size_t size)
+{
+    size_t page = page_size(), rounded = (size + BLOCK_ALIGN - 1) / BLOCK_ALIGN * BLOCK_ALIGN;
+    struct block b = {.size = size, .map_size = (rounded + page) / page * page};
+    size_t i = 0;
+
+    if (size > (size_t)1 << 40)
+        return NULL;
+    while (i < BLOCKS_MAX && d->block[i].map != NULL)
+        i++;
+    ensure(i < BLOCKS_MAX);
+    b.map = mmap(NULL, b.map_size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (b.map == MAP_FAILED)
+        return NULL;
+    ensure(mprotect(b.map + b.map_size, page, PROT_NONE) == 0);
+    b.start = b.map + b.map_size - rounded;
+    memset(b.map, CANARY, (size_t)(b.start - b.map));
+    memset(b.start + size, CANARY, rounded - size);
+    ensure(mprotect(b.map, b.map_size, PROT_NONE) == 0);
+    d->block[i] = b;
+    return b.start;
+}
+
+static void
+fake_free(PS_MODULE_DEVICE, void *memory)
+{
+    size_t i = 0;
+    struct block b;
+
+    enter(d);
+    while (i < BLOCKS_MAX && (d->block[i].map == NULL || d->block[i].start != memory))
+        i++;
+    ensure(i < BLOCKS_MAX);
+    b = d->block[i];
+    for (char *p = b.map; p < b.map + b.map_size; p++)
+        ensure((p >= b.start && p < b.start + b.size) || *p == CANARY);
+    d->block[i].map = NULL;
+    ensure(munmap(b.map, b.map_size + page_size()) == 0);
+    leave(d);
+}
+
+/* Whether a block holds it all; any: host memory of the module's, else the device's. */
+static int
+is_inside(const struct block blocks[BLOCKS_MAX], const void *memory, size_t size)
+{
+    const char *p = memory;
+
+    for (size_t i = 0; i < BLOCKS_MAX; i++)
+        if (blocks[i].start != NULL && p >= blocks[i].start && p + size <= blocks[i].start + blocks[i].size)
+            return 1;
+    return 0;
+}
+
+static int
+is_device(PS_MODULE_DEVICE, const void *memory, size_t size)
+{
+    return is_inside(d->block, memory, size);
+}
+
+static void *
+fake_alloc_host(PS_MODULE_DEVICE, size_t size)
+{
+    size_t i = 0;
+
+    while (i < BLOCKS_MAX && d->host[i].start != NULL)
+        i++;
+    ensure(i < BLOCKS_MAX);
+    if (size > (size_t)1 << 40)
+        return NULL;
+    d->host[i].size = size;
+    if ((d->host[i].start = aligned_alloc(BLOCK_ALIGN, (size + BLOCK_ALIGN) / BLOCK_ALIGN * BLOCK_ALIGN)) != NULL)
+        memset(d->host[i].start, 0, size);
+    return d->host[i].start;
+}
+
+static void
+fake_free_host(PS_MODULE_DEVICE, void *memory)
+{
+    size_t i = 0;
+
+    while (i < BLOCKS_MAX && d->host[i].start != memory)
+        i++;
+    ensure(i < BLOCKS_MAX);
+    d->host[i].start = NULL;
+    free(memory);
+}
+
+/* ---- Copies ---- */
+
+static enum ps_module_result
+result(PS_MODULE_DEVICE, struct ps_module_text *why)
+{
+    if (failing) {
+        snprintf(why->text, sizeof why->text, "it was told to fail");
+        return PS_MODULE_FAILED;
+    }
+    if (d->flag[FLAG_INDEX] == 0)
+        return PS_MODULE_OK;
+    d->flag[FLAG_INDEX] = 0;
+    snprintf(why->text, sizeof why->text, "an id, a label or a column is out of range");
+    return PS_MODULE_INVALID;
+}
+
+static void
+fake_upload(PS_MODULE_DEVICE, void *to, const void *from_host, size_t size)
+{
+    ensure(size > 0 && is_device(d, to, size) && !is_device(d, from_host, 1));
+    enter(d);
+    memcpy(to, from_host, size);
+    leave(d);
+}
+
+static void
+fake_copy(PS_MODULE_DEVICE, void *to, const void *from, size_t size)
+{
+    ensure(size > 0 && is_device(d, to, size) && is_device(d, from, size));
+    enter(d);
+    memcpy(to, from, size);
+    leave(d);
+}
+
+static enum ps_module_result
+fake_download(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size, struct ps_module_text *why)
+{
+    ensure(size > 0 && is_device(d, from, size) && !is_device(d, to_host, 1));
+    enter(d);
+    memcpy(to_host, from, size);
+    leave(d);
+    return result(d, why);
+}
+
+static void
+fake_copy_in(PS_MODULE_DEVICE, void *to, const void *from_pinned, size_t size)
+{
+    ensure(size > 0 && is_device(d, to, size) && is_inside(d->host, from_pinned, size) && d->ins < COPIES_MAX);
+    d->in[d->ins++] = (struct copy){to, from_pinned, size};
+}
+
+static void
+fake_copy_out(PS_MODULE_DEVICE, void *to_pinned, const void *from, size_t size)
+{
+    ensure(size > 0 && is_device(d, from, size) && is_inside(d->host, to_pinned, size) && d->outs < COPIES_MAX);
+    d->out[d->outs++] = (struct copy){to_pinned, from, size};
+}
+
+static enum ps_module_result
+fake_finish(PS_MODULE_DEVICE, struct ps_module_text *why)
+{
+    enter(d);
+    do_copies(d->out, &d->outs);
+    leave(d);
+    return result(d, why);
+}
+
+/* ---- Kernels and products: loops ---- */
+
+#define RUN_ELEMENTS(d, name, n, ...)                                                                                  \
+    do {                                                                                                               \
+        const struct name##_args k_ = {__VA_ARGS__};                                                                   \
+        size_t n_ = (n);                                                                                               \
+                                                                                                                       \
+        ensure(n_ > 0);                                                                                                \
+        enter(d);                                                                                                      \
+        for (size_t i_ = 0; i_ < n_; i_++)                                                                             \
+            name##_element(&k_, i_);                                                                                   \
+        leave(d);                                                                                                      \
+    } while (0)
+
+#define RUN_ROWS(d, name, n, ...)                                                                                      \
+    do {                                                                                                               \
+        const struct name##_args k_ = {__VA_ARGS__};                                                                   \
+        size_t n_ = (n);                                                                                               \
+                                                                                                                       \
+        ensure(n_ > 0);                                                                                                \
+        enter(d);                                                                                                      \
+        for (size_t i_ = 0; i_ < n_; i_++)                                                                             \
+            name##_row(&k_, i_);                                                                                       \
+        leave(d);                                                                                                      \
+    } while (0)
+
+static void
+run_product(PS_MODULE_DEVICE, int a_transposed, int b_transposed, size_t m, size_t n, size_t k, const float *a,
+            const float *b, float keep, float *c)
+{
+    enter(d);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++) {
+            double sum = keep != 0 ? (double)c[i * n + j] : 0;
+
+            for (size_t t = 0; t < k; t++)
+                sum +=
+                    (double)a[a_transposed ? t * m + i : i * k + t] * (double)b[b_transposed ? j * k + t : t * n + j];
+            c[i * n + j] = (float)sum;
+        }
+    leave(d);
+}
+
+static void
+run_zero(PS_MODULE_DEVICE, void *to, size_t size)
+{
+    ensure(is_device(d, to, size));
+    enter(d);
+    memset(to, 0, size);
+    leave(d);
+}
+
+static int
+run_read(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size)
+{
+    ensure(is_device(d, from, size));
+    enter(d);
+    memcpy(to_host, from, size);
+    leave(d);
+    return !failing;
+}
+
+#include "client/cuda/operations.h"
+
+static enum ps_module_result
+fake_count_equal(PS_MODULE_DEVICE, size_t n, const uint32_t *a, const uint32_t *b, size_t *count,
+                 struct ps_module_text *why)
+{
+    uint64_t found = 0;
+
+    (void)count_equal(d, n, a, b, &found);
+    *count = (size_t)found;
+    return result(d, why);
+}
+
+static enum ps_module_result
+fake_square_sum(PS_MODULE_DEVICE, size_t n, const float *x, double *sum, struct ps_module_text *why)
+{
+    (void)square_sum(d, n, x, sum);
+    return result(d, why);
+}
+
+/* ---- Optimizers ---- */
+
+#define RULE_LOOP(NAME, name, number)                                                                                  \
+    static void run_##name(const struct update_args *k, size_t n)                                                      \
+    {                                                                                                                  \
+        for (size_t i = 0; i < n; i++)                                                                                 \
+            name##_update_element(k, i);                                                                               \
+    }
+PS_OPTIMIZER_LIST(RULE_LOOP)
+
+#define RULE_ENTRY(NAME, name, number) [number] = run_##name,
+static void (*const rules[])(const struct update_args *k, size_t n) = {PS_OPTIMIZER_LIST(RULE_ENTRY)};
+
+#define SIZE_ENTRY(NAME, name, number) [number] = sizeof(struct name##_step) + FAKE_STEP_SIZE,
+static const uint16_t step_sizes[] = {PS_OPTIMIZER_LIST(SIZE_ENTRY)};
+
+void
+run_update(PS_MODULE_DEVICE, unsigned optimizer, const struct ps_module_step *step, size_t n, const float *gradient,
+           float *weights, float *const slot[PS_MODULE_SLOTS_MAX])
+{
+    const struct update_args k = {*step, gradient, {weights, {slot[0], slot[1], slot[2]}}, d->flags};
+
+    enter(d);
+    rules[optimizer](&k, n);
+    leave(d);
+}
+
+static enum ps_module_result
+fake_updates_finite(PS_MODULE_DEVICE, int *finite, struct ps_module_text *why)
+{
+    *finite = d->flag[FLAG_NONFINITE] == 0;
+    d->flag[FLAG_NONFINITE] = 0;
+    return result(d, why);
+}
+
+/* ---- Gangs: all replicas' memory is reached from here ---- */
+
+struct ps_module_gang {
+    size_t n;
+    struct ps_module_device *device[TENSORS_MAX];
+};
+
+static enum ps_module_result
+fake_gang_open(struct ps_module_device *const devices[], size_t n, struct ps_module_gang **out,
+               struct ps_module_text *why)
+{
+    if (n > 3) {
+        snprintf(why->text, sizeof why->text, "a gang of %zu needs what is not there", n);
+        return PS_MODULE_ABSENT;
+    }
+    *out = calloc(1, sizeof **out);
+    ensure(*out != NULL);
+    (*out)->n = n;
+    memcpy((*out)->device, devices, n * sizeof *devices);
+    return PS_MODULE_OK;
+}
+
+static void
+fake_gang_close(struct ps_module_gang *gang)
+{
+    free(gang);
+}
+
+static enum ps_module_result
+fake_gang_sum(struct ps_module_gang *gang, float *const tensors[], size_t elements, float divisor,
+              struct ps_module_text *why)
+{
+    struct tensors_sum_args k = {gang->n, divisor, {NULL}};
+
+    for (size_t r = 0; r < gang->n; r++) {
+        ensure(is_device(gang->device[r], tensors[r], elements * sizeof(float)));
+        k.x[r] = tensors[r];
+        if (!gang->device[r]->open)
+            enter(gang->device[r]);
+    }
+    for (size_t i = 0; i < elements; i++)
+        tensors_sum_element(&k, i);
+    for (size_t r = 0; r < gang->n; r++)
+        if (gang->device[r]->open)
+            leave(gang->device[r]);
+    return result(gang->device[0], why);
+}
+
+/* ---- Devices ---- */
+
+static int
+fake_count(struct ps_module_text *why)
+{
+    (void)why;
+    return DEVICES;
+}
+
+static enum ps_module_result
+fake_open(unsigned number, struct ps_module_device **out, struct ps_module_text *why)
+{
+    struct ps_module_device *d;
+
+    if (number >= DEVICES) {
+        snprintf(why->text, sizeof why->text, "there are %d of them, numbered from 0", DEVICES);
+        return PS_MODULE_ABSENT;
+    }
+    d = calloc(1, sizeof *d);
+    ensure(d != NULL);
+    d->number = number;
+    d->flags = d->flag;
+    d->scratch_floats = 600;
+    d->scratch = fake_alloc(d, d->scratch_floats * sizeof *d->scratch);
+    *out = d;
+    return PS_MODULE_OK;
+}
+
+static void
+fake_close(PS_MODULE_DEVICE)
+{
+    fake_free(d, d->scratch);
+    for (size_t i = 0; i < BLOCKS_MAX; i++)
+        ensure(d->block[i].map == NULL && d->host[i].start == NULL);
+    free(d);
+}
+
+static void
+fake_describe(PS_MODULE_DEVICE, char *text, size_t size)
+{
+    snprintf(text, size, "no device, number %u", d->number);
+}
+
+#define OP_ENTRY(name, parameters) .name = op_##name,
+
+static const struct ps_device_module module = {
+    .version = FAKE_VERSION,
+    .size = sizeof module,
+    .built = "fake",
+    .optimizers = PS_OPTIMIZER_KINDS,
+    .step_size = step_sizes,
+    .count = fake_count,
+    .open = fake_open,
+    .close = fake_close,
+    .describe = fake_describe,
+    .alloc = fake_alloc,
+    .free = fake_free,
+    .alloc_host = fake_alloc_host,
+    .free_host = fake_free_host,
+    .upload = fake_upload,
+    .copy = fake_copy,
+    .zero = run_zero,
+    .download = fake_download,
+    .copy_in = fake_copy_in,
+    .copy_out = fake_copy_out,
+    .copied = fake_finish,
+    .finish = fake_finish,
+    PS_MODULE_COMPUTE_OPS(OP_ENTRY).count_equal = fake_count_equal,
+    .fill = op_fill,
+    .update = run_update,
+    .updates_finite = fake_updates_finite,
+    .square_sum = fake_square_sum,
+    .encode = op_encode,
+    .decode = op_decode,
+    .gang_open = fake_gang_open,
+    .gang_close = fake_gang_close,
+    .gang_sum = fake_gang_sum,
+};
+
+const struct ps_device_module *
+ps_device_module(void)
+{
+    return &module;
+}
+
+void
+fake_module_fail(int fails)
+{
+    failing = fails;
+}
