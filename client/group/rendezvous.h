@@ -44,7 +44,7 @@
 #define RENDEZVOUS_CONNECT_MS   10000 /* until a shard is connected and says WELCOME */
 #define RENDEZVOUS_AGAIN_MS     200
 #define RENDEZVOUS_ANSWER_MS    2000
-#define RENDEZVOUS_TAKEN_MS     2000 /* how long TASK_TAKEN may be what is left of a process that has just died */
+#define RENDEZVOUS_TAKEN_MS     1000 /* how long TASK_TAKEN may be what is left of a process that has just died */
 
 struct rendezvous;
 

@@ -1,0 +1,446 @@
+/* Groups of real processes that meet: through psd, whose ports alone are known, and among themselves, where only their
+ * own are. Late ones, killed ones, replacements, strangers; and psd killed in the middle. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/ps_group.h"
+#include "common/base.h"
+#include "tests/system/shards.h"
+#include "tests/unit/check_main.h"
+
+#define WORKERS_MAX 5
+#define PATIENCE_MS 60000 /* what should take a moment */
+#define SAID_MAX    1024
+
+/* ---- Workers ---- */
+
+struct worker {
+    pid_t pid;
+    int say, hear; /* to it, from it */
+};
+
+struct order {
+    uint32_t workers, task, ranks_min;
+    const char *cluster; /* NULL: "test" */
+    const char *group;   /* NULL: "crew" */
+    const char *listen;
+    int timeout_ms; /* 0: PATIENCE_MS */
+};
+
+static struct shards shards;
+static bool by_shard;
+static struct worker w[WORKERS_MAX + 1];
+static int reserved[WORKERS_MAX]; /* bound, not listening: the ports stay ours */
+static char addresses[WORKERS_MAX][32];
+
+/* In the worker: what it is, as one line. */
+static void
+tell(int out, enum ps_err err, ps_group *g, const struct ps_error *e)
+{
+    char line[SAID_MAX];
+    float task = g != NULL ? (float)(1u << ps_group_task(g, ps_group_rank(g))) : 0, sum = 0;
+    struct ps_error why = {0};
+
+    if (err == PS_OK && (err = ps_group_all_reduce(g, &task, &sum, 1, PS_F32, PS_SUM, NULL, &why)) != PS_OK)
+        e = &why;
+    if (err == PS_OK)
+        snprintf(line, sizeof line, "OK %llu %u %u %.0f\n", (unsigned long long)ps_group_epoch(g), ps_group_ranks(g),
+                 ps_group_rank(g), (double)sum);
+    else
+        snprintf(line, sizeof line, "%s %.700s (%s)\n", ps_err_name(err), e->text, e->peer);
+    if (write(out, line, strlen(line)) < 0)
+        _exit(3);
+}
+
+static ps_cluster *
+cluster_of(const struct order *o)
+{
+    char text[1024];
+    ps_cluster *c = NULL;
+    int at;
+
+    if (by_shard) {
+        if (ps_cluster_from_list(shards.addresses, o->workers, o->task, &c, NULL) != PS_OK)
+            _exit(4);
+    } else {
+        at = snprintf(text, sizeof text, "{\"cluster\": {\"worker\": [");
+        for (uint32_t i = 0; i < o->workers; i++)
+            at += snprintf(text + at, sizeof text - (size_t)at, "%s\"%s\"", i > 0 ? ", " : "", addresses[i]);
+        snprintf(text + at, sizeof text - (size_t)at, "]}, \"task\": {\"type\": \"worker\", \"index\": %u}}", o->task);
+        if (ps_cluster_from_json(text, &c, NULL) != PS_OK)
+            _exit(4);
+    }
+    if (ps_cluster_set_name(c, o->cluster != NULL ? o->cluster : SHARDS_CLUSTER, NULL) != PS_OK)
+        _exit(4);
+    return c;
+}
+
+/* Open the group; then "r" and a number form it anew with at least so many, "q" and the end of the pipe end it. */
+static void
+worker_main(const struct order *o, int in, int out)
+{
+    struct ps_group_options options = {.name = o->group != NULL ? o->group : "crew",
+                                       .ranks_min = o->ranks_min,
+                                       .settle_ms = 300,
+                                       .listen = o->listen,
+                                       .timeout_ms = o->timeout_ms != 0 ? o->timeout_ms : PATIENCE_MS};
+    ps_cluster *cluster = cluster_of(o);
+    struct ps_error e = {0};
+    ps_group *g = NULL;
+    char what[2];
+    enum ps_err err = ps_group_open(cluster, &options, &g, &e);
+
+    tell(out, err, g, &e);
+    while (g != NULL && read(in, what, 2) == 2 && what[0] == 'r') {
+        err = ps_group_reform(g, (uint32_t)(what[1] - '0'), -1, &e);
+        tell(out, err, g, &e);
+    }
+    ps_group_close(g);
+    ps_cluster_free(cluster);
+    _exit(0);
+}
+
+static void
+start(uint32_t slot, const struct order *o)
+{
+    int to[2], from[2];
+    pid_t parent = getpid();
+
+    ck_assert_int_eq(w[slot].pid, 0);
+    ck_assert(pipe(to) == 0 && pipe(from) == 0);
+    w[slot].pid = fork();
+    ck_assert_int_ge(w[slot].pid, 0);
+    if (w[slot].pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(5);
+        close(to[1]);
+        close(from[0]);
+        for (uint32_t i = 0; i <= WORKERS_MAX; i++)
+            if (i != slot && w[i].pid != 0) {
+                close(w[i].say);
+                close(w[i].hear);
+            }
+        worker_main(o, to[0], from[1]);
+    }
+    close(to[0]);
+    close(from[1]);
+    w[slot].say = to[1];
+    w[slot].hear = from[0];
+}
+
+static void
+start_one(uint32_t workers, uint32_t task)
+{
+    start(task, &(struct order){.workers = workers, .task = task});
+}
+
+/* It may close its group, which goes quickly when the others do so, too. */
+static void
+dismiss(uint32_t slot)
+{
+    if (w[slot].pid != 0 && w[slot].say >= 0)
+        close(w[slot].say);
+    w[slot].say = -1;
+}
+
+/* Gone: killed, or by itself with 0. */
+static void
+end(uint32_t slot, bool kill_it)
+{
+    struct worker *x = &w[slot];
+    int status;
+
+    if (x->pid == 0)
+        return;
+    if (kill_it)
+        kill(x->pid, SIGKILL);
+    dismiss(slot);
+    ck_assert_int_eq(waitpid(x->pid, &status, 0), x->pid);
+    close(x->hear);
+    if (!kill_it)
+        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "worker %u ended with %x", slot, status);
+    *x = (struct worker){0};
+}
+
+/* The next line that it says. */
+static const char *
+heard(uint32_t slot)
+{
+    static char line[SAID_MAX];
+    struct pollfd p = {.fd = w[slot].hear, .events = POLLIN};
+    size_t n = 0;
+
+    while (n + 1 < sizeof line) {
+        ck_assert_msg(poll(&p, 1, 2 * PATIENCE_MS) == 1, "worker %u says nothing", slot);
+        ck_assert_msg(read(w[slot].hear, line + n, 1) == 1, "worker %u is gone", slot);
+        if (line[n] == '\n')
+            break;
+        n++;
+    }
+    line[n] = '\0';
+    return line;
+}
+
+static bool
+is_silent(uint32_t slot)
+{
+    struct pollfd p = {.fd = w[slot].hear, .events = POLLIN};
+
+    return poll(&p, 1, 0) == 0;
+}
+
+/* These are one group, of these tasks alone. Returns its epoch. */
+static unsigned long long
+met(uint32_t ranks, const uint32_t *tasks)
+{
+    unsigned long long epoch, first = 0;
+    unsigned sum = 0, n, rank;
+    double total;
+
+    for (uint32_t i = 0; i < ranks; i++)
+        sum += 1u << tasks[i];
+    for (uint32_t i = 0; i < ranks; i++) {
+        const char *line = heard(tasks[i]);
+
+        ck_assert_msg(sscanf(line, "OK %llu %u %u %lf", &epoch, &n, &rank, &total) == 4, "worker %u: %s", tasks[i],
+                      line);
+        first = first == 0 ? epoch : first;
+        ck_assert_msg(epoch == first && n == ranks && rank == i && total == sum, "worker %u: %s", tasks[i], line);
+    }
+    return first;
+}
+
+#define MET(ranks, ...) met(ranks, (const uint32_t[]){__VA_ARGS__})
+
+static bool
+is_refusal(const char *line, enum ps_err code, const char *says)
+{
+    const char *name = ps_err_name(code);
+
+    return strncmp(line, name, strlen(name)) == 0 && strstr(line, says) != NULL;
+}
+
+static void
+refused(uint32_t slot, enum ps_err code, const char *says)
+{
+    const char *line = heard(slot);
+
+    ck_assert_msg(is_refusal(line, code, says), "'%s' is not %s, %s", line, ps_err_name(code), says);
+    end(slot, false);
+}
+
+/* A group of its own that is refused at its deadline: a short one, and a longer one where the machine is so busy that
+ * it came to nothing before the first. */
+static void
+lonely_is_refused(enum ps_err code, const char *says)
+{
+    struct order o = {.workers = 3, .task = 1, .group = "lonely"};
+
+    for (o.timeout_ms = 500; o.timeout_ms < 10000; o.timeout_ms *= 4) {
+        bool well;
+
+        start(4, &o);
+        well = is_refusal(heard(4), code, says);
+        end(4, false);
+        if (well)
+            return;
+    }
+    start(4, &o);
+    refused(4, code, says);
+}
+
+static void
+again(uint32_t slot, uint32_t ranks_min)
+{
+    char what[2] = {'r', (char)('0' + ranks_min)};
+
+    ck_assert_int_eq(write(w[slot].say, what, 2), 2);
+}
+
+/* What must not happen has time to: for that alone. */
+static void
+a_moment(void)
+{
+    usleep(300000);
+}
+
+/* ---- Where they meet ---- */
+
+static void
+reserve(uint32_t i)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    int yes = 1;
+
+    reserved[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(setsockopt(reserved[i], SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), 0);
+    ck_assert_int_eq(bind(reserved[i], (struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(getsockname(reserved[i], (struct sockaddr *)&at, &len), 0);
+    snprintf(addresses[i], sizeof addresses[i], "127.0.0.1:%u", ntohs(at.sin_port));
+}
+
+static void
+setup_shard(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    by_shard = true;
+    shards_start(&shards, 1);
+}
+
+static void
+setup_alone(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    by_shard = false;
+    for (uint32_t i = 0; i < WORKERS_MAX; i++)
+        reserve(i);
+}
+
+static void
+teardown(void)
+{
+    for (uint32_t i = 0; i <= WORKERS_MAX; i++)
+        end(i, true);
+    if (by_shard)
+        shards_stop(&shards);
+    for (uint32_t i = 0; !by_shard && i < WORKERS_MAX; i++)
+        close(reserved[i]);
+}
+
+/* ---- In both ways ---- */
+
+START_TEST(workers_meet_however_late_one_is)
+{
+    start_one(3, 2);
+    start_one(3, 1);
+    a_moment();
+    ck_assert(is_silent(1) && is_silent(2));
+    start_one(3, 0);
+    MET(3, 0, 1, 2);
+    for (uint32_t i = 0; i < 3; i++)
+        dismiss(i);
+    for (uint32_t i = 0; i < 3; i++)
+        end(i, false);
+}
+END_TEST
+
+START_TEST(who_is_killed_while_it_waits_is_replaced)
+{
+    start_one(3, 0);
+    start_one(3, 1);
+    a_moment();
+    end(0, true); /* without psd it was the host */
+    start_one(3, 2);
+    a_moment();
+    ck_assert(is_silent(1) && is_silent(2));
+    start_one(3, 0);
+    MET(3, 0, 1, 2);
+}
+END_TEST
+
+START_TEST(survivors_form_the_group_anew)
+{
+    unsigned long long epoch;
+
+    for (uint32_t i = 0; i < 4; i++)
+        start_one(4, i);
+    epoch = MET(4, 0, 1, 2, 3);
+    end(0, true);
+    for (uint32_t i = 1; i < 4; i++)
+        again(i, 3);
+    ck_assert_uint_gt(MET(3, 1, 2, 3), epoch);
+}
+END_TEST
+
+START_TEST(a_replacement_is_waited_for)
+{
+    unsigned long long epoch;
+
+    for (uint32_t i = 0; i < 3; i++)
+        start_one(3, i);
+    epoch = MET(3, 0, 1, 2);
+    end(0, true);
+    again(1, 0);
+    again(2, 0);
+    a_moment();
+    ck_assert(is_silent(1) && is_silent(2));
+    start_one(3, 0);
+    ck_assert_uint_gt(MET(3, 0, 1, 2), epoch);
+    again(1, 0); /* nobody died: all of them say so */
+    again(0, 0);
+    again(2, 0);
+    ck_assert_uint_gt(MET(3, 0, 1, 2), epoch + 1);
+}
+END_TEST
+
+START_TEST(strangers_are_refused_and_harm_nobody)
+{
+    start_one(3, 0);
+    start_one(3, 1);
+    a_moment();
+    if (by_shard)
+        lonely_is_refused(PS_ERR_TIMEOUT, "at shard 0 for group 'lonely': workers 0, 2 have not come");
+    start(5, &(struct order){.workers = 3, .task = 1, .listen = "127.0.0.1:0"});
+    refused(5, PS_ERR_TASK_TAKEN, "worker 1 of group 'crew' waits");
+    start(5, &(struct order){.workers = 3, .task = 2, .listen = "127.0.0.1:0", .cluster = "others"});
+    refused(5, PS_ERR_CLUSTER, "others");
+    start(5, &(struct order){.workers = 4, .task = 3, .listen = "127.0.0.1:0"});
+    refused(5, PS_ERR_CLUSTER, "a cluster of 4");
+    start_one(3, 2);
+    MET(3, 0, 1, 2);
+}
+END_TEST
+
+/* ---- Through psd ---- */
+
+START_TEST(psd_is_killed_while_they_wait)
+{
+    start_one(3, 0);
+    start_one(3, 1);
+    a_moment();
+    shards_kill(&shards, 0);
+    lonely_is_refused(PS_ERR_UNREACHABLE, "shard 0 at 127.0.0.1:");
+    ck_assert(is_silent(0) && is_silent(1));
+    shards_restart(&shards, 0);
+    start_one(3, 2);
+    MET(3, 0, 1, 2);
+}
+END_TEST
+
+static void
+add_both(TCase *tc)
+{
+    tcase_set_timeout(tc, 250);
+    tcase_add_test(tc, workers_meet_however_late_one_is);
+    tcase_add_test(tc, who_is_killed_while_it_waits_is_replaced);
+    tcase_add_test(tc, survivors_form_the_group_anew);
+    tcase_add_test(tc, a_replacement_is_waited_for);
+    tcase_add_test(tc, strangers_are_refused_and_harm_nobody);
+}
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("meeting");
+    TCase *shard = tcase_create("through psd"), *alone = tcase_create("among themselves");
+
+    tcase_add_checked_fixture(shard, setup_shard, teardown);
+    add_both(shard);
+    tcase_add_test(shard, psd_is_killed_while_they_wait);
+    tcase_add_checked_fixture(alone, setup_alone, teardown);
+    add_both(alone);
+    suite_add_tcase(suite, shard);
+    suite_add_tcase(suite, alone);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
