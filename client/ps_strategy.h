@@ -67,6 +67,7 @@ extern "C" {
     X(one_device)            \
     X(mirrored)              \
     X(central_storage)       \
+    X(multi_worker_mirrored) \
     X(parameter_server)      \
     X(local_sgd)
 /* clang-format on */

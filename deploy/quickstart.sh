@@ -7,7 +7,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/deploy/packages.sh"
 
 build=$root/build
-shards=2
+shards=
 workers=3
 install=yes
 svg=$build/digits-loss.svg
@@ -20,15 +20,15 @@ usage: deploy/quickstart.sh [options]
 Install what psd needs (Debian 12; as root or through sudo), build it into build/, start a cluster on this machine, and
 train a network that reads handwritten digits. A second run starts in seconds.
 
-  --shards N      parameter server processes (default $shards)
+  --shards N      parameter server processes (default 2, or as many as the strategy needs)
   --workers N     worker processes (default $workers)
   --no-install    install nothing
   --help          print this
 
 All other options go to the training program; the most useful are
 
-  --strategy NAME   async, ssp or sync (default async); or one_device, mirrored or central_storage, in one process
-                    without shards
+  --strategy NAME   async, ssp or sync (default async), or local_sgd: variables on shards; multi_worker_mirrored: workers
+                    without shards; one_device, mirrored or central_storage: in one process
   --replicas N      mirrored, central_storage: copies of the network, each on a thread (default 2)
   --bound N         ssp: steps that a worker may run ahead of the slowest (default 4)
   --model NAME      mlp, a perceptron, or conv, a small convolutional network (default mlp)
@@ -116,6 +116,12 @@ case $strategy in
   one_device | mirrored | central_storage)
     exec "$build/client/examples/digits/digits" --svg "$svg" "${train[@]}"
     ;;
+  multi_worker_mirrored) shards=${shards:-0} ;;
 esac
-exec "$build/client/tools/psrun" --shards "$shards" --workers "$workers" --psd-option --log-level=warning -- \
+shards=${shards:-2}
+options=(--shards "$shards" --workers "$workers")
+if [ "$shards" != 0 ]; then
+  options+=(--psd-option --log-level=warning)
+fi
+exec "$build/client/tools/psrun" "${options[@]}" -- \
   "$build/client/examples/digits/digits" --svg "$svg" ${train[@]+"${train[@]}"}

@@ -224,6 +224,9 @@ START_TEST(the_same_replicas_make_the_same_model_bit_for_bit)
         assert_same_bits(want, (struct way){arguments, "mirrored", 0, replicas, 0});
         assert_same_bits(want, (struct way){arguments, "central_storage", 0, replicas, 0});
         assert_same_bits(want, (struct way){arguments, "sync", replicas, 1, 0});
+        assert_same_bits(want, (struct way){arguments, "multi_worker_mirrored", replicas, 1, PS_ALGORITHM_DIRECT});
+        if (replicas <= 2) /* sums of two have one order */
+            assert_same_bits(want, (struct way){arguments, "multi_worker_mirrored", replicas, 1, PS_ALGORITHM_RING});
         free(want);
     }
 }
@@ -243,12 +246,15 @@ START_TEST(other_slices_make_the_same_model_within_a_bound)
         {arguments, "mirrored", 0, 5, 0},
         {arguments, "central_storage", 0, 8, 0},
         {arguments, "sync", 2, 2, 0},
+        {arguments, "multi_worker_mirrored", 3, 1, PS_ALGORITHM_RING},
+        {arguments, "multi_worker_mirrored", 4, 1, PS_ALGORITHM_HALVING},
+        {arguments, "multi_worker_mirrored", 2, 2, PS_ALGORITHM_AUTO},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(ways); i++) {
         is = outcome_of(&ways[i]);
-        ck_assert_msg(distance(want, is) <= BOUND, "%s with %u replicas: off by up to %g", ways[i].strategy,
-                      ways[i].replicas, distance(want, is));
+        ck_assert_msg(distance(want, is) <= BOUND, "%s, %u workers of %u replicas: off by up to %g", ways[i].strategy,
+                      ways[i].workers, ways[i].replicas, distance(want, is));
         free(is);
     }
     free(want);

@@ -56,6 +56,10 @@ ok $? "and it ends well"
 run --no-install --strategy mirrored --replicas 3 --epochs 2 --svg=
 [ "$status" -eq 0 ] && says out '^mirrored, 3 replicas, adam:' && says out '^held-out accuracy  [0-9.]* %' && none_marked
 ok $? "a strategy of one process is trained in one, without shards"
+run --no-install --strategy multi_worker_mirrored --workers 2 --epochs 2 --svg=
+[ "$status" -eq 0 ] && says out '^worker 0 | multi_worker_mirrored, 2 workers, 2 replicas, adam:' &&
+  says out '^worker 0 | held-out accuracy  [0-9.]* %' && says err 'no shards; 2 workers' && none_marked
+ok $? "workers that all-reduce are trained without shards"
 
 run --no-install --svg "$work/unaimed.svg"
 accuracy=$(sed -n 's/^worker 0 | held-out accuracy  \([0-9]*\).*/\1/p' "$work/out")

@@ -34,8 +34,7 @@ plural(uint64_t n)
     return n == 1 ? "" : "s";
 }
 
-/* "3 workers, 2 shards, " where there are shards, "2 workers, " where there are others, else nothing; and the strategy.
- */
+/* "3 workers, 2 shards, " where there are shards, and the strategy. */
 static const char *
 who(const struct train *t, char *text, size_t size)
 {
@@ -47,8 +46,6 @@ who(const struct train *t, char *text, size_t size)
     if (client != NULL) {
         shards = ps_client_shards(client);
         used = snprintf(text, size, "%u worker%s, %u shard%s, ", workers, plural(workers), shards, plural(shards));
-    } else if (workers > 1) {
-        used = snprintf(text, size, "%u workers, ", workers);
     }
     ps_strategy_describe(t->strategy, text + used, size - (size_t)used);
     return text;

@@ -1,0 +1,501 @@
+/* multi_worker_mirrored: every worker has a copy of the variables for each of its replicas, and all make the same
+ * update of the same sum of gradients, which they all-reduce (ps_group.h) while it is computed (ps_reducer.h).
+ *
+ *     open:   meet the other workers
+ *     start:  agree: the same variables and options everywhere; whoever is behind, or new, is given variables, slots
+ * and step by the lowest rank that is furthest step:   compute; buckets of gradients go as they become ready; behind
+ * them goes a note: metrics, and what is to be known of this step on every rank all of it has come: update every copy,
+ * the step is completed
+ *
+ * A step is completed whole or not at all: nothing is changed before everything has come. So when a worker is lost in
+ * the middle, the others are at its beginning or at its end, each with the state that belongs to that. They meet again,
+ * without the one that was lost or with its replacement, agree as at the start, and go on from the highest step that
+ * one of them has completed; nobody starts anew, and every row still counts once in the epoch, since a step that was
+ * not completed is dealt out again, whole, among those who are there.
+ *
+ * To go on without a worker, all the others must come; should more be lost, each time-out lets one more be missing. A
+ * group that lacks workers is formed anew now and then, in case one has come back. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/ps_group.h"
+#include "client/ps_reducer.h"
+#include "client/strategy/strategy.h"
+#include "common/placement.h"
+
+#define SETTLE_MS     250   /* for a replacement to come along, once the survivors are there */
+#define LOOK_FIRST_MS 2000  /* after a worker was lost: when it is first looked for again; then twice as long ... */
+#define LOOK_LAST_MS  32000 /* ... up to this */
+
+/* What goes behind the gradients: the sum over all ranks. */
+enum note { NOTE_ROWS, NOTE_STEP, NOTE_FAILED, NOTE_LOOK, NOTE_METRICS };
+#define NOTE_MAX (NOTE_METRICS + PS_STRATEGY_METRICS_MAX)
+
+struct all_reduced {
+    ps_group *group;
+    ps_reducer *reducer;
+    bool *ready; /* [vars]: said in this step */
+    bool stepping;
+    double note[NOTE_MAX];
+    uint32_t all;        /* workers of the cluster */
+    double look_at_ms;   /* for workers that are missing */
+    double look_wait_ms; /* until then */
+};
+
+static double
+now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+/* ---- Agreeing ---- */
+
+/* What each rank says of itself. */
+struct standing {
+    int64_t next; /* step; -1: it has just come */
+    int64_t replicas;
+    int64_t definition; /* a hash of all that must be the same */
+};
+#define STANDING_WORDS (sizeof(struct standing) / sizeof(int64_t))
+
+static uint64_t
+hash_bytes(const void *data, size_t len, uint64_t before)
+{
+    return placement_hash(data, len, before);
+}
+
+/* Variables in their order, and how batches are cut. */
+static int64_t
+definition_of(const ps_strategy *s)
+{
+    const uint64_t cut[] = {s->vars_len, s->options.rows, s->options.batch, s->options.metrics};
+    uint64_t hash = hash_bytes(cut, sizeof cut, 0);
+
+    for (size_t i = 0; i < s->vars_len; i++) {
+        const struct ps_var_spec *spec = &s->vars[i]->spec;
+        const double numbers[] = {(double)spec->init.kind, spec->init.a, spec->init.b};
+        char optimizer[PS_OPTIMIZER_TEXT_MAX];
+
+        ps_optimizer_describe(&spec->optimizer, optimizer, sizeof optimizer);
+        hash = hash_bytes(s->vars[i]->name, strlen(s->vars[i]->name) + 1, hash);
+        hash = hash_bytes(spec->dims, spec->rank * sizeof spec->dims[0], hash);
+        hash = hash_bytes(numbers, sizeof numbers, hash);
+        hash = hash_bytes(&spec->init.seed, sizeof spec->init.seed, hash);
+        hash = hash_bytes(optimizer, strlen(optimizer), hash);
+    }
+    return (int64_t)hash;
+}
+
+/* The lowest rank that is furthest; and whether anybody is behind it, or new. */
+static uint32_t
+find_furthest(const struct standing *all, uint32_t ranks, bool *behind)
+{
+    uint32_t furthest = 0;
+
+    *behind = false;
+    for (uint32_t r = 1; r < ranks; r++)
+        if (all[r].next > all[furthest].next)
+            furthest = r;
+    for (uint32_t r = 0; r < ranks; r++)
+        *behind |= all[r].next < all[furthest].next || all[r].next < 0;
+    return furthest;
+}
+
+/* Numbers of replicas over all ranks, in their order. */
+static enum ps_err
+take_standings(ps_strategy *s, const struct standing *all, uint32_t ranks, struct ps_error *e)
+{
+    const struct all_reduced *a = s->own;
+    uint32_t rank = ps_group_rank(a->group), count = 0;
+
+    for (uint32_t r = 0; r < ranks; r++) {
+        if (all[r].definition != all[rank].definition)
+            return ps_fail(e, PS_ERR_MISMATCH,
+                           "worker %u has other variables, optimizers or batches than worker %u: all must be started "
+                           "with the same",
+                           ps_group_task(a->group, r), s->task);
+        if (all[r].replicas < 1 || all[r].replicas > PS_STRATEGY_REPLICAS_MAX)
+            return ps_fail(e, PS_ERR_PROTOCOL, "worker %u says that it has %" PRId64 " replicas",
+                           ps_group_task(a->group, r), all[r].replicas);
+        if (r == rank)
+            s->index = count;
+        count += (uint32_t)all[r].replicas;
+    }
+    s->count = count;
+    s->divisor = (float)count;
+    s->workers = ranks;
+    s->chief = rank == 0;
+    return PS_OK;
+}
+
+/* Variables, slots and versions from one rank to all others, who need not all need them. */
+static enum ps_err
+hand_over(ps_strategy *s, uint32_t from, struct ps_error *e)
+{
+    const struct all_reduced *a = s->own;
+    struct strategy_copy *c = &s->copy[0];
+    enum ps_err err = PS_OK;
+
+    for (size_t i = 0; err == PS_OK && i < s->vars_len; i++) {
+        struct local_optimizer *l = c->optimizer[i];
+        size_t elements = (size_t)s->vars[i]->elements;
+        int64_t version = (int64_t)l->version;
+
+        err = ps_group_broadcast(a->group, c->values[i], elements, PS_F32, from, NULL, e);
+        for (uint32_t k = 0; err == PS_OK && k < l->slots; k++)
+            err = ps_group_broadcast(a->group, l->slot[k], elements, PS_F32, from, NULL, e);
+        if (err == PS_OK)
+            err = ps_group_broadcast(a->group, &version, 1, PS_I64, from, NULL, e);
+        if (err == PS_OK)
+            l->version = (uint64_t)version;
+    }
+    return err;
+}
+
+/* Who is furthest, and that the others are as far. mine: -1 for one that has just come. */
+static enum ps_err
+agree(ps_strategy *s, int64_t mine, struct ps_error *e)
+{
+    const struct all_reduced *a = s->own;
+    uint32_t ranks = ps_group_ranks(a->group), furthest;
+    struct standing me = {.next = mine, .replicas = s->replicas, .definition = definition_of(s)}, *all;
+    enum ps_err err;
+    bool behind;
+
+    if ((all = calloc(ranks, sizeof *all)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for %u workers", ranks);
+    err = ps_group_all_gather(a->group, &me, all, ranks * STANDING_WORDS, PS_I64, NULL, e);
+    if (err == PS_OK)
+        err = take_standings(s, all, ranks, e);
+    furthest = find_furthest(all, ranks, &behind);
+    if (err == PS_OK && behind && (err = hand_over(s, furthest, e)) == PS_OK) {
+        s->stats.received += mine < all[furthest].next;
+        s->next = (uint64_t)MAX(all[furthest].next, 0);
+        strategy_spread(s);
+    }
+    free(all);
+    return err;
+}
+
+/* ---- Who was lost ---- */
+
+/* What the group says of a rank, as a worker: the rank may have another number in the next forming. */
+static enum ps_err
+say_who(const ps_strategy *s, const struct ps_error *why, struct ps_error *e)
+{
+    const struct all_reduced *a = s->own;
+    uint32_t rank, task = UINT32_MAX;
+
+    if (sscanf(why->peer, "rank %" SCNu32, &rank) == 1)
+        task = ps_group_task(a->group, rank);
+    if (e == NULL)
+        return PS_ERR_STEP_FAILED;
+    if (task != UINT32_MAX)
+        ps_error_set(e, PS_ERR_STEP_FAILED, "worker %u was lost in step %" PRIu64 ": %s: %.350s", task, s->next,
+                     ps_err_name(why->code), why->text);
+    else
+        ps_error_set(e, PS_ERR_STEP_FAILED, "a worker was lost in step %" PRIu64 ": %s: %.350s", s->next,
+                     ps_err_name(why->code), why->text);
+    memcpy(e->peer, why->peer, sizeof e->peer);
+    return PS_ERR_STEP_FAILED;
+}
+
+/* Whether meeting again may help; what all ranks would do again in the same way is no reason. */
+static bool
+may_recover(enum ps_err err)
+{
+    return err == PS_ERR_CLOSED || err == PS_ERR_TIMEOUT || err == PS_ERR_PROTOCOL || err == PS_ERR_UNREACHABLE ||
+           err == PS_ERR_IO || err == PS_ERR_CANCELLED || err == PS_ERR_STEP_FAILED;
+}
+
+/* ---- Meeting again ---- */
+
+/* When a worker that is missing is looked for. */
+static void
+plan_look(ps_strategy *s, bool again)
+{
+    struct all_reduced *a = s->own;
+
+    a->look_wait_ms = again ? MIN(2 * a->look_wait_ms, LOOK_LAST_MS) : LOOK_FIRST_MS;
+    a->look_at_ms = s->workers < a->all ? now_ms() + a->look_wait_ms : 0;
+}
+
+/* All of `ranks_min` or more are there; each time-out asks for one less. */
+static enum ps_err
+form_again(ps_strategy *s, uint32_t ranks_min, struct ps_error *e)
+{
+    struct all_reduced *a = s->own;
+    enum ps_err err;
+
+    while ((err = ps_group_reform(a->group, MAX(ranks_min, 1), -1, e)) == PS_ERR_TIMEOUT && ranks_min > 1)
+        ranks_min--;
+    s->stats.reforms += err == PS_OK;
+    return err;
+}
+
+/* Form the group of those that come, and agree; again as long as that is what fails, which another loss may do. */
+static enum ps_err
+recover(ps_strategy *s, uint32_t ranks_min, struct ps_error *e)
+{
+    const struct all_reduced *a = s->own;
+    enum ps_err err;
+
+    do {
+        if ((err = form_again(s, ranks_min, e)) != PS_OK)
+            return err;
+        ranks_min = MAX(ps_group_ranks(a->group), 1) - 1;
+    } while ((err = agree(s, (int64_t)s->next, e)) != PS_OK && may_recover(err));
+    plan_look(s, false);
+    return err;
+}
+
+/* Something of the exchange failed: by the lapse option that is the end, or the beginning of another group. */
+static enum ps_err
+lost(ps_strategy *s, const struct ps_error *why, struct ps_error *e)
+{
+    const struct all_reduced *a = s->own;
+
+    if (ps_group_state(a->group, NULL) == PS_OK || !may_recover(why->code)) {
+        if (e != NULL)
+            *e = *why;
+        return why->code;
+    }
+    if (s->options.client.lapse == PS_LAPSE_FAIL)
+        return say_who(s, why, e);
+    return recover(s, s->workers - 1, e);
+}
+
+/* ---- Opening, starting ---- */
+
+static enum ps_err
+open_group(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e)
+{
+    struct ps_group_options options = {0};
+    struct all_reduced *a;
+
+    if (cluster == NULL)
+        return ps_fail(e, PS_ERR_CONFIG, "%s is for the workers of a cluster, and none was given", s->name);
+    if ((a = s->own = calloc(1, sizeof *a)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a strategy");
+    if (s->options.group != NULL)
+        options = *s->options.group;
+    if (options.name == NULL)
+        options.name = s->options.client.job;
+    if (options.timeout_ms == 0)
+        options.timeout_ms = s->options.client.timeout_ms;
+    if (options.settle_ms == 0)
+        options.settle_ms = SETTLE_MS;
+    a->all = s->workers;
+    return ps_group_open(cluster, &options, &a->group, e);
+}
+
+static enum ps_err
+make_reducer(ps_strategy *s, struct ps_error *e)
+{
+    struct ps_reducer_options options = {.sum = 1};
+    struct all_reduced *a = s->own;
+    uint64_t *sizes = calloc(s->vars_len, sizeof *sizes);
+    enum ps_err err = PS_ERR_NOMEM;
+
+    a->ready = calloc(s->vars_len, sizeof *a->ready);
+    if (sizes != NULL && a->ready != NULL) {
+        for (size_t i = 0; i < s->vars_len; i++)
+            sizes[i] = s->vars[i]->elements;
+        err = ps_reducer_new(a->group, s->vars_len, sizes, &options, &a->reducer, e);
+    } else {
+        (void)ps_fail(e, err, "no memory for a list of %zu variables", s->vars_len);
+    }
+    free(sizes);
+    if (err == PS_OK)
+        strategy_place_gradients(s, ps_reducer_buffers(a->reducer));
+    return err;
+}
+
+static enum ps_err
+start_group(ps_strategy *s, struct ps_error *e)
+{
+    struct ps_error why = {0};
+    enum ps_err err;
+
+    if ((err = make_reducer(s, e)) != PS_OK)
+        return err;
+    if ((err = agree(s, -1, &why)) != PS_OK && (err = lost(s, &why, e)) != PS_OK)
+        return err;
+    plan_look(s, false);
+    return PS_OK;
+}
+
+static void
+close_group(ps_strategy *s, bool goodbye)
+{
+    struct all_reduced *a = s->own;
+
+    (void)goodbye;
+    if (a == NULL)
+        return;
+    ps_reducer_free(a->reducer);
+    ps_group_close(a->group);
+    free(a->ready);
+    free(a);
+}
+
+/* ---- A step ---- */
+
+static void
+gradient_ready(ps_strategy *s, size_t i)
+{
+    struct all_reduced *a = s->own;
+
+    if (!a->stepping || a->ready[i])
+        return;
+    a->ready[i] = true;
+    ps_reducer_ready(a->reducer, i);
+}
+
+static void
+write_note(ps_strategy *s, bool failed)
+{
+    struct all_reduced *a = s->own;
+
+    memset(a->note, 0, sizeof a->note);
+    a->note[NOTE_STEP] = (double)s->next;
+    a->note[NOTE_FAILED] = failed;
+    a->note[NOTE_LOOK] = s->chief && a->look_at_ms > 0 && now_ms() >= a->look_at_ms;
+    if (failed)
+        return;
+    a->note[NOTE_ROWS] = (double)s->done.rows;
+    memcpy(a->note + NOTE_METRICS, s->metrics, s->options.metrics * sizeof a->note[0]);
+}
+
+/* Wait for the note and free it; what failed before counts. */
+static enum ps_err
+finish_note(ps_work *note, enum ps_err before, struct ps_error *e)
+{
+    enum ps_err err = before;
+
+    if (before == PS_OK)
+        err = ps_work_wait(note, -1, e);
+    ps_work_free(note);
+    return err;
+}
+
+/* All gradients and the note are on their way; wait for the sums. A replica that failed left what it left: the note
+ * says so to everybody. */
+static enum ps_err
+exchange(ps_strategy *s, bool failed, struct ps_error *e)
+{
+    struct all_reduced *a = s->own;
+    ps_work *note = NULL;
+    struct ps_error why;
+    enum ps_err err, end;
+
+    for (size_t i = 0; i < s->vars_len; i++)
+        gradient_ready(s, i);
+    a->stepping = false;
+    write_note(s, failed);
+    err = ps_group_all_reduce(a->group, a->note, a->note, NOTE_METRICS + s->options.metrics, PS_F64, PS_SUM, &note, e);
+    if ((end = ps_reducer_finish(a->reducer, &why)) != PS_OK) {
+        err = end;
+        if (e != NULL)
+            *e = why;
+    }
+    return finish_note(note, err, e);
+}
+
+/* What the note says about the step: whether it is to be completed. */
+static enum ps_err
+read_note(ps_strategy *s, bool *complete, struct ps_error *e)
+{
+    const struct all_reduced *a = s->own;
+
+    if (a->note[NOTE_STEP] != (double)s->next * s->workers)
+        return ps_fail(e, PS_ERR_MISMATCH, "not all workers are at step %" PRIu64 ": one began elsewhere", s->next);
+    *complete = a->note[NOTE_FAILED] == 0;
+    s->done.rows = (uint64_t)a->note[NOTE_ROWS];
+    memcpy(s->metrics, a->note + NOTE_METRICS, s->options.metrics * sizeof s->metrics[0]);
+    return PS_OK;
+}
+
+/* Somebody is missing, and it is time to see whether it is back. All ranks do so behind the same step. */
+static enum ps_err
+look_for_missing(ps_strategy *s, struct ps_error *e)
+{
+    struct all_reduced *a = s->own;
+    double waited = a->look_wait_ms;
+    uint32_t before = s->workers;
+    enum ps_err err;
+
+    if (a->note[NOTE_LOOK] == 0)
+        return PS_OK;
+    err = recover(s, s->workers, e);
+    a->look_wait_ms = waited;
+    plan_look(s, s->workers <= before);
+    return err;
+}
+
+static enum ps_err
+reduced_step(ps_strategy *s, bool *done, struct ps_error *e)
+{
+    struct all_reduced *a = s->own;
+    struct ps_error mine = {0}, why = {0};
+    enum ps_err computed, err;
+
+    memset(a->ready, 0, s->vars_len * sizeof *a->ready);
+    if (ps_reducer_begin(a->reducer, &why) != PS_OK)
+        return lost(s, &why, e);
+    a->stepping = true;
+    computed = strategy_compute(s, &mine);
+    err = exchange(s, computed != PS_OK, &why);
+    if (computed != PS_OK) {
+        if (e != NULL)
+            *e = mine;
+        return computed;
+    }
+    if (err != PS_OK)
+        return lost(s, &why, e);
+    if ((err = read_note(s, done, e)) != PS_OK || !*done)
+        return err;
+    if ((err = strategy_update(s, 1 / s->divisor, e)) != PS_OK)
+        return err;
+    s->next++;
+    return look_for_missing(s, e);
+}
+
+/* ---- The end ---- */
+
+static enum ps_err
+meet_group(ps_strategy *s, struct ps_error *e)
+{
+    const struct all_reduced *a = s->own;
+    struct ps_error why = {0};
+    enum ps_err err;
+
+    while ((err = ps_group_barrier(a->group, NULL, &why)) != PS_OK)
+        if ((err = lost(s, &why, e)) != PS_OK)
+            return err;
+    return err;
+}
+
+static void
+describe_group(const ps_strategy *s, char *text, size_t size)
+{
+    snprintf(text, size, ", %u worker%s, %u replica%s", s->workers, s->workers == 1 ? "" : "s", s->count,
+             s->count == 1 ? "" : "s");
+}
+
+const struct strategy_ops strategy_multi_worker_mirrored = {
+    .traits = STRATEGY_THREADS | STRATEGY_COPIES | STRATEGY_SLOTS | STRATEGY_WORKERS,
+    .open = open_group,
+    .start = start_group,
+    .ready = gradient_ready,
+    .step = reduced_step,
+    .meet = meet_group,
+    .describe = describe_group,
+    .close = close_group,
+};

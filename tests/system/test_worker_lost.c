@@ -1,0 +1,407 @@
+/* Workers of multi_worker_mirrored that are killed in the middle: the others go on, without being started anew, without
+ * the one that was lost or with its replacement; or they end with an error that names it, where that was asked for.
+ *
+ * Workers are processes. They meet at a shard, or, where there are none, at each other. */
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/examples/digits/model.h"
+#include "client/examples/digits/train.h"
+#include "client/ps_group.h"
+#include "common/base.h"
+#include "tests/system/shards.h"
+#include "tests/unit/check_main.h"
+
+enum { WORKERS = 3, FLOATS_MAX = 20000, REACHED = 12, PATIENCE_S = 60, FAILED = 3 };
+
+static struct shards shards;
+static struct ps_dataset data, held_out;
+
+/* What a worker leaves for the test to look at. */
+struct left {
+    float weights[FLOATS_MAX];
+    size_t len, correct;
+    uint64_t step;
+    uint32_t workers;
+    int chief;
+    struct ps_strategy_stats stats;
+    struct ps_error error;
+};
+static struct left *left; /* [WORKERS], shared */
+
+static void
+load_digits(void)
+{
+    const char *source = getenv("PSD_SOURCE_DIR");
+    struct ps_scaling scaling;
+    char directory[512];
+
+    snprintf(directory, sizeof directory, "%s/client/examples/data/digits", source != NULL ? source : ".");
+    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_TRAIN, &data, NULL), PS_OK);
+    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_HELD_OUT, &held_out, NULL), PS_OK);
+    ck_assert_int_eq(ps_scaling_fit(&data, PS_SCALE_UNIT, &scaling, NULL), PS_OK);
+    ck_assert_int_eq(ps_dataset_scale(&data, &scaling, NULL), PS_OK);
+    ck_assert_int_eq(ps_dataset_scale(&held_out, &scaling, NULL), PS_OK);
+    ps_scaling_free(&scaling);
+}
+
+static void
+setup(void)
+{
+    load_digits();
+    left = mmap(NULL, WORKERS * sizeof *left, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert(left != MAP_FAILED);
+    shards_start(&shards, 1);
+}
+
+static void
+teardown(void)
+{
+    shards_stop(&shards);
+    munmap(left, WORKERS * sizeof *left);
+    ps_dataset_free(&data);
+    ps_dataset_free(&held_out);
+}
+
+/* ---- A worker ---- */
+
+struct life {
+    const char *arguments; /* of the digits example, after --strategy */
+    uint32_t settle_ms;
+    bool until_all; /* not until the last step, but 20 more than when all were there again */
+    bool dies;      /* it will be killed, and waits for that if it has not been when its training is done */
+    uint32_t task;
+    int tell; /* where it says that it has come to step REACHED, and that one is missing */
+};
+
+static enum ps_err
+read_options(const char *arguments, const char *strategy, struct digits_options *out, struct ps_error *e)
+{
+    static char copy[256]; /* the options borrow from it */
+    char *argv[40] = {(char *)"test", (char *)"--strategy", (char *)strategy, (char *)"--threads=1"}, *rest = copy;
+    int argc = 4;
+
+    snprintf(copy, sizeof copy, "%s", arguments);
+    while (rest != NULL && argc < 39)
+        argv[argc++] = strsep(&rest, " ");
+    return digits_options_parse(argc, argv, out, e);
+}
+
+/* All values, one parameter after the other. */
+static void
+copy_weights(const ps_network *network, struct left *out)
+{
+    struct ps_var_spec spec;
+
+    out->len = 0;
+    for (size_t i = 0; i < ps_network_params(network); i++) {
+        size_t n = 1;
+
+        ps_network_var_spec(network, i, &spec);
+        for (uint32_t k = 0; k < spec.rank; k++)
+            n *= (size_t)spec.dims[k];
+        memcpy(out->weights + out->len, ps_network_values(network)[i], n * sizeof *out->weights);
+        out->len += n;
+    }
+}
+
+static enum ps_err
+run_to(struct train *t, uint64_t step, struct ps_error *e)
+{
+    t->steps = step;
+    return train_run(t, e);
+}
+
+static enum ps_err
+tell(const struct life *l, struct ps_error *e)
+{
+    return write(l->tell, "!", 1) == 1 ? PS_OK : ps_fail(e, PS_ERR_IO, "nobody listens");
+}
+
+/* One is missing, then all are here; the step at which that is seen is the same for all. */
+static enum ps_err
+run_until_all(struct train *t, const struct life *l, struct ps_error *e)
+{
+    bool missing = ps_strategy_step(t->strategy) > REACHED; /* who comes so late was missing itself */
+    enum ps_err err = PS_OK;
+
+    while (err == PS_OK && !(missing && ps_strategy_workers(t->strategy) == WORKERS)) {
+        err = run_to(t, ps_strategy_step(t->strategy) + 1, e);
+        if (err != PS_OK || missing || ps_strategy_workers(t->strategy) == WORKERS)
+            continue;
+        missing = true;
+        err = tell(l, e);
+    }
+    return err == PS_OK ? run_to(t, ps_strategy_step(t->strategy) + 20, e) : err;
+}
+
+static enum ps_err
+run_all(struct train *t, const struct life *l, struct ps_error *e)
+{
+    uint64_t steps = t->steps;
+    enum ps_err err;
+
+    if ((err = run_to(t, REACHED, e)) != PS_OK)
+        return err;
+    if ((err = tell(l, e)) != PS_OK)
+        return err;
+    err = l->until_all ? run_until_all(t, l, e) : run_to(t, steps, e);
+    while (err == PS_OK && l->dies)
+        pause();
+    return err;
+}
+
+static enum ps_err
+work(struct train *t, const struct life *l, const ps_cluster *cluster, struct ps_error *e)
+{
+    struct left *mine = &left[l->task];
+    struct ps_network_result result;
+    enum ps_err err;
+
+    if ((err = train_open(t, cluster, e)) != PS_OK || (err = run_all(t, l, e)) != PS_OK ||
+        (err = train_meet(t, e)) != PS_OK || (err = train_evaluate(t, &result, e)) != PS_OK)
+        return err;
+    mine->correct = result.correct;
+    mine->step = ps_strategy_step(t->strategy);
+    mine->workers = ps_strategy_workers(t->strategy);
+    mine->chief = ps_strategy_is_chief(t->strategy);
+    ps_strategy_stats(t->strategy, &mine->stats);
+    copy_weights(t->replica[0].network, mine);
+    return PS_OK;
+}
+
+static _Noreturn void
+worker_main(const struct life *l)
+{
+    struct ps_group_options group = {.settle_ms = l->settle_ms};
+    struct ps_error *e = &left[l->task].error;
+    struct digits_options options;
+    struct train t = {.options = &options, .data = &data, .held_out = &held_out, .silent = true, .group = &group};
+    ps_cluster *cluster;
+    enum ps_err err;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if ((err = read_options(l->arguments, "multi_worker_mirrored", &options, e)) == PS_OK &&
+        (err = ps_cluster_from_list(shards.addresses, WORKERS, l->task, &cluster, e)) == PS_OK &&
+        (err = ps_cluster_set_name(cluster, SHARDS_CLUSTER, e)) == PS_OK)
+        err = work(&t, l, cluster, e);
+    train_close(&t, err == PS_OK);
+    _exit(err == PS_OK ? 0 : FAILED);
+}
+
+/* ---- Their lives ---- */
+
+struct crowd {
+    pid_t pid[WORKERS];
+    int hear[WORKERS];
+};
+
+static void
+start_worker(struct crowd *c, struct life life, uint32_t task)
+{
+    int ends[2];
+
+    ck_assert_int_eq(pipe(ends), 0);
+    life.task = task;
+    life.tell = ends[1];
+    if ((c->pid[task] = fork()) == 0)
+        worker_main(&life);
+    ck_assert_int_gt(c->pid[task], 0);
+    close(ends[1]);
+    c->hear[task] = ends[0];
+}
+
+static void
+start_all(struct crowd *c, struct life life, uint32_t victim)
+{
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        life.dies = i == victim;
+        start_worker(c, life, i);
+    }
+}
+
+/* It says something, and goes on: what is done to it then finds it anywhere in a step. */
+static void
+await_word(const struct crowd *c, uint32_t task)
+{
+    struct pollfd heard = {.fd = c->hear[task], .events = POLLIN};
+    char word;
+
+    ck_assert_int_eq(poll(&heard, 1, PATIENCE_S * 1000), 1);
+    ck_assert_msg(read(c->hear[task], &word, 1) == 1, "worker %u has ended: %s", task, left[task].error.text);
+}
+
+static void
+kill_worker(struct crowd *c, uint32_t task)
+{
+    int status;
+
+    await_word(c, task);
+    ck_assert_int_eq(kill(c->pid[task], SIGKILL), 0);
+    ck_assert_int_eq(waitpid(c->pid[task], &status, 0), c->pid[task]);
+    ck_assert_msg(WIFSIGNALED(status), "worker %u had ended", task);
+    close(c->hear[task]);
+    c->pid[task] = 0;
+}
+
+static void
+end_all(struct crowd *c, int want)
+{
+    int status;
+
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        if (c->pid[i] == 0)
+            continue;
+        ck_assert_int_eq(waitpid(c->pid[i], &status, 0), c->pid[i]);
+        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == want, "worker %u ended with status %x: %s (%s)", i,
+                      (unsigned)status, left[i].error.text, left[i].error.peer);
+        close(c->hear[i]);
+    }
+}
+
+/* All that are left have the model of the first of them, which is returned. */
+static const struct left *
+assert_one_model(const struct crowd *c)
+{
+    const struct left *first = NULL;
+
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        if (c->pid[i] == 0)
+            continue;
+        if (first == NULL)
+            first = &left[i];
+        ck_assert_uint_gt(left[i].len, 0);
+        ck_assert_msg(memcmp(left[i].weights, first->weights, first->len * sizeof(float)) == 0,
+                      "worker %u has another model than the others", i);
+        ck_assert(left[i].step == first->step && left[i].workers == first->workers);
+        ck_assert_int_eq(left[i].chief, first == &left[i]);
+    }
+    return first;
+}
+
+/* ---- Tests ---- */
+
+/* _i: who is killed; 0 is the chief. Not much is left to do when all rows count once in every step: the weights are
+ * those of one process, but for the order in which floats are added up. */
+START_TEST(the_others_go_on_without_the_one_that_was_killed)
+{
+    struct life life = {.arguments = "--epochs 6 --optimizer momentum --seed 5"};
+    const uint32_t victim = (uint32_t)_i;
+    struct left alone = {0};
+    const struct left *model;
+    struct digits_options options;
+    struct train t = {.options = &options, .data = &data, .held_out = &held_out, .silent = true};
+    struct crowd crowd = {0};
+
+    start_all(&crowd, life, victim);
+    kill_worker(&crowd, victim);
+    end_all(&crowd, 0);
+    model = assert_one_model(&crowd);
+    ck_assert_uint_eq(model->step, 6 * 16);
+    ck_assert_uint_eq(model->workers, WORKERS - 1);
+    ck_assert_uint_ge(model->stats.reforms, 1);
+
+    ck_assert_int_eq(read_options(life.arguments, "one_device", &options, NULL), PS_OK);
+    ck_assert_int_eq(train_open(&t, NULL, NULL), PS_OK);
+    ck_assert_int_eq(train_run(&t, NULL), PS_OK);
+    copy_weights(t.replica[0].network, &alone);
+    train_close(&t, true);
+    for (size_t i = 0; i < alone.len; i++)
+        ck_assert_msg(fabs((double)alone.weights[i] - (double)model->weights[i]) < 2e-5,
+                      "weight %zu is %.9g, and %.9g of one process", i, (double)model->weights[i],
+                      (double)alone.weights[i]);
+}
+END_TEST
+
+START_TEST(the_model_is_as_accurate_when_a_worker_was_killed)
+{
+    struct crowd crowd = {0};
+    const struct left *model;
+
+    start_all(&crowd, (struct life){.arguments = "--epochs 30"}, 1);
+    kill_worker(&crowd, 1);
+    end_all(&crowd, 0);
+    model = assert_one_model(&crowd);
+    ck_assert_msg(model->correct >= 285, "%zu of 300 held-out images", model->correct);
+}
+END_TEST
+
+/* The survivors wait for a replacement for as long as they were told to; with all there, nobody waits any more. */
+START_TEST(a_replacement_goes_on_where_the_others_are)
+{
+    struct life life = {.arguments = "--epochs 8 --seed 5", .settle_ms = PATIENCE_S * 1000};
+    const uint32_t victim = (uint32_t)_i;
+    struct crowd crowd = {0};
+    const struct left *model;
+
+    start_all(&crowd, life, victim);
+    kill_worker(&crowd, victim);
+    start_worker(&crowd, life, victim);
+    end_all(&crowd, 0);
+    model = assert_one_model(&crowd);
+    ck_assert_uint_eq(model->step, 8 * 16);
+    ck_assert_uint_eq(model->workers, WORKERS);
+    ck_assert_uint_eq(left[victim].stats.received, 1);
+    ck_assert_uint_lt(left[victim].stats.steps, 8 * 16);
+}
+END_TEST
+
+/* They have gone on without it when it comes, and look for it now and then. */
+START_TEST(a_worker_that_comes_back_late_is_taken_in)
+{
+    struct life life = {.arguments = "--epochs 20000", .until_all = true};
+    struct crowd crowd = {0};
+    const struct left *model;
+
+    start_all(&crowd, life, 2);
+    kill_worker(&crowd, 2);
+    await_word(&crowd, 0); /* it has come to the step */
+    await_word(&crowd, 0); /* it misses one */
+    start_worker(&crowd, life, 2);
+    end_all(&crowd, 0);
+    model = assert_one_model(&crowd);
+    ck_assert_uint_eq(model->workers, WORKERS);
+    ck_assert_uint_eq(left[2].stats.received, 1);
+}
+END_TEST
+
+START_TEST(with_lapse_fail_the_error_names_who_was_lost)
+{
+    struct crowd crowd = {0};
+
+    start_all(&crowd, (struct life){.arguments = "--epochs 20000 --lapse fail"}, 1);
+    kill_worker(&crowd, 1);
+    end_all(&crowd, FAILED);
+    /* One of them may hear of the loss by way of the other, who is gone by then. */
+    ck_assert_int_eq(left[0].error.code, PS_ERR_STEP_FAILED);
+    ck_assert_int_eq(left[2].error.code, PS_ERR_STEP_FAILED);
+    ck_assert_msg(strstr(left[0].error.text, "worker 1 was lost in step") != NULL ||
+                      strstr(left[2].error.text, "worker 1 was lost in step") != NULL,
+                  "\"%s\" and \"%s\" do not name worker 1", left[0].error.text, left[2].error.text);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("worker_lost");
+    TCase *tc = tcase_create("worker_lost");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, the_others_go_on_without_the_one_that_was_killed, 0, WORKERS);
+    tcase_add_test(tc, the_model_is_as_accurate_when_a_worker_was_killed);
+    tcase_add_loop_test(tc, a_replacement_goes_on_where_the_others_are, 0, 2);
+    tcase_add_test(tc, a_worker_that_comes_back_late_is_taken_in);
+    tcase_add_test(tc, with_lapse_fail_the_error_names_who_was_lost);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
