@@ -90,3 +90,62 @@ address_parse(const char *text, struct address *out, struct ps_error *e)
     memcpy(out->host, host, len);
     return PS_OK;
 }
+
+/* ---- Numbers ---- */
+
+/* Four numbers up to 255, without zeros before them. */
+static bool
+address_is_v4(const char *s)
+{
+    for (int part = 0; part < 4; part++) {
+        size_t digits = strspn(s, "0123456789");
+        int value = 0;
+
+        if (digits < 1 || digits > 3 || (s[0] == '0' && digits > 1))
+            return false;
+        for (size_t i = 0; i < digits; i++)
+            value = 10 * value + (s[i] - '0');
+        s += digits;
+        if (value > 255 || *s != (part < 3 ? '.' : '\0'))
+            return false;
+        s++;
+    }
+    return true;
+}
+
+/* Eight groups, the last two perhaps as an IPv4 number; "::" once, for one group or more (RFC 4291, 2.2). */
+static bool
+address_is_v6(const char *s)
+{
+    bool gap = strncmp(s, "::", 2) == 0;
+    int groups = 0;
+
+    if (gap && *(s += 2) == '\0')
+        return true;
+    for (;;) {
+        size_t digits = strspn(s, "0123456789abcdefABCDEF");
+
+        if (s[digits] == '.' && address_is_v4(s))
+            return groups + 2 <= (gap ? 7 : 8) && (gap || groups + 2 == 8);
+        if (digits < 1 || digits > 4 || ++groups > 8)
+            return false;
+        s += digits;
+        if (*s == '\0')
+            return gap ? groups <= 7 : groups == 8;
+        if (*s++ != ':' || *s == '\0')
+            return false;
+        if (*s != ':')
+            continue;
+        if (gap)
+            return false;
+        gap = true;
+        if (*++s == '\0')
+            return groups <= 7;
+    }
+}
+
+bool
+address_is_number(const char *host)
+{
+    return address_is_v4(host) || address_is_v6(host);
+}

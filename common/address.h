@@ -18,4 +18,7 @@ struct address {
 /* PS_ERR_INVALID with a sentence that quotes the text and says what is wrong with it. */
 enum ps_err address_parse(const char *text, struct address *out, struct ps_error *e) PS_MUST_USE;
 
+/* Whether a host is a number, "127.0.0.1" or "fe80::1", as inet_pton(3) takes it. */
+bool address_is_number(const char *host);
+
 #endif

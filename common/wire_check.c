@@ -5,7 +5,6 @@
  * only shown). */
 #include "wire_check.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -673,14 +672,12 @@ static enum ps_err
 check_address(struct ps_error *e, const char *field, const char *text)
 {
     struct address address;
-    uint8_t number[16];
     struct ps_error why;
 
     TRY(name(e, field, text, 1, WIRE_ADDRESS_MAX));
     if (address_parse(text, &address, &why) != PS_OK)
         return ps_fail(e, PS_ERR_INVALID, "%s: %.256s", field, why.text);
-    if (address.is_unix || address.port == 0 ||
-        (inet_pton(AF_INET, address.host, number) != 1 && inet_pton(AF_INET6, address.host, number) != 1))
+    if (address.is_unix || address.port == 0 || !address_is_number(address.host))
         return ps_fail(e, PS_ERR_INVALID, "%s is '%s', not the number of a machine with a port", field, text);
     return PS_OK;
 }

@@ -1,5 +1,6 @@
 #include "common/address.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 
 #include "check_main.h"
@@ -79,6 +80,52 @@ START_TEST(lengths_are_bounded)
 }
 END_TEST
 
+/* Against the system's own reader: made from pieces of numbers, so that many are right and more are nearly so. */
+START_TEST(numbers_are_what_inet_pton_takes)
+{
+    static const char *const pieces[] = {":",    "::",    ".", "0", "1", "01",  "ff",    "255",     "256", "1.2.3.4",
+                                         "fe80", "12345", "g", "%", "",  "0:0", "1:2:3", "a:b:c:d", "10",  "::1"};
+    static const char *const whole[] = {"0.0.0.0",
+                                        "255.255.255.255",
+                                        "::",
+                                        "::1",
+                                        "1::",
+                                        "1:2:3:4:5:6:7:8",
+                                        "1:2:3:4:5:6:7::",
+                                        "::2:3:4:5:6:7:8",
+                                        "1:2:3:4:5:6:1.2.3.4",
+                                        "::ffff:1.2.3.4",
+                                        "1:2:3:4:5::1.2.3.4",
+                                        "1::2::3",
+                                        "1:2:3:4:5:6:7",
+                                        ":1",
+                                        "1:",
+                                        "1.2.3",
+                                        "1.2.3.4.5",
+                                        "1.2.3.4:",
+                                        "::1.2.3.4:5",
+                                        "1:2:3:4:5:6:7:1.2.3.4",
+                                        "::1:2:3:4:5:6:7:8"};
+    struct test_rng rng = {test_seed()};
+    uint8_t room[16];
+    char text[128];
+
+    for (size_t i = 0; i < 200000 + ARRAY_LEN(whole); i++) {
+        uint64_t n = 1 + test_below(&rng, 9);
+        bool want;
+
+        text[0] = '\0';
+        if (i < ARRAY_LEN(whole))
+            strcpy(text, whole[i]);
+        else
+            while (n-- > 0)
+                strcat(text, pieces[test_below(&rng, ARRAY_LEN(pieces))]);
+        want = inet_pton(AF_INET, text, room) == 1 || inet_pton(AF_INET6, text, room) == 1;
+        ck_assert_msg(address_is_number(text) == want, "\"%s\" is %s number", text, want ? "a" : "no");
+    }
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -88,6 +135,7 @@ make_suite(void)
     tcase_add_loop_test(t, three_forms_are_taken_apart, 0, ARRAY_LEN(good));
     tcase_add_loop_test(t, a_bad_address_is_refused_with_the_reason, 0, ARRAY_LEN(bad));
     tcase_add_test(t, lengths_are_bounded);
+    tcase_add_test(t, numbers_are_what_inet_pton_takes);
     suite_add_tcase(s, t);
     return s;
 }
