@@ -6,11 +6,12 @@
 #include "client/collective/plan.h"
 #include "wire.h"
 
+/* More than 8 bytes are filled up with zeros. */
 static uint8_t *
 put(uint8_t *at, uint64_t value, int bytes)
 {
     for (int i = 0; i < bytes; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
+        at[i] = i < 8 ? (uint8_t)(value >> (8 * i)) : 0;
     return at + bytes;
 }
 
