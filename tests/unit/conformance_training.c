@@ -1,0 +1,236 @@
+/* Rows: what trains where the weights lie: optimizers, smaller gradients, gangs. */
+#include "tests/unit/conformance_kit.h"
+
+#include "client/device_codec.h"
+#include "client/device_gang.h"
+#include "client/device_optimizer.h"
+#include "common/half.h"
+
+/* ---- Optimizers: the bits of the shards' ---- */
+
+static float *
+aligned_floats(struct conformance *c, size_t n, float most)
+{
+    float *x = keep(c, aligned_alloc(64, round_up(n * sizeof *x, 64))), *from = floats(c, n, most);
+
+    memcpy(x, from, n * sizeof *x);
+    return x;
+}
+
+static void
+check_optimizer(struct conformance *c, const struct ps_optimizer *o, size_t n)
+{
+    uint32_t slots = optimizer_slots(o);
+    struct optimizer_arrays want = {.weights = aligned_floats(c, n, 1)}, on;
+    struct ps_error e;
+
+    on.weights = floats_on(c, n, want.weights);
+    for (uint32_t k = 0; k < LAYOUT_SLOTS_MAX; k++) {
+        want.slot[k] = aligned_floats(c, n, 1);
+        on.slot[k] = nans_on(c, n);
+    }
+    optimizer_start(o, n, &want);
+    must(c, device_optimizer_start(c->device, o, n, &on, &e), &e);
+    for (uint64_t version = 1; version <= 3; version++) {
+        float *gradient = floats(c, n, version == 2 ? 0.01f : 3);
+        struct device_update u = {{version, version}, 0.5f, version == 3};
+
+        must(c, device_optimizer_apply(c->device, o, &u, n, floats_on(c, n, gradient), &on, &e), &e);
+        (void)optimizer_apply(o, &u.when, 0.5f, n, gradient, &want, &want, false);
+    }
+    same(c, "weights", n * sizeof(float), on.weights, want.weights);
+    for (uint32_t k = 0; k < slots; k++)
+        same(c, "slot", n * sizeof(float), on.slot[k], want.slot[k]);
+}
+
+static struct ps_optimizer
+optimizer_of(enum ps_optimizer_kind kind)
+{
+    struct ps_optimizer o = {.kind = kind,
+                             .learning_rate = 0.05,
+                             .momentum = 0.9,
+                             .beta1 = 0.9,
+                             .beta2 = 0.99,
+                             .rho = 0.9,
+                             .epsilon = 1e-6,
+                             .initial_accumulator = 0.1,
+                             .learning_rate_power = -0.5,
+                             .l1 = 0.01,
+                             .beta = 0.1};
+
+    return o;
+}
+
+void
+conform_optimizers(struct conformance *c)
+{
+    for (int kind = 0; kind < PS_OPTIMIZER_KINDS; kind++)
+        for (int with = 0; with < 3; with++) {
+            struct ps_optimizer o = optimizer_of((enum ps_optimizer_kind)kind);
+
+            if (with == 1) { /* a rule's other way */
+                o.momentum = 0;
+                o.learning_rate_power = -0.7;
+            }
+            if (with == 2) {
+                o.l2 = 0.03;
+                o.weight_decay = 0.01;
+                o.clip = (struct ps_clip){PS_CLIP_VALUE, 0.4};
+            }
+            check_optimizer(c, &o, sizes[(size_t)(kind + with) % SIZES] * 3 + 1);
+            if (c->failed)
+                return;
+            give_back(c);
+        }
+}
+
+void
+conform_nonfinite(struct conformance *c)
+{
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    struct ps_optimizer o = optimizer_of(PS_ADAM);
+    struct device_update u = {{1, 0}, 1, true};
+    struct ps_error e;
+
+    for (size_t k = 0; k < ARRAY_LEN(bad); k++) {
+        size_t n = 1000 + k;
+        float *w = floats(c, n, 1), *gradient = floats(c, n, 1), *zeros = host(c, n * sizeof *zeros);
+        struct optimizer_arrays on = {floats_on(c, n, w), {floats_on(c, n, zeros), floats_on(c, n, zeros), NULL}};
+        enum ps_err err;
+        double norm, want = 0;
+
+        for (size_t i = 0; i < n; i++)
+            want += (double)gradient[i] * (double)gradient[i];
+        must(c, device_norm(c->device, n, floats_on(c, n, gradient), &norm, &e), &e);
+        if (!(fabs(norm - sqrt(want)) <= 1e-12 * want))
+            fail(c, "norm of %zu: %.17g, reference %.17g", n, norm, sqrt(want));
+        gradient[n - 1 - k] = bad[k];
+        err = device_optimizer_apply(c->device, &o, &u, n, floats_on(c, n, gradient), &on, &e);
+        if (err != PS_ERR_NONFINITE)
+            fail(c, "a gradient with %g: %s", (double)bad[k], ps_err_name(err));
+        same(c, "weights", n * sizeof *w, on.weights, w);
+        same(c, "slot", n * sizeof *w, on.slot[0], zeros);
+    }
+}
+
+/* ---- Gradients made smaller ---- */
+
+static float
+most_of(float x, float most)
+{
+    return x > most ? most : x < -most ? -most : x;
+}
+
+/* The definition, an element at a time, of all but the scale. */
+static float
+encode_one(enum device_codec code, float e, float scale, void *out, size_t i)
+{
+    float steps;
+    uint16_t half;
+    int8_t q;
+
+    if (code == DEVICE_CODEC_INT8) {
+        steps = scale > 0 ? nearbyintf(most_of(e / scale, 127)) : 0;
+        q = (int8_t)steps;
+        ((int8_t *)out)[i] = q;
+        return (float)q * scale;
+    }
+    half = code == DEVICE_CODEC_FLOAT16 ? half_from_float(most_of(e, 65504)) : bfloat_from_float(e);
+    ((uint16_t *)out)[i] = half;
+    return code == DEVICE_CODEC_FLOAT16 ? half_to_float(half) : bfloat_to_float(half);
+}
+
+static void
+check_codec(struct conformance *c, enum device_codec code, size_t n, bool feeds_back)
+{
+    size_t size = device_encoded_size(code, n), runs = code == DEVICE_CODEC_INT8 ? (n + 255) / 256 : 0;
+    float *gradient = floats(c, n, 3), *residual = floats(c, n, 0.1f), *decoded = host(c, n * sizeof *decoded);
+    float *e = host(c, n * sizeof *e), *x = nans_on(c, n), *residual_on;
+    uint8_t *want = host(c, size), *out = (uint8_t *)marks_on(c, size / 4);
+    float *scales = (float *)(void *)want;
+    struct ps_error error;
+
+    if (n > 300)
+        memset(gradient + 256, 0, 44 * sizeof *gradient);
+    gradient[n / 2] = 1e5f;
+    for (size_t i = 0; i < n; i++)
+        e[i] = feeds_back ? gradient[i] + residual[i] : gradient[i];
+    for (size_t i = 0; i < n && runs > 0; i++)
+        scales[i / 256] = fmaxf(scales[i / 256], fabsf(e[i]));
+    for (size_t i = 0; i < runs; i++)
+        scales[i] /= 127;
+    residual_on = floats_on(c, n, residual);
+    for (size_t i = 0; i < n; i++) {
+        decoded[i] = encode_one(code, e[i], runs > 0 ? scales[i / 256] : 0, scales + runs, i);
+        residual[i] = feeds_back ? e[i] - decoded[i] : residual[i];
+    }
+    must(c, device_encode(c->device, code, n, floats_on(c, n, gradient), feeds_back ? residual_on : NULL, out, &error),
+         &error);
+    same(c, "encoding", size, out, want);
+    same(c, "residual", n * sizeof *residual, residual_on, residual);
+    must(c, device_decode(c->device, code, n, out, x, &error), &error);
+    same(c, "decoded", n * sizeof *x, x, decoded);
+}
+
+void
+conform_codecs(struct conformance *c)
+{
+    static const size_t lengths[] = {1, 2, 3, 255, 256, 257, 1001};
+
+    if (c->device->ops->codec == NULL)
+        return;
+    for (size_t k = 0; k < ARRAY_LEN(lengths); k++)
+        for (int code = DEVICE_CODEC_FLOAT16; code <= DEVICE_CODEC_INT8; code++)
+            for (int feeds_back = 0; feeds_back < 2; feeds_back++) {
+                check_codec(c, (enum device_codec)code, lengths[k], feeds_back != 0);
+                if (c->failed)
+                    return;
+                give_back(c);
+            }
+}
+
+/* ---- Gangs ---- */
+
+static void
+check_gang(struct conformance *c, struct device_gang *g, size_t replicas, size_t n, enum device_gang_op op)
+{
+    float *tensors[8], *x[8], *want = host(c, n * sizeof *want);
+    struct ps_error e;
+
+    for (size_t r = 0; r < replicas; r++) {
+        x[r] = floats(c, n, 1);
+        tensors[r] = floats_on(c, n, x[r]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        want[i] = x[0][i];
+        for (size_t r = 1; r < replicas; r++)
+            want[i] += x[r][i];
+        want[i] /= op == DEVICE_GANG_MEAN ? (float)replicas : 1;
+    }
+    must(c, device_gang_all_reduce(g, tensors, n, op, &e), &e);
+    for (size_t r = 0; r < replicas; r++)
+        same(c, "sum", n * sizeof *want, tensors[r], want);
+}
+
+void
+conform_gang(struct conformance *c)
+{
+    ps_device *devices[3] = {c->device, c->device, c->device};
+    struct ps_error e;
+
+    for (size_t replicas = 1; replicas <= 3; replicas++) {
+        struct device_gang *g;
+        enum ps_err err = device_gang_open(devices, replicas, &g, &e);
+
+        must(c, err, &e);
+        EACH_SIZE(i)
+        {
+            if (err != PS_OK || c->failed)
+                break;
+            check_gang(c, g, replicas, sizes[i] * 33, i % 2 == 0 ? DEVICE_GANG_SUM : DEVICE_GANG_MEAN);
+            give_back(c);
+        }
+        if (err == PS_OK)
+            device_gang_close(g);
+    }
+}
