@@ -1,0 +1,33 @@
+/* What no all-reduce between processes of one machine can do better than, as teams (team.h).
+ *
+ * limit_sockets: each rank sends to the next what a ring sends, 2 (n - 1) / n of the values, over one TCP connection,
+ * and reads as much from the one before, at once; nothing is added and nobody waits for a part before he sends the
+ * next. limit_memory: the values lie in memory that all ranks have; each adds up its part of them all, and copies the
+ * others'. */
+#ifndef TESTS_BENCH_LIMITS_H
+#define TESTS_BENCH_LIMITS_H
+
+#include "team.h"
+
+struct limit_sockets {
+    int to[TEAM_RANKS_MAX],
+        from[TEAM_RANKS_MAX]; /* of each rank: its ends of the connections to the next, from the one before */
+    int spin;                 /* poll without sleeping */
+};
+
+/* congestion: of the TCP connections. Ends the program when it cannot. */
+void limit_sockets_open(struct limit_sockets *s, uint32_t ranks, const char *congestion, int spin);
+void limit_sockets_close(struct limit_sockets *s, uint32_t ranks);
+extern const struct team_kind limit_sockets_kind; /* arg: struct limit_sockets */
+
+struct limit_memory {
+    void *shared;
+    size_t size;
+    uint64_t count_max;
+};
+
+void limit_memory_open(struct limit_memory *m, uint32_t ranks, uint64_t count_max);
+void limit_memory_close(struct limit_memory *m);
+extern const struct team_kind limit_memory_kind; /* arg: struct limit_memory */
+
+#endif
