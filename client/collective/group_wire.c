@@ -94,7 +94,7 @@ signature_put(uint8_t *at, const struct group_signature *s, uint32_t ready)
     at = put(at, s->reduce, 1);
     at = put(at, s->algorithm, 1);
     at = put(at, ready, 4);
-    put(at, 0, GROUP_WORK_SIZE - 28);
+    memset(at, 0, GROUP_WORK_SIZE - 28);
 }
 
 void
