@@ -416,6 +416,45 @@ net_send(struct net_end *e, struct net_out *o)
         sim_in(sim_of(e), &e->pump, sim_below(sim_of(e), 200));
 }
 
+/* What is left of a frame whose owner has forgotten it. */
+static void
+rest_done(struct net_out *o, enum ps_err result)
+{
+    (void)result;
+    free(o);
+}
+
+static struct net_out *
+rest_of(const struct net_out *o, bool zeros)
+{
+    struct net_out *rest = sim_alloc(sizeof *rest);
+
+    *rest =
+        (struct net_out){.done = rest_done, .sent = o->sent, .total = o->total, .payload = o->payload, .ready = true};
+    rest->ready_us = o->ready_us;
+    rest->copy = sim_alloc(o->total - o->sent);
+    rest->copy_from = o->sent;
+    if (!zeros)
+        out_copy(o, o->sent, o->total - o->sent, rest->copy);
+    return rest;
+}
+
+void
+net_drop(struct net_end *e, bool zeros)
+{
+    struct net_out *all = e->first, *rest = NULL;
+
+    if (all != NULL && all->ready && all->sent > 0)
+        rest = rest_of(all, zeros);
+    e->first = e->last = rest;
+    while (all != NULL) {
+        struct net_out *o = all;
+
+        all = o->next;
+        out_end(o, PS_ERR_CANCELLED);
+    }
+}
+
 /* ---- Dialling ---- */
 
 static void

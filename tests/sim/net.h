@@ -102,6 +102,12 @@ struct net_end *net_dial(struct net *n, struct net_listener *to, const struct ne
 
 void net_send(struct net_end *e, struct net_out *o);
 
+/* Nothing of its frames is needed any more: those that have not begun to move are dropped, and the rest of one that has
+ * is copied, so that the stream stays in step and another frame can follow. done() has come for all of them, with
+ * PS_ERR_CANCELLED. zeros: the rest is made of zeros in its place, which the other end takes for what was promised (a
+ * lie that must be found). */
+void net_drop(struct net_end *e, bool zeros);
+
 /* Close now: what is queued ends with PS_ERR_CLOSED. Dead ends are left alone. */
 void net_close(struct net_end *e);
 /* Close when what is queued is sent. The owner is told nothing more but gone(). */

@@ -1,0 +1,265 @@
+/* What was given to each operation of each group, and so what must come out, to the last bit. Values are small whole
+ * numbers where they are floats, so their sums are exact in any order; integers wrap. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/half.h"
+#include "world.h"
+
+struct ledger_op {
+    bool known[WORLD_MEMBERS_MAX];
+    struct job job[WORLD_MEMBERS_MAX];
+    void *given[WORLD_MEMBERS_MAX];
+    uint8_t *result; /* of all ranks' elements, when it was asked for */
+};
+
+struct ledger_group {
+    struct ledger_group *next;
+    uint64_t group;
+    uint32_t ranks, joined;
+    struct ledger_op *ops;
+    size_t ops_len, ops_room;
+};
+
+struct ledger_group *
+ledger_group(struct world *w, uint64_t group, uint32_t ranks)
+{
+    struct ledger_group *g = w->ledger;
+
+    while (g != NULL && g->group != group)
+        g = g->next;
+    if (g != NULL)
+        return g;
+    g = sim_alloc(sizeof *g);
+    *g = (struct ledger_group){.next = w->ledger, .group = group, .ranks = ranks};
+    w->ledger = g;
+    return g;
+}
+
+void
+ledger_joins(struct ledger_group *g)
+{
+    g->joined++;
+}
+
+uint32_t
+ledger_joined(const struct ledger_group *g)
+{
+    return g->joined;
+}
+
+static struct ledger_op *
+op_at(struct ledger_group *g, uint32_t op)
+{
+    while (g->ops_len <= op) {
+        g->ops = sim_grow(g->ops, &g->ops_room, g->ops_len, sizeof *g->ops);
+        g->ops[g->ops_len++] = (struct ledger_op){0};
+    }
+    return &g->ops[op];
+}
+
+void
+ledger_gives(struct world *w, struct ledger_group *g, uint32_t op, uint32_t rank, const struct job *j, const void *in)
+{
+    struct ledger_op *o = op_at(g, op);
+    size_t bytes = job_in_bytes(j, g->ranks, rank);
+
+    if (o->known[rank])
+        sim_fail(&w->sim, "rank %u starts operation %u of a group twice", rank, op);
+    o->known[rank] = true;
+    o->job[rank] = *j;
+    o->given[rank] = sim_alloc(bytes + 1);
+    memcpy(o->given[rank], in, bytes);
+}
+
+/* ---- Arithmetic ---- */
+
+static double
+real(enum ps_dtype dtype, const void *at)
+{
+    uint16_t half;
+    double d;
+    float f;
+
+    if (dtype == PS_F64) {
+        memcpy(&d, at, sizeof d);
+        return d;
+    }
+    if (dtype == PS_F32) {
+        memcpy(&f, at, sizeof f);
+        return (double)f;
+    }
+    memcpy(&half, at, sizeof half);
+    return (double)(dtype == PS_F16 ? half_to_float(half) : bfloat_to_float(half));
+}
+
+static void
+put_real(enum ps_dtype dtype, double x, void *at)
+{
+    float f = (float)x;
+    uint16_t half = dtype == PS_F16 ? half_from_float(f) : bfloat_from_float(f);
+
+    if (dtype == PS_F64)
+        memcpy(at, &x, sizeof x);
+    else if (dtype == PS_F32)
+        memcpy(at, &f, sizeof f);
+    else
+        memcpy(at, &half, sizeof half);
+}
+
+static int64_t
+whole(enum ps_dtype dtype, const void *at)
+{
+    int32_t small;
+    int64_t large;
+
+    memcpy(&small, at, sizeof small);
+    if (dtype == PS_I32)
+        return small;
+    memcpy(&large, at, sizeof large);
+    return large;
+}
+
+static void
+reduce_wholes(const struct ledger_op *o, const struct job *j, uint32_t ranks, size_t i, uint8_t *out)
+{
+    size_t size = ps_dtype_size(j->dtype);
+    int64_t sum = whole(j->dtype, (const uint8_t *)o->given[0] + i * size);
+    int32_t small;
+
+    for (uint32_t r = 1; r < ranks; r++) {
+        int64_t x = whole(j->dtype, (const uint8_t *)o->given[r] + i * size);
+
+        sum = j->reduce == PS_MIN   ? MIN(sum, x)
+              : j->reduce == PS_MAX ? MAX(sum, x)
+                                    : (int64_t)((uint64_t)sum + (uint64_t)x);
+    }
+    small = (int32_t)(uint32_t)sum; /* wrapped before it is divided, as in the group */
+    if (j->dtype == PS_I32)
+        sum = small;
+    if (j->reduce == PS_MEAN && ranks > 1)
+        sum /= (int64_t)ranks;
+    small = (int32_t)sum;
+    memcpy(out + i * size, j->dtype == PS_I32 ? (void *)&small : (void *)&sum, size);
+}
+
+static void
+reduce_reals(const struct ledger_op *o, const struct job *j, uint32_t ranks, size_t i, uint8_t *out)
+{
+    size_t size = ps_dtype_size(j->dtype);
+    double sum = real(j->dtype, (const uint8_t *)o->given[0] + i * size);
+
+    for (uint32_t r = 1; r < ranks; r++) {
+        double x = real(j->dtype, (const uint8_t *)o->given[r] + i * size);
+
+        sum = j->reduce == PS_MIN ? MIN(sum, x) : j->reduce == PS_MAX ? MAX(sum, x) : sum + x;
+    }
+    put_real(j->dtype, j->reduce == PS_MEAN ? sum / ranks : sum, out + i * size);
+}
+
+/* ---- Results ---- */
+
+/* Everybody's elements, in the order of all. */
+static uint8_t *
+whole_result(const struct ledger_group *g, struct ledger_op *o, const struct job *j)
+{
+    size_t size = ps_dtype_size(j->dtype);
+
+    if (o->result != NULL)
+        return o->result;
+    o->result = sim_alloc(j->count * size + 1);
+    for (size_t i = 0; i < j->count && j->kind != JOB_ALL_GATHER; i++)
+        if (j->dtype == PS_I32 || j->dtype == PS_I64)
+            reduce_wholes(o, j, g->ranks, i, o->result);
+        else
+            reduce_reals(o, j, g->ranks, i, o->result);
+    for (uint32_t r = 0; r < g->ranks && j->kind == JOB_ALL_GATHER; r++)
+        if (o->known[r])
+            memcpy(o->result + ps_group_part_offset(j->count, g->ranks, r) * size, o->given[r],
+                   job_in_bytes(j, g->ranks, r));
+    return o->result;
+}
+
+/* Whose data are in what this rank gets: nobody's, if it gets nothing. */
+static bool
+depends_on(const struct job *j, uint32_t ranks, uint32_t rank, uint32_t other)
+{
+    if (j->kind == JOB_BARRIER)
+        return true;
+    if (job_out_bytes(j, ranks, rank) == 0 || job_in_bytes(j, ranks, other) == 0)
+        return false;
+    if (j->kind == JOB_BROADCAST)
+        return other == j->root;
+    if (j->kind == JOB_SHIFT)
+        return other == (rank + ranks - 1) % ranks;
+    return true;
+}
+
+static bool
+same_job(const struct job *a, const struct job *b)
+{
+    return a->kind == b->kind && a->count == b->count && a->dtype == b->dtype && a->reduce == b->reduce &&
+           a->root == b->root;
+}
+
+static const uint8_t *
+expected(const struct ledger_group *g, struct ledger_op *o, const struct job *j, uint32_t rank)
+{
+    size_t size = ps_dtype_size(j->dtype);
+
+    if (j->kind == JOB_BROADCAST)
+        return o->given[j->root];
+    if (j->kind == JOB_SHIFT)
+        return o->given[(rank + g->ranks - 1) % g->ranks];
+    return whole_result(g, o, j) +
+           (j->kind == JOB_REDUCE_SCATTER ? ps_group_part_offset(j->count, g->ranks, rank) * size : 0);
+}
+
+void
+ledger_got(struct world *w, struct ledger_group *g, uint32_t op, uint32_t rank, const void *out)
+{
+    struct ledger_op *o = op_at(g, op);
+    const struct job *j = &o->job[rank];
+    size_t bytes = job_out_bytes(j, g->ranks, rank), size = ps_dtype_size(j->dtype);
+    const uint8_t *want, *is = out;
+    char what[120];
+
+    for (uint32_t r = 0; r < g->ranks; r++) {
+        if (!depends_on(j, g->ranks, rank, r))
+            continue;
+        if (!o->known[r] || !same_job(j, &o->job[r])) {
+            sim_fail(&w->sim, "operation %u of group %llx ended well for rank %u, and rank %u has %s it (%s)", op,
+                     (unsigned long long)g->group, rank, r, o->known[r] ? "started another in place of" : "not started",
+                     job_text(j, what, sizeof what));
+            return;
+        }
+    }
+    if (bytes == 0)
+        return;
+    want = expected(g, o, j, rank);
+    for (size_t i = 0; i < bytes; i++)
+        if (is[i] != want[i]) {
+            sim_fail(&w->sim,
+                     "operation %u of group %llx (%s): rank %u of %u got %02x at byte %zu of element %zu, not %02x", op,
+                     (unsigned long long)g->group, job_text(j, what, sizeof what), rank, g->ranks, is[i], i % size,
+                     i / size, want[i]);
+            return;
+        }
+}
+
+void
+ledger_finish(struct world *w)
+{
+    struct ledger_group *g;
+
+    while ((g = w->ledger) != NULL) {
+        w->ledger = g->next;
+        for (size_t i = 0; i < g->ops_len; i++) {
+            for (uint32_t r = 0; r < g->ranks; r++)
+                free(g->ops[i].given[r]);
+            free(g->ops[i].result);
+        }
+        free(g->ops);
+        free(g);
+    }
+}

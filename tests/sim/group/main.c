@@ -1,0 +1,234 @@
+/* sim_group: run the simulator of groups for one seed or many.
+ *
+ *     sim_group --runs 1000 --faults all          find a seed that fails
+ *     sim_group --for 28800 --seed 1000000        the same for a night
+ *     sim_group --fresh 20                        what CI does: all faults in turn, seeds that nobody has seen
+ *     sim_group --seed 77 --faults cuts --trace   look at one run
+ *
+ * sim_group_planted is the same over cores with bugs in them: --plant GROUP_.... */
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/planted.h"
+#include "world.h"
+
+static const char *const fault_names[] = {"none", "delays", "cuts", "crashes", "lies", "all", NULL};
+
+#ifdef PSD_PLANTED
+enum planted planted;
+#endif
+
+static const char *const planted_names[] = {"NONE",
+#define X(name, text) #name,
+                                            PLANTED_LIST(X)
+#undef X
+                                                NULL};
+
+/* What reproduces the run that is under way, for when something ends the process. */
+static char again[256];
+
+struct plan_of_runs {
+    struct group_options o;
+    uint64_t runs, seconds;
+    bool fresh;
+};
+
+static const char usage[] = "usage: sim_group [options]\n"
+                            "  --seed N         the first seed (1)\n"
+                            "  --runs N         how many seeds, from the first on (1)\n"
+                            "  --for SECONDS    as many seeds as there is time for\n"
+                            "  --fresh SECONDS  the same from a seed by the clock, or PSD_TEST_SEED, with all\n"
+                            "                   faults in turn\n"
+                            "  --faults F       none, delays, cuts, crashes, lies, all (all)\n"
+                            "  --members N      workers (drawn: 2 to 6)\n"
+                            "  --steps N        steps to train for (drawn: 2 to 10)\n"
+                            "  --max-faults N   faults at most (drawn: 1 to 10)\n"
+#ifdef PSD_PLANTED
+                            "  --plant BUG      one of common/planted.h's\n"
+#endif
+                            "  --trace          print every line of the run; PS_TRACE=1 does the same\n";
+
+static void
+aborted(int signal_number)
+{
+    ssize_t n = write(STDERR_FILENO, again, strlen(again));
+
+    (void)n;
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+static int
+index_of(const char *const *names, const char *name)
+{
+    for (int i = 0; names[i] != NULL; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    fprintf(stderr, "sim_group: '%s' is not known\n%s", name, usage);
+    exit(2);
+}
+
+static uint64_t
+number(const char *text, uint64_t max)
+{
+    char *end;
+    uint64_t n = strtoull(text, &end, 0);
+
+    if (end != text && *end == 0 && n <= max)
+        return n;
+    fprintf(stderr, "sim_group: '%s' is no number up to %" PRIu64 "\n", text, max);
+    exit(2);
+}
+
+static void
+plant(const char *name)
+{
+    int bug = index_of(planted_names, name);
+
+#ifdef PSD_PLANTED
+    planted = (enum planted)bug;
+#else
+    (void)bug;
+    fprintf(stderr, "sim_group: there are no bugs in these cores; sim_group_planted has them\n");
+    exit(2);
+#endif
+}
+
+/* Two that follow each other share no seeds. */
+static uint64_t
+fresh_seed(void)
+{
+    const char *text = getenv("PSD_TEST_SEED");
+
+    return text != NULL ? number(text, UINT64_MAX) : (uint64_t)time(NULL) * 1000;
+}
+
+static void
+parse(int argc, char **argv, struct plan_of_runs *p)
+{
+    static const struct option options[] = {
+        {"seed", 1, NULL, 's'},       {"runs", 1, NULL, 'r'},  {"faults", 1, NULL, 'f'}, {"members", 1, NULL, 'm'},
+        {"steps", 1, NULL, 'n'},      {"trace", 0, NULL, 't'}, {"plant", 1, NULL, 'p'},  {"for", 1, NULL, 'F'},
+        {"max-faults", 1, NULL, 'x'}, {"fresh", 1, NULL, 'R'}, {"help", 0, NULL, 'h'},   {0},
+    };
+    struct group_options *o = &p->o;
+    int c;
+
+    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (c == 's')
+            o->seed = number(optarg, UINT64_MAX);
+        else if (c == 'r')
+            p->runs = number(optarg, UINT64_MAX);
+        else if (c == 'F' || c == 'R')
+            p->seconds = number(optarg, UINT32_MAX);
+        else if (c == 'f')
+            o->faults = (enum group_faults)index_of(fault_names, optarg);
+        else if (c == 'm')
+            o->members = (uint32_t)number(optarg, WORLD_MEMBERS_MAX);
+        else if (c == 'n')
+            o->steps = (uint32_t)number(optarg, 200);
+        else if (c == 'x')
+            o->faults_max = (uint32_t)number(optarg, 50);
+        else if (c == 't')
+            o->trace = true;
+        else if (c == 'p')
+            plant(optarg);
+        else {
+            fputs(usage, c == 'h' ? stdout : stderr);
+            exit(c == 'h' ? 0 : 2);
+        }
+        if (c == 'R') {
+            p->fresh = true;
+            o->seed = fresh_seed();
+        }
+    }
+}
+
+static void
+say_again(const char *program, const struct group_options *o)
+{
+    int n =
+        snprintf(again, sizeof again, "  %s --seed %" PRIu64 " --faults %s", program, o->seed, fault_names[o->faults]);
+
+    if (o->members != 0)
+        n += snprintf(again + n, sizeof again - (size_t)n, " --members %u", o->members);
+    if (o->steps != 0)
+        n += snprintf(again + n, sizeof again - (size_t)n, " --steps %u", o->steps);
+    if (o->faults_max != 0)
+        n += snprintf(again + n, sizeof again - (size_t)n, " --max-faults %u", o->faults_max);
+#ifdef PSD_PLANTED
+    n += snprintf(again + n, sizeof again - (size_t)n, " --plant %s", planted_names[planted]);
+#endif
+    snprintf(again + n, sizeof again - (size_t)n, " --trace\n");
+}
+
+static bool
+goes_on(const struct plan_of_runs *p, uint64_t i, time_t begin)
+{
+    return p->seconds > 0 ? (uint64_t)(time(NULL) - begin) < p->seconds : i < p->runs;
+}
+
+static void
+add(struct group_report *sum, const struct group_report *r)
+{
+    sum->virtual_ms += r->virtual_ms;
+    sum->good += r->good;
+    sum->bad += r->bad;
+    sum->groups += r->groups;
+    sum->steps += r->steps;
+    sum->kills += r->kills;
+    sum->cuts += r->cuts;
+    sum->silences += r->silences;
+    sum->stalls += r->stalls;
+    sum->nonsense += r->nonsense;
+    sum->others += r->others;
+}
+
+static void
+say_sum(const struct group_report *s, uint64_t passed, uint64_t failed)
+{
+    printf("%" PRIu64 " operations ended well and %" PRIu64 " did not, %" PRIu64 " steps, %" PRIu64
+           " times in a group, %" PRIu64 " members killed and %" PRIu64 " stopped, %" PRIu64 " links cut and %" PRIu64
+           " silent, %" PRIu64 " times nonsense and %" PRIu64 " another operation, %" PRIu64 " virtual seconds\n",
+           s->good, s->bad, s->steps, s->groups, s->kills, s->stalls, s->cuts, s->silences, s->nonsense, s->others,
+           s->virtual_ms / 1000);
+    printf("%" PRIu64 " passed, %" PRIu64 " failed\n", passed, failed);
+}
+
+int
+main(int argc, char **argv)
+{
+    struct plan_of_runs p = {.o = {.seed = 1, .faults = GROUP_FAULTS_ALL}, .runs = 1};
+    struct group_report sum = {0}, r;
+    uint64_t passed = 0, failed = 0;
+    time_t begin = time(NULL);
+
+    p.o.trace = getenv("PS_TRACE") != NULL;
+    parse(argc, argv, &p);
+    signal(SIGABRT, aborted);
+    signal(SIGSEGV, aborted);
+    signal(SIGTERM, aborted); /* by who lost patience */
+    if (p.fresh)
+        printf("PSD_TEST_SEED=%" PRIu64 "\n", p.o.seed);
+    fflush(stdout);
+    for (uint64_t i = 0; goes_on(&p, i, begin); i++, p.o.seed++) {
+        if (p.fresh)
+            p.o.faults = (enum group_faults)(GROUP_FAULTS_DELAYS + i % (GROUP_FAULTS_LEVELS - 1));
+        say_again(argv[0], &p.o);
+        group_run(&p.o, &r);
+        add(&sum, &r);
+        passed += !r.failed;
+        failed += r.failed;
+        if (r.failed)
+            printf("seed %" PRIu64 " failed %s\n%s", p.o.seed, r.failure, again);
+        fflush(stdout);
+    }
+    say_sum(&sum, passed, failed);
+    return failed == 0 ? 0 : 1;
+}
