@@ -2,7 +2,7 @@
  *
  *     sim_group --runs 1000 --faults all          find a seed that fails
  *     sim_group --for 28800 --seed 1000000        the same for a night
- *     sim_group --fresh 20                        what CI does: all faults in turn, seeds that nobody has seen
+ *     sim_group --fresh 20                        all faults in turn, seeds that nobody has seen
  *     sim_group --seed 77 --faults cuts --trace   look at one run
  *
  * sim_group_planted is the same over cores with bugs in them: --plant GROUP_.... */
@@ -48,6 +48,7 @@ static const char usage[] = "usage: sim_group [options]\n"
                             "  --faults F       none, delays, cuts, crashes, lies, all (all)\n"
                             "  --members N      workers (drawn: 2 to 6)\n"
                             "  --steps N        steps to train for (drawn: 2 to 10)\n"
+                            "  --heavy          large messages over slow links\n"
                             "  --max-faults N   faults at most (drawn: 1 to 10)\n"
 #ifdef PSD_PLANTED
                             "  --plant BUG      one of common/planted.h's\n"
@@ -113,9 +114,19 @@ static void
 parse(int argc, char **argv, struct plan_of_runs *p)
 {
     static const struct option options[] = {
-        {"seed", 1, NULL, 's'},       {"runs", 1, NULL, 'r'},  {"faults", 1, NULL, 'f'}, {"members", 1, NULL, 'm'},
-        {"steps", 1, NULL, 'n'},      {"trace", 0, NULL, 't'}, {"plant", 1, NULL, 'p'},  {"for", 1, NULL, 'F'},
-        {"max-faults", 1, NULL, 'x'}, {"fresh", 1, NULL, 'R'}, {"help", 0, NULL, 'h'},   {0},
+        {"seed", 1, NULL, 's'},
+        {"runs", 1, NULL, 'r'},
+        {"faults", 1, NULL, 'f'},
+        {"members", 1, NULL, 'm'},
+        {"steps", 1, NULL, 'n'},
+        {"trace", 0, NULL, 't'},
+        {"plant", 1, NULL, 'p'},
+        {"for", 1, NULL, 'F'},
+        {"max-faults", 1, NULL, 'x'},
+        {"fresh", 1, NULL, 'R'},
+        {"heavy", 0, NULL, 'H'},
+        {"help", 0, NULL, 'h'},
+        {0},
     };
     struct group_options *o = &p->o;
     int c;
@@ -135,6 +146,8 @@ parse(int argc, char **argv, struct plan_of_runs *p)
             o->steps = (uint32_t)number(optarg, 200);
         else if (c == 'x')
             o->faults_max = (uint32_t)number(optarg, 50);
+        else if (c == 'H')
+            o->heavy = true;
         else if (c == 't')
             o->trace = true;
         else if (c == 'p')
@@ -160,12 +173,21 @@ say_again(const char *program, const struct group_options *o)
         n += snprintf(again + n, sizeof again - (size_t)n, " --members %u", o->members);
     if (o->steps != 0)
         n += snprintf(again + n, sizeof again - (size_t)n, " --steps %u", o->steps);
+    if (o->heavy)
+        n += snprintf(again + n, sizeof again - (size_t)n, " --heavy");
     if (o->faults_max != 0)
         n += snprintf(again + n, sizeof again - (size_t)n, " --max-faults %u", o->faults_max);
 #ifdef PSD_PLANTED
     n += snprintf(again + n, sizeof again - (size_t)n, " --plant %s", planted_names[planted]);
 #endif
     snprintf(again + n, sizeof again - (size_t)n, " --trace\n");
+}
+
+static void
+draw_fresh(struct group_options *o, uint64_t i)
+{
+    o->faults = (enum group_faults)(GROUP_FAULTS_DELAYS + i % (GROUP_FAULTS_LEVELS - 1));
+    o->heavy = i / (GROUP_FAULTS_LEVELS - 1) % 4 == 3;
 }
 
 static bool
@@ -219,7 +241,7 @@ main(int argc, char **argv)
     fflush(stdout);
     for (uint64_t i = 0; goes_on(&p, i, begin); i++, p.o.seed++) {
         if (p.fresh)
-            p.o.faults = (enum group_faults)(GROUP_FAULTS_DELAYS + i % (GROUP_FAULTS_LEVELS - 1));
+            draw_fresh(&p.o, i);
         say_again(argv[0], &p.o);
         group_run(&p.o, &r);
         add(&sum, &r);

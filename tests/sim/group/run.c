@@ -21,6 +21,8 @@ draw_net(struct world *w, struct net_profile *out)
     out->latency_max_us = sim_between(s, 100, 40 * SIM_MS);
     out->chunk_max = (size_t)sim_between(s, 500, 65536);
     out->window_max = (size_t)sim_between(s, 4000, 262144);
+    if (w->options->heavy || sim_chance(s, 400)) /* large messages take their time */
+        out->window_max = out->chunk_max = 3000;
 }
 
 static void
@@ -49,6 +51,11 @@ draw(struct world *w)
     if (w->segment_bytes == 256)
         w->count_max = 1500;
     w->think_us = sim_below(s, 100 * SIM_MS);
+    if (o->heavy) {
+        w->count_max = 30000;
+        w->segment_bytes = 65536;
+        w->think_us = 500;
+    }
 }
 
 static bool

@@ -47,6 +47,7 @@ struct group_options {
     enum group_faults faults;
     uint32_t members, steps; /* 0: drawn */
     uint32_t faults_max;     /* 0: as many as are drawn */
+    bool heavy;              /* large messages over slow links: whatever goes wrong, it is in the middle of some */
     enum group_lie lie;
     bool trace;
 };
