@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "address.h"
+#include "client/group/post.h"
 #include "common/sockname.h"
 
 #define LOOK_MS 1000 /* how often silent guests are looked for */
@@ -63,6 +64,18 @@ guest_send_away(struct door_guest *g)
     conn_close(c, guest_gone);
 }
 
+/* It is told why, in what may be another version than its own. */
+static void
+guest_refuse(struct door_guest *g, enum ps_err code, const char *text)
+{
+    struct door *d = g->door;
+    struct conn *c = guest_take(g);
+
+    c->arg = d;
+    post_error(c, 0, code, text);
+    conn_finish(c, guest_gone);
+}
+
 static void
 guest_frame(struct conn *c, const struct frame_head *head, const void *meta, const void *payload)
 {
@@ -77,7 +90,7 @@ guest_frame(struct conn *c, const struct frame_head *head, const void *meta, con
             d->kinds[i].take(d->kinds[i].arg, c, head, meta);
             return;
         }
-    guest_send_away(g);
+    guest_refuse(g, PS_ERR_PROTOCOL, "that is not what a connection to a worker begins with");
 }
 
 /* Nobody's first frame has a payload that is worth keeping. */
@@ -92,8 +105,10 @@ guest_meta(struct conn *c, const struct frame_head *head, const void *meta)
 static void
 guest_ended(struct conn *c, const struct ps_error *why)
 {
-    (void)why;
-    guest_send_away(c->arg);
+    if (why->code == PS_ERR_VERSION || why->code == PS_ERR_PROTOCOL)
+        guest_refuse(c->arg, why->code, why->text);
+    else
+        guest_send_away(c->arg);
 }
 
 static const struct conn_events guest_events = {.meta = guest_meta, .frame = guest_frame, .ended = guest_ended};
