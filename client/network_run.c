@@ -263,7 +263,7 @@ ps_network_gradient(ps_network *network, const struct ps_batch *batch, float sca
     struct pass pass = {n->device, batch->rows, true, draw, n->scratch};
     struct ps_network_result got = {0};
     const float *outputs;
-    enum ps_err err;
+    enum ps_err err, fetched;
 
     if (batch->rows > n->rows_max)
         return ps_fail(error, PS_ERR_INVALID, "%zu rows: the network was made for %zu at once", batch->rows,
@@ -272,11 +272,12 @@ ps_network_gradient(ps_network *network, const struct ps_batch *batch, float sca
         return err;
     outputs = forward(n, &pass, batch, true);
     compare(n, batch, outputs, scale, n->delta[0]);
-    if ((err = backward(n, &pass, error)) != PS_OK || (err = collect(n, batch, outputs, &got, error)) != PS_OK)
-        return err;
-    if (result != NULL)
+    if ((err = backward(n, &pass, error)) == PS_OK)
+        err = collect(n, batch, outputs, &got, error);
+    fetched = device_fetched(n->device, err == PS_OK ? error : NULL); /* nothing is on its way when this returns */
+    if (err == PS_OK && result != NULL)
         *result = got;
-    return device_fetched(n->device, error);
+    return err != PS_OK ? err : fetched;
 }
 
 void

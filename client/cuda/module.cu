@@ -8,6 +8,7 @@
  * that returns a result; after it nothing more is started. */
 #include "client/cuda/module.cuh"
 
+#include <initializer_list>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
