@@ -62,6 +62,17 @@
     X(COUNTED_AGAIN,        "a block counts an example that an earlier process of the worker has pushed")              \
     X(BITS_NOT_KEPT,        "which blocks have counted a step is gone with the next start")                            \
     X(PLACE_OF_LAST,        "a worker goes on where the last shard has it, not where the first one has")
+
+/* For the simulator of groups (tests/sim/group). */
+#define PLANTED_GROUP_LIST(X)                                                                                          \
+    X(GROUP_ANY_OPERATION,  "ranks that start different operations under one number are believed")                     \
+    X(GROUP_EARLY_LOST,     "a message that came before its operation was started is forgotten")                       \
+    X(GROUP_TELLER_GUILTY,  "who tells of a failure is taken for who is guilty of it")                                 \
+    X(GROUP_ENDS_WELL,      "operations that a failure ends are said to have ended well")                              \
+    X(GROUP_NEVER_LATE,     "an operation's deadline is not looked at")                                                \
+    X(GROUP_PONG_DEAF,      "answers to pings are not counted")                                                        \
+    X(GROUP_NOT_CUT,        "links keep what a group that has failed had given them")                                  \
+    X(GROUP_TAKEN_IS_SENT,  "a message is done when it is handed to its link, which still reads it")
 /* clang-format on */
 
 enum planted {
@@ -69,7 +80,12 @@ enum planted {
 #define X(name, text) PLANTED_##name,
     PLANTED_LIST(X)
 #undef X
-        PLANTED_BUGS
+        PLANTED_BUGS,
+    PLANTED_GROUP_BASE = PLANTED_BUGS - 1, /* so that the first of these is PLANTED_BUGS */
+#define X(name, text) PLANTED_##name,
+    PLANTED_GROUP_LIST(X)
+#undef X
+        PLANTED_GROUP_BUGS
 };
 
 #ifdef PSD_PLANTED

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/collective/group_inside.h"
+#include "common/planted.h"
 
 /* ---- Frames out ---- */
 
@@ -66,6 +67,8 @@ group_core_next_action(struct group_core *c, struct group_action *out)
     if (c->queue == NULL)
         c->queue_end = &c->queue;
     *out = (struct group_action){.kind = GROUP_SEND, .send = s};
+    if (PLANTED(GROUP_TAKEN_IS_SENT) && s->work != NULL)
+        group_work_sent(c, s->work, s);
     return true;
 }
 
@@ -80,7 +83,7 @@ group_core_sent(struct group_core *c, struct group_send *s, enum ps_err result)
     if (w != NULL) {
         p->queued -= s->bytes;
         w->outs--;
-        if (result == PS_OK)
+        if (result == PS_OK && !PLANTED(GROUP_TAKEN_IS_SENT))
             group_work_sent(c, w, s);
         else if (!w->done && p->bye) /* else its link says why it ended */
             group_fail_with(c, p->rank, PS_ERR_CLOSED, "it closed its group before it had taken all of an operation");
@@ -414,7 +417,7 @@ early_new(struct group_core *c, struct group_peer *p, uint64_t id, const struct 
     *p->early_end = early;
     p->early_end = &early->next;
     p->early_len++;
-    if (head->payload_len > 0)
+    if (head->payload_len > 0 && !PLANTED(GROUP_EARLY_LOST))
         early_hold(c, p, early, head->payload_len, payload);
 }
 

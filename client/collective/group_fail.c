@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/collective/group_inside.h"
+#include "common/planted.h"
 
 #define PING_ROUNDS 2 /* within one operation's time-out: at 1/2 and 3/4 of it */
 
@@ -83,9 +84,9 @@ group_fail(struct group_core *c, uint32_t guilty, const struct ps_error *e)
     drop_queue(c);
     for (uint32_t r = 0; r < c->config.ranks; r++)
         drop_early(&c->peers[r]);
-    c->cut = true;
+    c->cut = !PLANTED(GROUP_NOT_CUT);
     c->changes++;
-    end_all(c, e->code);
+    end_all(c, PLANTED(GROUP_ENDS_WELL) ? PS_OK : e->code);
     queue_farewells(c);
 }
 
@@ -128,6 +129,7 @@ group_abort_came(struct group_core *c, struct group_peer *p, const struct frame_
     } else if (guilty >= c->config.ranks) {
         group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "it blames rank %u of %u", guilty, c->config.ranks);
     } else {
+        guilty = PLANTED(GROUP_TELLER_GUILTY) ? p->rank : guilty;
         group_fail_with(c, guilty, code, "%s", text);
     }
 }
@@ -228,7 +230,7 @@ group_pong_came(struct group_core *c, struct group_peer *p, const struct frame_h
         group_fail(c, p->rank, &e);
         return;
     }
-    if (head->request > c->ping_round || head->request < p->ponged)
+    if (head->request > c->ping_round || head->request < p->ponged || PLANTED(GROUP_PONG_DEAF))
         return;
     p->ponged = (uint32_t)head->request;
     p->started = started;
@@ -303,7 +305,7 @@ group_core_time(struct group_core *c, uint64_t now_ms)
         while (w->pings < PING_ROUNDS && now_ms >= ping_ms(c, w, w->pings))
             w->pings++;
         ping_all(c);
-    } else if (now_ms >= w->deadline_ms) {
+    } else if (now_ms >= w->deadline_ms && !PLANTED(GROUP_NEVER_LATE)) {
         time_out(c, w);
     }
 }

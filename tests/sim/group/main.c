@@ -26,7 +26,7 @@ enum planted planted;
 
 static const char *const planted_names[] = {"NONE",
 #define X(name, text) #name,
-                                            PLANTED_LIST(X)
+                                            PLANTED_LIST(X) PLANTED_GROUP_LIST(X)
 #undef X
                                                 NULL};
 

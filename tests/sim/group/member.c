@@ -217,7 +217,7 @@ member_finish(struct member *m)
 {
     for (struct epoch *e = m->epochs; e != NULL; e = e->next)
         epoch_end(e);
-    script_drop(m);
+    script_finish(m);
     epochs_sweep(m);
     if (m->epochs != NULL)
         sim_fail(sim_of(m), "t%u: frames of a group were not given back", m->task);

@@ -268,13 +268,35 @@ script_begin(struct member *m)
 
 /* ---- Ending ---- */
 
-/* Its memory is the caller's again, who writes other things there. */
+/* What was an operation's memory is the caller's again. It is kept for a while, full of POISON: who still reads it
+ * sends that, and who still writes there is found. */
+#define POISON 0xee
+
 static void
-forget(struct task_work *t)
+grave_open(struct member *m, uint32_t i)
 {
-    if (t->memory != NULL)
-        memset(t->memory, 0xee, t->bytes);
-    free(t->memory);
+    const uint8_t *memory = m->grave[i].memory;
+
+    for (size_t k = 0; memory != NULL && k < m->grave[i].bytes; k++)
+        if (memory[k] != POISON) {
+            sim_fail(sim_of(m), "t%u: byte %zu of %zu was written after its operation was over", m->task, k,
+                     m->grave[i].bytes);
+            break;
+        }
+    free(m->grave[i].memory);
+    m->grave[i].memory = NULL;
+}
+
+static void
+forget(struct member *m, struct task_work *t)
+{
+    if (t->memory != NULL) {
+        memset(t->memory, POISON, t->bytes);
+        grave_open(m, m->graves);
+        m->grave[m->graves].memory = t->memory;
+        m->grave[m->graves].bytes = t->bytes;
+        m->graves = (m->graves + 1) % MEMBER_GRAVES;
+    }
     *t = (struct task_work){0};
 }
 
@@ -347,7 +369,7 @@ static void
 next_phase(struct member *m)
 {
     for (uint32_t i = 0; i < m->jobs; i++)
-        forget(&m->works[i]);
+        forget(m, &m->works[i]);
     m->jobs = 0;
     m->closed = m->phase == SCRIPT_CLOSE;
     if (m->closed)
@@ -396,7 +418,7 @@ script_turn(struct member *m, struct ps_error *e)
             m->world->bad++;
             all = false;
         }
-        forget(t);
+        forget(m, t);
     }
     if (failed) {
         sim_cancel(sim_of(m), &m->start);
@@ -416,4 +438,12 @@ script_drop(struct member *m)
     free(m->works);
     m->works = NULL;
     m->jobs = 0;
+}
+
+void
+script_finish(struct member *m)
+{
+    script_drop(m);
+    for (uint32_t i = 0; i < MEMBER_GRAVES; i++)
+        grave_open(m, i);
 }

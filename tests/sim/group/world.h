@@ -96,6 +96,8 @@ enum member_state {
     MEMBER_OVER /* all steps are done, or nobody is left to do them with */
 };
 
+#define MEMBER_GRAVES 24
+
 struct member {
     struct world *world;
     uint32_t task;
@@ -115,6 +117,11 @@ struct member {
     bool restarts;
 
     /* The step under way. */
+    struct {
+        uint8_t *memory;
+        size_t bytes;
+    } grave[MEMBER_GRAVES]; /* memory of operations that are over */
+    uint32_t graves;
     struct task_work *works; /* [1 + WORLD_OPS_MAX] */
     uint32_t job_next, jobs; /* started, of */
     uint32_t ops;            /* started in this group */
@@ -137,6 +144,7 @@ void member_finish(struct member *m);
 void script_begin(struct member *m);                    /* a group has been formed */
 bool script_turn(struct member *m, struct ps_error *e); /* false: the group has failed, and all works have ended */
 void script_start_next(struct member *m);
+void script_finish(struct member *m);
 void script_drop(struct member *m); /* the process has died */
 
 /* ---- epoch.c: a member in one group ---- */
