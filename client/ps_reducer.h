@@ -22,7 +22,11 @@
  * bits.
  *
  * Overlap needs somebody who drives the network meanwhile: the group's progress thread, or, without one, the calls of
- * ps_reducer_ready(), which let the network move but do not wait. tests/bench/bench_overlap measures both.
+ * ps_reducer_ready(), which let the network move but do not wait. It gains what the network would have kept the
+ * processor waiting for: on two cores, 2 ranks and 16 MB of gradients a step took 0.76 to 0.86 of its time over a link
+ * of 8 Gbit/s with the thread, 0.95 without, 0.88 with either over 2 Gbit/s; over bare loopback, where all of the cost
+ * is the processors' own, nothing that could be told from noise. One call for each parameter is slower than buckets
+ * where parameters are small (1.2 times, digits conv). tests/bench/bench_overlap measures it.
  *
  * Threads: one at a time, as without a progress thread for the group itself. */
 #ifndef PS_REDUCER_H
