@@ -5,6 +5,7 @@
  * that was sent (done() may come in the middle of a link's own work), whose consequences go out at the turn's end.
  *
  * A wait without a thread: the caller polls the links while it spins, then sleeps in the loop. */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -304,6 +305,7 @@ spin(ps_group *g, const struct ps_work *work)
         after_turn(g);
         if (i % SPIN_LOOK != 0)
             continue;
+        sched_yield(); /* more ranks than processors: who has something to say may wait for this one */
         if (any)
             until_ns = uv_hrtime() + quiet_ns;
         else if (uv_hrtime() >= until_ns)

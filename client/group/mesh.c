@@ -229,6 +229,8 @@ guest_look(struct mesh_conn *m)
         guest_refuse(m, PS_ERR_CLUSTER, "the group has no such rank");
     } else if (g->links[h->rank] != NULL) {
         guest_refuse(m, PS_ERR_TASK_TAKEN, "this rank is connected already");
+    } else if (!m->mesh->joining) {
+        guest_refuse(m, PS_ERR_CLUSTER, "this epoch of the group has begun without it");
     } else {
         m->rank = h->rank;
         own = hello_to(g, h->rank);
@@ -305,7 +307,7 @@ guest_come(void *arg, struct conn *c, const struct frame_head *head, const void 
         guest_refuse(m, e.code, e.text);
     else if (strcmp(m->hello.cluster, g->cluster_name) != 0 || strcmp(m->hello.name, g->options.name) != 0)
         guest_refuse(m, PS_ERR_CLUSTER, "this is a rank of another cluster or group");
-    else if (mesh->joining)
+    else if (g->links != NULL)
         guest_look(m);
     if (mesh->conns != NULL)
         guests_trim(mesh);
