@@ -15,7 +15,7 @@
 
 #define TIMEOUT_DEFAULT_MS 60000
 #define SETTLE_DEFAULT_MS  1000
-#define SPIN_LOOK          16 /* polls of all links between two looks at the loop and the clock */
+#define SPIN_LOOK          64 /* polls of all links between two looks at the loop and the clock */
 
 /* ---- Frames out ---- */
 
