@@ -146,7 +146,7 @@ fake_free(PS_MODULE_DEVICE, void *memory)
     b = d->block[i];
     for (char *p = b.map; p < b.map + b.map_size; p++)
         ensure((p >= b.start && p < b.start + b.size) || *p == CANARY);
-    d->block[i].map = NULL;
+    d->block[i] = (struct block){0}; /* the host may be given these addresses next */
     ensure(munmap(b.map, b.map_size + page_size()) == 0);
     leave(d);
 }
