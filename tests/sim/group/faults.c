@@ -175,14 +175,14 @@ within(const struct epoch *e, const struct fault *f)
            epoch_rank_of(e, f->a) != WORLD_NOBODY;
 }
 
-/* Who started something else: several of them may be the majority. */
+/* What happened in this group. */
 static uint32_t
-others_within(const struct world *w, const struct epoch *e)
+faults_within(const struct world *w, const struct epoch *e)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < w->chaos.came_len; i++)
-        n += w->chaos.came[i].kind == FAULT_OTHER && within(e, &w->chaos.came[i]);
+        n += within(e, &w->chaos.came[i]);
     return n;
 }
 
@@ -210,8 +210,8 @@ explains(const struct world *w, const struct epoch *e, const struct fault *f, en
         return (named && (code == PS_ERR_TIMEOUT || code == PS_ERR_CLOSED)) || f->a == e->member->task;
     case FAULT_NONSENSE: /* whoever heard it closes, and the one who sent it may be the first to tell of that */
         return (named && code == PS_ERR_PROTOCOL) || code == PS_ERR_CLOSED;
-    case FAULT_OTHER: /* the majority is right; of two, or in a pair, there is none */
-        return code == PS_ERR_MISMATCH && (named || e->ranks < 3 || f->pair || others_within(w, e) > 1);
+    case FAULT_OTHER: /* the majority is right: of three at least, who all have a voice, and one of whom is wrong */
+        return code == PS_ERR_MISMATCH && (named || e->ranks < 3 || f->pair || faults_within(w, e) > 1);
     case FAULT_KINDS:
         break;
     }
