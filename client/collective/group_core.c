@@ -475,7 +475,8 @@ work_came(struct group_core *c, struct group_peer *p, const struct frame_head *h
         group_work_wake(c, w, p);
     if (!c->failed && p->stalled)
         group_peer_unstall(c, p);
-    group_work_settle(c, w);
+    if (!c->failed) /* else it may be gone */
+        group_work_settle(c, w);
 }
 
 static void
@@ -510,7 +511,8 @@ ready_came(struct group_core *c, struct group_peer *p, const struct frame_head *
         group_work_asked(c, w, p, ready);
         if (!c->failed && p->stalled)
             group_peer_unstall(c, p);
-        group_work_settle(c, w);
+        if (!c->failed) /* else it may be gone */
+            group_work_settle(c, w);
     } else if ((early = early_find(p, id)) != NULL) {
         early->ready = MAX(early->ready, ready);
     } else {

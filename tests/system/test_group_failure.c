@@ -14,7 +14,8 @@
 #include "client/group/group_state.h"
 #include "ranks.h"
 
-#define COUNT 50000
+#define COUNT   50000
+#define AWAY_MS 3000
 
 /* ---- Bodies ---- */
 
@@ -49,6 +50,25 @@ need_failed(ps_group *g, const struct ps_error *error, const struct expected *x)
     need(ps_group_state(g, &again) == error->code && names(&again, x->guilty));
     need(ps_group_all_reduce(g, in, out, 4, PS_F32, PS_SUM, NULL, &again) == error->code && names(&again, x->guilty));
     need(ps_group_barrier(g, NULL, &again) == error->code && strcmp(again.text, error->text) == 0);
+}
+
+/* All are formed, and none is in an operation: what fails from here on is what is meant to. The test lets them go on,
+ * with start_together(). */
+static void
+together(void)
+{
+    ranks_tell('s');
+    need(ranks_listen() == 's');
+}
+
+static void
+start_together(struct ranks *r, uint32_t n, const struct ps_group_options *options, rank_body body, void *arg)
+{
+    ranks_start(r, n, 0, options, body, arg);
+    for (uint32_t k = 0; k < n; k++)
+        ck_assert_int_eq(ranks_hear(r, k), 's');
+    for (uint32_t k = 0; k < n; k++)
+        ranks_say(r, k, 's');
 }
 
 /* All-reduces, several in flight, until one fails. The test hears of the first few. */
@@ -119,6 +139,7 @@ one_is_odd(ps_group *g, void *arg)
 
     need(room != NULL && more != NULL);
     need_ok(ps_group_all_reduce(g, room, room, 100, PS_I32, PS_SUM, NULL, &error));
+    together();
     err = start_kind(g, x->kind, ps_group_rank(g) == x->odd, room, &work[0], &error);
     if (err == PS_OK)
         err = ps_group_all_reduce(g, more, more, 1000, PS_I32, PS_SUM, &work[1], &error);
@@ -142,7 +163,7 @@ pair_disagrees(ps_group *g, void *arg)
     struct ps_error error = {0};
     enum ps_err err;
 
-    need_ok(ps_group_barrier(g, NULL, &error));
+    together();
     if (rank == 0)
         err = ps_group_send(g, room, 10, PS_I32, 1, NULL, &error);
     else if (rank == 1)
@@ -163,6 +184,7 @@ one_leaves(ps_group *g, void *arg)
     struct ps_error error = {0};
 
     need_ok(ps_group_all_reduce(g, room, room, 100, PS_F32, PS_SUM, NULL, &error));
+    together();
     if (ps_group_rank(g) == x->guilty)
         return;
     while (ps_group_all_reduce(g, room, room, 100, PS_F32, PS_SUM, NULL, &error) == PS_OK)
@@ -178,10 +200,9 @@ one_babbles(ps_group *g, void *arg)
     const struct expected *x = arg;
     struct sockaddr_in at;
     socklen_t len = sizeof at;
-    struct ps_error error = {0};
     int sent = 0;
 
-    need_ok(ps_group_barrier(g, NULL, &error));
+    together();
     if (ps_group_rank(g) == x->guilty) {
         for (int fd = 3; fd < 256; fd++, len = sizeof at) /* its sockets to the others */
             if (getpeername(fd, (struct sockaddr *)&at, &len) == 0 && at.sin_family == AF_INET)
@@ -206,18 +227,24 @@ some_work(ps_group *g, void *arg)
         need_ok(ps_group_all_reduce(g, room, room, 1000, PS_F32, PS_SUM, NULL, &error));
 }
 
-/* Works that nobody waits for while this rank computes longer than their time-out. */
+/* A work that nobody waits for while this rank computes longer than its time-out; what it needs has come by then. */
 static void
 away_longer_than_the_time_out(ps_group *g, void *arg)
 {
-    float room[5000] = {0};
+    float room[1000] = {0};
     struct ps_error error = {0};
     ps_work *work;
 
     (void)arg;
     need_ok(ps_group_barrier(g, NULL, &error));
-    need_ok(ps_group_all_reduce(g, room, room, 5000, PS_F32, PS_SUM, &work, &error));
-    usleep(1200 * 1000); /* past the time-out of 1 s, for all */
+    if (ps_group_rank(g) == 1) {
+        need_ok(ps_group_broadcast(g, room, 1000, PS_F32, 1, NULL, &error));
+        ranks_tell('b');
+        return;
+    }
+    need_ok(ps_group_broadcast(g, room, 1000, PS_F32, 1, &work, &error));
+    need(ranks_listen() == 'b');
+    usleep(AWAY_MS * 1000 + 300 * 1000);
     need_ok(ps_work_wait(work, -1, &error));
     ps_work_free(work);
 }
@@ -244,7 +271,7 @@ END_TEST
 START_TEST(who_stops_is_named_by_all_and_learns_it)
 {
     struct expected x = {.code = PS_ERR_TIMEOUT, .guilty = 1};
-    struct ps_group_options options = {.timeout_ms = 5000};
+    struct ps_group_options options = {.timeout_ms = 8000};
     struct ranks r;
 
     ranks_start(&r, 4, 0, &options, until_it_fails, &x);
@@ -268,7 +295,7 @@ START_TEST(who_starts_something_else_is_named_by_all)
         struct expected x = {.code = PS_ERR_MISMATCH, .guilty = odd, .odd = odd, .kind = _i};
         struct ranks r;
 
-        ranks_start(&r, 4, 0, NULL, one_is_odd, &x);
+        start_together(&r, 4, NULL, one_is_odd, &x);
         ranks_end(&r);
     }
 }
@@ -279,7 +306,7 @@ START_TEST(of_two_the_lower_rank_is_right)
     struct expected x = {.code = PS_ERR_MISMATCH, .guilty = 1, .odd = (uint32_t)_i, .kind = OTHER_COUNT};
     struct ranks r;
 
-    ranks_start(&r, 2, 0, NULL, one_is_odd, &x);
+    start_together(&r, 2, NULL, one_is_odd, &x);
     ranks_end(&r);
 }
 END_TEST
@@ -289,7 +316,7 @@ START_TEST(a_pair_that_disagrees_fails_the_group)
     struct expected x = {.code = PS_ERR_MISMATCH, .guilty = 1};
     struct ranks r;
 
-    ranks_start(&r, 3, 0, NULL, pair_disagrees, &x);
+    start_together(&r, 3, NULL, pair_disagrees, &x);
     ranks_end(&r);
 }
 END_TEST
@@ -299,7 +326,7 @@ START_TEST(who_leaves_is_named_by_who_waits_for_it)
     struct expected x = {.code = PS_ERR_CLOSED, .guilty = (uint32_t)_i};
     struct ranks r;
 
-    ranks_start(&r, 3, 0, NULL, one_leaves, &x);
+    start_together(&r, 3, NULL, one_leaves, &x);
     ranks_end(&r);
 }
 END_TEST
@@ -309,7 +336,7 @@ START_TEST(who_babbles_is_named_by_all)
     struct expected x = {.code = PS_ERR_PROTOCOL, .guilty = 1};
     struct ranks r;
 
-    ranks_start(&r, 3, 0, NULL, one_babbles, &x);
+    start_together(&r, 3, NULL, one_babbles, &x);
     for (uint32_t k = 0; k < 3; k++) /* they may fail before they tell */
         ck_assert_int_eq(ranks_wait(&r, k), 0);
 }
@@ -397,10 +424,12 @@ END_TEST
 
 START_TEST(who_was_away_past_its_time_out_still_gets_what_has_come)
 {
-    struct ps_group_options options = {.timeout_ms = 1000};
+    struct ps_group_options options = {.timeout_ms = AWAY_MS};
     struct ranks r;
 
     ranks_start(&r, 2, 0, &options, away_longer_than_the_time_out, NULL);
+    ck_assert_int_eq(ranks_hear(&r, 1), 'b');
+    ranks_say(&r, 0, 'b');
     ranks_end(&r);
 }
 END_TEST
