@@ -17,13 +17,20 @@ isa_name(enum isa isa)
 }
 
 #ifdef __x86_64__
-/* Not every clang's __builtin_cpu_supports() knows it by name. */
+/* Not every clang's __builtin_cpu_supports() knows it by name. Asked once: a virtual machine's host answers for its
+ * processor, which takes longer than a small message. */
 static bool
 f16c_supported(void)
 {
+    static atomic_int known; /* 0: not yet, 1: no, 2: yes */
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
     unsigned a, b, c, d;
 
-    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+    if (answer == 0) {
+        answer = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0 ? 2 : 1;
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    }
+    return answer == 2;
 }
 #endif
 
