@@ -95,6 +95,7 @@ enum msg_type {
     MSG_GROUP_PONG = 71,
     MSG_GROUP_ABORT = 72,
     MSG_GROUP_BYE = 73,
+    MSG_GROUP_BELL = 74,
     MSG_GROUP_END
 };
 

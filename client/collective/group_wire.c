@@ -230,7 +230,7 @@ size_t
 group_hello_encode(enum msg_type type, const struct group_hello *h, uint8_t *out)
 {
     uint32_t cluster = (uint32_t)strlen(h->cluster), name = (uint32_t)strlen(h->name);
-    uint32_t meta_len = 48 + cluster + name;
+    uint32_t meta_len = GROUP_HELLO_FIXED + cluster + name;
     uint8_t *at = head_put(out, type, 0, meta_len, 0);
 
     at = put(at, h->group, 8);
@@ -242,6 +242,9 @@ group_hello_encode(enum msg_type type, const struct group_hello *h, uint8_t *out
     at = put(at, cluster, 4);
     at = put(at, name, 4);
     at = put(at, 0, 4);
+    at = put(at, h->share_token, 8);
+    at = put(at, h->share_pid, 4);
+    at = put(at, h->share_fd, 4);
     memcpy(at, h->cluster, cluster);
     memcpy(at + cluster, h->name, name);
     memset(at + cluster + name, 0, frame_pad(meta_len));
@@ -254,7 +257,7 @@ group_hello_decode(const struct frame_head *head, const void *meta, struct group
     const uint8_t *at = meta;
     uint32_t cluster, name;
 
-    if (head->meta_len < 48 || head->payload_len > 0)
+    if (head->meta_len < GROUP_HELLO_FIXED || head->payload_len > 0)
         return ps_fail(e, PS_ERR_PROTOCOL, "a GROUP_HELLO of %u bytes", head->meta_len);
     *h = (struct group_hello){.group = get(&at, 8)};
     h->epoch = get(&at, 8);
@@ -265,7 +268,11 @@ group_hello_decode(const struct frame_head *head, const void *meta, struct group
     cluster = (uint32_t)get(&at, 4);
     name = (uint32_t)get(&at, 4);
     get(&at, 4);
-    if (cluster > GROUP_HELLO_NAME_MAX || name > GROUP_HELLO_NAME_MAX || head->meta_len != 48 + cluster + name)
+    h->share_token = get(&at, 8);
+    h->share_pid = (uint32_t)get(&at, 4);
+    h->share_fd = (uint32_t)get(&at, 4);
+    if (cluster > GROUP_HELLO_NAME_MAX || name > GROUP_HELLO_NAME_MAX ||
+        head->meta_len != GROUP_HELLO_FIXED + cluster + name)
         return ps_fail(e, PS_ERR_PROTOCOL, "a GROUP_HELLO of %u bytes with names of %u and %u", head->meta_len, cluster,
                        name);
     memcpy(h->cluster, at, cluster);

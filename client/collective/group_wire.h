@@ -11,7 +11,8 @@
 #include "frame.h"
 
 #define GROUP_HELLO_NAME_MAX 255 /* bytes of a cluster's or group's name */
-#define GROUP_HELLO_MAX      (48 + 2 * (GROUP_HELLO_NAME_MAX + 1))
+#define GROUP_HELLO_FIXED    64  /* bytes before the names */
+#define GROUP_HELLO_MAX      (GROUP_HELLO_FIXED + 2 * (GROUP_HELLO_NAME_MAX + 1))
 #define GROUP_ABORT_TEXT_MAX 480
 #define GROUP_ABORT_MAX      (16 + GROUP_ABORT_TEXT_MAX)
 #define GROUP_WORK_SIZE      40
@@ -99,6 +100,10 @@ void group_bye_encode(uint8_t *out);
 struct group_hello {
     uint64_t group, epoch, incarnation;
     uint32_t rank, ranks, to; /* to: the rank that is spoken to */
+    /* Memory to be shared: in GROUP_HELLO the offer of a descriptor of that process; in GROUP_WELCOME the same token
+     * when it was taken. Token 0: none. */
+    uint64_t share_token;
+    uint32_t share_pid, share_fd;
     char cluster[GROUP_HELLO_NAME_MAX + 1], name[GROUP_HELLO_NAME_MAX + 1];
 };
 size_t group_hello_encode(enum msg_type type, const struct group_hello *h, uint8_t *out); /* GROUP_HELLO_MAX + head */

@@ -456,6 +456,15 @@ number_hosts(const struct group_table *t, uint32_t *host)
     }
 }
 
+static bool
+one_host(const uint32_t *host, uint32_t ranks)
+{
+    for (uint32_t r = 1; r < ranks; r++)
+        if (host[r] != host[0])
+            return false;
+    return true;
+}
+
 static enum ps_err
 make_core(ps_group *g, struct ps_error *e)
 {
@@ -478,6 +487,7 @@ make_core(ps_group *g, struct ps_error *e)
         names[r] = text[r];
     }
     number_hosts(&g->table, host);
+    config.shared_memory = g->options.transport == PS_TRANSPORT_AUTO && one_host(host, g->table.ranks);
     return group_core_new(&config, &g->core, e);
 }
 

@@ -11,10 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "address.h"
 #include "client/collective/group_wire.h"
 #include "client/group/group_state.h"
+#include "client/group/link_shm.h"
 #include "client/group/link_tcp.h"
 
 #define MESH_TRIES    8   /* of a connection that is refused */
@@ -34,6 +36,7 @@ struct mesh_conn {
     unsigned tries;
     bool loopback, gone;
     struct group_hello hello; /* a guest's */
+    struct share share;       /* memory with the other side; zeroed: none */
     uv_connect_t connect;
     struct mesh_conn *next;
 };
@@ -55,6 +58,7 @@ mesh_conn_closed(struct conn *c)
 
     group_conn_gone(m->mesh->group);
     free(c);
+    share_finish(&m->share);
     free(m);
 }
 
@@ -76,8 +80,10 @@ mesh_drop(struct mesh_conn *m)
     m->gone = true;
     if (m->conn != NULL)
         conn_close(m->conn, mesh_conn_closed);
-    else
+    else {
+        share_finish(&m->share);
         free(m);
+    }
 }
 
 static void
@@ -149,6 +155,50 @@ hello_to(const ps_group *g, uint32_t to)
     return h;
 }
 
+/* ---- Memory instead of the connection ---- */
+
+static bool
+may_share(const ps_group *g, uint32_t rank)
+{
+    const struct group_member *own = &g->table.members[g->table.rank], *other = &g->table.members[rank];
+
+    return g->options.transport == PS_TRANSPORT_AUTO && own->host[0] != '\0' && strcmp(own->host, other->host) == 0;
+}
+
+static size_t
+ring_bytes(const ps_group *g)
+{
+    uint32_t beside = 0;
+
+    for (uint32_t r = 0; r < g->table.ranks; r++)
+        beside += strcmp(g->table.members[r].host, g->table.members[g->table.rank].host) == 0;
+    return link_shm_ring_bytes(beside);
+}
+
+/* Where it cannot be had the connection carries all. */
+static void
+offer(struct mesh_conn *m, struct group_hello *h)
+{
+    ps_group *g = m->mesh->group;
+
+    if (!may_share(g, m->rank) || (m->share.page == NULL && share_make(&m->share, ring_bytes(g), NULL) != PS_OK))
+        return;
+    h->share_token = m->share.token;
+    h->share_pid = (uint32_t)getpid();
+    h->share_fd = (uint32_t)m->share.fd;
+}
+
+static void
+take_offer(struct mesh_conn *m, struct group_hello *own)
+{
+    const struct group_hello *h = &m->hello;
+
+    if (h->share_token != 0 && may_share(m->mesh->group, m->rank) && h->share_pid <= INT32_MAX &&
+        h->share_fd <= INT32_MAX &&
+        share_find(&m->share, (pid_t)h->share_pid, (int)h->share_fd, h->share_token, NULL) == PS_OK)
+        own->share_token = h->share_token;
+}
+
 /* ---- A connection becomes a link ---- */
 
 static void
@@ -156,7 +206,8 @@ mesh_up(struct mesh_conn *m)
 {
     struct mesh *mesh = m->mesh;
     ps_group *g = mesh->group;
-    struct link *l = link_tcp_new(m->conn, m->rank, (uint32_t)g->options.timeout_ms);
+    struct link *l = m->share.page != NULL ? link_shm_new(m->conn, &m->share, m->rank)
+                                           : link_tcp_new(m->conn, m->rank, (uint32_t)g->options.timeout_ms);
     struct ps_error e;
 
     if (l == NULL) {
@@ -235,6 +286,7 @@ guest_look(struct mesh_conn *m)
         m->rank = h->rank;
         own = hello_to(g, h->rank);
         guest_congestion(m);
+        take_offer(m, &own);
         if (greet(m->conn, MSG_GROUP_WELCOME, &own))
             mesh_up(m);
         else
@@ -352,8 +404,11 @@ lower_frame(struct conn *c, const struct frame_head *head, const void *meta, con
     else if (h.group != t->id || h.epoch != t->epoch || h.rank != m->rank || h.to != t->rank ||
              h.incarnation != t->members[m->rank].incarnation)
         lower_fail(m, PS_ERR_CLUSTER, "somebody else listens at its address", NULL);
-    else
+    else {
+        if (h.share_token == 0 || h.share_token != m->share.token)
+            share_finish(&m->share); /* it could not find it */
         mesh_up(m);
+    }
 }
 
 static void
@@ -414,6 +469,7 @@ connected(uv_connect_t *req, int status)
         return;
     }
     h = hello_to(g, m->rank);
+    offer(m, &h);
     m->state = MESH_GREETING;
     if (conn_start(m->conn, group_congestion(g, m->loopback)) != PS_OK || !greet(m->conn, MSG_GROUP_HELLO, &h))
         lower_fail(m, PS_ERR_NOMEM, "no memory for a greeting", NULL);

@@ -324,6 +324,13 @@ pairs(ps_group *g, void *arg)
 
 /* ---- Tests ---- */
 
+/* Through shared memory where the ranks say that they are on one machine, then by TCP. */
+static enum ps_transport
+transport_of(int i)
+{
+    return i == 0 ? PS_TRANSPORT_AUTO : PS_TRANSPORT_TCP;
+}
+
 static const uint32_t sizes[] = {1, 2, 3, 4, 7};
 
 static void
@@ -337,7 +344,9 @@ run(uint32_t ranks, uint32_t hosts, const struct ps_group_options *options, rank
 
 START_TEST(every_operation_and_type_gives_what_it_must)
 {
-    run(sizes[_i], 0, NULL, all_kinds, NULL);
+    struct ps_group_options options = {.transport = transport_of(_i / 5)};
+
+    run(sizes[_i % 5], 0, &options, all_kinds, NULL);
 }
 END_TEST
 
@@ -359,17 +368,40 @@ END_TEST
 START_TEST(many_are_in_flight_and_waited_for_in_any_order)
 {
     uint64_t seed = test_seed() + (uint64_t)_i;
-    struct ps_group_options options = {.progress_thread = _i % 2, .spin_us = _i == 2 ? 100 : 0};
+    struct ps_group_options options = {
+        .progress_thread = _i % 2, .spin_us = _i % 3 == 2 ? 100 : 0, .transport = transport_of(_i / 3)};
 
-    run(2 + (uint32_t)_i, 2, &options, in_flight, &seed);
+    run(2 + (uint32_t)_i % 3, 2, &options, in_flight, &seed);
+}
+END_TEST
+
+/* Two machines, as they say: what is shared is shared on each alone. */
+static void
+ways(ps_group *g, void *arg)
+{
+    const enum ps_transport *wanted = arg;
+    uint32_t own = ps_group_rank(g);
+
+    for (uint32_t r = 0; r < ps_group_ranks(g); r++) {
+        bool shared = *wanted == PS_TRANSPORT_AUTO && r % 2 == own % 2;
+
+        need(strcmp(ps_group_transport(g, r), r == own ? "self" : shared ? "shm" : "tcp") == 0);
+    }
+}
+
+START_TEST(ranks_of_one_machine_share_memory_unless_told_otherwise)
+{
+    struct ps_group_options options = {.transport = transport_of(_i)};
+
+    run(4, 2, &options, ways, &options.transport);
 }
 END_TEST
 
 START_TEST(pairs_send_to_each_other_beside_an_all_reduce)
 {
-    struct ps_group_options options = {.progress_thread = _i % 2};
+    struct ps_group_options options = {.progress_thread = _i % 2, .transport = transport_of(_i / 3)};
 
-    run(2 + (uint32_t)_i, 0, &options, pairs, NULL);
+    run(2 + (uint32_t)_i % 3, 0, &options, pairs, NULL);
 }
 END_TEST
 
@@ -380,10 +412,11 @@ make(void)
     TCase *t = tcase_create("group");
 
     tcase_set_timeout(t, 280);
-    tcase_add_loop_test(t, every_operation_and_type_gives_what_it_must, 0, 5);
+    tcase_add_loop_test(t, every_operation_and_type_gives_what_it_must, 0, 10);
     tcase_add_loop_test(t, every_algorithm_carries_large_ones, 0, 5);
-    tcase_add_loop_test(t, many_are_in_flight_and_waited_for_in_any_order, 0, 3);
-    tcase_add_loop_test(t, pairs_send_to_each_other_beside_an_all_reduce, 0, 3);
+    tcase_add_loop_test(t, many_are_in_flight_and_waited_for_in_any_order, 0, 6);
+    tcase_add_loop_test(t, ranks_of_one_machine_share_memory_unless_told_otherwise, 0, 2);
+    tcase_add_loop_test(t, pairs_send_to_each_other_beside_an_all_reduce, 0, 6);
     suite_add_tcase(s, t);
     return s;
 }

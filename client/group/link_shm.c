@@ -1,0 +1,476 @@
+/* Frames through two rings.
+ *
+ * Out: frames wait in a queue (common/conn_queue.h, as for a socket); flush() copies what the ring has room for, and
+ * poll() goes on when the other side has read. In: poll() gives whole frames to the owner where they lie. A frame that
+ * fits half a ring is not looked at until all of it is there, so it is never copied; a larger one comes in pieces.
+ *
+ * Both sides poll while they spin. Before a side sleeps it says so (share_sleep()), and whoever writes or reads after
+ * that rings a bell: a frame on the connection, which ends the sleep of the other side's loop.
+ *
+ *     OPEN ──finish()──► LEAVING (writes what is queued, throws away what comes) ──all is written──► ENDING
+ *       └──close()──────────────────────────────────────────────────────────────────────────────►  │ the connection
+ *                                                                                       closed() ◄─┘ and timer closed
+ */
+#include "client/group/link_shm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define READ_AT_ONCE (8 * MIB) /* bytes, before the loop's other business gets its turn */
+#define LEAVE_LOOK   1         /* ms between two looks at the ring while LEAVING */
+
+enum shm_state { SHM_OPEN, SHM_LEAVING, SHM_ENDING };
+
+struct link_shm {
+    struct link link;
+    enum shm_state state;
+    struct share share;
+    struct conn *conn; /* NULL: closed */
+    struct conn_queue queue;
+    struct frame_reader reader;
+    bool reading, writing; /* further up on the stack */
+    bool ended;            /* the owner knows of the end */
+    bool hung_up;          /* the connection has ended */
+    bool mute;             /* the stream out is cut in the middle of a frame */
+
+    uv_timer_t timer; /* while LEAVING */
+    uint64_t leave_ms;
+    bool timing; /* libuv still has the timer */
+
+    struct conn_out bell;
+    uint8_t bell_head[FRAME_HEAD_SIZE];
+    bool rings; /* the connection has the bell */
+
+    void (*closed)(struct link *l);
+};
+
+static struct link_shm *
+shm_of(struct link *l)
+{
+    return CONTAINER_OF(l, struct link_shm, link);
+}
+
+size_t
+link_shm_ring_bytes(uint32_t ranks)
+{
+    return ranks <= 8 ? 1 * MIB : ranks <= 32 ? 256 * KIB : SHARE_RING_MIN;
+}
+
+/* ---- The end, as the owner hears of it ---- */
+
+static void
+tell_end(struct link_shm *t, enum ps_err code, const char *text)
+{
+    struct ps_error e;
+
+    if (t->ended || t->state != SHM_OPEN)
+        return;
+    t->ended = true;
+    ps_error_set(&e, code, "%s", text);
+    t->link.events->ended(&t->link, &e);
+}
+
+/* ---- The bell ---- */
+
+static void
+bell_done(struct conn_out *o, enum ps_err result)
+{
+    struct link_shm *t = CONTAINER_OF(o, struct link_shm, bell);
+
+    (void)result; /* where it failed the connection has ended, and that wakes as well */
+    t->rings = false;
+}
+
+/* One that is under way wakes the other side later than this one would: it is enough. */
+static void
+wake_other(struct link_shm *t, enum share_wants what)
+{
+    if (!share_ring(&t->share, what) || t->rings || t->conn == NULL)
+        return;
+    t->rings = true;
+    t->bell = (struct conn_out){.done = bell_done, .head = t->bell_head, .head_len = FRAME_HEAD_SIZE};
+    conn_send(t->conn, &t->bell, false);
+}
+
+/* ---- Out ---- */
+
+static size_t
+copy_in(struct link_shm *t, size_t room)
+{
+    uint8_t *to = share_in(&t->share);
+    uv_buf_t bufs[CONN_QUEUE_BUFS];
+    size_t bytes;
+    unsigned n;
+
+    bytes = (size_t)conn_queue_gather(&t->queue, bufs, &n, room);
+    for (unsigned i = 0; i < n; i++) {
+        memcpy(to, bufs[i].base, bufs[i].len);
+        to += bufs[i].len;
+    }
+    return bytes;
+}
+
+/* True: something moved. */
+static bool
+write_some(struct link_shm *t)
+{
+    bool moved = false;
+
+    if (t->writing || t->mute || t->state == SHM_ENDING)
+        return false;
+    t->writing = true;
+    while (t->queue.first != NULL) {
+        size_t room = share_room(&t->share), bytes;
+
+        if (room == SIZE_MAX) {
+            t->mute = true;
+            break;
+        }
+        if (room == 0)
+            break;
+        conn_queue_prepare(&t->queue, t->timer.loop);
+        bytes = copy_in(t, room);
+        share_put(&t->share, bytes);
+        wake_other(t, SHARE_DATA);
+        conn_queue_take(&t->queue, bytes);
+        moved = true;
+    }
+    t->writing = false;
+    return moved;
+}
+
+static void
+shm_out_done(struct conn_out *o, enum ps_err result)
+{
+    struct link_out *out = CONTAINER_OF(o, struct link_out, u.conn);
+
+    out->done(out, result);
+}
+
+static void
+shm_send(struct link *l, struct link_out *out)
+{
+    struct link_shm *t = shm_of(l);
+
+    out->link = l;
+    if (t->conn == NULL || t->state != SHM_OPEN || t->mute) {
+        out->done(out, PS_ERR_CLOSED);
+        return;
+    }
+    out->u.conn = (struct conn_out){.done = shm_out_done,
+                                    .head = out->head,
+                                    .head_len = out->head_len,
+                                    .parts = out->parts,
+                                    .parts_len = out->parts_len};
+    conn_queue_append(&t->queue, &out->u.conn);
+}
+
+static void
+shm_flush(struct link *l)
+{
+    (void)write_some(shm_of(l));
+}
+
+/* ---- In ---- */
+
+static void
+placed(struct link_shm *t)
+{
+    struct frame_reader *r = &t->reader;
+    struct link_place place = {0};
+
+    t->link.events->place(&t->link, &r->head, r->meta, &place);
+    if (place.discard)
+        frame_discard(r);
+    else if (place.parts_len > 0)
+        frame_direct(r, place.parts, place.parts_len);
+}
+
+/* Bytes of one frame, or the first of it. They are the other side's again when this returns. */
+static void
+feed(struct link_shm *t, size_t n)
+{
+    const uint8_t *data = share_out(&t->share);
+    struct frame_reader *r = &t->reader;
+    size_t left = n, used;
+
+    for (; left > 0 && t->state == SHM_OPEN && !t->ended; data += used, left -= used) {
+        switch (frame_feed(r, data, left, &used)) {
+        case FRAME_MORE:
+            break;
+        case FRAME_META:
+            placed(t);
+            break;
+        case FRAME_WHOLE:
+            t->link.events->frame(&t->link, &r->head, r->meta, r->payload);
+            break;
+        case FRAME_BAD:
+            tell_end(t, r->error.code, r->error.text);
+            break;
+        }
+    }
+    if (t->state == SHM_ENDING)
+        return;
+    share_take(&t->share, n);
+    wake_other(t, SHARE_ROOM);
+}
+
+/* How many of these bytes to look at now; 0: there must be more first. */
+static size_t
+ripe(const struct link_shm *t, size_t filled)
+{
+    const struct frame_reader *r = &t->reader;
+    struct frame_head head;
+    uint64_t whole;
+
+    if (frame_missing(r) > 0)
+        return MIN(filled, frame_missing(r));
+    if (filled < FRAME_HEAD_SIZE)
+        return 0;
+    if (frame_head_decode(share_out(&t->share), &head, NULL) != PS_OK)
+        return FRAME_HEAD_SIZE; /* the reader says what is wrong with it */
+    whole = FRAME_HEAD_SIZE + head.meta_len + frame_pad(head.meta_len) + head.payload_len + frame_pad(head.payload_len);
+    if (whole <= t->share.ring_bytes / 2)
+        return filled >= whole ? (size_t)whole : 0;
+    return (size_t)MIN(filled, whole);
+}
+
+/* True: something moved. */
+static bool
+read_some(struct link_shm *t)
+{
+    size_t budget = READ_AT_ONCE, n = 0, filled;
+
+    if (t->reading)
+        return false;
+    t->reading = true;
+    for (; t->state == SHM_OPEN && !t->ended && budget > 0; budget -= MIN(budget, n)) {
+        if ((filled = share_filled(&t->share)) == SIZE_MAX) {
+            tell_end(t, PS_ERR_PROTOCOL, "it wrote what cannot be into shared memory");
+            break;
+        }
+        if (filled == 0 || (n = ripe(t, filled)) == 0)
+            break;
+        feed(t, n);
+    }
+    t->reading = false;
+    if (n == 0)
+        return false;
+    if (t->state != SHM_ENDING)
+        frame_reader_trim(&t->reader);
+    return true;
+}
+
+static bool
+shm_poll(struct link *l)
+{
+    struct link_shm *t = shm_of(l);
+    bool wrote = write_some(t);
+
+    return read_some(t) || wrote;
+}
+
+/* A frame that has only begun is no reason to stay awake: its rest rings. */
+static bool
+shm_sleep(struct link *l)
+{
+    struct link_shm *t = shm_of(l);
+    unsigned wants = SHARE_DATA;
+    size_t filled;
+
+    if (t->state != SHM_OPEN || t->ended)
+        return true;
+    filled = share_filled(&t->share);
+    if (filled == SIZE_MAX || (filled > 0 && ripe(t, filled) > 0))
+        return false;
+    if (t->queue.first != NULL && !t->mute)
+        wants |= SHARE_ROOM;
+    return share_sleep(&t->share, wants, filled);
+}
+
+static void
+shm_wake(struct link *l)
+{
+    struct link_shm *t = shm_of(l);
+
+    if (t->state == SHM_OPEN)
+        share_wake(&t->share);
+}
+
+static void
+shm_cut(struct link *l)
+{
+    struct link_shm *t = shm_of(l);
+
+    if (t->state == SHM_ENDING)
+        return;
+    frame_discard(&t->reader);
+    if (!conn_queue_cut(&t->queue)) {
+        t->mute = true;
+        if (t->conn != NULL)
+            (void)shutdown(t->conn->fd, SHUT_WR); /* they hear that it has ended */
+    }
+}
+
+/* ---- Life ---- */
+
+static void
+try_end(struct link_shm *t)
+{
+    if (t->state != SHM_ENDING || t->conn != NULL || t->timing)
+        return;
+    if (t->closed != NULL)
+        t->closed(&t->link);
+}
+
+static void
+shm_conn_closed(struct conn *c)
+{
+    struct link_shm *t = c->arg;
+
+    t->conn = NULL;
+    free(c);
+    try_end(t);
+}
+
+static void
+timer_closed(uv_handle_t *handle)
+{
+    struct link_shm *t = handle->data;
+
+    t->timing = false;
+    try_end(t);
+}
+
+static void
+end_now(struct link_shm *t, bool politely)
+{
+    if (t->state == SHM_ENDING)
+        return;
+    t->state = SHM_ENDING;
+    conn_queue_drop(&t->queue);
+    uv_close((uv_handle_t *)&t->timer, timer_closed);
+    if (t->conn != NULL && politely)
+        conn_finish(t->conn, shm_conn_closed);
+    else if (t->conn != NULL)
+        conn_close(t->conn, shm_conn_closed);
+}
+
+static void
+leave_look(uv_timer_t *timer)
+{
+    struct link_shm *t = timer->data;
+    size_t filled = share_filled(&t->share);
+
+    if (filled != SIZE_MAX && filled > 0) { /* so that the other side can write its last, too */
+        share_take(&t->share, filled);
+        wake_other(t, SHARE_ROOM);
+    }
+    (void)write_some(t);
+    if (t->queue.first == NULL || t->mute || t->hung_up || uv_now(timer->loop) >= t->leave_ms)
+        end_now(t, true);
+}
+
+static void
+shm_finish(struct link *l, void (*closed)(struct link *l))
+{
+    struct link_shm *t = shm_of(l);
+
+    if (t->closed == NULL)
+        t->closed = closed;
+    if (t->state != SHM_OPEN)
+        return;
+    t->state = SHM_LEAVING;
+    t->leave_ms = uv_now(t->timer.loop) + LINK_LINGER_MS;
+    frame_discard(&t->reader); /* nothing is written to a placed payload any more */
+    uv_timer_start(&t->timer, leave_look, 0, LEAVE_LOOK);
+}
+
+static void
+shm_close(struct link *l, void (*closed)(struct link *l))
+{
+    struct link_shm *t = shm_of(l);
+
+    if (t->closed == NULL)
+        t->closed = closed;
+    end_now(t, false);
+}
+
+static void
+shm_destroy(struct link *l)
+{
+    struct link_shm *t = shm_of(l);
+
+    frame_reader_finish(&t->reader);
+    share_finish(&t->share);
+    free(t);
+}
+
+/* ---- The connection ---- */
+
+static void
+bell_came(struct conn *c, const struct frame_head *head, const void *meta, const void *payload)
+{
+    struct link_shm *t = c->arg;
+
+    (void)meta;
+    (void)payload;
+    if (head->type != MSG_GROUP_BELL || head->meta_len > 0 || head->payload_len > 0) {
+        tell_end(t, PS_ERR_PROTOCOL, "it sent a frame beside the shared memory");
+        return;
+    }
+    if (t->state == SHM_OPEN)
+        (void)shm_poll(&t->link);
+}
+
+/* What it had written before comes first. */
+static void
+hung_up(struct conn *c, const struct ps_error *why)
+{
+    struct link_shm *t = c->arg;
+
+    t->hung_up = true;
+    while (read_some(t))
+        continue;
+    tell_end(t, why->code, why->text);
+}
+
+static const struct conn_events bell_events = {.frame = bell_came, .ended = hung_up};
+
+static const struct link_ops shm_ops = {
+    .name = "shm",
+    .send = shm_send,
+    .flush = shm_flush,
+    .poll = shm_poll,
+    .sleep = shm_sleep,
+    .wake = shm_wake,
+    .cut = shm_cut,
+    .finish = shm_finish,
+    .close = shm_close,
+    .destroy = shm_destroy,
+};
+
+struct link *
+link_shm_new(struct conn *conn, struct share *share, uint32_t rank)
+{
+    struct link_shm *t = calloc(1, sizeof *t);
+
+    if (t == NULL)
+        return NULL;
+    t->link = (struct link){.ops = &shm_ops, .rank = rank};
+    t->share = *share;
+    *share = (struct share){0};
+    share_told(&t->share);
+    frame_reader_init(&t->reader);
+    t->reader.buffers = &conn->pool->buffers;
+    frame_head_encode(&(struct frame_head){.version = FRAME_VERSION, .type = MSG_GROUP_BELL}, t->bell_head);
+    uv_timer_init(conn->pool->loop, &t->timer);
+    t->timer.data = t;
+    t->timing = true;
+    t->conn = conn;
+    conn->events = &bell_events;
+    conn->arg = t;
+    return &t->link;
+}

@@ -1,0 +1,172 @@
+/* Memory that two sides share, both of them here: what is put comes out, wherever the ring ends; positions that cannot
+ * be are noticed; what is not the other side's memory is not taken. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "check_main.h"
+#include "client/group/share.h"
+
+static struct share a, b;
+
+static void
+both(size_t ring_bytes)
+{
+    struct ps_error e;
+
+    ck_assert_msg(share_make(&a, ring_bytes, &e) == PS_OK, "%s", e.text);
+    ck_assert_msg(share_find(&b, getpid(), a.fd, a.token, &e) == PS_OK, "%s", e.text);
+    share_told(&a);
+}
+
+static void
+finish_both(void)
+{
+    share_finish(&a);
+    share_finish(&b);
+    share_finish(&b);
+}
+
+static uint8_t
+byte_at(uint64_t i)
+{
+    return (uint8_t)((i + 1) * 0x9e3779b97f4a7c15u >> 56);
+}
+
+START_TEST(what_is_put_comes_out_wherever_the_ring_ends)
+{
+    struct share *from = _i == 0 ? &a : &b, *to = _i == 0 ? &b : &a;
+    uint64_t put = 0, taken = 0, z = 12345;
+
+    both(SHARE_RING_MIN);
+    ck_assert_uint_eq(share_room(from), SHARE_RING_MIN);
+    while (taken < 10 * SHARE_RING_MIN) {
+        size_t n;
+
+        z = z * 6364136223846793005u + 1442695040888963407u;
+        n = MIN(share_room(from), (size_t)(z >> 33) % 50000);
+        for (size_t i = 0; i < n; i++)
+            share_in(from)[i] = byte_at(put + i);
+        share_put(from, n);
+        put += n;
+        ck_assert_uint_eq(share_filled(to), put - taken);
+        n = MIN(share_filled(to), (size_t)(z >> 13) % 50000);
+        for (size_t i = 0; i < n; i++)
+            ck_assert_uint_eq(share_out(to)[i], byte_at(taken + i));
+        share_take(to, n);
+        taken += n;
+        ck_assert_uint_eq(share_room(from), SHARE_RING_MIN - (put - taken));
+    }
+    ck_assert_uint_eq(share_filled(from), 0);
+    finish_both();
+}
+END_TEST
+
+START_TEST(who_sleeps_is_rung_once_and_only_for_what_it_wants)
+{
+    both(SHARE_RING_MIN);
+    ck_assert(share_sleep(&b, SHARE_DATA, 0));
+    ck_assert(!share_ring(&a, SHARE_ROOM));
+    share_put(&a, 8);
+    ck_assert(share_ring(&a, SHARE_DATA));
+    ck_assert(!share_ring(&a, SHARE_DATA));
+    ck_assert(!share_sleep(&b, SHARE_DATA, 0)); /* there is something */
+    ck_assert(!share_ring(&a, SHARE_DATA));     /* so it is awake */
+    ck_assert(share_sleep(&b, SHARE_DATA, 8));  /* but not enough */
+    share_wake(&b);
+    ck_assert(!share_ring(&a, SHARE_DATA));
+
+    share_put(&a, SHARE_RING_MIN - 8);
+    ck_assert_uint_eq(share_room(&a), 0);
+    ck_assert(share_sleep(&a, SHARE_DATA | SHARE_ROOM, 0));
+    share_take(&b, 8);
+    ck_assert(share_ring(&b, SHARE_ROOM));
+    ck_assert(!share_sleep(&a, SHARE_DATA | SHARE_ROOM, 0));
+    finish_both();
+}
+END_TEST
+
+START_TEST(a_position_that_cannot_be_is_noticed)
+{
+    both(SHARE_RING_MIN);
+    share_put(&a, SHARE_RING_MIN + 1);
+    ck_assert(share_filled(&b) == SIZE_MAX);
+    ck_assert(share_room(&a) == SIZE_MAX);
+    share_take(&a, 1); /* more than was put */
+    ck_assert(share_room(&b) == SIZE_MAX);
+    finish_both();
+}
+END_TEST
+
+static void
+refused(int fd, uint64_t token, const char *why)
+{
+    struct ps_error e;
+
+    ck_assert_int_eq(share_find(&b, getpid(), fd, token, &e), PS_ERR_UNSUPPORTED);
+    ck_assert_msg(strstr(e.text, why) != NULL, "%s", e.text);
+    ck_assert(b.page == NULL);
+}
+
+START_TEST(what_is_not_the_others_memory_is_not_taken)
+{
+    static const size_t lengths[] = {0, 100, 4096, 8192};
+    struct ps_error e;
+    int fd;
+
+    ck_assert(share_make(&a, SHARE_RING_MIN, &e) == PS_OK);
+    refused(a.fd, a.token + 2, "another file");
+    refused(a.fd, 0, "another file");
+    refused(1 << 20, a.token, "open");
+    ck_assert_int_eq(share_find(&b, 0x7ffffff0, a.fd, a.token, &e), PS_ERR_UNSUPPORTED);
+    fd = open("/dev/null", O_RDWR);
+    ck_assert_int_ge(fd, 0);
+    refused(fd, a.token, "sealed");
+    close(fd);
+    for (unsigned i = 0; i < ARRAY_LEN(lengths); i++) {
+        int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+        fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        ck_assert(fd >= 0 && ftruncate(fd, (off_t)lengths[i]) == 0);
+        refused(fd, a.token, "sealed");
+        ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, seals), 0);
+        refused(fd, a.token, lengths[i] < 4096 ? "page" : "another file");
+        close(fd);
+    }
+    share_finish(&a);
+}
+END_TEST
+
+/* Like a real one in all but its size. */
+START_TEST(a_size_that_makes_no_sense_is_not_taken)
+{
+    static const uint64_t sizes[] = {0, 1, SHARE_RING_MIN - 1, SHARE_RING_MIN + 8, 2 * SHARE_RING_MIN, UINT64_MAX};
+    struct ps_error e;
+
+    ck_assert(share_make(&a, SHARE_RING_MIN, &e) == PS_OK);
+    for (unsigned i = 0; i < ARRAY_LEN(sizes); i++) {
+        ((uint64_t *)a.page)[2] = sizes[i]; /* as PROTOCOL.md has it */
+        refused(a.fd, a.token, "size");
+    }
+    share_finish(&a);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *s = suite_create("share");
+    TCase *t = tcase_create("share");
+
+    tcase_add_loop_test(t, what_is_put_comes_out_wherever_the_ring_ends, 0, 2);
+    tcase_add_test(t, who_sleeps_is_rung_once_and_only_for_what_it_wants);
+    tcase_add_test(t, a_position_that_cannot_be_is_noticed);
+    tcase_add_test(t, what_is_not_the_others_memory_is_not_taken);
+    tcase_add_test(t, a_size_that_makes_no_sense_is_not_taken);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+CHECK_MAIN(make_suite)
