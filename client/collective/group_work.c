@@ -149,7 +149,7 @@ group_work_end(struct group_core *c, struct group_work *w, enum ps_err result)
 static uint8_t *
 place_of(const struct group_work *w, enum plan_buffer buffer, size_t offset)
 {
-    return w->buffer[buffer] + offset * w->size; /* a buffer of no bytes may be NULL, with offset 0 */
+    return offset == 0 ? w->buffer[buffer] : w->buffer[buffer] + offset * w->size; /* one of no bytes may be NULL */
 }
 
 static uint64_t

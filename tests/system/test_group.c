@@ -381,12 +381,15 @@ ways(ps_group *g, void *arg)
 {
     const enum ps_transport *wanted = arg;
     uint32_t own = ps_group_rank(g);
+    struct ps_error error;
 
+    need_ok(ps_group_barrier(g, NULL, &error));
     for (uint32_t r = 0; r < ps_group_ranks(g); r++) {
         bool shared = *wanted == PS_TRANSPORT_AUTO && r % 2 == own % 2;
 
         need(strcmp(ps_group_transport(g, r), r == own ? "self" : shared ? "shm" : "tcp") == 0);
     }
+    need_ok(ps_group_barrier(g, NULL, &error)); /* whoever leaves has no link any more */
 }
 
 START_TEST(ranks_of_one_machine_share_memory_unless_told_otherwise)
