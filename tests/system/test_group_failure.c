@@ -254,7 +254,9 @@ away_longer_than_the_time_out(ps_group *g, void *arg)
 START_TEST(who_is_killed_is_named_by_all)
 {
     struct expected x = {.code = PS_ERR_CLOSED, .guilty = 2};
-    struct ps_group_options options = {.progress_thread = _i % 2, .spin_us = _i == 2 ? 200 : 0};
+    struct ps_group_options options = {.progress_thread = _i % 2,
+                                       .spin_us = _i % 3 == 2 ? 200 : 0,
+                                       .transport = _i < 3 ? PS_TRANSPORT_AUTO : PS_TRANSPORT_TCP};
     struct ranks r;
     int status;
 
@@ -485,7 +487,7 @@ make(void)
     TCase *t = tcase_create("failure");
 
     tcase_set_timeout(t, 280);
-    tcase_add_loop_test(t, who_is_killed_is_named_by_all, 0, 3);
+    tcase_add_loop_test(t, who_is_killed_is_named_by_all, 0, 6);
     tcase_add_test(t, who_stops_is_named_by_all_and_learns_it);
     tcase_add_loop_test(t, who_starts_something_else_is_named_by_all, 0, KINDS);
     tcase_add_loop_test(t, of_two_the_lower_rank_is_right, 0, 2);
