@@ -18,9 +18,9 @@
 
 #include <jansson.h>
 
+#include "bare.h"
 #include "client/ps_group.h"
 #include "common/base.h"
-#include "limits.h"
 #include "series.h"
 #include "server.h"
 #include "team.h"

@@ -4,8 +4,8 @@
  * and reads as much from the one before, at once; nothing is added and nobody waits for a part before he sends the
  * next. limit_memory: the values lie in memory that all ranks have; each adds up its part of them all, and copies the
  * others'. */
-#ifndef TESTS_BENCH_LIMITS_H
-#define TESTS_BENCH_LIMITS_H
+#ifndef TESTS_BENCH_BARE_H
+#define TESTS_BENCH_BARE_H
 
 #include "team.h"
 
