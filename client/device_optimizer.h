@@ -1,8 +1,8 @@
 /* Optimizers at work where weights, slots and gradients lie: in a device's memory, in one pass over them. What a shard
  * does to a block (common/optimizer.h), to the same bits: on the CPU by the same kernels, on a GPU by the same rules.
  *
- *     struct device_update u = {.when = {.version = ++version, .clock = clock}, .scale = 1.0f / replicas, .check =
- * true}; device_optimizer_apply(device, &adam, &u, elements, gradient, &arrays, &error);
+ *     struct device_update u = {.when = {.version = ++version, .clock = clock}, .scale = scale, .check = true};
+ *     device_optimizer_apply(device, &adam, &u, elements, gradient, &arrays, &error);
  *
  * Clipping by the block's norm takes the n elements of a call for the block. A norm given (PS_CLIP_GIVEN_NORM) is the
  * caller's to put into the scale. */

@@ -84,8 +84,11 @@ enum ps_transport {
     PS_TRANSPORT_TCP = 1   /* TCP everywhere */
 };
 
+/* algorithm, segment_bytes and transport are the same on every rank: the schedule follows from them (MISMATCH). */
 struct ps_group_options {
-    const char *name;   /* of the group, default "group"; groups of different names do not see each other */
+    const char *name;   /* of the group, default "group", at most 255 bytes; groups of different names do not see each
+                               other. Without shards a worker is in one group at a time: it meets at its listed
+                               address */
     int timeout_ms;     /* of forming and of each operation; 0: 60,000 */
     uint32_t ranks_min; /* forming goes on without those that do not come once this many are there and settle_ms has
                            passed; 0: all of the cluster's workers are waited for */
@@ -93,11 +96,12 @@ struct ps_group_options {
     const char *listen; /* "host:port" where this rank listens; NULL: TF_CONFIG's own address of this worker when
                            the cluster has one, else a free port of the address by which the meeting is reached */
     enum ps_algorithm algorithm;
-    size_t segment_bytes; /* largest message; 0: chosen */
+    size_t segment_bytes; /* largest message, 64 to 4,194,304; 0: chosen */
     enum ps_transport transport;
     int progress_thread;    /* nonzero: a hidden thread drives the network, so that communication overlaps computing */
     uint32_t spin_us;       /* poll this long before sleeping while waiting, microseconds; 0: sleep at once */
-    const char *congestion; /* TCP congestion control; NULL: "reno" to loopback addresses, else the system's */
+    const char *congestion; /* TCP congestion control; NULL: "reno" to loopback addresses, else the system's; "": the
+                               system's everywhere */
     uint64_t incarnation;   /* which life of the worker this is; 0: random. For tests and replays */
 };
 
@@ -107,13 +111,14 @@ typedef struct ps_work ps_work;
 /* ---- Forming --------------------------------------------------------------------------------------------------- */
 
 /* Meet the other workers of the cluster and connect to all of them. Where they meet: at shard 0 when the cluster has
- * shards, else at the lowest of TF_CONFIG's workers that is there. ports need not be known beforehand when there are
+ * shards, else at the lowest of TF_CONFIG's workers that is there. Ports need not be known beforehand when there are
  * shards. Ranks are numbered in the order of the workers' indices; with all workers there, the rank is the index.
  * options may be NULL; cluster is copied. A cluster of one worker without shards meets nobody.
  *
  * Errors: TIMEOUT (who has not come), CLUSTER (somebody of another cluster, or of another number of workers),
  * TASK_TAKEN (two live workers of one index), UNREACHABLE (where they meet), VERSION, PROTOCOL, CONFIG (no shards and
- * no addresses), NOMEM. */
+ * no addresses; this process is no worker), INVALID (an option), LIMIT (more than PS_GROUP_RANKS_MAX workers), MISMATCH
+ * (another group is formed where they meet), IO, NOMEM. */
 PS_API enum ps_err ps_group_open(const ps_cluster *cluster, const struct ps_group_options *options, ps_group **out,
                                  struct ps_error *error) PS_MUST_USE;
 
@@ -124,8 +129,8 @@ PS_API enum ps_err ps_group_open(const ps_cluster *cluster, const struct ps_grou
 PS_API enum ps_err ps_group_reform(ps_group *group, uint32_t ranks_min, int timeout_ms,
                                    struct ps_error *error) PS_MUST_USE;
 
-/* Say goodbye, and free; works in flight end with CANCELLED and must have been freed before. Other ranks that still
- * wait for something of this one get CLOSED. Accepts NULL. */
+/* Say goodbye, and free. Works are freed before it (ps_work_free() waits for those in flight); handles that are left
+ * are gone with the group. Other ranks that still wait for something of this one get CLOSED. Accepts NULL. */
 PS_API void ps_group_close(ps_group *group);
 
 PS_API uint32_t ps_group_rank(const ps_group *group);
@@ -195,8 +200,9 @@ PS_API enum ps_err ps_work_wait(ps_work *work, int timeout_ms, struct ps_error *
 /* Wait for the end of one that is not done, whatever it is, and free. Accepts NULL. */
 PS_API void ps_work_free(ps_work *work);
 
-/* How an operation is carried out, a line for each step of this rank: "ring, 4 ranks, segments of 65536 B: send 0 ..",
- * for people and tests. Heap, freed with ps_free(); NULL when out of memory. */
+/* How an all-reduce in place would be carried out, for people and tests: "ring, rank 1 of 4, all-reduce of 1000
+ * elements of 4 bytes, messages of up to 262144 bytes", then a line for each step of this rank. Heap, freed with
+ * ps_free(); NULL: no memory, no such type, or the group is not formed. */
 PS_API char *ps_group_explain(const ps_group *group, size_t count, enum ps_dtype dtype);
 
 #ifdef __cplusplus

@@ -90,8 +90,8 @@ struct ps_strategy_options {
      * last step that was completed; PS_LAPSE_FAIL ends with an error that names it. .timeout_ms bounds each exchange
      * between workers. */
     struct ps_client_options client;
-    const struct ps_group_options *group; /* multi_worker_mirrored: ps_group.h. NULL, and a time-out of 0 in it: the
-                                             client's time-out */
+    const struct ps_group_options *group; /* multi_worker_mirrored: ps_group.h. NULL: all defaults, which are here: name
+                                             client.job; timeout_ms the client's; settle_ms 250 */
     struct ps_local_sgd local;
 
     const char *devices; /* of this process, separated by commas: "cpu", "cuda:0,cuda:1"; NULL: "cpu" */
@@ -202,7 +202,8 @@ struct ps_replica {
 };
 
 /* The gradient of variable i is final: communication of it may begin while others are still computed. From the step
- * function, at most once a step for each variable; of those not named all is final when it returns. */
+ * function, at most once a step for each variable; of those not named all is final when it returns.
+ * With several replicas in a process it changes nothing: their sum is not there before all have computed. */
 PS_API void ps_replica_ready(struct ps_replica *replica, size_t i);
 
 /* ps_network_gradient() of the network that was given for this replica, with each parameter named as it becomes ready.
@@ -256,8 +257,9 @@ PS_API enum ps_err ps_strategy_save(ps_strategy *strategy, const char *dir, cons
 
 /* Begin where a checkpoint ended: its values, slots and step, after the start and before the first run, on every
  * worker. path: the checkpoint's directory, or dir/latest; whichever strategy wrote it. Its variables must be those of
- * here. Errors: DATA (damaged, or not a checkpoint), MISMATCH (which variable), IO; UNSUPPORTED where there are shards,
- * into which ps_client_restore() puts it, for all workers at once. */
+ * here. A worker that was given its variables by others who are further has nothing to restore: PS_OK. Errors: DATA
+ * (damaged, or not a checkpoint), MISMATCH (which variable), IO; UNSUPPORTED where there are shards, into which
+ * ps_client_restore() puts it, for all workers at once. */
 PS_API enum ps_err ps_strategy_restore(ps_strategy *strategy, const char *path, struct ps_error *error) PS_MUST_USE;
 
 #ifdef __cplusplus

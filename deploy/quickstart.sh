@@ -21,7 +21,7 @@ Install what psd needs (Debian 12; as root or through sudo), build it into build
 train a network that reads handwritten digits. A second run starts in seconds.
 
   --shards N      parameter server processes (default 2, or as many as the strategy needs)
-  --workers N     worker processes (default $workers)
+  --workers N     worker processes (default $workers); strategies of one process have neither these nor shards
   --no-install    install nothing
   --help          print this
 
@@ -30,6 +30,7 @@ All other options go to the training program; the most useful are
   --strategy NAME   async, ssp or sync (default async), or local_sgd: variables on shards; multi_worker_mirrored: workers
                     without shards; one_device, mirrored or central_storage: in one process
   --replicas N      mirrored, central_storage: copies of the network, each on a thread (default 2)
+  --local-steps N   local_sgd: steps of a worker between two exchanges with the shards (default 8)
   --bound N         ssp: steps that a worker may run ahead of the slowest (default 4)
   --model NAME      mlp, a perceptron, or conv, a small convolutional network (default mlp)
   --optimizer TEXT  such as sgd, nesterov, or adam:learning_rate=0.002 (default adam)

@@ -29,8 +29,8 @@
  * - a connection is always read: there is no message that must wait in it, before others that could go on. Two
  *   operations that need each other's connections can therefore not hold each other up, whatever their order;
  * - memory is bounded: GROUP_AHEAD_BYTES for each other rank, whatever it sends;
- * - an operation ends if its plan ends when every SEND waits for the step that takes it (tests/unit/test_agenda.c shows
- *   that for all plans), and all ranks have started it.
+ * - an operation ends if its plan ends when every SEND waits for the step that takes it (tests/unit/test_plan_run.c
+ * shows that for all plans), and all ranks have started it.
  *
  * Failure is of the whole group. The first rank that has evidence (an end without goodbye, bytes that make no sense,
  * another operation under the same number, a deadline) drops what is queued and says GROUP_ABORT with who was guilty to

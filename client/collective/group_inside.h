@@ -60,7 +60,7 @@ struct group_work {
     uint32_t outs;    /* frames with the caller's memory that links have */
     uint32_t lacking; /* peers that have not yet asked for all that is sent to them */
     uint32_t stack_len, marks_len;
-    bool done, freed, disputed, advancing;
+    bool done, freed, disputed;
     enum ps_err result;
     struct group_work *hash_next;
     struct group_work *prev, *next; /* core->running or ->ended, in the order of starting */

@@ -1,4 +1,4 @@
-/* What ranks of a group say to each other, as bytes and back. Pure. PROTOCOL.md, section "Groups", has the meaning.
+/* What ranks of a group say to each other, as bytes and back. Pure. PROTOCOL.md, section 11, has the meaning.
  *
  * These frames carry no protobuf: their metadata is a few numbers, little-endian, at fixed places, because a message of
  * 4 KiB takes less time than unpacking one. Decoders check lengths and ranges; what they let pass makes sense by
@@ -61,7 +61,7 @@ struct group_signature {
 
 bool group_signature_equal(const struct group_signature *a, const struct group_signature *b);
 
-/* "all_reduce of 5 float32 (sum), ring, segments of 65536 B" */
+/* "all_reduce of 5 float32, sum, ring in segments of 65536 B" */
 void group_signature_text(const struct group_signature *s, char *out, size_t size);
 
 /* GROUP_WORK: the sender has started this operation, and can take its first `ready` messages. */

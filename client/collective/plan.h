@@ -94,7 +94,7 @@ size_t plan_choose_segment(const struct plan_ask *ask, enum ps_algorithm algorit
 enum ps_err plan_make(const struct plan_ask *ask, struct plan *out, struct ps_error *e) PS_MUST_USE;
 void plan_finish(struct plan *p); /* accepts zeroed and finished ones */
 
-/* One line for each step, for ps_group_explain() and PS_TRACE: heap, NULL when out of memory. */
+/* One line for each step, for ps_group_explain(): heap, NULL when out of memory. */
 char *plan_text(const struct plan_ask *ask, const struct plan *p);
 
 #endif

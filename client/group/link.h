@@ -1,12 +1,13 @@
 /* A link: the way of frames between this rank and one other, whatever carries them. TCP is one (link_tcp.h); others
- * stand beside it and are chosen per pair of ranks when the mesh is joined (mesh.h).
+ * stand beside it and are chosen per pair of ranks when the mesh is joined (mesh.c).
  *
  *     out->head, parts, done = ...
  *     l->ops->send(l, out);                // any number of them
  *     l->ops->flush(l);                    // now they move
  *     l->events->place(), ->frame()        // what the other rank sent, from within poll() or the loop
  *
- * The contract, which group.c relies on and tests/unit/test_link.c holds each implementation to:
+ * The contract, which group.c relies on; tests/system/test_group.c and test_group_failure.c go over each
+ * implementation:
  *
  * - Frames arrive whole, once and in the order of send(); bytes are those of common/frame.h, so that a frame may be
  *   handed through TCP as it is. A frame is a header with metadata and pad (head), then the payload (parts).
@@ -21,13 +22,13 @@
  *   none, or when it was placed or dropped. The payload is aligned to 8 bytes where the sender's parts allow it, to 4
  *   always.
  * - From within any callback the owner may call send() and flush() of any link, cut(), finish() and close() of this
- * one. No frame(), place() or done() comes from within send(): a send never calls back into the owner but for done().
+ *   one. No frame(), place() or done() comes from within send(): a send never calls back into the owner but for done().
  * - ended() comes once when the other side is gone or broke the protocol; no frame comes after it. It does not come
  *   after finish() or close(). All that the other rank sent before its end comes first.
  * - cut(): the group failed. What was sent and has not begun to move is dropped; of what has begun, the rest is copied
  *   aside, with the true bytes, so that the stream stays in step and a last frame can follow. done() has come for every
  *   frame when cut() returns (it is not called from within done()); a placed payload is no longer written to from then
- * on. Without memory for the copy the link closes itself towards the other rank. Afterwards send() works as before.
+ *   on. Without memory for the copy the link closes itself towards the other rank. Afterwards send() works as before.
  * - finish(): send what is queued, tell the other side, and end when it has done so too, within LINK_LINGER_MS;
  *   close(): end now. closed() then comes from the loop, once, and may destroy() the link.
  *   No byte of a queued frame or of a placed payload is touched after close(), or after finish() for what is placed.

@@ -3,7 +3,7 @@
  *
  *     door_open(&g->door, ...)                      // this rank listens; its address is known       (door.h)
  *     formation_meet(g, ranks_min, deadline, &t, e) // who else is there: formation.c fills the table
- *     mesh_join(g, &t, deadline, e)                 // connects to all of them                        (mesh.h)
+ *     mesh_join(g, &t, deadline, e)                 // connects to all of them                        (group_state.h)
  *     group_table_finish(&t)
  *
  * Plain data; whoever filled a table finishes it. */

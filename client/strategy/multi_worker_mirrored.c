@@ -2,10 +2,12 @@
  * update of the same sum of gradients, which they all-reduce (ps_group.h) while it is computed (ps_reducer.h).
  *
  *     open:   meet the other workers
+ *
  *     start:  agree: the same variables and options everywhere; whoever is behind, or new, is given variables, slots
- * and step by the lowest rank that is furthest step:   compute; buckets of gradients go as they become ready; behind
- * them goes a note: metrics, and what is to be known of this step on every rank all of it has come: update every copy,
- * the step is completed
+ * and step by the lowest rank that is furthest
+ *
+ *     step:   compute; buckets of gradients go as they become ready; behind them goes a note: metrics, and what is to
+ * be known of this step on every rank. When all of it has come: update every copy, the step is completed
  *
  * A step is completed whole or not at all: nothing is changed before everything has come. So when a worker is lost in
  * the middle, the others are at its beginning or at its end, each with the state that belongs to that. They meet again,

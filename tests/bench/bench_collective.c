@@ -5,7 +5,7 @@
  *                      [--congestion NAME] [--psd PATH] [--mpi PATH] [--json FILE]
  *
  * Teams of processes (team.h) take turns, round by round, each with its values in place: ps_group over TCP and shared
- * memory, sleeping and spinning while it waits; the limits (limits.h); MPI with one transport at a time. For each
+ * memory, sleeping and spinning while it waits; the limits (bare.h); MPI with one transport at a time. For each
  * number of ranks and each size it prints the median of the rounds, their spread, the bytes that a rank sends in a
  * ring, 2 (n - 1) / n of the values, per second, and the medians of the rounds' ratios. Nothing is asserted but the
  * sums: it reports. */
