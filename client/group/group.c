@@ -290,6 +290,7 @@ static void
 spin(ps_group *g, const struct ps_work *work)
 {
     uint64_t quiet_ns = (uint64_t)g->options.spin_us * 1000, until_ns = uv_hrtime() + quiet_ns;
+    unsigned look = g->crowded ? 1 : SPIN_LOOK;
     bool any = false;
 
     for (unsigned i = 1; !work_over(work); i++) {
@@ -299,11 +300,11 @@ spin(ps_group *g, const struct ps_work *work)
             if (g->outs == 0)
                 continue;
         }
-        if (g->outs == 0 && i % SPIN_LOOK != 0)
+        if (g->outs == 0 && i % look != 0)
             continue;
         uv_run(&g->loop, UV_RUN_NOWAIT);
         after_turn(g);
-        if (i % SPIN_LOOK != 0)
+        if (i % look != 0)
             continue;
         sched_yield(); /* more ranks than processors: who has something to say may wait for this one */
         if (any)
@@ -465,6 +466,17 @@ one_host(const uint32_t *host, uint32_t ranks)
     return true;
 }
 
+/* More ranks on this machine than processors: who polls keeps from polling the one that it waits for. */
+static bool
+is_crowded(const uint32_t *host, uint32_t ranks, uint32_t rank)
+{
+    unsigned beside = 0;
+
+    for (uint32_t r = 0; r < ranks; r++)
+        beside += host[r] == host[rank];
+    return beside > uv_available_parallelism();
+}
+
 static enum ps_err
 make_core(ps_group *g, struct ps_error *e)
 {
@@ -487,6 +499,7 @@ make_core(ps_group *g, struct ps_error *e)
         names[r] = text[r];
     }
     number_hosts(&g->table, host);
+    g->crowded = is_crowded(host, g->table.ranks, g->table.rank);
     config.shared_memory = g->options.transport == PS_TRANSPORT_AUTO && one_host(host, g->table.ranks);
     return group_core_new(&config, &g->core, e);
 }

@@ -44,6 +44,7 @@ struct ps_group {
     uint64_t timer_due_ms; /* 0: not set, or it rang */
     uint32_t conns;        /* connections and links that libuv still has, those that are ending included */
     bool looped;
+    bool crowded; /* more ranks are on this machine than it has processors */
 
     /* who is there */
     struct door door;
