@@ -177,12 +177,17 @@ undo_parts(struct ps_compressor *c, const float *gradient)
     }
 }
 
-/* Wait for one, unless another has failed: then the group has, and its end is near. */
+/* Wait for one, unless another has failed: then the group has, and its end is near. A wait that ends while the work
+ * goes on is begun again: the work has a deadline of its own, which fails the group. */
 static enum ps_err
 end_work(ps_work *work, enum ps_err err, struct ps_error *e)
 {
-    if (err == PS_OK && work != NULL)
-        err = ps_work_wait(work, -1, e);
+    if (err == PS_OK && work != NULL) {
+        while ((err = ps_work_wait(work, -1, e)) == PS_ERR_TIMEOUT && !ps_work_test(work))
+            continue;
+        if (err == PS_ERR_TIMEOUT) /* of the wait, or of the work, which has ended by now */
+            err = ps_work_wait(work, 0, e);
+    }
     ps_work_free(work);
     return err;
 }

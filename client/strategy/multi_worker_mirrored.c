@@ -375,14 +375,19 @@ write_note(ps_strategy *s, bool failed)
     memcpy(a->note + NOTE_METRICS, s->metrics, s->options.metrics * sizeof a->note[0]);
 }
 
-/* Wait for the note and free it; what failed before counts. */
+/* Wait for the note and free it; what failed before counts. A wait that ends while the work goes on is begun again:
+ * the work has a deadline of its own, which fails the group. */
 static enum ps_err
 finish_note(ps_work *note, enum ps_err before, struct ps_error *e)
 {
     enum ps_err err = before;
 
-    if (before == PS_OK)
-        err = ps_work_wait(note, -1, e);
+    if (before == PS_OK) {
+        while ((err = ps_work_wait(note, -1, e)) == PS_ERR_TIMEOUT && !ps_work_test(note))
+            continue;
+        if (err == PS_ERR_TIMEOUT) /* of the wait, or of the work, which has ended by now */
+            err = ps_work_wait(note, 0, e);
+    }
     ps_work_free(note);
     return err;
 }
