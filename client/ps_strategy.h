@@ -62,7 +62,12 @@ extern "C" {
  * replica each, have the same bits: gradients are summed in the order of the replicas, then divided by R. So has
  * multi_worker_mirrored with R workers of one replica where R is 2, or its group sums in that order
  * (PS_ALGORITHM_DIRECT); else it sums in another order, the same in every run. (PS_CLIP_GIVEN_NORM takes the norm of
- * the step's gradient, in parameter_server that of each push.) */
+ * the step's gradient, in parameter_server that of each push.)
+ *
+ * Known limits of multi_worker_mirrored. Of two workers the one whose other is lost goes on alone: where the network is
+ * cut between the two, both may, each with a model of its own; PS_LAPSE_FAIL prevents it. A replacement that is started
+ * with other variables or options ends the survivors, too, with MISMATCH. When somebody who is missing is looked for
+ * while the place where workers meet is away, the training ends with the error of meeting. */
 #define PS_STRATEGY_LIST(X)  \
     X(one_device)            \
     X(mirrored)              \

@@ -270,7 +270,8 @@ lost(ps_strategy *s, const struct ps_error *why, struct ps_error *e)
     }
     if (s->options.client.lapse == PS_LAPSE_FAIL)
         return say_who(s, why, e);
-    return recover(s, s->workers - 1, e);
+    /* Silence is not death: of two, the other one gets a time-out to come before this one goes on alone. */
+    return recover(s, s->workers == 2 && why->code == PS_ERR_TIMEOUT ? 2 : s->workers - 1, e);
 }
 
 /* ---- Opening, starting ---- */
