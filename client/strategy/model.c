@@ -47,7 +47,7 @@ add_to_copy(const ps_strategy *s, struct strategy_copy *c, const struct core_var
     size_t i = s->vars_len;
     enum ps_err err;
 
-    if (!grow(&c->values, i) || !grow(&c->optimizer, i) || (c->values[i] = new_floats(v->elements)) == NULL)
+    if ((c->values[i] = new_floats(v->elements)) == NULL)
         return no_memory(v, e);
     if (!(s->ops->traits & STRATEGY_SLOTS))
         return PS_OK;
@@ -63,7 +63,7 @@ add_to_replica(const ps_strategy *s, struct strategy_replica *r, const struct co
 {
     size_t i = s->vars_len;
 
-    return grow(&r->gradients, i) && (r->gradients[i] = new_floats(v->elements)) != NULL ? PS_OK : no_memory(v, e);
+    return (r->gradients[i] = new_floats(v->elements)) != NULL ? PS_OK : no_memory(v, e);
 }
 
 /* What was set aside for variable i, whole or in part. */
@@ -100,6 +100,21 @@ show_lists(ps_strategy *s)
     }
 }
 
+/* Room for the next variable at the end of all lists: none is shorter than another when it is set aside in part. */
+static bool
+grow_lists(ps_strategy *s)
+{
+    size_t n = s->vars_len;
+    bool grown = grow(&s->vars, n);
+
+    for (uint32_t k = 0; k < s->copies && grown; k++)
+        grown = grow(&s->copy[k].values, n) && grow(&s->copy[k].optimizer, n);
+    for (uint32_t k = 0; k < s->replicas && grown; k++)
+        grown = grow(&s->replica[k].gradients, n);
+    show_lists(s); /* also when only some of them have moved */
+    return grown;
+}
+
 static enum ps_err
 set_aside(ps_strategy *s, const struct core_var *v, struct ps_error *e)
 {
@@ -124,14 +139,13 @@ strategy_add_variable(ps_strategy *s, const struct ps_var_spec *spec, struct ps_
         return ps_fail(e, PS_ERR_INVALID, "the variable's description is NULL");
     if (spec->name != NULL && variables_find(&s->table, spec->name) != NULL)
         return ps_fail(e, PS_ERR_INVALID, "there is a variable '%s' already", spec->name);
-    if (!grow(&s->vars, s->vars_len))
+    if (!grow_lists(s))
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a list of %zu variables", s->vars_len + 1);
     if ((err = variables_declare(&s->table, spec, &v, e)) != PS_OK)
         return err;
     v->declared = true; /* it stays */
     err = set_aside(s, v, e);
     s->vars[s->vars_len++] = v; /* also of one that was set aside in part: it is freed with the others */
-    show_lists(s);
     return err;
 }
 
