@@ -31,6 +31,7 @@
 #define SETTLE_MS     250   /* for a replacement to come along, once the survivors are there */
 #define LOOK_FIRST_MS 2000  /* after a worker was lost: when it is first looked for again; then twice as long ... */
 #define LOOK_LAST_MS  32000 /* ... up to this */
+#define FORM_TRIES    4     /* of forming a group whose members are lost while they connect */
 
 /* What goes behind the gradients: the sum over all ranks. */
 enum note { NOTE_ROWS, NOTE_STEP, NOTE_FAILED, NOTE_LOOK, NOTE_METRICS };
@@ -45,6 +46,7 @@ struct all_reduced {
     uint32_t all;        /* workers of the cluster */
     double look_at_ms;   /* for workers that are missing */
     double look_wait_ms; /* until then */
+    int timeout_ms;      /* of the group */
 };
 
 static double
@@ -228,15 +230,29 @@ plan_look(ps_strategy *s, bool again)
     a->look_at_ms = s->workers < a->all ? now_ms() + a->look_wait_ms : 0;
 }
 
+/* Whether it failed because of a member that met, but was gone or elsewhere when the others connected to it. A meeting
+ * that cannot be reached takes all its time to say so, and is no such case. */
+static bool
+lost_on_the_way(const struct all_reduced *a, enum ps_err err, double began_ms)
+{
+    return err != PS_ERR_TIMEOUT && (may_recover(err) || err == PS_ERR_CLUSTER) && now_ms() < began_ms + a->timeout_ms;
+}
+
 /* All of `ranks_min` or more are there; each time-out asks for one less. */
 static enum ps_err
 form_again(ps_strategy *s, uint32_t ranks_min, struct ps_error *e)
 {
     struct all_reduced *a = s->own;
     enum ps_err err;
+    double began;
 
-    while ((err = ps_group_reform(a->group, MAX(ranks_min, 1), -1, e)) == PS_ERR_TIMEOUT && ranks_min > 1)
-        ranks_min--;
+    for (int tries = 1;;) {
+        began = now_ms();
+        if ((err = ps_group_reform(a->group, MAX(ranks_min, 1), -1, e)) == PS_ERR_TIMEOUT && ranks_min > 1)
+            ranks_min--;
+        else if (!lost_on_the_way(a, err, began) || tries++ == FORM_TRIES)
+            break;
+    }
     s->stats.reforms += err == PS_OK;
     return err;
 }
@@ -295,6 +311,7 @@ open_group(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e)
     if (options.settle_ms == 0)
         options.settle_ms = SETTLE_MS;
     a->all = s->workers;
+    a->timeout_ms = options.timeout_ms;
     return ps_group_open(cluster, &options, &a->group, e);
 }
 
