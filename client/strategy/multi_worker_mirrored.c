@@ -47,6 +47,9 @@ struct all_reduced {
     double look_at_ms;   /* for workers that are missing */
     double look_wait_ms; /* until then */
     int timeout_ms;      /* of the group */
+    bool agreed;         /* once: it is no newcomer any more */
+    bool torn;           /* the variables of step torn_at were being given to this worker, and not all have come */
+    int64_t torn_at;
 };
 
 static double
@@ -62,10 +65,12 @@ now_ms(void)
 
 /* What each rank says of itself. */
 struct standing {
-    int64_t next; /* step; -1: it has just come */
+    int64_t next; /* step; or one of: */
     int64_t replicas;
     int64_t definition; /* a hash of all that must be the same */
 };
+#define STANDING_NEW   (-1) /* it has just come */
+#define STANDING_TORN  (-2) /* it has some variables of a later step than the first, and not all of them */
 #define STANDING_WORDS (sizeof(struct standing) / sizeof(int64_t))
 
 static uint64_t
@@ -162,13 +167,65 @@ hand_over(ps_strategy *s, uint32_t from, struct ps_error *e)
     return err;
 }
 
-/* Who is furthest, and that the others are as far. mine: -1 for one that has just come. */
-static enum ps_err
-agree(ps_strategy *s, int64_t mine, struct ps_error *e)
+/* What this worker can give to others. */
+static int64_t
+step_of(const ps_strategy *s)
 {
     const struct all_reduced *a = s->own;
+
+    if (a->torn)
+        return a->torn_at > 0 ? STANDING_TORN : STANDING_NEW;
+    return a->agreed ? (int64_t)s->next : STANDING_NEW;
+}
+
+/* Nobody has all variables of any step. That is the beginning, unless somebody has a part of what was lost: all ranks
+ * see that, and none of them starts anew in silence. */
+static enum ps_err
+begin_all(ps_strategy *s, const struct standing *all, uint32_t ranks, struct ps_error *e)
+{
+    const struct all_reduced *a = s->own;
+
+    for (uint32_t r = 0; r < ranks; r++)
+        if (all[r].next == STANDING_TORN)
+            return ps_fail(e, PS_ERR_STEP_FAILED,
+                           "who gave its variables to worker %u was lost meanwhile, and nobody else has all of them: "
+                           "restore a checkpoint",
+                           ps_group_task(a->group, r));
+    if (a->torn)
+        strategy_initialize(s);
+    return PS_OK;
+}
+
+/* Take them from a rank, or give them; a worker that is behind has nothing whole until all have come. */
+static enum ps_err
+catch_up(ps_strategy *s, const struct standing *all, uint32_t from, struct ps_error *e)
+{
+    struct all_reduced *a = s->own;
+    int64_t to = all[from].next;
+    bool behind = step_of(s) < to;
+    enum ps_err err;
+
+    if (behind) {
+        a->torn = true;
+        a->torn_at = MAX(a->torn_at, to);
+    }
+    if ((err = hand_over(s, from, e)) != PS_OK)
+        return err;
+    a->torn = false;
+    a->torn_at = 0;
+    s->stats.received += behind;
+    s->next = (uint64_t)MAX(to, 0);
+    strategy_spread(s);
+    return PS_OK;
+}
+
+/* Who is furthest, and that the others are as far. */
+static enum ps_err
+agree(ps_strategy *s, struct ps_error *e)
+{
+    struct all_reduced *a = s->own;
     uint32_t ranks = ps_group_ranks(a->group), furthest;
-    struct standing me = {.next = mine, .replicas = s->replicas, .definition = definition_of(s)}, *all;
+    struct standing me = {.next = step_of(s), .replicas = s->replicas, .definition = definition_of(s)}, *all;
     enum ps_err err;
     bool behind;
 
@@ -178,11 +235,11 @@ agree(ps_strategy *s, int64_t mine, struct ps_error *e)
     if (err == PS_OK)
         err = take_standings(s, all, ranks, e);
     furthest = find_furthest(all, ranks, &behind);
-    if (err == PS_OK && behind && (err = hand_over(s, furthest, e)) == PS_OK) {
-        s->stats.received += mine < all[furthest].next;
-        s->next = (uint64_t)MAX(all[furthest].next, 0);
-        strategy_spread(s);
-    }
+    if (err == PS_OK && all[furthest].next < 0)
+        err = begin_all(s, all, ranks, e);
+    if (err == PS_OK && behind)
+        err = catch_up(s, all, furthest, e);
+    a->agreed |= err == PS_OK;
     free(all);
     return err;
 }
@@ -257,7 +314,7 @@ form_again(ps_strategy *s, uint32_t ranks_min, struct ps_error *e)
     return err;
 }
 
-/* Form the group of those that come, and agree; again as long as that is what fails, which another loss may do. */
+/* Form the group of those that come, and agree; again as long as the group is what fails, which another loss may do. */
 static enum ps_err
 recover(ps_strategy *s, uint32_t ranks_min, struct ps_error *e)
 {
@@ -268,7 +325,7 @@ recover(ps_strategy *s, uint32_t ranks_min, struct ps_error *e)
         if ((err = form_again(s, ranks_min, e)) != PS_OK)
             return err;
         ranks_min = MAX(ps_group_ranks(a->group), 1) - 1;
-    } while ((err = agree(s, (int64_t)s->next, e)) != PS_OK && may_recover(err));
+    } while ((err = agree(s, e)) != PS_OK && may_recover(err) && ps_group_state(a->group, NULL) != PS_OK);
     plan_look(s, false);
     return err;
 }
@@ -345,7 +402,7 @@ start_group(ps_strategy *s, struct ps_error *e)
 
     if ((err = make_reducer(s, e)) != PS_OK)
         return err;
-    if ((err = agree(s, -1, &why)) != PS_OK && (err = lost(s, &why, e)) != PS_OK)
+    if ((err = agree(s, &why)) != PS_OK && (err = lost(s, &why, e)) != PS_OK)
         return err;
     plan_look(s, false);
     return PS_OK;
