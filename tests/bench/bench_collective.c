@@ -1,14 +1,14 @@
 /* All-reduce of float32 between processes of one machine, beside what no all-reduce can do better than and, where it is
- * installed, beside Open MPI.
+ * installed, beside Open MPI and gloo.
  *
  *     bench_collective [--ranks 2,4] [--min BYTES] [--max BYTES] [--teams NAME,...] [--rounds N] [--seconds S]
- *                      [--congestion NAME] [--psd PATH] [--mpi PATH] [--json FILE]
+ *                      [--congestion NAME] [--psd PATH] [--mpi PATH] [--gloo PATH] [--json FILE]
  *
  * Teams of processes (team.h) take turns, round by round, each with its values in place: ps_group over TCP and shared
- * memory, sleeping and spinning while it waits; the limits (bare.h); MPI with one transport at a time. For each
- * number of ranks and each size it prints the median of the rounds, their spread, the bytes that a rank sends in a
- * ring, 2 (n - 1) / n of the values, per second, and the medians of the rounds' ratios. Nothing is asserted but the
- * sums: it reports. */
+ * memory, sleeping and spinning while it waits; the limits (bare.h); others' (peers.h): MPI with one transport at a
+ * time, gloo over TCP. For each number of ranks and each size it prints the median of the rounds, their spread, the
+ * bytes that a rank sends in a ring, 2 (n - 1) / n of the values, per second, and the medians of the rounds' ratios to
+ * the limit and to the fastest of the others. Nothing is asserted but the sums: it reports. */
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,27 +21,48 @@
 #include "bare.h"
 #include "client/ps_group.h"
 #include "common/base.h"
+#include "peers.h"
 #include "series.h"
 #include "server.h"
 #include "team.h"
 
-enum kind { SOCKETS, SOCKETS_SPIN, MEMORY, TCP, TCP_SPIN, SHM, SHM_SPIN, MPI_TCP, MPI_SHM, KINDS };
+enum kind {
+    SOCKETS,
+    SOCKETS_SPIN,
+    MEMORY,
+    TCP,
+    TCP_SPIN,
+    SHM,
+    SHM_SPIN,
+    MPI_TCP,
+    MPI_SHM,
+    GLOO,
+    GLOO_RING,
+    GLOO_HALVING,
+    KINDS
+};
 
-/* limit, peer: what its times are divided by; KINDS: nothing. */
+/* limit: what its times are divided by; KINDS: nothing. peers: the fastest of this class as well. */
+enum peers { NO_PEERS, PEERS_TCP, PEERS_SHM };
 static const struct {
     const char *name;
-    enum kind limit, peer;
-    bool spins; /* otherwise it sleeps while it waits */
+    enum kind limit;
+    enum peers peers, is;
+    bool spins;      /* otherwise it sleeps while it waits */
+    const char *way; /* of gloo_team */
 } kinds[KINDS] = {
-    [SOCKETS] = {"sockets", KINDS, KINDS, false},
-    [SOCKETS_SPIN] = {"sockets-spin", KINDS, KINDS, true},
-    [MEMORY] = {"memory", KINDS, KINDS, true},
-    [TCP] = {"tcp", SOCKETS, MPI_TCP, false},
-    [TCP_SPIN] = {"tcp-spin", SOCKETS_SPIN, MPI_TCP, true},
-    [SHM] = {"shm", MEMORY, MPI_SHM, false},
-    [SHM_SPIN] = {"shm-spin", MEMORY, MPI_SHM, true},
-    [MPI_TCP] = {"mpi-tcp", KINDS, KINDS, true},
-    [MPI_SHM] = {"mpi-shm", KINDS, KINDS, true},
+    [SOCKETS] = {.name = "sockets", .limit = KINDS},
+    [SOCKETS_SPIN] = {.name = "sockets-spin", .limit = KINDS, .spins = true},
+    [MEMORY] = {.name = "memory", .limit = KINDS, .spins = true},
+    [TCP] = {.name = "tcp", .limit = SOCKETS, .peers = PEERS_TCP},
+    [TCP_SPIN] = {.name = "tcp-spin", .limit = SOCKETS_SPIN, .peers = PEERS_TCP, .spins = true},
+    [SHM] = {.name = "shm", .limit = MEMORY, .peers = PEERS_SHM},
+    [SHM_SPIN] = {.name = "shm-spin", .limit = MEMORY, .peers = PEERS_SHM, .spins = true},
+    [MPI_TCP] = {.name = "mpi-tcp", .limit = KINDS, .is = PEERS_TCP, .spins = true},
+    [MPI_SHM] = {.name = "mpi-shm", .limit = KINDS, .is = PEERS_SHM, .spins = true},
+    [GLOO] = {.name = "gloo", .limit = KINDS, .is = PEERS_TCP, .way = "ring"},
+    [GLOO_RING] = {.name = "gloo-ring", .limit = KINDS, .is = PEERS_TCP, .spins = true, .way = "ring-spin"},
+    [GLOO_HALVING] = {.name = "gloo-halving", .limit = KINDS, .is = PEERS_TCP, .spins = true, .way = "halving-spin"},
 };
 
 static const uint64_t sizes[] = {4,      64,      1000,    4000,     16000,     64000,
@@ -54,7 +75,7 @@ static struct {
     bool wanted[KINDS];
     int rounds;
     double seconds;
-    const char *congestion, *psd, *mpi, *json;
+    const char *congestion, *psd, *mpi, *gloo, *json;
 } options = {.ranks = {2, 4}, .ranks_n = 2, .max = 400000000, .rounds = 7, .seconds = 0.1, .congestion = "reno"};
 
 /* ---- ps_group ---- */
@@ -131,47 +152,18 @@ start_psd(struct teams *t)
 }
 
 static void
-start_mpi(struct teams *t, enum kind kind)
-{
-    char dir[80], ranks[16], btl[16];
-    /* Open MPI: over one transport, ranks wherever the kernel puts them, as for the others. */
-    const char *argv[] = {"mpirun",
-                          "--allow-run-as-root",
-                          "--oversubscribe",
-                          "--bind-to",
-                          "none",
-                          "-np",
-                          ranks,
-                          "--mca",
-                          "pml",
-                          "ob1",
-                          "--mca",
-                          "btl",
-                          btl,
-                          "--mca",
-                          "btl_tcp_if_include",
-                          "lo",
-                          options.mpi,
-                          dir,
-                          NULL};
-
-    snprintf(dir, sizeof dir, "%s/%s", t->dir, kinds[kind].name);
-    snprintf(ranks, sizeof ranks, "%u", t->ranks);
-    snprintf(btl, sizeof btl, "%s,self", kind == MPI_TCP ? "tcp" : "vader");
-    if (mkdtemp(strcat(dir, "XXXXXX")) == NULL)
-        bench_die(dir, NULL);
-    team_start_program(&t->team[kind], kinds[kind].name, t->ranks, argv, dir);
-}
-
-static void
 start_one(struct teams *t, enum kind kind)
 {
     const struct team_kind *how = &group_kind;
     const void *arg = &t->group[kind];
 
     t->there[kind] = true;
-    if (kind == MPI_TCP || kind == MPI_SHM) {
-        start_mpi(t, kind);
+    if (kinds[kind].way != NULL) {
+        peer_start_gloo(&t->team[kind], kinds[kind].name, t->ranks, t->dir, options.gloo, kinds[kind].way);
+        return;
+    }
+    if (kinds[kind].is != NO_PEERS) {
+        peer_start_mpi(&t->team[kind], kinds[kind].name, t->ranks, t->dir, options.mpi, kind == MPI_SHM);
         return;
     }
     if (kind == SOCKETS || kind == SOCKETS_SPIN) {
@@ -262,6 +254,18 @@ print_ratio(const struct teams *t, const struct series *times, enum kind kind, e
     return ratio;
 }
 
+static enum kind
+fastest_peer(const struct teams *t, const struct series *times, enum peers class)
+{
+    enum kind best = KINDS;
+
+    for (enum kind k = 0; k < KINDS; k++)
+        if (class != NO_PEERS && kinds[k].is == class && t->there[k] &&
+            (best == KINDS || series_quantile(&times[k], 0.5) < series_quantile(&times[best], 0.5)))
+            best = k;
+    return best;
+}
+
 static void
 report(const struct teams *t, uint64_t bytes, const struct series *times)
 {
@@ -278,7 +282,7 @@ report(const struct teams *t, uint64_t bytes, const struct series *times)
         printf("  %-12s %12.1f us (%4.1f %%) %8.3f GB/s", kinds[k].name, median * 1e6, 100 * series_spread(&times[k]),
                2.0 * (t->ranks - 1) / t->ranks * (double)bytes / median * 1e-9);
         limit = print_ratio(t, times, k, kinds[k].limit);
-        peer = print_ratio(t, times, k, kinds[k].peer);
+        peer = print_ratio(t, times, k, fastest_peer(t, times, kinds[k].peers));
         printf("\n");
         json_array_append_new(results, json_pack("{s:i,s:I,s:s,s:f,s:f,s:f,s:f}", "ranks", (int)t->ranks, "bytes",
                                                  (json_int_t)bytes, "team", kinds[k].name, "seconds", median, "spread",
@@ -345,9 +349,10 @@ usage(int status)
         status == 0 ? stdout : stderr,
         "usage: bench_collective [--ranks N,... (2,4)] [--min BYTES] [--max BYTES (400M)] [--teams NAME,... (all)]\n"
         "                        [--rounds N (7)] [--seconds S (0.1)] [--congestion NAME (reno)] [--psd PATH]\n"
-        "                        [--mpi PATH] [--json FILE]\n"
-        "teams: sockets sockets-spin memory tcp tcp-spin shm shm-spin mpi-tcp mpi-shm; the last two run mpirun and\n"
-        "need mpi_team, which is built where MPI is installed (--mpi or MPI_TEAM_BIN)\n");
+        "                        [--mpi PATH] [--gloo PATH] [--json FILE]\n"
+        "teams: sockets sockets-spin memory tcp tcp-spin shm shm-spin mpi-tcp mpi-shm gloo gloo-ring gloo-halving\n"
+        "MPI's run mpirun and need mpi_team, gloo's need gloo_team; these are built where MPI and gloo are installed\n"
+        "(--mpi or MPI_TEAM_BIN, --gloo or GLOO_TEAM_BIN). They take the system's congestion control.\n");
     exit(status);
 }
 
@@ -405,6 +410,7 @@ parse(int argc, char **argv)
         {"congestion", required_argument, NULL, 'g'},
         {"psd", required_argument, NULL, 'p'},
         {"mpi", required_argument, NULL, 'm'},
+        {"gloo", required_argument, NULL, 'o'},
         {"json", required_argument, NULL, 'j'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -413,6 +419,7 @@ parse(int argc, char **argv)
 
     options.psd = getenv("PSD_BIN");
     options.mpi = getenv("MPI_TEAM_BIN");
+    options.gloo = getenv("GLOO_TEAM_BIN");
     memset(options.wanted, 1, sizeof options.wanted);
     while ((c = getopt_long(argc, argv, "", known, NULL)) != -1)
         switch (c) {
@@ -443,6 +450,9 @@ parse(int argc, char **argv)
         case 'm':
             options.mpi = optarg;
             break;
+        case 'o':
+            options.gloo = optarg;
+            break;
         case 'j':
             options.json = optarg;
             break;
@@ -459,11 +469,16 @@ leave_out(void)
         fprintf(stderr, "bench_collective: say where psd is, at which groups meet: --psd PATH or PSD_BIN\n");
         exit(2);
     }
-    if ((options.wanted[MPI_TCP] || options.wanted[MPI_SHM]) &&
-        (options.mpi == NULL || system("command -v mpirun >/dev/null 2>&1") != 0)) {
-        printf("without MPI: mpirun and mpi_team (--mpi or MPI_TEAM_BIN) are needed\n");
+    if (options.mpi == NULL || system("command -v mpirun >/dev/null 2>&1") != 0) {
+        if (options.wanted[MPI_TCP] || options.wanted[MPI_SHM])
+            printf("without MPI: mpirun and mpi_team (--mpi or MPI_TEAM_BIN) are needed\n");
         options.wanted[MPI_TCP] = options.wanted[MPI_SHM] = false;
     }
+    for (enum kind k = 0; k < KINDS; k++)
+        if (options.gloo == NULL && options.wanted[k] && kinds[k].way != NULL) {
+            printf("without %s: gloo_team (--gloo or GLOO_TEAM_BIN) is needed\n", kinds[k].name);
+            options.wanted[k] = false;
+        }
 }
 
 static const char *
@@ -486,8 +501,8 @@ main(int argc, char **argv)
     leave_out();
     signal(SIGPIPE, SIG_IGN);
     results = json_array();
-    printf("all-reduce of float32, in place; %ld cores; TCP over loopback, congestion control %s (MPI's: the system's, "
-           "%s)\n"
+    printf("all-reduce of float32, in place; %ld cores; TCP over loopback, congestion control %s (MPI's and "
+           "gloo's: the system's, %s)\n"
            "%d rounds of %.2f s in turns, medians (spread: middle half); GB/s: 2 (n - 1) / n of the values; ratios: "
            "how many"
            " times as fast\n",
