@@ -7,8 +7,8 @@
 #define CLIENT_GROUP_LINK_SHM_H
 
 #include "client/group/link.h"
-#include "client/group/share.h"
 #include "common/conn.h"
+#include "common/share.h"
 
 /* Of a ring, when so many ranks are on this machine. A quarter of it holds the messages of large operations, so that
  * some are under way while one is read; all that a rank's rings have should fit a cache. */

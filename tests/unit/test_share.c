@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "check_main.h"
-#include "client/group/share.h"
+#include "common/share.h"
 
 static struct share a, b;
 

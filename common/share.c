@@ -1,4 +1,4 @@
-#include "client/group/share.h"
+#include "share.h"
 
 #include <errno.h>
 #include <fcntl.h>

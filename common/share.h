@@ -19,8 +19,8 @@
  * false when that is there already. After share_put() and share_take() the other side asks share_ring(), which is true
  * once for each sleep that this might end: then it must wake the sleeper by other means. Both sides write first and
  * look then, with a full fence between, so one of them sees the other. */
-#ifndef CLIENT_GROUP_SHARE_H
-#define CLIENT_GROUP_SHARE_H
+#ifndef COMMON_SHARE_H
+#define COMMON_SHARE_H
 
 #include <stdatomic.h>
 #include <sys/types.h>
