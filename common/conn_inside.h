@@ -1,0 +1,35 @@
+/* What the rooms of a connection share (conn.h): conn.c, conn_read.c, conn_write.c, conn_due.c. Nobody else includes
+ * this. */
+#ifndef COMMON_CONN_INSIDE_H
+#define COMMON_CONN_INSIDE_H
+
+#include "conn.h"
+
+#define CONN_TELL_MS 100 /* after a failed write: how long the reading side may take to say why */
+
+/* ---- conn.c ---- */
+
+/* No more frames; the owner is told once. status: libuv's, of a stream that ended or failed. */
+void conn_end(struct conn *c, const struct ps_error *why);
+void conn_end_uv(struct conn *c, int status);
+
+/* ---- conn_write.c ---- */
+
+/* Nothing more can be written: the owner is told so, unless the reading side ends first. */
+void conn_broke(struct conn *c, int status);
+
+/* ---- conn_read.c ---- */
+
+/* Watch the socket. Negative: libuv's status. */
+int conn_read_start(struct conn *c);
+
+/* What was kept back: not in the next round; not at all. */
+void conn_kept_remove(struct conn *c);
+void conn_rest_drop(struct conn *c);
+
+/* ---- conn_due.c ---- */
+
+/* Its deadline may have changed. */
+void conn_due_update(struct conn *c);
+
+#endif
