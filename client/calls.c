@@ -92,7 +92,7 @@ push_start(ps_client *c, size_t n, ps_var *const vars[], const float *const grad
         if ((handle = call_new(c)) == NULL)
             err = ps_fail(error, PS_ERR_NOMEM, "no memory to start a push");
         else
-            err = call_started(handle, core_push(c->core, n, list, grads, out, options, &handle->core, error), op);
+            err = call_push_started(handle, core_push(c->core, n, list, grads, out, options, &handle->core, error), op);
     }
     client_leave(c);
     return err;

@@ -51,6 +51,17 @@ call_started(struct ps_op *op, enum ps_err err, ps_op **out)
 }
 
 enum ps_err
+call_push_started(struct ps_op *op, enum ps_err err, ps_op **out)
+{
+    ps_client *c = op->client;
+
+    c->holding = !c->threaded;
+    err = call_started(op, err, out);
+    c->holding = false;
+    return err;
+}
+
+enum ps_err
 call_need(const ps_client *c, const void *out, struct ps_error *e)
 {
     if (c == NULL || out == NULL)

@@ -17,6 +17,7 @@
 #define TIMEOUT_DEFAULT_MS 60000
 #define COPY_DEFAULT       (256 * MIB)
 #define NEAR_MS            250 /* this long before a deadline the shards are asked who they wait for */
+#define HOLD_US            20  /* a wait looks for so long before it sends what is held */
 #define FOREVER            (UINT64_MAX / 2)
 
 const char *
@@ -93,6 +94,23 @@ perform_one(ps_client *c, const struct core_action *a)
     }
 }
 
+/* As Nagle's rule for TCP (RFC 896): a small push waits for others as long as the shard has not answered earlier ones.
+ * A system call for each would be most of what it costs. */
+static bool
+may_hold(const ps_client *c, const struct net_link *n)
+{
+    return n->held_bytes < NET_HOLD_BYTES && core_unanswered(c->core, n->shard) > n->held;
+}
+
+/* What was held goes out. */
+static void
+release_held(ps_client *c)
+{
+    for (uint32_t i = 0; i < c->shards; i++)
+        c->links[i].flush |= c->links[i].held > 0;
+    client_perform(c);
+}
+
 /* Write what was queued; true when that was anything. */
 static bool
 flush_links(ps_client *c)
@@ -103,7 +121,7 @@ flush_links(ps_client *c)
     for (i = 0; i < c->shards; i++) {
         struct net_link *n = &c->links[i];
 
-        if (!n->flush)
+        if (!n->flush && (n->held == 0 || may_hold(c, n)))
             continue;
         any = true;
         net_flush(n);
@@ -154,6 +172,8 @@ arm_timer(ps_client *c, uint64_t due_ms)
 void
 client_turn(ps_client *c, bool wait, uint64_t until_ms)
 {
+    if (!c->holding)
+        release_held(c);
     if (wait)
         arm_timer(c, MIN(until_ms, core_next_time(c->core)));
     uv_run(&c->loop, wait ? UV_RUN_ONCE : UV_RUN_NOWAIT);
@@ -167,6 +187,41 @@ client_timeout(const ps_client *c, int timeout_ms)
     return timeout_ms < 0 ? (uint64_t)c->options.timeout_ms : (uint64_t)timeout_ms;
 }
 
+void
+ps_client_flush(ps_client *c)
+{
+    if (c == NULL)
+        return;
+    client_enter(c);
+    release_held(c);
+    client_leave(c);
+}
+
+static bool
+holds_some(const ps_client *c)
+{
+    for (uint32_t i = 0; i < c->shards; i++)
+        if (c->links[i].held > 0)
+            return true;
+    return false;
+}
+
+/* While pushes are held, what is waited for may come without them: then the next ones can join them. */
+static void
+look_first(ps_client *c, const struct client_wait *w)
+{
+    uint64_t until;
+
+    if (!holds_some(c))
+        return;
+    until = uv_hrtime() + HOLD_US * 1000;
+    c->holding = true;
+    do
+        client_turn(c, false, 0);
+    while (!w->ready(w->arg) && holds_some(c) && uv_hrtime() < until);
+    c->holding = false;
+}
+
 /* The caller runs the loop. */
 static bool
 loop_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
@@ -174,6 +229,7 @@ loop_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
     bool spin = c->options.spin_us > 0;
     uint64_t deadline, near, spin_until = 0;
 
+    look_first(c, w);
     uv_update_time(&c->loop); /* its time stood still while the caller did other things: the wait would be too short */
     deadline = uv_now(&c->loop) + timeout_ms;
     near = w->near != NULL && timeout_ms >= 4 ? deadline - MIN(NEAR_MS, timeout_ms / 4) : FOREVER;

@@ -32,7 +32,11 @@ struct net_link {
     struct net_conn *conn;   /* NULL: none */
     uint32_t outs;           /* frames handed to conn and not told back */
     bool flush;              /* frames were queued and are to be written */
+    uint32_t held;           /* frames that were queued and may wait for the next ones, */
+    size_t held_bytes;       /* and how long they are; none: 0 */
 };
+
+#define NET_HOLD_BYTES (16 * KIB) /* small pushes that wait for each other before they are written */
 
 struct ps_var {
     ps_client *client;
@@ -62,6 +66,7 @@ struct ps_client {
     bool wakes;
     atomic_bool interrupted; /* by ps_client_interrupt() */
     bool performing;
+    bool holding;      /* what is performed is the start of a push: it may wait for the next one */
     bool wake;         /* something was done that the progress thread's loop must know */
     uint64_t activity; /* counts what the loop called us for */
     uint64_t waited_us;
@@ -111,6 +116,9 @@ void call_free(struct ps_op *op);
 
 /* The end of every start: what it made goes out; a failed one leaves no handle. */
 enum ps_err call_started(struct ps_op *op, enum ps_err err, ps_op **out) PS_MUST_USE;
+
+/* The same of a push, which may be held for a while (psclient.h, "Small pushes"). */
+enum ps_err call_push_started(struct ps_op *op, enum ps_err err, ps_op **out) PS_MUST_USE;
 
 /* Until it is done or the time is over. */
 enum ps_err call_wait(ps_op *op, uint64_t timeout_ms, struct ps_error *e) PS_MUST_USE;

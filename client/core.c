@@ -522,6 +522,14 @@ core_rolled_back(const struct core *c, uint32_t shard)
     return shard < c->config.shards ? c->links[shard].rolled_back : 0;
 }
 
+uint64_t
+core_unanswered(const struct core *c, uint32_t shard)
+{
+    const struct window *w = &c->links[shard].window;
+
+    return w->next - 1 - w->acked_through;
+}
+
 const struct ps_client_stats *
 core_stats(const struct core *c)
 {

@@ -73,6 +73,14 @@
 #define PART_BLOCKS_MAX  4096        /* blocks in one frame: metadata stays far below FRAME_META_MAX */
 
 struct core;
+
+/* Nothing went wrong. (All of a ps_error is much to clear.) */
+static inline void
+error_none(struct ps_error *e)
+{
+    e->code = PS_OK;
+    e->text[0] = e->peer[0] = '\0';
+}
 struct core_var;
 struct core_op;
 
@@ -182,6 +190,9 @@ void core_rejoin(struct core *c, uint64_t incarnation, uint64_t now_ms);
 
 /* True when no sequence number is unacknowledged. */
 bool core_quiet(const struct core *c);
+
+/* Pushes, ticks and barriers that a shard has been given a number for and has not answered. */
+uint64_t core_unanswered(const struct core *c, uint32_t shard);
 
 /* Cancel every operation. Actions. */
 void core_cancel_all(struct core *c);

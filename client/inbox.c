@@ -203,8 +203,9 @@ ack_one(struct core *c, struct link *l, uint64_t seq, uint32_t code)
 {
     struct part *p = window_find(&l->window, seq);
     const Psd__Error *said = ack_error(l->msg.u.ack, seq);
-    struct ps_error error = {0};
+    struct ps_error error;
 
+    error_none(&error);
     if (p == NULL)
         return; /* acknowledged before: a skip that filled a hole, say */
     if (p->kind == PART_PUSH && !ack_push(c, l, p, code, &error))

@@ -55,6 +55,8 @@ net_detach(struct net_link *n)
     n->conn = NULL;
     n->outs = 0;
     n->flush = false;
+    n->held = 0;
+    n->held_bytes = 0;
     if (nc != NULL)
         nc->link = NULL;
     return nc;
@@ -357,7 +359,12 @@ net_send(struct net_link *n, struct core_send *send)
     o->out.parts = send->parts;
     o->out.parts_len = send->parts_len;
     n->outs++;
-    n->flush = true;
+    if (c->holding) {
+        n->held++;
+        n->held_bytes += send->head_len + send->payload_len;
+    } else {
+        n->flush = true;
+    }
     conn_send(&n->conn->conn, &o->out, true);
 }
 
@@ -365,6 +372,8 @@ void
 net_flush(struct net_link *n)
 {
     n->flush = false;
+    n->held = 0;
+    n->held_bytes = 0;
     if (n->conn != NULL)
         conn_flush(&n->conn->conn);
 }

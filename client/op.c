@@ -423,7 +423,9 @@ core_op_result(const struct core_op *op, struct ps_error *e)
 {
     if (!op->done)
         return ps_fail(e, PS_ERR_INVALID, "the operation is not done");
-    if (e != NULL)
+    if (e != NULL && op->result.code == PS_OK)
+        error_none(e);
+    else if (e != NULL)
         *e = op->result;
     return op->result.code;
 }

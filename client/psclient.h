@@ -379,7 +379,12 @@ PS_API enum ps_err ps_client_barrier(ps_client *client, const char *name, int ti
  */
 
 /* Each start returns at once; *op is freed with ps_op_free(). Many may be in flight; pushes and ticks take effect on
- * each shard in the order of their starts. */
+ * each shard in the order of their starts.
+ *
+ * Small pushes. A push is written by its start, unless earlier ones are not answered yet and less than 16 KiB have
+ * gathered behind them: then it is held, so that many share a system call (64 bytes: 0.8 million a second instead of
+ * 0.1). Whatever waits, tests or starts something else sends what is held; so does ps_client_flush(), for a program
+ * that starts pushes and then computes for long. A progress thread holds nothing. */
 PS_API enum ps_err ps_client_pull_start(ps_client *client, size_t n, ps_var *const vars[], float *const out[],
                                         const struct ps_pull_options *options, ps_op **op,
                                         struct ps_error *error) PS_MUST_USE;
@@ -390,6 +395,9 @@ PS_API enum ps_err ps_client_push_pull_start(ps_client *client, size_t n, ps_var
                                              const float *const grads[], float *const out[],
                                              const struct ps_push_options *options, ps_op **op,
                                              struct ps_error *error) PS_MUST_USE;
+/* Send what is held. Accepts NULL. */
+PS_API void ps_client_flush(ps_client *client);
+
 PS_API enum ps_err ps_client_tick_start(ps_client *client, ps_op **op, struct ps_error *error) PS_MUST_USE;
 PS_API enum ps_err ps_client_barrier_start(ps_client *client, const char *name, ps_op **op,
                                            struct ps_error *error) PS_MUST_USE;

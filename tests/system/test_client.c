@@ -214,6 +214,36 @@ START_TEST(started_operations_take_effect_in_order)
 }
 END_TEST
 
+/* A second one is held behind the first, which this client has not heard of yet, until it says so. */
+START_TEST(small_push_is_held_behind_another_until_it_is_flushed)
+{
+    ps_client *c = open_task(2, 0, NULL), *other = open_task(2, 1, NULL);
+    ps_var *v = declare(c, "v", 4), *seen = declare(other, "v", 4);
+    const float grad[4] = {1, 1, 1, 1}, *grads = grad;
+    float got[4];
+    ps_op *op[2];
+
+    for (int i = 0; i < 2; i++)
+        FINE(ps_client_push_start(c, 1, &v, &grads, NULL, &op[i], &error));
+    do
+        pull(other, seen, got);
+    while (got[0] == 0);
+    check_all(got, 4, -1);
+    ps_client_flush(c);
+    do
+        pull(other, seen, got);
+    while (got[0] == -1);
+    check_all(got, 4, -2);
+    for (int i = 0; i < 2; i++) {
+        FINE(ps_op_wait(op[i], -1, &error));
+        ps_op_free(op[i]);
+    }
+    ps_client_flush(NULL);
+    ps_client_close(other);
+    ps_client_close(c);
+}
+END_TEST
+
 START_TEST(only_changed_blocks_travel)
 {
     ps_client *c = open_one();
@@ -1044,6 +1074,7 @@ make_suite(void)
     tcase_add_loop_test(t, push_and_pull_over_tcp_and_unix, 0, 2);
     tcase_add_test(t, push_pull_gives_the_value_after_the_update);
     tcase_add_test(t, started_operations_take_effect_in_order);
+    tcase_add_test(t, small_push_is_held_behind_another_until_it_is_flushed);
     tcase_add_test(t, only_changed_blocks_travel);
     tcase_add_test(t, cancelled_pull_leaves_its_buffer_alone);
     tcase_add_test(t, cancelled_push_counts_once_or_not_at_all);
