@@ -1,7 +1,8 @@
 /* All-reduce of float32 between processes of one machine, beside what no all-reduce can do better than and, where it is
  * installed, beside Open MPI and gloo.
  *
- *     bench_collective [--ranks 2,4] [--min BYTES] [--max BYTES] [--teams NAME,...] [--rounds N] [--seconds S]
+ *     bench_collective [--ranks 2,4] [--sizes BYTES,...] [--min BYTES] [--max BYTES] [--teams NAME,...]
+ *                      [--rounds N] [--seconds S] [--algorithm NAME] [--segment BYTES] [--pin]
  *                      [--congestion NAME] [--psd PATH] [--mpi PATH] [--gloo PATH] [--json FILE]
  *
  * Teams of processes (team.h) take turns, round by round, each with its values in place: ps_group over TCP and shared
@@ -65,8 +66,8 @@ static const struct {
     [GLOO_HALVING] = {.name = "gloo-halving", .limit = KINDS, .is = PEERS_TCP, .spins = true, .way = "halving-spin"},
 };
 
-static const uint64_t sizes[] = {4,      64,      1000,    4000,     16000,     64000,
-                                 250000, 1000000, 4000000, 16000000, 100000000, 400000000};
+static uint64_t sizes[] = {4, 64, 1000, 4000, 16000, 64000, 250000, 1000000, 4000000, 16000000, 100000000, 400000000};
+static size_t sizes_n = ARRAY_LEN(sizes);
 
 static struct {
     uint32_t ranks[8];
@@ -75,6 +76,8 @@ static struct {
     bool wanted[KINDS];
     int rounds;
     double seconds;
+    enum ps_algorithm algorithm;
+    uint64_t segment; /* 0: as the library chooses */
     const char *congestion, *psd, *mpi, *gloo, *json;
 } options = {.ranks = {2, 4}, .ranks_n = 2, .max = 400000000, .rounds = 7, .seconds = 0.1, .congestion = "reno"};
 
@@ -92,7 +95,9 @@ group_start(uint32_t rank, uint32_t ranks, const void *arg)
     struct ps_group_options o = {.name = g->name,
                                  .transport = g->shm ? PS_TRANSPORT_AUTO : PS_TRANSPORT_TCP,
                                  .spin_us = g->spin ? 1000000 : 0,
-                                 .congestion = options.congestion};
+                                 .congestion = options.congestion,
+                                 .algorithm = options.algorithm,
+                                 .segment_bytes = options.segment};
     struct ps_error e;
     ps_cluster *cluster;
     ps_group *group;
@@ -328,7 +333,7 @@ measure_all(uint32_t ranks)
     static struct teams t;
 
     teams_start(&t, ranks);
-    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+    for (size_t i = 0; i < sizes_n; i++) {
         if (sizes[i] < options.min || sizes[i] > options.max)
             continue;
         if (memory_suffices(ranks, sizes[i]))
@@ -347,9 +352,10 @@ usage(int status)
 {
     fprintf(
         status == 0 ? stdout : stderr,
-        "usage: bench_collective [--ranks N,... (2,4)] [--min BYTES] [--max BYTES (400M)] [--teams NAME,... (all)]\n"
-        "                        [--rounds N (7)] [--seconds S (0.1)] [--congestion NAME (reno)] [--psd PATH]\n"
-        "                        [--mpi PATH] [--gloo PATH] [--json FILE]\n"
+        "usage: bench_collective [--ranks N,... (2,4)] [--sizes BYTES,...] [--min BYTES] [--max BYTES (400M)]\n"
+        "                        [--teams NAME,... (all)] [--rounds N (7)] [--seconds S (0.1)]\n"
+        "                        [--algorithm NAME (auto)] [--segment BYTES] [--pin] [--congestion NAME (reno)]\n"
+        "                        [--psd PATH] [--mpi PATH] [--gloo PATH] [--json FILE]\n"
         "teams: sockets sockets-spin memory tcp tcp-spin shm shm-spin mpi-tcp mpi-shm gloo gloo-ring gloo-halving\n"
         "MPI's run mpirun and need mpi_team, gloo's need gloo_team; these are built where MPI and gloo are installed\n"
         "(--mpi or MPI_TEAM_BIN, --gloo or GLOO_TEAM_BIN). They take the system's congestion control.\n");
@@ -398,20 +404,46 @@ take_teams(char *list)
 }
 
 static void
+take_algorithm(const char *name)
+{
+    static const char *const names[] = {"auto", "direct", "ring", "halving", "hierarchical"};
+    size_t i = 0;
+
+    while (i < ARRAY_LEN(names) && strcmp(names[i], name) != 0)
+        i++;
+    if (i == ARRAY_LEN(names))
+        usage(2);
+    options.algorithm = (enum ps_algorithm)i;
+}
+
+/* Instead of those of the list. */
+static void
+take_sizes(char *list)
+{
+    sizes_n = 0;
+    for (char *at = strtok(list, ","); at != NULL && sizes_n < ARRAY_LEN(sizes); at = strtok(NULL, ","))
+        sizes[sizes_n++] = bytes_of(at);
+}
+
+static void
 parse(int argc, char **argv)
 {
     static const struct option known[] = {
         {"ranks", required_argument, NULL, 'n'},
+        {"sizes", required_argument, NULL, 'b'},
         {"min", required_argument, NULL, 'i'},
         {"max", required_argument, NULL, 'a'},
         {"teams", required_argument, NULL, 'c'},
         {"rounds", required_argument, NULL, 'r'},
         {"seconds", required_argument, NULL, 's'},
+        {"algorithm", required_argument, NULL, 'l'},
+        {"segment", required_argument, NULL, 'e'},
         {"congestion", required_argument, NULL, 'g'},
         {"psd", required_argument, NULL, 'p'},
         {"mpi", required_argument, NULL, 'm'},
         {"gloo", required_argument, NULL, 'o'},
         {"json", required_argument, NULL, 'j'},
+        {"pin", no_argument, NULL, 'x'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -425,6 +457,9 @@ parse(int argc, char **argv)
         switch (c) {
         case 'n':
             take_ranks(optarg);
+            break;
+        case 'b':
+            take_sizes(optarg);
             break;
         case 'i':
             options.min = bytes_of(optarg);
@@ -440,6 +475,15 @@ parse(int argc, char **argv)
             break;
         case 's':
             options.seconds = atof(optarg);
+            break;
+        case 'l':
+            take_algorithm(optarg);
+            break;
+        case 'e':
+            options.segment = bytes_of(optarg);
+            break;
+        case 'x':
+            setenv(TEAM_PIN, "1", 1);
             break;
         case 'g':
             options.congestion = optarg;

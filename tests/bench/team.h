@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #define TEAM_RANKS_MAX 16
+#define TEAM_PIN       "BENCH_PIN" /* in the environment: each rank stays on one core, the first ones on the first */
 
 struct team_order {
     uint64_t count; /* floats to reduce, on every rank */
