@@ -26,6 +26,7 @@
  *                    reduce: root-1, root-2, ..., root (mod n)
  *     HALVING        all-reduce and reduce-scatter: a balanced tree. With m the largest power of two up to n, ranks 2i
  *                    and 2i+1 are added first for i < n-m; then, of the m sums, those m/2 apart, then m/4, ...
+ *                    (few bytes go whole, many in halves: the same sums)
  *                    reduce: the binomial tree of root, root+1, ...: a rank adds what the ranks 1, 2, 4, ... after it
  *                    bring to its own
  *     HIERARCHICAL   first within each host, then the hosts' sums as in RING or HALVING over the hosts in the order of

@@ -350,6 +350,13 @@ build_copy(struct plan_build *b, struct run r, enum plan_buffer to)
     }
 }
 
+bool
+build_lies_in(const struct plan_build *b, struct run r, enum plan_buffer where)
+{
+    return b->err == PS_OK && r.from < r.to &&
+           touch_of(b, b->at[r.from]) == touch_of(b, (struct build_place){where, r.from});
+}
+
 void
 build_reduce_local(struct plan_build *b, struct run r, enum plan_buffer source)
 {

@@ -73,6 +73,9 @@ void build_receive_reduce(struct plan_build *b, uint32_t peer, struct run r, enu
 /* They are in `to` afterwards; nothing happens where that is the same memory. */
 void build_copy(struct plan_build *b, struct run r, enum plan_buffer to);
 
+/* Where they are is that memory; in place, PLAN_IN and PLAN_OUT are one. */
+bool build_lies_in(const struct plan_build *b, struct run r, enum plan_buffer where);
+
 /* What `source` holds of them is added to where they are. */
 void build_reduce_local(struct plan_build *b, struct run r, enum plan_buffer source);
 
@@ -98,6 +101,7 @@ void ring_reduce_scatter(struct plan_build *b, const struct team *t, enum plan_b
 void ring_all_gather(struct plan_build *b, const struct team *t);
 
 /* Over a grid of halving_pieces(team->n) pieces: all of them reduced and divided, in PLAN_OUT of all members. */
+#define HALVING_EXCHANGE_BYTES (16 * KIB) /* up to here a round costs more than bytes, if they fit a message */
 uint32_t halving_pieces(uint32_t n);
 void halving_all_reduce(struct plan_build *b, const struct team *t);
 

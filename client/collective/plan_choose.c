@@ -3,12 +3,27 @@
  * Let t be the time of an empty message and c that of a byte, and n ranks have N bytes each. An all-reduce takes about
  *
  *     DIRECT     t + (n-1) N c       one message time, most bytes
- *     HALVING    2 log2(n) t + 2 (n-1)/n N c
+ *     HALVING    2 log2(n) t + 2 (n-1)/n N c; of few bytes log2(n) t + log2(n) N c
  *     RING       2 (n-1) t + 2 (n-1)/n N c, and of N c one segment's share less waiting for sums
  *
- * A message takes some 5 us more over loopback TCP than the bytes in it, a byte 0.1 to 0.3 ns: DIRECT ends where (n-1)
- * N is some 64 KiB, and the ring begins where its pieces are worth a message each. Through shared memory both cost a
- * tenth or so. */
+ * Between hosts t is the way there. On one host it is what a message costs the processor that sends it, some 5 us
+ * over loopback TCP and a tenth of that through shared memory, and the processors are the ranks' own: there DIRECT's
+ * n (n-1) messages cost more than the n log2(n) of HALVING. Measured in us (bench_collective --pin --algorithm,
+ * spinning, medians, 2 cores; the machine moves its cores about, so figures of one row alone compare):
+ *
+ *                  shared memory                TCP
+ *               direct halving    ring    direct halving    ring
+ *     2 ranks
+ *        4 kB      3.8     3.9     4.7      16.1    15.8    36.4
+ *       64 kB      9.0     8.5     7.7      36.7    49.9    50.4
+ *      128 kB     16.0    14.5    13.9      67.2    67.6    69.1
+ *        1 MB    108      70.6    73.1     317     287     302
+ *     4 ranks
+ *        4 kB     10.6     9.4    20.2      74.1    55.4   151
+ *       16 kB     39.2    28.4    40.2     138     103     248
+ *       64 kB    138      59.0   131       359     233     339
+ *      250 kB    215      72.9    74.0     562     315     366
+ *        1 MB   1093     341     313      2355     891     858 */
 #include "plan.h"
 #include "plan_build.h"
 
@@ -16,9 +31,11 @@
 #define DIRECT_BYTES_MAX        (64 * KIB)
 #define DIRECT_BYTES_MAX_SHARED (32 * KIB)
 /* and as many ranks: each message costs its sender some time, however short. */
-#define DIRECT_RANKS_MAX 16
+#define DIRECT_RANKS_MAX          16
+#define DIRECT_RANKS_MAX_ONE_HOST 3 /* of an all-reduce */
 /* The ring from pieces of as many bytes on. */
-#define RING_PIECE_BYTES_MIN (32 * KIB)
+#define RING_PIECE_BYTES_MIN            (32 * KIB)
+#define RING_PIECE_BYTES_MIN_ALL_REDUCE (128 * KIB)
 /* Levels pay when hosts have several ranks and what crosses between them takes time. */
 #define HIERARCHICAL_BYTES_MIN (16 * KIB)
 
@@ -36,30 +53,33 @@ bytes_of(const struct plan_ask *a)
 }
 
 static bool
-small_enough_for_all(const struct plan_ask *a)
+small_enough_for_all(const struct plan_ask *a, const struct hosts *hosts)
 {
     size_t most = a->shared_memory ? DIRECT_BYTES_MAX_SHARED : DIRECT_BYTES_MAX, sent = bytes_of(a);
+    uint32_t ranks = a->op == PLAN_ALL_REDUCE && hosts->n == 1 ? DIRECT_RANKS_MAX_ONE_HOST : DIRECT_RANKS_MAX;
 
     if (a->op == PLAN_REDUCE_SCATTER || a->op == PLAN_ALL_GATHER)
         sent /= a->ranks;
-    return a->ranks <= 2 ? sent <= most : a->ranks <= DIRECT_RANKS_MAX && sent * (a->ranks - 1) <= most;
+    return a->ranks <= 2 ? sent <= most : a->ranks <= ranks && sent * (a->ranks - 1) <= most;
 }
 
 enum ps_algorithm
 plan_choose(const struct plan_ask *a)
 {
     struct hosts hosts;
+    size_t piece;
 
     if (a->ranks <= 1)
         return PS_ALGORITHM_DIRECT;
     hosts_find(a, &hosts);
     if (a->op == PLAN_BARRIER && a->ranks > DIRECT_RANKS_MAX / 2)
         return hosts.n > 1 && hosts.n < a->ranks ? PS_ALGORITHM_HIERARCHICAL : PS_ALGORITHM_HALVING;
-    if (a->op == PLAN_BARRIER || small_enough_for_all(a))
+    if (a->op == PLAN_BARRIER || small_enough_for_all(a, &hosts))
         return PS_ALGORITHM_DIRECT;
     if (hosts.n > 1 && hosts.n < a->ranks && bytes_of(a) >= HIERARCHICAL_BYTES_MIN)
         return PS_ALGORITHM_HIERARCHICAL;
-    return bytes_of(a) / a->ranks >= RING_PIECE_BYTES_MIN ? PS_ALGORITHM_RING : PS_ALGORITHM_HALVING;
+    piece = a->op == PLAN_ALL_REDUCE ? RING_PIECE_BYTES_MIN_ALL_REDUCE : RING_PIECE_BYTES_MIN;
+    return bytes_of(a) / a->ranks >= piece ? PS_ALGORITHM_RING : PS_ALGORITHM_HALVING;
 }
 
 size_t

@@ -104,12 +104,48 @@ double_up(struct plan_build *b, const struct halving *h)
     }
 }
 
+/* What fits a small message: in each round all of it instead of halves, and nothing is to be brought back (recursive
+ * doubling). The sums are the same as those of halve(), since what each rank adds is what the other adds. A round may
+ * not overwrite what it sends, so they go to and fro between two buffers, and end in PLAN_OUT. */
+static void
+exchange_all(struct plan_build *b, const struct halving *h)
+{
+    struct run all = build_pieces(b, 0, b->pieces);
+    uint32_t other = h->paired ? other_of_pair(h) : 0;
+    bool aside = false; /* of PLAN_OUT: where the first sums go */
+
+    if (h->second) {
+        build_send(b, other, all);
+        build_receive(b, other, all, PLAN_OUT);
+        return;
+    }
+    for (uint32_t m = h->m; m > 2; m /= 2)
+        aside = !aside;
+    if (h->paired)
+        build_receive_reduce(b, other, all, aside ? PLAN_OUT : PLAN_SCRATCH);
+    else if (!aside && build_lies_in(b, all, PLAN_OUT))
+        build_copy(b, all, PLAN_SCRATCH);
+    for (uint32_t half = h->m / 2; half >= 1 && b->err == PS_OK; half /= 2, aside = !aside) {
+        uint32_t to = team_rank(h->team, acting(h, h->v ^ half));
+
+        build_send(b, to, all);
+        build_receive_reduce(b, to, all, aside ? PLAN_SCRATCH : PLAN_OUT);
+    }
+    build_scale(b, all);
+    if (h->paired)
+        build_send(b, other, all);
+}
+
 void
 halving_all_reduce(struct plan_build *b, const struct team *t)
 {
     struct halving h = halving_of(t, false);
     struct run all = build_pieces(b, 0, b->pieces), own = span_of(b, &h, h.v, 1);
 
+    if (b->ask->count <= MIN(b->segment, HALVING_EXCHANGE_BYTES / b->ask->size)) {
+        exchange_all(b, &h);
+        return;
+    }
     if (h.paired)
         fold(b, &h, PLAN_OUT);
     if (h.second) {

@@ -50,6 +50,10 @@ START_TEST(several_ranks_on_several_hosts_go_in_levels)
     check_choice(ask, PS_ALGORITHM_RING);
     ask.host = together;
     check_choice(ask, PS_ALGORITHM_RING);
+    ask.count = 1000;
+    check_choice(ask, PS_ALGORITHM_HALVING); /* fewer messages for the processors that they share, */
+    ask.host = alone;
+    check_choice(ask, PS_ALGORITHM_DIRECT); /* fewer ways between hosts */
 }
 END_TEST
 
@@ -139,23 +143,23 @@ START_TEST(a_schedule_reads_as_what_it_does)
                                   .segment_bytes = 8},
                "ring, rank 1 of 3, all-reduce of 9 elements of 4 bytes, messages of up to 8 bytes\n"
                "    0  send [0 2) of in to 2\n"
-               "    1  send [2 3) of in to 2\n"
-               "    2  receive and reduce [6 8) of out from 0 and [6 8) of in\n"
+               "    1  receive and reduce [6 8) of out from 0 and [6 8) of in\n"
+               "    2  send [2 3) of in to 2\n"
                "    3  receive and reduce [8 9) of out from 0 and [8 9) of in\n"
-               "    4  send [6 8) of out to 2; after 2\n"
-               "    5  send [8 9) of out to 2; after 3\n"
-               "    6  receive and reduce [3 5) of out from 0 and [3 5) of in\n"
-               "    7  receive and reduce [5 6) of out from 0 and [5 6) of in\n"
-               "    8  divide by 3 [3 5) of out; after 6\n"
-               "    9  divide by 3 [5 6) of out; after 7\n"
-               "   10  send [3 5) of out to 2; after 8\n"
-               "   11  send [5 6) of out to 2; after 9\n"
-               "   12  receive [0 2) of out from 0\n"
+               "    4  send [6 8) of out to 2; after 1\n"
+               "    5  receive and reduce [3 5) of out from 0 and [3 5) of in\n"
+               "    6  divide by 3 [3 5) of out; after 5\n"
+               "    7  send [8 9) of out to 2; after 3\n"
+               "    8  receive and reduce [5 6) of out from 0 and [5 6) of in\n"
+               "    9  divide by 3 [5 6) of out; after 8\n"
+               "   10  send [3 5) of out to 2; after 6\n"
+               "   11  receive [0 2) of out from 0\n"
+               "   12  send [5 6) of out to 2; after 9\n"
                "   13  receive [2 3) of out from 0\n"
-               "   14  send [0 2) of out to 2; after 12\n"
-               "   15  send [2 3) of out to 2; after 13\n"
-               "   16  receive [6 8) of out from 0; after 4\n"
-               "   17  receive [8 9) of out from 0; after 5\n");
+               "   14  send [0 2) of out to 2; after 11\n"
+               "   15  receive [6 8) of out from 0; after 4\n"
+               "   16  send [2 3) of out to 2; after 13\n"
+               "   17  receive [8 9) of out from 0; after 7\n");
     check_text(&(struct plan_ask){.op = PLAN_ALL_REDUCE,
                                   .ranks = 3,
                                   .rank = 2,

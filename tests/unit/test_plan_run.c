@@ -207,6 +207,54 @@ START_TEST(each_rank_sends_as_many_bytes_as_the_theory_says)
 END_TEST
 
 /* Between hosts goes what as many ranks as hosts would send. */
+/* One message for each round, on every rank. */
+START_TEST(few_bytes_are_not_halved)
+{
+    for (uint32_t n = 2; n <= 64; n *= 2)
+        for (int in_place = 0; in_place < 2; in_place++) {
+            struct plan_ask ask = {.op = PLAN_ALL_REDUCE,
+                                   .ranks = n,
+                                   .rank = n - 1,
+                                   .count = 1000,
+                                   .size = 4,
+                                   .in_place = in_place == 1,
+                                   .algorithm = PS_ALGORITHM_HALVING};
+            struct plan p;
+            uint32_t sends = 0;
+
+            ck_assert_int_eq(plan_make(&ask, &p, NULL), PS_OK);
+            for (uint32_t i = 0; i < p.steps; i++)
+                sends += p.step[i].kind == PLAN_SEND;
+            ck_assert_uint_eq(1u << sends, n);
+            plan_finish(&p);
+        }
+}
+END_TEST
+
+/* However much there is, what waits between two rounds is a few messages: a rank that adds has what it added last in
+ * its cache. */
+START_TEST(a_ring_keeps_no_more_sums_than_are_under_way)
+{
+    struct plan_ask ask = {.op = PLAN_REDUCE_SCATTER,
+                           .ranks = 4,
+                           .count = 1 << 20,
+                           .size = 4,
+                           .algorithm = PS_ALGORITHM_RING,
+                           .segment_bytes = 4096};
+    size_t scratch[2];
+
+    for (int i = 0; i < 2; i++, ask.count *= 16) {
+        struct plan p;
+
+        ck_assert_int_eq(plan_make(&ask, &p, NULL), PS_OK);
+        scratch[i] = p.scratch;
+        plan_finish(&p);
+    }
+    ck_assert_uint_eq(scratch[0], scratch[1]);
+    ck_assert_uint_lt(scratch[0], ask.count / 256);
+}
+END_TEST
+
 START_TEST(hierarchical_sends_between_hosts_what_a_ring_of_hosts_would)
 {
     struct test_rng r = {test_seed()};
@@ -286,6 +334,8 @@ make_suite(void)
     tcase_add_test(tc, levels_are_right_for_every_layout_and_root);
     tcase_add_test(tc, nobody_leaves_a_barrier_before_all_have_come);
     tcase_add_test(tc, each_rank_sends_as_many_bytes_as_the_theory_says);
+    tcase_add_test(tc, few_bytes_are_not_halved);
+    tcase_add_test(tc, a_ring_keeps_no_more_sums_than_are_under_way);
     tcase_add_test(tc, hierarchical_sends_between_hosts_what_a_ring_of_hosts_would);
     tcase_add_test(tc, messages_do_not_depend_on_being_in_place);
     suite_add_tcase(suite, tc);
