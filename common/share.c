@@ -211,6 +211,12 @@ share_filled(const struct share *s)
 }
 
 void
+share_skip(struct share *s, size_t n)
+{
+    s->taken += n;
+}
+
+void
 share_put(struct share *s, size_t n)
 {
     s->put += n;

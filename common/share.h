@@ -14,6 +14,7 @@
  *
  *     writer:  n = share_room(&s)   bytes may be written at share_in(&s);    then share_put(&s, written)
  *     reader:  n = share_filled(&s) bytes may be read at share_out(&s);      then share_take(&s, read)
+ *              (or share_skip(&s, read) for each of several, and share_take(&s, 0) for all of them)
  *
  * Sleeping. Who is about to sleep says what for (SHARE_DATA, SHARE_ROOM) in share_sleep(), and looks again: it returns
  * false when that is there already. After share_put() and share_take() the other side asks share_ring(), which is true
@@ -74,6 +75,7 @@ share_out(const struct share *s)
 
 void share_put(struct share *s, size_t n);
 void share_take(struct share *s, size_t n);
+void share_skip(struct share *s, size_t n); /* these were read, but stay until the next share_take() */
 
 /* wants: of enum share_wants. known: bytes that are there and of no use before more have come. */
 bool share_sleep(struct share *s, unsigned wants, size_t known);

@@ -1,8 +1,15 @@
 /* Frames through two rings.
  *
- * Out: frames wait in a queue (common/conn_queue.h, as for a socket); flush() copies what the ring has room for, and
- * poll() goes on when the other side has read. In: poll() gives whole frames to the owner where they lie. A frame that
- * fits half a ring is not looked at until all of it is there, so it is never copied; a larger one comes in pieces.
+ * Out: send() copies a frame into the ring if all of it has room there; what has not waits in a queue
+ * (common/conn_queue.h, as for a socket), and flush() and poll() copy what the ring has room for. In: poll() gives
+ * whole frames to the owner where they lie. A frame that fits half a ring is not looked at until all of it is there, so
+ * it is never copied; a larger one comes in pieces.
+ *
+ * A position that one side writes and the other reads costs each of them a cache miss, so both look at the room as
+ * rarely as can be: the writer believes what it knew until that is too little, and the reader says what it has read
+ * when that is worth it (TAKEN_PART). Until then some room is not known of: a writer that finds none waits, but all the
+ * rest of the ring is there to be read, more than half of it, so the reader has something to read and comes to where it
+ * says so.
  *
  * Both sides poll while they spin. Before a side sleeps it says so (share_sleep()), and whoever writes or reads after
  * that rings a bell: a frame on the connection, which ends the sleep of the other side's loop.
@@ -20,6 +27,7 @@
 
 #define READ_AT_ONCE (8 * MIB) /* bytes, before the loop's other business gets its turn */
 #define LEAVE_LOOK   1         /* ms between two looks at the ring while LEAVING */
+#define TAKEN_PART   8         /* of a ring is read before the other side is told */
 
 enum shm_state { SHM_OPEN, SHM_LEAVING, SHM_ENDING };
 
@@ -30,6 +38,9 @@ struct link_shm {
     struct conn *conn; /* NULL: closed */
     struct conn_queue queue;
     struct frame_reader reader;
+    size_t room;           /* at least so much is in the ring out */
+    size_t untold;         /* bytes that were read, and the other side does not know */
+    bool unrung;           /* frames were put into the ring, and the other side may sleep */
     bool reading, writing; /* further up on the stack */
     bool ended;            /* the owner knows of the end */
     bool hung_up;          /* the connection has ended */
@@ -112,6 +123,36 @@ copy_in(struct link_shm *t, size_t room)
     return bytes;
 }
 
+/* Bytes that may be put into the ring, all of them looked for if what is known is less than wanted. */
+static size_t
+room_for(struct link_shm *t, size_t wanted)
+{
+    if (t->room < wanted)
+        t->room = share_room(&t->share);
+    if (t->room == SIZE_MAX) {
+        t->room = 0;
+        t->mute = true;
+    }
+    return t->room;
+}
+
+static void
+put(struct link_shm *t, size_t bytes)
+{
+    share_put(&t->share, bytes);
+    t->room -= bytes;
+    t->unrung = true;
+}
+
+static void
+ring_if_put(struct link_shm *t)
+{
+    if (!t->unrung)
+        return;
+    t->unrung = false;
+    wake_other(t, SHARE_DATA);
+}
+
 /* True: something moved. */
 static bool
 write_some(struct link_shm *t)
@@ -122,23 +163,45 @@ write_some(struct link_shm *t)
         return false;
     t->writing = true;
     while (t->queue.first != NULL) {
-        size_t room = share_room(&t->share), bytes;
+        size_t room = room_for(t, t->share.ring_bytes / 2), bytes;
 
-        if (room == SIZE_MAX) {
-            t->mute = true;
-            break;
-        }
         if (room == 0)
             break;
         conn_queue_prepare(&t->queue, t->timer.loop);
         bytes = copy_in(t, room);
-        share_put(&t->share, bytes);
-        wake_other(t, SHARE_DATA);
+        put(t, bytes);
+        ring_if_put(t);
         conn_queue_take(&t->queue, bytes);
         moved = true;
     }
     t->writing = false;
     return moved;
+}
+
+/* False: not all of it has room, or others come first. */
+static bool
+write_at_once(struct link_shm *t, const struct link_out *out)
+{
+    size_t payload = 0, pad;
+    uint8_t *to;
+
+    if (t->queue.first != NULL || t->writing)
+        return false;
+    for (size_t i = 0; i < out->parts_len; i++)
+        payload += out->parts[i].len;
+    pad = frame_pad(payload);
+    if (room_for(t, out->head_len + payload + pad) < out->head_len + payload + pad)
+        return false;
+    to = share_in(&t->share);
+    memcpy(to, out->head, out->head_len);
+    to += out->head_len;
+    for (size_t i = 0; i < out->parts_len; i++) {
+        memcpy(to, out->parts[i].data, out->parts[i].len);
+        to += out->parts[i].len;
+    }
+    memset(to, 0, pad);
+    put(t, out->head_len + payload + pad);
+    return true;
 }
 
 static void
@@ -159,6 +222,10 @@ shm_send(struct link *l, struct link_out *out)
         out->done(out, PS_ERR_CLOSED);
         return;
     }
+    if (write_at_once(t, out)) {
+        out->done(out, PS_OK);
+        return;
+    }
     out->u.conn = (struct conn_out){.done = shm_out_done,
                                     .head = out->head,
                                     .head_len = out->head_len,
@@ -170,7 +237,10 @@ shm_send(struct link *l, struct link_out *out)
 static void
 shm_flush(struct link *l)
 {
-    (void)write_some(shm_of(l));
+    struct link_shm *t = shm_of(l);
+
+    ring_if_put(t);
+    (void)write_some(t);
 }
 
 /* ---- In ---- */
@@ -188,7 +258,22 @@ placed(struct link_shm *t)
         frame_direct(r, place.parts, place.parts_len);
 }
 
-/* Bytes of one frame, or the first of it. They are the other side's again when this returns. */
+/* They are the other side's again. */
+static void
+taken(struct link_shm *t, size_t n)
+{
+    if (t->state == SHM_ENDING)
+        return;
+    share_skip(&t->share, n);
+    t->untold += n;
+    if (t->untold < t->share.ring_bytes / TAKEN_PART)
+        return;
+    t->untold = 0;
+    share_take(&t->share, 0);
+    wake_other(t, SHARE_ROOM);
+}
+
+/* Bytes of one frame that comes in pieces, or whose head is wrong. */
 static void
 feed(struct link_shm *t, size_t n)
 {
@@ -211,56 +296,80 @@ feed(struct link_shm *t, size_t n)
             break;
         }
     }
-    if (t->state == SHM_ENDING)
-        return;
-    share_take(&t->share, n);
-    wake_other(t, SHARE_ROOM);
+    if (t->state != SHM_ENDING)
+        frame_reader_trim(r);
+    taken(t, n);
 }
 
-/* How many of these bytes to look at now; 0: there must be more first. */
-static size_t
-ripe(const struct link_shm *t, size_t filled)
-{
-    const struct frame_reader *r = &t->reader;
+/* What can be done with the bytes that are there: `n` of them are a whole frame with this head, or go to the reader;
+ * 0: there must be more first. */
+struct ripe {
+    size_t n;
+    bool whole;
     struct frame_head head;
-    uint64_t whole;
+};
 
-    if (frame_missing(r) > 0)
-        return MIN(filled, frame_missing(r));
+static struct ripe
+look(const struct link_shm *t, size_t filled)
+{
+    size_t missing = frame_missing(&t->reader);
+    struct ripe ripe = {0};
+    uint64_t bytes;
+
+    if (missing > 0) {
+        ripe.n = MIN(filled, missing);
+        return ripe;
+    }
     if (filled < FRAME_HEAD_SIZE)
-        return 0;
-    if (frame_head_decode(share_out(&t->share), &head, NULL) != PS_OK)
-        return FRAME_HEAD_SIZE; /* the reader says what is wrong with it */
-    whole = FRAME_HEAD_SIZE + head.meta_len + frame_pad(head.meta_len) + head.payload_len + frame_pad(head.payload_len);
-    if (whole <= t->share.ring_bytes / 2)
-        return filled >= whole ? (size_t)whole : 0;
-    return (size_t)MIN(filled, whole);
+        return ripe;
+    ripe.n = FRAME_HEAD_SIZE;
+    if (frame_head_decode(share_out(&t->share), &ripe.head, NULL) != PS_OK)
+        return ripe; /* the reader says what is wrong with it */
+    bytes = FRAME_HEAD_SIZE + ripe.head.meta_len + frame_pad(ripe.head.meta_len) + ripe.head.payload_len +
+            frame_pad(ripe.head.payload_len);
+    ripe.whole = bytes <= t->share.ring_bytes / 2;
+    ripe.n = !ripe.whole ? (size_t)MIN(filled, bytes) : filled >= bytes ? (size_t)bytes : 0;
+    return ripe;
+}
+
+static void
+hand_on(struct link_shm *t, const struct ripe *ripe)
+{
+    const uint8_t *meta = share_out(&t->share) + FRAME_HEAD_SIZE;
+    const uint8_t *payload = meta + ripe->head.meta_len + frame_pad(ripe->head.meta_len);
+
+    t->link.events->frame(&t->link, &ripe->head, meta, ripe->head.payload_len > 0 ? payload : NULL);
+    taken(t, ripe->n);
 }
 
 /* True: something moved. */
 static bool
 read_some(struct link_shm *t)
 {
-    size_t budget = READ_AT_ONCE, n = 0, filled;
+    size_t budget = READ_AT_ONCE, filled;
+    bool moved = false;
 
     if (t->reading)
         return false;
     t->reading = true;
-    for (; t->state == SHM_OPEN && !t->ended && budget > 0; budget -= MIN(budget, n)) {
+    while (t->state == SHM_OPEN && !t->ended && budget > 0) {
+        struct ripe ripe;
+
         if ((filled = share_filled(&t->share)) == SIZE_MAX) {
             tell_end(t, PS_ERR_PROTOCOL, "it wrote what cannot be into shared memory");
             break;
         }
-        if (filled == 0 || (n = ripe(t, filled)) == 0)
+        if (filled == 0 || (ripe = look(t, filled)).n == 0)
             break;
-        feed(t, n);
+        if (ripe.whole)
+            hand_on(t, &ripe);
+        else
+            feed(t, ripe.n);
+        budget -= MIN(budget, ripe.n);
+        moved = true;
     }
     t->reading = false;
-    if (n == 0)
-        return false;
-    if (t->state != SHM_ENDING)
-        frame_reader_trim(&t->reader);
-    return true;
+    return moved;
 }
 
 static bool
@@ -283,7 +392,7 @@ shm_sleep(struct link *l)
     if (t->state != SHM_OPEN || t->ended)
         return true;
     filled = share_filled(&t->share);
-    if (filled == SIZE_MAX || (filled > 0 && ripe(t, filled) > 0))
+    if (filled == SIZE_MAX || (filled > 0 && look(t, filled).n > 0))
         return false;
     if (t->queue.first != NULL && !t->mute)
         wants |= SHARE_ROOM;
@@ -307,11 +416,13 @@ shm_cut(struct link *l)
     if (t->state == SHM_ENDING)
         return;
     frame_discard(&t->reader);
+    t->writing = true; /* what done() sends comes after the rest of what has begun */
     if (!conn_queue_cut(&t->queue)) {
         t->mute = true;
         if (t->conn != NULL)
             (void)shutdown(t->conn->fd, SHUT_WR); /* they hear that it has ended */
     }
+    t->writing = false;
 }
 
 /* ---- Life ---- */
@@ -364,7 +475,8 @@ leave_look(uv_timer_t *timer)
     struct link_shm *t = timer->data;
     size_t filled = share_filled(&t->share);
 
-    if (filled != SIZE_MAX && filled > 0) { /* so that the other side can write its last, too */
+    if (filled != SIZE_MAX && filled + t->untold > 0) { /* so that the other side can write its last, too */
+        t->untold = 0;
         share_take(&t->share, filled);
         wake_other(t, SHARE_ROOM);
     }
