@@ -490,7 +490,11 @@ group_work_begin(struct group_core *c, struct group_work *w)
         w->stack[w->stack_len++] = a->local[i];
     if (!take_earlies(c, w))
         return;
-    for (uint32_t k = 0; k < a->peers_len && !w->done; k++) /* what can go goes before anything is computed */
+    /* What can go goes before anything is computed; but a little is copied sooner than a second frame is made for what
+     * could not go without it. */
+    while (w->stack_len > 0 && step_bytes(w, w->stack[w->stack_len - 1]) <= GROUP_EAGER_MAX)
+        run_local(w, w->stack[--w->stack_len]);
+    for (uint32_t k = 0; k < a->peers_len && !w->done; k++)
         look_at(c, w, k);
     work_advance(c, w);
 }

@@ -16,6 +16,7 @@
 #define TIMEOUT_DEFAULT_MS 60000
 #define SETTLE_DEFAULT_MS  1000
 #define SPIN_LOOK          64 /* polls of all links between two looks at the loop and the clock */
+#define SPIN_LOOK_CROWDED  16 /* ... each of which lets others run */
 
 /* ---- Frames out ---- */
 
@@ -33,7 +34,8 @@ out_done(struct link_out *out, enum ps_err result)
 static void
 give(ps_group *g, struct group_send *s)
 {
-    struct link *l = g->links[s->to];
+    uint32_t to = s->to; /* s may be another frame's when send() returns */
+    struct link *l = g->links[to];
     struct link_out *out = group_send_room(s);
 
     if (l == NULL) {
@@ -48,9 +50,9 @@ give(ps_group *g, struct group_send *s)
     out->parts_len = s->parts_len;
     g->outs++;
     l->ops->send(l, out);
-    if (!g->flushing[s->to]) {
-        g->flushing[s->to] = true;
-        g->flush[g->flush_len++] = (uint16_t)s->to;
+    if (!g->flushing[to]) {
+        g->flushing[to] = true;
+        g->flush[g->flush_len++] = (uint16_t)to;
     }
 }
 
@@ -289,9 +291,9 @@ work_over(const struct ps_work *w)
 static void
 spin(ps_group *g, const struct ps_work *work)
 {
-    uint64_t quiet_ns = (uint64_t)g->options.spin_us * 1000, until_ns = uv_hrtime() + quiet_ns;
-    unsigned look = g->crowded ? 1 : SPIN_LOOK;
-    bool any = false;
+    uint64_t quiet_ns = (uint64_t)g->options.spin_us * 1000, until_ns = 0;
+    unsigned look = g->crowded ? SPIN_LOOK_CROWDED : SPIN_LOOK;
+    bool any = true;
 
     for (unsigned i = 1; !work_over(work); i++) {
         if (links_poll(g)) {
@@ -299,6 +301,8 @@ spin(ps_group *g, const struct ps_work *work)
             group_perform(g);
             if (g->outs == 0)
                 continue;
+        } else if (g->crowded) {
+            sched_yield(); /* who has something to say may wait for this one */
         }
         if (g->outs == 0 && i % look != 0)
             continue;
@@ -306,7 +310,7 @@ spin(ps_group *g, const struct ps_work *work)
         after_turn(g);
         if (i % look != 0)
             continue;
-        sched_yield(); /* more ranks than processors: who has something to say may wait for this one */
+        sched_yield(); /* however many processors there are, others may want this one */
         if (any)
             until_ns = uv_hrtime() + quiet_ns;
         else if (uv_hrtime() >= until_ns)
@@ -328,8 +332,7 @@ group_wait_work(ps_group *g, const struct ps_work *work, uint64_t timeout_ms)
         group_turn(g);
         return work_over(work);
     }
-    uv_update_time(&g->loop); /* its time stood still while the caller did other things */
-    until_ms = uv_now(&g->loop) + timeout_ms;
+    until_ms = uv_now(&g->loop) + timeout_ms; /* group_enter() has looked at the clock */
     for (;;) {
         if (g->options.spin_us > 0)
             spin(g, work);
