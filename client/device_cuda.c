@@ -329,6 +329,8 @@ static const struct device_codec_kind cuda_codec = {cuda_encode, cuda_decode};
 struct cuda_gang {
     const struct ps_device_module *module;
     struct ps_module_gang *own;
+    size_t n;
+    struct cuda_device *device[DEVICE_GANG_MAX];
 };
 
 static enum ps_err
@@ -339,11 +341,14 @@ cuda_gang_open(ps_device *const devices[], size_t n, void **state, struct ps_err
     struct cuda_gang *g;
     enum ps_err err;
 
-    for (size_t i = 0; i < n; i++)
-        own[i] = cuda_of(devices[i])->own;
     if ((g = calloc(1, sizeof *g)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "device cuda: a gang of %zu: out of memory", n);
-    g->module = cuda_of(devices[0])->module;
+    g->n = n;
+    for (size_t i = 0; i < n; i++) {
+        g->device[i] = cuda_of(devices[i]);
+        own[i] = g->device[i]->own;
+    }
+    g->module = g->device[0]->module;
     if ((err = result_of("cuda", g->module->gang_open(own, n, &g->own, &why), &why, e)) != PS_OK) {
         free(g);
         return err;
@@ -361,6 +366,20 @@ cuda_gang_close(void *state)
     free(g);
 }
 
+/* Whose fault it was: the first device that says so when it is asked alone; without one that of all together. */
+static enum ps_err
+gang_result(const struct cuda_gang *g, enum ps_module_result result, const struct ps_module_text *why,
+            struct ps_error *e)
+{
+    struct ps_module_text of_one = {""};
+    enum ps_module_result one = PS_MODULE_OK;
+
+    for (size_t i = 0; result != PS_MODULE_OK && i < g->n; i++)
+        if ((one = g->module->finish(g->device[i]->own, &of_one)) != PS_MODULE_OK)
+            return result_of(g->device[i]->name, one, &of_one, e);
+    return result_of("cuda", result, why, e);
+}
+
 static enum ps_err
 cuda_gang_all_reduce(void *state, size_t n, float *const tensors[], size_t elements, enum device_gang_op op,
                      struct ps_error *e)
@@ -369,10 +388,21 @@ cuda_gang_all_reduce(void *state, size_t n, float *const tensors[], size_t eleme
     struct ps_module_text why = {""};
     float divisor = op == DEVICE_GANG_MEAN ? (float)n : 1;
 
-    return result_of("cuda", g->module->gang_sum(g->own, tensors, elements, divisor, &why), &why, e);
+    return gang_result(g, g->module->gang_sum(g->own, tensors, elements, divisor, &why), &why, e);
 }
 
-static const struct device_gang_kind cuda_gang = {cuda_gang_open, cuda_gang_close, cuda_gang_all_reduce};
+static enum ps_err
+cuda_gang_broadcast(void *state, size_t n, float *const tensors[], size_t elements, size_t root, struct ps_error *e)
+{
+    struct cuda_gang *g = state;
+    struct ps_module_text why = {""};
+
+    (void)n;
+    return gang_result(g, g->module->gang_broadcast(g->own, tensors, elements, root, &why), &why, e);
+}
+
+static const struct device_gang_kind cuda_gang = {cuda_gang_open, cuda_gang_close, cuda_gang_all_reduce,
+                                                  cuda_gang_broadcast};
 
 /* ---- Opening ---- */
 

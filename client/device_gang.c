@@ -71,3 +71,13 @@ device_gang_all_reduce(struct device_gang *gang, float *const tensors[], size_t 
         return PS_OK;
     return gang->kind->all_reduce(gang->state, gang->n, tensors, elements, op, e);
 }
+
+enum ps_err
+device_gang_broadcast(struct device_gang *gang, float *const tensors[], size_t elements, size_t root,
+                      struct ps_error *e)
+{
+    ps_assert(root < gang->n);
+    if (gang->n == 1 || elements == 0)
+        return PS_OK;
+    return gang->kind->broadcast(gang->state, gang->n, tensors, elements, root, e);
+}

@@ -9,7 +9,7 @@
  * One thread calls for the whole gang, and no other uses the devices meanwhile: replicas that run in threads of their
  * own meet first. The operation takes its turn among those of each device (ps_device.h): it sees what was computed
  * before it, is seen by what comes after it, and may still run when the call returns; ps_device_finish() waits for it
- * and reports its failure.
+ * and reports its failure. What fails names the device that did.
  *
  * All replicas end with the same bits, and the same tensors give the same bits every time. On the CPU, and where all
  * replicas share one GPU, the sum is x[0] + x[1] + ... in this order, and the mean that sum divided by the number of
@@ -42,6 +42,10 @@ size_t device_gang_size(const struct device_gang *gang);
 enum ps_err device_gang_all_reduce(struct device_gang *gang, float *const tensors[], size_t elements,
                                    enum device_gang_op op, struct ps_error *e) PS_MUST_USE;
 
+/* All become tensors[root], below size. */
+enum ps_err device_gang_broadcast(struct device_gang *gang, float *const tensors[], size_t elements, size_t root,
+                                  struct ps_error *e) PS_MUST_USE;
+
 /* ---- What a kind of device provides ---- */
 
 struct device_gang_kind {
@@ -51,6 +55,8 @@ struct device_gang_kind {
     /* n >= 2, elements >= 1 */
     enum ps_err (*all_reduce)(void *state, size_t n, float *const tensors[], size_t elements, enum device_gang_op op,
                               struct ps_error *e);
+    enum ps_err (*broadcast)(void *state, size_t n, float *const tensors[], size_t elements, size_t root,
+                             struct ps_error *e);
 };
 
 extern const struct device_gang_kind device_gang_cpu;

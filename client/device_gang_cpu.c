@@ -38,4 +38,15 @@ cpu_all_reduce(void *state, size_t n, float *const tensors[], size_t elements, e
     return PS_OK;
 }
 
-const struct device_gang_kind device_gang_cpu = {.all_reduce = cpu_all_reduce};
+static enum ps_err
+cpu_broadcast(void *state, size_t n, float *const tensors[], size_t elements, size_t root, struct ps_error *e)
+{
+    (void)state;
+    (void)e;
+    for (size_t r = 0; r < n; r++)
+        if (r != root)
+            memcpy(tensors[r], tensors[root], elements * sizeof(float));
+    return PS_OK;
+}
+
+const struct device_gang_kind device_gang_cpu = {.all_reduce = cpu_all_reduce, .broadcast = cpu_broadcast};

@@ -18,6 +18,7 @@ static struct nccl {
     int (*CommInitAll)(nccl_comm *comms, int n, const int *devices);
     int (*CommDestroy)(nccl_comm comm);
     int (*AllReduce)(const void *from, void *to, size_t n, int type, int op, nccl_comm comm, cudaStream_t stream);
+    int (*Broadcast)(const void *from, void *to, size_t n, int type, int root, nccl_comm comm, cudaStream_t stream);
     int (*GroupStart)(void);
     int (*GroupEnd)(void);
     const char *(*GetErrorString)(int result);
@@ -55,6 +56,7 @@ load_nccl(struct ps_module_text *why)
     if (find_function(library, "ncclCommInitAll", &nccl.CommInitAll) &&
         find_function(library, "ncclCommDestroy", &nccl.CommDestroy) &&
         find_function(library, "ncclAllReduce", &nccl.AllReduce) &&
+        find_function(library, "ncclBroadcast", &nccl.Broadcast) &&
         find_function(library, "ncclGroupStart", &nccl.GroupStart) &&
         find_function(library, "ncclGroupEnd", &nccl.GroupEnd) &&
         find_function(library, "ncclGetErrorString", &nccl.GetErrorString))
@@ -187,6 +189,14 @@ sum_by_nccl(struct ps_module_gang *g, float *const tensors[], size_t elements, f
     return PS_MODULE_OK;
 }
 
+static enum ps_module_result
+result_of_gang(struct ps_module_gang *g, enum ps_module_result result, struct ps_module_text *why)
+{
+    for (size_t i = 0; i < g->n && result == PS_MODULE_OK; i++)
+        result = module_result(g->device[i], why);
+    return result;
+}
+
 enum ps_module_result
 gang_sum(struct ps_module_gang *gang, float *const tensors[], size_t elements, float divisor,
          struct ps_module_text *why)
@@ -197,7 +207,58 @@ gang_sum(struct ps_module_gang *gang, float *const tensors[], size_t elements, f
         sum_on_one(gang, tensors, elements, divisor);
     else
         result = sum_by_nccl(gang, tensors, elements, divisor, why);
-    for (size_t i = 0; i < gang->n && result == PS_MODULE_OK; i++)
-        result = module_result(gang->device[i], why);
-    return result;
+    return result_of_gang(gang, result, why);
+}
+
+/* ---- From one to all ---- */
+
+/* Each takes it when root has it; root may change it when all have. */
+static void
+broadcast_on_one(struct ps_module_gang *g, float *const tensors[], size_t elements, size_t root)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        struct ps_module_device *d = g->device[i];
+
+        if (i == root)
+            continue;
+        if (d != g->device[root])
+            order(g->device[root], d);
+        module_use(d);
+        module_check(
+            d,
+            cudaMemcpyAsync(tensors[i], tensors[root], elements * sizeof(float), cudaMemcpyDeviceToDevice, d->compute),
+            "broadcasting");
+        if (d != g->device[root])
+            order(d, g->device[root]);
+    }
+}
+
+static enum ps_module_result
+broadcast_by_nccl(struct ps_module_gang *g, float *const tensors[], size_t elements, size_t root,
+                  struct ps_module_text *why)
+{
+    int result = nccl.GroupStart(), end;
+
+    for (size_t i = 0; i < g->n && result == NCCL_SUCCESS; i++) {
+        module_use(g->device[i]);
+        result = nccl.Broadcast(tensors[i], tensors[i], elements, NCCL_FLOAT32, (int)root, g->comm[i],
+                                g->device[i]->compute);
+    }
+    end = nccl.GroupEnd();
+    if (result != NCCL_SUCCESS || end != NCCL_SUCCESS)
+        return nccl_failed(result != NCCL_SUCCESS ? result : end, "broadcasting", why);
+    return PS_MODULE_OK;
+}
+
+enum ps_module_result
+gang_broadcast(struct ps_module_gang *gang, float *const tensors[], size_t elements, size_t root,
+               struct ps_module_text *why)
+{
+    enum ps_module_result result = PS_MODULE_OK;
+
+    if (gang->comm[0] == NULL)
+        broadcast_on_one(gang, tensors, elements, root);
+    else
+        result = broadcast_by_nccl(gang, tensors, elements, root, why);
+    return result_of_gang(gang, result, why);
 }

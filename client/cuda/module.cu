@@ -473,6 +473,7 @@ fill_table(struct ps_device_module *m)
     m->gang_open = gang_open;
     m->gang_close = gang_close;
     m->gang_sum = gang_sum;
+    m->gang_broadcast = gang_broadcast;
     return m;
 }
 

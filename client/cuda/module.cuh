@@ -110,5 +110,7 @@ enum ps_module_result gang_open(struct ps_module_device *const devices[], size_t
 void gang_close(struct ps_module_gang *gang);
 enum ps_module_result gang_sum(struct ps_module_gang *gang, float *const tensors[], size_t elements, float divisor,
                                struct ps_module_text *why);
+enum ps_module_result gang_broadcast(struct ps_module_gang *gang, float *const tensors[], size_t elements, size_t root,
+                                     struct ps_module_text *why);
 
 #endif

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define PS_DEVICE_MODULE_VERSION 1u
+#define PS_DEVICE_MODULE_VERSION 2u
 
 enum ps_module_result {
     PS_MODULE_OK = 0,
@@ -207,6 +207,9 @@ struct ps_device_module {
     /* tensors[r]: [elements] of devices[r]; all become the sum over r, divided. */
     enum ps_module_result (*gang_sum)(struct ps_module_gang *gang, float *const tensors[], size_t elements,
                                       float divisor, struct ps_module_text *why);
+    /* All become tensors[root]. */
+    enum ps_module_result (*gang_broadcast)(struct ps_module_gang *gang, float *const tensors[], size_t elements,
+                                            size_t root, struct ps_module_text *why);
 };
 
 #define PS_DEVICE_MODULE_SYMBOL "ps_device_module"

@@ -212,6 +212,26 @@ check_gang(struct conformance *c, struct device_gang *g, size_t replicas, size_t
         same(c, "sum", n * sizeof *want, tensors[r], want);
 }
 
+/* Bits, NaN and all. */
+static void
+check_broadcast(struct conformance *c, struct device_gang *g, size_t replicas, size_t n, size_t root)
+{
+    float *tensors[3];
+    const float *x = NULL;
+    struct ps_error e;
+
+    for (size_t r = 0; r < replicas; r++) {
+        float *of_one = floats(c, n, 1);
+
+        tensors[r] = floats_on(c, n, of_one);
+        if (r == root)
+            x = of_one;
+    }
+    must(c, device_gang_broadcast(g, tensors, n, root, &e), &e);
+    for (size_t r = 0; r < replicas; r++)
+        same(c, "broadcast", n * sizeof *x, tensors[r], x);
+}
+
 void
 conform_gang(struct conformance *c)
 {
@@ -228,6 +248,7 @@ conform_gang(struct conformance *c)
             if (err != PS_OK || c->failed)
                 break;
             check_gang(c, g, replicas, sizes[i] * 33, i % 2 == 0 ? DEVICE_GANG_SUM : DEVICE_GANG_MEAN);
+            check_broadcast(c, g, replicas, sizes[i], i % replicas);
             give_back(c);
         }
         if (err == PS_OK)

@@ -46,19 +46,45 @@ open_fake(const char *name)
     return d;
 }
 
-/* From now on its results are failures, or no longer. */
+/* Something that the fake module exports besides its table. */
+static inline void *
+fake_symbol(const char *name)
+{
+    void *library = dlopen(beside_program("libfake_module.so"), RTLD_NOW | RTLD_NOLOAD), *symbol;
+
+    ck_assert_msg(library != NULL, "the fake module is not loaded");
+    symbol = dlsym(library, name);
+    ck_assert_msg(symbol != NULL, "the fake module has no %s", name);
+    dlclose(library); /* it stays */
+    return symbol;
+}
+
+/* From now on its results are failures, or no longer: 1: of all devices; 2 + n: of device n; after so many others. */
+static inline void
+fake_fails_later(int fails, long results)
+{
+    void *symbol = fake_symbol("fake_module_fail_later");
+    void (*tell)(int, long);
+
+    memcpy(&tell, &symbol, sizeof tell);
+    tell(fails, results);
+}
+
+/* Bytes between host and devices, so far. */
+static inline unsigned long
+fake_copied(void)
+{
+    void *symbol = fake_symbol("fake_module_copied");
+    unsigned long (*ask)(void);
+
+    memcpy(&ask, &symbol, sizeof ask);
+    return ask();
+}
+
 static inline void
 fake_fails(int fails)
 {
-    void *library = dlopen(beside_program("libfake_module.so"), RTLD_NOW | RTLD_NOLOAD), *symbol;
-    void (*tell)(int);
-
-    ck_assert_msg(library != NULL, "the fake module is not loaded");
-    symbol = dlsym(library, "fake_module_fail");
-    ck_assert_msg(symbol != NULL, "the fake module cannot fail");
-    memcpy(&tell, &symbol, sizeof tell);
-    tell(fails);
-    dlclose(library);
+    fake_fails_later(fails, 0);
 }
 
 #endif

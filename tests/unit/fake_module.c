@@ -8,6 +8,7 @@
  * several runs.
  *
  * FAKE_VERSION, FAKE_STEP_SIZE: what a module of another build would say. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -63,10 +64,27 @@ struct ps_module_device {
     int open; /* its memory is mapped */
 };
 
-/* For tests: from now on, until it is 0 again, every result is a failure, as that of a device that broke. */
+/* For tests: from now on every result is a failure, as that of a device that broke: of all devices, or, from 2 on, of
+ * device fails - 2. 0: no longer. */
 __attribute__((visibility("default"))) void fake_module_fail(int fails);
 
-static int failing;
+/* And so it is from the result on that comes after so many others. */
+__attribute__((visibility("default"))) void fake_module_fail_later(int fails, long results);
+
+/* Bytes that went between host and devices, either way, so far. */
+__attribute__((visibility("default"))) unsigned long fake_module_copied(void);
+
+static atomic_ulong copied;
+static atomic_int failing;
+static atomic_long good; /* results before it fails */
+
+static int
+fails(const struct ps_module_device *d)
+{
+    int which = atomic_load(&failing);
+
+    return which == 1 || (which > 1 && (unsigned)which - 2 == d->number);
+}
 
 /* ---- Memory ---- */
 
@@ -202,7 +220,7 @@ fake_free_host(PS_MODULE_DEVICE, void *memory)
 static enum ps_module_result
 result(PS_MODULE_DEVICE, struct ps_module_text *why)
 {
-    if (failing) {
+    if (fails(d) && atomic_fetch_sub(&good, 1) <= 0) {
         snprintf(why->text, sizeof why->text, "it was told to fail");
         return PS_MODULE_FAILED;
     }
@@ -217,6 +235,7 @@ static void
 fake_upload(PS_MODULE_DEVICE, void *to, const void *from_host, size_t size)
 {
     ensure(size > 0 && is_device(d, to, size) && !is_device(d, from_host, 1));
+    atomic_fetch_add(&copied, size);
     enter(d);
     memcpy(to, from_host, size);
     leave(d);
@@ -235,6 +254,7 @@ static enum ps_module_result
 fake_download(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size, struct ps_module_text *why)
 {
     ensure(size > 0 && is_device(d, from, size) && !is_device(d, to_host, 1));
+    atomic_fetch_add(&copied, size);
     enter(d);
     memcpy(to_host, from, size);
     leave(d);
@@ -245,6 +265,7 @@ static void
 fake_copy_in(PS_MODULE_DEVICE, void *to, const void *from_pinned, size_t size)
 {
     ensure(size > 0 && is_device(d, to, size) && is_inside(d->host, from_pinned, size) && d->ins < COPIES_MAX);
+    atomic_fetch_add(&copied, size);
     d->in[d->ins++] = (struct copy){to, from_pinned, size};
 }
 
@@ -252,6 +273,7 @@ static void
 fake_copy_out(PS_MODULE_DEVICE, void *to_pinned, const void *from, size_t size)
 {
     ensure(size > 0 && is_device(d, from, size) && is_inside(d->host, to_pinned, size) && d->outs < COPIES_MAX);
+    atomic_fetch_add(&copied, size);
     d->out[d->outs++] = (struct copy){to_pinned, from, size};
 }
 
@@ -323,7 +345,7 @@ run_read(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size)
     enter(d);
     memcpy(to_host, from, size);
     leave(d);
-    return !failing;
+    return !fails(d) || atomic_load(&good) > 0;
 }
 
 #include "client/cuda/operations.h"
@@ -410,6 +432,16 @@ fake_gang_close(struct ps_module_gang *gang)
 }
 
 static enum ps_module_result
+gang_result(struct ps_module_gang *gang, struct ps_module_text *why)
+{
+    enum ps_module_result of_one = PS_MODULE_OK;
+
+    for (size_t r = 0; r < gang->n && of_one == PS_MODULE_OK; r++)
+        of_one = result(gang->device[r], why);
+    return of_one;
+}
+
+static enum ps_module_result
 fake_gang_sum(struct ps_module_gang *gang, float *const tensors[], size_t elements, float divisor,
               struct ps_module_text *why)
 {
@@ -426,7 +458,28 @@ fake_gang_sum(struct ps_module_gang *gang, float *const tensors[], size_t elemen
     for (size_t r = 0; r < gang->n; r++)
         if (gang->device[r]->open)
             leave(gang->device[r]);
-    return result(gang->device[0], why);
+    return gang_result(gang, why);
+}
+
+static enum ps_module_result
+fake_gang_broadcast(struct ps_module_gang *gang, float *const tensors[], size_t elements, size_t root,
+                    struct ps_module_text *why)
+{
+    size_t size = elements * sizeof(float);
+
+    for (size_t r = 0; r < gang->n; r++) {
+        ensure(is_device(gang->device[r], tensors[r], size));
+        if (r == root)
+            continue;
+        enter(gang->device[root]);
+        if (gang->device[r] != gang->device[root])
+            enter(gang->device[r]);
+        memcpy(tensors[r], tensors[root], size);
+        if (gang->device[r] != gang->device[root])
+            leave(gang->device[r]);
+        leave(gang->device[root]);
+    }
+    return gang_result(gang, why);
 }
 
 /* ---- Devices ---- */
@@ -506,6 +559,7 @@ static const struct ps_device_module module = {
     .gang_open = fake_gang_open,
     .gang_close = fake_gang_close,
     .gang_sum = fake_gang_sum,
+    .gang_broadcast = fake_gang_broadcast,
 };
 
 const struct ps_device_module *
@@ -517,5 +571,18 @@ ps_device_module(void)
 void
 fake_module_fail(int fails)
 {
-    failing = fails;
+    fake_module_fail_later(fails, 0);
+}
+
+void
+fake_module_fail_later(int fails, long results)
+{
+    atomic_store(&good, results);
+    atomic_store(&failing, fails);
+}
+
+unsigned long
+fake_module_copied(void)
+{
+    return atomic_load(&copied);
 }

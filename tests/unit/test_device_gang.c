@@ -68,6 +68,23 @@ START_TEST(every_replica_ends_with_the_sum_in_the_order_of_the_replicas)
 }
 END_TEST
 
+START_TEST(every_replica_ends_with_what_one_of_them_had)
+{
+    size_t replicas = 1 + (size_t)_i, n = 4099;
+    struct device_gang *gang = gang_of(replicas);
+
+    for (size_t root = 0; root < replicas; root++) {
+        make_tensors(replicas, n);
+        ck_assert_int_eq(device_gang_broadcast(gang, tensor, n, root, NULL), PS_OK);
+        for (size_t r = 0; r < replicas; r++) {
+            assert_same_bits(tensor[r], before[root], n);
+            ck_assert(tensor[r][n] == 7);
+        }
+    }
+    device_gang_close(gang);
+}
+END_TEST
+
 START_TEST(nothing_to_reduce_is_nothing_to_do)
 {
     struct device_gang *gang = gang_of(2);
@@ -113,6 +130,7 @@ make_suite(void)
     tcase_add_checked_fixture(tc, device_setup, device_teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, every_replica_ends_with_the_sum_in_the_order_of_the_replicas, 0, REPLICAS_MAX);
+    tcase_add_loop_test(tc, every_replica_ends_with_what_one_of_them_had, 0, REPLICAS_MAX);
     tcase_add_test(tc, nothing_to_reduce_is_nothing_to_do);
     tcase_add_test(tc, a_gang_that_cannot_be_is_refused_with_the_reason);
     suite_add_tcase(suite, tc);
