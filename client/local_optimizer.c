@@ -127,9 +127,11 @@ apply_block(const struct local_optimizer *l, const struct layout_block *b, const
 }
 
 /* Clipping by the norm of the whole gradient (Pascanu, Mikolov and Bengio, ICML 2013). */
-static float
-clipped_scale(const struct ps_clip *clip, float scale, double norm)
+float
+local_optimizer_scale(const struct local_optimizer *l, float scale, double norm)
 {
+    const struct ps_clip *clip = &l->optimizer.clip;
+
     if (clip->kind != PS_CLIP_GIVEN_NORM || norm <= clip->limit)
         return scale;
     return (float)((double)scale * (clip->limit / norm));
@@ -162,6 +164,6 @@ local_optimizer_step(size_t n, struct local_optimizer *const l[], const struct l
         return ps_fail(e, PS_ERR_NONFINITE, "the norm of the gradients is %g, their scale %g", norm,
                        (double)step->scale);
     for (size_t i = 0; i < n; i++)
-        apply(l[i], step->clock, clipped_scale(&l[i]->optimizer.clip, step->scale, norm), weights[i], grads[i]);
+        apply(l[i], step->clock, local_optimizer_scale(l[i], step->scale, norm), weights[i], grads[i]);
     return PS_OK;
 }

@@ -39,6 +39,10 @@ void local_optimizer_finish(struct local_optimizer *l); /* accepts NULL and zero
 /* As after init(): no updates, slots at their first values. */
 void local_optimizer_reset(struct local_optimizer *l);
 
+/* What the gradient is multiplied by in a step of this scale whose gradients, scaled, have this norm together: less
+ * where the optimizer clips by it. */
+float local_optimizer_scale(const struct local_optimizer *l, float scale, double norm);
+
 struct local_step {
     uint64_t clock; /* for schedules by clock */
     float scale;    /* the gradients are multiplied by this first: 1 over the workers where they are sums */

@@ -22,6 +22,7 @@ struct ps_network {
     struct layer_param *param[NETWORK_PARAMS_MAX];
     float *values[NETWORK_PARAMS_MAX];
     const float *gradients[NETWORK_PARAMS_MAX];
+    bool resides;                       /* network_reside() */
     void (*ready)(void *arg, size_t i); /* ps_network_on_ready() */
     void *ready_arg;
 
@@ -45,5 +46,12 @@ void *network_alloc_host(ps_network *n, size_t elements, struct ps_error *e) PS_
 
 /* Names, seeds, initializers and memory of all parameters. Layers have their shapes. */
 enum ps_err network_init_params(ps_network *n, uint64_t seed, struct ps_error *e) PS_MUST_USE;
+
+/* From now on parameters and their gradients lie in this memory of the network's device, which is not host memory:
+ * [params] each, somebody else's, who sends and fetches what is to be sent and fetched. The network's own memory for
+ * them is freed, so ps_network_place() has been called and is called with other lists only from now on. Gradients are
+ * told of (ps_network_on_ready()) when their computing was called for; ps_network_gradients() has those of the device.
+ */
+void network_reside(ps_network *n, float *const *values, float *const *gradients);
 
 #endif

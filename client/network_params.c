@@ -1,10 +1,12 @@
 /* The parameters of a network: what they are called, how they start, and where they lie.
  *
  * Where device memory is host memory, the parameters that the client fills are those that the device reads. Elsewhere
- * each has a copy in host memory, uploaded before a pass and downloaded after it (network_run.c). */
+ * each has a copy in host memory, uploaded before a pass and downloaded after it (network_run.c), unless somebody keeps
+ * them on the device (network_reside()). */
 #include <stdio.h>
 #include <string.h>
 
+#include "client/device_staging.h"
 #include "client/network.h"
 #include "common/initializer.h"
 
@@ -52,6 +54,8 @@ place_param(ps_network *n, size_t i, float *value, float *gradient)
     struct layer_param *p = n->param[i];
 
     n->values[i] = p->host_value = value;
+    if (n->resides)
+        return;
     n->gradients[i] = p->host_gradient = gradient;
     if (!ps_device_is_host(n->device))
         return;
@@ -130,6 +134,39 @@ ps_network_place(ps_network *network, float *const *values, float *const *gradie
     for (size_t i = 0; i < network->params; i++)
         place_param(network, i, values != NULL ? values[i] : network->param[i]->own_value,
                     gradients != NULL ? gradients[i] : network->param[i]->own_gradient);
+}
+
+/* Memory that it allocated for a parameter and needs no longer. */
+static void
+drop(ps_network *n, struct layer_param *p)
+{
+    for (size_t i = 0; i < n->device_blocks; i++)
+        if (n->device_block[i] == p->value || n->device_block[i] == p->gradient) {
+            ps_device_free(n->device, n->device_block[i]);
+            n->device_block[i] = NULL;
+        }
+    for (size_t i = 0; i < n->host_blocks; i++)
+        if (n->host_block[i] == p->own_value || n->host_block[i] == p->own_gradient) {
+            device_staging_free(n->device, n->host_block[i]);
+            n->host_block[i] = NULL;
+        }
+    p->own_value = p->own_gradient = NULL;
+}
+
+void
+network_reside(ps_network *n, float *const *values, float *const *gradients)
+{
+    ps_assert(!ps_device_is_host(n->device) && !n->resides);
+    n->resides = true;
+    for (size_t i = 0; i < n->params; i++) {
+        struct layer_param *p = n->param[i];
+
+        drop(n, p);
+        p->value = values[i];
+        p->gradient = gradients[i];
+        p->host_gradient = NULL;
+        n->gradients[i] = gradients[i];
+    }
 }
 
 void

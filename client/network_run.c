@@ -84,12 +84,19 @@ upload(ps_network *n, void *to, const void *from, size_t elements)
     return to;
 }
 
+/* Parameters are computed with where they lie. */
+static bool
+stays(const ps_network *n)
+{
+    return ps_device_is_host(n->device) || n->resides;
+}
+
 /* The values of a layer, right before it computes with them: on a device with memory of its own they come while the
  * layer before computes. */
 static void
 send_values(ps_network *n, const struct layer *l)
 {
-    if (ps_device_is_host(n->device))
+    if (stays(n))
         return;
     for (size_t i = 0; i < l->params; i++) {
         const struct layer_param *p = &l->param[i];
@@ -108,7 +115,7 @@ fetch_gradients(ps_network *n, const struct on_way *w, struct ps_error *e)
 {
     enum ps_err err = PS_OK;
 
-    if (ps_device_is_host(n->device))
+    if (stays(n))
         return PS_OK;
     for (size_t i = w->first; i < w->end && err == PS_OK; i++) {
         const struct layer_param *p = n->param[i];
@@ -166,7 +173,7 @@ hand_over(ps_network *n, struct on_way *w, size_t first, size_t end, struct ps_e
     *w = (struct on_way){first, end};
     if ((err = fetch_gradients(n, w, e)) != PS_OK)
         return err;
-    return n->ready != NULL && ps_device_is_host(n->device) ? tell_ready(n, w, e) : PS_OK;
+    return n->ready != NULL && stays(n) ? tell_ready(n, w, e) : PS_OK;
 }
 
 /* From the loss's gradient in delta[0] down to the first layer with parameters, whose input needs no gradient. */

@@ -50,7 +50,8 @@ extern "C" {
  *                             the other on one device, and their gradients summed
  *     mirrored                a copy of the variables for each replica, each on a device and a thread of its own;
  *                             gradients are summed over the replicas, and every copy takes the same update
- *     central_storage         replicas as in mirrored, variables in one place of this machine: one update
+ *     central_storage         replicas as in mirrored, variables in one place of this machine: one update, in host
+ *                             memory, or on the first replica's device, from which the others take the values
  *     multi_worker_mirrored   mirrored over all workers of the cluster: every worker has one replica or more, gradients
  *                             are all-reduced (ps_group.h), and no shard is in their way
  *     parameter_server        variables on the shards; options.client says when an update happens: async, ssp, sync
@@ -58,11 +59,21 @@ extern "C" {
  *                             the variables' optimizers, then pushes the difference; the shards' optimizer is
  *                             options.local.outer. Always in sync, with options.client.quorum
  *
+ * On GPUs, in one_device, mirrored and central_storage: variables of networks (ps_strategy_networks()), their slots and
+ * gradients stay in the devices' memory from step to step. Gradients are summed there (between GPUs by NCCL), and
+ * updates are made where the slots lie. The host has what it asks for: ps_strategy_start(), the end of
+ * ps_strategy_run(), ps_strategy_refresh() and ps_strategy_save() fetch the values. So it is not, and all lies in host
+ * memory, where devices are of several kinds, or cannot reduce among each other (several GPUs without NCCL), or where
+ * variables were created one by one. A device that breaks ends the run with an error that names it; what it held is in
+ * no copy but the last that was fetched, and in checkpoints, which may be restored once it works.
+ *
  * With R replicas in all, one_device, mirrored, central_storage, and parameter_server in sync with R workers of one
  * replica each, have the same bits: gradients are summed in the order of the replicas, then divided by R. So has
  * multi_worker_mirrored with R workers of one replica where R is 2, or its group sums in that order
  * (PS_ALGORITHM_DIRECT); else it sums in another order, the same in every run. (PS_CLIP_GIVEN_NORM takes the norm of
- * the step's gradient, in parameter_server that of each push.)
+ * the step's gradient, in parameter_server that of each push.) Replicas on GPUs have the same bits among each other
+ * where they share one; between GPUs NCCL chooses the order, the same in every run. Norms that clip are added up on a
+ * GPU in another order than on the CPU.
  *
  * Known limits of multi_worker_mirrored. Of two workers the one whose other is lost goes on alone: where the network is
  * cut between the two, both may, each with a model of its own; PS_LAPSE_FAIL prevents it. A replacement that is started
@@ -169,8 +180,9 @@ PS_API enum ps_err ps_strategy_variable(ps_strategy *strategy, const struct ps_v
                                         struct ps_error *error) PS_MUST_USE;
 
 /* Create all parameters of a network as variables, each as prefix (NULL: none) + its name, and let every replica's
- * network read its values and leave its gradients where the strategy has them. networks: [ps_strategy_replicas()], all
- * of one shape, each on its replica's device. Once, before the start; no other variables. */
+ * network read its values and leave its gradients where the strategy has them: in host memory, or on the device.
+ * networks: [ps_strategy_replicas()], all of one shape, each on its replica's device. Once, before the start; no other
+ * variables. */
 PS_API enum ps_err ps_strategy_networks(ps_strategy *strategy, ps_network *const networks[], const char *prefix,
                                         const struct ps_optimizer *optimizer, struct ps_error *error) PS_MUST_USE;
 
@@ -178,7 +190,8 @@ PS_API size_t ps_strategy_variables(const ps_strategy *strategy);
 
 /* Where replica's values are read, and its gradients belong: [ps_strategy_variables()] pointers into host memory,
  * 64-byte aligned, each [elements] f32, of the strategy. Replicas may share values. Valid from the start until
- * the strategy is closed. */
+ * the strategy is closed. Where variables stay on devices, values are those of the last refresh or end of a run (after
+ * one that failed, perhaps in part), and gradients are in the memory of the replica's device. */
 PS_API float *const *ps_strategy_values(const ps_strategy *strategy, uint32_t replica);
 PS_API float *const *ps_strategy_gradients(const ps_strategy *strategy, uint32_t replica);
 
@@ -200,7 +213,7 @@ struct ps_replica {
     uint64_t global;         /* rows of the whole batch */
     float scale;             /* of a row's loss */
     uint64_t draw;           /* a number of its own in every step and replica, for dropout */
-    float *const *values;    /* as ps_strategy_values() */
+    float *const *values;    /* as ps_strategy_values(), but of its device's memory where variables stay there */
     float *const *gradients; /* as ps_strategy_gradients(): written whole by the step function, zeros without rows */
     double *metrics;         /* [options.metrics], zeroed before: add to them */
     ps_strategy *strategy;
@@ -228,7 +241,8 @@ struct ps_strategy_calls {
     /* For each replica in each step, on the replica's thread; different replicas at the same time. An error ends the
      * run with it; nothing of the step happens. It must not call the strategy. */
     enum ps_err (*step)(void *arg, struct ps_replica *replica, struct ps_error *error);
-    /* After each step, on the caller's thread; may look at values and save, but not run. NULL: nobody asks. */
+    /* After each step, on the caller's thread; may look at values (where they stay on devices, after a refresh) and
+     * save, but not run. NULL: nobody asks. */
     enum ps_err (*after)(void *arg, const struct ps_step_done *done, struct ps_error *error);
     void *arg;
 };
@@ -244,8 +258,8 @@ PS_API uint64_t ps_strategy_steps_each(const ps_strategy *strategy); /* of an ep
 PS_API enum ps_err ps_strategy_run(ps_strategy *strategy, uint64_t until, const struct ps_strategy_calls *calls,
                                    struct ps_error *error) PS_MUST_USE;
 
-/* Fetch the newest values there are into every replica's, for an evaluation. Where they are in this process they are
- * there already. */
+/* Fetch the newest values there are into every replica's, for an evaluation. Where they are in this process's memory
+ * they are there already. Networks on devices where variables stay need it for ps_network_values() only. */
 PS_API enum ps_err ps_strategy_refresh(ps_strategy *strategy, struct ps_error *error) PS_MUST_USE;
 
 /* Wait until all workers that are not lost have come here, each after its last step. */

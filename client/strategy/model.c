@@ -2,11 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/device_staging.h"
 #include "client/strategy/crew.h"
+#include "client/strategy/resident.h"
 #include "client/strategy/strategy.h"
 #include "common/initializer.h"
-
-#define ALIGNMENT 64
 
 /* ---- Memory ---- */
 
@@ -23,15 +23,13 @@ grow(void *list, size_t n)
     return true;
 }
 
+/* Zeroed, and such that the first replica's device reads and writes it by itself. NULL: no memory. */
 static float *
-new_floats(uint64_t elements)
+new_floats(const ps_strategy *s, uint64_t elements)
 {
-    size_t bytes = round_up(elements * sizeof(float), ALIGNMENT);
-    float *memory = aligned_alloc(ALIGNMENT, bytes);
+    void *memory;
 
-    if (memory != NULL)
-        memset(memory, 0, bytes);
-    return memory;
+    return device_staging_alloc(s->devices[0], elements * sizeof(float), &memory, NULL) == PS_OK ? memory : NULL;
 }
 
 static enum ps_err
@@ -47,7 +45,7 @@ add_to_copy(const ps_strategy *s, struct strategy_copy *c, const struct core_var
     size_t i = s->vars_len;
     enum ps_err err;
 
-    if ((c->values[i] = new_floats(v->elements)) == NULL)
+    if ((c->values[i] = new_floats(s, v->elements)) == NULL)
         return no_memory(v, e);
     if (!(s->ops->traits & STRATEGY_SLOTS))
         return PS_OK;
@@ -63,7 +61,9 @@ add_to_replica(const ps_strategy *s, struct strategy_replica *r, const struct co
 {
     size_t i = s->vars_len;
 
-    return (r->gradients[i] = new_floats(v->elements)) != NULL ? PS_OK : no_memory(v, e);
+    if (s->resident != NULL)
+        return PS_OK;
+    return (r->gradients[i] = new_floats(s, v->elements)) != NULL ? PS_OK : no_memory(v, e);
 }
 
 /* What was set aside for variable i, whole or in part. */
@@ -74,7 +74,7 @@ free_variable(ps_strategy *s, size_t i)
         struct strategy_copy *c = &s->copy[k];
 
         if (c->values != NULL)
-            free(c->values[i]);
+            device_staging_free(s->devices[0], c->values[i]);
         if (c->optimizer != NULL && c->optimizer[i] != NULL) {
             local_optimizer_finish(c->optimizer[i]);
             free(c->optimizer[i]);
@@ -82,7 +82,7 @@ free_variable(ps_strategy *s, size_t i)
     }
     for (uint32_t k = 0; k < s->replicas; k++)
         if (s->replica[k].gradients != NULL && !s->replica[k].placed)
-            free(s->replica[k].gradients[i]);
+            device_staging_free(s->devices[0], s->replica[k].gradients[i]);
 }
 
 /* ---- Creating ---- */
@@ -159,6 +159,7 @@ strategy_free_variables(ps_strategy *s)
         free(s->copy[k].optimizer);
         free(s->replica[k].gradients);
     }
+    resident_free(s->resident);
     free(s->vars);
     variables_finish(&s->table);
 }
@@ -170,7 +171,7 @@ strategy_place_gradients(ps_strategy *s, float *const *gradients)
 
     for (size_t i = 0; i < s->vars_len; i++) {
         if (!r->placed)
-            free(r->gradients[i]);
+            device_staging_free(s->devices[0], r->gradients[i]);
         r->gradients[i] = gradients[i];
     }
     r->placed = true;
@@ -180,8 +181,8 @@ strategy_place_gradients(ps_strategy *s, float *const *gradients)
 
 /* ---- First values ---- */
 
-void
-strategy_initialize(ps_strategy *s)
+enum ps_err
+strategy_initialize(ps_strategy *s, struct ps_error *e)
 {
     struct strategy_copy *first = &s->copy[0];
 
@@ -193,7 +194,7 @@ strategy_initialize(ps_strategy *s)
         if (first->optimizer[i] != NULL)
             local_optimizer_reset(first->optimizer[i]);
     }
-    strategy_spread(s);
+    return strategy_spread(s, e);
 }
 
 static void
@@ -204,17 +205,26 @@ spread_optimizer(const struct local_optimizer *from, struct local_optimizer *to)
         memcpy(to->slot[k], from->slot[k], from->layout.elements * sizeof(float));
 }
 
-void
-strategy_spread(ps_strategy *s)
+enum ps_err
+strategy_spread(ps_strategy *s, struct ps_error *e)
 {
     const struct strategy_copy *first = &s->copy[0];
 
+    if (s->resident != NULL)
+        return resident_send(s, e);
     for (uint32_t k = 1; k < s->copies; k++)
         for (size_t i = 0; i < s->vars_len; i++) {
             memcpy(s->copy[k].values[i], first->values[i], s->vars[i]->elements * sizeof(float));
             if (first->optimizer[i] != NULL)
                 spread_optimizer(first->optimizer[i], s->copy[k].optimizer[i]);
         }
+    return PS_OK;
+}
+
+enum ps_err
+strategy_gather(ps_strategy *s, bool slots, struct ps_error *e)
+{
+    return s->resident != NULL ? resident_fetch(s, slots, e) : PS_OK;
 }
 
 /* ---- Updates ---- */
@@ -243,6 +253,8 @@ strategy_update(ps_strategy *s, float scale, struct ps_error *e)
 {
     struct updating u = {.s = s, .step = {.clock = s->next, .scale = scale}};
 
+    if (s->resident != NULL)
+        return resident_update(s, scale, e);
     if (s->copies > 1)
         crew_run(s->crew, update_copy, &u);
     else

@@ -191,9 +191,7 @@ begin_all(ps_strategy *s, const struct standing *all, uint32_t ranks, struct ps_
                            "who gave its variables to worker %u was lost meanwhile, and nobody else has all of them: "
                            "restore a checkpoint",
                            ps_group_task(a->group, r));
-    if (a->torn)
-        strategy_initialize(s);
-    return PS_OK;
+    return a->torn ? strategy_initialize(s, e) : PS_OK;
 }
 
 /* Take them from a rank, or give them; a worker that is behind has nothing whole until all have come. */
@@ -215,8 +213,7 @@ catch_up(ps_strategy *s, const struct standing *all, uint32_t from, struct ps_er
     a->torn_at = 0;
     s->stats.received += behind;
     s->next = (uint64_t)MAX(to, 0);
-    strategy_spread(s);
-    return PS_OK;
+    return strategy_spread(s, e);
 }
 
 /* Who is furthest, and that the others are as far. */

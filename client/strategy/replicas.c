@@ -5,6 +5,7 @@
 #include "client/network.h"
 #include "client/ps_data.h"
 #include "client/strategy/crew.h"
+#include "client/strategy/resident.h"
 #include "client/strategy/strategy.h"
 #include "common/optimizer.h"
 
@@ -138,7 +139,7 @@ compute_member(void *arg, uint32_t member)
 
     compute_one(s, member);
     crew_meet(s->crew);
-    if (all_well(s))
+    if (s->resident == NULL && all_well(s))
         sum_slice(s, member, s->replicas);
 }
 
@@ -148,7 +149,7 @@ compute_all(ps_strategy *s)
 {
     for (uint32_t k = 0; k < s->replicas; k++)
         compute_one(s, k);
-    if (s->replicas > 1 && all_well(s))
+    if (s->replicas > 1 && s->resident == NULL && all_well(s))
         sum_slice(s, 0, 1);
 }
 
@@ -179,7 +180,7 @@ strategy_compute(ps_strategy *s, struct ps_error *e)
             return s->replica[k].err;
         }
     sum_metrics(s);
-    return PS_OK;
+    return s->resident != NULL ? resident_reduce(s, e) : PS_OK;
 }
 
 /* ---- What a step function may call ---- */

@@ -154,8 +154,10 @@ strategy_save_copy(ps_strategy *s, const char *dir, const struct ps_checkpoint_o
 {
     struct making m = {.fd = -1, .dir_fd = -1};
     struct checkpoint c = {0};
-    enum ps_err err = make(s, &m, &c, dir, options, e);
+    enum ps_err err = strategy_gather(s, true, e);
 
+    if (err == PS_OK)
+        err = make(s, &m, &c, dir, options, e);
     if (m.whole && name != NULL && (*name = strdup(m.name)) == NULL)
         err = ps_fail(e, PS_ERR_NOMEM, "no memory for the name of a checkpoint");
     making_close(&m);
@@ -249,7 +251,7 @@ strategy_restore_copy(ps_strategy *s, const char *path, struct ps_error *e)
         err = get_variable(s, i, &source.files, e);
     if (err == PS_OK) {
         s->next = source.manifest.clock;
-        strategy_spread(s);
+        err = strategy_spread(s, e);
     }
     checkpoint_source_close(&source);
     free(resolved);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "client/network.h"
-#include "client/strategy/strategy.h"
+#include "client/strategy/resident.h"
 
 /* ---- Opening and closing ---- */
 
@@ -176,18 +176,18 @@ ps_strategy_networks(ps_strategy *strategy, ps_network *const networks[], const 
 {
     enum ps_err err;
 
-    if ((err = check_networks(strategy, networks, error)) != PS_OK)
+    if ((err = check_networks(strategy, networks, error)) != PS_OK || (err = resident_new(strategy, error)) != PS_OK)
         return err;
     for (size_t i = 0; i < ps_network_params(networks[0]); i++)
         if ((err = add_parameter(strategy, networks[0], i, prefix, optimizer, error)) != PS_OK)
             return err;
     for (uint32_t k = 0; k < strategy->replicas; k++) {
         strategy->replica[k].network = networks[k];
-        ps_network_place(networks[k], ps_strategy_values(strategy, k), ps_strategy_gradients(strategy, k));
+        ps_network_place(networks[k], strategy->replica[k].copy->values, strategy->replica[k].gradients);
         if (strategy->ops->ready != NULL && strategy->replicas == 1)
             ps_network_on_ready(networks[k], parameter_ready, &strategy->replica[k].seen);
     }
-    return PS_OK;
+    return strategy->resident != NULL ? resident_place(strategy, networks, error) : PS_OK;
 }
 
 size_t
@@ -207,7 +207,7 @@ float *const *
 ps_strategy_gradients(const ps_strategy *strategy, uint32_t replica)
 {
     ps_assert(replica < strategy->replicas);
-    return strategy->replica[replica].gradients;
+    return strategy->replica[replica].seen.gradients;
 }
 
 enum ps_err
@@ -220,8 +220,8 @@ ps_strategy_start(ps_strategy *strategy, struct ps_error *error)
     if (strategy->vars_len == 0)
         return ps_fail(error, PS_ERR_INVALID, "a strategy without variables has nothing to train");
     if (strategy->ops->traits & STRATEGY_SLOTS)
-        strategy_initialize(strategy);
-    if (strategy->ops->start != NULL)
+        err = strategy_initialize(strategy, error);
+    if (err == PS_OK && strategy->ops->start != NULL)
         err = strategy->ops->start(strategy, error);
     strategy->started = err == PS_OK;
     return err;
@@ -267,10 +267,12 @@ enum ps_err
 ps_strategy_run(ps_strategy *strategy, uint64_t until, const struct ps_strategy_calls *calls, struct ps_error *error)
 {
     ps_strategy *s = strategy;
-    enum ps_err err = need_start(s, error);
+    enum ps_err err = need_start(s, error), gathered;
     bool done;
 
-    if (err == PS_OK && (calls == NULL || calls->step == NULL))
+    if (err != PS_OK)
+        return err;
+    if (calls == NULL || calls->step == NULL)
         return ps_fail(error, PS_ERR_INVALID, "a run needs a step function");
     s->calls = calls;
     while (err == PS_OK && s->next < until) {
@@ -279,7 +281,8 @@ ps_strategy_run(ps_strategy *strategy, uint64_t until, const struct ps_strategy_
             err = after_step(s, error);
     }
     s->calls = NULL;
-    return err;
+    gathered = strategy_gather(s, false, err == PS_OK ? error : NULL);
+    return err != PS_OK ? err : gathered;
 }
 
 enum ps_err
@@ -287,7 +290,9 @@ ps_strategy_refresh(ps_strategy *strategy, struct ps_error *error)
 {
     enum ps_err err = need_start(strategy, error);
 
-    return err == PS_OK && strategy->ops->refresh != NULL ? strategy->ops->refresh(strategy, error) : err;
+    if (err == PS_OK && strategy->ops->refresh != NULL)
+        err = strategy->ops->refresh(strategy, error);
+    return err == PS_OK ? strategy_gather(strategy, false, error) : err;
 }
 
 enum ps_err

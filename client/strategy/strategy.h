@@ -4,6 +4,7 @@
  *     crew.c         threads, one for each replica
  *     replicas.c     devices; a step's slices; the step functions of all replicas, and the sum of their gradients
  *     model.c        variables: values, gradients, optimizers; one update of all copies
+ *     resident.c     the same where they stay on the replicas' devices
  *     saved.c        a checkpoint of what is in this process
  *     server.c       the shards: one exchange with them, and where training goes on
  *     <name>.c       one for each strategy: a row of operations
@@ -18,6 +19,7 @@
 #include "common/base.h"
 
 struct crew;
+struct resident;
 
 /* ---- What a strategy is ---- */
 
@@ -68,7 +70,7 @@ struct strategy_replica {
     ps_device *device;
     ps_network *network;        /* that reads and writes here; NULL: none is bound */
     struct strategy_copy *copy; /* that it reads */
-    float **gradients;          /* [variables] */
+    float **gradients;          /* [variables]; NULL each where they stay on its device */
     bool placed;                /* they lie in somebody else's memory */
     double metrics[PS_STRATEGY_METRICS_MAX];
     enum ps_err err; /* of its step function */
@@ -92,6 +94,8 @@ struct ps_strategy {
     ps_device *devices[PS_STRATEGY_REPLICAS_MAX];
     struct strategy_replica replica[PS_STRATEGY_REPLICAS_MAX];
     struct strategy_copy copy[PS_STRATEGY_REPLICAS_MAX];
+    struct resident
+        *resident; /* resident.h; NULL: all variables lie in host memory. Else copy[0] is what was fetched */
     uint32_t replicas, copies, devices_len;
     uint32_t index, count; /* of replica 0 among all; of all */
 
@@ -124,8 +128,8 @@ enum ps_err strategy_open_replicas(ps_strategy *s, struct ps_error *e) PS_MUST_U
 void strategy_close_replicas(ps_strategy *s);
 
 /* Compute step s->next on all replicas: its slices by s->index and s->count, its scale by s->divisor. The sum of the
- * gradients, in the order of replicas, is in those of replica 0; s->metrics are theirs. Raises nothing. The first error
- * of a step function. */
+ * gradients, in the order of replicas, is in those of replica 0, or on all devices; s->metrics are theirs. Raises
+ * nothing. The first error of a step function. */
 enum ps_err strategy_compute(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
 
 /* ---- model.c ---- */
@@ -138,14 +142,17 @@ void strategy_free_variables(ps_strategy *s);
 void strategy_place_gradients(ps_strategy *s, float *const *gradients);
 
 /* First values of all copies, and their slots. */
-void strategy_initialize(ps_strategy *s);
+enum ps_err strategy_initialize(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
 
 /* One update of every copy by replica 0's gradients, times scale, as of step s->next. NONFINITE: nothing was changed.
  */
 enum ps_err strategy_update(ps_strategy *s, float scale, struct ps_error *e) PS_MUST_USE;
 
 /* Make all copies as the first one is. */
-void strategy_spread(ps_strategy *s);
+enum ps_err strategy_spread(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
+
+/* The first copy is of now, its values alone or the slots, too. */
+enum ps_err strategy_gather(ps_strategy *s, bool slots, struct ps_error *e) PS_MUST_USE;
 
 /* ---- one_device.c ---- */
 

@@ -1,0 +1,47 @@
+/* Variables that stay on the replicas' devices from step to step: values, slots and gradients. Host memory has one
+ * copy, as of the last fetch.
+ *
+ *     start, restore   host copy ──send──► values and slots of every device that has them
+ *     step             gradients ──gang──► their sum, on every device ──► update, where slots are ──► values
+ *     refresh, save    host copy ◄──fetch── the first replica's device
+ *
+ * So it is where networks are bound to the strategy, on devices of one kind whose memory is not host memory and that
+ * can reduce among each other. Everywhere else variables lie in host memory, and networks send and fetch them.
+ *
+ * Each replica has values and gradients of its own, fused: all variables one behind the other, so that a gang reduces
+ * them in one operation. Slots are where updates are made: with every replica where each has a copy of the variables
+ * (STRATEGY_COPIES), else with the first one, from which the others take the values.
+ *
+ * A device that fails in the middle of an update leaves variables of which nobody knows: the error is kept, and every
+ * later step, fetch and save is refused with it, until a checkpoint is restored. Before that nothing was changed, and
+ * the step may be done again. The host's copy stays what it was.
+ *
+ * One thread at a time, while no replica computes. */
+#ifndef CLIENT_STRATEGY_RESIDENT_H
+#define CLIENT_STRATEGY_RESIDENT_H
+
+#include "client/strategy/strategy.h"
+
+struct resident;
+
+/* Sets s->resident where it can be so, else leaves it NULL. Before the first variable is added.
+ */
+enum ps_err resident_new(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
+void resident_free(struct resident *m); /* accepts NULL */
+
+/* All variables are added: give them places, and tell replicas and networks of them. NOMEM names the device. */
+enum ps_err resident_place(ps_strategy *s, ps_network *const networks[], struct ps_error *e) PS_MUST_USE;
+
+/* Host copy to devices; values, slots and, of what was torn, the hope. */
+enum ps_err resident_send(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
+
+/* The newest values into the host's copy, with slots or without; nothing to do where they are there. */
+enum ps_err resident_fetch(ps_strategy *s, bool slots, struct ps_error *e) PS_MUST_USE;
+
+/* The sum of the replicas' gradients, in the gang's order, into those of all. */
+enum ps_err resident_reduce(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
+
+/* As strategy_update(). */
+enum ps_err resident_update(ps_strategy *s, float scale, struct ps_error *e) PS_MUST_USE;
+
+#endif

@@ -1,0 +1,434 @@
+/* Strategies on devices whose memory is not the host's (fake_module.c): variables, slots and gradients stay there.
+ *
+ * What they are compared with is the same network on the same devices, but with variables in host memory: there the
+ * host adds up and updates. Both have the same bits, since gradients are added up in the same order and a device's
+ * optimizers are the shards' to the bit; only norms, which devices add up in another order, are within a bound. */
+#include <math.h>
+
+#include "client/ps_strategy.h"
+#include "tests/remove_tree.h"
+#include "tests/unit/fake_device.h"
+#include "tests/unit/network_kit.h"
+
+enum { ROWS = 20, BATCH = 8, INPUTS = 12, CLASSES = 5, REPLICAS_MAX = 4, VARIABLES_MAX = 8, FLOATS_MAX = 4096 };
+
+static const char *const strategies[] = {"one_device", "mirrored", "central_storage"};
+static const struct kit_spec spec = {.layers = "dense 31, relu, dropout 0.1, dense 17 no-bias, tanh, dense 5",
+                                     .dims = {INPUTS},
+                                     .rows_max = BATCH,
+                                     .seed = 3};
+
+static struct ps_error error;
+static float x[ROWS * INPUTS];
+static uint32_t labels[ROWS];
+
+/* A training: its strategy, and what its step function is to know. */
+struct training {
+    ps_strategy *strategy;
+    ps_network *network[REPLICAS_MAX];
+    uint32_t replicas;
+    bool on_host;      /* variables lie in host memory, networks send and fetch */
+    uint64_t poisoned; /* step + 1 whose examples hold a NaN */
+    bool looks;        /* after each step: values are of then */
+    float last;        /* the first value after the last look */
+};
+
+static void
+setup(void)
+{
+    struct test_rng rng = {test_seed()};
+
+    use_module(beside_program("libfake_module.so"));
+    for (size_t i = 0; i < ARRAY_LEN(x); i++)
+        x[i] = test_float(&rng);
+    for (size_t i = 0; i < ROWS; i++)
+        labels[i] = (uint32_t)test_below(&rng, CLASSES);
+}
+
+/* ---- Training ---- */
+
+static enum ps_err
+step(void *arg, struct ps_replica *r, struct ps_error *e)
+{
+    struct training *t = arg;
+    uint64_t first = r->batch * BATCH + r->first;
+    struct ps_batch batch = {.rows = r->rows, .x = x + first * INPUTS, .labels = labels + first};
+    struct ps_network_result result = {0};
+    float poisoned[BATCH * INPUTS];
+    enum ps_err err;
+
+    if (t->poisoned == r->step + 1) {
+        memcpy(poisoned, batch.x, r->rows * INPUTS * sizeof *x);
+        poisoned[0] = NAN;
+        batch.x = poisoned;
+    }
+    err = t->on_host ? ps_network_gradient(t->network[r->local], &batch, r->scale, r->draw, &result, e)
+                     : ps_replica_gradient(r, &batch, &result, e);
+    r->metrics[0] += result.loss;
+    return err;
+}
+
+static enum ps_err
+after(void *arg, const struct ps_step_done *done, struct ps_error *e)
+{
+    struct training *t = arg;
+    enum ps_err err;
+
+    (void)done;
+    if (!t->looks)
+        return PS_OK;
+    if ((err = ps_strategy_refresh(t->strategy, e)) != PS_OK)
+        return err;
+    ck_assert(ps_strategy_values(t->strategy, 0)[0][0] != t->last);
+    t->last = ps_strategy_values(t->strategy, 0)[0][0];
+    return PS_OK;
+}
+
+/* The parameters as variables that no network was bound to. */
+static void
+place_on_host(struct training *t, const struct ps_optimizer *optimizer)
+{
+    struct ps_var_spec v;
+
+    for (size_t i = 0; i < ps_network_params(t->network[0]); i++) {
+        ps_network_var_spec(t->network[0], i, &v);
+        v.optimizer = *optimizer;
+        ck_assert_int_eq(ps_strategy_variable(t->strategy, &v, &error), PS_OK);
+    }
+    for (uint32_t k = 0; k < t->replicas; k++)
+        ps_network_place(t->network[k], ps_strategy_values(t->strategy, k), ps_strategy_gradients(t->strategy, k));
+}
+
+static struct training
+begin(const char *name, const char *devices, uint32_t replicas, const char *optimizer, bool on_host)
+{
+    struct training t = {.on_host = on_host};
+    struct ps_strategy_options options = {
+        .devices = devices, .replicas = replicas, .rows = ROWS, .batch = BATCH, .metrics = 1, .threads = 1};
+    struct ps_optimizer o;
+
+    ck_assert_int_eq(ps_optimizer_parse(optimizer, &o, &error), PS_OK);
+    if (ps_strategy_open(name, &options, &t.strategy, &error) != PS_OK)
+        ck_abort_msg("%s: %s", name, error.text);
+    t.replicas = ps_strategy_replicas(t.strategy);
+    for (uint32_t k = 0; k < t.replicas; k++)
+        t.network[k] = network_make(ps_strategy_device(t.strategy, k), &spec);
+    if (on_host)
+        place_on_host(&t, &o);
+    else if (ps_strategy_networks(t.strategy, t.network, "", &o, &error) != PS_OK)
+        ck_abort_msg("%s", error.text);
+    if (ps_strategy_start(t.strategy, &error) != PS_OK)
+        ck_abort_msg("%s", error.text);
+    return t;
+}
+
+static enum ps_err
+try_run(struct training *t, uint64_t until)
+{
+    return ps_strategy_run(t->strategy, until, &(struct ps_strategy_calls){step, after, t}, &error);
+}
+
+static void
+run(struct training *t, uint64_t until)
+{
+    if (try_run(t, until) != PS_OK)
+        ck_abort_msg("%s", error.text);
+    ck_assert_uint_eq(ps_strategy_step(t->strategy), until);
+}
+
+static void
+end(struct training *t)
+{
+    for (uint32_t k = 0; k < t->replicas; k++)
+        ps_network_free(t->network[k]);
+    ps_strategy_close(t->strategy);
+}
+
+/* ---- What came of it ---- */
+
+static size_t
+values_of(const struct training *t, float out[FLOATS_MAX])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < ps_network_params(t->network[0]); i++) {
+        size_t elements = param_elements(t->network[0], i);
+
+        ck_assert_uint_le(n + elements, FLOATS_MAX);
+        memcpy(out + n, ps_strategy_values(t->strategy, 0)[i], elements * sizeof *out);
+        n += elements;
+    }
+    return n;
+}
+
+static void
+assert_values(const struct training *t, const float want[FLOATS_MAX], double bound, const char *what)
+{
+    float is[FLOATS_MAX];
+    size_t n = values_of(t, is);
+
+    for (size_t i = 0; i < n; i++)
+        ck_assert_msg(bound > 0 ? fabs((double)is[i] - (double)want[i]) <= bound : memcmp(&is[i], &want[i], 4) == 0,
+                      "%s: value %zu is %.9g, not %.9g", what, i, (double)is[i], (double)want[i]);
+}
+
+/* What each replica's device computes with, and not only what the first one's has: the same loss. */
+static void
+assert_replicas_agree(const struct training *t)
+{
+    struct ps_batch batch = {.rows = BATCH, .x = x, .labels = labels};
+    struct ps_network_result first, result;
+
+    ck_assert_int_eq(ps_network_evaluate(t->network[0], &batch, &first, &error), PS_OK);
+    for (uint32_t k = 1; k < t->replicas; k++) {
+        ck_assert_int_eq(ps_network_evaluate(t->network[k], &batch, &result, &error), PS_OK);
+        ck_assert_msg(result.loss == first.loss, "replica %u has a loss of %.17g, not %.17g", k, result.loss,
+                      first.loss);
+    }
+}
+
+static const struct {
+    const char *text;
+    double bound; /* 0: the same bits */
+} optimizers[] = {{"sgd:learning_rate=0.1", 0},
+                  {"momentum:learning_rate=0.05", 0},
+                  {"adam:learning_rate=0.01", 0},
+                  {"ftrl:learning_rate=0.1,l1=0.001", 0},
+                  {"adamw:learning_rate=0.01,schedule=cosine,steps=20,by=clock", 0},
+                  {"adagrad:learning_rate=0.1,schedule=exponential,factor=0.9,steps=3", 0},
+                  {"sgd:learning_rate=0.1,clip=given_norm,limit=0.3", 1e-6},
+                  {"rmsprop:learning_rate=0.01,momentum=0.9,clip=block_norm,limit=0.2", 1e-5}};
+
+START_TEST(variables_on_devices_have_the_bits_of_those_in_host_memory)
+{
+    const char *name = strategies[_i % 3], *optimizer = optimizers[_i / 3].text;
+    float want[FLOATS_MAX];
+
+    for (uint32_t replicas = 1; replicas <= 3; replicas += 2) {
+        const char *devices = replicas == 1 || _i % 3 == 0 ? "cuda" : "cuda,cuda:1";
+        struct training t = begin("one_device", "cuda", replicas, optimizer, true);
+
+        run(&t, 7);
+        values_of(&t, want);
+        end(&t);
+        t = begin(name, devices, replicas, optimizer, false);
+        run(&t, 4);
+        run(&t, 7);
+        assert_values(&t, want, optimizers[_i / 3].bound, name);
+        assert_replicas_agree(&t);
+        end(&t);
+    }
+}
+END_TEST
+
+/* A step moves its examples and results, and nothing of the model's size. */
+START_TEST(a_step_copies_no_variable_to_the_host_or_back)
+{
+    struct training t = begin(strategies[_i], _i == 0 ? "cuda" : "cuda,cuda:1", 2, "adam", false);
+    size_t model = (size_t)ps_network_elements(t.network[0]) * sizeof(float), examples = BATCH * (INPUTS + 4) * 4;
+    unsigned long before;
+
+    run(&t, 1);
+    before = fake_copied();
+    run(&t, 13);
+    ck_assert_uint_lt(12 * examples, 4 * model); /* else it says nothing */
+    ck_assert_uint_le(fake_copied() - before, model + 12 * examples);
+    end(&t);
+}
+END_TEST
+
+START_TEST(values_are_of_the_last_refresh)
+{
+    struct training t = begin(strategies[_i], "cuda", 1, "momentum", false);
+
+    t.looks = true;
+    t.last = ps_strategy_values(t.strategy, 0)[0][0];
+    run(&t, 5);
+    ck_assert(ps_strategy_values(t.strategy, 0)[0][0] == t.last);
+    end(&t);
+}
+END_TEST
+
+/* ---- Checkpoints ---- */
+
+static char directory[64];
+
+static void
+make_directory(void)
+{
+    setup();
+    snprintf(directory, sizeof directory, "%s", "/tmp/psd-test-resident-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+}
+
+static void
+remove_directory(void)
+{
+    (void)remove_tree(directory);
+}
+
+static const char *
+latest(void)
+{
+    static char path[96];
+
+    snprintf(path, sizeof path, "%s/latest", directory);
+    return path;
+}
+
+/* Slots and all, from devices and into them. */
+START_TEST(training_goes_on_from_a_checkpoint_of_devices)
+{
+    const char *optimizer = "adam:learning_rate=0.01";
+    struct training t = begin("mirrored", "cuda,cuda:1", 2, optimizer, _i == 3);
+    float want[FLOATS_MAX];
+
+    run(&t, 6);
+    ck_assert_int_eq(ps_strategy_save(t.strategy, directory, NULL, NULL, &error), PS_OK);
+    run(&t, 9);
+    values_of(&t, want);
+    end(&t);
+    t = begin(strategies[_i % 3], _i % 3 == 0 ? "cuda" : "cuda,cuda:1", 2, optimizer, _i == 2);
+    run(&t, 2);
+    if (ps_strategy_restore(t.strategy, latest(), &error) != PS_OK)
+        ck_abort_msg("%s", error.text);
+    run(&t, 9);
+    assert_values(&t, want, 0, strategies[_i % 3]);
+    end(&t);
+}
+END_TEST
+
+/* ---- Errors ---- */
+
+START_TEST(a_gradient_that_is_not_finite_changes_nothing)
+{
+    struct training t = begin(strategies[_i], _i == 0 ? "cuda" : "cuda,cuda:1", 2, "adam", false);
+    float want[FLOATS_MAX];
+
+    run(&t, 8);
+    values_of(&t, want);
+    end(&t);
+    t = begin(strategies[_i], _i == 0 ? "cuda" : "cuda,cuda:1", 2, "adam", false);
+    t.poisoned = 4;
+    ck_assert_int_eq(try_run(&t, 8), PS_ERR_NONFINITE);
+    ck_assert_msg(strstr(error.text, "dense0/weights") != NULL, "%s", error.text);
+    ck_assert_uint_eq(ps_strategy_step(t.strategy), 3);
+    t.poisoned = 0;
+    run(&t, 8);
+    assert_values(&t, want, 0, strategies[_i]);
+    end(&t);
+}
+END_TEST
+
+/* The second device, or the only one, fails at one result after the other, until a run has no more of them. Each time
+ * the error names it, what the host has is of the last step that was done or the last run, and a checkpoint brings the
+ * training back to where it was. */
+START_TEST(a_device_that_fails_is_named_and_a_checkpoint_goes_on)
+{
+    struct training t = begin(strategies[_i], _i == 0 ? "cuda" : "cuda,cuda:1", 2, "momentum", false);
+    float of[6][FLOATS_MAX], is[FLOATS_MAX];
+    size_t floats = sizeof is[0];
+    long results = 0;
+    enum ps_err err;
+
+    run(&t, 3);
+    floats *= values_of(&t, of[3]);
+    ck_assert_int_eq(ps_strategy_save(t.strategy, directory, NULL, NULL, &error), PS_OK);
+    for (uint64_t i = 4; i <= 5; i++) {
+        run(&t, i);
+        values_of(&t, of[i]);
+    }
+    do {
+        fake_fails(0);
+        ck_assert_int_eq(ps_strategy_restore(t.strategy, latest(), &error), PS_OK);
+        fake_fails_later(_i == 0 ? 2 : 3, results);
+        memset(&error, 0, sizeof error);
+        err = try_run(&t, 5);
+        if (err == PS_OK)
+            break;
+        ck_assert_int_eq(err, PS_ERR_IO);
+        ck_assert_msg(strstr(error.text, _i == 0 ? "device cuda: it was told" : "device cuda:1: it was told") != NULL,
+                      "%s", error.text);
+        ck_assert_uint_le(ps_strategy_step(t.strategy), 5);
+        values_of(&t, is);
+        ck_assert(_i == 0 || memcmp(is, of[3], floats) == 0 ||
+                  memcmp(is, of[ps_strategy_step(t.strategy)], floats) == 0);
+    } while ((results += 2) < 1000);
+    ck_assert(results > 5 && results < 1000);
+    fake_fails(0);
+    assert_values(&t, of[5], 0, strategies[_i]);
+    end(&t);
+}
+END_TEST
+
+/* One that fails in the middle of an update leaves nobody the old values: no step is taken on top of that. */
+START_TEST(after_half_an_update_nothing_goes_on_but_from_a_checkpoint)
+{
+    struct training t =
+        begin("central_storage", "cuda,cuda:1", 2, "sgd:learning_rate=0.1,clip=block_norm,limit=0.1", false);
+    float want[FLOATS_MAX];
+    long results = 0;
+    bool torn = false;
+
+    run(&t, 3);
+    ck_assert_int_eq(ps_strategy_save(t.strategy, directory, NULL, NULL, &error), PS_OK);
+    run(&t, 5);
+    values_of(&t, want);
+    while (!torn && results < 1000) {
+        fake_fails(0);
+        ck_assert_int_eq(ps_strategy_restore(t.strategy, latest(), &error), PS_OK);
+        fake_fails_later(2, results++);
+        ck_assert_int_eq(try_run(&t, 4), PS_ERR_IO);
+        fake_fails(0);
+        torn = try_run(&t, 5) != PS_OK;
+    }
+    ck_assert_msg(torn && strstr(error.text, "device cuda: it was told") != NULL, "%s", error.text);
+    ck_assert_int_eq(ps_strategy_refresh(t.strategy, &error), PS_ERR_IO);
+    ck_assert_int_eq(ps_strategy_save(t.strategy, directory, NULL, NULL, &error), PS_ERR_IO);
+    ck_assert_int_eq(ps_strategy_restore(t.strategy, latest(), &error), PS_OK);
+    run(&t, 5);
+    assert_values(&t, want, 0, "after a restore");
+    end(&t);
+}
+END_TEST
+
+/* The fake module reduces among three at most, as one without NCCL does among those of one GPU. */
+START_TEST(replicas_that_cannot_reduce_have_their_variables_in_host_memory)
+{
+    struct training t = begin("one_device", "cuda", 4, "adam", true);
+    float want[FLOATS_MAX];
+
+    run(&t, 7);
+    values_of(&t, want);
+    end(&t);
+    t = begin(strategies[_i], _i == 0 ? "cuda" : "cuda,cuda:1", 4, "adam", false);
+    run(&t, 7);
+    assert_values(&t, want, 0, strategies[_i]);
+    end(&t);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("resident");
+    TCase *tc = tcase_create("resident"), *saved = tcase_create("saved");
+
+    tcase_add_checked_fixture(tc, setup, NULL);
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, variables_on_devices_have_the_bits_of_those_in_host_memory, 0, 3 * ARRAY_LEN(optimizers));
+    tcase_add_loop_test(tc, a_step_copies_no_variable_to_the_host_or_back, 0, 3);
+    tcase_add_loop_test(tc, values_are_of_the_last_refresh, 0, 3);
+    tcase_add_loop_test(tc, a_gradient_that_is_not_finite_changes_nothing, 0, 3);
+    tcase_add_loop_test(tc, replicas_that_cannot_reduce_have_their_variables_in_host_memory, 0, 3);
+    suite_add_tcase(suite, tc);
+    tcase_add_checked_fixture(saved, make_directory, remove_directory);
+    tcase_set_timeout(saved, 120);
+    tcase_add_loop_test(saved, training_goes_on_from_a_checkpoint_of_devices, 0, 4);
+    tcase_add_loop_test(saved, a_device_that_fails_is_named_and_a_checkpoint_goes_on, 0, 3);
+    tcase_add_test(saved, after_half_an_update_nothing_goes_on_but_from_a_checkpoint);
+    suite_add_tcase(suite, saved);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
