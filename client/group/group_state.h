@@ -22,6 +22,7 @@
 #include <uv.h>
 
 #include "client/collective/group_core.h"
+#include "client/group/copying.h"
 #include "client/group/door.h"
 #include "client/group/link.h"
 #include "client/group/table.h"
@@ -51,6 +52,7 @@ struct ps_group {
     struct formation *formation; /* formation.c's own */
     struct mesh *mesh;
     struct group_table table; /* of this epoch; ranks 0: of none yet */
+    struct copying copying;   /* of links through shared memory */
     struct link **links;      /* [table.ranks], NULL for this rank and for those that have ended */
     struct group_core *core;  /* NULL: not formed */
     struct ps_error failed;   /* why there is no core */

@@ -38,13 +38,14 @@ struct link_shm {
     struct conn *conn; /* NULL: closed */
     struct conn_queue queue;
     struct frame_reader reader;
-    size_t room;           /* at least so much is in the ring out */
-    size_t untold;         /* bytes that were read, and the other side does not know */
-    bool unrung;           /* frames were put into the ring, and the other side may sleep */
-    bool reading, writing; /* further up on the stack */
-    bool ended;            /* the owner knows of the end */
-    bool hung_up;          /* the connection has ended */
-    bool mute;             /* the stream out is cut in the middle of a frame */
+    struct copying *copying; /* of all links of the group */
+    size_t room;             /* at least so much is in the ring out */
+    size_t untold;           /* bytes that were read, and the other side does not know */
+    bool unrung;             /* frames were put into the ring, and the other side may sleep */
+    bool reading, writing;   /* further up on the stack */
+    bool ended;              /* the owner knows of the end */
+    bool hung_up;            /* the connection has ended */
+    bool mute;               /* the stream out is cut in the middle of a frame */
 
     uv_timer_t timer; /* while LEAVING */
     uint64_t leave_ms;
@@ -107,19 +108,37 @@ wake_other(struct link_shm *t, enum share_wants what)
 
 /* ---- Out ---- */
 
+/* Into the ring, where it is `at` bytes past what was put. */
+static void
+copy(struct link_shm *t, size_t at, const void *from, size_t n)
+{
+    uint8_t *to = share_in(&t->share) + at;
+    enum copying_way way;
+    uint64_t begin;
+
+    if (n < COPYING_BYTES_MIN) {
+        memcpy(to, from, n);
+        return;
+    }
+    way = copying_way(t->copying, t->share.put);
+    begin = uv_hrtime();
+    if (way == COPYING_STREAMED)
+        copying_streamed(to, from, n);
+    else
+        memcpy(to, from, n);
+    copying_note(t->copying, way, COPYING_IN, n, uv_hrtime() - begin);
+}
+
 static size_t
 copy_in(struct link_shm *t, size_t room)
 {
-    uint8_t *to = share_in(&t->share);
     uv_buf_t bufs[CONN_QUEUE_BUFS];
-    size_t bytes;
+    size_t bytes, at = 0;
     unsigned n;
 
     bytes = (size_t)conn_queue_gather(&t->queue, bufs, &n, room);
-    for (unsigned i = 0; i < n; i++) {
-        memcpy(to, bufs[i].base, bufs[i].len);
-        to += bufs[i].len;
-    }
+    for (unsigned i = 0; i < n; at += bufs[i++].len)
+        copy(t, at, bufs[i].base, bufs[i].len);
     return bytes;
 }
 
@@ -182,8 +201,7 @@ write_some(struct link_shm *t)
 static bool
 write_at_once(struct link_shm *t, const struct link_out *out)
 {
-    size_t payload = 0, pad;
-    uint8_t *to;
+    size_t payload = 0, at = out->head_len, pad;
 
     if (t->queue.first != NULL || t->writing)
         return false;
@@ -192,14 +210,10 @@ write_at_once(struct link_shm *t, const struct link_out *out)
     pad = frame_pad(payload);
     if (room_for(t, out->head_len + payload + pad) < out->head_len + payload + pad)
         return false;
-    to = share_in(&t->share);
-    memcpy(to, out->head, out->head_len);
-    to += out->head_len;
-    for (size_t i = 0; i < out->parts_len; i++) {
-        memcpy(to, out->parts[i].data, out->parts[i].len);
-        to += out->parts[i].len;
-    }
-    memset(to, 0, pad);
+    copy(t, 0, out->head, out->head_len);
+    for (size_t i = 0; i < out->parts_len; at += out->parts[i++].len)
+        copy(t, at, out->parts[i].data, out->parts[i].len);
+    memset(share_in(&t->share) + at, 0, pad);
     put(t, out->head_len + payload + pad);
     return true;
 }
@@ -337,8 +351,13 @@ hand_on(struct link_shm *t, const struct ripe *ripe)
 {
     const uint8_t *meta = share_out(&t->share) + FRAME_HEAD_SIZE;
     const uint8_t *payload = meta + ripe->head.meta_len + frame_pad(ripe->head.meta_len);
+    enum copying_way way;
+    bool tried = ripe->n >= COPYING_BYTES_MIN && copying_tried(t->share.taken, ripe->n, &way);
+    uint64_t begin = tried ? uv_hrtime() : 0;
 
     t->link.events->frame(&t->link, &ripe->head, meta, ripe->head.payload_len > 0 ? payload : NULL);
+    if (tried)
+        copying_note(t->copying, way, COPYING_OUT, ripe->n, uv_hrtime() - begin);
     taken(t, ripe->n);
 }
 
@@ -565,7 +584,7 @@ static const struct link_ops shm_ops = {
 };
 
 struct link *
-link_shm_new(struct conn *conn, struct share *share, uint32_t rank)
+link_shm_new(struct conn *conn, struct share *share, uint32_t rank, struct copying *copying)
 {
     struct link_shm *t = calloc(1, sizeof *t);
 
@@ -573,6 +592,7 @@ link_shm_new(struct conn *conn, struct share *share, uint32_t rank)
         return NULL;
     t->link = (struct link){.ops = &shm_ops, .rank = rank};
     t->share = *share;
+    t->copying = copying;
     *share = (struct share){0};
     share_told(&t->share);
     frame_reader_init(&t->reader);

@@ -6,6 +6,7 @@
 #ifndef CLIENT_GROUP_LINK_SHM_H
 #define CLIENT_GROUP_LINK_SHM_H
 
+#include "client/group/copying.h"
 #include "client/group/link.h"
 #include "common/conn.h"
 #include "common/share.h"
@@ -15,7 +16,8 @@
 size_t link_shm_ring_bytes(uint32_t ranks);
 
 /* Take over a started connection, which is heap memory of malloc(), and what is shared with its other side; *share is
- * zeroed then. Freed once closed() came. NULL: out of memory, and neither is taken. */
-struct link *link_shm_new(struct conn *conn, struct share *share, uint32_t rank);
+ * zeroed then. Freed once closed() came. copying: of all links of a group, borrowed until then. NULL: out of memory,
+ * and neither is taken. */
+struct link *link_shm_new(struct conn *conn, struct share *share, uint32_t rank, struct copying *copying);
 
 #endif

@@ -206,7 +206,7 @@ mesh_up(struct mesh_conn *m)
 {
     struct mesh *mesh = m->mesh;
     ps_group *g = mesh->group;
-    struct link *l = m->share.page != NULL ? link_shm_new(m->conn, &m->share, m->rank)
+    struct link *l = m->share.page != NULL ? link_shm_new(m->conn, &m->share, m->rank, &g->copying)
                                            : link_tcp_new(m->conn, m->rank, (uint32_t)g->options.timeout_ms);
     struct ps_error e;
 
