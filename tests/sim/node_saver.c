@@ -47,11 +47,22 @@ save_waits(const struct node_saver *v)
     return v->save != NULL && (!v->all_read || v->closing);
 }
 
+/* Only a whole save makes pushes durable again, and none runs: it is asked for until one succeeds. */
+static bool
+save_is_wanted(const struct node_saver *v)
+{
+    return v->remaking && v->save == NULL;
+}
+
 static void
 plan(struct node_saver *v)
 {
-    if (v->state == SAVER_IDLE && v->timer.place == 0 && (save_waits(v) || pieces_wait(v)))
+    if (v->state != SAVER_IDLE || v->timer.place != 0)
+        return;
+    if (save_waits(v) || pieces_wait(v))
         sim_in(v->sim, &v->timer, sim_below(v->sim, v->profile.read_us_max + 1));
+    else if (save_is_wanted(v))
+        sim_in(v->sim, &v->timer, AGAIN_US);
 }
 
 /* ---- A save's beginning and end ---- */
@@ -363,6 +374,8 @@ timer_comes(struct sim_timer *t)
         read_on(v);
     else if (save_waits(v) || pieces_wait(v))
         begin(v);
+    else if (save_is_wanted(v) && tell(v, (struct shard_event){.kind = SHARD_SAVE}))
+        plan(v);
 }
 
 static void
@@ -422,7 +435,7 @@ node_saver_start(struct node_saver *v)
     ps_assert(err == PS_OK);
     if (v->profile.every_us > 0)
         sim_in(v->sim, &v->every, sim_below(v->sim, 2 * v->profile.every_us + 1));
-    if (v->remaking && !tell(v, (struct shard_event){.kind = SHARD_SAVE}))
+    if (v->remaking && (!tell_not_durable(v, PS_ERR_IO) || !tell(v, (struct shard_event){.kind = SHARD_SAVE})))
         return;
     plan(v);
 }
