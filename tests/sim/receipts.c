@@ -140,15 +140,35 @@ note_acks(struct node_worker *w, uint32_t shard, const Psd__Ack *m)
         note_ack(w, shard, m->seq[i], m->n_code > 0 && m->code[i] != PS_OK && m->code[i] != PS_ERR_NOT_DURABLE);
 }
 
-/* What is not acknowledged gets another number, or is found to be there: the ledger says which, unless the shard has
- * lost its data once more since it sent the welcome. */
+/* The shard, which lost its data, has it all the same: it is not sent again. boot: of the numbers it was sent under. */
+static bool
+survived(const Psd__Welcome *m, uint64_t boot, uint64_t seq)
+{
+    uint64_t bit = seq - m->survived_from;
+
+    return m->survived_boot == boot && seq > m->last_seq && seq >= m->survived_from && bit / 8 < m->survived.len &&
+           (m->survived.data[bit / 8] >> bit % 8 & 1) != 0;
+}
+
+static bool
+survived_odd(const Psd__Welcome *m, uint64_t seq)
+{
+    for (size_t i = 0; i < m->n_odd_seq; i++)
+        if (m->odd_seq[i] == seq)
+            return true;
+    return seq <= m->odd_lost;
+}
+
+/* What was not acknowledged: up to last_seq it keeps its number, is sent again and answered, unless that is lost, too;
+ * a survivor is done; the rest gets other numbers, although a step that it was in may have survived by others'. */
 static void
 note_welcome(struct node_worker *w, uint32_t shard, const Psd__Welcome *m)
 {
     struct receipts *r = &w->receipts;
     bool restored = m->restored_boot != r->restored[shard];
+    uint64_t boot = r->boot[shard];
 
-    r->changed[shard] = r->boot[shard] != 0 && r->boot[shard] != m->boot;
+    r->changed[shard] = boot != 0 && boot != m->boot;
     r->told[shard] = false;
     r->boot[shard] = m->boot;
     r->restored[shard] = m->restored_boot;
@@ -161,13 +181,12 @@ note_welcome(struct node_worker *w, uint32_t shard, const Psd__Welcome *m)
         if (x->shard != shard)
             continue;
         x->unsure |= restored; /* how many the checkpoint had is not told */
-        if (x->acked)
+        if (x->acked || (x->seq != 0 && x->seq <= m->last_seq))
             continue;
-        x->seq = 0;
-        if (!ledger_is_boot(w->ledger, shard, m->boot))
-            x->unsure = true;
-        else if (ledger_fate(w->ledger, w->task, w->life, x->clock, x->blocks, x->blocks_len) == LEDGER_KEPT)
-            x->acked = true;
+        x->acked = survived(m, boot, x->seq);
+        x->odd = x->acked && survived_odd(m, x->seq);
+        if (!x->acked)
+            x->seq = 0;
     }
 }
 
