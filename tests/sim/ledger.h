@@ -48,6 +48,9 @@ uint32_t ledger_push_arrived(struct ledger *l, uint32_t shard, uint32_t id, uint
 /* After every commit, before anybody hears of it. */
 void ledger_commit(struct ledger *l, uint32_t shard, struct store *store);
 
+/* A durable push of this example came where durable pushes are refused. */
+void ledger_turned_away(struct ledger *l, uint32_t task, const struct ps_cursor *example);
+
 /* A shard said that this worker's lease lapsed, or may have said so and crashed. */
 void ledger_lapsed(struct ledger *l, uint32_t task);
 void ledger_crashed(struct ledger *l, uint32_t shard);

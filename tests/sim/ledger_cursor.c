@@ -39,8 +39,19 @@ ledger_excused(const struct ledger *l, const struct push *p)
     bool with_its_process =
         p->result == PS_ERR_CLOSED || p->result == PS_ERR_LEASE_LAPSED || p->result == PS_ERR_FENCED;
 
-    return p->broken || p->refused || l->model->age == PS_AGE_CUTOFF || l->model->mode == PS_SYNC ||
+    return p->broken || p->refused || p->turned_away || l->model->age == PS_AGE_CUTOFF || l->model->mode == PS_SYNC ||
            (ended && !with_its_process);
+}
+
+void
+ledger_turned_away(struct ledger *l, uint32_t task, const struct ps_cursor *example)
+{
+    for (size_t i = 0; i < l->pushes_len; i++) {
+        struct push *p = &l->pushes[i];
+
+        p->turned_away |= p->task == task && p->durable && p->has_cursor && p->cursor.epoch == example->epoch &&
+                          p->cursor.position == example->position;
+    }
 }
 
 /* One example in one block: some push of it is counted, or excused. */

@@ -16,6 +16,7 @@ struct push {
     double norm;     /* what it is clipped by, where its variable is clipped so */
     uint64_t started_us;
     bool broken, durable, refused; /* refused: some of it, by a shard */
+    bool turned_away;              /* durable, where that cannot be had: perhaps before its process was gone */
     bool has_cursor;
     struct ps_cursor cursor; /* its data goes up to here */
     enum push_outcome outcome;

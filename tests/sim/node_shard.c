@@ -24,9 +24,10 @@ struct shard_conn {
     struct net_end *end;
     struct frame_reader reader;
     char peer[32];
-    bool ended; /* no more frames */
-    bool lost;  /* to be closed */
-    bool told;  /* the core knows that it is gone, or is itself gone */
+    uint32_t task; /* whose it is, as its hello said */
+    bool ended;    /* no more frames */
+    bool lost;     /* to be closed */
+    bool told;     /* the core knows that it is gone, or is itself gone */
 };
 
 /* An outgoing frame of either kind. */
@@ -146,15 +147,32 @@ see_push(struct node_shard *n, const Psd__Push *m, const float *gradient)
     }
 }
 
+/* Who is not there any more when the answer leaves does not hear that its push was refused. */
 static void
-see_in(struct node_shard *n, uint64_t conn, const struct frame_head *head, const void *meta, const void *payload)
+see_durable(struct node_shard *n, const struct shard_conn *c, const Psd__Push *m)
 {
+    if (m->durable && m->cursor != NULL && n->saver.said_not_durable)
+        ledger_turned_away(n->ledger, c->task, &(struct ps_cursor){m->cursor->epoch, m->cursor->position});
+}
+
+static void
+see_in(struct shard_conn *c, const struct frame_head *head, const void *meta, const void *payload)
+{
+    struct node_shard *n = c->node;
     struct wire_msg msg;
 
-    if (head->type == MSG_DECLARE && look(n, head, meta, &msg))
-        see_declare(n, conn, &msg);
-    if (head->type == MSG_PUSH && n->model->age == PS_AGE_CUTOFF && look(n, head, meta, &msg))
+    if (head->type != MSG_HELLO && head->type != MSG_DECLARE && head->type != MSG_PUSH)
+        return;
+    if (!look(n, head, meta, &msg))
+        return;
+    if (msg.type == MSG_HELLO)
+        c->task = msg.u.hello->task;
+    if (msg.type == MSG_DECLARE)
+        see_declare(n, c->id, &msg);
+    if (msg.type == MSG_PUSH && n->model->age == PS_AGE_CUTOFF)
         see_push(n, msg.u.push, payload);
+    if (msg.type == MSG_PUSH)
+        see_durable(n, c, msg.u.push);
 }
 
 static void
@@ -454,7 +472,7 @@ take_frame(struct shard_conn *c)
         memcpy(payload, r->payload, r->head.payload_len);
     }
     event.payload = payload;
-    see_in(n, c->id, &r->head, meta, payload);
+    see_in(c, &r->head, meta, payload);
     take(n, &event);
     free(meta);
     free(payload);
