@@ -20,6 +20,7 @@
 #include "probe.h"
 #include "tests/now.h"
 #include "tests/remove_tree.h"
+#include "tests/sanitized.h"
 #include "tests/unit/check_main.h"
 #include "tests/unit/memory_dir.h"
 
@@ -641,20 +642,11 @@ resident_kib(void)
     return at != NULL ? atol(at + 8) : -1;
 }
 
-/* ASan keeps freed memory in a quarantine, so there the figure says nothing. */
 static void
 expect_growth_below(long kib, long most)
 {
-#if defined(__SANITIZE_ADDRESS__)
-    bool sanitized = true;
-#elif defined(__has_feature)
-    bool sanitized = __has_feature(address_sanitizer);
-#else
-    bool sanitized = false;
-#endif
-
     fprintf(stderr, "# grew by %ld KiB\n", kib);
-    if (!sanitized)
+    if (!SANITIZED_ADDRESS)
         ck_assert_int_lt(kib, most);
 }
 

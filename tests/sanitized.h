@@ -1,0 +1,16 @@
+/* Whether the address sanitizer is built in. It keeps what was freed in a quarantine: how much memory a process has
+ * says nothing then. */
+#ifndef TESTS_SANITIZED_H
+#define TESTS_SANITIZED_H
+
+#include <stdbool.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED_ADDRESS true
+#elif defined(__has_feature)
+#define SANITIZED_ADDRESS __has_feature(address_sanitizer)
+#else
+#define SANITIZED_ADDRESS false
+#endif
+
+#endif
