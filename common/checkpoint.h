@@ -17,7 +17,7 @@
 #include "ps_err.h"
 #include "safetensors.h"
 
-#define CHECKPOINT_FORMAT        1
+#define CHECKPOINT_FORMAT        2
 #define CHECKPOINT_MANIFEST      "manifest.json"
 #define CHECKPOINT_LATEST        "latest"
 #define CHECKPOINT_PARTIAL       ".partial" /* behind the name, until it is whole */

@@ -2,15 +2,15 @@
  * counts, so nothing is stored per block. */
 #include "layout.h"
 
-static const uint32_t class_pages[LAYOUT_CLASSES] = {1, 17, 257};
+static const uint32_t class_pages[LAYOUT_CLASSES] = {1, 17, LAYOUT_PAGES_MAX};
 
 /* Bytes for arrays: a power of two for the larger classes, so that powers of two of weights cut without a rest; what
  * is left of the page for the smallest. */
-static const uint32_t class_bytes[LAYOUT_CLASSES] = {4032, 65536, 1048576};
+static const uint32_t class_bytes[LAYOUT_CLASSES] = {4032, 65536, 262144};
 
 static_assert(sizeof(struct block_head) + 4032 + LAYOUT_PAGE_HEAD == LAYOUT_PAGE, "class 0 fills its page");
 static_assert(sizeof(struct block_head) + 65536 + LAYOUT_PAGE_HEAD <= 17 * LAYOUT_PAGE, "class 1 fits");
-static_assert(sizeof(struct block_head) + 1048576 + LAYOUT_PAGE_HEAD <= 257 * LAYOUT_PAGE, "class 2 fits");
+static_assert(sizeof(struct block_head) + 262144 + LAYOUT_PAGE_HEAD <= LAYOUT_PAGES_MAX * LAYOUT_PAGE, "class 2 fits");
 
 #define LANES (LAYOUT_ALIGN / sizeof(float))
 

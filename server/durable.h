@@ -24,7 +24,7 @@
 #include "shard.h"
 #include "store.h"
 
-#define DURABLE_FORMAT  1
+#define DURABLE_FORMAT  2
 #define DURABLE_TXN_MAX (64 * MIB)
 
 /* What the manifest says; save 0: there is none. */

@@ -80,8 +80,8 @@ read_manifest(const struct durable *d, const char *name, struct durable_manifest
     if (m == NULL)
         return PS_OK;
     row = (const Psd__ManifestRow *)m;
-    if (row->format > DURABLE_FORMAT)
-        err = ps_fail(e, PS_ERR_VERSION, "the save in the durable environment has format %u, this psd knows up to %d",
+    if (row->format != DURABLE_FORMAT)
+        err = ps_fail(e, PS_ERR_VERSION, "the save in the durable environment has format %u, this psd knows format %d",
                       row->format, DURABLE_FORMAT);
     *out = (struct durable_manifest){.save = row->save,
                                      .boot = row->boot,

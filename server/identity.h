@@ -8,7 +8,7 @@
 #include "proto/store.pb-c.h"
 #include "store.h"
 
-#define SHARD_FORMAT 1 /* of a live store */
+#define SHARD_FORMAT 2 /* of a live store */
 
 extern const char *const identity_live, *const identity_durable; /* names */
 

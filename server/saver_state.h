@@ -69,18 +69,18 @@ struct saver {
 
     /* The thread's. */
     struct saver_job *own;
-    bool begun;                       /* what another boot has staged is erased */
-    uint64_t redo_next;               /* piece that is written next */
-    bool vanished;                    /* GONE because nobody finds the file any more */
-    uint64_t retry_at;                /* in FULL and GONE */
-    uint64_t pieces_at;               /* when pieces were last written */
-    double tokens;                    /* bytes of blocks that may be written */
-    uint64_t untold;                  /* bytes of blocks that the shard may not know to be read */
-    struct checkpoint_sink *sink;     /* of a checkpoint that has begun to be written */
-    uint64_t tokens_at;               /* when they were last counted */
-    bool cut;                         /* leftovers of the redo log may be there */
-    uint64_t cut_at;                  /* not before this */
-    uint8_t value[LAYOUT_PAGE * 257]; /* the block that was read; room for the largest */
+    bool begun;                                    /* what another boot has staged is erased */
+    uint64_t redo_next;                            /* piece that is written next */
+    bool vanished;                                 /* GONE because nobody finds the file any more */
+    uint64_t retry_at;                             /* in FULL and GONE */
+    uint64_t pieces_at;                            /* when pieces were last written */
+    double tokens;                                 /* bytes of blocks that may be written */
+    uint64_t untold;                               /* bytes of blocks that the shard may not know to be read */
+    struct checkpoint_sink *sink;                  /* of a checkpoint that has begun to be written */
+    uint64_t tokens_at;                            /* when they were last counted */
+    bool cut;                                      /* leftovers of the redo log may be there */
+    uint64_t cut_at;                               /* not before this */
+    uint8_t value[LAYOUT_PAGE * LAYOUT_PAGES_MAX]; /* the block that was read; room for the largest */
 };
 
 void saver_job_free(struct saver_job *job);

@@ -39,8 +39,8 @@ draw_shape(struct sim *s, struct ps_var_spec *spec)
         spec->dims[1] = sim_between(s, 1, 64);
         spec->dims[2] = sim_between(s, 32, 64);
     } else {
-        spec->rank = 1; /* a block of 257 pages */
-        spec->dims[0] = sim_between(s, 262144, 264000);
+        spec->rank = 1; /* a block of 65 pages */
+        spec->dims[0] = sim_between(s, 65536, 66000);
     }
 }
 

@@ -26,7 +26,7 @@
 
 #define SLEEP_MS   10
 #define WORDS_MAX  24
-#define LARGE_SIZE (MIB / 4) /* floats in the largest block of sgd */
+#define LARGE_SIZE (MIB / 16) /* floats in the largest block of sgd */
 
 static char base_dir[64], live_dir[128], log_path[128], ready_path[128];
 static pid_t psd;
@@ -540,16 +540,16 @@ START_TEST(full_tmpfs_refuses_more_and_service_goes_on)
     ck_assert_int_eq(p.msg.type, MSG_ERROR);
     ck_assert_uint_eq(p.msg.u.error->code, PS_ERR_FULL);
     fill(grad, LARGE_SIZE, -1);
-    for (int i = 0; i < 200; i++)
+    for (int i = 0; i < 800; i++)
         ck_assert_uint_eq(probe_push(&p, var, 0, grad, LARGE_SIZE), PS_OK);
-    ck_assert_uint_eq(probe_pull(&p, var, 0, value, LARGE_SIZE), 200);
-    ck_assert(value[7] == 200.0f);
+    ck_assert_uint_eq(probe_pull(&p, var, 0, value, LARGE_SIZE), 800);
+    ck_assert(value[7] == 800.0f);
     probe_declare(&p, "nearly all", 110 * MIB / 4);
-    for (int i = 0; i < 200; i++)
+    for (int i = 0; i < 800; i++)
         ck_assert_uint_eq(probe_push(&p, var, 0, grad, LARGE_SIZE), PS_OK);
     snprintf(hog, sizeof hog, "%s/hog", live_dir); /* somebody else takes the rest */
     ck_assert_int_eq(posix_fallocate(open(hog, O_CREAT | O_RDWR, 0600), 0, 8 * MIB), 0);
-    for (int i = 0; i < 50; i++)
+    for (int i = 0; i < 200; i++)
         ck_assert_uint_eq(probe_push(&p, var, 0, grad, LARGE_SIZE), PS_OK);
     WAIT_FOR(logged("the live directory is nearly full"));
     probe_close(&p);

@@ -20,7 +20,7 @@
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 
-#define N       (262144 + 16384 + 500) /* floats of the variable: a block of each size */
+#define N       (65536 + 16384 + 500) /* floats of the variable: a block of each size */
 #define BLOCKS  3
 #define WAIT_MS 60000
 #define STEP_MS 5

@@ -1,5 +1,5 @@
 /* Peers that do harm, and a worker beside them: all its calls succeed within their deadlines, whatever those do.
- * (bench_hostile says how many fewer there are.) And a psd that has run out of descriptors: those who are in are
+ * (the bench says how many fewer there are.) And a psd that has run out of descriptors: those who are in are
  * served, it does not spin, and newcomers are let in again when there are descriptors. */
 #include <string.h>
 #include <sys/resource.h>
@@ -15,7 +15,7 @@
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 
-enum { BLOCK = 262144 /* elements of the largest block */, DEADLINE_MS = 30000, RUN_MS = 1000 };
+enum { BLOCK = 65536 /* elements of the largest block */, DEADLINE_MS = 30000, RUN_MS = 1000 };
 
 static struct shards shards;
 static ps_client *client;

@@ -15,7 +15,7 @@
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 
-#define N    262144 /* floats: one block */
+#define N    65536 /* floats: one block */
 #define PAGE 4096
 
 static const char *const options[] = {"--cluster", "psd", "--log-level", "info", "--save-interval", "0", NULL};

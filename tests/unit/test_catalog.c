@@ -8,6 +8,8 @@
 #include "common/initializer.h"
 #include "common/placement.h"
 
+enum { LARGE = 65536 /* elements of the largest block */ };
+
 static struct kit k;
 
 static void
@@ -89,11 +91,11 @@ END_TEST
 
 START_TEST(blocks_are_made_in_the_background)
 {
-    float *out = malloc(262144 * sizeof *out);
+    float *out = malloc(LARGE * sizeof *out);
     int events = 0;
 
     kit_join(&k, 1, job(), 0);
-    declare(1, 5, "w", 20 * 262144);
+    declare(1, 5, "w", 80 * LARGE);
     while (shard_busy(k.shard)) {
         kit_event(&k, &(struct shard_event){.kind = SHARD_WORK});
         kit_tick(&k, 1, (uint64_t)events + 1, (uint64_t)events + 1); /* others are served in between */
@@ -108,15 +110,15 @@ START_TEST(blocks_are_made_in_the_background)
         kit_answer_free(kit_take(&k, 1));
     ck_assert(declared(1, 5).created);
     kit_drop_answers(&k, 1);
-    ck_assert_uint_eq(kit_read(&k, 1, 1, 19, out, 262144), 0);
+    ck_assert_uint_eq(kit_read(&k, 1, 1, 79, out, LARGE), 0);
     free(out);
 }
 END_TEST
 
 START_TEST(restart_in_the_middle_goes_on)
 {
-    static float whole[262144], expected[262144];
-    const uint64_t dims[1] = {10 * 262144 + 5};
+    static float whole[LARGE], expected[LARGE];
+    const uint64_t dims[1] = {40 * LARGE + 5};
     struct initializer init = {.kind = INIT_UNIFORM, .a = 0, .b = 1, .seed = 5};
 
     kit_join(&k, 1, job(), 0);
@@ -130,10 +132,10 @@ START_TEST(restart_in_the_middle_goes_on)
     declare(1, 6, "w", dims[0]);
     kit_work(&k);
     ck_assert(!declared(1, 6).created);
-    for (uint32_t block = 0; block < 11; block++) {
-        size_t n = block < 10 ? 262144 : 5;
+    for (uint32_t block = 0; block < 41; block++) {
+        size_t n = block < 40 ? LARGE : 5;
 
-        initializer_fill(&init, dims, 1, block * 262144ull, n, expected);
+        initializer_fill(&init, dims, 1, block * (uint64_t)LARGE, n, expected);
         ck_assert_uint_eq(kit_read(&k, 1, 1, block, whole, n), 0);
         ck_assert_mem_eq(whole, expected, n * sizeof(float));
     }
@@ -150,8 +152,8 @@ START_TEST(declare_that_does_not_fit_is_refused_with_numbers)
     ck_assert_uint_eq(a->msg.u.error->code, PS_ERR_FULL);
     ck_assert_ptr_nonnull(strstr(a->msg.u.error->text, "of 256 MiB and keeps")); /* what there is */
     kit_answer_free(a);
-    declare(1, 6, "half", 100 * 262144);
-    declare(1, 7, "other half", 120 * 262144); /* 220 of 256 MiB: what is promised counts */
+    declare(1, 6, "half", 400 * LARGE);
+    declare(1, 7, "other half", 480 * LARGE); /* 220 of 256 MiB: what is promised counts */
     kit_expect_error(&k, 1, 7, PS_ERR_FULL);
     kit_work(&k);
     ck_assert(declared(1, 6).created);
@@ -168,7 +170,7 @@ START_TEST(store_that_fills_up_while_blocks_are_made_is_reported)
     void *place;
 
     kit_join(&k, 1, job(), 0);
-    declare(1, 5, "w", 40 * 262144);
+    declare(1, 5, "w", 160 * LARGE);
     for (;; key.block++) { /* somebody else takes the memory */
         k.store->ops->usage(k.store, &usage);
         if (usage.used_bytes + 20 * MIB > usage.max_bytes)
@@ -185,7 +187,7 @@ START_TEST(store_that_fills_up_while_blocks_are_made_is_reported)
         ck_assert_int_eq(k.store->ops->erase(k.store, &key), PS_OK);
         ck_assert_int_eq(k.store->ops->commit(k.store), PS_OK);
     }
-    declare(1, 6, "w", 40 * 262144); /* the next one tries again */
+    declare(1, 6, "w", 160 * LARGE); /* the next one tries again */
     kit_work(&k);
     declared(1, 6);
 }

@@ -139,7 +139,7 @@ END_TEST
 /* A piece of the manifest, what stands there instead, and what the sentence says. */
 static const char *const damage[][3] = {
     {"{", "", "manifest.json:2:9: not valid JSON"},
-    {"\"format\": 1", "\"format\": \"1\"", "manifest.json: format: expected a whole number"},
+    {"\"format\": 2", "\"format\": \"1\"", "manifest.json: format: expected a whole number"},
     {"\"psd\"", "\"pds\"", "manifest.json: psd: expected a text"},
     {"\"one_clock\": true", "\"one_clock\": 1", "manifest.json: one_clock: expected true or false"},
     {"\"unix_ms\": ", "\"unix_ms\": -", "manifest.json: unix_ms: expected a whole number from 0"},
@@ -188,13 +188,13 @@ END_TEST
 
 START_TEST(a_newer_format_is_refused_with_a_sentence)
 {
-    static const char begin[] = "{\"format\": 2";
+    static const char begin[] = "{\"format\": 3";
     char *text = checkpoint_seal((struct span){begin, strlen(begin)});
     struct checkpoint c;
     struct ps_error e;
 
     ck_assert_int_eq(checkpoint_parse((struct span){text, strlen(text)}, &c, &e), PS_ERR_VERSION);
-    ck_assert_str_eq(e.text, "manifest.json: the checkpoint has format 2, this psd knows format 1");
+    ck_assert_str_eq(e.text, "manifest.json: the checkpoint has format 3, this psd knows format 2");
     checkpoint_finish(&c);
     free(text);
 }

@@ -2,7 +2,8 @@
  * into frames; versions that messages carry. */
 #include "core_harness.h"
 
-#define MIB_FLOATS 262144
+#define LARGE      (256 * KIB) /* bytes of the largest block */
+#define MIB_FLOATS (MIB / sizeof(float))
 
 static struct harness h;
 
@@ -28,8 +29,8 @@ START_TEST(bytes_handed_out_are_bounded)
     h.hold = true;
     op = start_push(&h, v, grad);
     held = h.link[0].unsent.n;
-    ck_assert_uint_ge(held, LINK_SEND_BYTES / MIB);
-    ck_assert_uint_le(held, LINK_SEND_BYTES / MIB + 1);
+    ck_assert_uint_ge(held, LINK_SEND_BYTES / LARGE);
+    ck_assert_uint_le(held, LINK_SEND_BYTES / LARGE + 1);
     while (h.link[0].unsent.n > 0) {
         ck_assert_uint_le(h.link[0].unsent.n, held);
         harness_release(&h, 0, 1);
@@ -48,10 +49,10 @@ START_TEST(pulls_outstanding_are_bounded)
     float *out = malloc((size_t)40 * MIB_FLOATS * sizeof(float));
     struct core_op *op = start_pull(&h, v, out);
 
-    ck_assert_uint_eq(h.link[0].up.n, LINK_PULL_BYTES / MIB);
+    ck_assert_uint_eq(h.link[0].up.n, LINK_PULL_BYTES / LARGE);
     model_step(&h, 0);
     harness_deliver(&h, 0);
-    ck_assert_uint_eq(h.link[0].up.n, LINK_PULL_BYTES / MIB);
+    ck_assert_uint_eq(h.link[0].up.n, LINK_PULL_BYTES / LARGE);
     harness_run(&h);
     end_op(&h, op, PS_OK);
     free(out);
@@ -90,9 +91,9 @@ END_TEST
 
 START_TEST(large_blocks_go_alone_and_small_ones_together)
 {
-    /* One block of 1 MiB, one of 64 KiB, two of a page. */
-    struct core_var *v = harness_var(&h, "w", MIB_FLOATS + 16384 + 1008 + 10);
-    float *grad = calloc(MIB_FLOATS + 20000, sizeof(float));
+    /* One block of 256 KiB, one of 64 KiB, two of a page. */
+    struct core_var *v = harness_var(&h, "w", LARGE / sizeof(float) + 16384 + 1008 + 10);
+    float *grad = calloc(LARGE / sizeof(float) + 20000, sizeof(float));
     struct core_op *op;
     struct wire_msg m;
 
@@ -100,7 +101,7 @@ START_TEST(large_blocks_go_alone_and_small_ones_together)
     op = start_push(&h, v, grad);
     m = expect(&h, 0, MSG_PUSH);
     ck_assert_uint_eq(m.u.push->n_block, 1);
-    ck_assert_uint_eq(m.payload_len, MIB);
+    ck_assert_uint_eq(m.payload_len, LARGE);
     m = expect(&h, 0, MSG_PUSH);
     ck_assert_uint_eq(m.u.push->n_block, 3);
     ck_assert_uint_eq(m.payload_len, (16384 + 1008 + 10) * sizeof(float));

@@ -317,11 +317,11 @@ START_TEST(newer_formats_are_refused_with_a_sentence)
     struct identity who = {.format = DURABLE_FORMAT + 1, .cluster = "test", .shards = 1};
 
     put_format(identity_durable, &who);
-    refused("test", 0, PS_ERR_VERSION, "has format 2, this psd knows format 1");
+    refused("test", 0, PS_ERR_VERSION, "has format 3, this psd knows format 2");
     who.format = DURABLE_FORMAT;
     put_format(identity_durable, &who);
     put_format(durable_manifest_name, NULL);
-    refused("test", 0, PS_ERR_VERSION, "has format 2, this psd knows up to 1");
+    refused("test", 0, PS_ERR_VERSION, "has format 3, this psd knows format 2");
 }
 END_TEST
 

@@ -683,8 +683,8 @@ START_TEST(blocks_of_one_push_have_their_own_outcomes)
 }
 END_TEST
 
-/* Forty blocks whose step is done by a lapse: more than one turn closes. */
-enum { DUE_BLOCKS = 40, DUE_LEN = 262144 };
+/* Blocks of 40 MiB whose step is done by a lapse: more than one turn closes. */
+enum { DUE_BLOCKS = 160, DUE_LEN = 65536 };
 static float due_gradient[DUE_LEN], due_out[DUE_LEN];
 
 static void
@@ -787,7 +787,7 @@ START_TEST(full_store_ends_due_steps_with_an_error)
             full += m->code[i] == PS_ERR_FULL;
         kit_answer_free(a);
     }
-    ck_assert_uint_gt(full, 10);
+    ck_assert_uint_gt(full, 40);
     ck_assert_uint_eq(kit_read(&k, 1, 1, DUE_BLOCKS - 1, due_out, DUE_LEN), 0);
     for (uint32_t n = key.block; n-- > 0;) {
         key.block = n;
@@ -871,10 +871,10 @@ START_TEST(full_sync_is_exact_under_random_crashes)
 }
 END_TEST
 
-/* Blocks of the largest size, of which 14 fill a turn. */
+/* Blocks of the largest size, of which 59 fill a turn. */
 #define LARGE      layout_capacity(LAYOUT_CLASSES - 1, 0)
-#define LARGE_MOST 300000
-#define TURN_FULL  14
+#define LARGE_MOST 66000
+#define TURN_FULL  59
 
 static void
 push_large(uint64_t conn, uint64_t seq, uint64_t clock, uint32_t var, uint32_t block)

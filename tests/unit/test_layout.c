@@ -5,18 +5,18 @@
 
 #define ELEMENTS_MAX (1ull << 48)
 
-START_TEST(values_fill_1_17_and_257_pages)
+START_TEST(values_fill_1_17_and_65_pages)
 {
     ck_assert_uint_eq(layout_value_size(0) + LAYOUT_PAGE_HEAD, 1 * 4096);
     ck_assert_uint_eq(layout_value_size(1) + LAYOUT_PAGE_HEAD, 17 * 4096);
-    ck_assert_uint_eq(layout_value_size(2) + LAYOUT_PAGE_HEAD, 257 * 4096);
+    ck_assert_uint_eq(layout_value_size(2) + LAYOUT_PAGE_HEAD, 65 * 4096);
 }
 END_TEST
 
 START_TEST(capacities_are_as_documented)
 {
     static const uint32_t expected[LAYOUT_CLASSES][LAYOUT_SLOTS_MAX + 1] = {
-        {1008, 496, 336, 240}, {16384, 8192, 5456, 4096}, {262144, 131072, 87376, 65536}};
+        {1008, 496, 336, 240}, {16384, 8192, 5456, 4096}, {65536, 32768, 21840, 16384}};
 
     for (int c = 0; c < LAYOUT_CLASSES; c++)
         for (uint32_t slots = 0; slots <= LAYOUT_SLOTS_MAX; slots++)
@@ -53,19 +53,19 @@ START_TEST(cut_by_hand_takes_largest_first)
     struct layout_block b;
 
     /* Two large, three middle, one full and one nearly empty small block. */
-    layout_init(&l, 2 * 262144 + 3 * 16384 + 1008 + 5, 0);
+    layout_init(&l, 2 * 65536 + 3 * 16384 + 1008 + 5, 0);
     ck_assert_uint_eq(l.count[2], 2);
     ck_assert_uint_eq(l.count[1], 3);
     ck_assert_uint_eq(l.count[0], 2);
     ck_assert_uint_eq(l.blocks, 7);
     b = layout_block(&l, 1);
-    ck_assert_uint_eq(b.first, 262144);
+    ck_assert_uint_eq(b.first, 65536);
     ck_assert_int_eq(b.size_class, 2);
     b = layout_block(&l, 2);
-    ck_assert_uint_eq(b.first, 2 * 262144);
+    ck_assert_uint_eq(b.first, 2 * 65536);
     ck_assert_int_eq(b.size_class, 1);
     b = layout_block(&l, 6);
-    ck_assert_uint_eq(b.first, 2 * 262144 + 3 * 16384 + 1008);
+    ck_assert_uint_eq(b.first, 2 * 65536 + 3 * 16384 + 1008);
     ck_assert_uint_eq(b.len, 5);
     ck_assert_int_eq(b.size_class, 0);
 }
@@ -155,7 +155,7 @@ make_suite(void)
     Suite *s = suite_create("layout");
     TCase *t = tcase_create("layout");
 
-    tcase_add_test(t, values_fill_1_17_and_257_pages);
+    tcase_add_test(t, values_fill_1_17_and_65_pages);
     tcase_add_test(t, capacities_are_as_documented);
     tcase_add_test(t, weights_start_on_a_cache_line);
     tcase_add_test(t, one_element_is_one_small_block);

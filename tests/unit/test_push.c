@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server/turn.h"
+
+enum { LARGE = 65536 /* elements of the largest block */ };
+
 static struct kit k;
 static float big[1 << 20]; /* 4 MiB */
 
@@ -427,7 +431,7 @@ END_TEST
 
 START_TEST(full_store_refuses_pushes_and_goes_on)
 {
-    uint64_t dims = 262144;
+    uint64_t dims = LARGE;
     float out[4], g[4] = {1, 1, 1, 1};
     struct store *ballast = k.store;
     uint32_t var;
@@ -439,18 +443,18 @@ START_TEST(full_store_refuses_pushes_and_goes_on)
     kit_declare_as(&k, 1, 5, "large", &dims, 1, PS_SGD, PSD__INIT_KIND__ZEROS);
     kit_work(&k);
     kit_drop_answers(&k, 1);
-    /* Somebody else takes the memory: fill the store behind the shard's back. */
+    /* Somebody else takes the memory, behind the shard's back: a turn's rows find room, and a large block does not. */
     for (;; key.block++) {
         ballast->ops->usage(ballast, &usage);
-        if (usage.used_bytes + 2 * MIB > usage.max_bytes)
+        if (usage.used_bytes + TURN_ROWS_MIN + layout_value_size(2) > usage.max_bytes)
             break;
-        ck_assert_int_eq(ballast->ops->begin(ballast, layout_value_size(2)), PS_OK);
-        ck_assert_int_eq(ballast->ops->reserve(ballast, &key, layout_value_size(2), &place), PS_OK);
+        ck_assert_int_eq(ballast->ops->begin(ballast, layout_value_size(1)), PS_OK);
+        ck_assert_int_eq(ballast->ops->reserve(ballast, &key, layout_value_size(1), &place), PS_OK);
         ck_assert_int_eq(ballast->ops->commit(ballast), PS_OK);
     }
-    push(1, 2, big, 262144);
+    push(1, 2, big, LARGE);
     kit_ack(&k, 1, 1, PS_ERR_FULL);
-    push(1, 2, big, 262144); /* it was used up */
+    push(1, 2, big, LARGE); /* it was used up */
     kit_ack(&k, 1, 1, PS_ERR_FULL);
     push(2, var, g, 4); /* a small one fits */
     kit_ack(&k, 1, 2, PS_OK);
@@ -461,7 +465,7 @@ START_TEST(full_store_refuses_pushes_and_goes_on)
         ck_assert_int_eq(ballast->ops->erase(ballast, &key), PS_OK);
         ck_assert_int_eq(ballast->ops->commit(ballast), PS_OK);
     }
-    push(3, 2, big, 262144);
+    push(3, 2, big, LARGE);
     kit_ack(&k, 1, 3, PS_OK);
     kit_crash(&k);
     ck_assert_uint_eq(kit_resume(&k, 1, job(), 0, 3), 3);

@@ -9,7 +9,7 @@
 #include "common/codec.h"
 #include "power_kit.h"
 
-#define LARGE 262144 /* elements of the largest block */
+#define LARGE 65536 /* elements of the largest block */
 
 static struct kit k;
 static float gradient[LARGE], plain[LARGE];
@@ -309,25 +309,26 @@ END_TEST
 /* Five bytes of top-k for each million of zeros: the work that a frame makes is bounded by what float32 allows. */
 START_TEST(few_bytes_cannot_name_more_than_a_frame_of_floats)
 {
-    uint32_t vars[8], blocks[8], nothing[8] = {0};
+    enum { FIT = FRAME_PAYLOAD_MAX / 4 / LARGE };
+    uint32_t vars[FIT + 1], blocks[FIT + 1], nothing[FIT + 1] = {0};
     Psd__Push m = PSD__PUSH__INIT;
 
     kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
-    vars[0] = kit_declare(&k, 1, "w", 5 * LARGE, PS_SGD);
-    for (uint32_t i = 0; i < 8; i++) {
+    vars[0] = kit_declare(&k, 1, "w", (FIT + 1) * LARGE, PS_SGD);
+    for (uint32_t i = 0; i <= FIT; i++) {
         vars[i] = vars[0];
-        blocks[i] = i % 5;
+        blocks[i] = i;
     }
     m.var = vars;
     m.block = blocks;
     m.encoding = PS_COMPRESS_TOP_K;
     m.seq = 1;
-    m.n_var = m.n_block = 5;
-    kit_frame(&k, 1, MSG_PUSH, k.next_request++, &m.base, nothing, 5 * 4);
+    m.n_var = m.n_block = FIT + 1;
+    kit_frame(&k, 1, MSG_PUSH, k.next_request++, &m.base, nothing, (FIT + 1) * 4);
     kit_ack(&k, 1, 1, PS_ERR_LIMIT);
     m.seq = 2;
-    m.n_var = m.n_block = 4;
-    kit_frame(&k, 1, MSG_PUSH, k.next_request++, &m.base, nothing, 4 * 4);
+    m.n_var = m.n_block = FIT;
+    kit_frame(&k, 1, MSG_PUSH, k.next_request++, &m.base, nothing, FIT * 4);
     kit_ack(&k, 1, 2, PS_OK);
 }
 END_TEST

@@ -478,7 +478,7 @@ END_TEST
 
 START_TEST(a_large_push_takes_few_pieces)
 {
-    uint64_t elements = 1 << 18;
+    uint64_t elements = 1 << 16;
     float *gradient = malloc(elements * sizeof *gradient);
     struct count after;
     uint64_t before;

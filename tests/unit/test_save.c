@@ -398,7 +398,7 @@ END_TEST
 
 START_TEST(without_room_for_both_values_the_save_is_abandoned_and_no_push_is_refused)
 {
-    enum { BLOCKS = 32, LEN = 1048576 / 4 };
+    enum { BLOCKS = 126, LEN = 65536 };
     static float gradient[LEN];
     struct ps_error e;
     uint32_t var;

@@ -10,7 +10,7 @@
 #include "server/store_lmdb.h"
 #include "tests/remove_tree.h"
 
-enum { BLOCKS = 24, LEN = 1048576 / 4 };
+enum { BLOCKS = 96, LEN = 65536 };
 
 static struct kit k;
 static char dir[64];

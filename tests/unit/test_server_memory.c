@@ -71,7 +71,7 @@ begin(Psd__Mode mode)
     o = insist_observer(&x);
     insist_all(&x);
     four = declared(w, "four", 4, PS_SGD);
-    large = declared(w, "large", 30000, PS_ADAM);
+    large = declared(w, "large", 20000, PS_ADAM);
 }
 
 static void

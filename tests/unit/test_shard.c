@@ -6,6 +6,8 @@
 
 #include "server/identity.h"
 
+enum { LARGE = 65536 /* elements of the largest block */ };
+
 static struct kit k;
 
 static void
@@ -563,7 +565,7 @@ END_TEST
 
 START_TEST(declare_survives_a_failing_store)
 {
-    uint64_t dims = 3 * 262144, conn = 1;
+    uint64_t dims = 12 * LARGE, conn = 1;
 
     kit_join(&k, conn, kit_job("train", PSD__MODE__ASYNC, 1), 0);
     for (uint64_t nth = 1; nth <= 4; nth++)
@@ -630,8 +632,8 @@ END_TEST
 
 START_TEST(turn_that_is_full_ends_before_the_event)
 {
-    static float g[262144];
-    uint64_t dims = 40 * 262144ull;
+    static float g[LARGE];
+    uint64_t dims = 160 * LARGE;
     int full = 0;
     uint32_t var = 1;
 
@@ -640,9 +642,9 @@ START_TEST(turn_that_is_full_ends_before_the_event)
     kit_work(&k);
     kit_drop_answers(&k, 1);
     k.hold = true;
-    for (uint64_t seq = 1; seq <= 40; seq++) {
+    for (uint64_t seq = 1; seq <= 160; seq++) {
         kit_push(&k, 1,
-                 &(struct kit_push){.seq = seq, .var = var, .block = (uint32_t)seq - 1, .gradient = g, .len = 262144});
+                 &(struct kit_push){.seq = seq, .var = var, .block = (uint32_t)seq - 1, .gradient = g, .len = LARGE});
         full += k.answers[1] != NULL;
         kit_drop_answers(&k, 1);
     }
@@ -650,8 +652,8 @@ START_TEST(turn_that_is_full_ends_before_the_event)
     ck_assert_int_le(full, 4);
     /* The same block again and again takes no more room. */
     full = 0;
-    for (uint64_t seq = 41; seq <= 90; seq++) {
-        kit_push(&k, 1, &(struct kit_push){.seq = seq, .var = var, .block = 3, .gradient = g, .len = 262144});
+    for (uint64_t seq = 161; seq <= 210; seq++) {
+        kit_push(&k, 1, &(struct kit_push){.seq = seq, .var = var, .block = 3, .gradient = g, .len = LARGE});
         full += k.answers[1] != NULL;
         kit_drop_answers(&k, 1);
     }
@@ -659,7 +661,7 @@ START_TEST(turn_that_is_full_ends_before_the_event)
     kit_turn(&k);
     kit_drop_answers(&k, 1);
     k.hold = false;
-    ck_assert_uint_eq(kit_read(&k, 1, var, 3, g, 262144), 51);
+    ck_assert_uint_eq(kit_read(&k, 1, var, 3, g, LARGE), 51);
 }
 END_TEST
 

@@ -128,15 +128,15 @@ START_TEST(smaller_limit_than_before_still_serves_and_updates)
 {
     struct store *s = kit_open(256 * MIB);
 
-    for (uint32_t i = 0; i < 100; i++)
+    for (uint32_t i = 0; i < 400; i++)
         OK(kit_update(s, 1, i, 2, 1));
-    for (uint32_t i = 0; i < 20; i++)
+    for (uint32_t i = 0; i < 80; i++)
         OK(kit_update(s, 1, i, 2, 2));
     s->ops->close(s);
     s = kit_open(64 * MIB);
     ck_assert_int_eq(kit_update(s, 2, 0, 2, 1), PS_ERR_FULL);
-    for (uint32_t i = 0; i < 100; i++)
-        kit_check(s, 1, i, i < 20 ? 2 : 1);
+    for (uint32_t i = 0; i < 400; i++)
+        kit_check(s, 1, i, i < 80 ? 2 : 1);
     s->ops->close(s);
 }
 END_TEST
@@ -206,7 +206,7 @@ written_bytes(void)
 
 START_TEST(file_stays_within_115_percent_of_its_data)
 {
-    enum { LARGE = 128, MIDDLE = 512, SMALL = 4096, UPDATES = 20000 };
+    enum { LARGE = 512, MIDDLE = 512, SMALL = 4096, UPDATES = 20000 };
     static const uint32_t counts[LAYOUT_CLASSES] = {SMALL, MIDDLE, LARGE};
     struct test_rng r = {test_seed()};
     struct store *s = kit_open(1024 * MIB);
