@@ -100,7 +100,7 @@ actions_error(struct shard *s, struct connection *c, uint64_t request, enum ps_e
 void
 actions_data(struct shard *s, struct connection *c, struct shard_data *data)
 {
-    c->turn = s->actions.values = s->turn.number;
+    c->turn = s->turn.number;
     data->boot = s->boot;
     queue(s, (struct shard_action){.kind = SHARD_DATA, .conn = c->id, .data = data});
 }

@@ -31,7 +31,6 @@ struct ack_frame;
 struct actions {
     struct shard_action *queue;
     size_t first, ready, len, size; /* [first, ready) may be handed out, [ready, len) are this turn's */
-    uint64_t values;                /* the turn in which an answer with blocks was queued last */
     struct ack *acks;
     size_t acks_len, acks_size;
     struct connection *acking;

@@ -29,8 +29,8 @@
  * store has them), connection (who speaks), hello (who may come), session (life and leases; session_row: what outlives
  * the process), sequence (exactly once), clock (who is slowest), push (checks), update (of one block), gather
  * (gradients of a sync step), pull (those that wait, too), data (answers with blocks), barrier, report (answers to
- * psctl), meetings (of groups that reduce among themselves), turn (the transaction), save, save_request and save_rows (copies of one instant), actions (what goes out),
- * pool (memory). shard.c dispatches.
+ * psctl), meetings (of groups that reduce among themselves), turn (the transaction), save, save_request and save_rows
+ * (copies of one instant), actions (what goes out), pool (memory). shard.c dispatches.
  */
 #ifndef SERVER_SHARD_H
 #define SERVER_SHARD_H
@@ -54,11 +54,11 @@
 #define SHARD_PARKED_BYTES  (64 * MIB) /* that those pulls hold */
 #define SHARD_HELLO_MS      10000      /* a connection that has not said hello by then is closed */
 
-#define SHARD_UNRESOLVED_MAX 65536     /* sequenced messages of one session received and not yet answered */
-#define SHARD_ODD_MAX        32        /* outcomes other than OK that a session remembers until they are acked */
-#define SHARD_SET_MAX        4096      /* variables that one set may change */
-#define SHARD_TURN_LONG      (1 * MIB) /* see shard_long_turn() */
-#define SHARD_WORK_BYTES     (4 * MIB) /* blocks initialized per SHARD_WORK event */
+#define SHARD_UNRESOLVED_MAX 65536       /* sequenced messages of one session received and not yet answered */
+#define SHARD_ODD_MAX        32          /* outcomes other than OK that a session remembers until they are acked */
+#define SHARD_SET_MAX        4096        /* variables that one set may change */
+#define SHARD_TURN_LONG      (256 * KIB) /* see shard_long_turn() */
+#define SHARD_WORK_BYTES     (4 * MIB)   /* blocks initialized per SHARD_WORK event */
 
 struct shard;
 
@@ -76,7 +76,7 @@ struct shard_config {
     const char *version;          /* of psd, for reports */
     const char *live_dir;         /* for reports */
     uint64_t pid;                 /* for reports */
-    uint64_t stream_min_bytes;    /* non-temporal stores when the shard holds more data than this; default 8 MiB */
+    uint64_t stream_min_bytes;    /* non-temporal stores when the shard holds more data than this; 0: 8 MiB */
     bool durable;                 /* there is a durable environment: saves and durable pushes are possible */
     const char *durable_dir;      /* for reports */
     uint64_t saved;               /* number of its newest save, 0: none */
@@ -150,9 +150,10 @@ void shard_set_grace(struct shard *s, uint32_t grace_ms);
 /* True when the turn wrote something that shard_commit() must commit. */
 bool shard_dirty(const struct shard *s);
 
-/* True when the turn had better end now: it answers with values and has written SHARD_TURN_LONG bytes of blocks, so
- * that what it answers with is just leaving the cache while the workers wait for it. Pushes that ask for no values go
- * on sharing a commit and an acknowledgement. */
+/* True when the turn had better end now: it has updated SHARD_TURN_LONG bytes of weights and slots. So what it answers
+ * with is still in the cache, and so are the pages that it leaves behind, which LMDB hands out again in the turn after
+ * the next: each further turn's worth that lies between a page's old use and its new one is cache that it falls out of.
+ */
 bool shard_long_turn(const struct shard *s);
 
 /* When SHARD_TIME is wanted next (ms, monotonic); UINT64_MAX: never. */

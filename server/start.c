@@ -15,7 +15,8 @@
 #include "redo.h"
 #include "store_lmdb.h"
 
-#define TELL_NS UINT64_C(1000000000)
+#define TELL_NS          UINT64_C(1000000000)
+#define STREAM_MIN_BYTES (8 * MIB) /* however small the last cache */
 
 /* ---- Rebuilding ---- */
 
@@ -158,6 +159,16 @@ say_rebuilt(const struct start *s, const struct rebuild *r, uint64_t records)
 
 /* ---- The shard ---- */
 
+/* Blocks are written past the caches when what the shard holds does not stay in them. The last one is shared by all
+ * cores, and often by other machines on the same host: a quarter of it is ours. */
+static uint64_t
+stream_min(void)
+{
+    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+
+    return MAX((uint64_t)MAX(cache, 0) / 4, STREAM_MIN_BYTES);
+}
+
 static enum ps_err
 make_shard(struct start *s, uint64_t boot, struct ps_error *e)
 {
@@ -182,6 +193,7 @@ make_shard(struct start *s, uint64_t boot, struct ps_error *e)
         .live_dir = s->live_dir,
         .pid = (uint64_t)getpid(),
         .redo_bytes_max = o->redo_backlog,
+        .stream_min_bytes = stream_min(),
     };
 
     if (start_is_durable(s)) {

@@ -34,7 +34,8 @@ struct turn {
     enum ps_err failed; /* why nothing of this turn will have happened, or PS_OK */
     uint64_t granted;   /* bytes of blocks that may be written */
     uint64_t used;
-    uint64_t rows; /* marked */
+    uint64_t updated; /* bytes of weights and slots, each time that they were */
+    uint64_t rows;    /* marked */
     struct session *sessions;
     struct variable *variables;
     struct job *jobs;

@@ -55,6 +55,7 @@ update_apply_at(struct shard *s, const struct block_ref *ref, const float *gradi
         memcpy(ref->place, ref->old, PLANTED(REFUSED_LEAVES_TRACE) ? sizeof(struct block_head) : block_size(ref));
         return false;
     }
+    s->turn.updated += (uint64_t)ref->cut.len * (1 + v->layout.slots) * sizeof(float);
     ref->block->version++;
     ref->block->clock = clock;
     set_head(ref);

@@ -665,6 +665,31 @@ START_TEST(turn_that_is_full_ends_before_the_event)
 }
 END_TEST
 
+/* What a turn has updated is counted in bytes of weights and slots, however often a block comes. */
+START_TEST(turn_that_has_updated_much_had_better_end)
+{
+    static float g[LARGE];
+    uint32_t small, large;
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
+    small = kit_declare(&k, 1, "small", 16384, PS_SGD);
+    large = kit_declare(&k, 1, "large", LARGE, PS_SGD);
+    k.hold = true;
+    for (uint64_t seq = 1; seq <= 4; seq++) {
+        ck_assert(!shard_long_turn(k.shard));
+        kit_push(&k, 1, &(struct kit_push){.seq = seq, .var = small, .gradient = g, .len = 16384});
+    }
+    ck_assert(shard_long_turn(k.shard)); /* four times 64 KiB */
+    kit_turn(&k);
+    ck_assert(!shard_long_turn(k.shard));
+    kit_push(&k, 1, &(struct kit_push){.seq = 5, .var = large, .gradient = g, .len = LARGE});
+    ck_assert(shard_long_turn(k.shard));
+    k.hold = false;
+    kit_turn(&k);
+    kit_drop_answers(&k, 1);
+}
+END_TEST
+
 /* Frames of every type with random metadata and payload, from connections in every state: nothing must break, and the
  * shard must still serve. */
 START_TEST(random_frames_never_break_the_shard)
@@ -752,6 +777,7 @@ make_suite(void)
     tcase_add_test(tc, declare_survives_a_failing_store);
     tcase_add_test(tc, restart_serves_the_same_bits);
     tcase_add_test(tc, turn_that_is_full_ends_before_the_event);
+    tcase_add_test(tc, turn_that_has_updated_much_had_better_end);
     tcase_add_test(tc, random_frames_never_break_the_shard);
     suite_add_tcase(suite, tc);
     return suite;
