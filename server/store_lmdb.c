@@ -4,8 +4,8 @@
  *
  *     begin    the file has room past LMDB's last page for the worst case (fallocate), then mdb_txn_begin
  *     get      the old value, in the map
- *     reserve  mdb_put(MDB_RESERVE): LMDB frees the old pages for later transactions and lends new ones in the map
- *     commit   the meta page flips; kill -9 leaves either the old one or the new one
+ *     reserve  mdb_cursor_put(MDB_RESERVE): LMDB frees the old pages for later transactions and lends new ones in the
+ * map commit   the meta page flips; kill -9 leaves either the old one or the new one
  *
  * In the durable environment, reserve lends heap memory; commit writes it to pages that no committed state uses, syncs
  * the file, and writes the meta page through a descriptor that is synced at each write.
@@ -139,6 +139,15 @@ lmdb_begin(struct store *base, uint64_t room_bytes)
     return PS_OK;
 }
 
+/* Its cursor has ended with it. */
+static void
+ended(struct store_lmdb *s)
+{
+    s->txn = NULL;
+    s->cursor = NULL;
+    s->found = false;
+}
+
 static enum ps_err
 lmdb_commit(struct store *base)
 {
@@ -147,7 +156,7 @@ lmdb_commit(struct store *base)
 
     ps_assert(s->txn != NULL);
     rc = mdb_txn_commit(s->txn);
-    s->txn = NULL;
+    ended(s);
     store_room_end(&s->room);
     if (rc != 0)
         return commit_failed(s, rc);
@@ -165,11 +174,18 @@ lmdb_abort(struct store *base)
 
     ps_assert(s->txn != NULL);
     mdb_txn_abort(s->txn);
-    s->txn = NULL;
+    ended(s);
     store_room_end(&s->room);
 }
 
 /* ---- Blocks and rows ---- */
+
+/* A block is looked for where the last one was found: blocks that lie together come together. */
+static int
+open_cursor(struct store_lmdb *s)
+{
+    return s->cursor != NULL ? 0 : mdb_cursor_open(s->txn, s->blocks, &s->cursor);
+}
 
 static enum ps_err
 lmdb_get(struct store *base, const struct store_key *key, struct span *value)
@@ -177,13 +193,16 @@ lmdb_get(struct store *base, const struct store_key *key, struct span *value)
     struct store_lmdb *s = store_lmdb_of(base);
     size_t packed;
     MDB_val k = block_val(key, &packed), v;
-    enum ps_err err;
+    int rc;
 
     ps_assert(s->txn != NULL);
-    err = store_lmdb_error(mdb_get(s->txn, s->blocks, &k, &v));
-    if (err == PS_OK)
-        *value = (struct span){v.mv_data, v.mv_size};
-    return err;
+    s->found = false;
+    if ((rc = open_cursor(s)) != 0 || (rc = mdb_cursor_get(s->cursor, &k, &v, MDB_SET)) != 0)
+        return store_lmdb_error(rc);
+    s->found = true;
+    s->found_key = packed;
+    *value = (struct span){v.mv_data, v.mv_size};
+    return PS_OK;
 }
 
 static enum ps_err
@@ -193,6 +212,7 @@ lmdb_reserve(struct store *base, const struct store_key *key, size_t size, void 
     size_t packed;
     MDB_val k = block_val(key, &packed), v = {size, NULL};
     MDB_val old;
+    bool there = s->found && s->found_key == packed; /* the cursor stands there */
     int rc;
 
     ps_assert(s->txn != NULL);
@@ -202,8 +222,10 @@ lmdb_reserve(struct store *base, const struct store_key *key, size_t size, void 
     if (!store_room_spend(&s->room, value_pages(size) + RESERVE_PAGES))
         return store_lmdb_no_room(s);
     s->wrote = true;
+    s->found = false;
     store_lmdb_tree_touch(s, STORE_LMDB_BLOCKS);
-    if ((rc = mdb_put(s->txn, s->blocks, &k, &v, MDB_RESERVE)) != 0)
+    if ((rc = open_cursor(s)) != 0 ||
+        (rc = mdb_cursor_put(s->cursor, &k, &v, MDB_RESERVE | (there ? MDB_CURRENT : 0))) != 0)
         return failed(s, "write to", rc);
     store_lmdb_tree_give_back(s, STORE_LMDB_BLOCKS, RESERVE_PAGES, value_pages(size), true);
     /* In the map, the weights after the 48-byte head lie on a 64-byte boundary: all that vectorizes counts on it. */
@@ -225,6 +247,7 @@ lmdb_erase(struct store *base, const struct store_key *key)
     if (!store_room_spend(&s->room, ROW_PAGES))
         return store_lmdb_no_room(s);
     s->wrote = true;
+    s->found = false;
     store_lmdb_tree_touch(s, STORE_LMDB_BLOCKS);
     err = store_lmdb_error(mdb_del(s->txn, s->blocks, &k, NULL));
     store_lmdb_tree_give_back(s, STORE_LMDB_BLOCKS, ROW_PAGES, 0, false);

@@ -64,7 +64,10 @@ struct store_lmdb {
     int data_fd; /* LMDB's own */
     struct store_room room;
 
-    MDB_txn *txn;                              /* the writer's, or NULL */
+    MDB_txn *txn;       /* the writer's, or NULL */
+    MDB_cursor *cursor; /* of its blocks, once one was looked for */
+    bool found;         /* the cursor stands at found_key: nothing was written since */
+    size_t found_key;
     bool wrote;                                /* in this transaction, */
     struct store_tree trees[STORE_LMDB_TREES]; /* in the durable mode: and what it has taken */
     bool untrusted;
