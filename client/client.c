@@ -1,8 +1,9 @@
 /* The public client: opening, closing, and how a call lets the network move while it waits.
  *
  * A wait without a progress thread: the caller runs the loop until what it waits for is so. The loop sleeps in the
- * kernel until a byte or the timer comes; with spin_us it is polled without sleeping first. */
+ * kernel until a byte or the timer comes; before that it is polled for a while (spin_us, patience.h). */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,8 @@
 #define NEAR_MS            250 /* this long before a deadline the shards are asked who they wait for */
 #define HOLD_US            20  /* a wait looks for so long before it sends what is held */
 #define FOREVER            (UINT64_MAX / 2)
+
+static_assert(PS_PATIENCE_NONE == PATIENCE_NONE, "an option is handed over");
 
 const char *
 ps_version(void)
@@ -222,26 +225,52 @@ look_first(ps_client *c, const struct client_wait *w)
     c->holding = false;
 }
 
+/* Since something came last, or the wait began. */
+struct quiet {
+    uint64_t since_ns, poll_until_ns;
+    bool slept;
+};
+
+static void
+quiet_begin(const ps_client *c, struct quiet *q, uint64_t now_ns)
+{
+    uint64_t poll_ns = MAX(patience_now(&c->patience), (uint64_t)c->options.spin_us * 1000);
+
+    *q = (struct quiet){.since_ns = now_ns, .poll_until_ns = now_ns + poll_ns};
+}
+
+/* A turn of the loop that polls or, when that has been done for long enough, sleeps. */
+static void
+quiet_turn(ps_client *c, struct quiet *q, bool may_sleep, uint64_t until_ms)
+{
+    uint64_t before = c->activity, now_ns = uv_hrtime();
+    bool sleep = may_sleep && now_ns >= q->poll_until_ns;
+
+    q->slept |= sleep;
+    client_turn(c, sleep, until_ms);
+    if (c->activity != before) {
+        now_ns = uv_hrtime();
+        patience_learn(&c->patience, now_ns - q->since_ns, q->slept);
+        quiet_begin(c, q, now_ns);
+    } else if (!sleep && may_sleep) {
+        sched_yield(); /* who is waited for may want this processor */
+    }
+}
+
 /* The caller runs the loop. */
 static bool
 loop_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
 {
-    bool spin = c->options.spin_us > 0;
-    uint64_t deadline, near, spin_until = 0;
+    uint64_t deadline, near;
+    struct quiet quiet;
 
     look_first(c, w);
     uv_update_time(&c->loop); /* its time stood still while the caller did other things: the wait would be too short */
     deadline = uv_now(&c->loop) + timeout_ms;
     near = w->near != NULL && timeout_ms >= 4 ? deadline - MIN(NEAR_MS, timeout_ms / 4) : FOREVER;
-    if (spin)
-        spin_until = uv_hrtime() + (uint64_t)c->options.spin_us * 1000;
+    quiet_begin(c, &quiet, uv_hrtime());
     while (!w->ready(w->arg)) {
-        if (timeout_ms == 0 || (spin && uv_hrtime() < spin_until)) {
-            client_turn(c, false, 0);
-        } else {
-            spin = false;
-            client_turn(c, true, MIN(deadline, near));
-        }
+        quiet_turn(c, &quiet, timeout_ms > 0, MIN(deadline, near));
         if (uv_now(&c->loop) >= near) {
             near = FOREVER;
             w->near(w->arg);
@@ -326,6 +355,7 @@ take_options(ps_client *c, const ps_cluster *cluster, const struct ps_client_opt
         o->lease_ms = WIRE_LEASE_MS;
     if (o->copy_max == 0)
         o->copy_max = COPY_DEFAULT;
+    patience_init(&c->patience, patience_ns(o->patience_us, uv_available_parallelism()));
     o->job = strdup(o->job != NULL ? o->job : "train");
     if (o->congestion != NULL && (o->congestion = strdup(o->congestion)) == NULL) {
         free((char *)o->job);

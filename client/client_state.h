@@ -14,6 +14,7 @@
 #include "client/core.h"
 #include "client/psclient.h"
 #include "common/conn.h"
+#include "common/patience.h"
 
 struct net_conn;
 struct net_out;
@@ -70,6 +71,7 @@ struct ps_client {
     bool wake;         /* something was done that the progress thread's loop must know */
     uint64_t activity; /* counts what the loop called us for */
     uint64_t waited_us;
+    struct patience patience; /* without a progress thread */
 
     struct ps_var *vars;
     struct ps_op *ops, *free_ops;

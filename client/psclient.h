@@ -121,6 +121,8 @@ enum ps_lapse {
     PS_LAPSE_FAIL = 1    /* what waits for a lost worker ends with PS_ERR_STEP_FAILED */
 };
 
+#define PS_PATIENCE_NONE UINT32_MAX
+
 /* How a push counts by its age, the updates that its block took since the gradient's weights were pulled. */
 enum ps_age { PS_AGE_NONE = 0, PS_AGE_INVERSE = 1, PS_AGE_EXPONENTIAL = 2, PS_AGE_CUTOFF = 3 };
 
@@ -137,8 +139,10 @@ struct ps_client_options {
     int durable;                 /* nonzero: every push as with PS_PUSH_DURABLE */
     struct ps_compress compress; /* how gradients travel where ps_push_options.compress is NULL; zeroed: as they are */
     int progress_thread;         /* nonzero: drive the network from a hidden thread */
-    uint32_t spin_us;            /* poll this long before sleeping while waiting, microseconds; 0: sleep at once; the
+    uint32_t spin_us;            /* poll this long before sleeping while waiting, microseconds, whatever comes; the
                                     progress thread always sleeps */
+    uint32_t patience_us;        /* poll up to this long before sleeping, where what is waited for has lately come in
+                                    that time; 0: 50, or, on a single processor, not at all; PS_PATIENCE_NONE: not */
     int observer;           /* nonzero: look only (psctl, an evaluator); no worker index is taken, and opening does not
                                wait for shards that are not there. A cluster's evaluator observes in any case, but waits
                                for them */

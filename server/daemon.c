@@ -6,6 +6,7 @@
 #include "daemon.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -129,10 +130,37 @@ wake_set(struct daemon *d)
         uv_timer_start(&d->wake, on_wake, due > now ? due - now : 0, 0);
 }
 
-static bool
-spinning(const struct daemon *d)
+/* On a single processor polling keeps from running who would speak. */
+static uint64_t
+polling_most_ns(const struct daemon *d)
 {
-    return d->spin_until_ns != 0 && uv_hrtime() < d->spin_until_ns;
+    return uv_available_parallelism() > 1 ? d->options->patience_us * 1000 : 0;
+}
+
+/* A turn was the last for now: the loop polls for a while before it sleeps. */
+static void
+quiet_begin(struct daemon *d)
+{
+    d->quiet_ns = uv_hrtime();
+    d->poll_until_ns = d->quiet_ns + MAX(patience_now(&d->patience), d->options->spin_us * 1000);
+}
+
+static void
+quiet_end(struct daemon *d)
+{
+    uint64_t now;
+
+    if (d->quiet_ns == 0)
+        return;
+    now = uv_hrtime();
+    patience_learn(&d->patience, now - d->quiet_ns, now >= d->poll_until_ns);
+    d->quiet_ns = 0;
+}
+
+static bool
+polling(const struct daemon *d)
+{
+    return d->quiet_ns != 0 && uv_hrtime() < d->poll_until_ns;
 }
 
 static void on_idle(uv_idle_t *idle);
@@ -142,7 +170,7 @@ idle_set(struct daemon *d)
 {
     if (d->state == DAEMON_CLOSING)
         return;
-    if (d->turn_open || d->time_due || shard_busy(d->shard) || spinning(d))
+    if (d->turn_open || d->time_due || shard_busy(d->shard) || polling(d))
         uv_idle_start(&d->idle, on_idle);
     else
         uv_idle_stop(&d->idle);
@@ -174,14 +202,13 @@ void
 daemon_step(struct daemon *d, struct shard_event *event)
 {
     ps_assert(!d->performing);
+    quiet_end(d);
     event->now_ms = uv_now(&d->loop);
     while (shard_step(d->shard, event) == SHARD_TURN_FULL)
         end_turn(d);
     d->turn_open = true;
     if (shard_long_turn(d->shard))
         end_turn(d);
-    if (d->options->spin_us != 0)
-        d->spin_until_ns = uv_hrtime() + d->options->spin_us * 1000;
     idle_set(d);
 }
 
@@ -195,8 +222,10 @@ on_check(uv_check_t *check)
         d->time_due = false;
         daemon_step(d, &event);
     }
-    if (d->turn_open)
+    if (d->turn_open) {
         end_turn(d);
+        quiet_begin(d);
+    }
     peers_next_turn(d);
     idle_set(d);
 }
@@ -209,6 +238,8 @@ on_idle(uv_idle_t *idle)
 
     if (shard_busy(d->shard))
         daemon_step(d, &event);
+    else if (polling(d))
+        sched_yield(); /* a worker may want this processor */
 }
 
 static void
@@ -252,6 +283,7 @@ static void
 apply_reloadable(struct daemon *d)
 {
     log_set_level(d->options->log_level);
+    d->patience.most_ns = polling_most_ns(d);
     d->in_flight.max = d->options->in_flight;
     d->in_flight.part_max = d->options->in_flight_connection;
     peers_admit(d);
@@ -369,6 +401,7 @@ daemon_start(struct daemon *d, struct ps_error *e)
     enum ps_err err;
     int status;
 
+    patience_init(&d->patience, polling_most_ns(d));
     in_flight_init(&d->in_flight, d->options->in_flight, d->options->in_flight_connection);
     d->wake_at_ms = UINT64_MAX;
     uv_replace_allocator(malloc, realloc_or_end, calloc, free);

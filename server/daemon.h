@@ -20,6 +20,7 @@
 #include <uv.h>
 
 #include "common/conn.h"
+#include "common/patience.h"
 #include "in_flight.h"
 #include "options.h"
 #include "restores.h"
@@ -43,7 +44,7 @@ struct daemon {
     uv_loop_t loop;
     struct conn_pool pool;
     uv_check_t check;
-    uv_idle_t idle;  /* keeps the loop from sleeping: background work, an open turn, spinning */
+    uv_idle_t idle;  /* keeps the loop from sleeping: background work, an open turn, polling */
     uv_timer_t wake; /* the shard's next time */
     uv_timer_t housekeeping;
     uv_timer_t watchdog; /* systemd's signs of life, while it wants them */
@@ -54,7 +55,8 @@ struct daemon {
     bool signalled; /* TERM or INT came: the next one ends us at once */
     bool time_due;  /* the shard is told in this round of the loop, after what has arrived */
     uint64_t wake_at_ms;
-    uint64_t spin_until_ns;
+    struct patience patience;
+    uint64_t quiet_ns, poll_until_ns; /* when the last turn ended, 0: one is on; until when the loop polls */
 
     struct listener *listeners;
     struct peer *peers;       /* hash by id */

@@ -5,7 +5,8 @@
  *     ps_group_reform(): group_unform ─► formation_meet ─► group_form
  *     ps_group_close():  group_unform ─► group_free
  *
- *     group.c       its life, its loop, waiting
+ *     group.c       its life
+ *     wait.c        its loop, waiting
  *     calls.c       operations and works: the public calls
  *     open.c        opening and forming anew: the public calls
  *     formation.c   who else is there
@@ -28,6 +29,7 @@
 #include "client/group/table.h"
 #include "client/ps_group.h"
 #include "common/conn.h"
+#include "common/patience.h"
 
 struct formation;
 struct mesh;
@@ -45,7 +47,8 @@ struct ps_group {
     uint64_t timer_due_ms; /* 0: not set, or it rang */
     uint32_t conns;        /* connections and links that libuv still has, those that are ending included */
     bool looped;
-    bool crowded; /* more ranks are on this machine than it has processors */
+    bool crowded;             /* more ranks are on this machine than it has processors */
+    struct patience patience; /* without a progress thread */
 
     /* who is there */
     struct door door;
@@ -113,6 +116,14 @@ void group_leave(const ps_group *g);
 /* Carry out the core's actions. Not from within a link's done() or place(). */
 void group_perform(ps_group *g);
 
+/* The events of every link of the group. */
+extern const struct link_events group_link_events;
+
+/* "reno" to loopback, unless options.congestion says otherwise; NULL: the system's own. */
+const char *group_congestion(const ps_group *g, bool loopback);
+
+/* ---- wait.c ---- */
+
 /* Run the loop until ready(arg) or the time (loop time, uv_now(); the timer wakes it); false: the time came. For
  * forming and ending, when no progress thread runs. Callbacks of the loop may change what ready() looks at. */
 bool group_run_until(ps_group *g, bool (*ready)(void *arg), void *arg, uint64_t until_ms);
@@ -126,12 +137,6 @@ void group_wake(ps_group *g);
 
 /* Until the work is done or timeout_ms have passed; false: they have. Within group_enter(). */
 bool group_wait_work(ps_group *g, const struct ps_work *work, uint64_t timeout_ms);
-
-/* The events of every link of the group. */
-extern const struct link_events group_link_events;
-
-/* "reno" to loopback, unless options.congestion says otherwise; NULL: the system's own. */
-const char *group_congestion(const ps_group *g, bool loopback);
 
 /* Another connection or link of this group exists, or has closed. */
 static inline void

@@ -1,0 +1,180 @@
+/* A group's loop, and waiting in it. Without a progress thread the caller polls the links for a while, then sleeps in
+ * the loop. */
+#include <sched.h>
+
+#include "client/group/group_state.h"
+
+#define SPIN_LOOK         64 /* polls of all links between two looks at the loop and the clock */
+#define SPIN_LOOK_CROWDED 16 /* ... each of which lets others run */
+
+static void
+timer_rang(uv_timer_t *timer)
+{
+    ps_group *g = timer->data;
+
+    g->timer_due_ms = 0;
+}
+
+/* The timer ends the loop's sleep. It is set anew only when it must ring sooner, since one that rings early does no
+ * harm. It repeats: uv_run() may let it ring before it goes to sleep, and must not sleep without it then. */
+static void
+arm_timer(ps_group *g, uint64_t due_ms)
+{
+    uint64_t now = uv_now(&g->loop);
+
+    if (g->timer_due_ms > now && due_ms >= g->timer_due_ms)
+        return;
+    g->timer_due_ms = due_ms;
+    uv_timer_start(&g->timer, timer_rang, due_ms > now ? due_ms - now : 0, 1);
+}
+
+bool
+group_sleep(ps_group *g)
+{
+    bool quiet = true;
+
+    for (uint32_t r = 0; r < g->table.ranks && g->links != NULL; r++)
+        if (g->links[r] != NULL && g->links[r]->ops->sleep != NULL && !g->links[r]->ops->sleep(g->links[r]))
+            quiet = false;
+    return quiet;
+}
+
+void
+group_wake(ps_group *g)
+{
+    for (uint32_t r = 0; r < g->table.ranks && g->links != NULL; r++)
+        if (g->links[r] != NULL && g->links[r]->ops->wake != NULL)
+            g->links[r]->ops->wake(g->links[r]);
+}
+
+static bool
+links_poll(ps_group *g)
+{
+    bool any = false;
+
+    for (uint32_t r = 0; r < g->table.ranks && g->links != NULL; r++)
+        if (g->links[r] != NULL)
+            any |= g->links[r]->ops->poll(g->links[r]);
+    return any;
+}
+
+static void
+after_turn(ps_group *g)
+{
+    if (g->core == NULL)
+        return;
+    group_core_time(g->core, uv_now(&g->loop));
+    group_perform(g);
+}
+
+void
+group_turn(ps_group *g)
+{
+    (void)links_poll(g);
+    uv_run(&g->loop, UV_RUN_NOWAIT);
+    after_turn(g);
+}
+
+/* Once, asleep until something comes or the time. */
+static void
+sleep_once(ps_group *g, uint64_t until_ms)
+{
+    uint64_t next = g->core != NULL ? group_core_next_time(g->core) : UINT64_MAX;
+    bool quiet = group_sleep(g);
+
+    arm_timer(g, MIN(until_ms, next));
+    uv_run(&g->loop, quiet ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+    group_wake(g);
+    if (!quiet)
+        (void)links_poll(g);
+    after_turn(g);
+}
+
+bool
+group_run_until(ps_group *g, bool (*ready)(void *arg), void *arg, uint64_t until_ms)
+{
+    uv_update_time(&g->loop);
+    while (!ready(arg)) {
+        if (uv_now(&g->loop) >= until_ms)
+            return false;
+        sleep_once(g, until_ms);
+    }
+    return true;
+}
+
+static bool
+work_over(const struct ps_work *w)
+{
+    return w->core == NULL || group_work_done(w->core);
+}
+
+/* Poll until the work is done or nothing has come for a while. */
+static void
+spin(ps_group *g, const struct ps_work *work, uint64_t quiet_ns)
+{
+    uint64_t until_ns = 0;
+    unsigned look = g->crowded ? SPIN_LOOK_CROWDED : SPIN_LOOK;
+    bool any = true;
+
+    for (unsigned i = 1; !work_over(work); i++) {
+        if (links_poll(g)) {
+            any = true;
+            group_perform(g);
+            if (g->outs == 0)
+                continue;
+        } else if (g->crowded) {
+            sched_yield(); /* who has something to say may wait for this one */
+        }
+        if (g->outs == 0 && i % look != 0)
+            continue;
+        uv_run(&g->loop, UV_RUN_NOWAIT);
+        after_turn(g);
+        if (i % look != 0)
+            continue;
+        sched_yield(); /* however many processors there are, others may want this one */
+        if (any)
+            until_ns = uv_hrtime() + quiet_ns;
+        else if (uv_hrtime() >= until_ns)
+            return;
+        any = false;
+    }
+}
+
+/* Poll for as long as that has lately paid, or was asked for; then sleep once. */
+static void
+wait_once(ps_group *g, const struct ps_work *work, uint64_t until_ms)
+{
+    uint64_t quiet_ns = MAX((uint64_t)g->options.spin_us * 1000, patience_now(&g->patience)), before;
+
+    if (quiet_ns > 0)
+        spin(g, work, quiet_ns);
+    if (work_over(work)) {
+        patience_learn(&g->patience, 0, false);
+        return;
+    }
+    if (uv_now(&g->loop) >= until_ms)
+        return;
+    before = uv_hrtime();
+    sleep_once(g, until_ms);
+    patience_learn(&g->patience, quiet_ns + (uv_hrtime() - before), true);
+}
+
+bool
+group_wait_work(ps_group *g, const struct ps_work *work, uint64_t timeout_ms)
+{
+    uint64_t until_ms;
+
+    if (work_over(work))
+        return true;
+    if (g->threaded)
+        return group_thread_wait(g, work, timeout_ms);
+    if (timeout_ms == 0) {
+        group_turn(g);
+        return work_over(work);
+    }
+    until_ms = uv_now(&g->loop) + timeout_ms; /* group_enter() has looked at the clock */
+    do
+        wait_once(g, work, until_ms);
+    while (!work_over(work) && uv_now(&g->loop) < until_ms);
+    return work_over(work);
+}
