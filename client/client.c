@@ -179,6 +179,7 @@ client_turn(ps_client *c, bool wait, uint64_t until_ms)
         release_held(c);
     if (wait)
         arm_timer(c, MIN(until_ms, core_next_time(c->core)));
+    c->known = c->activity;
     uv_run(&c->loop, wait ? UV_RUN_ONCE : UV_RUN_NOWAIT);
     core_time(c->core, uv_now(&c->loop));
     client_perform(c);
@@ -450,6 +451,14 @@ wait_joined(ps_client *c, uint64_t timeout_ms, struct ps_error *e)
     return core_join_error(c->core, (uv_hrtime() - start) / 1000000, e);
 }
 
+static bool
+something_came(void *arg)
+{
+    const ps_client *c = arg;
+
+    return c->activity != c->known;
+}
+
 static enum ps_err
 make_loop(ps_client *c, struct ps_error *e)
 {
@@ -458,6 +467,7 @@ make_loop(ps_client *c, struct ps_error *e)
     c->loop.data = c;
     uv_timer_init(&c->loop, &c->timer);
     c->timer.data = c;
+    loop_news_init(&c->news, &c->loop, something_came, c);
     if (conn_pool_init(&c->pool, &c->loop) != PS_OK)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a client");
     return PS_OK;
@@ -494,6 +504,7 @@ client_free(ps_client *c)
             uv_run(&c->loop, UV_RUN_ONCE);
         conn_pool_finish(&c->pool);
         uv_close((uv_handle_t *)&c->timer, NULL);
+        loop_news_close(&c->news);
         uv_run(&c->loop, UV_RUN_DEFAULT);
         uv_loop_close(&c->loop);
     }

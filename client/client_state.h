@@ -14,6 +14,7 @@
 #include "client/core.h"
 #include "client/psclient.h"
 #include "common/conn.h"
+#include "common/loop_news.h"
 #include "common/patience.h"
 
 struct net_conn;
@@ -58,6 +59,7 @@ struct ps_client {
     struct conn_pool pool;
     uv_timer_t timer;       /* wakes a wait */
     uint64_t timer_due_ms;  /* 0: not set, or it rang */
+    struct loop_news news;  /* keeps a wait from sleeping on what a timer did */
     struct net_link *links; /* [shards] */
     uint32_t shards;
     bool waits_for_shards; /* that are still starting, when it opens */
@@ -70,6 +72,7 @@ struct ps_client {
     bool holding;      /* what is performed is the start of a push: it may wait for the next one */
     bool wake;         /* something was done that the progress thread's loop must know */
     uint64_t activity; /* counts what the loop called us for */
+    uint64_t known;    /* as much of it as was there when the loop's turn began */
     uint64_t waited_us;
     struct patience patience; /* without a progress thread */
 

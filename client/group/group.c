@@ -244,6 +244,14 @@ take_options(ps_group *g, const char *cluster_name, const struct ps_group_option
     return copied && g->cluster_name != NULL ? PS_OK : ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
 }
 
+static bool
+something_came(void *arg)
+{
+    const ps_group *g = arg;
+
+    return g->activity != g->known || (g->ready != NULL && g->ready(g->ready_arg));
+}
+
 static enum ps_err
 make_loop(ps_group *g, struct ps_error *e)
 {
@@ -253,6 +261,7 @@ make_loop(ps_group *g, struct ps_error *e)
     g->loop.data = g;
     uv_timer_init(&g->loop, &g->timer);
     g->timer.data = g;
+    loop_news_init(&g->news, &g->loop, something_came, g);
     return conn_pool_init(&g->pool, &g->loop) == PS_OK ? PS_OK : ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
 }
 
@@ -442,6 +451,7 @@ close_loop(ps_group *g)
     mesh_free(g);
     conn_pool_finish(&g->pool);
     uv_close((uv_handle_t *)&g->timer, NULL);
+    loop_news_close(&g->news);
     uv_run(&g->loop, UV_RUN_DEFAULT);
     uv_loop_close(&g->loop);
 }

@@ -29,6 +29,7 @@
 #include "client/group/table.h"
 #include "client/ps_group.h"
 #include "common/conn.h"
+#include "common/loop_news.h"
 #include "common/patience.h"
 
 struct formation;
@@ -45,6 +46,9 @@ struct ps_group {
     struct conn_pool pool;
     uv_timer_t timer;      /* ends a sleep of the loop */
     uint64_t timer_due_ms; /* 0: not set, or it rang */
+    struct loop_news news; /* keeps a wait from sleeping on what a timer did */
+    bool (*ready)(void *); /* what is waited for outside of operations */
+    void *ready_arg;
     uint32_t conns;        /* connections and links that libuv still has, those that are ending included */
     bool looped;
     bool crowded;             /* more ranks are on this machine than it has processors */
@@ -76,6 +80,7 @@ struct ps_group {
     uint64_t told;         /* group_core_changes() that waiters know of */
     uint64_t next_poll_ms; /* when the thread's sleep ends by itself */
     uint64_t activity;     /* counts what the loop called us for */
+    uint64_t known;        /* as much of it as was there when the loop's turn began */
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;

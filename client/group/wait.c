@@ -83,6 +83,7 @@ sleep_once(ps_group *g, uint64_t until_ms)
     bool quiet = group_sleep(g);
 
     arm_timer(g, MIN(until_ms, next));
+    g->known = g->activity;
     uv_run(&g->loop, quiet ? UV_RUN_ONCE : UV_RUN_NOWAIT);
     group_wake(g);
     if (!quiet)
@@ -93,13 +94,15 @@ sleep_once(ps_group *g, uint64_t until_ms)
 bool
 group_run_until(ps_group *g, bool (*ready)(void *arg), void *arg, uint64_t until_ms)
 {
+    bool is;
+
     uv_update_time(&g->loop);
-    while (!ready(arg)) {
-        if (uv_now(&g->loop) >= until_ms)
-            return false;
+    g->ready = ready;
+    g->ready_arg = arg;
+    while (!(is = ready(arg)) && uv_now(&g->loop) < until_ms)
         sleep_once(g, until_ms);
-    }
-    return true;
+    g->ready = NULL;
+    return is;
 }
 
 static bool

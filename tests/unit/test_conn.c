@@ -331,7 +331,7 @@ run_for(uint64_t ms)
     uv_timer_init(&loop, &timer);
     uv_update_time(&loop);
     timer.data = &over;
-    uv_timer_start(&timer, wake, ms, 0);
+    uv_timer_start(&timer, wake, ms, 1); /* it repeats: it may ring before the loop sleeps (loop_news.h) */
     RUN_UNTIL(over);
     uv_close((uv_handle_t *)&timer, NULL);
     uv_run(&loop, UV_RUN_NOWAIT);
