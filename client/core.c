@@ -436,6 +436,7 @@ core_rejoin(struct core *c, uint64_t incarnation, uint64_t now_ms)
     c->fatal.code = PS_OK;
     c->joined = false;
     c->config.incarnation = incarnation;
+    tally_rejoin(c);
     for (i = 0; i < c->config.shards; i++) {
         struct link *l = &c->links[i];
 

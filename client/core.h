@@ -235,6 +235,8 @@ enum ps_err core_push(struct core *c, size_t n, struct core_var *const vars[], c
                       float *const out[], const struct ps_push_options *options, struct core_op **op,
                       struct ps_error *e) PS_MUST_USE;
 enum ps_err core_tick(struct core *c, struct core_op **op, struct ps_error *e) PS_MUST_USE;
+/* Of the step under way; they count with its tick. */
+enum ps_err core_set_metrics(struct core *c, size_t n, const double *values, struct ps_error *e) PS_MUST_USE;
 enum ps_err core_barrier(struct core *c, const char *name, struct core_op **op, struct ps_error *e) PS_MUST_USE;
 /* job, after: NULL or text. */
 enum ps_err core_query(struct core *c, uint32_t shard, enum ps_query query, const char *job, const char *after,

@@ -7,6 +7,7 @@
 #include "client/op.h"
 #include "client/pending.h"
 #include "client/place.h"
+#include "client/tally.h"
 #include "client/variable.h"
 #include "common/arena.h"
 #include "common/planted.h"
@@ -99,6 +100,7 @@ struct core {
     uint64_t clock;
     uint64_t round; /* the highest among the shards': sent along with ticks */
     struct place place;
+    struct tally tally;
     bool joined, closing;
     struct ps_error fatal;
     uint64_t changes;

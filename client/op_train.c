@@ -224,6 +224,7 @@ core_tick(struct core *c, struct core_op **op_out, struct ps_error *e)
         return op_undo(c, op, e, "tick");
     op->clock = ++c->clock;
     place_tick(c, op);
+    tally_tick(c, op);
     *op_out = op;
     for (i = 0; i < c->config.shards; i++)
         link_queue_lane(&c->links[i], op_add_lane(op, i));

@@ -186,11 +186,13 @@ static enum ps_err
 encode_tick(struct core *c, struct link *l, struct part *p, struct send *s)
 {
     Psd__Tick m = PSD__TICK__INIT;
+    struct tally_room metrics;
     Psd__Cursor ends;
 
     m.seq = p->seq;
     if (p->op != NULL && p->op->with_place)
         m.cursor = cursor_message(&ends, p->op->ends);
+    m.metrics = tally_told(c, l, &metrics);
     m.clock = p->clock;
     m.round = c->round;
     m.acked_through = l->window.acked_through;

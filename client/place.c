@@ -4,8 +4,8 @@
 
 #include "client/link.h"
 
-static int
-compare(const struct ps_cursor *a, const struct ps_cursor *b)
+int
+place_compare(const struct ps_cursor *a, const struct ps_cursor *b)
 {
     if (a->epoch != b->epoch)
         return a->epoch < b->epoch ? -1 : 1;
@@ -34,7 +34,7 @@ place_join(struct core *c)
     for (uint32_t i = 1; i < c->config.shards; i++) {
         struct ps_cursor at = place_of(c, &c->links[i]);
 
-        if (compare(&at, &p->begins) < 0 || PLANTED(PLACE_OF_LAST))
+        if (place_compare(&at, &p->begins) < 0 || PLANTED(PLACE_OF_LAST))
             p->begins = at;
     }
 }
@@ -46,12 +46,12 @@ place_check(const struct core *c, const struct ps_cursor *cursor, struct ps_erro
 
     if (cursor == NULL)
         return PS_OK;
-    if (compare(cursor, &p->begins) <= 0)
+    if (place_compare(cursor, &p->begins) <= 0)
         return ps_fail(e, PS_ERR_INVALID,
                        "push: the cursor %" PRIu64 ":%" PRIu64 " does not rise: this step begins at %" PRIu64
                        ":%" PRIu64,
                        cursor->epoch, cursor->position, p->begins.epoch, p->begins.position);
-    if (p->given && compare(cursor, &p->ends) != 0)
+    if (p->given && place_compare(cursor, &p->ends) != 0)
         return ps_fail(e, PS_ERR_INVALID,
                        "push: the cursor %" PRIu64 ":%" PRIu64 " is not that of this step's earlier pushes, %" PRIu64
                        ":%" PRIu64 "; tick between steps",

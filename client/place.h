@@ -21,6 +21,9 @@ struct place {
     bool given;
 };
 
+/* Negative: a is before b; positive: behind it. */
+int place_compare(const struct ps_cursor *a, const struct ps_cursor *b);
+
 /* As a shard has it; NULL: {0, 0}. */
 struct ps_cursor place_welcomed(const Psd__Cursor *m);
 

@@ -262,8 +262,22 @@ PS_API enum ps_err ps_strategy_run(ps_strategy *strategy, uint64_t until, const 
  * they are there already. Networks on devices where variables stay need it for ps_network_values() only. */
 PS_API enum ps_err ps_strategy_refresh(ps_strategy *strategy, struct ps_error *error) PS_MUST_USE;
 
-/* Wait until all workers that are not lost have come here, each after its last step. */
+/* Wait until all workers that are not lost have come here, each after its last step; then ps_strategy_totals() are the
+ * same at each. Errors: those of the exchange between workers, as of a run. */
 PS_API enum ps_err ps_strategy_meet(ps_strategy *strategy, struct ps_error *error) PS_MUST_USE;
+
+/* Sums over all steps of all workers, from the beginning of the training to the last ps_strategy_meet() of this
+ * process; zeros before the first. rows: that were trained on. metrics: [options.metrics]. What an epoch came to is the
+ * difference between two meetings; or a step function adds to some metrics in one epoch alone. No network; never fails.
+ *
+ * Every step that was completed counts once, whatever was killed and started again meanwhile, and so do the steps of
+ * workers that are lost since: with shards they are settled there, with the worker's clock and its place in the data;
+ * in multi_worker_mirrored, who joins is given them with the variables. They are not in checkpoints: what goes on from
+ * one counts from there. In local_sgd a step counts with its round; one that a lapsed lease cost does not.
+ *
+ * rows, and metrics that are whole numbers, are the same in every strategy whose workers lose no step; others are
+ * summed in another order. One that was NaN once stays NaN. */
+PS_API void ps_strategy_totals(const ps_strategy *strategy, uint64_t *rows, double *metrics);
 
 /* ---- Checkpoints ------------------------------------------------------------------------------------------------ */
 

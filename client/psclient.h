@@ -374,6 +374,31 @@ PS_API enum ps_err ps_client_push_pull(ps_client *client, size_t n, ps_var *cons
 /* This worker finished a step: its clock rises by one, here at once, and on every shard. */
 PS_API enum ps_err ps_client_tick(ps_client *client, struct ps_error *error) PS_MUST_USE;
 
+#define PS_METRICS_MAX 32
+
+/* What the step under way adds to this worker's metrics: losses, rows, whatever the program sums up. values: [n], n at
+ * most PS_METRICS_MAX; any doubles, NaN and infinity too. They count with the step's tick, which settles them on shard
+ * 0 in the transaction of the clock; set again before it they replace what was set, 0 takes that back. A step without
+ * adds nothing.
+ *
+ * Each step counts once, whatever dies: a shard that is killed comes back with what it had settled, one that lost its
+ * power is told of all of it again, and a process that takes the worker index over goes on from what that has. Given
+ * cursors (ps_client_cursor()), a step that it does again, because not all shards had heard of its tick, is in it
+ * already and adds nothing. A new round of the job begins with none.
+ *
+ * No round trip, never waits: metrics travel in the tick. Errors: INVALID (more than PS_METRICS_MAX, an observer), what
+ * ended the session. */
+PS_API enum ps_err ps_client_set_metrics(ps_client *client, size_t n, const double *values,
+                                         struct ps_error *error) PS_MUST_USE;
+
+/* The metrics of all workers of the job, as they are settled now: sums [n] are filled, in the order of the workers, n
+ * at most PS_METRICS_MAX; 0 where nobody has set so many. Workers that are lost or finished count. One round trip to
+ * shard 0; a tick counts once it is done. So that all workers get the same, none of them ticks between: a barrier
+ * before and one after. Observers may ask, with the job's name in their options. Errors: NOT_FOUND (the shard does not
+ * know the job), INVALID, TIMEOUT, CLOSED. */
+PS_API enum ps_err ps_client_metrics(ps_client *client, size_t n, double *sums, int timeout_ms,
+                                     struct ps_error *error) PS_MUST_USE;
+
 /* Wait until every worker of the job that is not lost or finished has come to the barrier of this name. On TIMEOUT and
  * STEP_FAILED the error names who did not come. */
 PS_API enum ps_err ps_client_barrier(ps_client *client, const char *name, int timeout_ms,

@@ -3,6 +3,7 @@
  * default are printed as well. */
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,7 @@ value_json(const ProtobufCFieldDescriptor *f, const void *at)
     case PROTOBUF_C_TYPE_BOOL:
         return json_boolean(*(const protobuf_c_boolean *)at);
     case PROTOBUF_C_TYPE_DOUBLE:
-        return json_real(*(const double *)at);
+        return isfinite(*(const double *)at) ? json_real(*(const double *)at) : json_null(); /* JSON has no others */
     case PROTOBUF_C_TYPE_ENUM:
         return enum_json(f->descriptor, *(const int *)at);
     case PROTOBUF_C_TYPE_STRING:

@@ -153,13 +153,14 @@ past_answered(const struct core *c, const struct link *l)
 }
 
 /* Acknowledged ticks are gone: the core's own bring the session where the worker was, each before the first push that
- * was made there. A session that went back behind the beginning of this round hears of it before anything else, or it
- * would take the data of this round's pushes for that of the one before. */
+ * was made there; and one to where it is already, when only what they told of metrics is gone. A session that went back
+ * behind the beginning of this round hears of it before anything else, or it would take the data of this round's pushes
+ * for that of the one before. */
 static enum ps_err
 catch_up(struct core *c, struct link *l, const Psd__Welcome *w, bool session_new)
 {
     uint64_t at = w->clock, own = MAX(own_clock(c, l, session_new), past_answered(c, l));
-    bool behind = c->joined && w->round < c->round;
+    bool behind = c->joined && w->round < c->round, tells = false; /* a tick comes, which tells of metrics as well */
     enum ps_err err;
 
     for (struct part *p = l->parts.first; p != NULL; p = p->next) {
@@ -170,9 +171,11 @@ catch_up(struct core *c, struct link *l, const Psd__Welcome *w, bool session_new
         behind = false;
         if (p->kind == PART_PUSH && p->clock > at && (err = insert_tick(c, l, p, p->clock)) != PS_OK)
             return err;
+        tells |= p->kind == PART_TICK || (p->kind == PART_PUSH && p->clock > at);
         if (p->kind == PART_PUSH || p->kind == PART_TICK)
             at = MAX(at, p->clock);
     }
+    behind |= c->joined && !tells && tally_behind(c, l);
     return behind || at < own ? insert_tick(c, l, NULL, MAX(at, own)) : PS_OK;
 }
 
@@ -424,6 +427,7 @@ settle_worker(struct core *c, struct link *l, const Psd__Welcome *w)
         core_fail(c, &e);
         return e.code;
     }
+    tally_welcomed(c, l, w, reunions[which].rolled);
     if ((err = prepare(c, l, w, &reunions[which])) != PS_OK)
         return err;
     settle(c, l, w, which);
@@ -461,11 +465,12 @@ reunion_finish_join(struct core *c)
         clock = MAX(clock, c->links[i].clock);
         round = MAX(round, c->links[i].round);
     }
+    tally_join(c, round);
     for (i = 0; i < c->config.shards; i++) {
         struct link *l = &c->links[i];
 
         l->ticked = l->clock;
-        if (l->clock == clock && l->round == round)
+        if (l->clock == clock && l->round == round && !tally_behind(c, l))
             continue;
         if ((p = part_own(c, PART_TICK)) == NULL)
             return PS_ERR_NOMEM;

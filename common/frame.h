@@ -42,7 +42,7 @@
 #include "ps_err.h"
 
 #define FRAME_MAGIC       0x31445350u /* "PSD1" */
-#define FRAME_VERSION     4
+#define FRAME_VERSION     5
 #define FRAME_HEAD_SIZE   32
 #define FRAME_ALIGN       8
 #define FRAME_META_MAX    (256 * KIB) /* bytes of metadata in one frame */

@@ -61,7 +61,10 @@
     /* cursors */                                                                                                      \
     X(COUNTED_AGAIN,        "a block counts an example that an earlier process of the worker has pushed")              \
     X(BITS_NOT_KEPT,        "which blocks have counted a step is gone with the next start")                            \
-    X(PLACE_OF_LAST,        "a worker goes on where the last shard has it, not where the first one has")
+    X(PLACE_OF_LAST,        "a worker goes on where the last shard has it, not where the first one has")              \
+    /* metrics */                                                                                                      \
+    X(SUMMED_AGAIN,         "a step that a worker does again is added to its metrics once more")                       \
+    X(SUMS_NOT_KEPT,        "metrics are gone with the next start")
 
 /* For the simulator of groups (tests/sim/group). */
 #define PLANTED_GROUP_LIST(X)                                                                                          \

@@ -31,6 +31,7 @@
 #define WIRE_SHARDS_MAX     4096         /* shards in one cluster */
 #define WIRE_BUCKETS_MAX    64           /* of a histogram */
 #define WIRE_PARAMETERS_MAX 64           /* in one set */
+#define WIRE_METRICS_MAX    32           /* of one worker */
 #define WIRE_LEASE_MS       300000u      /* of a worker that asks for none */
 #define WIRE_LEASE_MS_MAX   (24u * 3600u * 1000u)
 #define WIRE_GROUP_MAX      256  /* workers in one group */

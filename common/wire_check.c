@@ -258,6 +258,13 @@ wire_check_hello(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
     return within(e, "hello.incarnation", h->incarnation, 1, UINT64_MAX);
 }
 
+/* They may be NaN or infinite: a loss is what it is, and nothing here computes with it but the sum over workers. */
+static enum ps_err
+check_metrics(struct ps_error *e, const char *field, const Psd__Metrics *m)
+{
+    return m == NULL ? PS_OK : within(e, field, m->n_value, 0, WIRE_METRICS_MAX);
+}
+
 enum ps_err
 wire_check_welcome(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
 {
@@ -272,6 +279,7 @@ wire_check_welcome(struct wire_msg *msg, struct arena *arena, struct ps_error *e
     TRY(parallel(e, "welcome.odd_code", w->n_odd_code, "welcome.odd_seq", w->n_odd_seq));
     codes_known(w->odd_code, w->n_odd_code);
     TRY(name(e, "welcome.restored", w->restored, 0, WIRE_NAME_MAX));
+    TRY(check_metrics(e, "the number of welcome.metrics", w->metrics));
     return has_job ? check_job(w->job, e) : PS_OK;
 }
 
@@ -478,7 +486,8 @@ enum ps_err
 wire_check_tick(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
 {
     (void)arena;
-    return sequence(e, "tick.seq", msg->u.tick->seq, msg->u.tick->acked_through);
+    TRY(sequence(e, "tick.seq", msg->u.tick->seq, msg->u.tick->acked_through));
+    return check_metrics(e, "the number of tick.metrics", msg->u.tick->metrics);
 }
 
 enum ps_err

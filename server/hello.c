@@ -74,8 +74,10 @@ install(struct shard *s, struct session *session, struct connection *c, uint64_t
 
     if (begins_round(session))
         job_begin_round(s, job, job->round + 1);
-    if (session->round != job->round)
+    if (session->round != job->round) {
         cursor_reset(s, session);
+        session->tally = (struct tally){0};
+    }
     session->round = job->round;
     session->late = job->finished > 0;
     session->incarnation = incarnation;

@@ -52,6 +52,7 @@ send_welcome(struct shard *s, struct connection *c, uint64_t request)
     const struct session *session = c->session;
     Psd__Welcome m = PSD__WELCOME__INIT;
     struct odd_lists odd;
+    struct tally_room metrics;
     Psd__Cursor cursor;
 
     m.cluster = s->cluster;
@@ -70,6 +71,7 @@ send_welcome(struct shard *s, struct connection *c, uint64_t request)
         m.restored_boot = session->job->restored_boot;
         m.pushes = session->pushes;
         m.cursor = cursor_message(session->cursors.at, &cursor);
+        m.metrics = tally_message(&session->tally, &metrics);
         if (!PLANTED(SURVIVORS_NOT_TOLD) && session->boot != s->boot)
             tell_survivors(session, &m, &odd);
     }
@@ -296,6 +298,7 @@ take_round(struct shard *s, struct session *session, uint64_t round)
     job_begin_round(s, session->job, round);
     session->round = round;
     cursor_reset(s, session);
+    session->tally = (struct tally){0};
     turn_mark_session(s, session);
 }
 
@@ -305,6 +308,7 @@ take_tick(struct shard *s, struct session *session, const Psd__Tick *m)
     char text[PS_ERROR_TEXT_MAX];
 
     take_round(s, session, m->round);
+    tally_take(&session->tally, m->metrics); /* also of one that is refused: they are the newest, whatever its clock */
     if (m->seq <= session->last_tick || m->clock == session->clock) { /* taken before a crash, ahead of a push */
         session->last_tick = MAX(session->last_tick, m->seq);
         sequence_take(s, session, PS_OK);

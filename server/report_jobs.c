@@ -68,6 +68,8 @@ job_report(struct shard *s, const struct job *job)
     m->variables = HASH_COUNT(job->variables);
     DL_FOREACH (job->pulls, p)
         m->pulls_parked++;
+    if ((m->metrics = report_zeroed(s, WIRE_METRICS_MAX * sizeof *m->metrics)) != NULL)
+        m->n_metrics = tally_sum(job, m->metrics);
     return m;
 }
 
@@ -124,6 +126,8 @@ worker(struct shard *s, const struct session *x)
     m->lease_ms = x->lease_ms;
     m->agent = x->agent;
     m->unresolved = x->pending_len;
+    m->n_metrics = x->round == x->job->round ? x->tally.len : 0;
+    m->metrics = (double *)x->tally.value;
     return m;
 }
 

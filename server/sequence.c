@@ -476,6 +476,7 @@ sequence_forget(struct shard *s, struct session *session)
     session->window_size = 0;
     session->next_seq = session->last_seq + 1;
     ahead_forget(&session->ahead);
+    forget_odd_past(session, false);
 }
 
 void

@@ -12,6 +12,7 @@
 #include "cursor.h"
 #include "job.h"
 #include "shard.h"
+#include "tally.h"
 
 struct connection;
 struct pending;
@@ -58,6 +59,7 @@ struct session {
     uint64_t pushes; /* of this incarnation that are resolved; not those that were rolled back */
 
     struct cursors cursors; /* of its task: cursor.h */
+    struct tally tally;     /* the same: tally.h */
 
     bool marked;
     struct session *marked_next;

@@ -16,6 +16,7 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
 {
     struct session_key key = {htobe32(session->job->id), htobe32(session->task)};
     Psd__SessionRow row = PSD__SESSION_ROW__INIT;
+    struct tally_room metrics;
     Psd__Cursor at, step;
     uint64_t seqs[SHARD_ODD_MAX];
     uint32_t codes[SHARD_ODD_MAX];
@@ -50,6 +51,7 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     row.ahead = (ProtobufCBinaryData){session->ahead.len, session->ahead.bits};
     row.cursor = cursor_message(session->cursors.at, &at);
     row.cursor_step = cursor_message(session->cursors.step, &step);
+    row.metrics = PLANTED(SUMS_NOT_KEPT) ? NULL : tally_message(&session->tally, &metrics);
     len = psd__session_row__get_packed_size(&row);
     ps_assert(len <= sizeof bytes);
     psd__session_row__pack(&row, bytes);
@@ -69,7 +71,8 @@ row_ok(const struct shard *s, const Psd__SessionRow *row, uint32_t job_id, uint3
 
     return row != NULL && job != NULL && task < job->options->workers && job->sessions[task] == NULL &&
            row->state < SESSION_STATES && row->round <= job->round && row->n_odd_seq <= SHARD_ODD_MAX &&
-           row->n_odd_seq == row->n_odd_code && row->ahead.len <= WIRE_SURVIVED_MAX;
+           row->n_odd_seq == row->n_odd_code && row->ahead.len <= WIRE_SURVIVED_MAX &&
+           (row->metrics == NULL || row->metrics->n_value <= WIRE_METRICS_MAX);
 }
 
 /* The row is older than this life of the data, and so perhaps older than the worker: what lies past last_seq is there,
@@ -101,6 +104,7 @@ from_row(struct shard *s, struct session *session, const Psd__SessionRow *row)
     session->pushes = row->pushes;
     session->cursors.at = cursor_of(row->cursor);
     session->cursors.step = cursor_of(row->cursor_step);
+    tally_take(&session->tally, row->metrics);
     session->boot = row->boot != 0 ? row->boot : s->boot;
     session->last_seq = row->last_seq;
     session->next_seq = row->last_seq + 1;

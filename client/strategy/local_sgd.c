@@ -83,6 +83,7 @@ begin_round(ps_strategy *s)
     for (size_t i = 0; i < s->vars_len; i++)
         memcpy(own->base[i], s->copy[0].values[i], s->vars[i]->elements * sizeof(float));
     own->began = s->next;
+    strategy_count_none(s);
 }
 
 static enum ps_err
@@ -139,6 +140,7 @@ local_step(ps_strategy *s, bool *done, struct ps_error *e)
 
     if ((err = strategy_compute(s, e)) != PS_OK || (err = strategy_update(s, 1 / (float)s->replicas, e)) != PS_OK)
         return err;
+    strategy_count_step(s);
     s->next++;
     *done = true;
     return s->next - own->began < s->round ? PS_OK : exchange(s, e);

@@ -143,7 +143,7 @@ take_standings(ps_strategy *s, const struct standing *all, uint32_t ranks, struc
     return PS_OK;
 }
 
-/* Variables, slots and versions from one rank to all others, who need not all need them. */
+/* Variables, slots, versions and what was counted from one rank to all others, who need not all need them. */
 static enum ps_err
 hand_over(ps_strategy *s, uint32_t from, struct ps_error *e)
 {
@@ -164,6 +164,8 @@ hand_over(ps_strategy *s, uint32_t from, struct ps_error *e)
         if (err == PS_OK)
             l->version = (uint64_t)version;
     }
+    if (err == PS_OK)
+        err = ps_group_broadcast(a->group, s->counted, strategy_totals_len(s), PS_F64, from, NULL, e);
     return err;
 }
 
@@ -191,7 +193,21 @@ begin_all(ps_strategy *s, const struct standing *all, uint32_t ranks, struct ps_
                            "who gave its variables to worker %u was lost meanwhile, and nobody else has all of them: "
                            "restore a checkpoint",
                            ps_group_task(a->group, r));
-    return a->torn ? strategy_initialize(s, e) : PS_OK;
+    if (!a->torn)
+        return PS_OK;
+    strategy_count_none(s);
+    return strategy_initialize(s, e);
+}
+
+/* What was left out of the gradients that were exchanged last, now that all agree where to go on. */
+static void
+settle(ps_strategy *s, bool counted)
+{
+    struct all_reduced *a = s->own;
+
+    if (a->tried)
+        ps_reducer_settle(a->reducer, counted);
+    a->tried = false;
 }
 
 /* Take them from a rank, or give them; a worker that is behind has nothing whole until all have come. */
@@ -542,6 +558,7 @@ reduced_step(ps_strategy *s, bool *done, struct ps_error *e)
         return err;
     if ((err = strategy_update(s, 1 / s->divisor, e)) != PS_OK)
         return err;
+    strategy_count_step(s);
     s->next++;
     return look_for_missing(s, e);
 }

@@ -10,6 +10,7 @@ strategy_step_here(ps_strategy *s, bool *done, struct ps_error *e)
 
     if ((err = strategy_compute(s, e)) != PS_OK || (err = strategy_update(s, 1 / s->divisor, e)) != PS_OK)
         return err;
+    strategy_count_step(s);
     s->next++;
     *done = true;
     return PS_OK;

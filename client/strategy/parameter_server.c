@@ -32,6 +32,8 @@ server_step(ps_strategy *s, bool *done, struct ps_error *e)
 
     if ((err = strategy_compute(s, e)) != PS_OK)
         return err;
+    strategy_count_none(s); /* of a step before that could not be pushed */
+    strategy_count_step(s);
     if ((err = strategy_server_exchange(s, s->next + 1, e)) != PS_OK)
         return strategy_server_rejoin(s, err, e);
     s->next++;

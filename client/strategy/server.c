@@ -118,6 +118,17 @@ finish_op(ps_op *op, enum ps_err before, struct ps_error *e)
     return err;
 }
 
+/* The tick takes along what was counted. */
+static enum ps_err
+start_tick(ps_strategy *s, ps_op **tick, struct ps_error *e)
+{
+    enum ps_err err = ps_client_set_metrics(s->client, strategy_totals_len(s), s->counted, e);
+
+    if (err == PS_OK && (err = ps_client_tick_start(s->client, tick, e)) == PS_OK)
+        strategy_count_none(s);
+    return err;
+}
+
 /* A shard takes the three in this order, so the pull holds this worker's own update. */
 enum ps_err
 strategy_server_exchange(ps_strategy *s, uint64_t ends_at, struct ps_error *e)
@@ -130,7 +141,7 @@ strategy_server_exchange(ps_strategy *s, uint64_t ends_at, struct ps_error *e)
     err = ps_client_push_start(s->client, s->vars_len, s->client_vars, (const float *const *)s->replica[0].gradients,
                                &options, &push, e);
     if (err == PS_OK)
-        err = ps_client_tick_start(s->client, &tick, e);
+        err = start_tick(s, &tick, e);
     if (err == PS_OK)
         err = ps_client_pull_start(s->client, s->vars_len, s->client_vars, s->copy[0].values, NULL, &next, e);
     err = finish_op(push, err, e);
@@ -191,8 +202,8 @@ meet(ps_strategy *s, struct ps_error *e)
     return err;
 }
 
-enum ps_err
-strategy_server_meet(ps_strategy *s, struct ps_error *e)
+static enum ps_err
+meet_all(ps_strategy *s, struct ps_error *e)
 {
     enum ps_err err;
 
@@ -200,6 +211,24 @@ strategy_server_meet(ps_strategy *s, struct ps_error *e)
         if ((err = strategy_server_rejoin(s, err, e)) != PS_OK)
             return err;
     return err;
+}
+
+/* All have come; and none goes on before all have asked. It is the same barrier twice: who is killed between the two
+ * begins with the first again, where the others are at the second. */
+enum ps_err
+strategy_server_meet(ps_strategy *s, struct ps_error *e)
+{
+    double totals[STRATEGY_TOTALS_MAX];
+    enum ps_err err;
+
+    do {
+        if ((err = meet_all(s, e)) == PS_OK)
+            err = ps_client_metrics(s->client, strategy_totals_len(s), totals, -1, e);
+    } while (err == PS_ERR_LEASE_LAPSED && (err = strategy_server_rejoin(s, err, e)) == PS_OK);
+    if (err != PS_OK)
+        return err;
+    strategy_totals_are(s, totals);
+    return meet_all(s, e);
 }
 
 /* ---- What it is ---- */

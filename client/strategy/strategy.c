@@ -300,7 +300,11 @@ ps_strategy_meet(ps_strategy *strategy, struct ps_error *error)
 {
     enum ps_err err = need_start(strategy, error);
 
-    return err == PS_OK && strategy->ops->meet != NULL ? strategy->ops->meet(strategy, error) : err;
+    if (err == PS_OK && strategy->ops->meet != NULL)
+        err = strategy->ops->meet(strategy, error);
+    if (err == PS_OK && strategy->client == NULL) /* all of it is here */
+        strategy_totals_are(strategy, strategy->counted);
+    return err;
 }
 
 /* ---- Checkpoints ---- */

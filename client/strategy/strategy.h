@@ -6,6 +6,7 @@
  *     model.c        variables: values, gradients, optimizers; one update of all copies
  *     resident.c     the same where they stay on the replicas' devices
  *     saved.c        a checkpoint of what is in this process
+ *     totals.c       rows and metrics, summed up over steps and workers
  *     server.c       the shards: one exchange with them, and where training goes on
  *     <name>.c       one for each strategy: a row of operations
  *
@@ -65,6 +66,8 @@ struct strategy_copy {
     struct local_optimizer **optimizer; /* [variables]; NULL without STRATEGY_SLOTS */
 };
 
+#define STRATEGY_TOTALS_MAX (1 + PS_STRATEGY_METRICS_MAX) /* rows, and metrics behind them */
+
 struct strategy_replica {
     struct ps_replica seen; /* what its step function is given */
     ps_device *device;
@@ -113,6 +116,8 @@ struct ps_strategy {
     const struct ps_strategy_calls *calls; /* of the run */
     struct ps_step_done done;              /* of the last step */
     double metrics[PS_STRATEGY_METRICS_MAX];
+    double counted[STRATEGY_TOTALS_MAX]; /* of all steps and workers; with shards, of this worker since its last tick */
+    double totals[STRATEGY_TOTALS_MAX];  /* of all steps and workers, when they met last */
     struct ps_strategy_stats stats;
 };
 
@@ -153,6 +158,19 @@ enum ps_err strategy_spread(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
 
 /* The first copy is of now, its values alone or the slots, too. */
 enum ps_err strategy_gather(ps_strategy *s, bool slots, struct ps_error *e) PS_MUST_USE;
+
+/* ---- totals.c ---- */
+
+size_t strategy_totals_len(const ps_strategy *s);
+
+/* The step of s->done is completed. */
+void strategy_count_step(ps_strategy *s);
+
+/* What was counted is told, or never was. */
+void strategy_count_none(ps_strategy *s);
+
+/* All have met. totals: [strategy_totals_len()] */
+void strategy_totals_are(ps_strategy *s, const double *totals);
 
 /* ---- one_device.c ---- */
 

@@ -273,6 +273,8 @@ compare_session(const struct session *a, const struct session *b, uint64_t boot)
     ps_assert(a->acked_through >= b->acked_through && a->odd_lost == b->odd_lost);
     for (uint64_t seq = a->last_seq + 1; seq <= a->last_seq + 8ull * WIRE_SURVIVED_MAX; seq++)
         ps_assert(ahead_has(&a->ahead, seq) == ahead_has(&b->ahead, seq));
+    ps_assert(a->tally.len == b->tally.len && a->tally.at.position == b->tally.at.position);
+    ps_assert(memcmp(a->tally.value, b->tally.value, a->tally.len * sizeof a->tally.value[0]) == 0);
     ps_assert(a->odd_len == b->odd_len && memcmp(a->odd, b->odd, a->odd_len * sizeof a->odd[0]) == 0);
 }
 

@@ -304,10 +304,20 @@ script_tick(struct script *s)
 {
     struct world_conn *c = script_conn(s);
     Psd__Tick m = PSD__TICK__INIT;
+    Psd__Metrics metrics = PSD__METRICS__INIT;
+    Psd__Cursor at = PSD__CURSOR__INIT;
+    double values[WIRE_METRICS_MAX + 2];
 
     m.seq = some_seq(s, c);
     m.clock = some_clock(s, c, 1);
     m.acked_through = some_acked(s, c);
+    metrics.n_value = (m.clock ^ m.seq) % ARRAY_LEN(values); /* 33 are too many */
+    for (size_t i = 0; i < ARRAY_LEN(values); i++)
+        values[i] = i == 7 ? NAN : (double)(m.clock * i);
+    metrics.value = values;
+    at.position = m.clock % 5;
+    metrics.at = at.position > 0 ? &at : NULL;
+    m.metrics = m.seq % 3 > 0 ? &metrics : NULL;
     script_send(s, c, (struct world_frame){.type = MSG_TICK, .seq = m.seq}, &m.base);
 }
 

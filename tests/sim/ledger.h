@@ -12,6 +12,7 @@
  *   - power losses: what a shard comes back with is its last save and all durable pushes after it (ledger_durable.c);
  *   - restores: what a shard comes back with is the checkpoint, all of it and nothing else (ledger_restore.c);
  *   - examples: each is counted at most once in a block, by whatever process of its worker (ledger_cursor.c);
+ *   - metrics: each step is in its worker's sums once (ledger_tally.c);
  *   - each age: a push that was older than the cutoff is not counted;
  *   - each set: what is in force was asked for, and holds from then on (ledger_setting.c);
  *   - barriers: who passes has waited for all.
@@ -113,6 +114,8 @@ void ledger_welcomed(struct ledger *l, uint32_t shard, uint32_t task, uint64_t c
 void ledger_leaves(struct ledger *l);
 bool ledger_anybody_leaves(const struct ledger *l);
 void ledger_finished(struct ledger *l, uint32_t task, uint32_t round);
+/* All its ticks are answered, and it leaves: steps up to there are in its metrics. */
+void ledger_settled(struct ledger *l, uint32_t task, const struct ps_cursor *cursor);
 /* It goes on in its data where the shards say. */
 void ledger_resumes(struct ledger *l, uint32_t task, const struct ps_cursor *cursor);
 

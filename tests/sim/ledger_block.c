@@ -608,6 +608,7 @@ ledger_commit(struct ledger *l, uint32_t shard, struct store *store)
         return;
     ledger_check_boot(l, shard, store, false);
     look(l, shard, store, false);
+    ledger_tally_look(l, shard, store);
 }
 
 void

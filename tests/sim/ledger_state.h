@@ -155,6 +155,7 @@ struct ledger {
     uint64_t floor[MODEL_SHARDS_MAX]
                   [MODEL_WORKERS_MAX]; /* highest clock that a session of this task began or went on at */
     struct runs saved_runs[MODEL_SHARDS_MAX][MODEL_WORKERS_MAX], pending_runs[MODEL_SHARDS_MAX][MODEL_WORKERS_MAX];
+    struct ps_cursor counted[MODEL_WORKERS_MAX]; /* by shard 0, of each worker's metrics */
     uint32_t losses;
     bool leaves;    /* some worker, or has left */
     uint64_t looks; /* counts looks at a shard's store */
@@ -178,6 +179,10 @@ bool ledger_same_example(const struct push *x, const struct push *y);
 bool ledger_excused(const struct ledger *l, const struct push *p);
 /* No other push of the same example is counted there. */
 void ledger_check_example(struct ledger *l, const struct block_state *b, uint64_t number);
+
+/* ---- ledger_tally.c ---- */
+
+void ledger_tally_look(struct ledger *l, uint32_t shard, struct store *store);
 
 /* The shard calls a variable by this id. */
 /* Of the data that a shard's store holds; 0: it holds none. */

@@ -151,7 +151,7 @@ see_push(struct node_shard *n, const Psd__Push *m, const float *gradient)
 static void
 see_durable(struct node_shard *n, const struct shard_conn *c, const Psd__Push *m)
 {
-    if (m->durable && m->cursor != NULL && n->saver.said_not_durable)
+    if (m->durable && m->cursor != NULL && (!n->profile.durable || n->saver.said_not_durable))
         ledger_turned_away(n->ledger, c->task, &(struct ps_cursor){m->cursor->epoch, m->cursor->position});
 }
 

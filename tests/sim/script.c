@@ -262,6 +262,19 @@ start_push(struct node_worker *w, uint32_t first, uint32_t n, bool awaited)
     started(w, o, err, &e);
 }
 
+/* Each step adds 1 to the metric of its epoch. */
+static void
+set_metrics(struct node_worker *w)
+{
+    double values[PS_METRICS_MAX] = {0};
+    enum ps_err err;
+
+    ps_assert(w->cursor.epoch < PS_METRICS_MAX);
+    values[w->cursor.epoch] = 1;
+    err = core_set_metrics(w->core, w->cursor.epoch + 1, values, NULL);
+    ps_assert(err == PS_OK || err == core_fatal(w->core, NULL));
+}
+
 static void
 start_tick(struct node_worker *w)
 {
@@ -269,6 +282,8 @@ start_tick(struct node_worker *w)
     struct ps_error e;
 
     o->awaited = sim_chance(w->sim, 500);
+    if (w->profile.cursors)
+        set_metrics(w);
     started(w, o, core_tick(w->core, &o->op, &e), &e);
 }
 
@@ -718,6 +733,8 @@ on_leaving(struct node_worker *w)
         }
         w->entered = true;
         sim_trace(w->sim, "w%u finishes at clock %" PRIu64, w->task, core_clock(w->core));
+        if (w->profile.cursors)
+            ledger_settled(w->ledger, w->task, &w->cursor);
         ledger_finished(w->ledger, w->task, w->round);
         core_goodbye(w->core);
         node_worker_perform(w);

@@ -75,6 +75,8 @@ static const struct reach reach[PLANTED_BUGS] = {
     [PLANTED_COUNTED_AGAIN] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 200},
     [PLANTED_BITS_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 400},
     [PLANTED_PLACE_OF_LAST] = {{.mode = RUN_SSP, .faults = FAULTS_CRASHES, .workers = 3, .shards = 3}, 100},
+    [PLANTED_SUMMED_AGAIN] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .shards = 3}, 60},
+    [PLANTED_SUMS_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
 };
 
 static void

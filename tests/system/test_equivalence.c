@@ -64,6 +64,7 @@ struct way {
 struct outcome {
     float weights[FLOATS_MAX];
     size_t len, correct;
+    struct train_totals totals; /* behind all that has the same bits: their losses are summed in other orders */
 };
 
 /* A worker: a thread of this process, with everything of its own. */
@@ -131,6 +132,7 @@ train(struct worker *w, const ps_cluster *cluster)
         (err = train_meet(t, &w->error)) != PS_OK || (err = train_evaluate(t, &result, &w->error)) != PS_OK)
         return err;
     w->outcome.correct = result.correct;
+    w->outcome.totals = train_totals(t);
     copy_weights(t->replica[0].network, &w->outcome);
     return PS_OK;
 }
@@ -152,7 +154,7 @@ worker_main(void *arg)
     return NULL;
 }
 
-/* Worker 0's model; with copies of their own, the others' are the same. */
+/* Worker 0's model; with copies of their own, the others' are the same. The totals are the same at every worker. */
 static struct outcome *
 outcome_of(const struct way *way)
 {
@@ -174,10 +176,13 @@ outcome_of(const struct way *way)
     for (uint32_t i = 0; i < n; i++)
         ck_assert_msg(workers[i].err == PS_OK, "%s, worker %u: %s (%s)", way->strategy, i, workers[i].error.text,
                       workers[i].error.peer);
+    *out = workers[0].outcome;
+    for (uint32_t i = 1; i < n; i++)
+        ck_assert_msg(memcmp(&workers[i].outcome.totals, &out->totals, sizeof out->totals) == 0,
+                      "%s: worker %u has other totals than worker 0", way->strategy, i);
     for (uint32_t i = 1; i < n && strcmp(way->strategy, "multi_worker_mirrored") == 0; i++)
         ck_assert_msg(memcmp(&workers[i].outcome, &workers[0].outcome, sizeof *out) == 0,
                       "worker %u has another model than worker 0", i);
-    *out = workers[0].outcome;
     free(workers);
     return out;
 }
@@ -194,7 +199,28 @@ distance(const struct outcome *a, const struct outcome *b)
     return most;
 }
 
+/* Every row counts once in each epoch, whatever the strategy. With the same weights in every step just as many are told
+ * right, and losses differ by the order of their sums alone. */
+static void
+assert_totals(const struct outcome *want, const struct outcome *is, const char *strategy, bool same_weights,
+              double loss_bound)
+{
+    const struct train_totals *a = &want->totals, *b = &is->totals;
+
+    ck_assert_uint_gt(a->rows, 0);
+    ck_assert_double_eq(a->last_rows, (double)data.rows);
+    ck_assert_msg(a->rows == b->rows && a->last_rows == b->last_rows, "%s has trained on %llu rows, one_device on %llu",
+                  strategy, (unsigned long long)b->rows, (unsigned long long)a->rows);
+    ck_assert_msg(!same_weights || (a->correct == b->correct && a->last_correct == b->last_correct),
+                  "%s has told %g right, one_device %g", strategy, b->correct, a->correct);
+    ck_assert_msg(fabs(a->loss - b->loss) <= loss_bound * a->loss &&
+                      fabs(a->last_loss - b->last_loss) <= loss_bound * a->last_loss,
+                  "%s has losses of %.17g, one_device of %.17g", strategy, b->loss, a->loss);
+}
+
 /* ---- The same bits ---- */
+
+#define LOSS_ORDER 1e-12 /* of sums of some thousand doubles in another order */
 
 /* Batches of 100 leave a last one of 97: slices are uneven. Of 115 they leave 2 rows: some replicas have none. */
 static const char *const trainings[] = {
@@ -209,8 +235,10 @@ assert_same_bits(const struct outcome *want, struct way way)
 {
     struct outcome *is = outcome_of(&way);
 
-    ck_assert_msg(memcmp(want, is, sizeof *is) == 0, "%s with %u workers of %u replicas, %s: off by up to %g",
-                  way.strategy, way.workers, way.replicas, way.arguments, distance(want, is));
+    ck_assert_msg(memcmp(want, is, offsetof(struct outcome, totals)) == 0,
+                  "%s with %u workers of %u replicas, %s: off by up to %g", way.strategy, way.workers, way.replicas,
+                  way.arguments, distance(want, is));
+    assert_totals(want, is, way.strategy, true, LOSS_ORDER);
     free(is);
 }
 
@@ -255,6 +283,7 @@ START_TEST(other_slices_make_the_same_model_within_a_bound)
         is = outcome_of(&ways[i]);
         ck_assert_msg(distance(want, is) <= BOUND, "%s, %u workers of %u replicas: off by up to %g", ways[i].strategy,
                       ways[i].workers, ways[i].replicas, distance(want, is));
+        assert_totals(want, is, ways[i].strategy, false, 1e-5);
         free(is);
     }
     free(want);
@@ -279,6 +308,9 @@ START_TEST(what_does_not_wait_for_all_is_as_accurate_within_a_margin)
         is = outcome_of(&ways[i]);
         ck_assert_msg(is->correct + MARGIN >= want->correct, "%s: %zu of 300 held-out images, mirrored: %zu",
                       ways[i].strategy, is->correct, want->correct);
+        if (strcmp(ways[i].strategy, "async") != 0) /* who joins late goes on where the others are */
+            assert_totals(want, is, ways[i].strategy, false, INFINITY); /* they go other ways */
+        ck_assert(is->totals.rows > 0 && is->totals.rows <= want->totals.rows);
         free(is);
     }
     free(want);

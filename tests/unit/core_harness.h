@@ -417,13 +417,16 @@ struct welcome {
     const char *restored; /* NULL: it was not */
     uint64_t restored_boot;
     struct ps_cursor cursor;
+    double metrics[2]; /* up to position metrics_at of epoch 0; 0: none */
+    uint64_t metrics_at;
 };
 static UNUSED void
 tell_welcome(struct harness *h, uint32_t shard, struct welcome with)
 {
     Psd__Welcome w = PSD__WELCOME__INIT;
     Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
-    Psd__Cursor cursor = PSD__CURSOR__INIT;
+    Psd__Cursor cursor = PSD__CURSOR__INIT, at = PSD__CURSOR__INIT;
+    Psd__Metrics metrics = PSD__METRICS__INIT;
     Psd__Job job = PSD__JOB__INIT;
 
     w.cluster = "test";
@@ -448,6 +451,11 @@ tell_welcome(struct harness *h, uint32_t shard, struct welcome with)
     cursor.epoch = with.cursor.epoch;
     cursor.position = with.cursor.position;
     w.cursor = cursor.epoch + cursor.position > 0 ? &cursor : NULL;
+    at.position = with.metrics_at;
+    metrics.n_value = 2;
+    metrics.value = with.metrics;
+    metrics.at = &at;
+    w.metrics = with.metrics_at > 0 ? &metrics : NULL;
     w.job = &job;
     job.name = "job";
     job.workers = 2;

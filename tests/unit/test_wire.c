@@ -25,6 +25,8 @@ static struct samples {
     Psd__Error error, *error_list[1];
     Psd__Ack ack;
     Psd__Tick tick;
+    Psd__Metrics metrics;
+    double values[WIRE_METRICS_MAX + 1];
     Psd__Barrier barrier;
     Psd__Skip skip;
     Psd__Cancel cancel;
@@ -331,6 +333,13 @@ samples_saves(void)
     m.push.cursor = m.welcome.cursor = &m.cursor;
     m.push.cursor_from = &m.cursor_from;
     m.push.durable = 1;
+    psd__metrics__init(&m.metrics);
+    for (size_t i = 0; i < ARRAY_LEN(m.values); i++)
+        m.values[i] = 1.5 * (double)i;
+    m.metrics.n_value = WIRE_METRICS_MAX;
+    m.metrics.value = m.values;
+    m.metrics.at = &m.cursor;
+    m.tick.metrics = m.welcome.metrics = &m.metrics;
     m.welcome.pushes = 17;
     m.welcome.survived_from = 5;
     m.welcome.survived = (ProtobufCBinaryData){2, (uint8_t *)m.long64};
@@ -691,6 +700,8 @@ END_TEST
     X(ack_error_text, ACK, LIMIT, "ack.error.text has 2049 bytes", m.error.text = letters(2049))                       \
     X(tick_seq, TICK, INVALID, "tick.seq is 0", m.tick.seq = 0)                                                        \
     X(tick_acked, TICK, INVALID, "tick.seq is 3, but acked_through is 9", m.tick.acked_through = 9)                    \
+    X(tick_metrics, TICK, LIMIT, "the number of tick.metrics is 33", m.metrics.n_value = 33)                           \
+    X(welcome_metrics, WELCOME, LIMIT, "the number of welcome.metrics is 33", m.metrics.n_value = 33)                  \
     X(barrier_seq, BARRIER, INVALID, "barrier.seq is 0", m.barrier.seq = 0)                                            \
     X(barrier_no_name, BARRIER, INVALID, "barrier.name is empty", m.barrier.name = (char *)"")                         \
     X(barrier_name_long, BARRIER, LIMIT, "barrier.name has 256", m.barrier.name = letters(256))                        \

@@ -137,6 +137,7 @@ void
 report_print(FILE *file, const struct train *t, const struct ps_network_result *held_out, const struct counts *c)
 {
     double examples = train_examples(t);
+    struct train_totals totals = train_totals(t);
     struct ps_strategy_stats stats;
     char pushed[32], pulled[32];
 
@@ -147,6 +148,9 @@ report_print(FILE *file, const struct train *t, const struct ps_network_result *
                 t->options->job, t->steps);
     fprintf(file, "held-out accuracy  %.2f %%, %zu of %zu images\n",
             100.0 * (double)held_out->correct / (double)held_out->rows, held_out->correct, held_out->rows);
+    if (totals.last_rows > 0)
+        fprintf(file, "training accuracy  %.2f %%, loss %.4f, over the %.0f images of the last epoch\n",
+                100.0 * totals.last_correct / totals.last_rows, totals.last_loss / totals.last_rows, totals.last_rows);
     fprintf(file, "time               %.2f s, %.0f examples/s\n", t->seconds,
             t->seconds > 0 ? examples / t->seconds : 0);
     if (ps_strategy_client(t->strategy) != NULL) {

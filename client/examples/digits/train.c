@@ -9,8 +9,8 @@
 #include "model.h"
 #include "worker.h"
 
-/* What a step adds up. */
-enum { METRIC_LOSS, METRIC_CORRECT, METRICS };
+/* What a step adds up; the last three in the last epoch alone. */
+enum { METRIC_LOSS, METRIC_CORRECT, METRIC_LAST_ROWS, METRIC_LAST_LOSS, METRIC_LAST_CORRECT, METRICS };
 
 bool
 train_is_chief(const struct train *t)
@@ -267,6 +267,11 @@ step(void *arg, struct ps_replica *r, struct ps_error *error)
         return err;
     r->metrics[METRIC_LOSS] += result.loss;
     r->metrics[METRIC_CORRECT] += (double)result.correct;
+    if (r->epoch + 1 == t->options->epochs) {
+        r->metrics[METRIC_LAST_ROWS] += (double)r->rows;
+        r->metrics[METRIC_LAST_LOSS] += result.loss;
+        r->metrics[METRIC_LAST_CORRECT] += (double)result.correct;
+    }
     return PS_OK;
 }
 
@@ -311,6 +316,21 @@ enum ps_err
 train_meet(struct train *t, struct ps_error *error)
 {
     return ps_strategy_meet(t->strategy, error);
+}
+
+struct train_totals
+train_totals(const struct train *t)
+{
+    double metrics[METRICS];
+    uint64_t rows;
+
+    ps_strategy_totals(t->strategy, &rows, metrics);
+    return (struct train_totals){.rows = rows,
+                                 .loss = metrics[METRIC_LOSS],
+                                 .correct = metrics[METRIC_CORRECT],
+                                 .last_rows = metrics[METRIC_LAST_ROWS],
+                                 .last_loss = metrics[METRIC_LAST_LOSS],
+                                 .last_correct = metrics[METRIC_LAST_CORRECT]};
 }
 
 enum ps_err

@@ -64,6 +64,15 @@ enum ps_err train_run(struct train *t, struct ps_error *error) PS_MUST_USE;
 /* Wait until all workers that are not lost have done theirs. */
 enum ps_err train_meet(struct train *t, struct ps_error *error) PS_MUST_USE;
 
+/* What all workers have trained on, as of train_meet(): rows, the sum of their losses, and how many of them were told
+ * right just then; of all epochs, and of the last one. */
+struct train_totals {
+    uint64_t rows;
+    double loss, correct;
+    double last_rows, last_loss, last_correct;
+};
+struct train_totals train_totals(const struct train *t);
+
 /* Fetch the newest weights and count the held-out examples that they get right. */
 enum ps_err train_evaluate(struct train *t, struct ps_network_result *result, struct ps_error *error) PS_MUST_USE;
 

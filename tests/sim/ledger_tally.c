@@ -1,0 +1,57 @@
+/* Metrics: each step of a worker adds 1 to that of its epoch, so what shard 0 has settled says how many steps are in
+ * it, and must be the place in the worker's data that lies beside it: no step is summed up twice or left out, whatever
+ * process of the worker did it, and however often. A shard that lost its power may have lost some with it. */
+#include <endian.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "ledger_state.h"
+#include "proto/store.pb-c.h"
+
+static bool
+check_row(void *arg, struct span key, struct span value)
+{
+    struct ledger *l = arg;
+    Psd__SessionRow *row = psd__session_row__unpack(NULL, value.len, value.data);
+    uint32_t task;
+
+    ps_assert(row != NULL && key.len == 2 * sizeof task);
+    memcpy(&task, (const uint8_t *)key.data + sizeof task, sizeof task);
+    task = be32toh(task);
+    ps_assert(task < MODEL_WORKERS_MAX);
+    l->counted[task] = (struct ps_cursor){0};
+    if (row->metrics != NULL && row->metrics->at != NULL) {
+        uint64_t epoch = row->metrics->at->epoch, at = row->metrics->at->position,
+                 steps = epoch < row->metrics->n_value ? (uint64_t)row->metrics->value[epoch] : 0;
+
+        if (steps > at || (steps < at && l->losses == 0))
+            sim_fail(l->sim, "w%u's metrics have %" PRIu64 " steps in them, and go up to example %" PRIu64, task, steps,
+                     at);
+        l->counted[task] = (struct ps_cursor){epoch, at};
+    }
+    psd__session_row__free_unpacked(row, NULL);
+    return !l->sim->failed;
+}
+
+void
+ledger_tally_look(struct ledger *l, uint32_t shard, struct store *store)
+{
+    enum ps_err err;
+
+    if (shard != 0)
+        return;
+    err = store->ops->each_row(store, STORE_SESSIONS, check_row, l);
+    ps_assert(err == PS_OK);
+}
+
+void
+ledger_settled(struct ledger *l, uint32_t task, const struct ps_cursor *cursor)
+{
+    const struct ps_cursor *there = &l->counted[task];
+
+    if (cursor->position == 0 || l->losses > 0)
+        return;
+    if (there->epoch < cursor->epoch || (there->epoch == cursor->epoch && there->position < cursor->position))
+        sim_fail(l->sim, "w%u leaves behind example %" PRIu64 ", and its metrics go up to %" PRIu64, task,
+                 cursor->position, there->position);
+}

@@ -1,0 +1,460 @@
+/* Totals over all workers (ps_strategy_totals(), ps_client_metrics()) with real shards and worker processes: every row
+ * counts once in each epoch, under every strategy of many workers, also when shards and workers are killed on the way.
+ *
+ * Rows are numbered, and a step adds up their numbers: whole numbers, so that the sums are exact in any order. */
+#include <jansson.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/ps_group.h"
+#include "client/ps_strategy.h"
+#include "common/base.h"
+#include "tests/system/shards.h"
+#include "tests/unit/check_main.h"
+
+enum { WORKERS = 3, ROWS = 1210, BATCH = 60, EPOCHS = 4, METRICS = 1 + EPOCHS, FAILED = 3, PATIENCE_MS = 60000 };
+
+static struct shards shards;
+
+/* What a worker leaves for the test to look at. */
+struct left {
+    uint64_t rows, meetings; /* as of the last one */
+    double metrics[METRICS];
+    uint64_t own_rows; /* that this process computed */
+    struct ps_error error;
+};
+static struct left *left;  /* [WORKERS], shared */
+static atomic_uint *begun; /* how many have joined, shared */
+
+static void
+setup(void)
+{
+    left = mmap(NULL, WORKERS * sizeof *left, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    begun = mmap(NULL, sizeof *begun, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert(left != MAP_FAILED && begun != MAP_FAILED);
+    shards_start(&shards, 2);
+}
+
+static void
+teardown(void)
+{
+    shards_stop(&shards);
+    munmap(left, WORKERS * sizeof *left);
+    munmap(begun, sizeof *begun);
+}
+
+/* ---- A worker ---- */
+
+struct way {
+    const char *strategy;
+    enum ps_mode mode;
+    bool often; /* all meet after each step; else only in the end */
+    useconds_t pace_us;
+};
+
+struct worker {
+    const struct way *way;
+    uint32_t task;
+    int tell; /* a byte for each step */
+    struct left *mine;
+};
+
+static enum ps_err
+step(void *arg, struct ps_replica *r, struct ps_error *error)
+{
+    struct worker *w = arg;
+
+    (void)error;
+    for (uint64_t i = 0; i < r->rows; i++)
+        r->metrics[0] += (double)(r->batch * BATCH + r->first + i + 1);
+    r->metrics[1 + r->epoch] += (double)r->rows;
+    w->mine->own_rows += r->rows;
+    memset(r->gradients[0], 0, 8 * sizeof(float));
+    memset(r->gradients[1], 0, 8 * sizeof(float));
+    usleep(w->way->pace_us);
+    return PS_OK;
+}
+
+static enum ps_err
+after(void *arg, const struct ps_step_done *done, struct ps_error *error)
+{
+    const struct worker *w = arg;
+
+    (void)done;
+    return write(w->tell, "!", 1) == 1 ? PS_OK : ps_fail(error, PS_ERR_IO, "nobody listens");
+}
+
+/* They are exactly what there was to train on in all steps before this one. */
+static enum ps_err
+check_totals(const struct worker *w, uint64_t steps, uint64_t each, struct ps_error *e)
+{
+    const struct left *l = w->mine;
+    uint64_t epochs = steps / each, begun = MIN(steps % each * BATCH, ROWS);
+    double numbers = (double)(epochs * ROWS * (ROWS + 1) / 2 + begun * (begun + 1) / 2);
+
+    if (l->rows != epochs * ROWS + begun || l->metrics[0] != numbers)
+        return ps_fail(e, PS_ERR_INTERNAL, "after %llu steps: %llu rows, whose numbers come to %.0f, not %.0f",
+                       (unsigned long long)steps, (unsigned long long)l->rows, l->metrics[0], numbers);
+    for (uint64_t i = 0; i < EPOCHS; i++) {
+        uint64_t rows = i < epochs ? ROWS : i == epochs ? begun : 0;
+
+        if (l->metrics[1 + i] != (double)rows)
+            return ps_fail(e, PS_ERR_INTERNAL, "after %llu steps: %.0f rows of epoch %llu, not %llu",
+                           (unsigned long long)steps, l->metrics[1 + i], (unsigned long long)i,
+                           (unsigned long long)rows);
+    }
+    return PS_OK;
+}
+
+/* In async who joins late goes on where the others are: none of them takes a step before all have joined. */
+static void
+await_others(void)
+{
+    atomic_fetch_add(begun, 1);
+    while (atomic_load(begun) < WORKERS)
+        usleep(200);
+}
+
+static enum ps_err
+train(struct worker *w, ps_strategy *s, struct ps_error *e)
+{
+    const struct ps_strategy_calls calls = {.step = step, .after = after, .arg = w};
+    uint64_t each = ps_strategy_steps_each(s), all = each * EPOCHS;
+    enum ps_err err = PS_OK;
+
+    await_others();
+    do {
+        err = ps_strategy_run(s, w->way->often ? ps_strategy_step(s) + 1 : all, &calls, e);
+        if (err == PS_OK)
+            err = ps_strategy_meet(s, e);
+        ps_strategy_totals(s, &w->mine->rows, w->mine->metrics);
+        if (err == PS_OK)
+            err = check_totals(w, ps_strategy_step(s), each, e);
+        w->mine->meetings++;
+    } while (err == PS_OK && ps_strategy_step(s) < all);
+    return err;
+}
+
+/* Two variables, so that both shards have one. */
+static enum ps_err
+create(ps_strategy *s, struct ps_error *e)
+{
+    static const char *const names[] = {"v", "w"};
+    enum ps_err err = PS_OK;
+
+    for (size_t i = 0; i < ARRAY_LEN(names) && err == PS_OK; i++)
+        err = ps_strategy_variable(
+            s, &(struct ps_var_spec){.name = names[i], .rank = 1, .dims = {8}, .optimizer = {.learning_rate = 0.1}}, e);
+    return err == PS_OK ? ps_strategy_start(s, e) : err;
+}
+
+static enum ps_err
+open_strategy(struct worker *w, ps_strategy **s, struct ps_error *e)
+{
+    const struct ps_group_options group = {.settle_ms = 20000, .timeout_ms = 20000}; /* a replacement is on its way */
+    struct ps_strategy_options options = {
+        .client = {.mode = w->way->mode, .bound = 2, .timeout_ms = 30000, .job = w->way->strategy},
+        .group = &group,
+        .local = {.steps = 4},
+        .threads = 1,
+        .rows = ROWS,
+        .batch = BATCH,
+        .metrics = METRICS};
+    ps_cluster *cluster;
+    enum ps_err err;
+
+    if ((err = ps_cluster_from_list(shards.addresses, WORKERS, w->task, &cluster, e)) != PS_OK)
+        return err;
+    if ((err = ps_cluster_set_name(cluster, SHARDS_CLUSTER, e)) != PS_OK)
+        return err;
+    options.cluster = cluster;
+    err = ps_strategy_open(w->way->strategy, &options, s, e);
+    ps_cluster_free(cluster);
+    return err;
+}
+
+static _Noreturn void
+worker_main(struct worker *w)
+{
+    ps_strategy *s = NULL;
+    enum ps_err err;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    w->mine = &left[w->task];
+    if ((err = open_strategy(w, &s, &w->mine->error)) == PS_OK && (err = create(s, &w->mine->error)) == PS_OK)
+        err = train(w, s, &w->mine->error);
+    if (err == PS_OK)
+        ps_strategy_close(s);
+    _exit(err == PS_OK ? 0 : FAILED);
+}
+
+/* ---- Their lives ---- */
+
+struct crowd {
+    const struct way *way;
+    pid_t pid[WORKERS];
+    int hear[WORKERS];
+};
+
+static void
+start_worker(struct crowd *c, uint32_t task)
+{
+    struct worker w = {.way = c->way, .task = task};
+    int ends[2];
+
+    ck_assert_int_eq(pipe(ends), 0);
+    w.tell = ends[1];
+    if ((c->pid[task] = fork()) == 0)
+        worker_main(&w);
+    ck_assert_int_gt(c->pid[task], 0);
+    close(ends[1]);
+    c->hear[task] = ends[0];
+}
+
+static void
+start_all(struct crowd *c, const struct way *way)
+{
+    memset(left, 0, WORKERS * sizeof *left);
+    atomic_store(begun, 0);
+    *c = (struct crowd){.way = way};
+    for (uint32_t i = 0; i < WORKERS; i++)
+        start_worker(c, i);
+}
+
+/* The worker does so many more steps, and goes on meanwhile: what is done to it then finds it anywhere in one. */
+static void
+await_steps(const struct crowd *c, uint32_t task, uint32_t steps)
+{
+    struct pollfd heard = {.fd = c->hear[task], .events = POLLIN};
+    char word;
+
+    while (steps-- > 0) {
+        ck_assert_int_eq(poll(&heard, 1, PATIENCE_MS), 1);
+        ck_assert_msg(read(c->hear[task], &word, 1) == 1, "worker %u has ended: %s", task, left[task].error.text);
+    }
+}
+
+static void
+kill_worker(struct crowd *c, uint32_t task)
+{
+    ck_assert_int_eq(kill(c->pid[task], SIGKILL), 0);
+    ck_assert_int_eq(waitpid(c->pid[task], NULL, 0), c->pid[task]);
+    close(c->hear[task]);
+}
+
+/* All end well, and so with the totals that there must be. Their pipes hold all that they say: a byte for each step. */
+static void
+await_all(struct crowd *c)
+{
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        int status = 0;
+
+        if (c->pid[i] == 0)
+            continue;
+        ck_assert_int_eq(waitpid(c->pid[i], &status, 0), c->pid[i]);
+        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s: worker %u ended with status %x: %s (%s)",
+                      c->way->strategy, i, (unsigned)status, left[i].error.text, left[i].error.peer);
+        close(c->hear[i]);
+    }
+}
+
+/* It stands still now and then until it has ended: the others must not get ahead of what it asks for. */
+static void
+hold_up(const struct crowd *c, uint32_t task)
+{
+    siginfo_t ended = {0};
+
+    for (unsigned i = 0; ended.si_pid == 0; i++) {
+        kill(c->pid[task], SIGSTOP);
+        usleep(2000);
+        kill(c->pid[task], SIGCONT);
+        usleep(200 + 130 * (i % 11));
+        ck_assert_int_eq(waitid(P_PID, (id_t)c->pid[task], &ended, WEXITED | WNOHANG | WNOWAIT), 0);
+    }
+}
+
+/* ---- What they come to ---- */
+
+static const char *const many[] = {"parameter_server", "parameter_server", "parameter_server", "local_sgd",
+                                   "multi_worker_mirrored"};
+static const enum ps_mode modes[] = {PS_ASYNC, PS_SSP, PS_SYNC, PS_SYNC, PS_SYNC};
+
+START_TEST(every_meeting_finds_what_all_workers_have_done)
+{
+    const struct way way = {many[_i], modes[_i], .often = true};
+    struct crowd c;
+    uint64_t own = 0;
+
+    start_all(&c, &way);
+    hold_up(&c, 1);
+    await_all(&c);
+    for (uint32_t task = 0; task < WORKERS; task++) {
+        ck_assert_uint_eq(left[task].meetings, EPOCHS * (uint64_t)((ROWS + BATCH - 1) / BATCH));
+        ck_assert_uint_lt(left[task].own_rows, EPOCHS * ROWS); /* nobody has done it all */
+        own += left[task].own_rows;
+    }
+    ck_assert_uint_eq(own, EPOCHS * ROWS);
+}
+END_TEST
+
+START_TEST(a_killed_shard_loses_and_doubles_nothing)
+{
+    const struct way way = {many[_i], modes[_i], .pace_us = 3000};
+    struct crowd c;
+
+    start_all(&c, &way);
+    for (uint32_t kills = 0; kills < 4; kills++) {
+        await_steps(&c, kills % WORKERS, 9);
+        usleep(1000 * kills);
+        shards_kill(&shards, 0);
+        shards_restart(&shards, 0);
+    }
+    await_all(&c);
+}
+END_TEST
+
+START_TEST(a_killed_worker_loses_and_doubles_nothing)
+{
+    const struct way way = {many[_i], modes[_i], .pace_us = 3000};
+    struct crowd c;
+
+    start_all(&c, &way);
+    for (uint32_t kills = 0; kills < 3; kills++) {
+        await_steps(&c, 1, 9);
+        usleep(1500 * kills);
+        kill_worker(&c, 1);
+        start_worker(&c, 1);
+    }
+    await_all(&c);
+}
+END_TEST
+
+/* Both at once: the worker that takes over meets a shard that has just come back. */
+START_TEST(a_worker_and_a_shard_killed_together_lose_and_double_nothing)
+{
+    const struct way way = {many[_i], modes[_i], .pace_us = 3000};
+    struct crowd c;
+
+    start_all(&c, &way);
+    for (uint32_t kills = 0; kills < 2; kills++) {
+        await_steps(&c, 2, 11);
+        kill_worker(&c, 2);
+        shards_kill(&shards, 0);
+        start_worker(&c, 2);
+        shards_restart(&shards, 0);
+    }
+    await_all(&c);
+}
+END_TEST
+
+/* ---- A client's ---- */
+
+static ps_client *
+open_client(uint32_t task, bool observer, const char *job)
+{
+    struct ps_client_options options = {.job = job, .observer = observer, .timeout_ms = 30000};
+    struct ps_error e;
+    ps_cluster *cluster;
+    ps_client *client;
+
+    ck_assert_int_eq(ps_cluster_from_list(shards.addresses, 2, task, &cluster, &e), PS_OK);
+    ck_assert_int_eq(ps_cluster_set_name(cluster, SHARDS_CLUSTER, &e), PS_OK);
+    ck_assert_msg(ps_client_open(cluster, &options, &client, &e) == PS_OK, "%s", e.text);
+    ps_cluster_free(cluster);
+    return client;
+}
+
+static void
+step_with(ps_client *c, size_t n, const double *values)
+{
+    ck_assert_int_eq(ps_client_set_metrics(c, n, values, NULL), PS_OK);
+    ck_assert_int_eq(ps_client_tick(c, NULL), PS_OK);
+}
+
+/* The list of a worker in psctl's JSON. */
+static json_t *
+listed(ps_client *c, uint32_t task, json_t **report)
+{
+    json_t *worker;
+    size_t i;
+    char *text;
+
+    ck_assert_int_eq(ps_client_query(c, 0, PS_QUERY_WORKERS, "sums", -1, &text, NULL), PS_OK);
+    *report = json_loads(text, 0, NULL);
+    ps_free(text);
+    json_array_foreach(json_object_get(*report, "worker"), i,
+                       worker) if (json_integer_value(json_object_get(worker, "task")) ==
+                                   task) return json_object_get(worker, "metrics");
+    ck_abort_msg("worker %u is not listed", task);
+}
+
+START_TEST(a_client_sets_and_asks)
+{
+    ps_client *a = open_client(0, false, "sums"), *b = open_client(1, false, "sums"),
+              *observer = open_client(0, true, "sums"), *stranger = open_client(0, true, "nobody");
+    double sums[PS_METRICS_MAX + 1], many_values[PS_METRICS_MAX + 1] = {0};
+    json_t *report, *list;
+    struct ps_error e;
+
+    step_with(a, 2, (double[]){1, 0.5});
+    step_with(b, 3, (double[]){10, 0.25, 7});
+    step_with(a, 1, (double[]){2});
+    ck_assert_int_eq(ps_client_metrics(b, 4, sums, -1, NULL), PS_OK);
+    ck_assert(sums[0] == 13 && sums[1] == 0.75 && sums[2] == 7 && sums[3] == 0);
+    ps_client_close(b); /* it has finished, and counts */
+    ck_assert_int_eq(ps_client_metrics(observer, 1, sums, -1, NULL), PS_OK);
+    ck_assert(sums[0] == 13);
+    shards_kill(&shards, 0);
+    shards_restart(&shards, 0);
+    ck_assert_int_eq(ps_client_metrics(observer, 3, sums, -1, NULL), PS_OK);
+    ck_assert(sums[0] == 13 && sums[1] == 0.75 && sums[2] == 7);
+
+    step_with(a, 2, (double[]){NAN, 1}); /* what is no number in the middle of others */
+    list = listed(observer, 0, &report);
+    ck_assert_uint_eq(json_array_size(list), 2);
+    ck_assert(json_is_null(json_array_get(list, 0)) && json_real_value(json_array_get(list, 1)) == 1.5);
+    json_decref(report);
+    ck_assert_int_eq(ps_client_metrics(a, 2, sums, -1, NULL), PS_OK);
+    ck_assert(isnan(sums[0]) && sums[1] == 1.75);
+
+    ck_assert_int_eq(ps_client_set_metrics(a, PS_METRICS_MAX + 1, many_values, &e), PS_ERR_INVALID);
+    ck_assert_int_eq(ps_client_set_metrics(a, 1, NULL, &e), PS_ERR_INVALID);
+    ck_assert_int_eq(ps_client_set_metrics(observer, 1, many_values, &e), PS_ERR_INVALID);
+    ck_assert_int_eq(ps_client_metrics(a, 0, sums, -1, &e), PS_ERR_INVALID);
+    ck_assert_int_eq(ps_client_metrics(a, PS_METRICS_MAX + 1, sums, -1, &e), PS_ERR_INVALID);
+    ck_assert_int_eq(ps_client_metrics(stranger, 1, sums, -1, &e), PS_ERR_NOT_FOUND);
+    ck_assert_str_eq(e.text, "shard 0 does not know the job 'nobody'");
+    shards_kill(&shards, 0);
+    ck_assert_int_eq(ps_client_metrics(observer, 1, sums, 200, &e), PS_ERR_TIMEOUT);
+    shards_restart(&shards, 0);
+    ps_client_close(a);
+    ps_client_close(observer);
+    ps_client_close(stranger);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("totals");
+    TCase *tc = tcase_create("totals");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, every_meeting_finds_what_all_workers_have_done, 0, ARRAY_LEN(many));
+    tcase_add_loop_test(tc, a_killed_shard_loses_and_doubles_nothing, 0, ARRAY_LEN(many) - 1);
+    tcase_add_loop_test(tc, a_killed_worker_loses_and_doubles_nothing, 0, ARRAY_LEN(many));
+    tcase_add_loop_test(tc, a_worker_and_a_shard_killed_together_lose_and_double_nothing, 0, ARRAY_LEN(many) - 1);
+    tcase_add_test(tc, a_client_sets_and_asks);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
