@@ -13,7 +13,8 @@
  * that of a plain ring, 2 (ranks - 1) / ranks of the gradient, in the encoding's size, and every rank ends with the
  * same bits. What the encodings leave out stays where it was left out: of a rank's gradient there, of a part's sum with
  * the rank whose part it is, in both cases to come with the next gradient (two-sided error feedback, as in Tang et al.,
- * "DoubleSqueeze", ICML 2019). That costs a float32 for each element.
+ * "DoubleSqueeze", ICML 2019). That costs two float32 for each element: as it was before a gradient, in case that does
+ * not count, and as it is after. ps_reducer.h does the same for the gradients of a step while they are computed.
  *
  * All ranks make theirs with the same count and compression (else MISMATCH) and call in the same order as for any other
  * operation of the group. A group that was formed again goes on with it: what was left out is still there, that of a
@@ -39,10 +40,9 @@ PS_API enum ps_err ps_compressor_new(ps_group *group, size_t count, const struct
 PS_API void ps_compressor_free(ps_compressor *compressor); /* accepts NULL */
 
 /* out: [count] f32 = PS_SUM or PS_MEAN over the ranks of in: [count] f32; they may be the same. Waits, up to the
- * group's time-out for each of its two exchanges. After an error out is not defined, and what is kept is as if the call
- * had not been, on every rank that got one (in place, the gradient is still there then). Errors: NONFINITE, on every
- * rank, when one of them has a gradient with NaN or Inf: the sentence says which; the group goes on. MISMATCH, or why
- * the group failed. */
+ * group's time-out. After an error out is not defined, and what is kept is as if the call had not been, on every rank
+ * that got one (in place, the gradient is still there then). Errors: NONFINITE, on every rank, when one of them has a
+ * gradient with NaN or Inf: the sentence says which; the group goes on. MISMATCH, or why the group failed. */
 PS_API enum ps_err ps_compressor_all_reduce(ps_compressor *compressor, const float *in, float *out,
                                             enum ps_reduce reduce, struct ps_error *error) PS_MUST_USE;
 

@@ -24,7 +24,8 @@
  *
  * - The step's gradient is that of the mean loss over the global batch, every row weighing the same, however unevenly
  *   the rows are dealt out: r->scale has all of it in it. A replica may get no rows; it is asked all the same.
- * - Metrics are sums in double, added up in the order of the replicas.
+ * - Metrics are sums in double, added up in the order of the replicas; ps_strategy_totals() has them over all workers
+ *   under every strategy.
  * - The same seed, data, replicas and hosts give the same bits in every run, but for parameter_server in async and ssp.
  *   In which strategies the same replicas give the same bits is said at PS_STRATEGY_LIST.
  * - Every call returns by its deadline with a value or an error that names who was waited for; the caller's own
@@ -75,10 +76,17 @@ extern "C" {
  * where they share one; between GPUs NCCL chooses the order, the same in every run. Norms that clip are added up on a
  * GPU in another order than on the CPU.
  *
+ * With client.compress, what encodings leave out of gradients (ps_compress.h) each worker keeps and adds to its next
+ * ones, for as long as its process lives. In multi_worker_mirrored that is as ps_reducer.h says, and follows the steps
+ * that were completed, in the same way on every worker: a step that was broken off and dealt out anew is not in it, a
+ * step that the others have completed with this worker's gradient is. When the group is formed again, those who stay go
+ * on with what they have; a replacement begins with nothing, and what a lost worker had kept, parts of some gradients,
+ * never comes. Checkpoints do not hold it. One worker alone sends nothing, and keeps nothing.
+ *
  * Known limits of multi_worker_mirrored. Of two workers the one whose other is lost goes on alone: where the network is
  * cut between the two, both may, each with a model of its own; PS_LAPSE_FAIL prevents it. A replacement that is started
- * with other variables or options ends the survivors, too, with MISMATCH. When somebody who is missing is looked for
- * while the place where workers meet is away, the training ends with the error of meeting. */
+ * with other variables or options hears MISMATCH; the others go on without it. When somebody who is missing is looked
+ * for while the place where workers meet is away, the training ends with the error of meeting. */
 #define PS_STRATEGY_LIST(X)  \
     X(one_device)            \
     X(mirrored)              \
@@ -104,7 +112,8 @@ struct ps_strategy_options {
     /* parameter_server and local_sgd: how the client is opened. All: .job names what is trained in checkpoints, .lapse
      * says what follows when a worker is lost: PS_LAPSE_SHRINK goes on without it, or with its replacement, from the
      * last step that was completed; PS_LAPSE_FAIL ends with an error that names it. .timeout_ms bounds each exchange
-     * between workers. */
+     * between workers. .compress says what gradients travel as, to shards or in multi_worker_mirrored between workers
+     * (the same at all of them), where there are any. */
     struct ps_client_options client;
     const struct ps_group_options *group; /* multi_worker_mirrored: ps_group.h. NULL: all defaults, which are here: name
                                              client.job; timeout_ms the client's; settle_ms 250 */
@@ -163,11 +172,13 @@ PS_API ps_client *ps_strategy_client(const ps_strategy *strategy);
 PS_API ps_var *ps_strategy_var(const ps_strategy *strategy, size_t i);
 
 struct ps_strategy_stats {
-    uint64_t steps;    /* done by this process */
-    uint64_t dropped;  /* pushes of this worker that the age policy or the quorum dropped */
-    uint64_t rejoins;  /* after a lapsed lease */
-    uint64_t reforms;  /* times that the group was formed again */
-    uint64_t received; /* times that this worker took its variables from another one */
+    uint64_t steps;                         /* done by this process */
+    uint64_t dropped;                       /* pushes of this worker that the age policy or the quorum dropped */
+    uint64_t rejoins;                       /* after a lapsed lease */
+    uint64_t reforms;                       /* times that the group was formed again */
+    uint64_t received;                      /* times that this worker took its variables from another one */
+    uint64_t gradient_sent, gradient_plain; /* bytes of gradients that went to shards or other workers; that they would
+                                               be uncompressed */
 };
 PS_API void ps_strategy_stats(const ps_strategy *strategy, struct ps_strategy_stats *out);
 

@@ -204,7 +204,7 @@ run_decode(const struct codec_kernels *k, enum ps_compress_kind kind, size_t n, 
 }
 
 static size_t
-runs_encode(enum ps_compress_kind kind, size_t n, const float *gradient, float *residual, void *out)
+runs_encode(enum ps_compress_kind kind, size_t n, const float *gradient, const float *residual, float *left, void *out)
 {
     const struct codec_kernels *k = kernels_chosen();
     size_t size = fixed_size(kind, n);
@@ -221,10 +221,10 @@ runs_encode(enum ps_compress_kind kind, size_t n, const float *gradient, float *
             scales[i] = int8_run(k, len, e, bytes + first);
         else
             half_run(k, kind, len, e, (uint16_t *)out + first);
-        if (residual == NULL)
+        if (left == NULL)
             continue;
         run_decode(k, kind, n, out, i, decoded);
-        k->rest(len, e, decoded, residual + first);
+        k->rest(len, e, decoded, left + first);
     }
     return size;
 }
@@ -282,26 +282,27 @@ pick(size_t n, const float *x, size_t k, uint32_t *index)
 }
 
 static size_t
-top_k_encode(const struct ps_compress *how, size_t n, const float *gradient, float *residual, void *out)
+top_k_encode(const struct ps_compress *how, size_t n, const float *gradient, const float *residual, float *left,
+             void *out)
 {
-    const float *e = residual != NULL ? residual : gradient;
+    const float *e = left != NULL ? left : gradient;
     uint32_t *index = (uint32_t *)out + 1, count;
     float *value;
 
-    for (size_t i = 0; residual != NULL && i < n; i += CODEC_RUN) {
+    for (size_t i = 0; left != NULL && i < n; i += CODEC_RUN) {
         size_t len = MIN(n - i, (size_t)CODEC_RUN);
         float room[CODEC_RUN];
 
-        kernels_chosen()->feed(len, gradient + i, residual + i, room);
-        memcpy(residual + i, room, len * sizeof *room);
+        memcpy(left + i, take(kernels_chosen(), len, gradient + i, residual != NULL ? residual + i : NULL, room),
+               len * sizeof *room);
     }
     count = pick(n, e, most(how, n), index);
     memcpy(out, &count, sizeof count);
     value = (float *)(index + count);
     for (uint32_t i = 0; i < count; i++) {
         value[i] = e[index[i]];
-        if (residual != NULL)
-            residual[index[i]] = 0;
+        if (left != NULL)
+            left[index[i]] = 0;
     }
     return 4 + 8 * (size_t)count;
 }
@@ -353,12 +354,19 @@ top_k_decode(size_t n, const uint32_t *encoding, float *x)
 /* ---- All of them ---- */
 
 size_t
-codec_encode(const struct ps_compress *how, size_t n, const float *gradient, float *residual, void *out)
+codec_encode_apart(const struct ps_compress *how, size_t n, const float *gradient, const float *residual, float *left,
+                   void *out)
 {
     ps_assert(n > 0 && n <= UINT32_MAX && how->kind != PS_COMPRESS_NONE && how->kind < PS_COMPRESS_KINDS);
     if (how->kind == PS_COMPRESS_TOP_K)
-        return top_k_encode(how, n, gradient, residual, out);
-    return runs_encode(how->kind, n, gradient, residual, out);
+        return top_k_encode(how, n, gradient, residual, left, out);
+    return runs_encode(how->kind, n, gradient, residual, left, out);
+}
+
+size_t
+codec_encode(const struct ps_compress *how, size_t n, const float *gradient, float *residual, void *out)
+{
+    return codec_encode_apart(how, n, gradient, residual, residual, out);
 }
 
 void

@@ -26,6 +26,11 @@ size_t codec_size_max(const struct ps_compress *how, size_t n);
  * PS_COMPRESS_NONE. */
 size_t codec_encode(const struct ps_compress *how, size_t n, const float *gradient, float *residual, void *out);
 
+/* The same without writing to residual: what is left goes to left, [n] f32. residual NULL: there is none, and the
+ * gradient is within 2^127. */
+size_t codec_encode_apart(const struct ps_compress *how, size_t n, const float *gradient, const float *residual,
+                          float *left, void *out);
+
 /* Take that back: the residual is as if the gradient had never been encoded, whatever was encoded since. */
 void codec_undo(enum ps_compress_kind kind, size_t n, const void *encoding, const float *gradient, float *residual);
 

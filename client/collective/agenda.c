@@ -62,7 +62,10 @@ make_plan(const struct agenda_group *g, const struct agenda_key *key, struct pla
     };
     enum ps_err err;
 
-    err = key->op >= AGENDA_SEND ? pair_plan(key, p, e) : plan_make(&ask, p, e);
+    if (key->op == AGENDA_MERGE)
+        err = plan_merge(g->ranks, g->rank, key->count / g->ranks, key->segment_bytes / key->size, key->size, p, e);
+    else
+        err = key->op >= AGENDA_SEND ? pair_plan(key, p, e) : plan_make(&ask, p, e);
     if (err != PS_OK)
         return err;
     for (uint32_t i = 0; i < p->steps; i++)

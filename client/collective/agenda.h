@@ -21,13 +21,14 @@
 /* What makes two operations go by the same agenda in one group. */
 struct agenda_key {
     uint64_t count;
-    uint64_t segment_bytes; /* 0: chosen */
+    uint64_t segment_bytes; /* 0: chosen; AGENDA_MERGE: of a piece */
     uint32_t root;          /* of a pair: the other rank */
-    uint8_t op;             /* enum plan_op, or one of the two below */
+    uint8_t op;             /* enum plan_op, or one of those below */
     uint8_t size;           /* bytes of an element */
     uint8_t algorithm;
     uint8_t flags;
 };
+#define AGENDA_MERGE    13 /* plan_merge() */
 #define AGENDA_SEND     14
 #define AGENDA_RECEIVE  15
 #define AGENDA_IN_PLACE 1 /* flags */

@@ -159,6 +159,8 @@ extent_of(const struct group_core *c, const struct group_ask *ask)
         return (struct extent){.in = all, .out = all, .needs_in = true, .needs_out = true};
     case PLAN_REDUCE:
         return (struct extent){.in = all, .out = root ? all : 0, .needs_in = true, .needs_out = root};
+    case AGENDA_MERGE: /* never in place, for one rank either */
+        return (struct extent){.in = all, .out = all, .in_at = all, .needs_in = true, .needs_out = true};
     case AGENDA_SEND:
         return (struct extent){.in = all, .needs_in = true};
     case AGENDA_RECEIVE:
@@ -184,6 +186,9 @@ check_numbers(const struct group_core *c, const struct group_ask *ask, struct ps
         return ps_fail(e, PS_ERR_INVALID, "rank %u of a group of %u", ask->root, c->config.ranks);
     if (pair && ask->root == c->config.rank)
         return ps_fail(e, PS_ERR_INVALID, "rank %u is this rank", ask->root);
+    if (ask->op == AGENDA_MERGE && (ask->piece == 0 || ask->count % c->config.ranks != 0 || ask->merge == NULL))
+        return ps_fail(e, PS_ERR_INVALID, "%zu elements in pieces of %zu cannot be merged by %u ranks", ask->count,
+                       ask->piece, c->config.ranks);
     return PS_OK;
 }
 
@@ -241,7 +246,9 @@ signature_of(const struct group_ask *ask, const struct agenda *a)
         .root = rooted ? ask->root : 0,
         .op = pair ? GROUP_OP_PAIR : ask->op,
         .dtype = (uint8_t)ask->dtype,
-        .reduce = reduces ? (uint8_t)ask->reduce : 0,
+        .reduce = reduces                   ? (uint8_t)ask->reduce
+                  : ask->op == AGENDA_MERGE ? ask->encoding
+                                            : 0,
         .algorithm = (uint8_t)a->plan.algorithm,
     };
 }
@@ -283,6 +290,8 @@ group_core_start(struct group_core *c, const struct group_ask *ask, uint64_t now
     if (c->works >= PS_GROUP_WORKS_MAX)
         return ps_fail(e, PS_ERR_LIMIT, "%u operations of the group are in flight; that is the most", c->works);
     key.flags = (in_place ? AGENDA_IN_PLACE : 0) | (ask->reduce == PS_MEAN ? AGENDA_MEAN : 0);
+    if (ask->op == AGENDA_MERGE)
+        key.segment_bytes = ask->piece * key.size;
     if ((err = agenda_get(&c->agendas, &key, &a, e)) != PS_OK)
         return err;
     if ((w = group_work_new(c, a)) == NULL) {
@@ -294,6 +303,8 @@ group_core_start(struct group_core *c, const struct group_ask *ask, uint64_t now
     w->buffer[PLAN_OUT] = ask->out;
     w->dtype = ask->dtype;
     w->reduce = ask->reduce;
+    w->merge = ask->merge;
+    w->merge_arg = ask->merge_arg;
     w->size = key.size;
     w->start_ms = now_ms;
     w->deadline_ms = now_ms + c->config.timeout_ms;

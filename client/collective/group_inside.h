@@ -53,7 +53,9 @@ struct group_work {
     uint8_t *buffer[3]; /* by enum plan_buffer */
     enum ps_dtype dtype;
     enum ps_reduce reduce;
-    uint32_t size; /* bytes of an element */
+    uint32_t size;                           /* bytes of an element */
+    uint32_t (*merge)(void *arg, size_t at); /* group_ask */
+    void *merge_arg;
     uint64_t start_ms, deadline_ms;
     uint32_t pings;
     uint32_t left;    /* steps that are not done */

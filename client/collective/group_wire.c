@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/collective/plan.h"
+#include "ps_compress.h"
 #include "wire.h"
 
 /* More than 8 bytes are filled up with zeros. */
@@ -62,19 +63,22 @@ group_signature_text(const struct group_signature *s, char *out, size_t size)
     static const char *const ops[] = {[PLAN_ALL_REDUCE] = "all_reduce", [PLAN_REDUCE_SCATTER] = "reduce_scatter",
                                       [PLAN_ALL_GATHER] = "all_gather", [PLAN_BROADCAST] = "broadcast",
                                       [PLAN_REDUCE] = "reduce",         [PLAN_BARRIER] = "barrier",
-                                      [GROUP_OP_PAIR] = "a message"};
+                                      [GROUP_OP_MERGE] = "a sum",       [GROUP_OP_PAIR] = "a message"};
     static const char *const reductions[] = {"sum", "mean", "min", "max", "product"};
     static const char *const algorithms[] = {"auto", "direct", "ring", "halving", "hierarchical"};
     const char *op = s->op < ARRAY_LEN(ops) && ops[s->op] != NULL ? ops[s->op] : "an operation";
     const char *dtype = s->dtype < PS_DTYPES ? ps_dtype_name((enum ps_dtype)s->dtype) : "elements";
     bool reduces = s->op == PLAN_ALL_REDUCE || s->op == PLAN_REDUCE_SCATTER || s->op == PLAN_REDUCE;
     bool rooted = s->op == PLAN_BROADCAST || s->op == PLAN_REDUCE;
+    const char *encoding = s->op == GROUP_OP_MERGE ? ps_compress_name((enum ps_compress_kind)s->reduce) : NULL;
     size_t n;
 
     n = (size_t)snprintf(out, size, "%s of %llu %s", op, (unsigned long long)s->count, dtype);
     if (n < size && reduces)
         n += (size_t)snprintf(out + n, size - n, ", %s",
                               s->reduce < ARRAY_LEN(reductions) ? reductions[s->reduce] : "unknown");
+    if (n < size && s->op == GROUP_OP_MERGE)
+        n += (size_t)snprintf(out + n, size - n, " of parts encoded as %s", encoding != NULL ? encoding : "unknown");
     if (n < size && rooted)
         n += (size_t)snprintf(out + n, size - n, ", root %u", s->root);
     if (n < size && s->op != GROUP_OP_PAIR)

@@ -54,10 +54,11 @@ struct group_signature {
     uint64_t count; /* elements */
     uint64_t segment_bytes;
     uint32_t root;
-    uint8_t op; /* enum plan_op, or GROUP_OP_PAIR */
+    uint8_t op; /* enum plan_op, or one of those below */
     uint8_t dtype, reduce, algorithm;
 };
-#define GROUP_OP_PAIR 15 /* a send and its receive */
+#define GROUP_OP_MERGE 13 /* parts that are merged where they belong; reduce says how they are encoded */
+#define GROUP_OP_PAIR  15 /* a send and its receive */
 
 bool group_signature_equal(const struct group_signature *a, const struct group_signature *b);
 

@@ -192,6 +192,19 @@ step_done(struct group_work *w, uint32_t step)
     }
 }
 
+/* The caller makes a piece of its slot. False: it could not, and the group has failed. */
+static bool
+merge(struct group_work *w, const struct plan_step *s)
+{
+    uint32_t ranks = w->core->config.ranks, guilty;
+
+    guilty = w->merge(w->merge_arg, s->offset - w->core->config.rank * (w->agenda->key.count / ranks));
+    if (guilty >= ranks)
+        return true;
+    group_fail_with(w->core, guilty, PS_ERR_PROTOCOL, "a part that no encoder makes");
+    return false;
+}
+
 static void
 run_local(struct group_work *w, uint32_t step)
 {
@@ -206,6 +219,8 @@ run_local(struct group_work *w, uint32_t step)
         reduce(w->dtype, w->reduce, s->len, to, to, place_of(w, s->source, s->source_offset));
     } else if (s->len > 0 && s->kind == PLAN_SCALE) {
         reduce_divide(w->dtype, s->len, to, w->core->config.ranks);
+    } else if (s->kind == PLAN_MERGE && !merge(w, s)) {
+        return;
     }
     step_done(w, step);
 }
@@ -492,7 +507,7 @@ group_work_begin(struct group_core *c, struct group_work *w)
         return;
     /* What can go goes before anything is computed; but a little is copied sooner than a second frame is made for what
      * could not go without it. */
-    while (w->stack_len > 0 && step_bytes(w, w->stack[w->stack_len - 1]) <= GROUP_EAGER_MAX)
+    while (w->stack_len > 0 && !w->done && step_bytes(w, w->stack[w->stack_len - 1]) <= GROUP_EAGER_MAX)
         run_local(w, w->stack[--w->stack_len]);
     for (uint32_t k = 0; k < a->peers_len && !w->done; k++)
         look_at(c, w, k);

@@ -47,7 +47,8 @@ enum plan_kind {
     PLAN_RECEIVE_REDUCE, /* receive, and buffer[offset ..] = reduce(source[source_offset ..], received) */
     PLAN_COPY,           /* buffer[offset ..] = source[source_offset ..] */
     PLAN_REDUCE_LOCAL,   /* buffer[offset ..] = reduce(buffer[offset ..], source[source_offset ..]) */
-    PLAN_SCALE /* buffer[offset ..] divided by the number of ranks: MEAN, once for each element that goes on */
+    PLAN_SCALE, /* buffer[offset ..] divided by the number of ranks: MEAN, once for each element that goes on */
+    PLAN_MERGE  /* the caller makes the piece of buffer that begins at offset */
 };
 
 /* A broadcast's one buffer is PLAN_OUT. PLAN_OUT of a reduce is used at the root alone. */
@@ -94,6 +95,18 @@ size_t plan_choose_segment(const struct plan_ask *ask, enum ps_algorithm algorit
 #define PLAN_STEPS_MAX (1u << 20)
 enum ps_err plan_make(const struct plan_ask *ask, struct plan *out, struct ps_error *e) PS_MUST_USE;
 void plan_finish(struct plan *p); /* accepts zeroed and finished ones */
+
+/* Parts to their ranks, and what those make of them to all: a reduction whose arithmetic is the caller's. PLAN_IN and
+ * PLAN_OUT, which do not overlap, are a slot for each rank, of `slot` elements in pieces of at most `piece`.
+ *
+ *     slots of IN to the ranks whose they are ──► piece i is there of all: MERGE i ──► that piece of IN's own slot to
+ * all
+ *
+ * MERGE reads piece i of all slots of OUT but this rank's, and writes it in this rank's slot of IN. Afterwards the
+ * other slots of OUT are what their ranks have merged; this rank's own lies in IN. Whoever merges does so in one place,
+ * so all ranks end with the same bits. size: bytes of an element. */
+enum ps_err plan_merge(uint32_t ranks, uint32_t rank, size_t slot, size_t piece, size_t size, struct plan *out,
+                       struct ps_error *e) PS_MUST_USE;
 
 /* One line for each step, for ps_group_explain(): heap, NULL when out of memory. */
 char *plan_text(const struct plan_ask *ask, const struct plan *p);

@@ -8,7 +8,7 @@
  *
  * Between hosts t is the way there. On one host it is what a message costs the processor that sends it, some 5 us
  * over loopback TCP and a tenth of that through shared memory, and the processors are the ranks' own: there DIRECT's
- * n (n-1) messages cost more than the n log2(n) of HALVING. Measured in us (bench_collective --pin --algorithm,
+ * n (n-1) messages cost more than the n log2(n) of HALVING. Measured in us (bench collective --pin --algorithm,
  * spinning, medians, 2 cores; the machine moves its cores about, so figures of one row alone compare):
  *
  *                  shared memory                TCP

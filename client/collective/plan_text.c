@@ -61,6 +61,9 @@ what_put(struct text *t, const struct plan_ask *a, const struct plan_step *s)
         text_put(t, "divide by %u ", a->ranks);
         place_put(t, a, s->buffer, s->offset, s->len);
         return;
+    case PLAN_MERGE:
+        text_put(t, "merge at %zu of %s", s->offset, buffer_name(a, s->buffer));
+        return;
     }
     if (s->len == 0)
         return;

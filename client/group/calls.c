@@ -4,6 +4,7 @@
 
 #include "client/collective/agenda.h"
 #include "client/group/group_state.h"
+#include "client/group/merge.h"
 
 /* ---- Works ---- */
 
@@ -221,6 +222,22 @@ ps_group_receive(ps_group *g, void *buffer, size_t count, enum ps_dtype dtype, u
     return start(g,
                  &(struct group_ask){.op = AGENDA_RECEIVE, .out = buffer, .count = count, .dtype = dtype, .root = from},
                  work, error);
+}
+
+enum ps_err
+group_merge_start(ps_group *g, const struct group_merge *m, ps_work **work, struct ps_error *e)
+{
+    return start(g,
+                 &(struct group_ask){.op = AGENDA_MERGE,
+                                     .in = m->in,
+                                     .out = m->out,
+                                     .count = ps_group_ranks(g) * m->slot,
+                                     .dtype = PS_I32,
+                                     .piece = m->piece,
+                                     .encoding = (uint8_t)m->encoding,
+                                     .merge = m->merge,
+                                     .merge_arg = m->arg},
+                 work, e);
 }
 
 /* ---- What it is ---- */

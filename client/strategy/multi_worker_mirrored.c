@@ -15,6 +15,10 @@
  * one of them has completed; nobody starts anew, and every row still counts once in the epoch, since a step that was
  * not completed is dealt out again, whole, among those who are there.
  *
+ * Where gradients travel compressed, what their encodings leave out follows the same rule: it changes with the steps
+ * that were completed. A worker that was lost on the way from a step's end to its beginning learns when all agree
+ * whether the step has counted with its gradient in it: somebody has completed it, in the same forming of the group.
+ *
  * To go on without a worker, all the others must come; should more be lost, each time-out lets one more be missing. A
  * group that lacks workers is formed anew now and then, in case one has come back. */
 #include <inttypes.h>
@@ -48,6 +52,10 @@ struct all_reduced {
     double look_wait_ms; /* until then */
     int timeout_ms;      /* of the group */
     bool agreed;         /* once: it is no newcomer any more */
+    uint32_t fitting;    /* workers that go on without those that were started otherwise; 0: there are none of these */
+    bool tried;          /* step s->next: gradients were exchanged, and whether that counts is not known; */
+    uint64_t epoch;      /* in this forming of the group */
+    uint64_t done_epoch; /* the same of the last step that was completed */
     bool torn;           /* the variables of step torn_at were being given to this worker, and not all have come */
     int64_t torn_at;
 };
@@ -68,6 +76,7 @@ struct standing {
     int64_t next; /* step; or one of: */
     int64_t replicas;
     int64_t definition; /* a hash of all that must be the same */
+    int64_t epoch;      /* of the group in which it has completed the step before */
 };
 #define STANDING_NEW   (-1) /* it has just come */
 #define STANDING_TORN  (-2) /* it has some variables of a later step than the first, and not all of them */
@@ -79,12 +88,16 @@ hash_bytes(const void *data, size_t len, uint64_t before)
     return placement_hash(data, len, before);
 }
 
-/* Variables in their order, and how batches are cut. */
+/* Variables in their order, how batches are cut, and what gradients travel as. */
 static int64_t
 definition_of(const ps_strategy *s)
 {
-    const uint64_t cut[] = {s->vars_len, s->options.rows, s->options.batch, s->options.metrics};
-    uint64_t hash = hash_bytes(cut, sizeof cut, 0);
+    const struct ps_compress *how = &s->options.client.compress;
+    const uint64_t cut[] = {s->vars_len, s->options.rows, s->options.batch, s->options.metrics, (uint64_t)how->kind};
+    const double fraction = how->kind != PS_COMPRESS_TOP_K ? 0
+                            : how->fraction > 0            ? how->fraction
+                                                           : PS_COMPRESS_FRACTION;
+    uint64_t hash = hash_bytes(&fraction, sizeof fraction, hash_bytes(cut, sizeof cut, 0));
 
     for (size_t i = 0; i < s->vars_len; i++) {
         const struct ps_var_spec *spec = &s->vars[i]->spec;
@@ -116,6 +129,30 @@ find_furthest(const struct standing *all, uint32_t ranks, bool *behind)
     return furthest;
 }
 
+/* All must have the definition of the one that is furthest. Who has another is turned away; those that fit are counted,
+ * to form the group without it, once the training has begun. Nobody leaves before all have seen that. */
+static enum ps_err
+compare_definitions(ps_strategy *s, const struct standing *all, uint32_t ranks, uint32_t furthest, struct ps_error *e)
+{
+    struct all_reduced *a = s->own;
+    uint32_t count = 0, other = furthest;
+
+    for (uint32_t r = 0; r < ranks; r++)
+        if (all[r].definition == all[furthest].definition)
+            count++;
+        else
+            other = r;
+    if (count == ranks)
+        return PS_OK;
+    if (all[ps_group_rank(a->group)].definition == all[furthest].definition && all[furthest].next >= 0)
+        a->fitting = count;
+    (void)!ps_group_barrier(a->group, NULL, NULL);
+    return ps_fail(e, PS_ERR_MISMATCH,
+                   "worker %u has other variables, optimizers, batches or compression than worker %u: all must be "
+                   "started with the same",
+                   ps_group_task(a->group, other), ps_group_task(a->group, furthest));
+}
+
 /* Numbers of replicas over all ranks, in their order. */
 static enum ps_err
 take_standings(ps_strategy *s, const struct standing *all, uint32_t ranks, struct ps_error *e)
@@ -124,11 +161,6 @@ take_standings(ps_strategy *s, const struct standing *all, uint32_t ranks, struc
     uint32_t rank = ps_group_rank(a->group), count = 0;
 
     for (uint32_t r = 0; r < ranks; r++) {
-        if (all[r].definition != all[rank].definition)
-            return ps_fail(e, PS_ERR_MISMATCH,
-                           "worker %u has other variables, optimizers or batches than worker %u: all must be started "
-                           "with the same",
-                           ps_group_task(a->group, r), s->task);
         if (all[r].replicas < 1 || all[r].replicas > PS_STRATEGY_REPLICAS_MAX)
             return ps_fail(e, PS_ERR_PROTOCOL, "worker %u says that it has %" PRId64 " replicas",
                            ps_group_task(a->group, r), all[r].replicas);
@@ -238,20 +270,32 @@ agree(ps_strategy *s, struct ps_error *e)
 {
     struct all_reduced *a = s->own;
     uint32_t ranks = ps_group_ranks(a->group), furthest;
-    struct standing me = {.next = step_of(s), .replicas = s->replicas, .definition = definition_of(s)}, *all;
+    struct standing me = {.next = step_of(s),
+                          .replicas = s->replicas,
+                          .definition = definition_of(s),
+                          .epoch = (int64_t)a->done_epoch},
+                    *all;
+    int64_t tried = (int64_t)s->next;
     enum ps_err err;
     bool behind;
 
     if ((all = calloc(ranks, sizeof *all)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for %u workers", ranks);
+    a->fitting = 0;
     err = ps_group_all_gather(a->group, &me, all, ranks * STANDING_WORDS, PS_I64, NULL, e);
+    furthest = find_furthest(all, ranks, &behind);
+    if (err == PS_OK)
+        err = compare_definitions(s, all, ranks, furthest, e);
     if (err == PS_OK)
         err = take_standings(s, all, ranks, e);
-    furthest = find_furthest(all, ranks, &behind);
     if (err == PS_OK && all[furthest].next < 0)
         err = begin_all(s, all, ranks, e);
     if (err == PS_OK && behind)
         err = catch_up(s, all, furthest, e);
+    if (err == PS_OK)
+        settle(s, all[furthest].next == tried + 1 && all[furthest].epoch == (int64_t)a->epoch);
+    if (err == PS_OK && behind)
+        a->done_epoch = (uint64_t)all[furthest].epoch;
     a->agreed |= err == PS_OK;
     free(all);
     return err;
@@ -286,6 +330,15 @@ may_recover(enum ps_err err)
 {
     return err == PS_ERR_CLOSED || err == PS_ERR_TIMEOUT || err == PS_ERR_PROTOCOL || err == PS_ERR_UNREACHABLE ||
            err == PS_ERR_IO || err == PS_ERR_CANCELLED || err == PS_ERR_STEP_FAILED;
+}
+
+/* Whether the group is to be formed again after what agreeing ended with. */
+static bool
+may_go_on(const ps_strategy *s, enum ps_err err)
+{
+    const struct all_reduced *a = s->own;
+
+    return a->fitting > 0 || (may_recover(err) && ps_group_state(a->group, NULL) != PS_OK);
 }
 
 /* ---- Meeting again ---- */
@@ -337,8 +390,9 @@ recover(ps_strategy *s, uint32_t ranks_min, struct ps_error *e)
     do {
         if ((err = form_again(s, ranks_min, e)) != PS_OK)
             return err;
-        ranks_min = MAX(ps_group_ranks(a->group), 1) - 1;
-    } while ((err = agree(s, e)) != PS_OK && may_recover(err) && ps_group_state(a->group, NULL) != PS_OK);
+        err = agree(s, e);
+        ranks_min = a->fitting > 0 ? a->fitting : MAX(ps_group_ranks(a->group), 1) - 1;
+    } while (err != PS_OK && may_go_on(s, err));
     plan_look(s, false);
     return err;
 }
@@ -349,6 +403,8 @@ lost(ps_strategy *s, const struct ps_error *why, struct ps_error *e)
 {
     const struct all_reduced *a = s->own;
 
+    if (a->fitting > 0)
+        return recover(s, a->fitting, e);
     if (ps_group_state(a->group, NULL) == PS_OK || !may_recover(why->code)) {
         if (e != NULL)
             *e = *why;
@@ -388,7 +444,7 @@ open_group(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e)
 static enum ps_err
 make_reducer(ps_strategy *s, struct ps_error *e)
 {
-    struct ps_reducer_options options = {.sum = 1};
+    struct ps_reducer_options options = {.sum = 1, .compress = s->options.client.compress};
     struct all_reduced *a = s->own;
     uint64_t *sizes = calloc(s->vars_len, sizeof *sizes);
     enum ps_err err = PS_ERR_NOMEM;
@@ -480,8 +536,8 @@ finish_note(ps_work *note, enum ps_err before, struct ps_error *e)
     return err;
 }
 
-/* All gradients and the note are on their way; wait for the sums. A replica that failed left what it left: the note
- * says so to everybody. */
+/* All gradients and the note are on their way; wait for the sums. A replica that failed left what it left, perhaps what
+ * cannot be compressed: the note says so to everybody. */
 static enum ps_err
 exchange(ps_strategy *s, bool failed, struct ps_error *e)
 {
@@ -495,12 +551,17 @@ exchange(ps_strategy *s, bool failed, struct ps_error *e)
     a->stepping = false;
     write_note(s, failed);
     err = ps_group_all_reduce(a->group, a->note, a->note, NOTE_METRICS + s->options.metrics, PS_F64, PS_SUM, &note, e);
-    if ((end = ps_reducer_finish(a->reducer, &why)) != PS_OK) {
-        err = end;
-        if (e != NULL)
-            *e = why;
+    end = ps_reducer_finish(a->reducer, &why);
+    ps_reducer_bytes(a->reducer, &s->stats.gradient_sent, &s->stats.gradient_plain);
+    if (end != PS_OK && end != PS_ERR_NONFINITE) {
+        *e = why;
+        return finish_note(note, end, NULL);
     }
-    return finish_note(note, err, e);
+    /* The group goes on after a gradient that is not finite, and the note says whether it was meant so. */
+    if ((err = finish_note(note, err, e)) != PS_OK || end == PS_OK || a->note[NOTE_FAILED] != 0)
+        return err;
+    *e = why;
+    return end;
 }
 
 /* What the note says about the step: whether it is to be completed. */
@@ -544,22 +605,26 @@ reduced_step(ps_strategy *s, bool *done, struct ps_error *e)
     memset(a->ready, 0, s->vars_len * sizeof *a->ready);
     if (ps_reducer_begin(a->reducer, &why) != PS_OK)
         return lost(s, &why, e);
-    a->stepping = true;
+    a->stepping = a->tried = true;
+    a->epoch = ps_group_epoch(a->group);
     computed = strategy_compute(s, &mine);
     err = exchange(s, computed != PS_OK, &why);
     if (computed != PS_OK) {
+        settle(s, false);
         if (e != NULL)
             *e = mine;
         return computed;
     }
     if (err != PS_OK)
         return lost(s, &why, e);
-    if ((err = read_note(s, done, e)) != PS_OK || !*done)
-        return err;
-    if ((err = strategy_update(s, 1 / s->divisor, e)) != PS_OK)
+    if ((err = read_note(s, done, e)) == PS_OK && *done)
+        err = strategy_update(s, 1 / s->divisor, e);
+    settle(s, err == PS_OK && *done);
+    if (err != PS_OK || !*done)
         return err;
     strategy_count_step(s);
     s->next++;
+    a->done_epoch = a->epoch;
     return look_for_missing(s, e);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/strategy/strategy.h"
+#include "common/codec.h"
 
 struct strategy_row {
     const char *name;
@@ -57,6 +58,8 @@ count_devices(const char *devices)
 static enum ps_err
 check_sizes(const struct ps_strategy_options *o, struct ps_error *e)
 {
+    enum ps_err err;
+
     if (o->rows == 0 || o->batch == 0)
         return ps_fail(e, PS_ERR_INVALID, "%llu rows in batches of %llu: both are at least 1",
                        (unsigned long long)o->rows, (unsigned long long)o->batch);
@@ -68,6 +71,8 @@ check_sizes(const struct ps_strategy_options *o, struct ps_error *e)
     if (o->threads < 0 || o->client.timeout_ms < 0)
         return ps_fail(e, PS_ERR_INVALID, "threads (%d) and the time-out (%d ms) may not be negative", o->threads,
                        o->client.timeout_ms);
+    if ((err = codec_check(&o->client.compress, e)) != PS_OK)
+        return err;
     if (o->checkpoints != NULL && o->checkpoint_steps == 0)
         return ps_fail(e, PS_ERR_INVALID, "checkpoints go to %.300s, but after how many steps is not said",
                        o->checkpoints);

@@ -122,7 +122,14 @@ ps_strategy_var(const ps_strategy *strategy, size_t i)
 void
 ps_strategy_stats(const ps_strategy *strategy, struct ps_strategy_stats *out)
 {
+    struct ps_client_stats pushed;
+
     *out = strategy->stats;
+    if (strategy->client == NULL)
+        return;
+    ps_client_stats(strategy->client, &pushed);
+    out->gradient_sent = pushed.bytes_pushed;
+    out->gradient_plain = pushed.gradient_bytes;
 }
 
 /* ---- Variables ---- */

@@ -11,14 +11,16 @@
 #include "tests/system/ranks.h"
 #include "tests/unit/check_main.h"
 
-enum { ROWS = 6, INPUTS = 40, STEPS = 5, PARAMS_MAX = 16, RANKS_MOST = 4, DIED = 77 };
+enum { ROWS = 6, INPUTS = 40, STEPS = 5, PARAMS_MAX = 16, RANKS_MOST = 4, DIED = 77, ELEMENTS_MAX = 300 * 70 };
 
 /* What a rank is told to do. */
 struct task {
     size_t bucket_bytes;
     bool sum;
     uint32_t dies, after; /* this rank, once so many gradients of the second step were ready */
-    uint32_t differs;     /* this rank has other buckets */
+    uint32_t differs;     /* this rank has other buckets, or another encoding */
+    struct ps_compress compress;
+    int flushes; /* steps without gradients, after which nothing of any kind is kept any more */
 };
 
 #define NOBODY UINT32_MAX
@@ -53,7 +55,8 @@ static void
 rank_init(struct rank *r, ps_group *group, const struct task *task)
 {
     struct ps_device_options one_thread = {.threads = 1};
-    struct ps_reducer_options options = {.bucket_bytes = task->bucket_bytes, .sum = task->sum};
+    struct ps_reducer_options options = {
+        .bucket_bytes = task->bucket_bytes, .sum = task->sum, .compress = task->compress};
     struct ps_error error;
 
     memset(r, 0, sizeof *r);
@@ -68,9 +71,12 @@ rank_init(struct rank *r, ps_group *group, const struct task *task)
         r->elements[i] = 1;
         for (uint32_t k = 0; k < spec.rank; k++)
             r->elements[i] *= spec.dims[k];
+        need(r->elements[i] <= ELEMENTS_MAX);
         need((r->expected[i] = calloc(r->elements[i], sizeof(float))) != NULL);
     }
-    if (ps_group_rank(group) == task->differs)
+    if (ps_group_rank(group) == task->differs && task->compress.kind == PS_COMPRESS_FLOAT16)
+        options.compress.kind = PS_COMPRESS_BFLOAT16; /* as many bytes */
+    else if (ps_group_rank(group) == task->differs)
         options.bucket_bytes = 1;
     need_ok(ps_reducer_new(group, ps_network_params(r->network), r->elements, &options, &r->reducer, &error));
     ps_network_place(r->network, NULL, ps_reducer_buffers(r->reducer));
@@ -200,6 +206,61 @@ START_TEST(every_rank_has_the_sum_when_that_is_wanted)
 }
 END_TEST
 
+/* What came, step by step, is in the end what was given; and always the same everywhere. */
+static void
+train_compressed(ps_group *group, void *arg)
+{
+    static float given[PARAMS_MAX][ELEMENTS_MAX], came[PARAMS_MAX][ELEMENTS_MAX];
+    uint32_t rank = ps_group_rank(group), ranks = ps_group_ranks(group);
+    const struct task *task = arg;
+    struct ps_error error;
+    struct rank r;
+
+    rank_init(&r, group, task);
+    for (uint32_t step = 0; step < STEPS + (uint32_t)task->flushes; step++) {
+        need_ok(ps_reducer_begin(r.reducer, &error));
+        if (step < STEPS)
+            gradient(&r, r.network, rank, ranks, step);
+        need_ok(ps_reducer_finish(r.reducer, &error));
+        for (size_t i = 0; i < ps_network_params(r.network); i++)
+            for (size_t e = 0; e < r.elements[i]; e++)
+                came[i][e] += ps_network_gradients(r.network)[i][e];
+        check_same_everywhere(&r, group);
+        if (step < STEPS)
+            expect(&r, ranks, step, 1);
+        for (size_t i = 0; i < ps_network_params(r.network) && step < STEPS; i++)
+            for (size_t e = 0; e < r.elements[i]; e++)
+                given[i][e] += r.expected[i][e];
+    }
+    for (size_t i = 0; i < ps_network_params(r.network); i++)
+        for (size_t e = 0; e < r.elements[i]; e++)
+            need(fabsf(given[i][e] - came[i][e]) <= 1e-4f * (1 + fabsf(given[i][e])));
+    rank_finish(&r);
+}
+
+/* Each encoding with 2, 4, 3 and 1 ranks and buckets of all sizes, every other two with a progress thread. */
+START_TEST(compressed_gradients_are_the_same_everywhere_and_none_is_lost)
+{
+    static const struct {
+        struct ps_compress how;
+        int flushes;
+    } codecs[] = {{{.kind = PS_COMPRESS_FLOAT16}, 4},
+                  {{.kind = PS_COMPRESS_BFLOAT16}, 4},
+                  {{.kind = PS_COMPRESS_INT8}, 8},
+                  {{.kind = PS_COMPRESS_TOP_K, .fraction = 0.2}, 16}};
+    static const uint32_t ranks[] = {2, 4, 3, 1};
+    static const size_t bytes[] = {1, 8192, 0};
+    struct task task = {.bucket_bytes = bytes[_i % 3],
+                        .sum = true,
+                        .dies = NOBODY,
+                        .differs = NOBODY,
+                        .compress = codecs[_i % 4].how,
+                        .flushes = codecs[_i % 4].flushes};
+
+    run(ranks[_i / 4], (_i + _i / 4) % 2, train_compressed, &task);
+}
+END_TEST
+
 /* Ranks whose gradients become ready in other orders, and some never. */
 static void
 train_in_any_order(ps_group *group, void *arg)
@@ -266,6 +327,8 @@ train_until_it_dies(ps_group *group, void *arg)
     need_ok(ps_reducer_begin(r.reducer, &error));
     gradient(&r, r.network, rank, ranks, 0);
     need_ok(ps_reducer_finish(r.reducer, &error));
+    ranks_tell('f'); /* who dies may have finished before the others have */
+    need(ranks_listen() == 'g');
     if (rank == task->dies) {
         r.elements[PARAMS_MAX - 1] = task->after; /* no parameter has this place */
         ps_network_on_ready(r.network, count_and_die, &r);
@@ -283,18 +346,24 @@ train_until_it_dies(ps_group *group, void *arg)
 START_TEST(a_rank_that_dies_in_the_backward_pass_is_named_by_all_others)
 {
     struct ps_group_options options = {.timeout_ms = 60000, .progress_thread = _i % 2};
-    struct task task = {.bucket_bytes = 1, .dies = 1, .after = _i / 2 == 0 ? 0 : 4, .differs = NOBODY};
+    struct task task = {.bucket_bytes = 1, .dies = 1, .after = _i / 2 % 2 == 0 ? 0 : 4, .differs = NOBODY};
     struct ranks r;
     int status;
 
+    if (_i >= 4)
+        task.compress.kind = PS_COMPRESS_INT8;
     ranks_start(&r, 3, 0, &options, train_until_it_dies, &task);
+    for (uint32_t k = 0; k < 3; k++)
+        ck_assert_int_eq(ranks_hear(&r, k), 'f');
+    for (uint32_t k = 0; k < 3; k++)
+        ranks_say(&r, k, 'g');
     status = ranks_wait(&r, 1);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == DIED);
     ranks_end(&r);
 }
 END_TEST
 
-/* Its buckets are not those of the others. */
+/* Its buckets are not those of the others, or what they travel as. */
 static void
 train_differently(ps_group *group, void *arg)
 {
@@ -311,12 +380,13 @@ train_differently(ps_group *group, void *arg)
     need(ranks_listen() == 'e'); /* nobody leaves before all have heard */
 }
 
-START_TEST(a_rank_with_other_buckets_is_found_out)
+START_TEST(a_rank_with_other_buckets_or_another_encoding_is_found_out)
 {
-    struct ps_group_options options = {.timeout_ms = 60000, .progress_thread = _i};
+    struct ps_group_options options = {.timeout_ms = 60000, .progress_thread = _i % 2};
     struct task task = {.bucket_bytes = 8192, .dies = NOBODY, .differs = 2};
     struct ranks r;
 
+    task.compress.kind = _i < 2 ? PS_COMPRESS_NONE : _i < 4 ? PS_COMPRESS_FLOAT16 : PS_COMPRESS_INT8;
     ranks_start(&r, 3, 0, &options, train_differently, &task);
     for (uint32_t k = 0; k < 3; k++)
         ck_assert_int_eq(ranks_hear(&r, k), 'd');
@@ -336,8 +406,9 @@ make_suite(void)
     tcase_add_loop_test(tc, every_rank_has_the_mean_of_all_gradients, 0, 24);
     tcase_add_test(tc, every_rank_has_the_sum_when_that_is_wanted);
     tcase_add_loop_test(tc, gradients_may_become_ready_in_another_order_on_every_rank, 0, 2);
-    tcase_add_loop_test(tc, a_rank_that_dies_in_the_backward_pass_is_named_by_all_others, 0, 4);
-    tcase_add_loop_test(tc, a_rank_with_other_buckets_is_found_out, 0, 2);
+    tcase_add_loop_test(tc, compressed_gradients_are_the_same_everywhere_and_none_is_lost, 0, 16);
+    tcase_add_loop_test(tc, a_rank_that_dies_in_the_backward_pass_is_named_by_all_others, 0, 8);
+    tcase_add_loop_test(tc, a_rank_with_other_buckets_or_another_encoding_is_found_out, 0, 6);
     suite_add_tcase(suite, tc);
     return suite;
 }

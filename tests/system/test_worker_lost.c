@@ -321,10 +321,12 @@ END_TEST
 
 START_TEST(the_model_is_as_accurate_when_a_worker_was_killed)
 {
+    static const char *const arguments[] = {"--epochs 30", "--epochs 30 --compress float16",
+                                            "--epochs 30 --compress int8", "--epochs 30 --compress top_k:0.05"};
     struct crowd crowd = {0};
     const struct left *model;
 
-    start_all(&crowd, (struct life){.arguments = "--epochs 30"}, 1);
+    start_all(&crowd, (struct life){.arguments = arguments[_i]}, 1);
     kill_worker(&crowd, 1);
     end_all(&crowd, 0);
     model = assert_one_model(&crowd);
@@ -335,8 +337,9 @@ END_TEST
 /* The survivors wait for a replacement for as long as they were told to; with all there, nobody waits any more. */
 START_TEST(a_replacement_goes_on_where_the_others_are)
 {
-    struct life life = {.arguments = "--epochs 8 --seed 5", .settle_ms = PATIENCE_S * 1000};
-    const uint32_t victim = (uint32_t)_i;
+    struct life life = {.arguments = _i < 2 ? "--epochs 8 --seed 5" : "--epochs 8 --seed 5 --compress top_k:0.05",
+                        .settle_ms = PATIENCE_S * 1000};
+    const uint32_t victim = (uint32_t)_i % 2;
     struct crowd crowd = {0};
     const struct left *model;
 
@@ -355,7 +358,7 @@ END_TEST
 /* They have gone on without it when it comes, and look for it now and then. */
 START_TEST(a_worker_that_comes_back_late_is_taken_in)
 {
-    struct life life = {.arguments = "--epochs 20000", .until_all = true};
+    struct life life = {.arguments = _i == 0 ? "--epochs 20000" : "--epochs 20000 --compress int8", .until_all = true};
     struct crowd crowd = {0};
     const struct left *model;
 
@@ -363,6 +366,33 @@ START_TEST(a_worker_that_comes_back_late_is_taken_in)
     kill_worker(&crowd, 2);
     await_word(&crowd, 0); /* it has come to the step */
     await_word(&crowd, 0); /* it misses one */
+    start_worker(&crowd, life, 2);
+    end_all(&crowd, 0);
+    model = assert_one_model(&crowd);
+    ck_assert_uint_eq(model->workers, WORKERS);
+    ck_assert_uint_eq(left[2].stats.received, 1);
+}
+END_TEST
+
+/* One that comes back with another optimizer is turned away, and does the others no harm; then the right one comes. */
+START_TEST(a_replacement_that_was_started_otherwise_is_turned_away)
+{
+    struct life life = {.arguments = "--epochs 20000", .until_all = true}, other = life;
+    struct crowd crowd = {0};
+    const struct left *model;
+    int status;
+
+    start_all(&crowd, life, 2);
+    kill_worker(&crowd, 2);
+    await_word(&crowd, 0);
+    await_word(&crowd, 0);
+    other.arguments = "--epochs 20000 --optimizer adagrad";
+    start_worker(&crowd, other, 2);
+    ck_assert_int_eq(waitpid(crowd.pid[2], &status, 0), crowd.pid[2]);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == FAILED, "status %x", (unsigned)status);
+    ck_assert_msg(left[2].error.code == PS_ERR_MISMATCH, "%s", left[2].error.text);
+    close(crowd.hear[2]);
+
     start_worker(&crowd, life, 2);
     end_all(&crowd, 0);
     model = assert_one_model(&crowd);
@@ -396,9 +426,10 @@ make_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, the_others_go_on_without_the_one_that_was_killed, 0, WORKERS);
-    tcase_add_test(tc, the_model_is_as_accurate_when_a_worker_was_killed);
-    tcase_add_loop_test(tc, a_replacement_goes_on_where_the_others_are, 0, 2);
-    tcase_add_test(tc, a_worker_that_comes_back_late_is_taken_in);
+    tcase_add_loop_test(tc, the_model_is_as_accurate_when_a_worker_was_killed, 0, 4);
+    tcase_add_loop_test(tc, a_replacement_goes_on_where_the_others_are, 0, 4);
+    tcase_add_loop_test(tc, a_worker_that_comes_back_late_is_taken_in, 0, 2);
+    tcase_add_test(tc, a_replacement_that_was_started_otherwise_is_turned_away);
     tcase_add_test(tc, with_lapse_fail_the_error_names_who_was_lost);
     suite_add_tcase(suite, tc);
     return suite;

@@ -91,6 +91,33 @@ START_TEST(what_is_decoded_and_what_is_left_make_up_the_gradient)
 }
 END_TEST
 
+/* The same bytes, and the same that is left, in another place; without a residual as with one of zeros. */
+START_TEST(what_is_left_can_go_elsewhere)
+{
+    static float left[N_MAX];
+    static uint8_t apart[8 * N_MAX + 8] __attribute__((aligned(8)));
+    struct test_rng r = {test_seed()};
+
+    for (size_t c = 0; c < ARRAY_LEN(codecs); c++)
+        for (size_t l = 0; l < ARRAY_LEN(lengths); l++)
+            for (int with = 0; with < 2; with++) {
+                size_t n = lengths[l], bytes, used;
+
+                draw(&r, n, gradient);
+                memset(residual, 0, sizeof residual);
+                if (with)
+                    draw(&r, n, residual);
+                memcpy(before, residual, sizeof before);
+                used = codec_encode_apart(&codecs[c], n, gradient, with ? residual : NULL, left, apart);
+                HOLD(memcmp(before, residual, sizeof before) == 0, "codec %zu: the residual was written to", c);
+                bytes = encode(&codecs[c], n, residual);
+                HOLD(used == bytes && memcmp(apart, encoding, used) == 0, "codec %zu, %zu elements: bytes", c, n);
+                for (size_t i = 0; i < n; i++) /* whatever the sign of 0 */
+                    HOLD(left[i] == residual[i], "codec %zu, %zu elements, %zu: %.9g", c, n, i, (double)left[i]);
+            }
+}
+END_TEST
+
 START_TEST(the_error_is_within_its_bound)
 {
     struct test_rng r = {test_seed()};
@@ -408,6 +435,7 @@ suite(void)
 
     tcase_set_timeout(t, 120);
     tcase_add_test(t, what_is_decoded_and_what_is_left_make_up_the_gradient);
+    tcase_add_test(t, what_is_left_can_go_elsewhere);
     tcase_add_test(t, the_error_is_within_its_bound);
     tcase_add_test(t, top_k_takes_the_largest_and_of_equal_ones_the_first);
     tcase_add_test(t, top_k_tells_neighbours_apart);

@@ -92,6 +92,20 @@ START_TEST(strategies_go_by_their_names_or_modes)
 }
 END_TEST
 
+START_TEST(compressions_are_taken_with_their_fractions)
+{
+    ck_assert_int_eq(parse((char *[]){"digits", NULL}), PS_OK);
+    ck_assert_int_eq(options.compress.kind, PS_COMPRESS_NONE);
+    ck_assert_int_eq(PARSE("--compress", "int8"), PS_OK);
+    ck_assert_int_eq(options.compress.kind, PS_COMPRESS_INT8);
+    ck_assert_int_eq(PARSE("--compress=top_k:0.05"), PS_OK);
+    ck_assert(options.compress.kind == PS_COMPRESS_TOP_K && options.compress.fraction == 0.05);
+    ck_assert_int_eq(PARSE("--compress", "top_k:2"), PS_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(error.text, "--compress: "));
+    ck_assert_int_eq(PARSE("--compress", "gzip"), PS_ERR_INVALID);
+}
+END_TEST
+
 START_TEST(models_bring_their_layers_and_epochs)
 {
     ck_assert_int_eq(PARSE("--model", "conv"), PS_OK);
@@ -317,6 +331,7 @@ make_suite(void)
     tcase_add_test(tc, defaults_are_what_help_says);
     tcase_add_test(tc, every_option_is_taken);
     tcase_add_test(tc, strategies_go_by_their_names_or_modes);
+    tcase_add_test(tc, compressions_are_taken_with_their_fractions);
     tcase_add_test(tc, models_bring_their_layers_and_epochs);
     tcase_add_test(tc, networks_end_with_the_classes);
     tcase_add_test(tc, age_policies_are_taken_with_their_numbers);

@@ -286,7 +286,10 @@ try {
     struct group_ask ask;
     int32_t *in, *out;
     struct group_work *work;
+    uint32_t ranks, rank;
+    size_t merged; /* elements */
 };
+static uint32_t blamed = PLAN_NONE; /* by every merge */
 
 static int32_t
 value(uint32_t rank, size_t i, uint64_t salt)
@@ -294,13 +297,33 @@ value(uint32_t rank, size_t i, uint64_t salt)
     return (int32_t)((i * 2654435761u + rank * 40503u + salt * 97u) >> 7 & 0xffff);
 }
 
+/* The sum of what has come for this rank's slot. */
+static uint32_t
+merge(void *arg, size_t at)
+{
+    struct try *t = arg;
+    size_t slot = t->ask.count / t->ranks, len = MIN(t->ask.piece, slot - at);
+
+    for (uint32_t r = 0; r < t->ranks; r++)
+        for (size_t i = 0; i < len && r != t->rank; i++)
+            t->in[t->rank * slot + at + i] += t->out[r * slot + at + i];
+    t->merged += len;
+    return blamed;
+}
+
 static void
 try_start(struct net *n, uint32_t r, struct try *t, uint8_t op, size_t count, uint32_t root, uint64_t salt)
 {
-    size_t in = op == PLAN_ALL_GATHER ? ps_group_part(count, n->ranks, r) : count;
+    size_t in;
     size_t at = op == PLAN_ALL_GATHER ? ps_group_part_offset(count, n->ranks, r) : 0;
     enum ps_err err;
 
+    if (op == AGENDA_MERGE)
+        count -= count % n->ranks;
+    in = op == PLAN_ALL_GATHER ? ps_group_part(count, n->ranks, r) : count;
+    t->ranks = n->ranks;
+    t->rank = r;
+    t->merged = 0;
     t->in = malloc((count + 1) * sizeof *t->in);
     t->out = op == PLAN_BROADCAST ? t->in : malloc((count + 1) * sizeof *t->out);
     for (size_t i = 0; i < in; i++)
@@ -309,6 +332,11 @@ try_start(struct net *n, uint32_t r, struct try *t, uint8_t op, size_t count, ui
                                                                    : value(r, i, salt);
     t->ask = (struct group_ask){
         .op = op, .in = t->in, .out = t->out, .count = count, .dtype = PS_I32, .reduce = PS_SUM, .root = root};
+    if (op == AGENDA_MERGE) {
+        t->ask.piece = 300 + 8 * salt;
+        t->ask.merge = merge;
+        t->ask.merge_arg = t;
+    }
     CORE(err = group_core_start(n->core[r], &t->ask, n->now, &t->work, NULL));
     ck_assert(err == PS_OK || fail_at != 0 || group_core_state(n->core[r], NULL) != PS_OK);
     perform(n, r);
@@ -323,15 +351,17 @@ try_check(const struct net *n, uint32_t r, const struct try *t, uint64_t salt)
 
     if (op == PLAN_REDUCE && r != t->ask.root)
         return;
+    ck_assert(op != AGENDA_MERGE || t->merged == count / n->ranks); /* each piece once */
     for (size_t i = 0; i < count; i++) {
-        int32_t want = 0;
+        bool own = op == AGENDA_MERGE && i / (count / n->ranks) == r;
+        int32_t want = 0, is = own ? t->in[i] : t->out[i];
 
         for (uint32_t k = 0; k < n->ranks; k++)
             want += value(k, at + i, salt);
         if (op == PLAN_ALL_GATHER || op == PLAN_BROADCAST)
             want = value(0, i, salt);
-        if (t->out[i] != want) /* an assertion for each element would take all the time */
-            ck_abort_msg("rank %u, operation %u: element %zu is %d, not %d", r, op, i, t->out[i], want);
+        if (is != want) /* an assertion for each element would take all the time */
+            ck_abort_msg("rank %u, operation %u: element %zu is %d, not %d", r, op, i, is, want);
     }
 }
 
@@ -363,7 +393,9 @@ fly(uint32_t ranks, enum ps_algorithm algorithm, uint64_t seed)
     net_open(&n, ranks, 1 + (uint32_t)test_below(&plan, 3), algorithm,
              test_below(&plan, 2) == 0 ? 20000 : 1000 * (1 + test_below(&plan, 8)), seed);
     for (uint32_t i = 0; i < FLIGHT; i++) {
-        op[i] = (uint8_t)test_below(&plan, PLAN_BARRIER);
+        op[i] = (uint8_t)test_below(&plan, PLAN_BARRIER + 1);
+        if (op[i] == PLAN_BARRIER)
+            op[i] = AGENDA_MERGE;
         count[i] = test_below(&plan, 6) == 0 ? 10000 + test_below(&plan, 30000) : test_below(&plan, 3000);
     }
     while (left > 0 || happen(&n)) {
@@ -448,7 +480,7 @@ START_TEST(who_dies_at_any_moment_is_named_by_all)
 
         net_open(&n, ranks, 2, PS_ALGORITHM_RING, 20000, seed + steps);
         for (uint32_t r = 0; r < ranks; r++)
-            try_start(&n, r, &t[r], PLAN_ALL_REDUCE, 30000, 0, 0);
+            try_start(&n, r, &t[r], steps % 2 == 0 ? PLAN_ALL_REDUCE : AGENDA_MERGE, 30000, 0, 0);
         for (uint64_t i = 0; i < steps; i++)
             (void)happen(&n);
         kill_rank(&n, dies);
@@ -488,6 +520,44 @@ START_TEST(who_is_odd_is_named_by_all_whatever_the_order)
         all_failed(&n, PS_ERR_MISMATCH, guilty);
         free_all(&n, t);
     }
+}
+END_TEST
+
+START_TEST(who_sent_what_cannot_be_merged_is_named_by_all)
+{
+    for (uint32_t ranks = 2; ranks <= 5; ranks++) {
+        struct try t[RANKS];
+        struct net n;
+
+        net_open(&n, ranks, 1, PS_ALGORITHM_AUTO, 0, test_seed() + ranks);
+        blamed = 1;
+        for (uint32_t r = 0; r < ranks; r++)
+            try_start(&n, r, &t[r], AGENDA_MERGE, 6000, 0, 0);
+        run_all(&n);
+        all_failed(&n, PS_ERR_PROTOCOL, "rank 1");
+        blamed = PLAN_NONE;
+        free_all(&n, t);
+    }
+}
+END_TEST
+
+START_TEST(ranks_that_merge_otherwise_are_told)
+{
+    struct group_ask bad = {.op = AGENDA_MERGE, .count = 7, .piece = 1, .dtype = PS_I32, .merge = merge};
+    struct group_work *work;
+    struct try t[RANKS];
+    struct net n;
+
+    net_open(&n, 3, 1, PS_ALGORITHM_AUTO, 0, test_seed());
+    ck_assert_int_eq(group_core_start(n.core[0], &bad, 0, &work, NULL), PS_ERR_INVALID); /* no multiple of 3 */
+    bad.count = 0;
+    bad.piece = 0;
+    ck_assert_int_eq(group_core_start(n.core[0], &bad, 0, &work, NULL), PS_ERR_INVALID);
+    for (uint32_t r = 0; r < 3; r++)
+        try_start(&n, r, &t[r], AGENDA_MERGE, 6000, 0, r == 2); /* other pieces */
+    run_all(&n);
+    all_failed(&n, PS_ERR_MISMATCH, "rank 2");
+    free_all(&n, t);
 }
 END_TEST
 
@@ -645,7 +715,7 @@ START_TEST(without_memory_it_fails_and_says_so)
         allocations = 0;
         fail_at = nth;
         for (uint32_t r = 0; r < 3; r++) {
-            try_start(&n, r, &t[r], PLAN_ALL_REDUCE, 3000, 0, 0);
+            try_start(&n, r, &t[r], _i == 0 ? PLAN_ALL_REDUCE : AGENDA_MERGE, 3000, 0, 0);
             for (int i = 0; i < 3; i++)
                 (void)happen(&n);
         }
@@ -686,11 +756,13 @@ make(void)
     tcase_add_loop_test(t, operations_end_whatever_the_order, PS_ALGORITHM_AUTO, PS_ALGORITHM_HIERARCHICAL + 1);
     tcase_add_test(t, who_dies_at_any_moment_is_named_by_all);
     tcase_add_test(t, who_is_odd_is_named_by_all_whatever_the_order);
+    tcase_add_test(t, who_sent_what_cannot_be_merged_is_named_by_all);
+    tcase_add_test(t, ranks_that_merge_otherwise_are_told);
     tcase_add_test(t, who_is_silent_is_named_by_all);
     tcase_add_test(t, who_does_not_start_is_named_by_all);
     tcase_add_test(t, who_is_ahead_waits_for_who_is_behind);
     tcase_add_test(t, what_makes_no_sense_breaks_the_protocol);
-    tcase_add_test(t, without_memory_it_fails_and_says_so);
+    tcase_add_loop_test(t, without_memory_it_fails_and_says_so, 0, 2);
     suite_add_tcase(s, t);
     return s;
 }

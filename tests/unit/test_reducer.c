@@ -2,6 +2,8 @@
  * memory, and what becomes of failures. The group has one other rank, which lives in this test. */
 #include "client/reducer.c"
 
+#include <math.h>
+
 #include "client/ps_network.h"
 #include "tests/unit/check_main.h"
 
@@ -13,8 +15,9 @@ struct ps_work {
     size_t number, len;
     float *at;
     enum ps_reduce reduce;
-    float *sent; /* what lay there at the start: nobody may write to it until the end */
-    int tests;   /* that it takes to be done */
+    struct group_merge merge; /* of one that is compressed */
+    float *sent;              /* what lay there at the start: nobody may write to it until the end */
+    int tests;                /* that it takes to be done */
     bool done;
     enum ps_err result;
 };
@@ -32,9 +35,12 @@ static struct {
     enum ps_err fail_with;
     size_t short_waits; /* so many waits end with TIMEOUT alone */
     size_t works_max;
+    struct encoded_sum sum[STARTS_MAX]; /* the other rank's, by bucket */
+    bool merges_first;                  /* a work that fails has been merged by all before */
 } fake;
 
 static ps_group *const group = (ps_group *)&fake;
+static ps_reducer *r;
 
 static enum ps_err
 fake_fail(enum ps_err err, struct ps_error *e)
@@ -62,35 +68,111 @@ ps_group_ranks(const ps_group *g)
     return fake.ranks;
 }
 
-enum ps_err
-ps_group_all_reduce(ps_group *g, const void *in, void *out, size_t count, enum ps_dtype dtype, enum ps_reduce reduce,
-                    ps_work **work, struct ps_error *error)
+uint32_t
+ps_group_rank(const ps_group *g)
 {
-    struct ps_work *w;
+    ck_assert_ptr_eq(g, group);
+    return 0;
+}
 
-    ck_assert(g == group && in == out && dtype == PS_F32 && work != NULL && *work == NULL && fake.ranks > 1);
+/* May another one start? */
+static enum ps_err
+fake_start(size_t offset, size_t len, struct ps_error *error)
+{
     ck_assert_uint_lt(fake.starts, STARTS_MAX);
     if (fake.in_flight == fake.works_max)
         return ps_fail(error, PS_ERR_LIMIT, "works");
     if (fake.failed.code != PS_OK)
-        return ps_group_state(g, error);
+        return ps_group_state(group, error);
     if (fake.starts + 1 == fake.fail_start)
         return fake_fail(fake.fail_with, error);
-    if (fake.starts == 0)
-        fake.base = in;
-    fake.offset[fake.starts] = (size_t)((const float *)in - fake.base);
-    fake.len[fake.starts] = count;
-    w = calloc(1, sizeof *w);
+    fake.offset[fake.starts] = offset;
+    fake.len[fake.starts] = len;
+    return PS_OK;
+}
+
+static ps_work *
+fake_work(float *at, size_t len)
+{
+    struct ps_work *w = calloc(1, sizeof *w);
+
     ck_assert_ptr_nonnull(w);
-    *w =
-        (struct ps_work){.number = ++fake.starts, .len = count, .at = out, .reduce = reduce, .tests = fake.tests_to_do};
-    w->sent = malloc(count * sizeof *w->sent + 1);
+    *w = (struct ps_work){.number = ++fake.starts, .len = len, .at = at, .tests = fake.tests_to_do};
+    w->sent = malloc(len * sizeof *w->sent + 1);
     ck_assert_ptr_nonnull(w->sent);
-    memcpy(w->sent, in, count * sizeof *w->sent);
+    memcpy(w->sent, at, len * sizeof *w->sent);
     fake.in_flight++;
     fake.in_flight_max = MAX(fake.in_flight, fake.in_flight_max);
-    *work = w;
+    return w;
+}
+
+enum ps_err
+ps_group_all_reduce(ps_group *g, const void *in, void *out, size_t count, enum ps_dtype dtype, enum ps_reduce reduce,
+                    ps_work **work, struct ps_error *error)
+{
+    enum ps_err err;
+
+    ck_assert(g == group && in == out && dtype == PS_F32 && work != NULL && *work == NULL && fake.ranks > 1);
+    if (fake.starts == 0)
+        fake.base = in;
+    if ((err = fake_start((size_t)((const float *)in - fake.base), count, error)) != PS_OK)
+        return err;
+    *work = fake_work(out, count);
+    (*work)->reduce = reduce;
     return PS_OK;
+}
+
+/* The caller's buffers are those of an encoded sum, whose gradient is borrowed. */
+enum ps_err
+group_merge_start(ps_group *g, const struct group_merge *m, ps_work **work, struct ps_error *error)
+{
+    const struct encoded_sum *s = m->arg;
+    enum ps_err err;
+
+    ck_assert(g == group && m->in == s->out && m->out == s->in && m->slot == s->slot && m->piece == s->piece);
+    ck_assert(work != NULL && *work == NULL && fake.ranks == 2 && m->encoding == s->how.kind);
+    if (fake.starts == 0)
+        fake.base = s->gradient;
+    if ((err = fake_start((size_t)(s->gradient - fake.base), s->count, error)) != PS_OK)
+        return err;
+    *work = fake_work((float *)s->gradient, s->count);
+    (*work)->merge = *m;
+    return PS_OK;
+}
+
+/* The other rank's sum for the bucket that lies there. */
+static struct encoded_sum *
+other_sum(const struct ps_work *w)
+{
+    const struct encoded_sum *mine = w->merge.arg;
+    size_t k = 0;
+
+    while (k < r->plan.buckets && r->fused + r->plan.bucket[k].offset != w->at)
+        k++;
+    ck_assert_uint_lt(k, r->plan.buckets);
+    if (fake.sum[k].kept == NULL)
+        ck_assert_int_eq(encoded_sum_init(&fake.sum[k], mine->count, &mine->how, NULL), PS_OK);
+    ck_assert_int_eq(encoded_sum_rooms(&fake.sum[k], 2, 1, NULL), PS_OK);
+    return &fake.sum[k];
+}
+
+/* What the group does with the slots of both. */
+static void
+end_merge(struct ps_work *w)
+{
+    const struct group_merge *m = &w->merge;
+    struct encoded_sum *s = other_sum(w);
+    size_t bytes = m->slot * sizeof(uint32_t);
+
+    encoded_sum_begin(s, fake.other + (w->at - r->fused));
+    memcpy(s->in, m->in + m->slot, bytes);
+    memcpy(m->out + m->slot, s->out, bytes);
+    for (size_t at = 0; at < m->slot; at += m->piece) {
+        ck_assert_uint_eq(m->merge(m->arg, at), UINT32_MAX);
+        ck_assert_uint_eq(encoded_sum_merge(s, at), UINT32_MAX);
+    }
+    memcpy(s->in, m->in, bytes);
+    memcpy(m->out + m->slot, s->out + m->slot, bytes);
 }
 
 /* In place, as the sum with what the other rank has at the same place. */
@@ -105,6 +187,11 @@ end(struct ps_work *w)
     if (w->number == fake.fail_work)
         (void)fake_fail(fake.fail_with, NULL);
     w->result = fake.failed.code;
+    if (w->merge.merge != NULL) {
+        if (w->result == PS_OK || fake.merges_first)
+            end_merge(w);
+        return;
+    }
     for (size_t i = 0; i < w->len; i++) /* not defined after a failure */
         w->at[i] = w->result != PS_OK ? -1 : (w->at[i] + other[i]) * (w->reduce == PS_MEAN ? 0.5f : 1);
 }
@@ -151,7 +238,6 @@ ps_work_free(ps_work *w)
 /* ---- Steps ---- */
 
 static const uint64_t sizes[] = {1000, 10, 2500, 50, 50, 5}; /* buckets: 5 4 | 3 2 | 1 0 */
-static ps_reducer *r;
 
 static void
 setup(void)
@@ -172,6 +258,8 @@ teardown(void)
 {
     ps_reducer_free(r);
     ck_assert_uint_eq(fake.in_flight, 0);
+    for (size_t k = 0; k < STARTS_MAX; k++)
+        encoded_sum_finish(&fake.sum[k]);
 }
 
 static void
@@ -480,6 +568,231 @@ START_TEST(more_than_fits_is_refused)
 }
 END_TEST
 
+/* ---- Compressed ---- */
+
+static const struct ps_compress codecs[] = {{.kind = PS_COMPRESS_FLOAT16},
+                                            {.kind = PS_COMPRESS_BFLOAT16},
+                                            {.kind = PS_COMPRESS_INT8},
+                                            {.kind = PS_COMPRESS_TOP_K, .fraction = 0.05}};
+
+static void
+make_compressed(const struct ps_compress *how)
+{
+    struct ps_reducer_options options = {.bucket_bytes = 8192, .first_bucket_bytes = 256, .sum = 1, .compress = *how};
+
+    ck_assert_int_eq(ps_reducer_new(group, 6, sizes, &options, &r, NULL), PS_OK);
+}
+
+/* What each has in step `step`: numbers that no encoding has room for. */
+static void
+write_all(int step)
+{
+    memset(fake.other, 0, sizeof fake.other); /* between parameters it stays so, as everywhere */
+    for (size_t i = 6; i-- > 0;) {
+        for (size_t k = 0; k < sizes[i]; k++)
+            fake.other[r->plan.offset[i] + k] = (float)((i + k * 37 + (size_t)step * 11) % 101) / 7 - 5;
+        for (size_t k = 0; k < sizes[i]; k++)
+            ps_reducer_buffers(r)[i][k] = (float)((i * 13 + k * 29 + (size_t)step * 5) % 97) / 3 - 11;
+        ps_reducer_ready(r, i);
+    }
+}
+
+/* This rank and the other one have the same bits. */
+static void
+check_same(void)
+{
+    static float theirs[FLOATS_MAX];
+
+    for (size_t k = 0; k < r->plan.buckets; k++) {
+        const struct bucket *b = &r->plan.bucket[k];
+
+        ck_assert_int_eq(encoded_sum_end(&fake.sum[k], theirs, PS_SUM, NULL), PS_OK);
+        ck_assert_int_eq(memcmp(theirs, r->fused + b->offset, b->len * sizeof *theirs), 0);
+    }
+}
+
+static void
+settle_other(bool counted)
+{
+    for (size_t k = 0; k < r->plan.buckets; k++)
+        encoded_sum_settle(&fake.sum[k], counted);
+}
+
+static void
+step_well(int step)
+{
+    begin();
+    write_all(step);
+    ck_assert_int_eq(ps_reducer_finish(r, NULL), PS_OK);
+    check_same();
+    settle_other(true);
+}
+
+/* What both had, and what came of it: the difference is what they keep. */
+START_TEST(compressed_buckets_have_the_same_bits_everywhere_and_nothing_is_lost)
+{
+    static const double times_less[] = {1.9, 1.9, 3.7, 8.5};
+    double given[2500] = {0}, arrived[2500] = {0};
+    size_t at;
+    uint64_t sent, plain;
+
+    make_compressed(&codecs[_i]);
+    ck_assert_uint_eq(ps_reducer_buckets(r), 3);
+    at = (size_t)(ps_reducer_buffers(r)[2] - ps_reducer_buffers(r)[5]);
+    for (int step = 0; step < 4; step++) {
+        fake.starts = 0;
+        step_well(step);
+        ck_assert_uint_eq(fake.starts, 3);
+        for (size_t k = 0; k < 2500; k++) {
+            given[k] += (double)((float)((26 + k * 29 + (size_t)step * 5) % 97) / 3 - 11) + (double)fake.other[at + k];
+            arrived[k] += (double)ps_reducer_buffers(r)[2][k];
+        }
+    }
+    ps_reducer_settle(r, 1);
+    for (size_t k = 0; k < 2500; k++) {
+        size_t in = k + at - r->plan.bucket[1].offset;
+
+        given[k] -= (double)r->sums[1].kept[in] + (double)fake.sum[1].kept[in];
+        ck_assert_msg(fabs(given[k] - arrived[k]) < 1e-3, "element %zu: %g given, %g arrived", k, given[k], arrived[k]);
+    }
+    ps_reducer_bytes(r, &sent, &plain);
+    ck_assert_uint_eq(plain, 4 * 2 * r->plan.floats * sizeof(float) / 2);
+    ck_assert_msg((double)plain / (double)sent > times_less[_i], "%" PRIu64 " bytes of %" PRIu64, sent, plain);
+}
+END_TEST
+
+/* The sums of steps 0, 1 and 2; and again with steps that fail in between, in all ways. */
+START_TEST(a_step_that_failed_leaves_nothing_behind)
+{
+    static float want[3][FLOATS_MAX];
+
+    for (int run = 0; run < 4; run++) {
+        make_compressed(&codecs[_i]);
+        for (int step = 0; step < 3; step++) {
+            if (run > 0) {
+                fake.fail_work = run < 3 ? fake.starts + (size_t)run : 0;
+                fake.fail_start = run == 3 ? fake.starts + 2 : 0;
+                fake.fail_with = PS_ERR_CLOSED;
+                begin();
+                write_all(step + 7);
+                ck_assert_int_eq(ps_reducer_finish(r, NULL), PS_ERR_CLOSED);
+                fake.failed.code = PS_OK;
+                fake.fail_work = fake.fail_start = 0;
+                settle_other(false);
+                if (step % 2 == 0) /* the next begin does it as well */
+                    ps_reducer_settle(r, 0);
+            }
+            step_well(step);
+            if (run == 0)
+                memcpy(want[step], r->fused, r->plan.floats * sizeof(float));
+            ck_assert_int_eq(memcmp(want[step], r->fused, r->plan.floats * sizeof(float)), 0);
+        }
+        teardown();
+        setup();
+    }
+}
+END_TEST
+
+/* The others have all of it, and only this rank does not; or all have it, and it does not count. */
+START_TEST(a_program_may_know_better_whether_a_step_has_counted)
+{
+    static float want[FLOATS_MAX];
+
+    for (int run = 0; run < 2; run++) {
+        make_compressed(&codecs[_i]);
+        step_well(0);
+        if (run == 1) {
+            begin();
+            write_all(9);
+            ck_assert_int_eq(ps_reducer_finish(r, NULL), PS_OK);
+            ps_reducer_settle(r, 0);
+            settle_other(false);
+            fake.merges_first = true;
+            fake.fail_work = fake.starts + 3;
+            fake.fail_with = PS_ERR_CLOSED;
+        }
+        begin();
+        write_all(1);
+        ck_assert_int_eq(ps_reducer_finish(r, NULL), run == 0 ? PS_OK : PS_ERR_CLOSED);
+        fake.failed.code = PS_OK;
+        fake.fail_work = 0;
+        ps_reducer_settle(r, 1);
+        settle_other(true);
+        step_well(2);
+        if (run == 0)
+            memcpy(want, r->fused, r->plan.floats * sizeof(float));
+        ck_assert_int_eq(memcmp(want, r->fused, r->plan.floats * sizeof(float)), 0);
+        teardown();
+        setup();
+    }
+}
+END_TEST
+
+START_TEST(a_gradient_that_is_not_finite_ends_the_step_when_all_buckets_have_gone)
+{
+    struct ps_error error;
+
+    make_compressed(&codecs[2]);
+    fake.tests_to_do = 0; /* it is known early */
+    for (int mine = 0; mine < 2; mine++) {
+        fake.starts = 0;
+        begin();
+        if (mine == 1)
+            ps_reducer_buffers(r)[4][7] = NAN;
+        for (size_t i = 0; i < FLOATS_MAX; i++)
+            fake.other[i] = mine == 0 ? INFINITY : 1;
+        for (size_t i = 6; i-- > 0;)
+            ps_reducer_ready(r, i);
+        ck_assert_int_eq(ps_reducer_finish(r, &error), PS_ERR_NONFINITE);
+        ck_assert_msg(strncmp(error.text, mine == 1 ? "rank 0 " : "rank 1 ", 7) == 0, "%s", error.text);
+        ck_assert_uint_eq(fake.starts, 3); /* as many as everywhere */
+        memset(r->fused, 0, r->plan.floats * sizeof(float));
+        settle_other(false);
+    }
+    step_well(1);
+}
+END_TEST
+
+/* Who is alone sends nothing, and has what it had kept. */
+START_TEST(who_is_left_alone_gets_what_it_has_kept)
+{
+    double kept;
+
+    make_compressed(&codecs[3]);
+    step_well(0);
+    ps_reducer_settle(r, 1);
+    kept = (double)r->sums[1].kept[100];
+    ck_assert(kept != 0);
+    fake.ranks = 1;
+    fake.starts = 0;
+    begin();
+    for (size_t i = 6; i-- > 0;) {
+        memset(ps_reducer_buffers(r)[i], 0, sizes[i] * sizeof(float));
+        ps_reducer_ready(r, i);
+    }
+    ck_assert_int_eq(ps_reducer_finish(r, NULL), PS_OK);
+    ck_assert_uint_eq(fake.starts, 0);
+    ck_assert(r->fused[r->plan.bucket[1].offset + 100] == (float)kept);
+    ps_reducer_settle(r, 1);
+    ck_assert_float_eq(r->sums[1].kept[100], 0);
+}
+END_TEST
+
+START_TEST(compression_that_makes_no_sense_is_refused)
+{
+    static const struct ps_compress bad[] = {{.kind = PS_COMPRESS_KINDS}, {.kind = PS_COMPRESS_TOP_K, .fraction = 2}};
+    struct ps_error error;
+
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        struct ps_reducer_options options = {.compress = bad[i]};
+
+        ck_assert_int_eq(ps_reducer_new(group, 6, sizes, &options, &r, &error), PS_ERR_INVALID);
+        ck_assert_int_eq(ps_reducer_new(NULL, 6, sizes, &options, &r, &error), PS_ERR_INVALID);
+        r = NULL;
+    }
+}
+END_TEST
+
 /* ---- With a network ---- */
 
 START_TEST(a_network_computes_into_it_and_buckets_go_during_the_backward_pass)
@@ -543,6 +856,12 @@ make_suite(void)
     tcase_add_loop_test(tc, what_is_ready_twice_or_is_not_there_is_told_and_holds_nobody_up, 0, 2);
     tcase_add_test(tc, steps_begin_and_end_in_turn);
     tcase_add_test(tc, more_than_fits_is_refused);
+    tcase_add_loop_test(tc, compressed_buckets_have_the_same_bits_everywhere_and_nothing_is_lost, 0, ARRAY_LEN(codecs));
+    tcase_add_loop_test(tc, a_step_that_failed_leaves_nothing_behind, 0, ARRAY_LEN(codecs));
+    tcase_add_loop_test(tc, a_program_may_know_better_whether_a_step_has_counted, 0, ARRAY_LEN(codecs));
+    tcase_add_test(tc, a_gradient_that_is_not_finite_ends_the_step_when_all_buckets_have_gone);
+    tcase_add_test(tc, who_is_left_alone_gets_what_it_has_kept);
+    tcase_add_test(tc, compression_that_makes_no_sense_is_refused);
     tcase_add_test(tc, a_network_computes_into_it_and_buckets_go_during_the_backward_pass);
     suite_add_tcase(suite, tc);
     return suite;

@@ -103,6 +103,13 @@ static const struct option table[] = {
      .fallback = "nesterov:learning_rate=0.7,momentum=0.9",
      FIELD(outer_text),
      .help = "local_sgd: the shards' optimizer, as --optimizer; sgd:learning_rate=1 takes the mean of the workers"},
+    {.name = "compress",
+     .kind = OPTION_NAME,
+     .argument = "TEXT",
+     .fallback = "none",
+     FIELD(compress_text),
+     .help = "what gradients travel as, to shards or between workers: none, float16, bfloat16, int8, or top_k with the "
+             "fraction that goes, top_k:0.05. What is left out comes with later gradients"},
     {.name = "epochs",
      .kind = OPTION_INT,
      .argument = "N",
@@ -268,6 +275,16 @@ read_local(struct digits_options *o, struct ps_error *e)
 }
 
 static enum ps_err
+read_compress(struct digits_options *o, struct ps_error *e)
+{
+    struct ps_error inner;
+
+    if (ps_compress_parse(o->compress_text, &o->compress, &inner) != PS_OK)
+        return ps_fail(e, inner.code, "--compress: %s", inner.text);
+    return PS_OK;
+}
+
+static enum ps_err
 read_model(struct digits_options *o, struct ps_error *e)
 {
     const struct model *model = model_by_name(o->model);
@@ -316,7 +333,7 @@ digits_options_parse(int argc, char **argv, struct digits_options *out, struct p
         return err;
     read_strategy(out);
     if ((err = read_age(out, error)) != PS_OK || (err = read_optimizer(out, error)) != PS_OK ||
-        (err = read_local(out, error)) != PS_OK)
+        (err = read_local(out, error)) != PS_OK || (err = read_compress(out, error)) != PS_OK)
         return err;
     return read_model(out, error);
 }

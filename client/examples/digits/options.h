@@ -20,6 +20,7 @@ struct digits_options {
 
     struct ps_optimizer optimizer; /* learning rate filled in */
     struct ps_local_sgd local;     /* zeroed but in local_sgd */
+    struct ps_compress compress;   /* of gradients that travel */
     uint64_t epochs, batch, seed;
     const char *layers; /* of the network, all but the last: see model.h */
 
@@ -34,8 +35,8 @@ struct digits_options {
 
     int strategy_choice;
     uint64_t local_steps;
-    const char *age_text, *optimizer_text, *outer_text, *model; /* as written */
-    struct command_line line;                                   /* what is asked for besides training */
+    const char *age_text, *optimizer_text, *outer_text, *compress_text, *model; /* as written */
+    struct command_line line;                                                   /* what is asked for besides training */
 };
 
 extern const struct command digits_command;

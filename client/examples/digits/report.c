@@ -139,7 +139,7 @@ report_print(FILE *file, const struct train *t, const struct ps_network_result *
     double examples = train_examples(t);
     struct train_totals totals = train_totals(t);
     struct ps_strategy_stats stats;
-    char pushed[32], pulled[32];
+    char pushed[32], pulled[32], sent[32], plain[32];
 
     ps_strategy_stats(t->strategy, &stats);
     if (t->history.steps == 0)
@@ -157,6 +157,10 @@ report_print(FILE *file, const struct train *t, const struct ps_network_result *
         fprintf(file, "pushed             %s by all workers\n", bytes_text(c->pushed_bytes, pushed));
         fprintf(file, "pulled             %s\n", bytes_text(c->pulled_bytes, pulled));
     }
+    if (t->options->compress.kind != PS_COMPRESS_NONE && stats.gradient_sent > 0)
+        fprintf(file, "compressed         %s, %s of gradients sent by this worker instead of %s\n",
+                ps_compress_name(t->options->compress.kind), bytes_text(stats.gradient_sent, sent),
+                bytes_text(stats.gradient_plain, plain));
     if (c->dropped > 0 || c->refused > 0)
         fprintf(file, "dropped            %" PRIu64 " gradients of blocks (too old or too late), refused %" PRIu64 "\n",
                 c->dropped, c->refused);

@@ -64,6 +64,7 @@ open_strategy(struct train *t, const ps_cluster *cluster, struct ps_error *e)
                    .timeout_ms = (int)o->timeout_ms,
                    .lease_ms = o->lease_ms,
                    .durable = o->durable,
+                   .compress = o->compress,
                    .on_event = on_event,
                    .on_event_arg = t},
         .local = o->local,

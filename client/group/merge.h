@@ -1,0 +1,22 @@
+/* An operation of a group that has no public call: every rank's parts go to the ranks whose they are, each of which
+ * makes one of those that it gets, and that goes to all (plan_merge() in client/collective/plan.h). It is one of the
+ * group's operations like all others, in their order, waited for through its work. */
+#ifndef CLIENT_GROUP_MERGE_H
+#define CLIENT_GROUP_MERGE_H
+
+#include "client/ps_group.h"
+#include "common/ps_compress.h"
+
+struct group_merge {
+    const uint32_t *in; /* [ranks * slot] words, borrowed as an operation's buffers are; merge() writes there */
+    uint32_t *out;      /* the same */
+    size_t slot, piece; /* words; a slot's last piece may be shorter */
+    enum ps_compress_kind encoding;
+    uint32_t (*merge)(void *arg, size_t at); /* group_ask in group_core.h; in the thread that drives the network */
+    void *arg;
+};
+
+/* The group has more than one rank. Errors as of starting any operation. */
+enum ps_err group_merge_start(ps_group *g, const struct group_merge *m, ps_work **work, struct ps_error *e) PS_MUST_USE;
+
+#endif
