@@ -86,3 +86,10 @@ age_bucket(uint64_t age)
         return 0;
     return MIN(64 - __builtin_clzll(age), AGE_BUCKETS - 1);
 }
+
+void
+age_count(struct age_histogram *h, uint64_t age)
+{
+    h->count[age_bucket(age)]++;
+    h->sum += age;
+}

@@ -26,7 +26,9 @@ float age_scale(const struct age_policy *p, uint64_t age);
 #define AGE_BUCKETS 33
 struct age_histogram {
     uint64_t count[AGE_BUCKETS];
+    uint64_t sum;
 };
 int age_bucket(uint64_t age);
+void age_count(struct age_histogram *h, uint64_t age);
 
 #endif

@@ -42,6 +42,7 @@ struct conn_pool {
     uv_loop_t *loop;
     uint8_t *scratch; /* CONN_SCRATCH + FRAME_ALIGN bytes, 64-byte aligned */
     struct buffer_pool buffers;
+    uint64_t received, sent; /* bytes, of all that ever were */
 
     /* private */
     uv_timer_t *timer; /* due when the first of waiting is */
@@ -116,7 +117,8 @@ enum ps_err conn_init(struct conn *c, struct conn_pool *pool, bool is_pipe, cons
  * system's own. Begin to read, and to write what was queued before. */
 enum ps_err conn_start(struct conn *c, const char *congestion) PS_MUST_USE;
 
-/* TCP: another congestion control; a name that the kernel does not know or allow changes nothing. After conn_start(). */
+/* TCP: another congestion control; a name that the kernel does not know or allow changes nothing. After conn_start().
+ */
 void conn_congestion(struct conn *c, const char *name);
 
 /* Queue a frame. Tries to write at once unless `later`; conn_flush() writes what was queued with `later`. done() may

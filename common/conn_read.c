@@ -140,6 +140,7 @@ read_done(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
     if (nread == 0 || c->closing)
         return;
     if (nread > 0) {
+        c->pool->received += (uint64_t)nread;
         if (!c->finishing)
             feed(c, (const uint8_t *)buf->base, (size_t)nread);
         return;

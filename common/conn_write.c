@@ -60,6 +60,7 @@ park(struct conn *c)
         return;
     }
     c->writing = true;
+    c->pool->sent += bytes;
     conn_queue_take(&c->queue, bytes);
 }
 
@@ -109,6 +110,7 @@ write_some(struct conn *c, uint64_t *budget)
     }
     taken = MAX(taken, 0);
     *budget -= MIN(*budget, (uint64_t)taken);
+    c->pool->sent += (uint64_t)taken;
     conn_queue_take(&c->queue, (uint64_t)taken);
     if ((uint64_t)taken == bytes && *budget > 0)
         return true;

@@ -8,10 +8,10 @@
 
 # To build and run.
 export PACKAGES_BUILD=(meson ninja-build pkg-config gcc libc6-dev libuv1-dev libprotobuf-c-dev protobuf-c-compiler
-  liblmdb-dev libopenblas-dev libjansson-dev libssl-dev zlib1g-dev uthash-dev)
+  liblmdb-dev libopenblas-dev libjansson-dev libssl-dev zlib1g-dev uthash-dev libmicrohttpd-dev)
 
 # To run what was built elsewhere.
-export PACKAGES_RUN=(libuv1 libprotobuf-c1 liblmdb0 libopenblas0-pthread libjansson4 libssl3 zlib1g)
+export PACKAGES_RUN=(libuv1 libprotobuf-c1 liblmdb0 libopenblas0-pthread libjansson4 libssl3 zlib1g libmicrohttpd12)
 
 # To run the tests as well: Check, the second compiler with its sanitizers' runtime, and C++ for the public header.
 export PACKAGES_TESTS=(check clang libclang-rt-dev g++ iproute2 procps valgrind)

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "figures.h"
+#include "http.h"
 #include "listener.h"
 #include "log.h"
 #include "notify.h"
@@ -47,6 +49,7 @@ daemon_close(struct daemon *d)
     if (d->state == DAEMON_CLOSING)
         return;
     d->state = DAEMON_CLOSING;
+    http_detach(d->http);
     listeners_close(d);
     peers_close_all(d);
     restores_stop(d);
@@ -336,6 +339,7 @@ on_housekeeping(uv_timer_t *timer)
 {
     struct daemon *d = timer->data;
 
+    http_beat(d->http);
     if (d->state == DAEMON_SERVING)
         listeners_again(d);
     peers_check_stalls(d);
@@ -386,6 +390,16 @@ start_handles(struct daemon *d)
     uv_signal_start(&d->hangup, on_hangup, SIGHUP);
 }
 
+static void
+serve_figures(struct daemon *d)
+{
+    char file[PATH_MAX + 16] = "";
+
+    if (d->saves.durable)
+        snprintf(file, sizeof file, "%s/data.mdb", d->start->durable.path);
+    http_attach(d->http, &d->loop, file, figures_measure, d);
+}
+
 /* The loop hears them only when it runs. */
 static enum ps_err
 listen_to_stops(struct daemon *d, struct ps_error *e)
@@ -414,6 +428,7 @@ daemon_start(struct daemon *d, struct ps_error *e)
         (err = listeners_open(d, e)) != PS_OK || (err = listen_to_stops(d, e)) != PS_OK)
         return err;
     d->state = DAEMON_SERVING;
+    serve_figures(d);
     for (const struct listener *l = d->listeners; l != NULL; l = l->next)
         log_line(LOG_LEVEL_INFO, "listening address=%s", l->address);
     wake_set(d);

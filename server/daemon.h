@@ -12,7 +12,8 @@
  *
  * Rooms: start (from directories to a shard), daemon (loop, turns, timers, signals), listener (sockets that accept),
  * peer (one connection), in_flight (the memory cap), saves (when), saver (how: a thread of its own), restores
- * (checkpoints that come back), figures (for reports), notify (telling launchers and systemd), options, log; live_dir,
+ * (checkpoints that come back), figures (for reports and metrics), http (metrics and
+ * health, on a thread of its own), notify (telling launchers and systemd), options, log; live_dir,
  * durable_dir, pair (what lies where, and whether to believe it). */
 #ifndef SERVER_DAEMON_H
 #define SERVER_DAEMON_H
@@ -28,6 +29,7 @@
 #include "shard.h"
 #include "store.h"
 
+struct http;
 struct peer;
 struct listener;
 struct start;
@@ -40,6 +42,7 @@ struct daemon {
     struct store *store;
     struct shard *shard;
     const char *live_dir;
+    struct http *http; /* borrowed, or NULL */
 
     uv_loop_t loop;
     struct conn_pool pool;

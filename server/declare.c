@@ -193,8 +193,9 @@ declare_attach(struct shard *s, struct connection *c, uint64_t request, const Ps
 /* ---- Those who wait ---- */
 
 static void
-waiter_end(struct variable *v, struct declare_waiter *w)
+waiter_end(struct shard *s, struct variable *v, struct declare_waiter *w)
 {
+    durations_add(&s->stats.waits[WAIT_BLOCKS], s->now_ms - w->since_ms);
     DL_DELETE(v->waiters, w);
     w->connection->declares_len--;
     free(w);
@@ -217,7 +218,7 @@ declare_forget(struct shard *s, struct connection *c, uint64_t request, enum ps_
             found = true;
             if (answer != PS_OK)
                 actions_error(s, c, w->request, answer, ps_strerror(answer));
-            waiter_end(v, w);
+            waiter_end(s, v, w);
         }
     }
     return found;
@@ -230,7 +231,7 @@ declare_answer(struct shard *s, struct variable *v)
 
     DL_FOREACH_SAFE (v->waiters, w, next) {
         send_declared(s, v, w);
-        waiter_end(v, w);
+        waiter_end(s, v, w);
     }
 }
 
@@ -245,7 +246,7 @@ declare_refuse(struct shard *s, struct variable *v, enum ps_err err)
     actions_log(s, SHARD_LOG_ERROR, "%s", text);
     DL_FOREACH_SAFE (v->waiters, w, next) {
         actions_error(s, w->connection, w->request, err, text);
-        waiter_end(v, w);
+        waiter_end(s, v, w);
     }
 }
 

@@ -5,9 +5,8 @@
 
 #include "peer.h"
 
-/* Open files of this process; 0: not known. */
-static uint64_t
-descriptors(void)
+uint64_t
+figures_descriptors(void)
 {
     DIR *dir = opendir("/proc/self/fd");
     uint64_t n = 0;
@@ -20,16 +19,17 @@ descriptors(void)
     return n >= 3 ? n - 3 : 0; /* less ".", ".." and the directory itself */
 }
 
-static uint64_t
-descriptors_max(void)
+uint64_t
+figures_descriptors_max(void)
 {
     struct rlimit limit;
 
     return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : 0;
 }
 
-void
-figures_read(const struct daemon *d, struct shard_figures *out)
+/* Those that cost nothing. */
+static void
+read_glue(const struct daemon *d, struct shard_figures *out)
 {
     const struct peer *p, *next;
 
@@ -37,10 +37,38 @@ figures_read(const struct daemon *d, struct shard_figures *out)
                                   .in_flight_connection_max = d->in_flight.part_max,
                                   .in_flight_waits = d->in_flight.waits,
                                   .in_flight_connection_waits = d->in_flight.part_waits,
-                                  .descriptors = descriptors(),
-                                  .descriptors_max = descriptors_max(),
                                   .connections_refused = d->connections_refused,
                                   .descriptors_refused = d->descriptors_refused};
     HASH_ITER (hh, d->peers, p, next)
         out->in_flight_connection = MAX(out->in_flight_connection, p->part.incoming + p->part.outgoing);
+}
+
+void
+figures_read(const struct daemon *d, struct shard_figures *out)
+{
+    read_glue(d, out);
+    out->descriptors = figures_descriptors();
+    out->descriptors_max = figures_descriptors_max();
+}
+
+static_assert((int)LOG_LEVELS == (int)METRICS_LOG_LEVELS, "counts are handed over as they are");
+
+void
+figures_measure(void *arg, struct metrics *m)
+{
+    const struct daemon *d = arg;
+    struct shard_figures glue;
+    struct shard_event event = {
+        .now_ms = uv_now(&d->loop), .in_flight_bytes = in_flight_bytes(&d->in_flight), .figures = &glue};
+
+    read_glue(d, &glue);
+    shard_measure(d->shard, &event, m);
+    if (d->state != DAEMON_SERVING && m->state != METRICS_BROKEN)
+        m->state = METRICS_STOPPING;
+    log_counts(m->log_lines);
+    m->accepted = d->next_id;
+    m->received_bytes = d->pool.received;
+    m->sent_bytes = d->pool.sent;
+    m->saved_seconds = d->saves.newest;
+    m->redo_saved = d->saves.newest_redo;
 }

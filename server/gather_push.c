@@ -115,7 +115,7 @@ scale_of(struct shard *s, const struct block_ref *ref, const Psd__Push *m, size_
 {
     float scale = push_scale(ref, m, i);
 
-    s->stats.age.count[age_bucket(push_age(ref, m, i))]++;
+    age_count(&s->stats.age, push_age(ref, m, i));
     if (scale < 0) {
         s->stats.dropped_stale++;
         ref->variable->stats.dropped++;

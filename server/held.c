@@ -135,13 +135,20 @@ held_recorded(struct shard *s, uint64_t until)
     }
 }
 
+static void
+unlist(struct shard *s, struct held *h)
+{
+    durations_add(&s->stats.waits[WAIT_DISK], s->now_ms - h->since_ms);
+    DL_DELETE(s->held, h);
+}
+
 /* Take it out of the list; its connection, or NULL. */
 static struct connection *
 take(struct shard *s, struct held *h)
 {
     struct connection *c = connection_find(s, h->conn);
 
-    DL_DELETE(s->held, h);
+    unlist(s, h);
     if (c != NULL)
         c->held_len--;
     return c;
@@ -193,7 +200,7 @@ held_forget(struct shard *s, struct connection *c)
         return;
     DL_FOREACH_SAFE (s->held, h, next)
         if (h->conn == c->id) {
-            DL_DELETE(s->held, h);
+            unlist(s, h);
             held_free(h);
         }
     c->held_len = 0;

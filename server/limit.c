@@ -94,6 +94,28 @@ limit_max(const struct shard *s, enum limit limit, const struct shard_event *eve
     return max[limit];
 }
 
+uint64_t
+limit_refused(const struct shard *s, enum limit limit, const struct shard_event *event)
+{
+    const struct shard_figures *glue = event != NULL ? event->figures : NULL;
+    uint64_t n = s->stats.limited[limit];
+
+    if (glue == NULL)
+        return n;
+    switch (limit) {
+    case LIMIT_CONNECTIONS:
+        return n + glue->connections_refused;
+    case LIMIT_DESCRIPTORS:
+        return n + glue->descriptors_refused;
+    case LIMIT_IN_FLIGHT:
+        return n + glue->in_flight_waits;
+    case LIMIT_IN_FLIGHT_CONNECTION:
+        return n + glue->in_flight_connection_waits;
+    default:
+        return n;
+    }
+}
+
 bool
 limit_reached(const struct shard *s, enum limit limit)
 {

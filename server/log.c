@@ -14,6 +14,7 @@
 
 static enum log_level least = LOG_LEVEL_INFO;
 static bool to_journal;
+static uint64_t counts[LOG_LEVELS];
 
 static const char *
 level_name(enum log_level level)
@@ -84,6 +85,25 @@ log_format(char *out, size_t size, bool journal, enum log_level level, const str
     return n;
 }
 
+static void
+count(enum log_level level)
+{
+    static const enum log_level order[LOG_LEVELS] = {
+#define LEVEL(name, number, text) LOG_LEVEL_##name,
+        LOG_LEVEL_LIST(LEVEL)
+#undef LEVEL
+    };
+
+    for (size_t i = 0; i < LOG_LEVELS; i++)
+        counts[i] += order[i] == level;
+}
+
+void
+log_counts(uint64_t out[LOG_LEVELS])
+{
+    memcpy(out, counts, sizeof counts);
+}
+
 /* One write() per line, so that lines of several processes on one stream stay whole. */
 void
 log_line(enum log_level level, const char *format, ...)
@@ -95,6 +115,7 @@ log_line(enum log_level level, const char *format, ...)
 
     if (level > least)
         return;
+    count(level);
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);

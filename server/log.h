@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <time.h>
 
 #include "ps_err.h"
@@ -35,6 +36,10 @@ void log_set_level(enum log_level level);
 bool log_to_journal(void);
 
 void log_line(enum log_level level, const char *format, ...) PS_PRINTF(2, 3);
+
+/* How many were written, by level: in the order of the list. */
+#define LOG_LEVELS 4
+void log_counts(uint64_t out[LOG_LEVELS]);
 
 /* Format one line, for log_line() and its test: with its end, at most size bytes. Returns its length. */
 size_t log_format(char *out, size_t size, bool journal, enum log_level level, const struct timespec *now,

@@ -6,12 +6,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "bus_error.h"
 #include "common/base.h"
 #include "common/cli/streams.h"
 #include "daemon.h"
+#include "http.h"
 #include "log.h"
 #include "notify.h"
 #include "options.h"
@@ -31,6 +33,7 @@ struct server {
     struct options options;
     struct start start;
     struct daemon daemon;
+    struct http *http; /* NULL: --http was not given */
 };
 
 static enum ps_err
@@ -95,12 +98,27 @@ log_start(const struct server *s)
              o->advertise != NULL ? " advertise=" : "", o->advertise != NULL ? o->advertise : "");
 }
 
+/* First of all: to open the data may take long, and who watches is told so. */
+static enum ps_err
+start_http(struct server *s, struct ps_error *e)
+{
+    enum ps_err err;
+
+    if (strcmp(s->options.http, "none") == 0)
+        return PS_OK;
+    if ((err = http_start(s->options.http, PSD_VERSION, &s->http, e)) == PS_OK)
+        log_line(LOG_LEVEL_INFO, "metrics and health at http=%s", http_address(s->http));
+    return err;
+}
+
 static enum ps_err
 start(struct server *s, struct ps_error *e)
 {
     enum ps_err err;
 
     s->start.options = &s->options;
+    if ((err = start_http(s, e)) != PS_OK)
+        return err;
     err = s->options.until != 0 ? scratch_open(&s->start, e) : start_open(&s->start, e);
     if (err != PS_OK)
         return err;
@@ -110,6 +128,7 @@ start(struct server *s, struct ps_error *e)
     s->daemon.shard = s->start.shard;
     s->daemon.live_dir = s->start.live_dir;
     s->daemon.reload = load_options;
+    s->daemon.http = s->http;
     if ((err = daemon_start(&s->daemon, e)) != PS_OK)
         return err;
     log_start(s);
@@ -130,6 +149,7 @@ serve(struct server *s)
     if (err != PS_OK)
         start_undo(&s->start);
     start_close(&s->start);
+    http_stop(s->http);
     if (err == PS_OK || err == PS_ERR_CANCELLED)
         log_line(LOG_LEVEL_INFO, "stopped");
     return err == PS_OK || err == PS_ERR_CANCELLED ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -166,6 +186,7 @@ run(struct server *s)
     }
     log_open(s->options.log_level);
     bus_error_listen();
+    signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error, as on a full disk, and no reason to die */
     if (s->options.replay != NULL && s->options.until == 0)
         return list(&s->options);

@@ -154,6 +154,8 @@ options_check(const struct options *o, struct ps_error *e)
                        (uint64_t)(o->in_flight_connection / MIB), (uint64_t)(o->in_flight / MIB));
     if (o->until != 0 && (o->replay == NULL || o->live_dir == NULL))
         return ps_fail(e, PS_ERR_CONFIG, "--until needs --replay, and --live-dir for a new directory");
+    if (strchr(o->http, ',') != NULL || strncmp(o->http, "unix:", 5) == 0)
+        return ps_fail(e, PS_ERR_CONFIG, "--http is one host:port, or none; not '%.200s'", o->http);
     if (strcmp(o->listen, "none") == 0 && o->unix_path == NULL)
         return ps_fail(e, PS_ERR_CONFIG, "--listen none without --unix: nobody could connect");
     return PS_OK;

@@ -1,6 +1,7 @@
 /* psd's options, one row each, and what else --help and the man page say. */
 #include "common/cli/command.h"
 #include "common/wire.h"
+#include "http.h"
 #include "limit.h"
 #include "options.h"
 #include "shard.h"
@@ -43,6 +44,14 @@ static const struct option table[] = {
      .usual = "the address listened on",
      FIELD(advertise),
      .help = "the address under which clients reach this shard, as it is announced"},
+    {.name = "http",
+     .kind = OPTION_ADDRESSES,
+     .argument = "HOST:PORT",
+     .fallback = "none",
+     .choices = no_address,
+     FIELD(http),
+     .help = "serve metrics for Prometheus (/metrics) and health checks (/healthz, /readyz) there, to whoever may "
+             "connect; port 0 is any free one"},
     {.name = "cluster",
      .kind = OPTION_NAME,
      .argument = "NAME",
@@ -344,6 +353,20 @@ static const struct command_entry limit_entries[] = {
 
 #define ENTRIES (const struct command_entry[])
 
+/* What --http serves. */
+static const struct command_entry http_entries[] = {
+    {"/metrics", "figures in Prometheus' text format"},
+    {"/healthz", "200 while the process is alive; 503 when its loop has not turned for 30 s"},
+    {"/readyz",
+     "200 while workers are served; 503 with the reason while psd starts, restores a checkpoint or stops, or "
+     "when its loop does not answer within 2 s"},
+    {"limits", "GET and HEAD without a body, one request for each connection; 32 connections at once, 16 from one "
+               "address; 16 KiB for a request; 10 s from its beginning to the end of the answer"},
+    {NULL, NULL}};
+static_assert(HTTP_STUCK_MS == 30000 && HTTP_LOOP_MS == 2000 && HTTP_CONNECTIONS_MAX == 32 && HTTP_HOST_MAX == 16 &&
+                  HTTP_REQUEST_MAX == 16 * KIB && HTTP_LIFE_MS == 10000,
+              "what is said of the HTTP server holds");
+
 static const struct command_section sections[] = {
     {"Configuration file",
      ENTRIES{{"name = value", "an option without its dashes, one a line; what follows a # is a comment"},
@@ -351,6 +374,7 @@ static const struct command_section sections[] = {
                        "defaults above"},
              {NULL, NULL}}},
     {"What is limited", limit_entries},
+    {"Metrics and health", http_entries},
     {"Environment",
      ENTRIES{{"TF_CONFIG", "when none of --listen, --unix, --shard and --shards is given: task.type must be \"ps\"; "
                            "shard, shards and the port come from it"},

@@ -211,6 +211,7 @@ unpark(struct shard *s, struct job *job, struct pull *p)
     struct shard_data *data = p->data;
     struct connection *c = p->connection;
 
+    durations_add(&s->stats.waits[job_is_sync(job) ? WAIT_STEP : WAIT_BOUND], s->now_ms - p->since_ms);
     DL_DELETE(job->pulls, p);
     DL_DELETE2(c->parked, p, parked_prev, parked_next);
     c->parked_len--;

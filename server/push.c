@@ -119,7 +119,7 @@ apply_block(struct shard *s, struct session *session, const Psd__Push *m, size_t
         return true;
     if (scale < 0) {
         turn_untouch(s, ref); /* a block named twice may have grown too old in between */
-        s->stats.age.count[age_bucket(age)]++;
+        age_count(&s->stats.age, age);
         return drop_block(s, m, i, codes);
     }
     if (!update_apply(s, ref, gradient, scale, 0)) {
@@ -131,7 +131,7 @@ apply_block(struct shard *s, struct session *session, const Psd__Push *m, size_t
     if (m->cursor != NULL)
         count_data(s, session, m, ref);
     update_count(s, ref, 1);
-    s->stats.age.count[age_bucket(age)]++;
+    age_count(&s->stats.age, age);
     return true;
 }
 

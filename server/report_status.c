@@ -33,28 +33,6 @@ report_status(struct shard *s, Psd__StatusReport *m, Psd__SaveReport *save, uint
     m->save = save;
 }
 
-/* What the core refused, and what the glue did before the core heard of it. */
-static uint64_t
-refused(const struct shard *s, enum limit limit, const struct shard_figures *glue)
-{
-    uint64_t n = s->stats.limited[limit];
-
-    if (glue == NULL)
-        return n;
-    switch (limit) {
-    case LIMIT_CONNECTIONS:
-        return n + glue->connections_refused;
-    case LIMIT_DESCRIPTORS:
-        return n + glue->descriptors_refused;
-    case LIMIT_IN_FLIGHT:
-        return n + glue->in_flight_waits;
-    case LIMIT_IN_FLIGHT_CONNECTION:
-        return n + glue->in_flight_connection_waits;
-    default:
-        return n;
-    }
-}
-
 static void
 limits(struct shard *s, Psd__StatsReport *m, const struct shard_event *event)
 {
@@ -71,7 +49,7 @@ limits(struct shard *s, Psd__StatsReport *m, const struct shard_event *event)
         rows[i].bytes = limit_texts[i].bytes;
         rows[i].now = limit_now(s, i, event);
         rows[i].max = limit_max(s, i, event);
-        rows[i].refused = refused(s, i, event->figures);
+        rows[i].refused = limit_refused(s, i, event);
         m->limit[m->n_limit++] = &rows[i];
     }
 }

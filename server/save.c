@@ -124,6 +124,7 @@ fail(struct shard *s, enum ps_err code, const char *text)
 
     actions_log(s, SHARD_LOG_ERROR, "%s failed code=%s reason=\"%s\"", checkpoint ? "checkpoint" : "save",
                 ps_err_name(code), text);
+    save->stats.checkpoint_failures += checkpoint;
     if (!checkpoint) {
         save->stats.failures++;
         save->changed = true;
@@ -263,6 +264,7 @@ save_done(struct shard *s, uint64_t bytes)
     m.ms = save->stats.last_ms = s->now_ms - save->begun_ms;
     save->stats.instant_ms = save->begun_ms;
     save->stats.saves++;
+    durations_add(&save->stats.took, m.ms);
     save->stats.failure[0] = '\0';
     redo_saved(s, save->redo);
     actions_log(s, SHARD_LOG_INFO, "save done number=%" PRIu64 " blocks=%" PRIu64 " written=%" PRIu64 " ms=%" PRIu64,
@@ -280,6 +282,7 @@ checkpoint_done(struct shard *s, uint64_t bytes, uint64_t left_out)
 
     save->done->bytes = bytes;
     save->done->left_out = left_out;
+    save->stats.checkpoints++;
     actions_log(s, SHARD_LOG_INFO, "checkpoint done dir=\"%s\" blocks=%" PRIu64 " written=%" PRIu64, list->dir,
                 save->len, bytes);
     save->answering = NULL;

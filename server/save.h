@@ -35,6 +35,7 @@
 
 #include "common/base.h"
 #include "common/ps_err.h"
+#include "durations.h"
 #include "proto/psd.pb-c.h"
 #include "shard.h"
 #include "store.h"
@@ -61,10 +62,12 @@ save_place_before(struct save_place a, struct save_place b)
     return a.var != b.var ? a.var < b.var : a.index < b.index;
 }
 
-/* What reports say of saves to the durable environment. */
+/* What reports say of saves to the durable environment; of checkpoints, how many there were. */
 struct save_stats {
     uint64_t saves, failures;
+    uint64_t checkpoints, checkpoint_failures;
     uint64_t instant_ms, last_ms, last_bytes; /* of the newest complete one */
+    struct durations took;                    /* complete ones */
     char failure[PS_ERROR_TEXT_MAX];          /* of the last one, or "" */
 };
 

@@ -211,14 +211,23 @@ save_request_free(struct save_request *list)
         free(r);
 }
 
+static void
+count_wait(struct shard *s, const struct save_request *r)
+{
+    if (r->connection != NULL)
+        durations_add(&s->stats.waits[r->job_id != 0 ? WAIT_CHECKPOINT : WAIT_SAVE], s->now_ms - r->since_ms);
+}
+
 void
 save_request_done(struct shard *s, struct save_request *list, enum msg_type type, const ProtobufCMessage *m)
 {
     const struct save_request *r;
 
-    DL_FOREACH (list, r)
+    DL_FOREACH (list, r) {
         if (r->connection != NULL)
             actions_send(s, r->connection, type, r->request, m);
+        count_wait(s, r);
+    }
     save_request_free(list);
 }
 
@@ -227,8 +236,10 @@ save_request_failed(struct shard *s, struct save_request *list, enum ps_err code
 {
     const struct save_request *r;
 
-    DL_FOREACH (list, r)
+    DL_FOREACH (list, r) {
         refuse(s, r->connection, r->request, code, text);
+        count_wait(s, r);
+    }
     save_request_free(list);
 }
 
@@ -250,6 +261,7 @@ save_request_end(struct shard *s, struct connection *c, uint64_t request, enum p
         found = true;
         if (code != PS_OK)
             actions_error(s, c, r->request, code, ps_strerror(code));
+        count_wait(s, r);
         DL_DELETE(s->save.waiting, r);
         free(r);
     }
@@ -259,6 +271,7 @@ save_request_end(struct shard *s, struct connection *c, uint64_t request, enum p
         found = true;
         if (code != PS_OK)
             actions_error(s, c, r->request, code, ps_strerror(code));
+        count_wait(s, r);
         r->connection = NULL;
     }
     return found;

@@ -93,8 +93,11 @@ saves_action(struct daemon *d, struct shard_action *a)
 
     switch (a->kind) {
     case SHARD_SAVE_BEGUN:
-        if (a->save->checkpoint == NULL)
+        s->checkpoint = a->save->checkpoint != NULL;
+        if (!s->checkpoint) {
             s->begun_ms = uv_now(&d->loop);
+            s->redo = a->save->redo;
+        }
         saver_begin(s->saver, a->save);
         return true;
     case SHARD_SAVE_CLOSE:
@@ -125,6 +128,14 @@ saves_turn_ended(struct daemon *d)
 /* ---- What the saver says ---- */
 
 static void
+note_saved(struct saves *s)
+{
+    s->saved = time(NULL);
+    s->newest = (double)s->saved;
+    s->newest_redo = s->redo;
+}
+
+static void
 on_event(void *arg, struct shard_event *event)
 {
     struct daemon *d = arg;
@@ -133,7 +144,8 @@ on_event(void *arg, struct shard_event *event)
         return;
     if (event->kind == SHARD_SAVE_ENDED) {
         d->saves.ended_ms = uv_now(&d->loop);
-        d->saves.saved = event->error == NULL ? time(NULL) : d->saves.saved;
+        if (event->error == NULL && !d->saves.checkpoint)
+            note_saved(&d->saves);
     }
     daemon_step(d, event);
     if (event->kind == SHARD_SAVE_ENDED)
@@ -163,6 +175,10 @@ saves_start(struct daemon *d, struct ps_error *e)
 
     d->saves.durable = durable; /* nobody but the saver looks at the directory from now on */
     d->saves.begun_ms = uv_now(&d->loop);
+    if (durable && start->durable.durable.manifest.save != 0) {
+        d->saves.newest = (double)start->durable.durable.manifest.unix_ms / 1000;
+        d->saves.newest_redo = start->durable.durable.manifest.redo;
+    }
     if ((err = saver_start(&c, &d->saves.saver, e)) == PS_OK)
         arm(d);
     return err;

@@ -25,8 +25,11 @@ struct saves {
     bool armed;                  /* it runs for the next save */
     bool stopping;               /* psd ends when what has changed is saved */
     bool done;                   /* it is, or cannot be */
+    bool checkpoint;             /* the one that runs is one of these */
     uint64_t begun_ms, ended_ms; /* of the newest one */
     time_t saved;                /* when the newest of this process was complete; 0: none was */
+    double newest;               /* the same of whatever process, in unix time; 0: none is known */
+    uint64_t redo, newest_redo;  /* pieces before this one are in the one that runs; in the newest */
 };
 
 /* Start the saver. Saves are made when there is a durable directory. */

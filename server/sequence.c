@@ -333,6 +333,7 @@ sequence_take_pending(struct shard *s, struct session *session, uint32_t blocks)
 static void
 pending_free(struct shard *s, struct pending *p)
 {
+    durations_add(&s->stats.waits[p->blocks_len > 0 ? WAIT_GRADIENTS : WAIT_BARRIER], s->now_ms - p->since_ms);
     DL_DELETE(p->session->pending, p);
     p->session->pending_len--;
     pool_give(&s->pool, p, pending_size(p->blocks_len));

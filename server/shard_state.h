@@ -18,6 +18,7 @@
 #include "cursor.h"
 #include "data.h"
 #include "declare.h"
+#include "durations.h"
 #include "gather.h"
 #include "held.h"
 #include "hello.h"
@@ -40,22 +41,11 @@
 #include "session_row.h"
 #include "setting.h"
 #include "shard.h"
+#include "stats.h"
 #include "store.h"
 #include "turn.h"
 #include "update.h"
 #include "variable.h"
-
-struct shard_stats {
-    uint64_t turns, commits;
-    uint64_t pushes_applied, pushes_repeated; /* per block */
-    uint64_t refused_nonfinite, refused_shape, refused_other;
-    uint64_t dropped_stale, dropped_late;
-    uint64_t pulls, pulls_parked, pushed_bytes, pulled_bytes;
-    uint64_t lease_lapses, bad_peers, hello_timeouts;
-    uint64_t limited[LIMITS]; /* refused */
-    uint64_t durable_pushes;
-    struct age_histogram age;
-};
 
 struct shard {
     struct shard_config config; /* strings are ours */

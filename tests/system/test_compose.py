@@ -3,6 +3,7 @@
 does the memory add up? Prints TAP. PSD_BIN, PSCTL_BIN and DIGITS_BIN name the programs."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -71,7 +72,9 @@ def instructions():
 with open(COMPOSE, encoding="utf-8") as f:
     compose = yaml.safe_load(f)
 image = instructions()
-services = compose["services"]
+everything = compose["services"]
+watchers = {n: s for n, s in everything.items() if s.get("profiles") == ["watch"]} # not started unless they are asked for
+services = {n: s for n, s in everything.items() if n not in watchers}
 shards = {n: s for n, s in services.items() if s["command"][0] == "psd"}
 workers = {n: s for n, s in services.items() if s["command"][0] == "digits"}
 addresses = next(iter(shards.values()))["environment"]["PSD_SHARDS"].split(",")
@@ -124,6 +127,25 @@ ok(user.isdigit() and int(user) > 0, "the image's user is a number, not root's",
 ok("/var/lib/psd" in image["RUN"] and "-o " + user in image["RUN"], "who owns the place of the volume", image["RUN"])
 ok(all(s["read_only"] and s["cap_drop"] == ["ALL"] and "user" not in s for s in services.values()),
    "and no service has more rights")
+
+# ---- who watches ----
+
+with open(os.path.join(SOURCE, "deploy/prometheus/prometheus.yml"), encoding="utf-8") as f:
+    targets = [t for c in yaml.safe_load(f)["scrape_configs"] for s in c["static_configs"] for t in s["targets"]]
+https = [option(s["command"], "http").replace("0.0.0.0", n) for n, s in shards.items()]
+ok(targets == https, "Prometheus asks each shard where it serves metrics", targets, https)
+ok(set(watchers) == {"prometheus", "grafana"}, "it and Grafana are there for who asks for them", list(watchers))
+ok(all(re.fullmatch(r"[^:@]+:v?\d+\.\d+\.\d+", s["image"]) for s in watchers.values()), "in versions that are named")
+ok(all(p.startswith("127.0.0.1:") for s in everything.values() for p in s.get("ports", [])),
+   "what they serve is published for this host alone")
+ok(all(s["read_only"] and s["cap_drop"] == ["ALL"] for s in watchers.values()), "and they have no more rights than ours")
+binds = [v.split(":") for s in watchers.values() for v in s["volumes"]]
+missing = [b[0] for b in binds if not os.path.exists(os.path.join(SOURCE, "deploy", b[0])) and b[0] not in compose["volumes"]]
+ok(not missing and all(b[2:] == ["ro"] for b in binds if b[0].startswith(".")),
+   "what is mounted there is here, and only read", missing)
+with open(os.path.join(SOURCE, "deploy/grafana/dashboards.yml"), encoding="utf-8") as f:
+    place = yaml.safe_load(f)["providers"][0]["options"]["path"]
+ok(place + "/psd.json" in [b[1] for b in binds], "the dashboard is where Grafana looks for it", place)
 
 # ---- the schema ----
 

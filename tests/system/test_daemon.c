@@ -213,6 +213,10 @@ static const struct {
     {"--memory=1MiB", 1, "at least 64 MiB are needed", NULL},
     {"--listen=127.0.0.1:0", 1, "its parent does not exist", "/proc/nothing/here"},
     {"--listen=192.0.2.1:1", 1, "cannot listen on 192.0.2.1:1", NULL},
+    {"--http=192.0.2.1:1", 1, "--http: cannot listen on 192.0.2.1:1: Cannot assign", NULL},
+    {"--http=unix:/x", 2, "psd: --http is one host:port, or none; not 'unix:/x'", NULL},
+    {"--http=127.0.0.1:1,127.0.0.1:2", 2, "psd: --http is one host:port, or none", NULL},
+    {"--http=banana", 2, "psd: --http: ", NULL},
 };
 
 START_TEST(what_cannot_work_is_one_line_and_a_status)

@@ -15,11 +15,14 @@
 #include "common/base.h"
 #include "tests/faults/fail_io.h"
 #include "tests/faults/fail_memory.h"
+#include "tests/system/http_client.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 #include "tests/unit/memory_dir.h"
 
 enum { RUNS = 40, WAIT_MS = 60000, WORK_MS = 4000 };
+
+#define HTTP "127.0.0.1:17429" /* the network is the test's own */
 
 static struct shards shards;
 static struct fail_memory *memory;
@@ -29,7 +32,7 @@ static uint64_t counted; /* pushes that the shard has */
 static void
 setup_with(const char *lib, const char *variable)
 {
-    static const char *const more[] = {"--save-interval", "0", NULL};
+    static const char *const more[] = {"--save-interval", "0", "--http", HTTP, NULL};
 
     snprintf(control, sizeof control, "%s/psd-test-control-%d", memory_dir(), getpid());
     setenv(variable, control, 1);
@@ -96,6 +99,19 @@ train(ps_client *c, ps_var *var, struct tally *tally)
     (void)!ps_client_tick(c, &e);
 }
 
+/* The same over HTTP: with an answer or without. */
+static void
+watch(void)
+{
+    static const char *const pages[] = {"GET /metrics", "GET /readyz", "GET /nothing"};
+
+    for (size_t i = 0; i < ARRAY_LEN(pages); i++) {
+        struct http_reply r = http_client_ask(HTTP, pages[i]);
+
+        http_reply_free(&r);
+    }
+}
+
 /* All that it asks may fail; it comes to its end. */
 static struct tally
 work(void)
@@ -115,6 +131,7 @@ work(void)
             (void)!ps_client_query(c, 0, (enum ps_query)query, NULL, WORK_MS, &json, &e);
     }
     ps_client_close(c);
+    watch();
     return tally;
 }
 
@@ -198,9 +215,12 @@ static void
 work_well(void)
 {
     struct tally t = work();
+    struct http_reply r = http_client_ask(HTTP, "GET /readyz");
 
     ck_assert_uint_eq(t.done, 4);
     must_have(&t);
+    ck_assert_int_eq(r.status, 200);
+    http_reply_free(&r);
 }
 
 /* _i: how many fail together. */

@@ -115,6 +115,20 @@ START_TEST(buckets_are_powers_of_two)
 }
 END_TEST
 
+START_TEST(the_histogram_counts_and_sums)
+{
+    struct age_histogram h = {0};
+
+    for (uint64_t age = 0; age < 9; age++)
+        age_count(&h, age);
+    ck_assert_uint_eq(h.count[0], 1);
+    ck_assert_uint_eq(h.count[2], 2);
+    ck_assert_uint_eq(h.count[3], 4);
+    ck_assert_uint_eq(h.count[4], 1);
+    ck_assert_uint_eq(h.sum, 36);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -128,6 +142,7 @@ make_suite(void)
     tcase_add_test(t, cutoff_drops_past_the_parameter_only);
     tcase_add_test(t, check_refuses_what_is_out_of_range);
     tcase_add_test(t, buckets_are_powers_of_two);
+    tcase_add_test(t, the_histogram_counts_and_sums);
     suite_add_tcase(s, t);
     return s;
 }

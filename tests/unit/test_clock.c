@@ -227,23 +227,24 @@ END_TEST
 START_TEST(pull_larger_than_a_frame_is_refused)
 {
     Psd__Pull m = PSD__PULL__INIT;
-    uint64_t dims = 8 * 262144;
-    uint32_t var[8], block[8];
+    enum { FIT = FRAME_PAYLOAD_MAX / (256 * KIB) };
+    uint64_t dims = (FIT + 1) * 65536;
+    uint32_t var[FIT + 1], block[FIT + 1];
 
     kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
     kit_declare_as(&k, 1, 7, "w", &dims, 1, PS_SGD, PSD__INIT_KIND__ZEROS);
     kit_work(&k);
     kit_drop_answers(&k, 1);
-    for (uint32_t i = 0; i < 8; i++) {
+    for (uint32_t i = 0; i <= FIT; i++) {
         var[i] = 1;
         block[i] = i;
     }
-    m.n_var = m.n_block = 5;
+    m.n_var = m.n_block = FIT + 1;
     m.var = var;
     m.block = block;
     kit_frame(&k, 1, MSG_PULL, 8, &m.base, NULL, 0);
     kit_expect_error(&k, 1, 8, PS_ERR_LIMIT);
-    m.n_var = m.n_block = 4;
+    m.n_var = m.n_block = FIT;
     kit_frame(&k, 1, MSG_PULL, 9, &m.base, NULL, 0);
     kit_answer_free(kit_expect(&k, 1, MSG_DATA));
 }

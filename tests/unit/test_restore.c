@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/checkpoint.h"
+#include "server/metrics.h"
 
 static struct kit k;
 static unsigned closed;  /* sources that were */
@@ -185,9 +186,24 @@ check_values(uint64_t conn, const char *job)
     free(out);
 }
 
+/* What readiness is told. */
+static enum metrics_state
+state_now(void)
+{
+    struct metrics *m = calloc(1, sizeof *m);
+    enum metrics_state state;
+
+    ck_assert_ptr_nonnull(m);
+    shard_measure(k.shard, &(struct shard_event){.now_ms = k.now_ms}, m);
+    state = m->state;
+    free(m);
+    return state;
+}
+
 static void
 expect_busy(uint64_t conn)
 {
+    ck_assert_int_eq(state_now(), METRICS_RESTORING);
     kit_hello(&k, conn, &(struct kit_hello){.job = kit_job("train", PSD__MODE__ASYNC, 2), .task = 0});
     kit_expect_closed(&k, conn, PS_ERR_BUSY);
 }

@@ -1,0 +1,382 @@
+/* The thread waits for three descriptors: who connects, what libmicrohttpd waits for (it runs without a thread of its
+ * own), and the loop's news. A connection whose time is up is shut down; libmicrohttpd finds it ended and forgets it.
+ */
+#include "http.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/hash.h"
+#include "common/sockname.h"
+#include "http_inside.h"
+
+#define BACKLOG  64
+#define TICK_MS  100  /* between looks at deadlines, while there are connections */
+#define PAUSE_MS 1000 /* without accepting, when there were no descriptors */
+
+uint64_t
+http_now_us(void)
+{
+    return uv_hrtime() / 1000;
+}
+
+uint64_t
+http_now_ms(void)
+{
+    return http_now_us() / 1000;
+}
+
+/* ---- Connections ---- */
+
+static void
+guest_came(struct http *h, struct MHD_Connection *connection, void **guest)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct http_guest *g = calloc(1, sizeof *g);
+
+    h->guests_len++;
+    if (g == NULL) { /* nobody stays without a deadline */
+        shutdown(info->connect_fd, SHUT_RDWR);
+        return;
+    }
+    g->fd = info->connect_fd;
+    g->since_ms = http_now_ms();
+    DL_APPEND(h->guests, g);
+    *guest = g;
+}
+
+static void
+guest_went(struct http *h, void **guest)
+{
+    struct http_guest *g = *guest;
+
+    h->guests_len--;
+    if (g != NULL)
+        DL_DELETE(h->guests, g);
+    free(g);
+    *guest = NULL;
+}
+
+static void
+on_connection(void *http, struct MHD_Connection *connection, void **guest, enum MHD_ConnectionNotificationCode what)
+{
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
+        guest_came(http, connection, guest);
+    else
+        guest_went(http, guest);
+}
+
+/* Its time is up; or it has hung up in the middle of a request, which libmicrohttpd does not see when that comes
+ * together with its last bytes. */
+static void
+end_guests(struct http *h)
+{
+    uint64_t now = http_now_ms();
+    struct http_guest *g;
+
+    DL_FOREACH (h->guests, g) {
+        bool overdue = now - g->since_ms >= HTTP_LIFE_MS;
+
+        if (g->ended || !(overdue || (g->hung_up && !g->asked)))
+            continue;
+        g->ended = true;
+        h->counts.overdue += overdue;
+        shutdown(g->fd, SHUT_RDWR);
+    }
+}
+
+static void
+accept_all(struct http *h)
+{
+    struct sockaddr_storage address;
+    socklen_t len;
+    int fd;
+
+    while (h->guests_len < HTTP_CONNECTIONS_MAX) {
+        len = sizeof address;
+        fd = accept4(h->listen_fd, (struct sockaddr *)&address, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+            (void)MHD_add_connection(h->daemon, fd, (struct sockaddr *)&address, len); /* closes it, should it fail */
+        } else if (errno != EINTR && errno != ECONNABORTED) {
+            if (errno != EAGAIN)
+                h->accept_ms = http_now_ms() + PAUSE_MS;
+            return;
+        }
+    }
+}
+
+/* ---- The thread ---- */
+
+static int
+patience(const struct http *h, uint64_t now)
+{
+    uint64_t due = http_figures_due(h);
+    MHD_UNSIGNED_LONG_LONG ms;
+
+    if (h->guests_len > 0)
+        due = MIN(due, now + TICK_MS);
+    if (h->accept_ms > now)
+        due = MIN(due, h->accept_ms);
+    if (MHD_get_timeout(h->daemon, &ms) == MHD_YES)
+        due = MIN(due, now + ms);
+    return due == UINT64_MAX ? -1 : (int)(due - MIN(due, now));
+}
+
+static bool
+is_stopping(struct http *h)
+{
+    bool stopping;
+
+    uv_mutex_lock(&h->lock);
+    stopping = h->stopping;
+    uv_mutex_unlock(&h->lock);
+    return stopping;
+}
+
+/* For news, newcomers, what libmicrohttpd waits for, and those who hang up before they have asked. */
+static void
+wait_for_something(struct http *h, bool accepts, int ms)
+{
+    struct pollfd fds[3 + HTTP_CONNECTIONS_MAX] = {
+        {h->wake_fd, POLLIN, 0}, {h->epoll_fd, POLLIN, 0}, {accepts ? h->listen_fd : -1, POLLIN, 0}};
+    nfds_t n = 3, i = 3;
+    struct http_guest *g;
+    uint64_t news;
+
+    DL_FOREACH (h->guests, g)
+        fds[n++] = (struct pollfd){g->asked || g->ended ? -1 : g->fd, POLLRDHUP, 0};
+    if (poll(fds, n, ms) > 0)
+        DL_FOREACH (h->guests, g)
+            g->hung_up = g->hung_up || fds[i++].revents != 0;
+    (void)!read(h->wake_fd, &news, sizeof news);
+}
+
+static void
+run(void *http)
+{
+    struct http *h = http;
+
+    while (!is_stopping(h)) {
+        uint64_t now = http_now_ms();
+        bool accepts = h->guests_len < HTTP_CONNECTIONS_MAX && now >= h->accept_ms;
+
+        wait_for_something(h, accepts, patience(h, now));
+        if (accepts)
+            accept_all(h);
+        http_figures_go_on(h);
+        MHD_run(h->daemon);
+        end_guests(h);
+    }
+    http_figures_end(h);
+    MHD_run(h->daemon);
+    MHD_stop_daemon(h->daemon);
+}
+
+/* ---- Starting ---- */
+
+static int
+listen_on(const struct addrinfo *at)
+{
+    int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1, error;
+
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
+        return fd;
+    error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+static enum ps_err
+open_socket(struct http *h, const char *text, struct ps_error *e)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *at;
+    struct sockaddr_storage bound = {0};
+    socklen_t len = sizeof bound;
+    struct address address;
+    char port[8];
+    enum ps_err err;
+    int status;
+
+    if ((err = address_parse(text, &address, e)) != PS_OK)
+        return err;
+    snprintf(port, sizeof port, "%u", address.port);
+    if ((status = getaddrinfo(address.host, port, &hints, &at)) != 0)
+        return ps_fail(e, PS_ERR_IO, "--http: cannot listen on %s: %s", text, gai_strerror(status));
+    h->listen_fd = listen_on(at);
+    freeaddrinfo(at);
+    if (h->listen_fd < 0)
+        return ps_fail(e, errno == EADDRINUSE ? PS_ERR_BUSY : PS_ERR_IO, "--http: cannot listen on %s: %s", text,
+                       strerror(errno));
+    if (getsockname(h->listen_fd, (struct sockaddr *)&bound, &len) == 0)
+        sockname_text(&bound, h->address, sizeof h->address);
+    return PS_OK;
+}
+
+static bool
+open_daemon(struct http *h)
+{
+    const union MHD_DaemonInfo *info;
+
+    h->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
+                                 http_answer, h, MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX,
+                                 MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)HTTP_HOST_MAX,
+                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_REQUEST_MAX,
+                                 MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
+                                 MHD_OPTION_NOTIFY_COMPLETED, http_answered, h, MHD_OPTION_END);
+    if (h->daemon == NULL || (info = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD)) == NULL)
+        return false;
+    h->epoll_fd = info->epoll_fd;
+    return true;
+}
+
+static void
+http_free(struct http *h)
+{
+    if (h->listen_fd >= 0)
+        close(h->listen_fd);
+    if (h->wake_fd >= 0)
+        close(h->wake_fd);
+    free(h->figures);
+    free(h);
+}
+
+static enum ps_err
+start_thread(struct http *h, struct ps_error *e)
+{
+    h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    h->figures = calloc(1, sizeof *h->figures);
+    if (h->wake_fd < 0 || h->figures == NULL || !open_daemon(h))
+        goto nomem;
+    ps_assert(uv_mutex_init(&h->lock) == 0);
+    if (uv_thread_create(&h->thread, run, h) == 0)
+        return PS_OK;
+    uv_mutex_destroy(&h->lock);
+nomem:
+    if (h->daemon != NULL)
+        MHD_stop_daemon(h->daemon);
+    return ps_fail(e, PS_ERR_NOMEM, "--http: no memory or descriptors to serve");
+}
+
+enum ps_err
+http_start(const char *address, const char *version, struct http **out, struct ps_error *e)
+{
+    struct http *h = calloc(1, sizeof *h);
+    struct timespec now;
+    enum ps_err err;
+
+    if (h == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "out of memory");
+    clock_gettime(CLOCK_REALTIME, &now);
+    h->start_seconds = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    h->version = version;
+    h->listen_fd = h->wake_fd = -1;
+    if ((err = open_socket(h, address, e)) != PS_OK || (err = start_thread(h, e)) != PS_OK) {
+        http_free(h);
+        return err;
+    }
+    *out = h;
+    return PS_OK;
+}
+
+const char *
+http_address(const struct http *h)
+{
+    return h->address;
+}
+
+/* ---- The loop's side ---- */
+
+/* The lock is held, and let go here. */
+static void
+tell(struct http *h)
+{
+    uint64_t one = 1;
+
+    uv_mutex_unlock(&h->lock);
+    (void)!write(h->wake_fd, &one, sizeof one);
+}
+
+static void
+on_async(uv_async_t *async)
+{
+    struct http *h = async->data;
+    bool asked;
+
+    uv_mutex_lock(&h->lock);
+    asked = h->asked && !h->given;
+    uv_mutex_unlock(&h->lock);
+    if (!asked)
+        return;
+    h->measure(h->arg, h->figures);
+    uv_mutex_lock(&h->lock);
+    h->given = true;
+    tell(h);
+}
+
+void
+http_attach(struct http *h, uv_loop_t *loop, const char *durable_file, http_measure measure, void *arg)
+{
+    if (h == NULL)
+        return;
+    h->measure = measure;
+    h->arg = arg;
+    ps_assert(uv_async_init(loop, &h->async, on_async) == 0);
+    h->async.data = h;
+    uv_unref((uv_handle_t *)&h->async); /* it keeps no loop from ending */
+    uv_mutex_lock(&h->lock);
+    h->attached = true;
+    h->beat_ms = http_now_ms();
+    snprintf(h->durable_file, sizeof h->durable_file, "%s", durable_file != NULL ? durable_file : "");
+    tell(h);
+}
+
+void
+http_detach(struct http *h)
+{
+    if (h == NULL)
+        return;
+    uv_mutex_lock(&h->lock);
+    if (!h->attached) {
+        uv_mutex_unlock(&h->lock);
+        return;
+    }
+    h->attached = false;
+    h->detached = true;
+    h->given = h->asked;
+    tell(h);
+    uv_close((uv_handle_t *)&h->async, NULL);
+}
+
+void
+http_beat(struct http *h)
+{
+    if (h == NULL)
+        return;
+    uv_mutex_lock(&h->lock);
+    h->beat_ms = http_now_ms();
+    uv_mutex_unlock(&h->lock);
+}
+
+void
+http_stop(struct http *h)
+{
+    if (h == NULL)
+        return;
+    uv_mutex_lock(&h->lock);
+    h->stopping = true;
+    tell(h);
+    uv_thread_join(&h->thread);
+    uv_mutex_destroy(&h->lock);
+    http_free(h);
+}

@@ -1,0 +1,62 @@
+/* Metrics and health over HTTP, for who watches psd: a thread of its own, which owns the sockets and all of
+ * libmicrohttpd, and sees of the shard only copies.
+ *
+ *     the loop's thread                                     the HTTP thread
+ *     http_start()  ──────────────────────────────────────► listens; all is "starting"
+ *     http_attach() ──────────────────────────────────────► asks when somebody asks it
+ *     measure() fills in figures ◄──── uv_async ─────────── those who ask wait, HTTP_LOOP_MS at most
+ *          └──────────────── figures ─────────────────────► a page, for all who wait
+ *     http_detach() ──────────────────────────────────────► all is "stopping"
+ *     http_stop()   ──────────────────────────────────────► ends
+ *
+ * The loop never waits for this thread: a lock is held for a few assignments alone. However often it is asked, it asks
+ * the loop ten times a second (HTTP_FIGURES_MS).
+ *
+ *     /metrics    the figures, metrics.h; before there is a shard those of the process alone
+ *     /healthz    200 while the process is alive; 503 when its loop has not turned for HTTP_STUCK_MS
+ *     /readyz     200 while workers are served, else 503 with the reason
+ *     /           what there is
+ *
+ * GET and HEAD, one request for each connection, no bodies. Whoever breaks a limit loses his connection, nobody else's.
+ */
+#ifndef SERVER_HTTP_H
+#define SERVER_HTTP_H
+
+#include <uv.h>
+
+#include "metrics.h"
+#include "ps_err.h"
+
+#define HTTP_CONNECTIONS_MAX 32         /* at once; others wait in the system's queue */
+#define HTTP_HOST_MAX        16         /* of them from one address; more are closed */
+#define HTTP_REQUEST_MAX     (16 * KIB) /* bytes of a request's line and headers, and of what is kept to answer it */
+#define HTTP_LIFE_MS         10000      /* of a connection, from its beginning to the last byte of the answer */
+#define HTTP_LOOP_MS         2000       /* the loop's time to give figures; who waits is told 503 then */
+#define HTTP_FIGURES_MS      100        /* between two times that it is asked */
+#define HTTP_STUCK_MS        30000      /* without a turn of the loop psd is no longer alive */
+
+struct http;
+
+/* Listen on "host:port" and start the thread. version is borrowed. PS_ERR_BUSY, PS_ERR_IO, PS_ERR_NOMEM, with a
+ * sentence. */
+enum ps_err http_start(const char *address, const char *version, struct http **out, struct ps_error *e) PS_MUST_USE;
+
+/* The loop has ended, and http_detach() was called if http_attach() was. Accepts NULL. */
+void http_stop(struct http *h);
+
+/* Where it listens: "127.0.0.1:41234". */
+const char *http_address(const struct http *h);
+
+/* ---- On the loop's thread; all accept NULL ---- */
+
+/* From now on the loop gives figures. durable_file: whose size is told, or NULL. */
+typedef void (*http_measure)(void *arg, struct metrics *m);
+void http_attach(struct http *h, uv_loop_t *loop, const char *durable_file, http_measure measure, void *arg);
+
+/* It does no more; the loop must run once more, for a handle to close. Calling it again is allowed. */
+void http_detach(struct http *h);
+
+/* The loop has turned. Once a second or so. */
+void http_beat(struct http *h);
+
+#endif

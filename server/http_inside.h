@@ -1,0 +1,112 @@
+/* All that an HTTP server is, for its rooms: http.c (its life, sockets and deadlines), http_figures.c (what the loop
+ * gives), http_answer.c (who is told what). */
+#ifndef SERVER_HTTP_INSIDE_H
+#define SERVER_HTTP_INSIDE_H
+
+#include <limits.h>
+
+#include <microhttpd.h>
+
+#include "common/address.h"
+#include "common/base.h"
+#include "http.h"
+
+struct http_route;
+
+/* A connection, for its deadline. */
+struct http_guest {
+    int fd;
+    uint64_t since_ms;
+    bool asked;   /* its request is whole */
+    bool hung_up; /* nothing more will come */
+    bool ended;   /* by us */
+    struct http_guest *prev, *next;
+};
+
+enum http_outcome {
+    HTTP_WAITING, /* for figures */
+    HTTP_GIVEN,   /* they are there */
+    HTTP_LATE,    /* they did not come in time */
+    HTTP_ALONE    /* the loop gives none: it has not begun, or has ended */
+};
+
+/* A request that needs figures. */
+struct http_request {
+    struct MHD_Connection *connection;
+    const struct http_route *route;
+    enum http_outcome outcome;
+    bool uses; /* the figures that were given, from now until it is answered */
+    uint64_t since_us;
+    struct http_request *prev, *next; /* while it waits */
+};
+
+struct http {
+    char address[ADDRESS_MAX];
+    const char *version;
+    uv_thread_t thread;
+    uv_mutex_t lock;
+    int wake_fd; /* eventfd: something under the lock has changed */
+
+    /* Under the lock. */
+    bool stopping;
+    bool attached, detached; /* the loop gives figures; it did, and does no more */
+    bool asked;              /* the loop is to fill the figures in: they are its own until it has */
+    bool given;              /* it has, or will not any more */
+    uint64_t beat_ms;
+    char durable_file[PATH_MAX]; /* "": there is none */
+
+    /* The loop's. */
+    uv_async_t async;
+    http_measure measure;
+    void *arg;
+
+    /* The HTTP thread's; the figures while they are not asked for. */
+    struct metrics *figures;
+    struct metrics_http counts;
+    double start_seconds;
+    bool asking;
+    uint64_t asked_us, may_ask_us;
+    struct MHD_Daemon *daemon;
+    int epoll_fd; /* libmicrohttpd's */
+    int listen_fd;
+    uint64_t accept_ms; /* no newcomer is accepted before this: there were no descriptors */
+    struct http_guest *guests;
+    unsigned guests_len;
+    struct http_request *waiting; /* in order of arrival */
+    unsigned uses;                /* requests that use the figures: the loop is not asked for others meanwhile */
+};
+
+uint64_t http_now_us(void);
+uint64_t http_now_ms(void);
+
+/* ---- http_figures.c, on the HTTP thread ---- */
+
+/* Ask for figures if somebody waits and it may be; end the waits that are over. */
+void http_figures_go_on(struct http *h);
+
+/* All who wait are told that there are none. */
+void http_figures_end(struct http *h);
+
+/* This request is answered, or gone. */
+void http_figures_used(struct http *h, struct http_request *r);
+
+/* When it wants to be called again at the latest; UINT64_MAX: when it is woken. */
+uint64_t http_figures_due(const struct http *h);
+
+/* The loop gives figures; else *state says why not. */
+bool http_figures_come(struct http *h, enum metrics_state *state);
+
+/* How long the loop has not turned; 0: it does not give figures, or does. */
+uint64_t http_figures_stuck_ms(struct http *h);
+
+/* ---- http_answer.c: libmicrohttpd's callbacks ---- */
+
+enum MHD_Result http_answer(void *http, struct MHD_Connection *connection, const char *url, const char *method,
+                            const char *version, const char *body, size_t *body_len, void **request);
+void http_answered(void *http, struct MHD_Connection *connection, void **request, enum MHD_RequestTerminationCode how);
+
+/* ---- http_process.c ---- */
+
+void http_process_read(struct metrics_process *p);
+
+#endif

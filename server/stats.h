@@ -1,0 +1,23 @@
+/* What a shard has counted since its process began: for reports and metrics. */
+#ifndef SERVER_STATS_H
+#define SERVER_STATS_H
+
+#include "common/age.h"
+#include "common/base.h"
+#include "durations.h"
+#include "limit.h"
+
+struct shard_stats {
+    uint64_t turns, commits;
+    uint64_t pushes_applied, pushes_repeated; /* per block */
+    uint64_t refused_nonfinite, refused_shape, refused_other;
+    uint64_t dropped_stale, dropped_late;
+    uint64_t pulls, pulls_parked, pushed_bytes, pulled_bytes;
+    uint64_t lease_lapses, bad_peers, hello_timeouts;
+    uint64_t limited[LIMITS]; /* refused */
+    uint64_t durable_pushes;
+    struct age_histogram age;
+    struct durations waits[WAITS];
+};
+
+#endif

@@ -1,0 +1,31 @@
+/* Asks one question over HTTP, or sends what is none: a blocking socket and nothing else. */
+#ifndef TESTS_SYSTEM_HTTP_CLIENT_H
+#define TESTS_SYSTEM_HTTP_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define HTTP_CLIENT_WAIT_MS 60000 /* the longest that any answer may take */
+
+struct http_reply {
+    int status;       /* 0: the connection ended without an answer */
+    char *head;       /* the status line and the headers, terminated */
+    const char *body; /* within what head points to */
+    size_t body_len;
+};
+
+/* Connect to "127.0.0.1:4000". -1: refused. */
+int http_client_connect(const char *address);
+
+/* Send these bytes, as far as the other side takes them. */
+void http_client_send(int fd, const void *bytes, size_t len);
+
+/* Read to the end of the connection, which is closed. */
+struct http_reply http_client_read(int fd);
+
+/* One request, "GET /metrics". */
+struct http_reply http_client_ask(const char *address, const char *request);
+
+void http_reply_free(struct http_reply *r);
+
+#endif

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""deploy/prometheus and deploy/grafana against a real psd: every metric that they speak of is one that psd has, under its
+labels; and promtool, where there is one, finds nothing wrong with the page, the rules, their tests and the dashboard's
+questions. Prints TAP. PSD_BIN names psd, PROMTOOL promtool."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+SOURCE = os.environ.get("PSD_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "../.."))
+PSD = os.environ.get("PSD_BIN", "psd")
+PROMTOOL = os.environ.get("PROMTOOL") or shutil.which("promtool")
+RULES = os.path.join(SOURCE, "deploy/prometheus/psd.rules.yml")
+DASHBOARD = os.path.join(SOURCE, "deploy/grafana/psd.json")
+WAIT_S = 60
+PROMETHEUS_OWN = {"up", "ALERTS"}
+# Shown only while there is something to show.
+SOMETIMES = {"psd_save_last_success_timestamp_seconds", "psd_save_last_duration_seconds", "psd_save_last_bytes",
+             "psd_save_progress_ratio"}
+TARGET_LABELS = {"job", "instance", "alertname", "alertstate", "severity"}
+
+number = failures = 0
+
+
+def ok(holds, sentence, *why):
+    global number, failures
+    number += 1
+    failures += not holds
+    print(("ok" if holds else "not ok"), number, "-", sentence)
+    if not holds:
+        for line in why:
+            print("#", str(line).replace("\n", "\n# "))
+
+
+def skip(sentence, why):
+    global number
+    number += 1
+    print("ok %d - %s # SKIP %s" % (number, sentence, why))
+
+
+def wait_for(log, pattern):
+    end = time.monotonic() + WAIT_S
+    while time.monotonic() < end:
+        with open(log, encoding="utf-8") as f:
+            found = re.search(pattern, f.read())
+        if found:
+            return found.group(1)
+        time.sleep(0.05)
+    raise RuntimeError("psd did not say " + pattern)
+
+
+def page_of(directory):
+    """What /metrics says after a save."""
+    log = os.path.join(directory, "log")
+    live = tempfile.mkdtemp(prefix="psd-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else directory)
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PSD_", "TF_"))}
+    with open(log, "w", encoding="utf-8") as out:
+        psd = subprocess.Popen([PSD, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--memory", "64MiB", "--live-dir",
+                                live + "/live", "--durable-dir", directory + "/durable", "--save-interval", "100ms",
+                                "--save-pause", "10ms"], stderr=out, stdin=subprocess.DEVNULL, env=clean)
+    try:
+        address = wait_for(log, r"http=(\S+)")
+        wait_for(log, r"(save done)")
+        with urllib.request.urlopen("http://%s/metrics" % address, timeout=WAIT_S) as reply:
+            text = reply.read().decode()
+        psd.send_signal(signal.SIGTERM)
+        ok(psd.wait(WAIT_S) == 0, "psd ends as it should")
+        return text
+    finally:
+        psd.kill()
+        psd.wait()
+        shutil.rmtree(live)
+
+
+def families(page):
+    """name -> (kind, labels that its samples have)"""
+    found = {}
+    for line in page.splitlines():
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split()
+            found[name] = (kind, set())
+        elif not line.startswith("#"):
+            found[name][1].update(re.findall(r'(\w+)="', line))
+    return found
+
+
+def questions(dashboard):
+    """Every expression in it."""
+    for panel in dashboard["panels"]:
+        for target in panel.get("targets", []):
+            yield target["expr"]
+    for note in dashboard["annotations"]["list"]:
+        yield note["expr"]
+
+
+def unknown(expression, known):
+    """What of it is neither a metric nor a label that psd has."""
+    bare = re.sub(r'"[^"]*"', '""', expression)
+    for name, selector in re.findall(r"\b((?:psd|process)_\w+)(\{[^}]*\})?", bare):
+        family = next((name[:-len(s)] for s in ("_bucket", "_sum", "_count") if name.endswith(s) and name not in known), name)
+        kind, labels = known.get(family, (None, set()))
+        if kind is None or (kind == "histogram") != (family != name):
+            yield name
+        elif kind == "counter" and not re.search(r"(rate|increase|changes)\(" + name, bare):
+            yield name + " without a rate"
+        for label in re.findall(r"(\w+)\s*[=!]", selector):
+            if label not in labels | TARGET_LABELS and labels:
+                yield name + "{" + label + "}"
+
+
+def promtool(sentence, *words, text=None):
+    if not PROMTOOL:
+        skip(sentence, "promtool is not installed (Debian: prometheus)")
+        return
+    ran = subprocess.run([PROMTOOL, *words], input=text, text=True, capture_output=True, check=False)
+    ok(ran.returncode == 0, sentence, ran.stdout, ran.stderr)
+
+
+with tempfile.TemporaryDirectory() as work:
+    page = page_of(work)
+    known = families(page)
+    for name in SOMETIMES - set(known):
+        known[name] = ("gauge", set())
+    ok(SOMETIMES - {"psd_save_progress_ratio"} <= set(families(page)), "a save that was made is on the page")
+    with open(RULES, encoding="utf-8") as f:
+        rules = f.read()
+    with open(DASHBOARD, encoding="utf-8") as f:
+        dashboard = json.load(f)
+    asked = list(questions(dashboard))
+
+    expressions = re.findall(r"^\s+expr: (.*)$", rules, re.M)
+    ok(len(expressions) == len(re.findall(r"- alert:", rules)) > 10, "every alert has an expression", len(expressions))
+    wrong = [w for e in expressions for w in unknown(e, known)]
+    ok(not wrong, "the alerts ask for what psd has", wrong)
+    ok(len(asked) > 40, "the dashboard has questions", len(asked))
+    wrong = [w for e in asked for w in unknown(e, known)]
+    ok(not wrong, "and they are for what psd has", wrong)
+    ids = [p["id"] for p in dashboard["panels"]]
+    ok(len(ids) == len(set(ids)), "its panels are told apart")
+    places = [(p["gridPos"]["x"] + i, p["gridPos"]["y"] + j) for p in dashboard["panels"]
+              for i in range(p["gridPos"]["w"]) for j in range(p["gridPos"]["h"])]
+    ok(len(places) == len(set(places)) and max(x for x, _ in places) < 24, "and none lies on another")
+    ok(all(p.get("description") for p in dashboard["panels"] if p["type"] != "row"), "each says what it shows")
+    left = {name for name in known if name.startswith("psd_") and not any(name in e for e in asked + expressions)}
+    print("# on neither: " + " ".join(sorted(left)))
+
+    promtool("promtool finds nothing wrong with the page", "check", "metrics", text=page)
+    promtool("nor with the alerts", "check", "rules", RULES)
+    promtool("nor with the configuration", "check", "config", os.path.join(SOURCE, "deploy/prometheus/prometheus.yml"))
+    promtool("each alert comes when it should", "test", "rules", os.path.join(SOURCE, "deploy/prometheus/psd.rules.test.yml"))
+    path = os.path.join(work, "questions.json")
+    with open(path, "w", encoding="utf-8") as f: # JSON is YAML
+        json.dump({"groups": [{"name": "dashboard", "rules": [
+            {"record": "question:%d" % i, "expr": re.sub(r"\$__rate_interval", "5m", e)} for i, e in enumerate(asked)]}]}, f)
+    promtool("the dashboard's questions are PromQL", "check", "rules", path)
+
+print("1..%d" % number)
+sys.exit(failures > 0)

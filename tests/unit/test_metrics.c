@@ -1,0 +1,329 @@
+/* What a shard's figures say on the page: all of it well formed, and true. */
+#include "server/metrics.h"
+
+#include <string.h>
+
+#include "shard_kit.h"
+#include "tests/exposition_page.h"
+
+static struct kit k;
+static struct metrics *m;
+static struct exposition x;
+
+static void
+setup(void)
+{
+    kit_init(&k, &kit_durable_config);
+    m = calloc(1, sizeof *m);
+    ck_assert_ptr_nonnull(m);
+}
+
+static void
+teardown(void)
+{
+    exposition_finish(&x);
+    free(m);
+    kit_finish(&k);
+}
+
+/* The page as it is now. */
+static const char *
+page(void)
+{
+    struct shard_figures figures = {.descriptors_refused = 3, .descriptors_max = 100};
+    struct shard_event event = {.now_ms = k.now_ms, .figures = &figures, .in_flight_bytes = 123};
+    const char *wrong;
+
+    exposition_finish(&x);
+    shard_measure(k.shard, &event, m);
+    metrics_write(m, "1.2", &x);
+    ck_assert(!x.failed);
+    wrong = page_wrong(x.text);
+    ck_assert_msg(wrong == NULL, "%s", wrong);
+    return x.text;
+}
+
+#define EXPECT(series, value)                                                                                          \
+    do {                                                                                                               \
+        double says = page_value(page(), series);                                                                      \
+        ck_assert_msg(says == (value), "%s is %g", series, says);                                                      \
+    } while (0)
+
+static Psd__Job *
+ssp(uint32_t workers)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__SSP, workers);
+
+    job->bound = 0;
+    return job;
+}
+
+START_TEST(before_there_is_a_shard_the_page_is_about_the_process)
+{
+    m->state = METRICS_STARTING;
+    m->process.cpu_seconds = 0.5;
+    metrics_write(m, "1.2", &x);
+    ck_assert_ptr_null(page_wrong(x.text));
+    ck_assert_double_eq(page_value(x.text, "psd_build_info{version=\"1.2\"}"), 1);
+    ck_assert_double_eq(page_value(x.text, "psd_state{state=\"starting\"}"), 1);
+    ck_assert_double_eq(page_value(x.text, "psd_state{state=\"serving\"}"), 0);
+    ck_assert_double_eq(page_value(x.text, "process_cpu_seconds_total"), 0.5);
+    ck_assert_ptr_null(strstr(x.text, "psd_pushes"));
+}
+END_TEST
+
+START_TEST(an_empty_shard_has_all_families)
+{
+    EXPECT("psd_state{state=\"serving\"}", 1);
+    EXPECT("psd_shard_info{cluster=\"test\",shard=\"0\",shards=\"1\",boot=\"000000000000004d\"}", 1);
+    EXPECT("psd_pushes_applied_total", 0);
+    EXPECT("psd_push_age_updates_count", 0);
+    EXPECT("psd_live_max_bytes", 256 * MIB);
+    EXPECT("psd_in_flight_bytes", 123);
+    EXPECT("psd_limit_max{limit=\"jobs-max\"}", SHARD_JOBS);
+    EXPECT("psd_limit_max_bytes{limit=\"parked-bytes-max\"}", SHARD_PARKED_BYTES);
+    EXPECT("psd_limit_refused_total{limit=\"open files\"}", 3);
+#define X(id, name, ...)                                                                                               \
+    ck_assert_msg(strstr(page(), "# HELP " name " ") != NULL || strstr(name, "_last_") != NULL ||                      \
+                      strstr(name, "_progress_") != NULL || strstr(name, "process_open") != NULL ||                    \
+                      strstr(name, "process_max") != NULL,                                                             \
+                  name " is missing");
+    METRICS_LIST(X)
+#undef X
+}
+END_TEST
+
+START_TEST(pushes_are_counted_by_what_became_of_them)
+{
+    float good[4] = {1, 1, 1, 1}, bad[4] = {1, (float)INFINITY, 1, 1};
+    uint64_t old = 0;
+    uint32_t var;
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    for (uint64_t seq = 1; seq <= 3; seq++)
+        kit_push_four(&k, 1, seq, 0, var, 1);
+    kit_push(&k, 1, &(struct kit_push){.seq = 4, .var = var, .gradient = good, .len = 4, .from_version = &old});
+    kit_push(&k, 1, &(struct kit_push){.seq = 4, .var = var, .gradient = good, .len = 4, .from_version = &old});
+    kit_push(&k, 1, &(struct kit_push){.seq = 5, .var = var, .gradient = bad, .len = 4});
+    EXPECT("psd_pushes_applied_total", 4);
+    EXPECT("psd_pushes_repeated_total", 1);
+    EXPECT("psd_pushes_refused_total{reason=\"nonfinite\"}", 1);
+    EXPECT("psd_pushed_bytes_total", 4 * 16);
+    EXPECT("psd_push_age_updates_bucket{le=\"0\"}", 3);
+    EXPECT("psd_push_age_updates_bucket{le=\"1\"}", 3);
+    EXPECT("psd_push_age_updates_bucket{le=\"3\"}", 4);
+    EXPECT("psd_push_age_updates_sum", 3);
+    EXPECT("psd_variable_pushes_total{job_name=\"train\",variable=\"w\"}", 4);
+    EXPECT("psd_variable_refused_total{job_name=\"train\",variable=\"w\"}", 1);
+    EXPECT("psd_worker_pushes_total{job_name=\"train\",worker=\"0\"}", 5);
+    EXPECT("psd_data_bytes", layout_value_size(0));
+    EXPECT("psd_job_workers{job_name=\"train\",state=\"live\"}", 1);
+    EXPECT("psd_job_workers{job_name=\"train\",state=\"missing\"}", 1);
+}
+END_TEST
+
+START_TEST(what_is_too_old_is_dropped)
+{
+    Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
+    Psd__Job *job = kit_job("train", PSD__MODE__ASYNC, 1);
+    float g[4] = {1, 1, 1, 1};
+    uint64_t old = 0;
+    uint32_t var;
+
+    age.kind = PSD__AGE_KIND__AGE_CUTOFF;
+    age.parameter = 1;
+    job->age = &age;
+    kit_join(&k, 1, job, 0);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    for (uint64_t seq = 1; seq <= 4; seq++)
+        kit_push(&k, 1, &(struct kit_push){.seq = seq, .var = var, .gradient = g, .len = 4, .from_version = &old});
+    EXPECT("psd_pushes_applied_total", 2);
+    EXPECT("psd_pushes_dropped_total{reason=\"stale\"}", 2);
+    EXPECT("psd_variable_dropped_total{job_name=\"train\",variable=\"w\"}", 2);
+    EXPECT("psd_push_age_updates_count", 4);
+}
+END_TEST
+
+START_TEST(pulls_that_wait_for_slower_workers_are_seen_waiting_and_measured)
+{
+    uint32_t var;
+
+    kit_join(&k, 1, ssp(2), 0);
+    kit_join(&k, 2, ssp(2), 1);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    kit_ticked(&k, 1, 1, 1);
+    kit_pull(&k, 1, var, 0, 1);
+    EXPECT("psd_waiting{reason=\"bound\"}", 1);
+    EXPECT("psd_pulls_parked_total", 1);
+    EXPECT("psd_wait_seconds_count{reason=\"bound\"}", 0);
+    EXPECT("psd_job_slowest_clock{job_name=\"train\"}", 0);
+    EXPECT("psd_job_fastest_clock{job_name=\"train\"}", 1);
+    kit_pass(&k, 250);
+    EXPECT("psd_worker_silent_seconds{job_name=\"train\",worker=\"1\"}", 0.25);
+    kit_ticked(&k, 2, 1, 1);
+    EXPECT("psd_waiting{reason=\"bound\"}", 0);
+    EXPECT("psd_wait_seconds_sum{reason=\"bound\"}", 0.25);
+    EXPECT("psd_wait_seconds_bucket{reason=\"bound\",le=\"0.1\"}", 0);
+    EXPECT("psd_wait_seconds_bucket{reason=\"bound\",le=\"0.5\"}", 1);
+    EXPECT("psd_worker_clock{job_name=\"train\",worker=\"1\"}", 1);
+}
+END_TEST
+
+START_TEST(steps_gradients_and_barriers_are_told_apart)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__SYNC, 2);
+    float g[4] = {1, 1, 1, 1};
+    uint32_t var;
+
+    kit_join(&k, 1, job, 0);
+    kit_join(&k, 2, job, 1);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    kit_push(&k, 1, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4});
+    kit_pull(&k, 1, var, 0, 1);
+    kit_barrier(&k, 1, 2, "here");
+    EXPECT("psd_waiting{reason=\"gradients\"}", 1);
+    EXPECT("psd_waiting{reason=\"step\"}", 1);
+    EXPECT("psd_waiting{reason=\"barrier\"}", 1);
+    EXPECT("psd_worker_unanswered{job_name=\"train\",worker=\"0\"}", 2);
+    kit_pass(&k, 7);
+    kit_push(&k, 2, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4});
+    EXPECT("psd_waiting{reason=\"gradients\"}", 0);
+    EXPECT("psd_wait_seconds_sum{reason=\"gradients\"}", 0.007); /* the second did not wait */
+    EXPECT("psd_wait_seconds_count{reason=\"gradients\"}", 2);
+    EXPECT("psd_wait_seconds_sum{reason=\"step\"}", 0.007);
+    EXPECT("psd_waiting{reason=\"barrier\"}", 1);
+    kit_close(&k, 1);
+    kit_pass(&k, 5000);
+    EXPECT("psd_lease_lapses_total", 1);
+    EXPECT("psd_sessions{state=\"live\"}", 1);
+    EXPECT("psd_sessions{state=\"lapsed\"}", 1);
+    EXPECT("psd_waiting{reason=\"barrier\"}", 0); /* whoever waited is gone */
+    EXPECT("psd_wait_seconds_count{reason=\"barrier\"}", 1);
+    EXPECT("psd_worker_live{job_name=\"train\",worker=\"0\"}", 0);
+    EXPECT("psd_worker_connected{job_name=\"train\",worker=\"1\"}", 1);
+}
+END_TEST
+
+START_TEST(durable_pushes_wait_for_the_disk)
+{
+    float g[4] = {1, 1, 1, 1};
+    uint32_t var;
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    kit_durable(&k, k.redo);
+    kit_push(&k, 1, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4, .durable = true});
+    EXPECT("psd_waiting{reason=\"disk\"}", 1);
+    EXPECT("psd_pushes_durable_total", 1);
+    ck_assert_double_gt(page_value(page(), "psd_redo_waiting_pieces"), 0);
+    ck_assert_double_gt(page_value(page(), "psd_redo_waiting_bytes"), 0);
+    ck_assert_double_gt(page_value(page(), "psd_redo_log_pieces"), 0);
+    kit_pass(&k, 30);
+    kit_durable(&k, k.redo);
+    EXPECT("psd_waiting{reason=\"disk\"}", 0);
+    EXPECT("psd_redo_waiting_pieces", 0);
+    EXPECT("psd_wait_seconds_sum{reason=\"disk\"}", 0.03);
+}
+END_TEST
+
+/* Hand out all blocks of the save that runs, as read. */
+static void
+read_save(void)
+{
+    struct shard_save_block blocks[8];
+    size_t n;
+
+    while ((n = shard_save_next(k.shard, SIZE_MAX, blocks, ARRAY_LEN(blocks))) > 0)
+        kit_event(&k, &(struct shard_event){.kind = SHARD_SAVE_PASSED, .count = n});
+}
+
+START_TEST(saves_are_counted_and_timed)
+{
+    struct ps_error disk = {.code = PS_ERR_IO, .text = "no"};
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
+    kit_declare(&k, 1, "w", 4, PS_SGD);
+    EXPECT("psd_save_due", 1);
+    ck_assert(isnan(page_value(page(), "psd_save_last_duration_seconds")));
+    kit_event(&k, &(struct shard_event){.kind = SHARD_SAVE});
+    EXPECT("psd_save_running", 1);
+    EXPECT("psd_save_progress_ratio", 0);
+    kit_save_ended(&k, 0, 0, &disk);
+    EXPECT("psd_save_failures_total", 1);
+    EXPECT("psd_save_running", 0);
+    kit_event(&k, &(struct shard_event){.kind = SHARD_SAVE});
+    read_save();
+    kit_pass(&k, 2000);
+    ck_assert(k.save_closing);
+    kit_save_ended(&k, 4096, 0, NULL);
+    EXPECT("psd_saves_total", 1);
+    EXPECT("psd_save_due", 0);
+    EXPECT("psd_save_duration_seconds_sum", 2);
+    EXPECT("psd_save_duration_seconds_bucket{le=\"1\"}", 0);
+    EXPECT("psd_save_duration_seconds_bucket{le=\"5\"}", 1);
+    EXPECT("psd_save_last_duration_seconds", 2);
+    EXPECT("psd_save_last_bytes", 4096);
+    EXPECT("psd_save_number", 2);
+}
+END_TEST
+
+/* However many there are, the page has an end; and what is on it stays. */
+START_TEST(series_are_bounded)
+{
+    char name[32];
+
+    for (int i = 0; i < METRICS_JOBS_MAX + 6; i++) {
+        snprintf(name, sizeof name, "job-%d", i);
+        kit_join(&k, 1, kit_job(name, PSD__MODE__ASYNC, 8), 0);
+        for (int j = 0; j < 5; j++)
+            kit_declare(&k, 1, (char[]){(char)('a' + j), '\0'}, 4, PS_SGD);
+        kit_close(&k, 1);
+        for (uint32_t task = 1; task < 5; task++) {
+            kit_join(&k, 1, kit_job(name, PSD__MODE__ASYNC, 8), task);
+            kit_close(&k, 1);
+        }
+    }
+    EXPECT("psd_jobs", METRICS_JOBS_MAX + 6);
+    EXPECT("psd_jobs_left_out", 6);
+    EXPECT("psd_variables", 5 * (METRICS_JOBS_MAX + 6));
+    EXPECT("psd_variables_left_out", 5 * (METRICS_JOBS_MAX + 6) - METRICS_VARIABLES_MAX);
+    EXPECT("psd_workers_left_out", 5 * (METRICS_JOBS_MAX + 6) - METRICS_WORKERS_MAX);
+    EXPECT("psd_job_workers{job_name=\"job-63\",state=\"missing\"}", 3);
+    ck_assert(isnan(page_value(page(), "psd_job_workers{job_name=\"job-64\",state=\"missing\"}")));
+    EXPECT("psd_variable_blocks{job_name=\"job-51\",variable=\"a\"}", 1);
+    ck_assert(isnan(page_value(page(), "psd_variable_blocks{job_name=\"job-51\",variable=\"b\"}")));
+}
+END_TEST
+
+START_TEST(a_shard_that_drains_is_not_ready)
+{
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
+    kit_event(&k, &(struct shard_event){.kind = SHARD_DRAIN});
+    EXPECT("psd_state{state=\"stopping\"}", 1);
+    EXPECT("psd_state{state=\"serving\"}", 0);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *s = suite_create("metrics");
+    TCase *t = tcase_create("metrics");
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, before_there_is_a_shard_the_page_is_about_the_process);
+    tcase_add_test(t, an_empty_shard_has_all_families);
+    tcase_add_test(t, pushes_are_counted_by_what_became_of_them);
+    tcase_add_test(t, what_is_too_old_is_dropped);
+    tcase_add_test(t, pulls_that_wait_for_slower_workers_are_seen_waiting_and_measured);
+    tcase_add_test(t, steps_gradients_and_barriers_are_told_apart);
+    tcase_add_test(t, durable_pushes_wait_for_the_disk);
+    tcase_add_test(t, saves_are_counted_and_timed);
+    tcase_add_test(t, series_are_bounded);
+    tcase_add_test(t, a_shard_that_drains_is_not_ready);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+CHECK_MAIN(make_suite)
