@@ -22,9 +22,6 @@
 #include "common/optimizer.h"
 #include "tests/now.h"
 
-#define BATCH_MAX  16384
-#define WINDOW_MAX 4096
-
 struct pump_head {
     uint32_t kind, count;
     uint64_t size; /* bytes of one block */
@@ -45,7 +42,7 @@ struct out {
 struct end {
     int fd;
     bool spin;
-    struct out ring[WINDOW_MAX];
+    struct out ring[LOAD_WINDOW_MAX];
     size_t first, count; /* of the ring */
     size_t sent;         /* bytes of ring[first] */
     struct pump_head head;
@@ -67,22 +64,11 @@ die(const char *what)
     exit(1);
 }
 
-static uint8_t *
-big_alloc(size_t size)
-{
-    void *p = aligned_alloc(64, round_up(size, 64));
-
-    if (p == NULL)
-        die("memory");
-    memset(p, 0, round_up(size, 64));
-    return p;
-}
-
 static void
 end_push(struct end *e, const struct out *o)
 {
-    ps_assert(e->count < WINDOW_MAX);
-    e->ring[(e->first + e->count++) % WINDOW_MAX] = *o;
+    ps_assert(e->count < LOAD_WINDOW_MAX);
+    e->ring[(e->first + e->count++) % LOAD_WINDOW_MAX] = *o;
 }
 
 /* The unsent pieces of one message, as iovecs. */
@@ -121,7 +107,7 @@ end_write(struct end *e)
         ssize_t done;
 
         for (size_t i = 0; i < e->count && n + 3 <= (int)ARRAY_LEN(v); i++)
-            n += out_pieces(&e->ring[(e->first + i) % WINDOW_MAX], i == 0 ? e->sent : 0, v + n);
+            n += out_pieces(&e->ring[(e->first + i) % LOAD_WINDOW_MAX], i == 0 ? e->sent : 0, v + n);
         if ((done = writev(e->fd, v, n)) < 0) {
             if (errno == EAGAIN)
                 return;
@@ -130,7 +116,7 @@ end_write(struct end *e)
         e->sent += (size_t)done;
         while (e->count > 0 && e->sent >= out_len(&e->ring[e->first])) {
             e->sent -= out_len(&e->ring[e->first]);
-            e->first = (e->first + 1) % WINDOW_MAX;
+            e->first = (e->first + 1) % LOAD_WINDOW_MAX;
             e->count--;
         }
     }
@@ -187,12 +173,12 @@ serve(struct server *s)
     const uint8_t *grad = s->end.body + h->count * sizeof *index;
     struct out reply = {.head = {.kind = h->kind, .count = h->count, .size = h->size}};
 
-    for (uint32_t i = 0; h->kind != PUMP_PULL && i < h->count; i++) {
+    for (uint32_t i = 0; h->kind != LOAD_PULL && i < h->count; i++) {
         struct optimizer_arrays at = {.weights = (float *)(void *)(s->model + index[i] * h->size)};
         (void)optimizer_apply(&sgd, &(struct optimizer_when){.version = 1}, 1.0f, h->size / sizeof(float),
                               (const float *)(const void *)(grad + i * h->size), &at, &at, false);
     }
-    if (h->kind != PUMP_PUSH) {
+    if (h->kind != LOAD_PUSH) {
         reply.body_len = reply.head.body = h->count * h->size;
         if (h->count == 1) {
             reply.body = s->model + index[0] * h->size;
@@ -216,11 +202,11 @@ server_main(int fd, const struct pump_options *o)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     s.end.fd = fd;
     s.end.spin = o->spin;
-    s.end.body = big_alloc(o->bytes_max + BATCH_MAX * sizeof(uint32_t));
+    s.end.body = load_memory(o->bytes_max + LOAD_BATCH_MAX * sizeof(uint32_t));
     s.model_bytes = o->model_bytes;
-    s.model = big_alloc(o->model_bytes);
-    s.gather_size = 64 * o->bytes_max;
-    s.gather = big_alloc(s.gather_size);
+    s.model = load_memory(o->model_bytes);
+    s.gather_size = 64 * MIN(o->bytes_max, (size_t)1 << 20);
+    s.gather = load_memory(s.gather_size);
     for (;;) {
         end_wait(&s.end);
         while (end_read(&s.end)) {
@@ -288,7 +274,7 @@ pump_start(struct pump *p, const struct pump_options *options)
     }
     close(fd[1]);
     p->fd = fd[0];
-    p->in = big_alloc(options->bytes_max);
+    p->in = load_memory(options->bytes_max);
 }
 
 void
@@ -302,35 +288,35 @@ pump_stop(struct pump *p)
 
 /* Queue the i-th message of the load; its blocks follow those of the one before. */
 static void
-request(struct end *e, const struct pump_load *l, const uint32_t *index, uint64_t i)
+request(struct end *e, const struct load *l, const uint32_t *index, uint64_t i)
 {
     uint32_t first = (uint32_t)(i * l->batch % l->blocks);
-    size_t bytes = l->kind == PUMP_PULL ? 0 : l->batch * l->size;
+    size_t bytes = l->kind == LOAD_PULL ? 0 : l->batch * l->size;
 
     end_push(
         e, &(struct out){
                .head = {.kind = l->kind, .count = l->batch, .size = l->size, .body = l->batch * sizeof *index + bytes},
                .index = index + first,
-               .body = bytes > 0 ? l->payload : NULL,
+               .body = bytes > 0 ? load_gradients() : NULL,
                .body_len = bytes,
            });
 }
 
 /* Indices go round, so that any run of `batch` of them from a first below `blocks` is there. */
 static uint32_t *
-indices(const struct pump *p, const struct pump_load *l)
+indices(const struct pump *p, const struct load *l)
 {
     uint32_t *index = malloc((l->blocks + l->batch) * sizeof *index);
 
-    ps_assert(index != NULL && l->batch <= BATCH_MAX && l->batch * l->size <= p->options.bytes_max &&
-              l->blocks * l->size <= p->options.model_bytes && l->window <= WINDOW_MAX);
+    ps_assert(index != NULL && l->batch <= LOAD_BATCH_MAX && l->batch * l->size <= p->options.bytes_max &&
+              l->blocks * l->size <= p->options.model_bytes && l->window <= LOAD_WINDOW_MAX);
     for (uint32_t i = 0; i < l->blocks + l->batch; i++)
         index[i] = i % l->blocks;
     return index;
 }
 
 double
-pump_run(struct pump *p, const struct pump_load *l, double seconds)
+pump_run(struct pump *p, const struct load *l, double seconds)
 {
     static struct end e;
     uint32_t *index = indices(p, l);
@@ -354,7 +340,7 @@ pump_run(struct pump *p, const struct pump_load *l, double seconds)
 }
 
 size_t
-pump_round_trips(struct pump *p, const struct pump_load *l, double seconds, double *times, size_t most)
+pump_round_trips(struct pump *p, const struct load *l, double seconds, double *times, size_t most)
 {
     static struct end e;
     uint32_t *index = indices(p, l);

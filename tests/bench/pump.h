@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum pump_kind { PUMP_PUSH, PUMP_PULL, PUMP_PUSH_PULL, PUMP_KINDS };
+#include "load.h"
 
 struct pump_options {
     const char *congestion; /* of the TCP sockets; NULL: the system's */
@@ -35,19 +35,10 @@ struct pump {
 void pump_start(struct pump *p, const struct pump_options *options);
 void pump_stop(struct pump *p);
 
-struct pump_load {
-    enum pump_kind kind;
-    size_t size;            /* bytes of one block */
-    uint32_t blocks;        /* distinct blocks, used in turn */
-    uint32_t batch;         /* blocks in one message */
-    uint32_t window;        /* messages in flight */
-    const uint8_t *payload; /* batch * size bytes: the gradients */
-};
-
 /* Send messages for `seconds`, wait for all replies. Returns seconds per message. */
-double pump_run(struct pump *p, const struct pump_load *load, double seconds);
+double pump_run(struct pump *p, const struct load *load, double seconds);
 
 /* One message at a time: the seconds that each took, up to `most` of them. Returns how many. */
-size_t pump_round_trips(struct pump *p, const struct pump_load *load, double seconds, double *times, size_t most);
+size_t pump_round_trips(struct pump *p, const struct load *load, double seconds, double *times, size_t most);
 
 #endif

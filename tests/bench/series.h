@@ -1,6 +1,8 @@
-/* Rounds of a measurement: medians, spreads, and ratios of those that were measured in turns. */
+/* Samples of one figure: medians, spreads, and ratios of those that were taken in turns. */
 #ifndef TESTS_BENCH_SERIES_H
 #define TESTS_BENCH_SERIES_H
+
+#include <stddef.h>
 
 #define SERIES_MAX 101
 
@@ -9,8 +11,11 @@ struct series {
     int n;
 };
 
+void series_add(struct series *s, double value);
+
 /* The value that a part q of them does not exceed. */
 double series_quantile(const struct series *s, double q);
+double series_median(const struct series *s);
 
 /* Between the quartiles, as a part of the median. */
 double series_spread(const struct series *s);
@@ -19,7 +24,7 @@ double series_spread(const struct series *s);
  * meanwhile weighs on both. */
 double series_ratio(const struct series *a, const struct series *b);
 
-/* For qsort(): ascending doubles. */
-int series_compare(const void *a, const void *b);
+/* Sorts the n >= 1 values; the value that a part q of them does not exceed. */
+double quantile(double *values, size_t n, double q);
 
 #endif

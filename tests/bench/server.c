@@ -1,97 +1,195 @@
 #include "server.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/ps_err.h"
+#include "tests/remove_tree.h"
 
-#define WORDS_MAX 48
+#define WORDS_MAX 64
 
 _Noreturn void
 bench_die(const char *what, const struct ps_error *e)
 {
     fprintf(stderr, "bench: %s: %s\n", what, e != NULL ? e->text : strerror(errno));
-    exit(1);
+    exit(EXIT_FAILURE);
 }
 
-static _Noreturn void
-become(const char *const *argv, int ready)
-{
-    const char *words[WORDS_MAX];
-    char option[32];
-    int n = 0;
+/* ---- Directories ---- */
 
-    while (argv[n] != NULL && n < WORDS_MAX - 2) {
-        words[n] = argv[n];
-        n++;
+static char memory_root[64], disk_root[BENCH_PATH_MAX / 2];
+static pid_t child;
+
+static void
+pass_on(int signal)
+{
+    if (child > 0)
+        (void)kill(child, signal);
+}
+
+static int
+status_of(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void
+bench_keep_clean(const char *disk)
+{
+    int status;
+
+    snprintf(memory_root, sizeof memory_root, "/dev/shm/psd-bench-XXXXXX");
+    snprintf(disk_root, sizeof disk_root, "%.200s/psd-bench-XXXXXX", disk);
+    if (mkdtemp(memory_root) == NULL)
+        bench_die(memory_root, NULL);
+    if (mkdtemp(disk_root) == NULL) {
+        (void)rmdir(memory_root);
+        bench_die(disk_root, NULL);
     }
+    fflush(NULL);
+    signal(SIGINT, pass_on);
+    signal(SIGTERM, pass_on);
+    if ((child = fork()) < 0)
+        bench_die("fork", NULL);
+    if (child == 0) {
+        signal(SIGINT, SIG_DFL);
+        signal(SIGTERM, SIG_DFL);
+        return;
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    (void)remove_tree(memory_root);
+    (void)remove_tree(disk_root);
+    _exit(status_of(status));
+}
+
+void
+bench_path(char out[BENCH_PATH_MAX], bool memory, const char *name)
+{
+    static unsigned count;
+
+    snprintf(out, BENCH_PATH_MAX, "%s/%s-%u", memory ? memory_root : disk_root, name, ++count);
+}
+
+void
+bench_remove(const char *path)
+{
+    struct stat st;
+
+    if (lstat(path, &st) == 0 && remove_tree(path) < 0)
+        bench_die(path, NULL);
+}
+
+/* ---- Processes ---- */
+
+static _Noreturn void
+become(const struct bench_server *s, int ready)
+{
+    char option[32], socket[BENCH_PATH_MAX + 8];
+    const char *words[WORDS_MAX] = {s->settings->psd,
+                                    "--cluster",
+                                    BENCH_CLUSTER,
+                                    "--live-dir",
+                                    s->live,
+                                    "--log-level",
+                                    "error",
+                                    "--listen",
+                                    "127.0.0.1:0",
+                                    "--unix",
+                                    socket,
+                                    "--tcp-congestion",
+                                    s->settings->congestion};
+    int n = 13;
+
+    snprintf(socket, sizeof socket, "%s.sock", s->live);
+    for (const char *const *more = s->more; more != NULL && *more != NULL && n < WORDS_MAX - 2; more++)
+        words[n++] = *more;
     snprintf(option, sizeof option, "--ready-fd=%d", ready);
     words[n++] = option;
     words[n] = NULL;
-    execv(argv[0], (char *const *)(uintptr_t)words);
-    perror(argv[0]);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    execv(words[0], (char *const *)(uintptr_t)words);
+    perror(words[0]);
     _exit(127);
 }
 
-/* The last line that is of the wanted transport. */
+/* It says where it listens, line by line, and closes the descriptor. */
 static void
-find_address(struct bench_server *s, int fd, bool is_unix)
+find_addresses(struct bench_server *s, int fd)
 {
     FILE *f = fdopen(fd, "r");
     char line[256];
 
-    s->address[0] = '\0';
+    s->address[0] = s->unix_address[0] = '\0';
     while (f != NULL && fgets(line, sizeof line, f) != NULL) {
         line[strcspn(line, "\n")] = '\0';
-        if ((strncmp(line, "unix:", 5) == 0) == is_unix && line[0] != '\0')
-            snprintf(s->address, sizeof s->address, "%s", line);
+        if (line[0] != '\0')
+            snprintf(strncmp(line, "unix:", 5) == 0 ? s->unix_address : s->address, sizeof s->address, "%s", line);
     }
     if (f != NULL)
         fclose(f);
-    if (s->address[0] == '\0')
+    errno = 0;
+    if (s->address[0] == '\0' || s->unix_address[0] == '\0')
         bench_die("psd did not become ready", NULL);
 }
 
 void
-bench_server_start(struct bench_server *s, const char *const *argv, bool is_unix)
+bench_server_again(struct bench_server *s)
 {
     int fd[2];
 
+    fflush(NULL);
     if (pipe2(fd, 0) < 0 || (s->pid = fork()) < 0)
         bench_die("fork", NULL);
     if (s->pid == 0) {
         close(fd[0]);
-        become(argv, fd[1]);
+        become(s, fd[1]);
     }
     close(fd[1]);
-    find_address(s, fd[0], is_unix);
+    find_addresses(s, fd[0]);
+}
+
+void
+bench_server_start(struct bench_server *s, const struct settings *settings, const char *const *more)
+{
+    *s = (struct bench_server){.settings = settings, .more = more};
+    bench_path(s->live, true, "live");
+    bench_server_again(s);
 }
 
 void
 bench_server_end(struct bench_server *s, int signal)
 {
+    kill(s->pid, SIGCONT);
     kill(s->pid, signal);
     waitpid(s->pid, NULL, 0);
 }
 
 void
-bench_remove_dir(const char *path)
+bench_server_stop(struct bench_server *s)
 {
-    DIR *d = opendir(path);
-    struct dirent *entry;
+    bench_server_end(s, SIGTERM);
+    bench_remove(s->live);
+}
 
-    while (d != NULL && (entry = readdir(d)) != NULL)
-        if (entry->d_name[0] != '.' || strlen(entry->d_name) > 2)
-            (void)unlinkat(dirfd(d), entry->d_name, 0);
-    if (d != NULL)
-        closedir(d);
-    if (rmdir(path) < 0 && errno != ENOENT)
-        fprintf(stderr, "bench: could not remove %s: %s\n", path, strerror(errno));
+double
+bench_resident(pid_t pid)
+{
+    char path[64];
+    unsigned long long resident = 0;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
+    if ((f = fopen(path, "r")) == NULL || fscanf(f, "%*u %llu", &resident) != 1)
+        bench_die(path, NULL);
+    fclose(f);
+    return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }

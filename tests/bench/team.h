@@ -1,4 +1,4 @@
-/* Teams: processes that all-reduce together when they are told to. What bench_collective compares.
+/* Teams: processes that all-reduce together when they are told to. What "bench collective" compares.
  *
  * A rank waits for its next order on a descriptor of its own without taking the processor, so that teams of several
  * kinds can be alive at once and take turns. An order is a struct team_order, the same to every rank of the team; rank

@@ -1,5 +1,5 @@
 /* Peers that do harm, each kind in a process of its own: what they cost the others is what test_hostile and
- * bench_hostile measure.
+ * the bench measure.
  *
  *     pid_t pid = hostile_start(HOSTILE_FLOOD, address, "test");
  *     ...                                     // work, and see how it goes

@@ -1,9 +1,6 @@
 /* What it gains to reduce gradients while the backward pass goes on: a training step of two ranks or more on this
- * machine, over TCP on loopback, in several ways that take turns.
- *
- *     bench_overlap [--ranks N] [--rounds N] [--seconds S] [--bucket BYTES] [--first BYTES] [--sweep] [--tcp]
- *
- * For each network a step is: gradient of a slice, its mean over the ranks. Ways:
+ * machine, through shared memory or (--tcp) TCP on loopback, in several ways that take turns. For each network a step
+ * is: gradient of a slice, its mean over the ranks. Ways:
  *
  *     compute                the gradient alone; the ranks do not wait for each other
  *     whole, after           one all-reduce of all gradients when the backward pass has ended
@@ -11,11 +8,12 @@
  *     buckets, after         the buckets, then
  *     buckets, overlapped    each bucket as soon as it is whole; the network moves when a gradient is ready
  *     ... with a thread      the same, with the group's progress thread
+ *     int8, overlapped       the same buckets, compressed (--compress), without and with the thread
  *
- * A figure is rank 0's median over the rounds of the mean of a cell's steps; ratios are medians of the rounds' own, to
- * "whole, after" of the same round. --sweep does buckets of several sizes instead. Nothing is asserted: it reports. For
- * a link that is slower than loopback run it in a network namespace with "tc qdisc add dev lo root tbf rate ...". */
-#include <getopt.h>
+ * A figure is rank 0's mean of the steps of a turn; a second table has the bytes of gradients that it sends in one.
+ * --sweep does buckets of several sizes instead. For a link that is slower than loopback run it in a network namespace
+ * with "tc qdisc add dev lo root tbf rate ...". */
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -31,18 +29,14 @@
 #include "client/ps_network.h"
 #include "client/ps_reducer.h"
 #include "common/base.h"
-#include "series.h"
+#include "tests/bench/area.h"
+#include "tests/bench/server.h"
 #include "tests/now.h"
 
-enum { RANKS_MAX = 8, WAYS_MAX = 16, GROUPS = 2 /* without and with a thread */ };
+enum { RANKS_MAX = 8, GROUPS = 2 /* without and with a thread */, COMPRESSED_MAX = 4 };
 
-static struct {
-    uint32_t ranks;
-    int rounds;
-    double seconds; /* of a cell */
-    size_t bucket, first;
-    bool sweep, tcp;
-} options = {.ranks = 2, .rounds = 9, .seconds = 0.1};
+static const struct settings *settings;
+static uint32_t ranks;
 
 /* ---- Networks ---- */
 
@@ -61,19 +55,20 @@ static const struct model models[] = {
 
 /* ---- Ways ---- */
 
-struct way {
+struct how {
     char name[64];
     bool alone, overlapped, threaded;
     size_t bucket, first;
+    struct ps_compress compress;
 };
 
-static struct way ways[WAYS_MAX];
+static struct how ways[WAYS_MAX];
 static size_t ways_len;
 
 static void
 add_way(const char *name, bool overlapped, bool threaded, size_t bucket, size_t first)
 {
-    struct way *w = &ways[ways_len++];
+    struct how *w = &ways[ways_len++];
 
     ps_assert(ways_len <= WAYS_MAX);
     snprintf(w->name, sizeof w->name, "%s%s", name, threaded ? ", with a thread" : "");
@@ -81,6 +76,27 @@ add_way(const char *name, bool overlapped, bool threaded, size_t bucket, size_t 
     w->threaded = threaded;
     w->bucket = bucket;
     w->first = first;
+}
+
+/* Each of the list, as buckets that overlap. */
+static void
+add_compressed(void)
+{
+    char list[256], *rest = list, *name;
+    struct ps_compress how;
+    char text[44];
+    struct ps_error e;
+
+    snprintf(list, sizeof list, "%s", settings->compress);
+    for (int i = 0; i < COMPRESSED_MAX && (name = strsep(&rest, ",")) != NULL; i++) {
+        if (ps_compress_parse(name, &how, &e) != PS_OK)
+            bench_die("--compress", &e);
+        snprintf(text, sizeof text, "%.30s, overlapped", name);
+        for (int threaded = 0; how.kind != PS_COMPRESS_NONE && threaded < GROUPS; threaded++) {
+            add_way(text, true, threaded, (size_t)settings->bucket, (size_t)settings->first);
+            ways[ways_len - 1].compress = how;
+        }
+    }
 }
 
 static void
@@ -92,19 +108,21 @@ make_ways(void)
     add_way("compute", false, false, 1, 1);
     ways[0].alone = true;
     add_way("whole, after", false, false, SIZE_MAX, SIZE_MAX);
-    for (size_t i = 0; options.sweep && i < ARRAY_LEN(sizes); i++)
+    for (size_t i = 0; settings->sweep && i < ARRAY_LEN(sizes); i++)
         for (int threaded = 0; threaded < 2; threaded++) {
             snprintf(name, sizeof name, "%zu KiB", sizes[i] >> 10);
-            add_way(name, true, threaded, sizes[i], MIN(options.first != 0 ? options.first : sizes[i], sizes[i]));
+            add_way(name, true, threaded, sizes[i],
+                    MIN(settings->first != 0 ? (size_t)settings->first : sizes[i], sizes[i]));
         }
-    if (options.sweep)
+    if (settings->sweep)
         return;
     add_way("whole, after", false, true, SIZE_MAX, SIZE_MAX);
     add_way("parameters, after", false, false, 1, 1);
     add_way("parameters, overlapped", true, false, 1, 1);
-    add_way("buckets, after", false, false, options.bucket, options.first);
-    add_way("buckets, overlapped", true, false, options.bucket, options.first);
-    add_way("buckets, overlapped", true, true, options.bucket, options.first);
+    add_way("buckets, after", false, false, (size_t)settings->bucket, (size_t)settings->first);
+    add_way("buckets, overlapped", true, false, (size_t)settings->bucket, (size_t)settings->first);
+    add_way("buckets, overlapped", true, true, (size_t)settings->bucket, (size_t)settings->first);
+    add_compressed();
 }
 
 /* ---- What the ranks share ---- */
@@ -112,7 +130,10 @@ make_ways(void)
 static struct shared {
     pthread_barrier_t barrier;
     char address[GROUPS][RANKS_MAX][GROUP_ADDRESS_MAX];
-    uint32_t steps[WAYS_MAX]; /* of a cell */
+    uint32_t steps[WAYS_MAX];      /* of a cell */
+    struct series us[2][WAYS_MAX]; /* rank 0's, of each network */
+    struct series kb[2][WAYS_MAX]; /* the same: sent in a step */
+    size_t networks;
 } * shared;
 
 static void
@@ -127,8 +148,8 @@ fail(const char *what, const struct ps_error *e)
     char line[PS_ERROR_LINE_MAX];
 
     ps_error_format(e, line, sizeof line);
-    fprintf(stderr, "bench_overlap: %s: %s\n", what, line);
-    kill(getppid(), SIGTERM); /* which takes the other ranks along */
+    fprintf(stderr, "bench: overlap: %s: %s\n", what, line);
+    (void)kill(getppid(), SIGTERM); /* which takes the other ranks along */
     _exit(1);
 }
 
@@ -143,7 +164,6 @@ struct rank {
     struct ps_batch batch;
     float *x;
     uint32_t *labels;
-    struct series us[WAYS_MAX];
 };
 
 static void
@@ -151,22 +171,22 @@ form_group(struct rank *r, int threaded)
 {
     struct ps_group_options o = {.timeout_ms = 30000,
                                  .progress_thread = threaded,
-                                 .transport = options.tcp ? PS_TRANSPORT_TCP : PS_TRANSPORT_AUTO,
+                                 .transport = settings->tcp ? PS_TRANSPORT_TCP : PS_TRANSPORT_AUTO,
                                  .incarnation = r->rank + 1};
     struct group_table t = {.id = 0};
     struct ps_error e;
 
     if (group_new("bench", &o, &r->group[threaded], &e) || group_listen(r->group[threaded], "127.0.0.1:0", &e) ||
-        group_table_init(&t, options.ranks, &e))
+        group_table_init(&t, ranks, &e))
         fail("group", &e);
     snprintf(shared->address[threaded][r->rank], GROUP_ADDRESS_MAX, "%s", r->group[threaded]->door.address);
     meet();
     t.id = t.epoch = 1;
     t.rank = r->rank;
-    for (uint32_t i = 0; i < options.ranks; i++) {
+    for (uint32_t i = 0; i < ranks; i++) {
         t.members[i].task = i;
         t.members[i].incarnation = i + 1;
-        snprintf(t.members[i].host, GROUP_HOST_MAX, "%s", options.tcp ? "" : "here");
+        snprintf(t.members[i].host, GROUP_HOST_MAX, "%s", settings->tcp ? "" : "here");
         snprintf(t.members[i].address, GROUP_ADDRESS_MAX, "%s", shared->address[threaded][i]);
     }
     if (group_form(r->group[threaded], &t, uv_now(&r->group[threaded]->loop) + 30000, &e))
@@ -217,7 +237,8 @@ make_reducers(struct rank *r)
             sizes[i] *= spec.dims[k];
     }
     for (size_t w = 0; w < ways_len; w++) {
-        struct ps_reducer_options o = {.bucket_bytes = ways[w].bucket, .first_bucket_bytes = ways[w].first};
+        struct ps_reducer_options o = {
+            .bucket_bytes = ways[w].bucket, .first_bucket_bytes = ways[w].first, .compress = ways[w].compress};
 
         if (ps_reducer_new(ways[w].alone ? NULL : r->group[ways[w].threaded], ps_network_params(r->network), sizes, &o,
                            &r->reducer[w], &e))
@@ -267,24 +288,21 @@ calibrate(struct rank *r)
 
         us = run_cell(r, w, 5);
         if (r->rank == 0)
-            shared->steps[w] = (uint32_t)MAX(options.seconds * 1e6 / us, 3);
+            shared->steps[w] = (uint32_t)MAX(settings->seconds * 1e6 / us, 3);
         meet();
     }
 }
 
+/* A turn of rank 0's, for the tables. */
 static void
-report(struct rank *r, const struct model *m)
+note(const struct rank *r, size_t m, size_t w, double us, uint64_t sent_before)
 {
-    char text[512];
+    uint64_t sent, plain;
 
-    printf("\n%s: %s\n%" PRIu64 " gradients, %.2f MB; %zu rows a rank; %u ranks\n", m->name,
-           ps_network_describe(r->network, text, sizeof text), ps_network_elements(r->network),
-           (double)ps_network_elements(r->network) * 4e-6, m->rows, options.ranks);
-    printf("%-38s %8s %10s %10s %8s\n", "", "buckets", "us a step", "spread", "ratio");
-    for (size_t w = 0; w < ways_len; w++)
-        printf("%-38s %8zu %10.0f %9.0f%% %8.3f\n", ways[w].name, ways[w].alone ? 0 : ps_reducer_buckets(r->reducer[w]),
-               series_quantile(&r->us[w], 0.5), 100 * series_spread(&r->us[w]), series_ratio(&r->us[w], &r->us[1]));
-    fflush(stdout);
+    ps_reducer_bytes(r->reducer[w], &sent, &plain);
+    series_add(&shared->us[m][w], us);
+    if (!ways[w].alone)
+        series_add(&shared->kb[m][w], (double)(sent - sent_before) / 1000 / shared->steps[w]);
 }
 
 static void
@@ -295,17 +313,20 @@ run_rank(uint32_t rank)
     r.rank = rank;
     for (int threaded = 0; threaded < GROUPS; threaded++)
         form_group(&r, threaded);
-    for (size_t m = 0; m < ARRAY_LEN(models); m++) {
+    for (size_t m = 0; m < shared->networks; m++) {
         make_network(&r, &models[m]);
         make_reducers(&r);
         calibrate(&r);
-        for (int round = 0; round < options.rounds; round++)
+        for (int round = 0; round < settings->rounds; round++)
             for (size_t w = 0; w < ways_len; w++) {
-                r.us[w].value[round] = run_cell(&r, w, shared->steps[w]);
-                r.us[w].n = round + 1;
+                uint64_t sent, plain;
+                double us;
+
+                ps_reducer_bytes(r.reducer[w], &sent, &plain);
+                us = run_cell(&r, w, shared->steps[w]);
+                if (rank == 0)
+                    note(&r, m, w, us, sent);
             }
-        if (rank == 0)
-            report(&r, &models[m]);
         free_model(&r);
         meet();
     }
@@ -316,60 +337,71 @@ run_rank(uint32_t rank)
 /* ---- All ---- */
 
 static void
-read_options(int argc, char **argv)
-{
-    static const struct option table[] = {
-        {"ranks", required_argument, NULL, 'n'},   {"rounds", required_argument, NULL, 'r'},
-        {"seconds", required_argument, NULL, 's'}, {"bucket", required_argument, NULL, 'b'},
-        {"first", required_argument, NULL, 'f'},   {"sweep", no_argument, NULL, 'w'},
-        {"tcp", no_argument, NULL, 't'},           {NULL, 0, NULL, 0}};
-    int c;
-
-    while ((c = getopt_long(argc, argv, "", table, NULL)) != -1) {
-        if (c == 'n')
-            options.ranks = (uint32_t)atoi(optarg);
-        else if (c == 'r')
-            options.rounds = atoi(optarg);
-        else if (c == 's')
-            options.seconds = atof(optarg);
-        else if (c == 'b')
-            options.bucket = (size_t)atoll(optarg);
-        else if (c == 'f')
-            options.first = (size_t)atoll(optarg);
-        else if (c == 'w')
-            options.sweep = true;
-        else if (c == 't')
-            options.tcp = true;
-        else
-            exit(2);
-    }
-    if (options.ranks < 2 || options.ranks > RANKS_MAX || options.rounds < 1 || options.rounds > SERIES_MAX) {
-        fprintf(stderr, "bench_overlap: 2 to %d ranks, 1 to %d rounds\n", RANKS_MAX, SERIES_MAX);
-        exit(2);
-    }
-}
-
-int
-main(int argc, char **argv)
+share(void)
 {
     pthread_barrierattr_t attr;
-    int status, failed = 0;
 
-    read_options(argc, argv);
-    make_ways();
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
-        return 1;
+        bench_die("memory", NULL);
     pthread_barrierattr_init(&attr);
     pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-    pthread_barrier_init(&shared->barrier, &attr, options.ranks);
-    for (uint32_t i = 0; i < options.ranks; i++)
-        if (fork() == 0) {
+    pthread_barrier_init(&shared->barrier, &attr, ranks);
+}
+
+/* One that fails takes the others along. */
+static void
+run_ranks(void)
+{
+    pid_t pids[RANKS_MAX];
+    int status;
+    bool failed = false;
+
+    fflush(NULL);
+    for (uint32_t i = 0; i < ranks; i++) {
+        if ((pids[i] = fork()) < 0)
+            bench_die("fork", NULL);
+        if (pids[i] == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             run_rank(i);
-            exit(0);
+            _exit(0);
         }
-    while (wait(&status) > 0)
-        failed |= status;
-    return failed != 0;
+    }
+    for (uint32_t i = 0; i < ranks; i++) {
+        waitpid(pids[i], &status, 0);
+        failed |= status != 0;
+    }
+    errno = ECHILD;
+    if (failed)
+        bench_die("a rank", NULL);
+}
+
+void
+area_overlap(const struct settings *s, struct report *r)
+{
+    struct way shown[WAYS_MAX] = {{.name = NULL}};
+    uint64_t list[8];
+    size_t n = settings_numbers(s->ranks, NULL, 0, list, ARRAY_LEN(list)), networks;
+
+    settings = s;
+    ranks = (uint32_t)MIN(MAX(n > 0 ? list[0] : 2, 2), RANKS_MAX);
+    ways_len = 0;
+    make_ways();
+    share();
+    networks = (size_t)settings_pick(s, 1, 2, 2);
+    shared->networks = networks;
+    run_ranks();
+    for (size_t w = 0; w < ways_len; w++)
+        shown[w] = (struct way){.name = ways[w].name, .against = {w > 1 ? ways[1].name : NULL}};
+    for (size_t m = 0; m < networks; m++) {
+        char title[TITLE_MAX];
+        struct table_spec spec = {.title = title, .unit = "us", .less = true},
+                          sent = {.title = title, .unit = "kB", .less = true};
+
+        snprintf(title, sizeof title, "a step of %u ranks, %zu rows each: %s", ranks, models[m].rows, models[m].name);
+        table_row(report_table(r, &spec, shown, ways_len), models[m].name, 0, shared->us[m]);
+        snprintf(title, sizeof title, "gradients that a rank of %u sends in a step: %s", ranks, models[m].name);
+        table_row(report_table(r, &sent, shown, ways_len), models[m].name, 0, shared->kb[m]);
+    }
+    munmap(shared, sizeof *shared);
 }

@@ -1,0 +1,43 @@
+/* The areas of the bench: a name, what is asked, and the function that answers with tables (report.h). Each is one file
+ * of areas/, which says at its head what exactly is measured. */
+#ifndef TESTS_BENCH_AREA_H
+#define TESTS_BENCH_AREA_H
+
+#include <stddef.h>
+
+#include "report.h"
+#include "settings.h"
+
+/* clang-format off */
+#define AREA_LIST(X) /* name, what is asked */ \
+    X(wire,        "push, pull, push-and-pull by block size, over TCP and Unix socket, beside the pump and Redis") \
+    X(small,       "many small variables, a hundred in a call and each with its own") \
+    X(roundtrip,   "a push-and-pull at a time, blocking and spinning: median and 99th percentile") \
+    X(models,      "blocks of 1 MiB by the size of the model: in the cache, 400 MB, 4 GB") \
+    X(optimizers,  "the kernels beside memcpy and a triad, in the cache and in memory") \
+    X(acks,        "pushes that wait for the disk, beside fdatasync") \
+    X(workers,     "1, 2, 8 and 64 workers together; one beside 1,000 idle connections") \
+    X(shards,      "variables of 4 MiB over 1, 2 and 4 shards") \
+    X(save,        "training while a shard saves, at several rates") \
+    X(restart,     "a shard that was killed: until it serves again, by the size of its model") \
+    X(connect,     "open, close, declare: time and memory") \
+    X(training,    "a step of the digits networks and of 100 million parameters, beside one process") \
+    X(hostile,     "what slow readers, floods, liars and the like cost the others") \
+    X(collective,  "all-reduce by size, beside sockets, memory, Open MPI and gloo") \
+    X(overlap,     "gradients reduced while others are still computed")
+/* clang-format on */
+
+#define X(name, about) void area_##name(const struct settings *s, struct report *r);
+AREA_LIST(X)
+#undef X
+
+struct area {
+    const char *name, *about;
+    void (*run)(const struct settings *s, struct report *r);
+};
+extern const struct area areas[];
+extern const size_t areas_len;
+
+const struct area *area_find(const char *name); /* NULL: there is none */
+
+#endif

@@ -1,0 +1,227 @@
+#include "link.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base.h"
+#include "turns.h"
+
+#define TRIPS_MAX 100000
+
+static const char *const psd_names[LINK_TRANSPORTS] = {"psd", "psd-unix"};
+static const char *const pump_names[LINK_TRANSPORTS] = {"pump", "pump-unix"};
+static const char *const redis_names[LINK_TRANSPORTS] = {"redis", "redis-unix"};
+
+/* Each transport has a job of its own: a job's variables know how often they were pushed. */
+static const char *const jobs[LINK_TRANSPORTS] = {"tcp", "unix"};
+
+static void
+link_open(struct link *k, size_t model_bytes, bool spin)
+{
+    const struct settings *s = k->all->settings;
+    bool is_unix = k->transport == LINK_UNIX;
+    struct ps_client_options o = {.job = jobs[k->transport], .spin_us = spin ? 1000000 : 0};
+
+    pump_start(&k->pump, &(struct pump_options){.congestion = s->congestion,
+                                                .is_unix = is_unix,
+                                                .spin = spin,
+                                                .bytes_max = LOAD_BYTES_MAX,
+                                                .model_bytes = model_bytes});
+    worker_open(&k->worker, s, is_unix ? k->all->psd.unix_address : k->all->psd.address, &o, 1, 0);
+    if (k->all->has_redis)
+        redis_open(&k->redis, &k->all->redis, s, is_unix);
+}
+
+/* Waking who sleeps on another core is most of a round trip: left to the kernel, both ends may share one for a while.
+ */
+static void
+stay(pid_t pid, int nth, const cpu_set_t *cores)
+{
+    cpu_set_t one;
+
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, cores) && nth-- == 0) {
+            CPU_ZERO(&one);
+            CPU_SET(i, &one);
+            if (sched_setaffinity(pid, sizeof one, &one) < 0)
+                bench_die("affinity", NULL);
+        }
+}
+
+static void
+stay_apart(const struct links *l)
+{
+    if (CPU_COUNT(&l->cores) < 2)
+        return;
+    stay(0, 0, &l->cores);
+    stay(l->psd.pid, 1, &l->cores);
+    for (int i = 0; i < l->transports; i++)
+        stay(l->of[i].pump.server, 1, &l->cores);
+    if (l->has_redis)
+        stay(l->redis.pid, 1, &l->cores);
+}
+
+void
+links_open(struct links *l, const struct settings *s, struct report *r, size_t model_bytes, unsigned flags)
+{
+    static const char *const spinning[] = {"--spin-us", "1000000", NULL};
+
+    bool spin = (flags & LINKS_SPIN) != 0;
+
+    *l = (struct links){.settings = s, .transports = (flags & LINKS_TCP) != 0 ? 1 : LINK_TRANSPORTS};
+    bench_server_start(&l->psd, s, spin ? spinning : NULL);
+    if (!spin && (flags & LINKS_NO_REDIS) == 0 && (settings_want(s, "redis") || settings_want(s, "redis-unix")))
+        l->has_redis = redis_start(&l->redis, s, r);
+    for (int i = 0; i < l->transports; i++) {
+        l->of[i].all = l;
+        l->of[i].transport = i;
+        link_open(&l->of[i], model_bytes, spin);
+    }
+    if (sched_getaffinity(0, sizeof l->cores, &l->cores) < 0)
+        bench_die("affinity", NULL);
+    if ((flags & LINKS_APART) != 0)
+        stay_apart(l);
+}
+
+void
+links_close(struct links *l)
+{
+    (void)sched_setaffinity(0, sizeof l->cores, &l->cores);
+    for (int i = 0; i < l->transports; i++) {
+        struct link *k = &l->of[i];
+
+        pump_stop(&k->pump);
+        var_set_free(&k->vars);
+        worker_close(&k->worker);
+        if (l->has_redis)
+            redis_close(&k->redis);
+    }
+    if (l->has_redis)
+        redis_stop(&l->redis);
+    bench_server_stop(&l->psd);
+}
+
+void
+links_load(struct links *l, const char *name, const struct load *load)
+{
+    l->load = *load;
+    for (int i = 0; i < l->transports; i++) {
+        var_set_free(&l->of[i].vars);
+        var_set_declare(&l->of[i].vars, &l->of[i].worker, name, load->size, load->blocks);
+    }
+    if (l->has_redis)
+        redis_fill(&l->of[0].redis, load); /* both transports see the same keys */
+}
+
+void
+links_check(struct links *l)
+{
+    for (int i = 0; i < l->transports; i++)
+        worker_check(&l->of[i].worker, &l->of[i].vars, &l->load);
+}
+
+/* ---- Samples ---- */
+
+static void
+psd_rate(void *arg, double seconds, double *figures)
+{
+    struct link *k = arg;
+
+    figures[0] = worker_run(&k->worker, &k->vars, &k->all->load, NULL, seconds);
+}
+
+static void
+pump_rate(void *arg, double seconds, double *figures)
+{
+    struct link *k = arg;
+
+    figures[0] = pump_run(&k->pump, &k->all->load, seconds);
+}
+
+static void
+redis_rate(void *arg, double seconds, double *figures)
+{
+    struct link *k = arg;
+
+    figures[0] = redis_run(&k->redis, &k->all->load, seconds);
+}
+
+static double times[TRIPS_MAX];
+
+static void
+two_quantiles(size_t n, double *figures)
+{
+    figures[0] = quantile(times, n, 0.5);
+    figures[1] = quantile(times, n, 0.99);
+}
+
+static void
+psd_trips(void *arg, double seconds, double *figures)
+{
+    struct link *k = arg;
+
+    two_quantiles(worker_round_trips(&k->worker, &k->vars, &k->all->load, seconds, times, TRIPS_MAX), figures);
+}
+
+static void
+pump_trips(void *arg, double seconds, double *figures)
+{
+    struct link *k = arg;
+
+    two_quantiles(pump_round_trips(&k->pump, &k->all->load, seconds, times, TRIPS_MAX), figures);
+}
+
+static void
+redis_trips(void *arg, double seconds, double *figures)
+{
+    struct link *k = arg;
+
+    two_quantiles(redis_round_trips(&k->redis, &k->all->load, seconds, times, TRIPS_MAX), figures);
+}
+
+/* psd against the bare socket and Redis over the same transport, and Unix sockets against TCP. */
+static size_t
+make(struct links *l, struct way *ways, void (*psd)(void *, double, double *), void (*pump)(void *, double, double *),
+     void (*redis)(void *, double, double *))
+{
+    size_t n = 0;
+
+    for (int i = 0; i < l->transports; i++)
+        ways[n++] = (struct way){
+            psd_names[i], {pump_names[i], redis_names[i], i > 0 ? psd_names[0] : NULL}, 0, psd, &l->of[i], l->psd.pid};
+    for (int i = 0; i < l->transports; i++)
+        ways[n++] =
+            (struct way){pump_names[i], {i > 0 ? pump_names[0] : NULL}, 0, pump, &l->of[i], l->of[i].pump.server};
+    for (int i = 0; l->has_redis && i < l->transports; i++)
+        ways[n++] = (struct way){redis_names[i], {NULL}, 0, redis, &l->of[i], l->redis.pid};
+    return n;
+}
+
+size_t
+links_rates(struct links *l, struct way *ways)
+{
+    return make(l, ways, psd_rate, pump_rate, redis_rate);
+}
+
+size_t
+links_trips(struct links *l, struct way *ways)
+{
+    return make(l, ways, psd_trips, pump_trips, redis_trips);
+}
+
+/* ---- Rows ---- */
+
+void
+links_row(struct links *l, struct table *t, const char *label, double x, double amount)
+{
+    static struct turns turns;
+    struct way ways[WAYS_MAX];
+    size_t n = links_rates(l, ways);
+
+    turns_take(l->settings, ways, n, 1, &turns);
+    for (size_t w = 0; w < n; w++)
+        for (int i = 0; i < turns.series[0][w].n; i++)
+            turns.series[0][w].value[i] = amount / turns.series[0][w].value[i];
+    links_check(l);
+    table_row(t, label, x, turns.series[0]);
+}

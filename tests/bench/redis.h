@@ -1,0 +1,44 @@
+/* A Redis as a peer: SET where psd pushes, GET where it pulls, both for a push-and-pull, pipelined through hiredis. It
+ * stores bytes and does no arithmetic; nothing is written to a disk. Whatever fails once it has started ends the
+ * program.
+ *
+ * Keys are filled before they are read: redis_fill(). Without hiredis redis_none.c stands here, and redis_start() says
+ * so. */
+#ifndef TESTS_BENCH_REDIS_H
+#define TESTS_BENCH_REDIS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "load.h"
+#include "report.h"
+#include "settings.h"
+
+struct redisContext;
+
+struct redis {
+    pid_t pid; /* 0: there is none */
+    int port;
+    char socket[512];
+};
+
+struct redis_link {
+    struct redisContext *context;
+};
+
+/* False, and told to the report, when there is none on this machine. */
+bool redis_start(struct redis *r, const struct settings *s, struct report *report);
+void redis_stop(struct redis *r); /* accepts one that there is none of */
+
+/* Connect, over TCP or its Unix socket. */
+void redis_open(struct redis_link *link, const struct redis *r, const struct settings *s, bool is_unix);
+void redis_close(struct redis_link *link);
+
+/* As worker_run() and worker_round_trips(). */
+double redis_run(struct redis_link *link, const struct load *l, double seconds);
+size_t redis_round_trips(struct redis_link *link, const struct load *l, double seconds, double *times, size_t most);
+
+/* Set every key of the load, and see that each holds what was set. */
+void redis_fill(struct redis_link *link, const struct load *l);
+
+#endif

@@ -1,0 +1,49 @@
+/* A worker that works loads off: a client of one or more shards, and variables of one size each. Whatever fails ends
+ * the program with a sentence. */
+#ifndef TESTS_BENCH_WORKER_H
+#define TESTS_BENCH_WORKER_H
+
+#include <stdatomic.h>
+
+#include "client/psclient.h"
+#include "load.h"
+#include "settings.h"
+
+struct worker {
+    ps_client *client;
+    uint8_t *out; /* where pulls go */
+    size_t out_size;
+    uint64_t done;           /* messages, of all loads */
+    const atomic_bool *over; /* ends a load early once it is true; NULL: nothing does */
+};
+
+/* shards: a list of addresses. options: job and whatever else, may be NULL; congestion is the settings'. */
+void worker_open(struct worker *w, const struct settings *s, const char *shards,
+                 const struct ps_client_options *options, uint32_t workers, uint32_t task);
+void worker_close(struct worker *w);
+
+/* Variables of sgd with a learning rate so small that no number of pushes takes them anywhere, first zero. */
+struct var_set {
+    ps_var **vars;
+    uint32_t count;
+    size_t size;      /* bytes of each */
+    uint64_t *pushed; /* [count] by this worker */
+};
+
+/* Declares them as "name/0" and so on, or finds them as another worker has. */
+void var_set_declare(struct var_set *v, struct worker *w, const char *name, size_t size, uint32_t count);
+void var_set_free(struct var_set *v);
+
+/* Keep l->window messages in flight for `seconds`; push may be NULL. Returns seconds per message. */
+double worker_run(struct worker *w, struct var_set *v, const struct load *l, const struct ps_push_options *push,
+                  double seconds);
+
+/* One message at a time: the seconds that each took, at most `most`. Returns how many. */
+size_t worker_round_trips(struct worker *w, struct var_set *v, const struct load *l, double seconds, double *times,
+                          size_t most);
+
+/* Ends the program unless every variable of the load took each push of this worker once and holds what they make of it;
+ * for who pushed alone, with loads whose batch goes evenly into their blocks. */
+void worker_check(struct worker *w, struct var_set *v, const struct load *l);
+
+#endif
