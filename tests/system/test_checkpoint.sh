@@ -90,10 +90,10 @@ is 1 "$status" "a directory that cannot be made is no refusal of the shards"
 
 
 # begin_slow NAME: a checkpoint that waits for a clock that nobody reaches, in a process group of its own, so that bash
-# does not have it ignore Ctrl-C.
+# does not have it ignore Ctrl-C; and nohup, under which these tests may run, not the end of a terminal.
 begin_slow() {
   set -m
-  "$PSCTL" checkpoint "$models" --at-clock 1000000 --name "$1" >"$work/out" 2>"$work/err" </dev/null &
+  env --default-signal=HUP "$PSCTL" checkpoint "$models" --at-clock 1000000 --name "$1" >"$work/out" 2>"$work/err" </dev/null &
   slow=$!
   set +m
   within [ -e "$models/$1.partial/slots.safetensors" ]
