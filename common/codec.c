@@ -1,5 +1,5 @@
-/* Encodings: halves, scaled bytes, the largest few. Halves and bytes go run by run through a buffer that lies in the
- * first cache, so gradient and residual are read once. */
+/* Encodings: halves, scaled bytes, the largest few. Halves with a residual are made in one loop; other halves and bytes
+ * go run by run through a buffer that lies in the first cache. So gradient and residual are read once. */
 #include "codec.h"
 
 #include <math.h>
@@ -167,7 +167,7 @@ half_run(const struct codec_kernels *k, enum ps_compress_kind kind, size_t n, co
         bfloat_from_floats(n, e, out);
         return;
     }
-    k->limit(n, e, 65504, within);
+    k->limit(n, e, HALF_MOST, within);
     half_from_floats(n, within, out);
 }
 
@@ -213,6 +213,10 @@ runs_encode(enum ps_compress_kind kind, size_t n, const float *gradient, const f
     float room[CODEC_RUN], decoded[CODEC_RUN];
 
     memset((uint8_t *)out + size - 4, 0, 4); /* the pad */
+    if (residual != NULL && left != NULL && kind != PS_COMPRESS_INT8) {
+        (kind == PS_COMPRESS_FLOAT16 ? k->half_encode : k->bfloat_encode)(n, gradient, residual, left, out);
+        return size;
+    }
     for (size_t i = 0; i < runs_of(n); i++) {
         size_t first = i * CODEC_RUN, len = MIN(n - first, (size_t)CODEC_RUN);
         const float *e = take(k, len, gradient + first, residual != NULL ? residual + first : NULL, room);

@@ -20,6 +20,10 @@ struct codec_kernels {
     /* q = x / scale, scale > 0, to nearest even, within 127; of NaN any */
     void (*quantize)(size_t n, const float *x, float scale, int8_t *q);
     void (*expand)(size_t n, const int8_t *q, float scale, float *x);
+    /* h = gradient + residual, within 2^127, as float16 (within its most) or bfloat16; left = what h leaves out. left
+     * may be residual. Any n: memory is read and written once. */
+    void (*half_encode)(size_t n, const float *gradient, const float *residual, float *left, uint16_t *h);
+    void (*bfloat_encode)(size_t n, const float *gradient, const float *residual, float *left, uint16_t *h);
 };
 
 extern const struct codec_kernels codec_kernels_plain;

@@ -1,12 +1,16 @@
 /* The loops of codec_isa.h, compiled by each of codec_plain.c, codec_avx2.c and codec_avx512.c with its own -m flags,
- * which define KERNEL_TABLE first. Every element by itself, or a largest one, whose order does not matter; so compilers
- * make vectors of them, and the bits are the same. */
+ * which define KERNEL_LANES and KERNEL_TABLE first. Every element by itself, or a largest one, whose order does not
+ * matter; so compilers make vectors of them, and the bits are the same. Of halves we make the vectors: no compiler
+ * finds them. */
 #ifndef KERNEL_TABLE
-#error "define KERNEL_TABLE first"
+#error "define KERNEL_LANES and KERNEL_TABLE first"
 #endif
 
 #include "codec_isa.h"
 #include "half.h"
+#include "half_lanes_kernels.h"
+
+typedef float floats_anywhere __attribute__((vector_size(KERNEL_LANES * 4), may_alias, aligned(4)));
 
 /* x, brought to [-most, most]; NaN stays. */
 static inline float
@@ -78,4 +82,59 @@ expand(size_t n, const int8_t *restrict q, float scale, float *restrict x)
         x[i] = (float)q[i] * scale;
 }
 
-const struct codec_kernels KERNEL_TABLE = {feed, limit, rest, undo, largest, quantize, expand};
+/* The same as within(). */
+KERNEL_INLINE floats
+lanes_within(floats x, float most)
+{
+    floats high = most - (floats){0};
+
+    x = (floats)choose((words)(x > high), (words)high, (words)x);
+    return (floats)choose((words)(x < -high), (words)-high, (words)x);
+}
+
+KERNEL_INLINE floats
+lanes_feed(const float *gradient, const float *residual)
+{
+    return lanes_within(*(const floats_anywhere *)gradient + *(const floats_anywhere *)residual, 0x1p127f);
+}
+
+static void
+half_encode(size_t n, const float *gradient, const float *residual, float *left, uint16_t *h)
+{
+    size_t i = 0;
+
+    for (; i + KERNEL_LANES <= n; i += KERNEL_LANES) {
+        floats e = lanes_feed(gradient + i, residual + i);
+
+        half_store(h + i, lanes_within(e, HALF_MOST));
+        *(floats_anywhere *)(left + i) = e - half_load(h + i);
+    }
+    for (; i < n; i++) {
+        float e = within(gradient[i] + residual[i], 0x1p127f);
+
+        h[i] = half_from_float(within(e, HALF_MOST));
+        left[i] = e - half_to_float(h[i]);
+    }
+}
+
+static void
+bfloat_encode(size_t n, const float *gradient, const float *residual, float *left, uint16_t *h)
+{
+    size_t i = 0;
+
+    for (; i + KERNEL_LANES <= n; i += KERNEL_LANES) {
+        floats e = lanes_feed(gradient + i, residual + i);
+
+        bfloat_store(h + i, e);
+        *(floats_anywhere *)(left + i) = e - bfloat_load(h + i);
+    }
+    for (; i < n; i++) {
+        float e = within(gradient[i] + residual[i], 0x1p127f);
+
+        h[i] = bfloat_from_float(e);
+        left[i] = e - bfloat_to_float(h[i]);
+    }
+}
+
+const struct codec_kernels KERNEL_TABLE = {feed,     limit,  rest,        undo,         largest,
+                                           quantize, expand, half_encode, bfloat_encode};

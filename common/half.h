@@ -13,6 +13,8 @@
 
 #include "base.h"
 
+#define HALF_MOST 65504.0f /* the largest float16 */
+
 /* [n] elements from x to h or back, with the instructions of isa_chosen(); arrays need the alignment of their elements
  * and may not overlap. */
 void half_from_floats(size_t n, const float *x, uint16_t *h);

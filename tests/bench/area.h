@@ -16,6 +16,7 @@
     X(models,      "blocks of 1 MiB by the size of the model: in the cache, 400 MB, 4 GB") \
     X(optimizers,  "the kernels beside memcpy and a triad, in the cache and in memory") \
     X(acks,        "pushes that wait for the disk, beside fdatasync") \
+    X(compress,    "pushes that travel as float16, bfloat16, int8 and top-k, beside float32") \
     X(workers,     "1, 2, 8 and 64 workers together; one beside 1,000 idle connections") \
     X(shards,      "variables of 4 MiB over 1, 2 and 4 shards") \
     X(save,        "training while a shard saves, at several rates") \

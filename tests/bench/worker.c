@@ -207,22 +207,35 @@ check_values(const struct var_set *v, uint32_t i, const float *grad, const float
     }
 }
 
+/* The variable's values, in w->out; every push of it has counted once. */
+static const float *
+check_count(struct worker *w, struct var_set *v, uint32_t i)
+{
+    float *out = (float *)(void *)w->out;
+    uint64_t lowest, highest;
+    struct ps_error e;
+
+    if (ps_client_pull(w->client, 1, &v->vars[i], &out, NULL, &e) != PS_OK)
+        bench_die("pull", &e);
+    ps_var_versions(v->vars[i], &lowest, &highest);
+    if (lowest != v->pushed[i] || highest != v->pushed[i])
+        wrong(v, i, "its version", (double)lowest, (double)v->pushed[i]);
+    return out;
+}
+
+void
+worker_check_counts(struct worker *w, struct var_set *v, const struct load *l)
+{
+    make_room(w, v->size);
+    for (uint32_t i = 0; i < l->blocks; i++)
+        (void)check_count(w, v, i);
+}
+
 void
 worker_check(struct worker *w, struct var_set *v, const struct load *l)
 {
-    struct ps_error e;
-    float *out;
-
     make_room(w, v->size);
-    out = (float *)(void *)w->out;
-    for (uint32_t i = 0; i < l->blocks; i++) {
-        uint64_t lowest, highest;
-
-        if (ps_client_pull(w->client, 1, &v->vars[i], &out, NULL, &e) != PS_OK)
-            bench_die("pull", &e);
-        ps_var_versions(v->vars[i], &lowest, &highest);
-        if (lowest != v->pushed[i] || highest != v->pushed[i])
-            wrong(v, i, "its version", (double)lowest, (double)v->pushed[i]);
-        check_values(v, i, (const float *)(const void *)(load_gradients() + i % l->batch * v->size), out);
-    }
+    for (uint32_t i = 0; i < l->blocks; i++)
+        check_values(v, i, (const float *)(const void *)(load_gradients() + i % l->batch * v->size),
+                     check_count(w, v, i));
 }

@@ -43,7 +43,9 @@ size_t worker_round_trips(struct worker *w, struct var_set *v, const struct load
                           size_t most);
 
 /* Ends the program unless every variable of the load took each push of this worker once and holds what they make of it;
- * for who pushed alone, with loads whose batch goes evenly into their blocks. */
+ * for who pushed alone, with loads whose batch goes evenly into their blocks. Of compressed pushes a part is still to
+ * come: they are counted alone. */
+void worker_check_counts(struct worker *w, struct var_set *v, const struct load *l);
 void worker_check(struct worker *w, struct var_set *v, const struct load *l);
 
 #endif
