@@ -180,6 +180,7 @@ client_turn(ps_client *c, bool wait, uint64_t until_ms)
     if (wait)
         arm_timer(c, MIN(until_ms, core_next_time(c->core)));
     c->known = c->activity;
+    c->pool.sleeps = wait;
     uv_run(&c->loop, wait ? UV_RUN_ONCE : UV_RUN_NOWAIT);
     core_time(c->core, uv_now(&c->loop));
     client_perform(c);
@@ -341,13 +342,32 @@ check_options(const struct ps_client_options *o, const ps_cluster *cluster, stru
     return check_age(o, e);
 }
 
+/* The environment says so for programs that do not ask. */
+static enum ps_err
+choose_transport(struct ps_client_options *o, struct ps_error *e)
+{
+    const char *text = getenv("PSD_TRANSPORT");
+
+    if (o->transport != PS_TRANSPORT_AUTO || text == NULL || strcmp(text, "auto") == 0)
+        return PS_OK;
+    if (strcmp(text, "tcp") != 0)
+        return ps_fail(e, PS_ERR_CONFIG, "PSD_TRANSPORT is '%.40s'; it may be auto or tcp", text);
+    o->transport = PS_TRANSPORT_TCP;
+    return PS_OK;
+}
+
 static enum ps_err
 take_options(ps_client *c, const ps_cluster *cluster, const struct ps_client_options *options, struct ps_error *e)
 {
     struct ps_client_options *o = &c->options;
+    enum ps_err err;
 
     if (options != NULL)
         *o = *options;
+    if ((err = choose_transport(o, e)) != PS_OK) {
+        o->job = o->congestion = NULL; /* the caller's */
+        return err;
+    }
     c->waits_for_shards = !o->observer;
     o->observer |= ps_cluster_role(cluster) == PS_ROLE_EVALUATOR;
     if (o->timeout_ms == 0)

@@ -12,9 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/client_state.h"
 #include "client/resolve.h"
+#include "common/share_wire.h"
+
+#define SHARE_RING (1 * MIB) /* each way: a few of the largest blocks, and the caches hold it */
 
 struct net_conn {
     struct conn conn;
@@ -22,6 +26,12 @@ struct net_conn {
     struct net_link *link; /* NULL: detached */
     uv_connect_t connect;
     bool loopback;
+
+    /* An offer to share memory: nothing else is sent before the answer. */
+    bool offered;
+    struct share share;
+    struct conn_out offer;
+    uint8_t offer_frame[SHARE_FRAME_MAX];
 };
 
 struct net_out {
@@ -38,6 +48,7 @@ net_conn_free(struct net_conn *nc)
 {
     nc->client->conns--;
     nc->client->activity++;
+    share_finish(&nc->share);
     free(nc);
 }
 
@@ -104,6 +115,58 @@ net_finish_link(struct net_link *n)
         conn_finish(&nc->conn, net_disconnect_closed);
 }
 
+/* ---- Shared memory ---- */
+
+static void
+net_connected(struct net_conn *nc)
+{
+    ps_client *c = nc->client;
+
+    core_connected(c->core, nc->link->shard, uv_now(&c->loop));
+    client_perform(c);
+}
+
+static void
+net_offer_done(struct conn_out *out, enum ps_err result)
+{
+    (void)out;
+    (void)result; /* where it failed the connection ends, and says so */
+}
+
+/* False: there is none to be had, or the shard is on another machine. */
+static bool
+net_offer(struct net_conn *nc)
+{
+    struct share_offer offer = {.pid = (uint32_t)getpid()};
+
+    if (nc->client->options.transport != PS_TRANSPORT_AUTO || (!nc->loopback && !nc->link->address.is_unix) ||
+        share_make(&nc->share, SHARE_RING, NULL) != PS_OK)
+        return false;
+    offer.fd = (uint32_t)nc->share.fd;
+    offer.token = nc->share.token;
+    nc->offer = (struct conn_out){.done = net_offer_done, .head = nc->offer_frame};
+    nc->offer.head_len = share_offer_encode(&offer, nc->offer_frame);
+    nc->offered = true;
+    conn_send(&nc->conn, &nc->offer, false);
+    return true;
+}
+
+/* The shard has found the memory, or has not. What else it says, why it takes nobody for one, is the core's. */
+static void
+net_answered(struct net_conn *nc, const struct frame_head *head, const void *meta)
+{
+    bool yes = false;
+
+    nc->offered = false;
+    if (head->type == MSG_SHARED && share_answer_decode(head, meta, &yes, NULL) == PS_OK && yes &&
+        conn_share(&nc->conn, &nc->share) != PS_OK) {
+        net_fail_open(nc, PS_ERR_NOMEM, "cannot share memory", "no memory");
+        return;
+    }
+    share_finish(&nc->share);
+    net_connected(nc);
+}
+
 /* ---- Frames in ---- */
 
 static void
@@ -113,7 +176,7 @@ net_meta(struct conn *c, const struct frame_head *head, const void *meta)
     struct core_place place;
 
     nc->client->activity++;
-    if (nc->link == NULL) {
+    if (nc->link == NULL || nc->offered) {
         frame_discard(conn_reader(c));
         return;
     }
@@ -131,7 +194,9 @@ net_frame(struct conn *c, const struct frame_head *head, const void *meta, const
     struct net_conn *nc = c->arg;
 
     nc->client->activity++;
-    if (nc->link == NULL)
+    if (nc->link != NULL && nc->offered)
+        net_answered(nc, head, meta);
+    if (nc->link == NULL || head->type == MSG_SHARED)
         return;
     core_frame(nc->client->core, nc->link->shard, head, meta, payload, uv_now(&nc->client->loop));
     client_perform(nc->client);
@@ -182,8 +247,8 @@ net_connect_done(uv_connect_t *req, int status)
         net_fail_open(nc, PS_ERR_UNREACHABLE, "cannot connect", uv_strerror(status));
         return;
     }
-    core_connected(c->core, nc->link->shard, uv_now(&c->loop));
-    client_perform(c);
+    if (!net_offer(nc))
+        net_connected(nc);
 }
 
 /* With a handle, attached to its link; NULL: it failed. */

@@ -62,12 +62,16 @@ progress_main(void *arg)
 
     pthread_mutex_lock(&c->mutex);
     fd.fd = uv_backend_fd(&c->loop);
+    c->pool.sleeps = false; /* in its own poll alone */
     while (!c->stop) {
         run_loop(c);
         ms = sleep_ms(c);
+        if (!conn_pool_doze(&c->pool))
+            continue;
         pthread_mutex_unlock(&c->mutex);
         (void)poll(&fd, 1, ms);
         pthread_mutex_lock(&c->mutex);
+        conn_pool_wake(&c->pool);
     }
     pthread_mutex_unlock(&c->mutex);
     return NULL;

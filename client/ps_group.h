@@ -79,11 +79,6 @@ enum ps_algorithm {
     PS_ALGORITHM_HIERARCHICAL = 4 /* within hosts, then one rank of each host, then within hosts */
 };
 
-enum ps_transport {
-    PS_TRANSPORT_AUTO = 0, /* shared memory between ranks on one host, else TCP */
-    PS_TRANSPORT_TCP = 1   /* TCP everywhere */
-};
-
 /* algorithm, segment_bytes and transport are the same on every rank: the schedule follows from them (MISMATCH). */
 struct ps_group_options {
     const char *name;   /* of the group, default "group", at most 255 bytes; groups of different names do not see each

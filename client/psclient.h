@@ -123,6 +123,12 @@ enum ps_lapse {
 
 #define PS_PATIENCE_NONE UINT32_MAX
 
+/* How frames travel to a shard, or to another rank of a group (ps_group.h). */
+enum ps_transport {
+    PS_TRANSPORT_AUTO = 0, /* through shared memory where both are on one host and it can be had, else by sockets */
+    PS_TRANSPORT_TCP = 1   /* by sockets: TCP, or what the shard's address says */
+};
+
 /* How a push counts by its age, the updates that its block took since the gradient's weights were pulled. */
 enum ps_age { PS_AGE_NONE = 0, PS_AGE_INVERSE = 1, PS_AGE_EXPONENTIAL = 2, PS_AGE_CUTOFF = 3 };
 
@@ -143,10 +149,13 @@ struct ps_client_options {
                                     progress thread always sleeps */
     uint32_t patience_us;        /* poll up to this long before sleeping, where what is waited for has lately come in
                                     that time; 0: 50, or, on a single processor, not at all; PS_PATIENCE_NONE: not */
-    int observer;           /* nonzero: look only (psctl, an evaluator); no worker index is taken, and opening does not
-                               wait for shards that are not there. A cluster's evaluator observes in any case, but waits
-                               for them */
-    int any_cluster;        /* nonzero, observers only: accept shards of any cluster name and count */
+    int observer;    /* nonzero: look only (psctl, an evaluator); no worker index is taken, and opening does not
+                        wait for shards that are not there. A cluster's evaluator observes in any case, but waits
+                        for them */
+    int any_cluster; /* nonzero, observers only: accept shards of any cluster name and count */
+    enum ps_transport transport; /* default PS_TRANSPORT_AUTO, or what PSD_TRANSPORT in the environment says, auto or
+                               tcp: shared memory with shards on this host that can open it (they run as root or the
+                               same user, in the same container), 2 MiB for each */
     const char *congestion; /* TCP congestion control ("reno"); NULL: "reno" to loopback addresses, else the system's */
     uint64_t copy_max;      /* bytes that PS_PUSH_COPY may hold in all; 0: 256 MiB. A push past it is LIMIT and is not
                                started; those under way free their room when they are acknowledged */

@@ -1,5 +1,5 @@
 /* A connection's life, from conn_init() to its last callback. Its rooms: conn_read.c, conn_write.c, conn_due.c
- * (deadlines), conn_queue.c (frames yet to be written).
+ * (deadlines), conn_share.c (frames through shared memory), conn_queue.c (frames yet to be written).
  *
  * A callback may close the connection; the handle and all memory stay until close_done(), so loops only look at
  * c->closing after each callback. */
@@ -100,6 +100,18 @@ conn_end_uv(struct conn *c, int status)
 
 /* ---- Lifetime ---- */
 
+static void
+free_all(struct conn_pool *p)
+{
+    free(p->scratch);
+    free(p->timer);
+    free(p->idle);
+    free(p->before);
+    free(p->after);
+    free(p->awake);
+    *p = (struct conn_pool){0};
+}
+
 enum ps_err
 conn_pool_init(struct conn_pool *p, uv_loop_t *loop)
 {
@@ -109,16 +121,21 @@ conn_pool_init(struct conn_pool *p, uv_loop_t *loop)
     p->scratch = aligned_alloc(BUFFER_ALIGN, round_up(CONN_SCRATCH + FRAME_ALIGN, BUFFER_ALIGN));
     p->timer = malloc(sizeof *p->timer);
     p->idle = malloc(sizeof *p->idle);
-    if (p->scratch == NULL || p->timer == NULL || p->idle == NULL) {
-        free(p->scratch);
-        free(p->timer);
-        free(p->idle);
-        *p = (struct conn_pool){0};
+    p->before = malloc(sizeof *p->before);
+    p->after = malloc(sizeof *p->after);
+    p->awake = malloc(sizeof *p->awake);
+    if (p->scratch == NULL || p->timer == NULL || p->idle == NULL || p->before == NULL || p->after == NULL ||
+        p->awake == NULL) {
+        free_all(p);
         return PS_ERR_NOMEM;
     }
-    uv_timer_init(loop, p->timer); /* neither can fail */
+    uv_timer_init(loop, p->timer); /* none can fail */
     uv_idle_init(loop, p->idle);
-    p->timer->data = p->idle->data = p;
+    uv_prepare_init(loop, p->before);
+    uv_check_init(loop, p->after);
+    uv_idle_init(loop, p->awake);
+    p->timer->data = p->idle->data = p->before->data = p->after->data = p;
+    p->sleeps = true;
     if (sigaction(SIGPIPE, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
         signal(SIGPIPE, SIG_IGN);
     return PS_OK;
@@ -134,9 +151,13 @@ void
 conn_pool_finish(struct conn_pool *p)
 {
     ps_assert(p->waiting == NULL);
+    ps_assert(p->shared == NULL);
     if (p->timer != NULL) {
         uv_close((uv_handle_t *)p->timer, handle_closed);
         uv_close((uv_handle_t *)p->idle, handle_closed);
+        uv_close((uv_handle_t *)p->before, handle_closed);
+        uv_close((uv_handle_t *)p->after, handle_closed);
+        uv_close((uv_handle_t *)p->awake, handle_closed);
     }
     buffer_pool_finish(&p->buffers);
     free(p->scratch);
@@ -239,6 +260,7 @@ close_done(uv_handle_t *handle)
     conn_queue_drop(&c->queue);
     frame_reader_finish(&c->reader);
     conn_rest_drop(c);
+    conn_share_free(c);
     free(c->copy);
     c->copy = NULL;
     if (c->closed != NULL)
@@ -254,6 +276,7 @@ conn_close(struct conn *c, void (*closed)(struct conn *c))
         c->closed = closed;
     c->closing = c->queue.closing = true;
     conn_kept_remove(c);
+    conn_share_leave(c);
     frame_discard(&c->reader); /* parts are free */
     conn_due_update(c);
     uv_close(&c->u.handle, close_done);

@@ -28,6 +28,7 @@
 #include "conn_queue.h"
 #include "frame.h"
 #include "ps_err.h"
+#include "share.h"
 
 #define CONN_PIN_MS     10         /* a read transaction is held no longer than this for one frame */
 #define CONN_SCRATCH    (64 * KIB) /* bytes read at once when no large payload is expected */
@@ -36,6 +37,7 @@
 #define CONN_LINGER_MS  2000       /* how long conn_finish() waits for the peer */
 
 struct conn;
+struct conn_share;
 
 /* One per loop: what its connections share. */
 struct conn_pool {
@@ -50,6 +52,15 @@ struct conn_pool {
     struct conn *waiting; /* connections that have a deadline */
     uv_idle_t *idle;      /* runs while there are */
     struct conn *kept;    /* connections that go on with what they kept */
+
+    /* conn_share.c */
+    uint32_t shared_len; /* connections that share memory: read it */
+    bool sleeps;         /* uv_run() may sleep: set by who runs the loop, true at first */
+    uv_prepare_t *before;
+    uv_check_t *after;
+    uv_idle_t *awake;                /* runs when the loop may not sleep */
+    struct conn *shared, *shared_at; /* those that share; the next one to be looked at */
+    bool dozes;                      /* the other sides were told that we sleep */
 };
 
 /* Sets SIGPIPE to be ignored where it is at its default, since libuv's writes would raise it. PS_ERR_NOMEM. */
@@ -106,6 +117,10 @@ struct conn {
     uint8_t *rest;                       /* read, and kept back by a pause; NULL: nothing */
     size_t rest_at, rest_len;
     struct conn *kept_next, **kept_before; /* pool->kept; NULL: not in it */
+    struct conn_share *share;              /* NULL: the stream carries the frames */
+    struct conn *shared_next, **shared_before;
+    bool in_turn;     /* conn_share_turn() is below us on the stack */
+    int share_status; /* how the stream has ended; eof */
 };
 
 /* Make the handle (uv_tcp_init or uv_pipe_init); the caller then accepts or connects on c->u, and calls conn_start().
@@ -121,6 +136,23 @@ enum ps_err conn_start(struct conn *c, const char *congestion) PS_MUST_USE;
  */
 void conn_congestion(struct conn *c, const char *name);
 
+/* Frames go through this memory from now on, both ways; the stream only wakes the other side. Takes the memory over,
+ * unless it fails. Both sides have agreed on it: not one byte is on the stream, of which nothing is queued (started,
+ * and flushed to the end). Payloads may then change while frame() looks at them: who relies on what it has checked
+ * copies first. PS_ERR_NOMEM.
+ *
+ * Who runs the loop by uv_run() alone has nothing else to do: the rings are looked into before each poll. Set
+ * pool->sleeps to false around turns that are not to sleep (UV_RUN_NOWAIT), or the other sides ring in vain; who sleeps
+ * in a poll of its own does so between conn_pool_doze() and conn_pool_wake(), and not when the first says false. */
+enum ps_err conn_share(struct conn *c, struct share *share) PS_MUST_USE;
+static inline bool
+conn_shares(const struct conn *c)
+{
+    return c->share != NULL;
+}
+bool conn_pool_doze(struct conn_pool *p);
+void conn_pool_wake(struct conn_pool *p);
+
 /* Queue a frame. Tries to write at once unless `later`; conn_flush() writes what was queued with `later`. done() may
  * come before this returns. */
 void conn_send(struct conn *c, struct conn_out *out, bool later);
@@ -132,7 +164,8 @@ void conn_flush(struct conn *c);
  * is told as for any failure to write. Not from within done(), prepare() or release(). */
 void conn_cut(struct conn *c);
 
-/* Read once, without waiting, past the loop: for who spins. True: something came, and was handed out. */
+/* Read once, without waiting, past the loop: for who spins, not of shared memory. True: something came, and was handed
+ * out. */
 bool conn_poll(struct conn *c);
 
 /* Stop and go on reading. The frame that has begun may still come, when all of it was read already; whole frames behind
@@ -155,6 +188,13 @@ void conn_close(struct conn *c, void (*closed)(struct conn *c));
 
 /* Heap bytes held for reading and writing: payload being read, heads and copies of frames queued. For accounting. */
 uint64_t conn_bytes(const struct conn *c);
+
+/* Frames wait to be written. */
+static inline bool
+conn_queued(const struct conn *c)
+{
+    return c->queue.first != NULL || c->writing;
+}
 
 static inline struct frame_reader *
 conn_reader(struct conn *c)

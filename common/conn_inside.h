@@ -1,5 +1,5 @@
-/* What the rooms of a connection share (conn.h): conn.c, conn_read.c, conn_write.c, conn_due.c. Nobody else includes
- * this. */
+/* What the rooms of a connection share (conn.h): conn.c, conn_read.c, conn_write.c, conn_share.c, conn_due.c. Nobody
+ * else includes this. */
 #ifndef COMMON_CONN_INSIDE_H
 #define COMMON_CONN_INSIDE_H
 
@@ -20,12 +20,30 @@ void conn_broke(struct conn *c, int status);
 
 /* ---- conn_read.c ---- */
 
+/* Bytes of the stream to the frame reader, and what they mean to the owner. */
+void conn_feed(struct conn *c, const uint8_t *data, size_t n);
+
+/* There is nothing more to read. status: libuv's. */
+void conn_over(struct conn *c, int status);
+
 /* Watch the socket. Negative: libuv's status. */
 int conn_read_start(struct conn *c);
 
 /* What was kept back: not in the next round; not at all. */
 void conn_kept_remove(struct conn *c);
 void conn_rest_drop(struct conn *c);
+
+/* ---- conn_share.c ---- */
+
+/* One of these that share: one piece of the queue, which is not empty, into the ring. False: there is no room. */
+bool conn_share_write(struct conn *c);
+
+/* Look into the ring, write on. True: something came. */
+bool conn_share_turn(struct conn *c);
+
+/* It is closed: no more of it; and its memory. Accept those that do not share. */
+void conn_share_leave(struct conn *c);
+void conn_share_free(struct conn *c);
 
 /* ---- conn_due.c ---- */
 

@@ -1,9 +1,9 @@
 /* Reading. The usual way: read_alloc() offers what the frame reader wants, read_done() feeds it, events go out. Then
  * the failures: bytes that are no frame and the end of the stream both stop reading and are told once (conn_end()).
  *
- * A pause ends feed() at a frame's end. What was read behind it is kept in c->rest; when it may go on, the connection
- * is in pool->kept until the loop's next round hands the rest out (never from within conn_read_resume(), which is
- * called from anywhere). Only then is more read. */
+ * A pause ends conn_feed() at a frame's end. What was read behind it is kept in c->rest; when it may go on, the
+ * connection is in pool->kept until the loop's next round hands the rest out (never from within conn_read_resume(),
+ * which is called from anywhere). Only then is more read. */
 #include "conn_inside.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ read_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
     void *at = NULL;
 
     (void)suggested;
-    if (!c->ended && !c->finishing)
+    if (!c->ended && !c->finishing && c->share == NULL)
         frame_want(&c->reader, &at, &len);
     if (at == NULL) {
         at = c->pool->scratch + frame_offset(&c->reader);
@@ -69,8 +69,8 @@ rest_keep(struct conn *c, const uint8_t *data, size_t n)
     return true;
 }
 
-static void
-feed(struct conn *c, const uint8_t *data, size_t n)
+void
+conn_feed(struct conn *c, const uint8_t *data, size_t n)
 {
     struct frame_reader *r = &c->reader;
     bool stop = false;
@@ -106,7 +106,7 @@ rest_feed(struct conn *c)
     int status;
 
     c->rest_len = 0;
-    feed(c, data, n);
+    conn_feed(c, data, n);
     if (c->rest_len > 0 || c->closing)
         return;
     conn_rest_drop(c);
@@ -132,6 +132,25 @@ idle_comes(uv_idle_t *idle)
     }
 }
 
+void
+conn_over(struct conn *c, int status)
+{
+    if (c->shut || (c->finishing && status != UV_EOF))
+        conn_close(c, NULL);
+    else if (!c->finishing)
+        conn_end_uv(c, status);
+}
+
+/* Of those that share memory: a bell, or the end, which comes behind what lies there. */
+static void
+bell_came(struct conn *c)
+{
+    if (c->eof && c->finishing)
+        conn_over(c, c->share_status);
+    else
+        (void)conn_share_turn(c);
+}
+
 static void
 read_done(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
 {
@@ -139,19 +158,21 @@ read_done(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
 
     if (nread == 0 || c->closing)
         return;
-    if (nread > 0) {
+    if (nread < 0) {
+        c->eof = true;
+        c->share_status = (int)nread;
+        uv_read_stop(stream);
+        c->reading = false;
+    }
+    if (c->share != NULL) {
+        bell_came(c);
+    } else if (nread < 0) {
+        conn_over(c, (int)nread);
+    } else {
         c->pool->received += (uint64_t)nread;
         if (!c->finishing)
-            feed(c, (const uint8_t *)buf->base, (size_t)nread);
-        return;
+            conn_feed(c, (const uint8_t *)buf->base, (size_t)nread);
     }
-    c->eof = true;
-    uv_read_stop(stream);
-    c->reading = false;
-    if (c->shut || (c->finishing && nread != UV_EOF))
-        conn_close(c, NULL);
-    else if (!c->finishing)
-        conn_end_uv(c, (int)nread);
 }
 
 int
@@ -190,7 +211,7 @@ conn_read_pause(struct conn *c)
 {
     c->paused = true;
     conn_kept_remove(c);
-    if (c->reading && !c->closing && !c->finishing) {
+    if (c->reading && !c->closing && !c->finishing && c->share == NULL) { /* a bell may say that there is room */
         uv_read_stop(&c->u.stream);
         c->reading = false;
     }

@@ -129,7 +129,7 @@ conn_flush(struct conn *c)
     if (c->flushing)
         return;
     c->flushing = true;
-    while (may_write(c) && c->queue.first != NULL && write_some(c, &budget))
+    while (may_write(c) && c->queue.first != NULL && (c->share != NULL ? conn_share_write(c) : write_some(c, &budget)))
         continue;
     c->flushing = false;
     finish_next(c);

@@ -74,6 +74,13 @@ magic_check(const uint8_t *in, struct ps_error *e)
                    in[2], in[3]);
 }
 
+static bool
+type_known(uint16_t type)
+{
+    return (type > MSG_NONE && type < MSG_TYPE_MAX) || (type >= MSG_GROUP_HELLO && type < MSG_GROUP_END) ||
+           (type >= MSG_SHARE && type < MSG_END);
+}
+
 enum ps_err
 frame_head_decode(const void *in, struct frame_head *head, struct ps_error *e)
 {
@@ -94,8 +101,7 @@ frame_head_decode(const void *in, struct frame_head *head, struct ps_error *e)
                        head->version, FRAME_VERSION);
     if (get_le(at + AT_ZERO, 4) != 0)
         return ps_fail(e, PS_ERR_PROTOCOL, "header bytes 12 to 15 are not zero");
-    if (head->type == MSG_NONE || (head->type >= MSG_TYPE_MAX && head->type < MSG_GROUP_HELLO) ||
-        head->type >= MSG_GROUP_END)
+    if (!type_known(head->type))
         return ps_fail(e, PS_ERR_PROTOCOL, "message type %u is not known", head->type);
     if (head->meta_len > FRAME_META_MAX)
         return ps_fail(e, PS_ERR_PROTOCOL, "a frame with %u bytes of metadata; the limit is %llu", head->meta_len,
@@ -288,7 +294,7 @@ take_body(struct frame_reader *r, struct input *in, enum frame_event *event)
 {
     size_t size = body_size(r), n = MIN(in->left, size - r->got);
 
-    if (r->got == 0 && in->left >= size + tail_size(r)) {
+    if (r->got == 0 && in->left >= size + tail_size(r) && !r->unstable) {
         r->meta = in->data;
     } else {
         if (!meta_room(r))

@@ -96,7 +96,11 @@ enum msg_type {
     MSG_GROUP_ABORT = 72,
     MSG_GROUP_BYE = 73,
     MSG_GROUP_BELL = 74,
-    MSG_GROUP_END
+    MSG_GROUP_END,
+    /* between connections, before all else: common/share_wire.h */
+    MSG_SHARE = 80,
+    MSG_SHARED = 81,
+    MSG_END
 };
 
 struct frame_head {
@@ -151,7 +155,8 @@ struct frame_reader {
     const struct frame_part *parts; /* directed payload: borrowed from the owner until FRAME_WHOLE */
     size_t parts_len, part_at, part_got;
     bool directed, discarding;
-    bool large; /* the last frame was read in place: the next one may be as well */
+    bool large;    /* the last frame was read in place: the next one may be as well */
+    bool unstable; /* set after init: bytes may change while they are looked at, so metadata is copied before that */
 };
 
 void frame_reader_init(struct frame_reader *r);

@@ -112,7 +112,7 @@ share_make(struct share *s, size_t ring_bytes, struct ps_error *e)
 {
     ps_assert(ring_bytes >= SHARE_RING_MIN && ring_bytes <= SHARE_RING_MAX && (ring_bytes & (ring_bytes - 1)) == 0);
     *s = (struct share){.ring_bytes = ring_bytes};
-    s->fd = memfd_create("psd-group", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    s->fd = memfd_create("psd-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     s->open = s->fd >= 0;
     if (!s->open || ftruncate(s->fd, file_bytes(ring_bytes)) != 0 || fcntl(s->fd, F_ADD_SEALS, SHARE_SEALS) != 0 ||
         !map_page(s, s->fd) || !map_rings(s, s->fd) || getrandom(&s->token, sizeof s->token, 0) != sizeof s->token)

@@ -188,6 +188,17 @@ static const struct option table[] = {
      FIELD(connections_max),
      .section = "Connections",
      .help = "connections at once; more are refused"},
+    {.name = "shared-max",
+     .kind = OPTION_INT,
+     .argument = "COUNT",
+     .fallback = "64",
+     .max = 10000,
+     .traits = OPTION_RELOADS,
+     FIELD(shared_max),
+     .section = "Connections",
+     .help =
+         "connections at once that carry their frames through shared memory, 2 MiB each: of workers of this host and "
+         "user that offer it. Others use their sockets. 0: none do"},
     {.name = "grace",
      .kind = OPTION_MS,
      .argument = "TIME",

@@ -181,6 +181,62 @@ peer_close(struct peer *p)
     conn_finish(&p->conn, peer_closed);
 }
 
+/* ---- Shared memory ---- */
+
+static bool
+may_share(const struct peer *p)
+{
+    return !p->spoke && p->daemon->pool.shared_len < p->daemon->options->shared_max;
+}
+
+/* False: it is not to be had here. */
+static bool
+share(struct peer *p, const struct share_offer *offer)
+{
+    struct share memory;
+    struct ps_error e;
+
+    if (!may_share(p))
+        return false;
+    if (share_find(&memory, (pid_t)offer->pid, (int)offer->fd, offer->token, &e) != PS_OK) {
+        log_line(LOG_LEVEL_DEBUG, "no shared memory: %s peer=%s", e.text, p->conn.peer);
+        return false;
+    }
+    p->memory = memory;
+    return true;
+}
+
+static void
+answer_done(struct conn_out *out, enum ps_err result)
+{
+    (void)out;
+    (void)result; /* where it failed the connection ends, and says so */
+}
+
+/* The answer is the last frame on the stream: it is small, and the first one. */
+static void
+on_offer(struct peer *p, const struct frame_head *head, const void *meta)
+{
+    struct share_offer offer;
+    struct ps_error e;
+    bool yes;
+
+    if (share_offer_decode(head, meta, &offer, &e) != PS_OK || p->answered) {
+        log_line(LOG_LEVEL_INFO, "closed: it offers memory where it may not peer=%s", p->conn.peer);
+        conn_close(&p->conn, peer_closed);
+        return;
+    }
+    p->answered = true;
+    yes = share(p, &offer);
+    p->answer = (struct conn_out){.done = answer_done, .head = p->answer_frame};
+    p->answer.head_len = share_answer_encode(yes, p->answer_frame);
+    conn_send(&p->conn, &p->answer, false);
+    if (yes && (conn_queued(&p->conn) || conn_share(&p->conn, &p->memory) != PS_OK)) {
+        share_finish(&p->memory);
+        conn_close(&p->conn, peer_closed);
+    }
+}
+
 /* ---- Frames ---- */
 
 static void
@@ -191,6 +247,11 @@ on_frame(struct conn *c, const struct frame_head *head, const void *meta, const 
     struct shard_figures figures;
     bool shared = note_speaker(p);
 
+    if (head->type == MSG_SHARE) {
+        on_offer(p, head, meta);
+        return;
+    }
+    p->spoke = true;
     if (head->type == MSG_QUERY) {
         figures_read(p->daemon, &figures);
         event.figures = &figures;
@@ -198,6 +259,7 @@ on_frame(struct conn *c, const struct frame_head *head, const void *meta, const 
     event.head = head;
     event.meta = meta;
     event.payload = payload;
+    event.unstable = conn_shares(c);
     daemon_step(p->daemon, &event);
     if (head->payload_len + head->meta_len <= PEER_SMALL_BYTES)
         count_small(p, shared ? PEER_SMALL_SHARED : PEER_SMALL_ALONE);

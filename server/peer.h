@@ -3,6 +3,7 @@
 #define SERVER_PEER_H
 
 #include "common/hash.h"
+#include "common/share_wire.h"
 #include "daemon.h"
 
 struct peer {
@@ -10,6 +11,7 @@ struct peer {
     struct daemon *daemon;
     uint64_t id;
     bool opened;          /* the shard knows it */
+    bool spoke;           /* it has said something */
     bool told_closed;     /* and knows that it is gone */
     bool flushing;        /* in the list of those to flush */
     bool paused_for_room; /* its next payload waits for memory */
@@ -23,6 +25,10 @@ struct peer {
     struct in_flight_part part;
     uint64_t sent, seen_sent, seen_offset, moved_ms; /* whether bytes move, for housekeeping */
     struct peer *flush_next;
+    bool answered; /* an offer of memory: */
+    struct share memory;
+    struct conn_out answer;
+    uint8_t answer_frame[SHARE_FRAME_MAX];
     UT_hash_handle hh;
 };
 

@@ -2,7 +2,9 @@
  * values that are no numbers. The blocks that it names are found on the way. */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
+#include "common/ps_compress.h"
 #include "push.h"
 #include "shard_state.h"
 
@@ -100,6 +102,30 @@ checked_by_kernel(const struct shard *s, const struct job *job, const Psd__Push 
     return !job_is_sync(job) && m->n_var == 1 && s->refs[0].block->turn != s->turn.number;
 }
 
+/* Whether what the checks have seen must still be there afterwards. What is decoded is decoded once, but for top-k,
+ * whose indices are checked first. */
+static bool
+must_stay(const struct shard *s, const struct job *job, const Psd__Push *m)
+{
+    if (m->encoding != PS_COMPRESS_NONE)
+        return m->encoding == PS_COMPRESS_TOP_K;
+    return m->durable || !checked_by_kernel(s, job, m);
+}
+
+/* The peer can write to the payload while we look at it: a copy. */
+static enum ps_err
+hold_still(struct shard *s, const struct wire_msg *msg, const float **payload, struct ps_error *e)
+{
+    float *copy;
+
+    if (msg->payload_len == 0)
+        return PS_OK;
+    if ((copy = arena_alloc(&s->arena, msg->payload_len)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a copy of %" PRIu64 " bytes of gradients", msg->payload_len);
+    *payload = memcpy(copy, *payload, msg->payload_len);
+    return PS_OK;
+}
+
 enum ps_err
 push_nonfinite(const struct block_ref *ref, const float *gradient, struct ps_error *e)
 {
@@ -135,6 +161,7 @@ push_check(struct shard *s, const struct session *session, const struct wire_msg
 
     if ((err = check_clock(session, m, e)) != PS_OK || (err = check_cursor(session, m, e)) != PS_OK ||
         (err = check_blocks(s, session, m, room, e)) != PS_OK ||
+        (s->unstable && must_stay(s, session->job, m) && (err = hold_still(s, msg, payload, e)) != PS_OK) ||
         (err = push_decode(s, msg, gradient_bytes(s, m), payload, e)) != PS_OK)
         return err;
     return check_finite(s, session->job, m, *payload, e);

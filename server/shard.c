@@ -71,6 +71,7 @@ on_connection_event(struct shard *s, const struct shard_event *event)
     } else if (event->kind == SHARD_BROKEN) {
         connection_break(s, c, event->error->code, "%s", event->error->text);
     } else {
+        s->unstable = event->unstable;
         return message_take(s, c, event);
     }
     return SHARD_TAKEN;

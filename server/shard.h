@@ -124,7 +124,8 @@ struct shard_event {
     uint64_t now_ms; /* monotonic */
     uint64_t conn;
     const struct frame_head *head;
-    const void *meta;    /* borrowed during the step */
+    const void *meta; /* borrowed during the step */
+    bool unstable; /* the payload may change while it is looked at: what must stay as it was checked is copied first */
     const void *payload; /* borrowed during the step; 4-byte aligned; NULL when there is none */
     const struct ps_error *error;
     struct shard_restore *restore;

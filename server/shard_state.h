@@ -92,6 +92,7 @@ struct shard {
     struct block_ref *refs; /* [WIRE_BLOCKS_MAX], of the event under way */
     const float **sums;     /* gradients of one update */
     uint32_t sums_size;
+    bool unstable;  /* the payload of the event under way may change */
     float *decoded; /* gradients of an encoded push, of the event under way */
     uint64_t decoded_size;
 };

@@ -17,7 +17,8 @@ struct ask {
 static enum ps_err
 ask_open(const struct answer *a, int timeout_ms, ps_client **client, struct ps_error *e)
 {
-    struct ps_client_options options = {.observer = 1, .any_cluster = 1, .timeout_ms = timeout_ms};
+    struct ps_client_options options = {
+        .observer = 1, .any_cluster = 1, .transport = PS_TRANSPORT_TCP, .timeout_ms = timeout_ms};
     ps_cluster *cluster;
     enum ps_err err;
 

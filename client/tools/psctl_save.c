@@ -30,7 +30,8 @@ psctl_save(struct psctl *p)
 static enum ps_err
 open_all(const struct psctl *p, ps_client **client, struct ps_error *e)
 {
-    struct ps_client_options options = {.observer = 1, .any_cluster = 1, .timeout_ms = (int)p->settings.timeout_ms};
+    struct ps_client_options options = {
+        .observer = 1, .any_cluster = 1, .transport = PS_TRANSPORT_TCP, .timeout_ms = (int)p->settings.timeout_ms};
 
     return ps_client_open(p->cluster, &options, client, e);
 }

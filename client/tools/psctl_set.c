@@ -23,7 +23,8 @@ say_changed(const struct psctl *p, const struct ps_setting *setting, uint64_t va
 static enum ps_err
 change(const struct psctl *p, const struct ps_setting *setting, uint64_t *variables, struct ps_error *e)
 {
-    struct ps_client_options options = {.observer = 1, .any_cluster = 1, .timeout_ms = (int)p->settings.timeout_ms};
+    struct ps_client_options options = {
+        .observer = 1, .any_cluster = 1, .transport = PS_TRANSPORT_TCP, .timeout_ms = (int)p->settings.timeout_ms};
     ps_client *client;
     enum ps_err err;
 

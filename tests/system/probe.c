@@ -149,27 +149,36 @@ ask(struct probe *p, enum msg_type type, const ProtobufCMessage *message)
     return probe_receive(p);
 }
 
+void
+probe_hello_fill(Psd__Hello *hello, Psd__Job *job, int task, uint64_t incarnation)
+{
+    static Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
+
+    psd__hello__init(hello);
+    psd__job__init(job);
+    job->name = (char *)(uintptr_t) "job";
+    job->workers = 8;
+    job->quorum = 8;
+    job->age = &age;
+    hello->cluster = (char *)(uintptr_t) "psd";
+    hello->shards = 1;
+    hello->agent = (char *)(uintptr_t) "probe";
+    hello->role = task < 0 ? PSD__ROLE__OBSERVER : PSD__ROLE__WORKER;
+    if (task < 0)
+        return;
+    hello->job = job;
+    hello->task = (uint32_t)task;
+    hello->incarnation = incarnation;
+}
+
 bool
 probe_hello(struct probe *p, int task, uint64_t incarnation, bool resume)
 {
-    Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
-    Psd__Job job = PSD__JOB__INIT;
-    Psd__Hello hello = PSD__HELLO__INIT;
+    Psd__Hello hello;
+    Psd__Job job;
 
-    job.name = (char *)(uintptr_t) "job";
-    job.workers = 8;
-    job.quorum = 8;
-    job.age = &age;
-    hello.cluster = (char *)(uintptr_t) "psd";
-    hello.shards = 1;
-    hello.agent = (char *)(uintptr_t) "probe";
-    hello.role = task < 0 ? PSD__ROLE__OBSERVER : PSD__ROLE__WORKER;
+    probe_hello_fill(&hello, &job, task, incarnation);
     hello.resume = resume;
-    if (task >= 0) {
-        hello.job = &job;
-        hello.task = (uint32_t)task;
-        hello.incarnation = incarnation;
-    }
     if (!ask(p, MSG_HELLO, &hello.base))
         return false;
     if (p->msg.type == MSG_WELCOME)

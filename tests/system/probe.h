@@ -31,6 +31,9 @@ void probe_send_bytes(struct probe *p, const void *bytes, size_t len);
 /* The next frame is in p->msg and p->payload. False: the peer closed the connection. */
 bool probe_receive(struct probe *p);
 
+/* The HELLO that probe_hello() sends; job is part of it. */
+void probe_hello_fill(Psd__Hello *hello, Psd__Job *job, int task, uint64_t incarnation);
+
 /* HELLO as a worker of job "job" (async, 8 workers) in cluster "psd", shard 0 of 1; as an observer when task < 0.
  * What answers is in p->msg. */
 bool probe_hello(struct probe *p, int task, uint64_t incarnation, bool resume);

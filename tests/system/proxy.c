@@ -301,6 +301,7 @@ proxy_start(struct proxy *p, const struct shards *s)
     static struct relay relay;
 
     *p = (struct proxy){.pid = 0};
+    setenv("PSD_TRANSPORT", "tcp", 1); /* shared memory would go past it */
     p->faults = mmap(NULL, sizeof *p->faults, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert(p->faults != MAP_FAILED);
     relay = (struct relay){.faults = p->faults, .shards = s, .random = 1};

@@ -174,8 +174,8 @@ train_until(struct worker w[WORKERS], uint64_t clock)
         for (uint32_t t = 0; t < WORKERS; t++)
             FINE(ps_client_push_start(w[t].client, 2, w[t].vars, (const float *const *)w[t].grads, NULL, &ops[t],
                                       &error));
-        while (!ps_op_test(ops[0]) || !ps_op_test(ops[1]))
-            ; /* each is answered when the other has come */
+        while (!(ps_op_test(ops[0]) & ps_op_test(ops[1])))
+            ; /* each is answered when the other has come, which each client sends while it is driven */
         for (uint32_t t = 0; t < WORKERS; t++) {
             FINE(ps_op_wait(ops[t], 60000, &error));
             ps_op_free(ops[t]);
@@ -570,6 +570,7 @@ open_liar(const char *job, ps_client **c)
     snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", dir);
     ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
     ck_assert_int_eq(listen(listener, 1), 0);
+    setenv("PSD_TRANSPORT", "tcp", 1); /* it knows no other */
     if ((pid = fork()) == 0)
         be_a_shard(listener, job);
     close(listener);
