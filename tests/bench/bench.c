@@ -50,6 +50,7 @@ main(int argc, char **argv)
         return status;
     signal(SIGPIPE, SIG_IGN);
     raise_limits();
+    setenv("PSD_TRANSPORT", "tcp", 1); /* areas that do not ask for shared memory measure sockets */
     bench_keep_clean(s.disk);
     report_init(&report, &s);
     printf("%ld cores; TCP over loopback, congestion control %s; %lld rounds of %.3g s in turns: medians (between the "

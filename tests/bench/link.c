@@ -1,6 +1,7 @@
 #include "link.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base.h"
@@ -8,12 +9,12 @@
 
 #define TRIPS_MAX 100000
 
-static const char *const psd_names[LINK_TRANSPORTS] = {"psd", "psd-unix"};
-static const char *const pump_names[LINK_TRANSPORTS] = {"pump", "pump-unix"};
-static const char *const redis_names[LINK_TRANSPORTS] = {"redis", "redis-unix"};
+static const char *const psd_names[LINK_TRANSPORTS] = {"psd", "psd-unix", "psd-shm"};
+static const char *const pump_names[LINK_SOCKETS] = {"pump", "pump-unix"};
+static const char *const redis_names[LINK_SOCKETS] = {"redis", "redis-unix"};
 
 /* Each transport has a job of its own: a job's variables know how often they were pushed. */
-static const char *const jobs[LINK_TRANSPORTS] = {"tcp", "unix"};
+static const char *const jobs[LINK_TRANSPORTS] = {"tcp", "unix", "shm"};
 
 static void
 link_open(struct link *k, size_t model_bytes, bool spin)
@@ -22,6 +23,12 @@ link_open(struct link *k, size_t model_bytes, bool spin)
     bool is_unix = k->transport == LINK_UNIX;
     struct ps_client_options o = {.job = jobs[k->transport], .spin_us = spin ? 1000000 : 0};
 
+    if (k->transport == LINK_SHM) {
+        unsetenv("PSD_TRANSPORT"); /* bench.c */
+        worker_open(&k->worker, s, k->all->psd.address, &o, 1, 0);
+        setenv("PSD_TRANSPORT", "tcp", 1);
+        return;
+    }
     pump_start(&k->pump, &(struct pump_options){.congestion = s->congestion,
                                                 .is_unix = is_unix,
                                                 .spin = spin,
@@ -55,7 +62,7 @@ stay_apart(const struct links *l)
         return;
     stay(0, 0, &l->cores);
     stay(l->psd.pid, 1, &l->cores);
-    for (int i = 0; i < l->transports; i++)
+    for (int i = 0; i < MIN(l->transports, LINK_SOCKETS); i++)
         stay(l->of[i].pump.server, 1, &l->cores);
     if (l->has_redis)
         stay(l->redis.pid, 1, &l->cores);
@@ -90,10 +97,11 @@ links_close(struct links *l)
     for (int i = 0; i < l->transports; i++) {
         struct link *k = &l->of[i];
 
-        pump_stop(&k->pump);
         var_set_free(&k->vars);
         worker_close(&k->worker);
-        if (l->has_redis)
+        if (i < LINK_SOCKETS)
+            pump_stop(&k->pump);
+        if (i < LINK_SOCKETS && l->has_redis)
             redis_close(&k->redis);
     }
     if (l->has_redis)
@@ -179,20 +187,25 @@ redis_trips(void *arg, double seconds, double *figures)
     two_quantiles(redis_round_trips(&k->redis, &k->all->load, seconds, times, TRIPS_MAX), figures);
 }
 
-/* psd against the bare socket and Redis over the same transport, and Unix sockets against TCP. */
+/* psd against the bare socket and Redis over the same transport, Unix sockets and shared memory against TCP. */
 static size_t
 make(struct links *l, struct way *ways, void (*psd)(void *, double, double *), void (*pump)(void *, double, double *),
      void (*redis)(void *, double, double *))
 {
+    int sockets = MIN(l->transports, LINK_SOCKETS);
     size_t n = 0;
 
-    for (int i = 0; i < l->transports; i++)
+    for (int i = 0; i < l->transports; i++) {
+        int beside = i < LINK_SOCKETS ? i : LINK_TCP;
+
         ways[n++] = (struct way){
-            psd_names[i], {pump_names[i], redis_names[i], i > 0 ? psd_names[0] : NULL}, 0, psd, &l->of[i], l->psd.pid};
-    for (int i = 0; i < l->transports; i++)
+            psd_names[i], {pump_names[beside], redis_names[beside], i > 0 ? psd_names[0] : NULL}, 0, psd, &l->of[i],
+            l->psd.pid};
+    }
+    for (int i = 0; i < sockets; i++)
         ways[n++] =
             (struct way){pump_names[i], {i > 0 ? pump_names[0] : NULL}, 0, pump, &l->of[i], l->of[i].pump.server};
-    for (int i = 0; l->has_redis && i < l->transports; i++)
+    for (int i = 0; l->has_redis && i < sockets; i++)
         ways[n++] = (struct way){redis_names[i], {NULL}, 0, redis, &l->of[i], l->redis.pid};
     return n;
 }

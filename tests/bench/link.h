@@ -1,5 +1,5 @@
-/* All who work the same load off: psd, the pump and Redis, each over TCP and over a Unix socket, as ways that take
- * turns.
+/* All who work the same load off: psd, the pump and Redis, each over TCP and over a Unix socket, and psd through shared
+ * memory, as ways that take turns.
  *
  *     struct links links;
  *     links_open(&links, s, report, model_bytes, 0);
@@ -19,7 +19,7 @@
 #include "way.h"
 #include "worker.h"
 
-enum { LINK_TCP, LINK_UNIX, LINK_TRANSPORTS };
+enum { LINK_TCP, LINK_UNIX, LINK_SOCKETS, LINK_SHM = LINK_SOCKETS, LINK_TRANSPORTS };
 
 /* One of them over one transport. */
 struct link {
@@ -44,7 +44,7 @@ struct links {
 
 enum links_flag {
     LINKS_SPIN = 1,     /* psd, its client and the pump poll without sleeping; Redis is not there */
-    LINKS_TCP = 2,      /* no Unix sockets */
+    LINKS_TCP = 2,      /* no Unix sockets, no shared memory */
     LINKS_NO_REDIS = 4, /* it is not what is asked */
     LINKS_APART = 8     /* we stay on one core and all servers on another, where there are two */
 };
