@@ -111,9 +111,9 @@ work_over(const struct ps_work *w)
     return w->core == NULL || group_work_done(w->core);
 }
 
-/* Poll until the work is done or nothing has come for a while. */
+/* Poll until the work is done, the time has come or nothing has for a while. */
 static void
-spin(ps_group *g, const struct ps_work *work, uint64_t quiet_ns)
+spin(ps_group *g, const struct ps_work *work, uint64_t quiet_ns, uint64_t until_ms)
 {
     uint64_t until_ns = 0;
     unsigned look = g->crowded ? SPIN_LOOK_CROWDED : SPIN_LOOK;
@@ -123,8 +123,6 @@ spin(ps_group *g, const struct ps_work *work, uint64_t quiet_ns)
         if (links_poll(g)) {
             any = true;
             group_perform(g);
-            if (g->outs == 0)
-                continue;
         } else if (g->crowded) {
             sched_yield(); /* who has something to say may wait for this one */
         }
@@ -134,6 +132,8 @@ spin(ps_group *g, const struct ps_work *work, uint64_t quiet_ns)
         after_turn(g);
         if (i % look != 0)
             continue;
+        if (uv_now(&g->loop) >= until_ms)
+            return;
         sched_yield(); /* however many processors there are, others may want this one */
         if (any)
             until_ns = uv_hrtime() + quiet_ns;
@@ -150,7 +150,7 @@ wait_once(ps_group *g, const struct ps_work *work, uint64_t until_ms)
     uint64_t quiet_ns = MAX((uint64_t)g->options.spin_us * 1000, patience_now(&g->patience)), before;
 
     if (quiet_ns > 0)
-        spin(g, work, quiet_ns);
+        spin(g, work, quiet_ns, until_ms);
     if (work_over(work)) {
         patience_learn(&g->patience, 0, false);
         return;

@@ -408,6 +408,37 @@ START_TEST(pairs_send_to_each_other_beside_an_all_reduce)
 }
 END_TEST
 
+/* 256 MB in small messages take at least some hundred milliseconds, in which there is always something to be polled. */
+static void
+short_waits(ps_group *g, void *arg)
+{
+    size_t n = (size_t)64 << 20;
+    float *x = calloc(n, sizeof *x);
+    struct ps_error error;
+    unsigned timeouts = 0;
+    enum ps_err err;
+    ps_work *work;
+
+    (void)arg;
+    need(x != NULL);
+    need_ok(ps_group_all_reduce(g, x, x, n, PS_F32, PS_SUM, &work, &error));
+    while ((err = ps_work_wait(work, 1, &error)) == PS_ERR_TIMEOUT)
+        timeouts++;
+    need(err == PS_OK);
+    need(timeouts >= 10);
+    ps_work_free(work);
+    free(x);
+}
+
+START_TEST(a_wait_ends_in_time_while_much_comes)
+{
+    struct ps_group_options options = {
+        .segment_bytes = 4096, .algorithm = PS_ALGORITHM_RING, .transport = transport_of(_i)};
+
+    run(2, 1, &options, short_waits, NULL);
+}
+END_TEST
+
 static Suite *
 make(void)
 {
@@ -420,6 +451,7 @@ make(void)
     tcase_add_loop_test(t, many_are_in_flight_and_waited_for_in_any_order, 0, 6);
     tcase_add_loop_test(t, ranks_of_one_machine_share_memory_unless_told_otherwise, 0, 2);
     tcase_add_loop_test(t, pairs_send_to_each_other_beside_an_all_reduce, 0, 6);
+    tcase_add_loop_test(t, a_wait_ends_in_time_while_much_comes, 0, 2);
     suite_add_tcase(s, t);
     return s;
 }
