@@ -225,10 +225,10 @@ on_check(uv_check_t *check)
         d->time_due = false;
         daemon_step(d, &event);
     }
-    if (d->turn_open) {
+    if (d->turn_open)
         end_turn(d);
+    if (d->quiet_ns == 0) /* also where a long turn has ended by itself */
         quiet_begin(d);
-    }
     peers_next_turn(d);
     idle_set(d);
 }
