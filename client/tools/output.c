@@ -10,7 +10,7 @@ const char output_about[] =
     "of "
     "five blocks is five pushes here, while a worker's own statistics count it once. A block takes one page of 4 KiB, "
     "17 "
-    "or 257 of them, of which 4096, 69,632 or 1,052,672 bytes less 16 are its value: 48 bytes of head, the weights, "
+    "or 65 of them, of which 4096, 69,632 or 266,240 bytes less 16 are its value: 48 bytes of head, the weights, "
     "and "
     "as many bytes again for each slot of the optimizer. The last block of a variable is seldom full, so that one of 8 "
     "floats shows 3.98 KiB.";
