@@ -125,6 +125,17 @@ PS_API enum ps_err ps_group_open(const ps_cluster *cluster, const struct ps_grou
 PS_API enum ps_err ps_group_reform(ps_group *group, uint32_t ranks_min, int timeout_ms,
                                    struct ps_error *error) PS_MUST_USE;
 
+/* Let in who waits where workers meet, and keep the group if that comes to nothing: called by all ranks of one that has
+ * not failed, behind the same operation, with nothing in flight. They meet while the group stays as it is. When all of
+ * them have, and somebody else is there, it is formed anew with that one, as by ps_group_reform(), and *formed is 1.
+ * Else the group is what it was and *formed is 0. That is PS_OK on every rank where nobody else has come, and otherwise
+ * an error on every rank: what kept this one, or another, from meeting. A place to meet that cannot be reached is tried
+ * once, and not for long.
+ *
+ * So after an error ps_group_state() is PS_OK where the group goes on; else it has failed, before it was formed anew
+ * (*formed is 0) or while it was (1). timeout_ms: of meeting, and then of connecting; -1 for the option's. */
+PS_API enum ps_err ps_group_admit(ps_group *group, int timeout_ms, int *formed, struct ps_error *error) PS_MUST_USE;
+
 /* Say goodbye, and free. Works are freed before it (ps_work_free() waits for those in flight); handles that are left
  * are gone with the group. Other ranks that still wait for something of this one get CLOSED. Accepts NULL. */
 PS_API void ps_group_close(ps_group *group);

@@ -81,24 +81,36 @@ prepare(ps_group *g, struct ps_error *e)
 }
 
 static bool
+has_failed(const ps_group *g)
+{
+    return g->core != NULL && group_core_state(g->core, NULL) != PS_OK;
+}
+
+static bool
 is_over(void *arg)
 {
-    return rendezvous_over(arg);
+    const ps_group *g = arg;
+
+    return rendezvous_over(g->formation->rendezvous) || has_failed(g);
 }
 
 enum ps_err
-formation_meet(ps_group *g, uint32_t ranks_min, uint64_t epoch, uint64_t deadline_ms, struct group_table *out,
-               struct ps_error *e)
+formation_meet(ps_group *g, const struct rendezvous_ask *ask, struct group_table *out, struct ps_error *e)
 {
-    struct rendezvous_ask ask = {
-        .ranks_min = ranks_min, .settle_ms = g->options.settle_ms, .epoch = epoch, .deadline_ms = deadline_ms};
+    struct rendezvous *r;
     enum ps_err err;
 
     if ((err = prepare(g, e)) != PS_OK)
         return err;
-    rendezvous_start(g->formation->rendezvous, &ask);
-    (void)group_run_until(g, is_over, g->formation->rendezvous, UINT64_MAX); /* it ends itself, by the deadline */
-    return rendezvous_take(g->formation->rendezvous, out, e);
+    r = g->formation->rendezvous;
+    rendezvous_start(r, ask);
+    (void)group_run_until(g, is_over, g, UINT64_MAX); /* it ends itself, by the deadline */
+    if (!has_failed(g))
+        return rendezvous_take(r, out, e);
+    rendezvous_give_up(r);
+    if (rendezvous_take(r, out, NULL) == PS_OK)
+        group_table_finish(out);
+    return group_core_state(g->core, e);
 }
 
 static bool

@@ -387,7 +387,7 @@ links_gone(void *arg)
 {
     ps_group *g = arg;
 
-    return g->outs == 0 && g->conns == (g->mesh != NULL ? 1 : 0); /* the mesh's timer */
+    return g->outs == 0 && g->conns == mesh_waiting(g);
 }
 
 /* What their owners still hold keeps its result, without the core. */

@@ -3,12 +3,14 @@
  *
  *     ps_group_open():   group_new ─► formation_meet (opens the door) ─► group_form
  *     ps_group_reform(): group_unform ─► formation_meet ─► group_form
+ *     ps_group_admit():  formation_meet ─► all have met ─► group_unform ─► group_form
  *     ps_group_close():  group_unform ─► group_free
  *
  *     group.c       its life
  *     wait.c        its loop, waiting
  *     calls.c       operations and works: the public calls
  *     open.c        opening and forming anew: the public calls
+ *     admit.c       forming anew without giving up what there is: the public call
  *     formation.c   who else is there
  *     mesh.c        connecting to all of them
  *     thread.c      the progress thread
@@ -34,6 +36,7 @@
 
 struct formation;
 struct mesh;
+struct rendezvous_ask;
 
 struct ps_group {
     /* what it was opened with */
@@ -49,7 +52,7 @@ struct ps_group {
     struct loop_news news; /* keeps a wait from sleeping on what a timer did */
     bool (*ready)(void *); /* what is waited for outside of operations */
     void *ready_arg;
-    uint32_t conns;        /* connections and links that libuv still has, those that are ending included */
+    uint32_t conns; /* connections and links that libuv still has, those that are ending included */
     bool looped;
     bool crowded;             /* more ranks are on this machine than it has processors */
     struct patience patience; /* without a progress thread */
@@ -64,6 +67,7 @@ struct ps_group {
     struct group_core *core;  /* NULL: not formed */
     struct ps_error failed;   /* why there is no core */
     uint64_t epoch;           /* of the last table */
+    uint64_t passed;          /* tables up to this epoch that are not `table` form nothing any more */
 
     /* what goes out */
     uint32_t outs; /* frames that links have */
@@ -159,13 +163,13 @@ group_conn_gone(ps_group *g)
 
 /* ---- formation.c ---- */
 
-/* Meet the others at the cluster's meeting, until deadline_ms (loop time). Opens the door if it is not
- * open: at options.listen or where that says. On PS_OK *out is a table that group_table_check() takes, with this
- * process at its rank, which the caller finishes or hands on; after an error nothing is left under way, and it may be
- * called again. epoch: of the group that this rank was last in, 0: none; the new one is greater. No progress thread
- * runs. Errors as ps_group_open() says. */
-enum ps_err formation_meet(ps_group *g, uint32_t ranks_min, uint64_t epoch, uint64_t deadline_ms,
-                           struct group_table *out, struct ps_error *e) PS_MUST_USE;
+/* Meet the others at the cluster's meeting, until the deadline. Opens the door if it is not open: at options.listen or
+ * where that says. On PS_OK *out is a table that group_table_check() takes, with this process at its rank, which the
+ * caller finishes or hands on; after an error nothing is left under way, and it may be called again. ask->epoch: of
+ * the group that this rank was last in, 0: none; the new one is greater. No progress thread runs. While the group is
+ * formed it goes on being driven, and its failure ends the meeting. Errors as ps_group_open() says. */
+enum ps_err formation_meet(ps_group *g, const struct rendezvous_ask *ask, struct group_table *out,
+                           struct ps_error *e) PS_MUST_USE;
 
 /* The group ends: free what is kept between meetings. The loop runs afterwards until g->conns is 0, so connections that
  * are still closing must be counted there (group_conn_made()). Accepts a group that never met. */
@@ -185,6 +189,12 @@ void mesh_free(ps_group *g);
  * UNREACHABLE, CLOSED, CLUSTER, VERSION, PROTOCOL, NOMEM; the core has failed then, and has told those that are there.
  */
 enum ps_err mesh_join(ps_group *g, uint64_t deadline_ms, struct ps_error *e) PS_MUST_USE;
+
+/* What the mesh has of g->conns though no link is there: its timer, and guests that wait for a table. 0 without one. */
+uint32_t mesh_waiting(const ps_group *g);
+
+/* g->passed has risen: who waits at the door for a table that is passed hears it. */
+void mesh_pass(ps_group *g);
 
 /* ---- thread.c ---- */
 

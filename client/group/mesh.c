@@ -271,7 +271,7 @@ guest_look(struct mesh_conn *m)
     const struct group_table *t = &g->table;
     struct group_hello own;
 
-    if (h->epoch > t->epoch)
+    if (h->epoch > MAX(t->epoch, g->passed))
         return;
     if (h->group != t->id || h->epoch != t->epoch || h->ranks != t->ranks) {
         guest_refuse(m, PS_ERR_CLUSTER, "this is another forming of the group");
@@ -515,6 +515,26 @@ joined_or_failed(void *arg)
     return mesh->up + 1 == g->table.ranks || group_core_state(g->core, NULL) != PS_OK;
 }
 
+uint32_t
+mesh_waiting(const ps_group *g)
+{
+    uint32_t n = g->mesh != NULL ? 1 : 0;
+
+    for (const struct mesh_conn *m = n > 0 ? g->mesh->conns : NULL; m != NULL; m = m->next)
+        n += m->state == MESH_GUEST;
+    return n;
+}
+
+void
+mesh_pass(ps_group *g)
+{
+    for (struct mesh_conn *m = g->mesh->conns, *next; m != NULL; m = next) {
+        next = m->next;
+        if (m->state == MESH_GUEST)
+            guest_look(m);
+    }
+}
+
 static void
 begin(struct mesh *mesh)
 {
@@ -535,11 +555,7 @@ begin(struct mesh *mesh)
         mesh->conns = m;
         connect_to(m);
     }
-    for (struct mesh_conn *m = mesh->conns, *next; m != NULL; m = next) {
-        next = m->next;
-        if (m->state == MESH_GUEST)
-            guest_look(m);
-    }
+    mesh_pass(g);
 }
 
 /* The deadline passed: who is not there? */

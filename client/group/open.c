@@ -3,19 +3,21 @@
 
 #include "client/cluster.h"
 #include "client/group/group_state.h"
+#include "client/group/rendezvous.h"
 
 /* Meet, and connect. The group has no epoch before, and none after an error. */
 static enum ps_err
 form(ps_group *g, uint32_t ranks_min, uint64_t timeout_ms, struct ps_error *e)
 {
+    struct rendezvous_ask ask = {
+        .ranks_min = ranks_min, .settle_ms = g->options.settle_ms, .epoch = MAX(g->epoch, g->passed)};
     struct group_table table = {0};
-    uint64_t deadline_ms;
     enum ps_err err;
 
     uv_update_time(&g->loop);
-    deadline_ms = uv_now(&g->loop) + timeout_ms;
-    if ((err = formation_meet(g, ranks_min, g->epoch, deadline_ms, &table, &g->failed)) == PS_OK)
-        err = group_form(g, &table, deadline_ms, &g->failed);
+    ask.deadline_ms = uv_now(&g->loop) + timeout_ms;
+    if ((err = formation_meet(g, &ask, &table, &g->failed)) == PS_OK)
+        err = group_form(g, &table, ask.deadline_ms, &g->failed);
     if (err != PS_OK && e != NULL)
         *e = g->failed;
     return err;

@@ -407,7 +407,7 @@ on_failed(void *arg, const struct ps_error *why)
 
     drop_inquiry(r);
     asked_name(r, peer, sizeof peer);
-    if (is_final(r, why))
+    if (is_final(r, why) || (r->by_shard && r->ask.once && why->code != PS_ERR_TASK_TAKEN))
         end_failed(r, why, peer);
     else
         ask_again(r, why);
@@ -593,6 +593,15 @@ bool
 rendezvous_over(const struct rendezvous *r)
 {
     return r->ended;
+}
+
+void
+rendezvous_give_up(struct rendezvous *r)
+{
+    if (r->ended)
+        return;
+    ps_error_set(&r->error, PS_ERR_CANCELLED, "the meeting was given up");
+    end(r, PS_ERR_CANCELLED);
 }
 
 enum ps_err

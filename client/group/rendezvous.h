@@ -65,6 +65,7 @@ struct rendezvous_ask {
     uint32_t ranks_min, settle_ms;
     uint64_t epoch;
     uint64_t deadline_ms; /* of the loop */
+    bool once;            /* a shard that cannot be asked is not asked again: that is the end */
 };
 
 /* Errors: CONFIG (no shards, and no addresses of workers; an address that is none; this process is no worker of the
@@ -77,6 +78,9 @@ bool rendezvous_over(const struct rendezvous *r);                              /
 
 /* What came of it; the table is the caller's. Errors as ps_group_open(). */
 enum ps_err rendezvous_take(struct rendezvous *r, struct group_table *table, struct ps_error *e) PS_MUST_USE;
+
+/* It is over, with CANCELLED, if it was not. */
+void rendezvous_give_up(struct rendezvous *r);
 
 /* Give up what is under way. The door stays as it is, but takes no MEET any more. */
 void rendezvous_close(struct rendezvous *r);

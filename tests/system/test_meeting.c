@@ -12,11 +12,13 @@
 
 #include "client/ps_group.h"
 #include "common/base.h"
+#include "tests/system/proxy.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 
 #define WORKERS_MAX 5
 #define PATIENCE_MS 60000 /* what should take a moment */
+#define LOOK_MS     20000 /* for meeting, where one may not */
 #define SAID_MAX    1024
 
 /* ---- Workers ---- */
@@ -31,7 +33,9 @@ struct order {
     const char *cluster; /* NULL: "test" */
     const char *group;   /* NULL: "crew" */
     const char *listen;
-    int timeout_ms; /* 0: PATIENCE_MS */
+    const char *shards; /* NULL: where they are */
+    int timeout_ms;     /* 0: PATIENCE_MS */
+    int threaded;
 };
 
 static struct shards shards;
@@ -67,7 +71,8 @@ cluster_of(const struct order *o)
     int at;
 
     if (by_shard) {
-        if (ps_cluster_from_list(shards.addresses, o->workers, o->task, &c, NULL) != PS_OK)
+        if (ps_cluster_from_list(o->shards != NULL ? o->shards : shards.addresses, o->workers, o->task, &c, NULL) !=
+            PS_OK)
             _exit(4);
     } else {
         at = snprintf(text, sizeof text, "{\"cluster\": {\"worker\": [");
@@ -82,7 +87,30 @@ cluster_of(const struct order *o)
     return c;
 }
 
-/* Open the group; then "r" and a number form it anew with at least so many, "q" and the end of the pipe end it. */
+/* Let in who waits, and say what came of it: "KEPT" and why, or the group. all: until the group has all workers. */
+static void
+admit(ps_group *g, bool all, uint32_t workers, int out)
+{
+    struct ps_error e = {0}, why = {0};
+    char line[SAID_MAX];
+    enum ps_err err;
+    int formed;
+
+    do
+        err = ps_group_admit(g, all ? -1 : LOOK_MS, &formed, &e);
+    while (all && err == PS_OK && ps_group_ranks(g) < workers);
+    if (err == PS_OK || ps_group_state(g, &why) != PS_OK) {
+        tell(out, err, g, &e);
+        return;
+    }
+    snprintf(line, sizeof line, "KEPT %d %s %.700s (%s)\n", formed, ps_err_name(err), e.text, e.peer);
+    if (write(out, line, strlen(line)) < 0)
+        _exit(3);
+    tell(out, PS_OK, g, &e);
+}
+
+/* Open the group; then "r" and a number form it anew with at least so many, "a" lets in who waits, "A" until all are
+ * there, "q" and the end of the pipe end it. */
 static void
 worker_main(const struct order *o, int in, int out)
 {
@@ -90,6 +118,7 @@ worker_main(const struct order *o, int in, int out)
                                        .ranks_min = o->ranks_min,
                                        .settle_ms = 300,
                                        .listen = o->listen,
+                                       .progress_thread = o->threaded,
                                        .timeout_ms = o->timeout_ms != 0 ? o->timeout_ms : PATIENCE_MS};
     ps_cluster *cluster = cluster_of(o);
     struct ps_error e = {0};
@@ -98,7 +127,11 @@ worker_main(const struct order *o, int in, int out)
     enum ps_err err = ps_group_open(cluster, &options, &g, &e);
 
     tell(out, err, g, &e);
-    while (g != NULL && read(in, what, 2) == 2 && what[0] == 'r') {
+    while (g != NULL && read(in, what, 2) == 2 && strchr("raA", what[0]) != NULL) {
+        if (what[0] != 'r') {
+            admit(g, what[0] == 'A', o->workers, out);
+            continue;
+        }
         err = ps_group_reform(g, (uint32_t)(what[1] - '0'), -1, &e);
         tell(out, err, g, &e);
     }
@@ -265,6 +298,29 @@ again(uint32_t slot, uint32_t ranks_min)
     ck_assert_int_eq(write(w[slot].say, what, 2), 2);
 }
 
+static void
+let_in(uint32_t slot, char how)
+{
+    char what[2] = {how, '0'};
+
+    ck_assert_int_eq(write(w[slot].say, what, 2), 2);
+}
+
+/* Its group goes on, for all that it could not meet. Returns the epoch of the two. */
+static unsigned long long
+kept(const char *says_0, const char *says_1)
+{
+    const char *says[] = {says_0, says_1};
+
+    for (uint32_t i = 0; i < 2; i++) {
+        const char *line = heard(i);
+
+        ck_assert_msg(strncmp(line, "KEPT 0 ", 7) == 0 && strstr(line, says[i]) != NULL, "'%s' does not say '%s'", line,
+                      says[i]);
+    }
+    return MET(2, 0, 1);
+}
+
 /* What must not happen has time to: for that alone. */
 static void
 a_moment(void)
@@ -382,6 +438,54 @@ START_TEST(a_replacement_is_waited_for)
 }
 END_TEST
 
+/* Two of three, of which the third was lost. */
+static unsigned long long
+start_two(const struct order *o)
+{
+    struct order order = *o;
+
+    order.workers = 3;
+    for (order.task = 0; order.task < 3; order.task++)
+        start(order.task, &order);
+    MET(3, 0, 1, 2);
+    end(2, true);
+    again(0, 2);
+    again(1, 2);
+    return MET(2, 0, 1);
+}
+
+START_TEST(who_waits_is_let_in)
+{
+    struct order o = {.workers = 3, .task = 2, .threaded = _i};
+    unsigned long long epoch = start_two(&o);
+
+    for (int i = 0; i < 2; i++) { /* nobody waits */
+        let_in(0, 'a');
+        let_in(1, 'a');
+        ck_assert_uint_eq(MET(2, 0, 1), epoch);
+    }
+    start(2, &o);
+    let_in(0, 'A');
+    let_in(1, 'A');
+    ck_assert_uint_gt(MET(3, 0, 1, 2), epoch);
+    end(0, true);
+    again(1, 2);
+    again(2, 2);
+    ck_assert_uint_gt(MET(2, 1, 2), epoch + 1);
+}
+END_TEST
+
+START_TEST(who_is_lost_while_they_look_is_named)
+{
+    start_two(&(struct order){.threaded = _i});
+    let_in(1, 'A');
+    a_moment();
+    ck_assert(is_silent(1));
+    end(0, true);
+    refused(1, PS_ERR_CLOSED, "(rank 0 at ");
+}
+END_TEST
+
 START_TEST(strangers_are_refused_and_harm_nobody)
 {
     start_one(3, 0);
@@ -416,6 +520,49 @@ START_TEST(psd_is_killed_while_they_wait)
 }
 END_TEST
 
+/* The group outlives the place where it was formed. */
+START_TEST(a_group_goes_on_while_psd_is_away)
+{
+    struct order o = {.workers = 3, .task = 2, .threaded = _i};
+    unsigned long long epoch = start_two(&o);
+
+    shards_kill(&shards, 0);
+    let_in(0, 'a');
+    let_in(1, 'a');
+    ck_assert_uint_eq(kept("UNREACHABLE", "UNREACHABLE"), epoch);
+    shards_restart(&shards, 0);
+    start(2, &o);
+    let_in(0, 'A');
+    let_in(1, 'A');
+    ck_assert_uint_gt(MET(3, 0, 1, 2), epoch);
+}
+END_TEST
+
+/* One cannot meet: the others are told, and keep the group; so is the newcomer that was at the meeting, by a
+ * rank that drives its network. */
+START_TEST(a_group_goes_on_when_one_of_them_cannot_meet)
+{
+    unsigned long long epoch;
+    struct proxy proxy;
+
+    proxy_start(&proxy, &shards);
+    start(1, &(struct order){.workers = 3, .task = 1, .shards = proxy.addresses, .threaded = 1});
+    start(0, &(struct order){.workers = 3, .task = 0, .threaded = 1});
+    start_one(3, 2);
+    MET(3, 0, 1, 2);
+    end(2, true);
+    again(0, 2);
+    again(1, 2);
+    epoch = MET(2, 0, 1);
+    proxy_stop(&proxy);
+    start(2, &(struct order){.workers = 3, .task = 2, .ranks_min = 2});
+    let_in(0, 'a');
+    let_in(1, 'a');
+    ck_assert_uint_eq(kept("UNREACHABLE rank 1 did not get to meet the others (rank 1 at ", "UNREACHABLE"), epoch);
+    refused(2, PS_ERR_CLUSTER, "this is another forming of the group");
+}
+END_TEST
+
 static void
 add_both(TCase *tc)
 {
@@ -424,6 +571,8 @@ add_both(TCase *tc)
     tcase_add_test(tc, who_is_killed_while_it_waits_is_replaced);
     tcase_add_test(tc, survivors_form_the_group_anew);
     tcase_add_test(tc, a_replacement_is_waited_for);
+    tcase_add_loop_test(tc, who_waits_is_let_in, 0, 2);
+    tcase_add_loop_test(tc, who_is_lost_while_they_look_is_named, 0, 2);
     tcase_add_test(tc, strangers_are_refused_and_harm_nobody);
 }
 
@@ -436,6 +585,8 @@ make_suite(void)
     tcase_add_checked_fixture(shard, setup_shard, teardown);
     add_both(shard);
     tcase_add_test(shard, psd_is_killed_while_they_wait);
+    tcase_add_loop_test(shard, a_group_goes_on_while_psd_is_away, 0, 2);
+    tcase_add_test(shard, a_group_goes_on_when_one_of_them_cannot_meet);
     tcase_add_checked_fixture(alone, setup_alone, teardown);
     add_both(alone);
     suite_add_tcase(suite, shard);
