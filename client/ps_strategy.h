@@ -85,8 +85,9 @@ extern "C" {
  *
  * Known limits of multi_worker_mirrored. Of two workers the one whose other is lost goes on alone: where the network is
  * cut between the two, both may, each with a model of its own; PS_LAPSE_FAIL prevents it. A replacement that is started
- * with other variables or options hears MISMATCH; the others go on without it. When somebody who is missing is looked
- * for while the place where workers meet is away, the training ends with the error of meeting. */
+ * with other variables or options hears MISMATCH; the others go on without it. Who is missing is looked for
+ * now and then; while the place where workers meet is away nobody is found, and those who are there go on. A group that has lost a worker can be formed again only where workers meet: if that place stays away for
+ * the time-out, the training ends with the error of meeting. */
 #define PS_STRATEGY_LIST(X)  \
     X(one_device)            \
     X(mirrored)              \

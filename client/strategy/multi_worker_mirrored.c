@@ -20,7 +20,8 @@
  * whether the step has counted with its gradient in it: somebody has completed it, in the same forming of the group.
  *
  * To go on without a worker, all the others must come; should more be lost, each time-out lets one more be missing. A
- * group that lacks workers is formed anew now and then, in case one has come back. */
+ * group that lacks workers looks now and then whether one has come back (ps_group_admit()). Where that comes to
+ * nothing, because nobody is there or the place to meet is away, the group goes on as it is, and looks again later. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,9 @@
 
 #define SETTLE_MS     250   /* for a replacement to come along, once the survivors are there */
 #define LOOK_FIRST_MS 2000  /* after a worker was lost: when it is first looked for again; then twice as long ... */
-#define LOOK_LAST_MS  32000 /* ... up to this */
+#define LOOK_LAST_MS  32000 /* ... up to this, but no more than a part of the time is spent on looking: */
+#define LOOK_PART     8
+#define LOOK_MEET_MS  10000 /* for one look, and no more than half of an exchange's time: others wait for it in one */
 #define FORM_TRIES    4     /* of forming a group whose members are lost while they connect */
 
 /* What goes behind the gradients: the sum over all ranks. */
@@ -343,14 +346,14 @@ may_go_on(const ps_strategy *s, enum ps_err err)
 
 /* ---- Meeting again ---- */
 
-/* When a worker that is missing is looked for. */
+/* When a worker that is missing is looked for. took_ms: what it took to find nobody; 0: somebody was found, or lost. */
 static void
-plan_look(ps_strategy *s, bool again)
+plan_look(ps_strategy *s, double took_ms)
 {
     struct all_reduced *a = s->own;
 
-    a->look_wait_ms = again ? MIN(2 * a->look_wait_ms, LOOK_LAST_MS) : LOOK_FIRST_MS;
-    a->look_at_ms = s->workers < a->all ? now_ms() + a->look_wait_ms : 0;
+    a->look_wait_ms = took_ms > 0 ? MIN(2 * a->look_wait_ms, LOOK_LAST_MS) : LOOK_FIRST_MS;
+    a->look_at_ms = s->workers < a->all ? now_ms() + MAX(a->look_wait_ms, LOOK_PART * took_ms) : 0;
 }
 
 /* Whether it failed because of a member that met, but was gone or elsewhere when the others connected to it. A meeting
@@ -380,20 +383,22 @@ form_again(ps_strategy *s, uint32_t ranks_min, struct ps_error *e)
     return err;
 }
 
-/* Form the group of those that come, and agree; again as long as the group is what fails, which another loss may do. */
+/* Form the group of those that come, unless it is formed, and agree; again as long as the group is what fails, which
+ * another loss may do. */
 static enum ps_err
-recover(ps_strategy *s, uint32_t ranks_min, struct ps_error *e)
+recover(ps_strategy *s, bool formed, uint32_t ranks_min, struct ps_error *e)
 {
     const struct all_reduced *a = s->own;
     enum ps_err err;
 
     do {
-        if ((err = form_again(s, ranks_min, e)) != PS_OK)
+        if (!formed && (err = form_again(s, ranks_min, e)) != PS_OK)
             return err;
+        formed = false;
         err = agree(s, e);
         ranks_min = a->fitting > 0 ? a->fitting : MAX(ps_group_ranks(a->group), 1) - 1;
     } while (err != PS_OK && may_go_on(s, err));
-    plan_look(s, false);
+    plan_look(s, 0);
     return err;
 }
 
@@ -404,7 +409,7 @@ lost(ps_strategy *s, const struct ps_error *why, struct ps_error *e)
     const struct all_reduced *a = s->own;
 
     if (a->fitting > 0)
-        return recover(s, a->fitting, e);
+        return recover(s, false, a->fitting, e);
     if (ps_group_state(a->group, NULL) == PS_OK || !may_recover(why->code)) {
         if (e != NULL)
             *e = *why;
@@ -413,7 +418,7 @@ lost(ps_strategy *s, const struct ps_error *why, struct ps_error *e)
     if (s->options.client.lapse == PS_LAPSE_FAIL)
         return say_who(s, why, e);
     /* Silence is not death: of two, the other one gets a time-out to come before this one goes on alone. */
-    return recover(s, s->workers == 2 && why->code == PS_ERR_TIMEOUT ? 2 : s->workers - 1, e);
+    return recover(s, false, s->workers == 2 && why->code == PS_ERR_TIMEOUT ? 2 : s->workers - 1, e);
 }
 
 /* ---- Opening, starting ---- */
@@ -423,6 +428,9 @@ open_group(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e)
 {
     struct ps_group_options options = {0};
     struct all_reduced *a;
+    enum ps_err err;
+    double began;
+    int tries = 1;
 
     if (cluster == NULL)
         return ps_fail(e, PS_ERR_CONFIG, "%s is for the workers of a cluster, and none was given", s->name);
@@ -438,7 +446,11 @@ open_group(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e)
         options.settle_ms = SETTLE_MS;
     a->all = s->workers;
     a->timeout_ms = options.timeout_ms;
-    return ps_group_open(cluster, &options, &a->group, e);
+    began = now_ms();
+    do
+        err = ps_group_open(cluster, &options, &a->group, e);
+    while (lost_on_the_way(a, err, began) && tries++ < FORM_TRIES);
+    return err;
 }
 
 static enum ps_err
@@ -473,7 +485,7 @@ start_group(ps_strategy *s, struct ps_error *e)
         return err;
     if ((err = agree(s, &why)) != PS_OK && (err = lost(s, &why, e)) != PS_OK)
         return err;
-    plan_look(s, false);
+    plan_look(s, 0);
     return PS_OK;
 }
 
@@ -578,21 +590,28 @@ read_note(ps_strategy *s, bool *complete, struct ps_error *e)
     return PS_OK;
 }
 
-/* Somebody is missing, and it is time to see whether it is back. All ranks do so behind the same step. */
+/* Somebody is missing, and it is time to see whether it is back. All ranks do so behind the same step. Where nobody is
+ * found, or the others could not be met, the group is what it was. */
 static enum ps_err
 look_for_missing(ps_strategy *s, struct ps_error *e)
 {
     struct all_reduced *a = s->own;
-    double waited = a->look_wait_ms;
-    uint32_t before = s->workers;
+    struct ps_error why = {0};
+    double began = now_ms();
     enum ps_err err;
+    int formed;
 
     if (a->note[NOTE_LOOK] == 0)
         return PS_OK;
-    err = recover(s, s->workers, e);
-    a->look_wait_ms = waited;
-    plan_look(s, s->workers <= before);
-    return err;
+    err = ps_group_admit(a->group, MIN(a->timeout_ms / 2, LOOK_MEET_MS), &formed, &why);
+    if (formed) {
+        s->stats.reforms += err == PS_OK;
+        return recover(s, err == PS_OK, s->workers, e);
+    }
+    if (err != PS_OK && ps_group_state(a->group, NULL) != PS_OK)
+        return lost(s, &why, e);
+    plan_look(s, now_ms() - began);
+    return PS_OK;
 }
 
 static enum ps_err

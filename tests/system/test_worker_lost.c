@@ -2,12 +2,16 @@
  * the one that was lost or with its replacement; or they end with an error that names it, where that was asked for.
  *
  * Workers are processes. They meet at a shard, or, where there are none, at each other. */
+#include <arpa/inet.h>
 #include <math.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -265,6 +269,26 @@ end_all(struct crowd *c, int want)
     }
 }
 
+/* In the place of the shard that was killed: somebody who turns so many away. */
+static void
+turn_away(uint32_t count)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int door = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1;
+
+    at.sin_port = htons((uint16_t)atoi(strrchr(shards.address[0], ':') + 1));
+    ck_assert_int_eq(setsockopt(door, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), 0);
+    ck_assert_int_eq(bind(door, (struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(listen(door, 8), 0);
+    while (count-- > 0) {
+        struct pollfd comes = {.fd = door, .events = POLLIN};
+
+        ck_assert_int_eq(poll(&comes, 1, PATIENCE_S * 1000), 1);
+        close(accept(door, NULL, NULL));
+    }
+    close(door);
+}
+
 /* All that are left have the model of the first of them, which is returned. */
 static const struct left *
 assert_one_model(const struct crowd *c)
@@ -374,6 +398,31 @@ START_TEST(a_worker_that_comes_back_late_is_taken_in)
 }
 END_TEST
 
+/* Where they meet is away when they look for the one that is missing: they go on, and take it in when both are there
+ * again. */
+START_TEST(the_others_go_on_while_the_place_to_meet_is_away)
+{
+    struct life life = {.arguments = "--epochs 20000", .until_all = true};
+    struct crowd crowd = {0};
+    const struct left *model;
+
+    start_all(&crowd, life, 2);
+    kill_worker(&crowd, 2);
+    await_word(&crowd, 0);
+    await_word(&crowd, 1);
+    await_word(&crowd, 0);
+    await_word(&crowd, 1);
+    shards_kill(&shards, 0);
+    turn_away(WORKERS - 1);
+    shards_restart(&shards, 0);
+    start_worker(&crowd, life, 2);
+    end_all(&crowd, 0);
+    model = assert_one_model(&crowd);
+    ck_assert_uint_eq(model->workers, WORKERS);
+    ck_assert_uint_eq(left[2].stats.received, 1);
+}
+END_TEST
+
 /* One that comes back with another optimizer is turned away, and does the others no harm; then the right one comes. */
 START_TEST(a_replacement_that_was_started_otherwise_is_turned_away)
 {
@@ -429,6 +478,7 @@ make_suite(void)
     tcase_add_loop_test(tc, the_model_is_as_accurate_when_a_worker_was_killed, 0, 4);
     tcase_add_loop_test(tc, a_replacement_goes_on_where_the_others_are, 0, 4);
     tcase_add_loop_test(tc, a_worker_that_comes_back_late_is_taken_in, 0, 2);
+    tcase_add_test(tc, the_others_go_on_while_the_place_to_meet_is_away);
     tcase_add_test(tc, a_replacement_that_was_started_otherwise_is_turned_away);
     tcase_add_test(tc, with_lapse_fail_the_error_names_who_was_lost);
     suite_add_tcase(suite, tc);
