@@ -720,6 +720,13 @@ group_core_state(const struct group_core *c, struct ps_error *e)
     return c->error.code;
 }
 
+uint32_t
+group_core_guilty(const struct group_core *c)
+{
+    ps_assert(c->failed);
+    return c->guilty;
+}
+
 uint64_t
 group_core_changes(const struct group_core *c)
 {

@@ -138,6 +138,7 @@ void group_core_goodbye(struct group_core *c);
 
 /* PS_OK, or why the group has failed. e may be NULL. */
 enum ps_err group_core_state(const struct group_core *c, struct ps_error *e);
+uint32_t group_core_guilty(const struct group_core *c); /* the rank, of one that has failed */
 
 /* Counts works that are done and failures: who waits looks again when it has changed. */
 uint64_t group_core_changes(const struct group_core *c);

@@ -15,6 +15,7 @@
 #define GROUP_HELLO_MAX      (GROUP_HELLO_FIXED + 2 * (GROUP_HELLO_NAME_MAX + 1))
 #define GROUP_ABORT_TEXT_MAX 480
 #define GROUP_ABORT_MAX      (16 + GROUP_ABORT_TEXT_MAX)
+#define GROUP_ABORT_NOBODY   UINT32_MAX /* as the guilty rank: no group has failed, this connection is refused */
 #define GROUP_WORK_SIZE      40
 #define GROUP_READY_SIZE     8
 #define GROUP_PONG_SIZE      8

@@ -546,8 +546,11 @@ bell_came(struct conn *c, const struct frame_head *head, const void *meta, const
 {
     struct link_shm *t = c->arg;
 
-    (void)meta;
-    (void)payload;
+    if (head->type == MSG_GROUP_ABORT && t->state == SHM_OPEN && !t->ended) {
+        /* it failed before it knew of this link: the answer to its greeting was on the way */
+        t->link.events->frame(&t->link, head, meta, payload);
+        return;
+    }
     if (head->type != MSG_GROUP_BELL || head->meta_len > 0 || head->payload_len > 0) {
         tell_end(t, PS_ERR_PROTOCOL, "it sent a frame beside the shared memory");
         return;

@@ -4,6 +4,9 @@
  * hello comes through the door, is looked at, is answered, and the connection becomes a link, too. A hello may come
  * before this rank knows its table: it waits.
  *
+ * When it fails, those that greet each other are told why, as those that are linked are: a lower rank that was greeted
+ * and has not answered yet, perhaps because it does not know the table; and a higher one that comes late.
+ *
  * Links are the core's from their first frame on, so whatever the others start before this rank has all of its links is
  * kept by the core as for an operation that it has not started. And the end of one, while others are still missing,
  * fails the core, which tells all that are there who was guilty. */
@@ -41,10 +44,20 @@ struct mesh_conn {
     struct mesh_conn *next;
 };
 
+/* Why a forming failed. */
+struct mesh_end {
+    uint64_t group, epoch; /* which */
+    uint32_t guilty;
+    enum ps_err code; /* PS_OK: none has */
+    char text[GROUP_ABORT_TEXT_MAX + 1];
+};
+
 struct mesh {
     ps_group *group;
     bool joining;
-    uint32_t up; /* links */
+    uint32_t up;          /* links */
+    struct mesh_end mine; /* the last that failed here */
+    struct mesh_end told; /* of which another rank said so, before the table was known here */
     struct mesh_conn *conns;
     uv_timer_t timer; /* for those that try again */
 };
@@ -123,19 +136,24 @@ greet(struct conn *c, enum msg_type type, const struct group_hello *h)
     return true;
 }
 
-static bool
-refuse(struct conn *c, enum ps_err code, const char *text)
+/* Its last frame says why. */
+static void
+part(struct mesh_conn *m, uint32_t guilty, enum ps_err code, const char *text)
 {
     struct greeting *g = calloc(1, sizeof *g);
 
     static_assert(GROUP_ABORT_MAX <= GROUP_HELLO_MAX, "both fit");
-    if (g == NULL)
-        return false;
+    mesh_unlink(m);
+    m->gone = true;
+    if (g == NULL) {
+        conn_close(m->conn, mesh_conn_closed);
+        return;
+    }
     g->out.done = greeting_done;
     g->out.head = g->bytes;
-    g->out.head_len = group_abort_encode(code, 0, text, g->bytes);
-    conn_send(c, &g->out, false);
-    return true;
+    g->out.head_len = group_abort_encode(code, guilty, text, g->bytes);
+    conn_send(m->conn, &g->out, false);
+    conn_finish(m->conn, mesh_conn_closed);
 }
 
 static struct group_hello
@@ -229,12 +247,32 @@ mesh_up(struct mesh_conn *m)
 static void
 guest_refuse(struct mesh_conn *m, enum ps_err code, const char *text)
 {
-    mesh_unlink(m);
-    m->gone = true;
-    if (refuse(m->conn, code, text))
-        conn_finish(m->conn, mesh_conn_closed);
-    else
-        conn_close(m->conn, mesh_conn_closed);
+    part(m, GROUP_ABORT_NOBODY, code, text);
+}
+
+/* The core has failed: what is said of it from now on. */
+static void
+note_end(struct mesh *mesh)
+{
+    const ps_group *g = mesh->group;
+    struct ps_error why;
+
+    mesh->mine = (struct mesh_end){.group = g->table.id,
+                                   .epoch = g->table.epoch,
+                                   .guilty = group_core_guilty(g->core),
+                                   .code = group_core_state(g->core, &why)};
+    snprintf(mesh->mine.text, sizeof mesh->mine.text, "%.*s", GROUP_ABORT_TEXT_MAX, why.text);
+}
+
+/* Whether the forming that it comes for has failed here. */
+static bool
+comes_too_late(struct mesh *mesh, const struct group_hello *h)
+{
+    const ps_group *g = mesh->group;
+
+    if (g->core != NULL && group_core_state(g->core, NULL) != PS_OK && h->group == g->table.id)
+        note_end(mesh);
+    return mesh->mine.code != PS_OK && h->group == mesh->mine.group && h->epoch == mesh->mine.epoch;
 }
 
 static bool
@@ -271,7 +309,11 @@ guest_look(struct mesh_conn *m)
     const struct group_table *t = &g->table;
     struct group_hello own;
 
-    if (h->epoch > MAX(t->epoch, g->passed))
+    if (comes_too_late(m->mesh, h)) {
+        part(m, m->mesh->mine.guilty, m->mesh->mine.code, m->mesh->mine.text);
+        return;
+    }
+    if (g->links == NULL || h->epoch > MAX(t->epoch, g->passed))
         return;
     if (h->group != t->id || h->epoch != t->epoch || h->ranks != t->ranks) {
         guest_refuse(m, PS_ERR_CLUSTER, "this is another forming of the group");
@@ -298,12 +340,18 @@ static void
 guest_frame(struct conn *c, const struct frame_head *head, const void *meta, const void *payload)
 {
     struct mesh_conn *m = c->arg;
+    struct mesh_end end = {.group = m->hello.group, .epoch = m->hello.epoch};
 
-    (void)head;
-    (void)meta;
     (void)payload;
-    if (!m->gone)
-        guest_refuse(m, PS_ERR_PROTOCOL, "it did not wait for its welcome");
+    if (m->gone)
+        return;
+    if (head->type == MSG_GROUP_ABORT &&
+        group_abort_decode(head, meta, &end.code, &end.guilty, end.text, NULL) == PS_OK) {
+        m->mesh->told = end;
+        mesh_drop(m);
+        return;
+    }
+    guest_refuse(m, PS_ERR_PROTOCOL, "it did not wait for its welcome");
 }
 
 static void
@@ -359,7 +407,7 @@ guest_come(void *arg, struct conn *c, const struct frame_head *head, const void 
         guest_refuse(m, e.code, e.text);
     else if (strcmp(m->hello.cluster, g->cluster_name) != 0 || strcmp(m->hello.name, g->options.name) != 0)
         guest_refuse(m, PS_ERR_CLUSTER, "this is a rank of another cluster or group");
-    else if (g->links != NULL)
+    else
         guest_look(m);
     if (mesh->conns != NULL)
         guests_trim(mesh);
@@ -381,6 +429,22 @@ lower_fail(struct mesh_conn *m, enum ps_err code, const char *text, const char *
     mesh_fail(mesh, rank, &e);
 }
 
+/* It does not want this rank, or the group has failed for it already. */
+static void
+lower_abort(struct mesh_conn *m, enum ps_err code, uint32_t guilty, const char *text)
+{
+    struct mesh *mesh = m->mesh;
+    struct ps_error e;
+
+    if (guilty >= mesh->group->table.ranks) {
+        lower_fail(m, code, "it refused this rank", text);
+        return;
+    }
+    ps_error_set(&e, code, "%s", text);
+    mesh_drop(m);
+    mesh_fail(mesh, guilty, &e);
+}
+
 static void
 lower_frame(struct conn *c, const struct frame_head *head, const void *meta, const void *payload)
 {
@@ -396,7 +460,7 @@ lower_frame(struct conn *c, const struct frame_head *head, const void *meta, con
     if (m->gone)
         return;
     if (head->type == MSG_GROUP_ABORT && group_abort_decode(head, meta, &code, &guilty, text, &e) == PS_OK)
-        lower_fail(m, code, "it refused this rank", text);
+        lower_abort(m, code, guilty, text);
     else if (head->type != MSG_GROUP_WELCOME)
         lower_fail(m, PS_ERR_PROTOCOL, "its first frame is no welcome", NULL);
     else if (group_hello_decode(head, meta, &h, &e) != PS_OK)
@@ -535,11 +599,30 @@ mesh_pass(ps_group *g)
     }
 }
 
+/* Somebody has said already why this forming fails. */
+static bool
+was_told(struct mesh *mesh)
+{
+    const struct mesh_end *end = &mesh->told;
+    const struct group_table *t = &mesh->group->table;
+    struct ps_error e;
+
+    if (end->code == PS_OK || end->group != t->id || end->epoch != t->epoch || end->guilty >= t->ranks)
+        return false;
+    ps_error_set(&e, end->code, "%s", end->text);
+    mesh_fail(mesh, end->guilty, &e);
+    return true;
+}
+
 static void
 begin(struct mesh *mesh)
 {
     ps_group *g = mesh->group;
 
+    if (was_told(mesh)) {
+        mesh_pass(g); /* so that others hear it */
+        return;
+    }
     for (uint32_t r = 0; r < g->table.rank && group_core_state(g->core, NULL) == PS_OK; r++) {
         struct mesh_conn *m = calloc(1, sizeof *m);
         struct ps_error e;
@@ -586,9 +669,13 @@ mesh_join(ps_group *g, uint64_t deadline_ms, struct ps_error *e)
         blame_missing(mesh, start_ms);
     mesh->joining = false;
     uv_timer_stop(&mesh->timer);
+    if (group_core_state(g->core, NULL) != PS_OK)
+        note_end(mesh);
     for (struct mesh_conn *m = mesh->conns, *next; m != NULL; m = next) {
         next = m->next;
-        if (m->state != MESH_GUEST)
+        if (m->state == MESH_GREETING)
+            part(m, mesh->mine.guilty, mesh->mine.code, mesh->mine.text);
+        else if (m->state != MESH_GUEST)
             mesh_drop(m);
     }
     return group_core_state(g->core, e);
