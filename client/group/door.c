@@ -1,11 +1,11 @@
 #include "client/group/door.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "address.h"
 #include "client/group/post.h"
@@ -196,25 +196,46 @@ listen_error(int status, const char *listen, struct ps_error *e)
                    "cannot listen at %s: %s", listen, uv_strerror(status));
 }
 
-static enum ps_err
-look_up(const char *listen, struct sockaddr_storage *out, struct ps_error *e)
+bool
+door_number(const struct address *address, struct sockaddr_storage *out)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *list;
+    memset(out, 0, sizeof *out);
+    return uv_ip4_addr(address->host, address->port, (struct sockaddr_in *)out) == 0 ||
+           uv_ip6_addr(address->host, address->port, (struct sockaddr_in6 *)out) == 0;
+}
+
+static enum ps_err
+read_number(const char *listen, struct sockaddr_storage *out, struct ps_error *e)
+{
     struct address address;
-    char port[8];
     enum ps_err err;
-    int rc;
 
     if ((err = address_parse(listen, &address, e)) != PS_OK)
         return err;
     if (address.is_unix)
         return ps_fail(e, PS_ERR_INVALID, "ranks listen at TCP addresses, not at '%s'", listen);
-    snprintf(port, sizeof port, "%u", address.port);
-    if ((rc = getaddrinfo(address.host, port, &hints, &list)) != 0)
-        return ps_fail(e, PS_ERR_UNREACHABLE, "cannot look up '%s': %s", address.host, gai_strerror(rc));
-    memcpy(out, list->ai_addr, list->ai_addrlen);
-    freeaddrinfo(list);
+    if (!door_number(&address, out))
+        return ps_fail(e, PS_ERR_INVALID, "'%s' is not known as a number", listen);
     return PS_OK;
+}
+
+bool
+door_may_open(const char *listen_at)
+{
+    struct sockaddr_storage at;
+    int fd, yes = 1;
+    bool may;
+
+    if (read_number(listen_at, &at, NULL) != PS_OK)
+        return false;
+    fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    may = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+          bind(fd, (struct sockaddr *)&at,
+               at.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)) == 0 &&
+          listen(fd, 1) == 0;
+    if (fd >= 0)
+        close(fd);
+    return may;
 }
 
 static void
@@ -238,7 +259,7 @@ door_open(struct door *d, struct conn_pool *pool, const char *listen, struct ps_
     int status;
 
     d->pool = pool;
-    if ((err = look_up(listen, &at, e)) != PS_OK)
+    if ((err = read_number(listen, &at, e)) != PS_OK)
         return err;
     if ((status = uv_tcp_init(pool->loop, &d->listener)) != 0)
         return listen_error(status, listen, e);

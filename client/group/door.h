@@ -46,8 +46,14 @@ struct door {
     } kinds[DOOR_KINDS_MAX];
 };
 
-/* listen: "host:port", port 0 for a free one; names are looked up, and this blocks while they are. Errors: INVALID,
- * UNREACHABLE (no such address here), BUSY (somebody else listens there), LIMIT, NOMEM, IO. */
+/* A host that is a number; false: it is a name, which this does not look up. */
+bool door_number(const struct address *address, struct sockaddr_storage *out);
+
+/* Whether this machine would let us listen there. */
+bool door_may_open(const char *listen);
+
+/* listen: "host:port" in numbers, port 0 for a free one. Errors: INVALID, UNREACHABLE (no such address here), BUSY
+ * (somebody else listens there), LIMIT, NOMEM, IO. */
 enum ps_err door_open(struct door *d, struct conn_pool *pool, const char *listen, struct ps_error *e) PS_MUST_USE;
 
 /* Connections that begin with such a frame go to take(); NULL: nobody waits for them any more. */

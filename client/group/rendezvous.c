@@ -2,20 +2,21 @@
  * inquiries and the host say moves the machine, and every move ends in watch(), which sets the timer. */
 #include "client/group/rendezvous.h"
 
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "client/cluster.h"
 #include "client/group/host.h"
 #include "client/group/inquiry.h"
+#include "client/resolve.h"
 #include "common/address.h"
+#include "common/sockname.h"
 
 enum state {
     IDLE,    /* nothing is under way, or it is over */
+    LOOKING, /* for the address where this worker is to listen, which is a name */
     ASKING,  /* shard 0, or a worker below: the inquiry may take until step_ms */
     WAITING, /* a guest there */
     PAUSING  /* until step_ms, then on with `at` */
@@ -30,6 +31,10 @@ struct rendezvous {
     struct address address; /* of who is asked */
     char address_text[ADDRESS_MAX];
     char mine[GROUP_ADDRESS_MAX]; /* what the others are told, once the door is open */
+    struct resolve *lookup;       /* in LOOKING */
+    uv_async_t found;             /* by it */
+    bool placed;                  /* it is known where this worker is to listen, in numbers: */
+    char place[ADDRESS_MAX];      /* "": anywhere */
     uint32_t at;                  /* the worker that is asked, or is asked next; `task`: all below were */
     uint32_t failures;            /* of shard 0, in a row */
     bool settled;                 /* when this round of asking began */
@@ -49,6 +54,7 @@ struct rendezvous {
 };
 
 static void watch(struct rendezvous *r);
+static void pause_for(struct rendezvous *r, uint64_t ms);
 static void seek(struct rendezvous *r);
 
 static uint64_t
@@ -70,6 +76,8 @@ static void
 end(struct rendezvous *r, enum ps_err result)
 {
     drop_inquiry(r);
+    resolve_leave(r->lookup);
+    r->lookup = NULL;
     r->result = result;
     r->ended = true;
     r->state = IDLE;
@@ -111,7 +119,7 @@ end_by_deadline(struct rendezvous *r)
     else
         ps_error_set(&e, r->trouble.code == PS_ERR_UNREACHABLE ? PS_ERR_UNREACHABLE : PS_ERR_TIMEOUT,
                      "group '%.64s' could not meet in time: %.300s", r->config.name, r->trouble.text);
-    end_failed(r, &e, r->by_shard || r->state == WAITING ? peer : NULL);
+    end_failed(r, &e, r->state == WAITING || (r->by_shard && r->state != LOOKING) ? peer : NULL);
 }
 
 /* ---- The table ---- */
@@ -225,42 +233,92 @@ tell_mine(struct rendezvous *r, const char *local)
     join(local, d->port, r->mine, sizeof r->mine);
 }
 
-/* Whether this machine would let us listen there. */
+/* Else any port does, which the others hear of where they meet. */
 static bool
-may_listen(const char *text)
+must_listen_there(const struct rendezvous *r)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *list;
-    struct address address;
-    int fd, yes = 1;
-    char port[8];
-    bool may;
+    return !r->by_shard || r->config.listen != NULL;
+}
 
-    if (address_parse(text, &address, NULL) != PS_OK || address.is_unix)
+/* What stands for the name is known; where that is nothing, and any port does, it does not matter. */
+static void
+take_place(struct rendezvous *r, const struct addrinfo *list, const char *why)
+{
+    const char *listen = r->config.listen;
+    struct ps_error e = {0};
+
+    if (list == NULL && must_listen_there(r)) {
+        ps_error_set(&e, PS_ERR_UNREACHABLE, "cannot look up where to listen, '%.128s': %.128s",
+                     listen != NULL ? listen : cluster_worker_address(r->config.cluster, r->task), why);
+        end_failed(r, &e, NULL);
+        return;
+    }
+    if (list != NULL)
+        sockname_text((const struct sockaddr_storage *)list->ai_addr, r->place, sizeof r->place);
+    r->placed = true;
+    r->trouble.code = PS_OK;
+    pause_for(r, 0);
+}
+
+static void
+on_found(uv_async_t *found)
+{
+    struct rendezvous *r = found->data;
+    struct addrinfo *list = NULL;
+    const char *why = NULL;
+
+    if (r->lookup == NULL || !resolve_done(r->lookup, &list, &why))
+        return;
+    resolve_leave(r->lookup);
+    r->lookup = NULL;
+    take_place(r, list, why);
+    if (list != NULL)
+        freeaddrinfo(list);
+}
+
+/* Where it was told to listen, or where the cluster says. False: a name is looked up first, or that has failed. */
+static bool
+find_place(struct rendezvous *r)
+{
+    const char *text = r->config.listen != NULL ? r->config.listen : cluster_worker_address(r->config.cluster, r->task);
+    struct sockaddr_storage number;
+    struct address address;
+    struct ps_error e;
+
+    if (r->placed)
+        return true;
+    if (text == NULL || address_parse(text, &address, NULL) != PS_OK || address.is_unix ||
+        door_number(&address, &number)) {
+        if (text != NULL)
+            snprintf(r->place, sizeof r->place, "%s", text); /* the door says what is wrong with it */
+        r->placed = true;
+        return true;
+    }
+    r->state = LOOKING;
+    r->step_ms = must_listen_there(r) ? UINT64_MAX : now_ms(r) + r->config.answer_ms;
+    ps_error_set(&r->trouble, PS_ERR_TIMEOUT,
+                 "nobody has said yet which address '%.128s' is, where this worker listens", address.host);
+    if ((r->lookup = resolve_start(address.host, address.port, &r->found)) != NULL) {
+        watch(r);
         return false;
-    snprintf(port, sizeof port, "%u", address.port);
-    if (getaddrinfo(address.host, port, &hints, &list) != 0)
-        return false;
-    fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    may = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
-          bind(fd, list->ai_addr, list->ai_addrlen) == 0 && listen(fd, 1) == 0;
-    if (fd >= 0)
-        close(fd);
-    freeaddrinfo(list);
-    return may;
+    }
+    ps_error_set(&e, PS_ERR_NOMEM, "no memory to look up where to listen");
+    end_failed(r, &e, NULL);
+    return false;
 }
 
 /* As it was told to, or where the cluster says; and where there are shards any port does when that cannot be had. */
 static enum ps_err
 open_door(struct rendezvous *r, const char *local, struct ps_error *e)
 {
-    const char *listed = cluster_worker_address(r->config.cluster, r->task), *where = r->config.listen;
     struct door *d = r->config.door;
     char anywhere[GROUP_ADDRESS_MAX];
+    const char *where = anywhere;
     enum ps_err err = PS_OK;
 
     join(local, 0, anywhere, sizeof anywhere);
-    if (where == NULL)
-        where = listed != NULL && (!r->by_shard || may_listen(listed)) ? listed : anywhere;
+    if (r->place[0] != '\0' && (must_listen_there(r) || door_may_open(r->place)))
+        where = r->place;
     if (!d->open && !door_closed(d))
         err = ps_fail(e, PS_ERR_BUSY, "cannot listen at %.256s: the last try is not over", where);
     else if (!d->open)
@@ -515,6 +573,12 @@ step(struct rendezvous *r)
         ps_error_set(&e, PS_ERR_UNREACHABLE, "no answer within %u ms",
                      r->by_shard ? RENDEZVOUS_CONNECT_MS : r->config.answer_ms);
         on_failed(r, &e);
+    } else if (r->state == LOOKING) {
+        resolve_leave(r->lookup);
+        r->lookup = NULL;
+        take_place(r, NULL, NULL);
+    } else if (!find_place(r)) {
+        return;
     } else if (r->by_shard) {
         ask_there(r, ps_cluster_shard_address(r->config.cluster, 0), RENDEZVOUS_CONNECT_MS);
     } else if (!r->config.door->open) {
@@ -678,10 +742,11 @@ begin(struct rendezvous *r)
                                .failed = host_failed,
                                .arg = r};
 
-    if (uv_timer_init(k->pool->loop, &r->timer) != 0)
+    if (uv_async_init(k->pool->loop, &r->found, on_found) != 0)
         return false;
-    r->timer.data = r;
-    r->handles++;
+    uv_timer_init(k->pool->loop, &r->timer); /* cannot fail */
+    r->timer.data = r->found.data = r;
+    r->handles += 2;
     if (!r->by_shard && r->workers > 1) {
         host_init(&r->host, &host);
         r->hosts = true;
@@ -725,7 +790,7 @@ rendezvous_new(const struct rendezvous_config *config, struct rendezvous **out, 
 }
 
 static void
-timer_closed(uv_handle_t *handle)
+handle_closed(uv_handle_t *handle)
 {
     struct rendezvous *r = handle->data;
 
@@ -736,12 +801,15 @@ void
 rendezvous_close(struct rendezvous *r)
 {
     drop_inquiry(r);
+    resolve_leave(r->lookup);
+    r->lookup = NULL;
     r->state = IDLE;
     if (r->hosts) {
         door_for(r->config.door, MSG_MEET, NULL, NULL);
         host_close(&r->host);
     }
-    uv_close((uv_handle_t *)&r->timer, timer_closed);
+    uv_close((uv_handle_t *)&r->timer, handle_closed);
+    uv_close((uv_handle_t *)&r->found, handle_closed);
 }
 
 bool

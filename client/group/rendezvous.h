@@ -30,6 +30,8 @@
  * workers (ranks_min) before those below were asked once more since it settled. A network cut in two has two lowest
  * workers; ranks_min greater than half of the workers lets one part at most go on.
  *
+ * A name of where this worker listens is looked up first, once, on a thread (client/resolve.h).
+ *
  * A worker is there when it answers within RENDEZVOUS_ANSWER_MS: one that computes and does not drive its network
  * counts as absent until it does, and is found then. */
 #ifndef CLIENT_GROUP_RENDEZVOUS_H

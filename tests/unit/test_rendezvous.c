@@ -3,7 +3,11 @@
 #include "client/group/rendezvous.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -33,6 +37,55 @@ static int reserved[WORKERS_MAX]; /* bound, not listening: the ports stay ours *
 static char addresses[WORKERS_MAX][32];
 static struct worker w[WORKERS_MAX + 1];
 static uint64_t incarnations;
+
+/* ---- Names: "here.invalid" is this machine, once it is let go ---- */
+
+static pthread_mutex_t names_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t names_changed = PTHREAD_COND_INITIALIZER;
+static bool names_hang;
+static unsigned names_asked, names_answered;
+
+int
+getaddrinfo(const char *restrict host, const char *restrict port, const struct addrinfo *restrict hints,
+            struct addrinfo **restrict list)
+{
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    int rc = EAI_NONAME;
+
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    pthread_mutex_lock(&names_mutex);
+    names_asked++;
+    while (names_hang)
+        pthread_cond_wait(&names_changed, &names_mutex);
+    pthread_mutex_unlock(&names_mutex);
+    if (strcmp(host, "nowhere.invalid") != 0)
+        rc = real(strcmp(host, "here.invalid") == 0 ? "127.0.0.1" : host, port, hints, list);
+    pthread_mutex_lock(&names_mutex);
+    names_answered++;
+    pthread_cond_broadcast(&names_changed);
+    pthread_mutex_unlock(&names_mutex);
+    return rc;
+}
+
+static void
+names_set_hang(bool hang)
+{
+    pthread_mutex_lock(&names_mutex);
+    names_hang = hang;
+    pthread_cond_broadcast(&names_changed);
+    pthread_mutex_unlock(&names_mutex);
+}
+
+/* All threads that asked have come back from it: so many. */
+static void
+names_wait_answered(unsigned asked)
+{
+    pthread_mutex_lock(&names_mutex);
+    while (names_answered < asked)
+        pthread_cond_wait(&names_changed, &names_mutex);
+    ck_assert_uint_eq(names_asked, asked);
+    pthread_mutex_unlock(&names_mutex);
+}
 
 static void
 ignore(uv_timer_t *timer)
@@ -377,6 +430,72 @@ START_TEST(a_worker_that_does_not_answer_is_not_there)
 }
 END_TEST
 
+/* getaddrinfo() cannot be called off; who waits for it goes on, and the next meeting asks again. */
+START_TEST(a_name_that_hangs_ends_no_later_than_the_deadline)
+{
+    n = 2;
+    names_set_hang(true);
+    begin_as(&w[1], cluster_of(n, 1), "group", "here.invalid:0");
+    start_for(&w[1], 0, AGAIN_MS);
+    failed(&w[1], PS_ERR_TIMEOUT, "which address 'here.invalid' is");
+    names_set_hang(false);
+    begin(0);
+    start(0, 0);
+    start(1, 0);
+    until_done(0);
+    until_done(1);
+    ck_assert_int_eq(w[0].result, PS_OK);
+    ck_assert_str_eq(w[0].table.members[1].address, w[1].door.address);
+    ck_assert_int_eq(strncmp(w[1].door.address, "127.0.0.1:", 10), 0);
+    names_wait_answered(2);
+}
+END_TEST
+
+START_TEST(a_name_is_waited_for)
+{
+    const unsigned port = (unsigned)atoi(strrchr(addresses[0], ':') + 1);
+
+    n = 2;
+    snprintf(addresses[0], sizeof addresses[0], "here.invalid:%u", port);
+    names_set_hang(true);
+    begin(0);
+    begin(1);
+    start(0, 0);
+    start(1, 0);
+    pass(5 * AGAIN_MS);
+    ck_assert(!look(&w[0]) && !look(&w[1]));
+    names_set_hang(false);
+    until_done(0);
+    until_done(1);
+    ck_assert_int_eq(w[0].result, PS_OK);
+    ck_assert_int_eq(w[1].result, PS_OK);
+    ck_assert_uint_eq(w[1].table.ranks, 2);
+}
+END_TEST
+
+START_TEST(a_name_of_nothing_is_said)
+{
+    n = 2;
+    begin_as(&w[0], cluster_of(n, 0), "group", "nowhere.invalid:0");
+    start(0, 0);
+    failed(&w[0], PS_ERR_UNREACHABLE, "'nowhere.invalid:0'");
+}
+END_TEST
+
+/* It is closed while its name hangs, and the thread comes back to nobody. */
+START_TEST(who_is_closed_leaves_its_name_behind)
+{
+    n = 2;
+    names_set_hang(true);
+    begin_as(&w[1], cluster_of(n, 1), "group", "here.invalid:0");
+    start(1, 0);
+    pass(AGAIN_MS);
+    end(&w[1]);
+    names_set_hang(false);
+    names_wait_answered(1);
+}
+END_TEST
+
 START_TEST(another_process_of_a_worker_is_refused)
 {
     n = 2;
@@ -511,6 +630,10 @@ make_suite(void)
     tcase_add_loop_test(tc, who_dies_while_it_waits_is_waited_for, 0, 2);
     tcase_add_test(tc, who_has_not_come_is_named);
     tcase_add_test(tc, a_worker_that_does_not_answer_is_not_there);
+    tcase_add_test(tc, a_name_that_hangs_ends_no_later_than_the_deadline);
+    tcase_add_test(tc, a_name_is_waited_for);
+    tcase_add_test(tc, a_name_of_nothing_is_said);
+    tcase_add_test(tc, who_is_closed_leaves_its_name_behind);
     tcase_add_test(tc, another_process_of_a_worker_is_refused);
     tcase_add_test(tc, two_guests_of_one_index_do_not_fit);
     tcase_add_test(tc, who_belongs_elsewhere_is_refused);
