@@ -137,7 +137,11 @@ PS_API enum ps_err ps_group_reform(ps_group *group, uint32_t ranks_min, int time
 PS_API enum ps_err ps_group_admit(ps_group *group, int timeout_ms, int *formed, struct ps_error *error) PS_MUST_USE;
 
 /* Say goodbye, and free. Works are freed before it (ps_work_free() waits for those in flight); handles that are left
- * are gone with the group. Other ranks that still wait for something of this one get CLOSED. Accepts NULL. */
+ * are gone with the group. Other ranks that still wait for something of this one get CLOSED. Accepts NULL.
+ *
+ * It returns when the others' systems have all that they were promised, which they read when they like: at once, also
+ * beside ranks that are away or have stopped. Only one that has left so much unread that no more fits into its buffers
+ * is waited for, up to 2 s, and one that the group failed by up to 0.1 s. So it is where ps_group_reform() begins. */
 PS_API void ps_group_close(ps_group *group);
 
 PS_API uint32_t ps_group_rank(const ps_group *group);

@@ -236,20 +236,34 @@ conn_start(struct conn *c, const char *congestion)
     return PS_OK;
 }
 
-void
-conn_finish(struct conn *c, void (*closed)(struct conn *c))
+static void
+finish(struct conn *c, uint32_t patience_ms, void (*closed)(struct conn *c))
 {
-    if (c->closing || c->finishing)
-        return;
     c->finishing = c->ended = true;
     c->closed = closed;
     uv_update_time(c->pool->loop);
-    c->end_ms = uv_now(c->pool->loop) + CONN_LINGER_MS;
+    c->end_ms = uv_now(c->pool->loop) + patience_ms;
     conn_kept_remove(c);
     frame_discard(&c->reader); /* parts are free */
     if (c->started)
         conn_read_start(c); /* to drop what comes */
     conn_flush(c);
+}
+
+void
+conn_finish(struct conn *c, void (*closed)(struct conn *c))
+{
+    if (!c->closing && !c->finishing)
+        finish(c, CONN_LINGER_MS, closed);
+}
+
+void
+conn_leave(struct conn *c, uint32_t patience_ms, void (*closed)(struct conn *c))
+{
+    if (c->closing || c->finishing)
+        return;
+    c->leaving = true;
+    finish(c, patience_ms, closed);
 }
 
 static void

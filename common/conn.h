@@ -4,7 +4,7 @@
  *     conn_init(&c, &pool, is_pipe, &events, arg);        // then accept or connect on c.u
  *     conn_start(&c, congestion);                         // frames come in through events
  *     conn_send(&c, &out, later);                         // frames go out; out.done() tells
- *     conn_close(&c, closed);  or  conn_finish(&c, closed);
+ *     conn_close(&c, closed);  or  conn_finish(&c, closed), conn_leave(&c, CONN_LINGER_MS, closed);
  *     conn_pool_finish(&pool);                            // when all are closed; then run the loop once more
  *
  * Reading: bytes go where the frame reader wants them: a large payload straight into its final buffer, the rest through
@@ -107,11 +107,14 @@ struct conn {
     bool ended;     /* the owner knows, or no longer wants to know */
     bool eof;       /* there is nothing more to read */
     bool finishing; /* conn_finish() was called */
+    bool leaving;   /* ... by conn_leave() */
     bool shut;      /* and all was sent */
     bool closing;   /* conn_close() was called */
     int broken_status;
     void (*closed)(struct conn *c);
-    uint64_t end_ms;                     /* deadline of linger or of telling about broken; 0: none */
+    uint64_t end_ms;  /* deadline of linger or of telling about broken; 0: none */
+    uint64_t look_ms; /* when it is next looked whether all was acknowledged; 0: not at all */
+    uint32_t look_wait_ms;
     uint64_t due_ms;                     /* when the timer must look here; 0: not in pool->waiting */
     struct conn *due_next, **due_before; /* pool->waiting */
     uint8_t *rest;                       /* read, and kept back by a pause; NULL: nothing */
@@ -180,6 +183,12 @@ void conn_read_at_most(struct conn *c, size_t bytes);
 /* Send what is queued, say so to the peer, and close when it has closed its side (so that unread bytes do not reset the
  * connection under the last frame), at most CONN_LINGER_MS from now. No more frames come. */
 void conn_finish(struct conn *c, void (*closed)(struct conn *c));
+
+/* The same, but no longer than until the peer's system has acknowledged all: the peer reads it whenever it likes, even
+ * when what it sends meanwhile is answered by a reset. That is soon, however long the peer itself is away, unless it
+ * left so much unread that not all is taken; then at most patience_ms from now. For peers without a proxy between,
+ * which may throw away what it has when it sees that reset. */
+void conn_leave(struct conn *c, uint32_t patience_ms, void (*closed)(struct conn *c));
 
 /* Close now: not one byte of a queued frame is touched after this returns. From the loop, each of them ends with
  * PS_ERR_CLOSED, then closed() (may be NULL) comes last and may free the conn. Calling it again, or after

@@ -29,12 +29,12 @@ due_remove(struct conn *c)
     }
 }
 
-/* The earliest deadline: the linger's or the oldest pinned frame's. */
+/* The earliest deadline: the linger's, a look's or the oldest pinned frame's. */
 static uint64_t
 due_first(const struct conn *c)
 {
     const struct conn_out *o = conn_queue_pinned(c->queue.first);
-    uint64_t due = c->end_ms;
+    uint64_t due = c->look_ms != 0 && c->look_ms < c->end_ms ? c->look_ms : c->end_ms;
 
     if (o == NULL)
         return due;
@@ -80,10 +80,12 @@ pins_release(struct conn *c, uint64_t now)
 static void
 due_come(struct conn *c, uint64_t now)
 {
-    bool at_end = c->end_ms != 0 && c->end_ms <= now;
+    bool at_end = c->end_ms != 0 && c->end_ms <= now, at_look = c->look_ms != 0 && c->look_ms <= now;
 
     if (at_end)
         c->end_ms = 0;
+    if (at_end || at_look)
+        c->look_ms = 0;
     c->flushing = true; /* what a callback sends must not free the frame that we stand on */
     pins_release(c, now);
     c->flushing = false;
@@ -92,6 +94,8 @@ due_come(struct conn *c, uint64_t now)
         conn_close(c, NULL);
     else if (at_end && !c->closing && c->broken)
         conn_end_uv(c, c->broken_status);
+    else if (at_look && !c->closing)
+        conn_leave_look(c);
     conn_due_update(c);
 }
 

@@ -5,7 +5,9 @@
 
 #include "conn.h"
 
-#define CONN_TELL_MS 100 /* after a failed write: how long the reading side may take to say why */
+#define CONN_TELL_MS     100 /* after a failed write: how long the reading side may take to say why */
+#define CONN_LOOK_MS     1   /* while leaving: between two looks, at first; then twice as long ... */
+#define CONN_LOOK_MS_MAX 16  /* ... up to this */
 
 /* ---- conn.c ---- */
 
@@ -14,6 +16,9 @@ void conn_end(struct conn *c, const struct ps_error *why);
 void conn_end_uv(struct conn *c, int status);
 
 /* ---- conn_write.c ---- */
+
+/* All is sent, and conn_leave() was called: close if it was acknowledged, else look again later. */
+void conn_leave_look(struct conn *c);
 
 /* Nothing more can be written: the owner is told so, unless the reading side ends first. */
 void conn_broke(struct conn *c, int status);

@@ -6,8 +6,10 @@
  * the owner is told when that ends, or a little later. */
 #include "conn_inside.h"
 
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 void
 conn_broke(struct conn *c, int status)
@@ -71,6 +73,31 @@ shutdown_done(uv_shutdown_t *shutdown, int status)
 
     if (!c->closing && (status < 0 || c->eof))
         conn_close(c, NULL);
+    else if (!c->closing && c->leaving)
+        conn_leave_look(c);
+}
+
+/* A Unix socket's peer has what was written. */
+static bool
+is_acknowledged(const struct conn *c)
+{
+    int left = 0;
+
+    return c->u.handle.type != UV_TCP || (ioctl(c->fd, SIOCOUTQ, &left) == 0 && left == 0);
+}
+
+void
+conn_leave_look(struct conn *c)
+{
+    uint64_t now = uv_now(c->pool->loop);
+
+    if (is_acknowledged(c)) {
+        conn_close(c, NULL);
+        return;
+    }
+    c->look_wait_ms = c->look_wait_ms == 0 ? CONN_LOOK_MS : MIN(2 * c->look_wait_ms, CONN_LOOK_MS_MAX);
+    c->look_ms = now + c->look_wait_ms;
+    conn_due_update(c);
 }
 
 /* When conn_finish() was called and all is sent: say so, and wait for the peer to do the same. */

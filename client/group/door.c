@@ -73,7 +73,7 @@ guest_refuse(struct door_guest *g, enum ps_err code, const char *text)
 
     c->arg = d;
     post_error(c, 0, code, text);
-    conn_finish(c, guest_gone);
+    conn_leave(c, CONN_LINGER_MS, guest_gone);
 }
 
 static void

@@ -134,7 +134,7 @@ link_ended(struct link *l, const struct ps_error *why)
     group_core_ended(g->core, l->rank, why, uv_now(&g->loop));
     group_perform(g); /* the last frame to this one as well: it may yet read it */
     g->links[l->rank] = NULL;
-    l->ops->finish(l, link_closed);
+    l->ops->finish(l, LINK_LINGER_MS, link_closed);
 }
 
 const struct link_events group_link_events = {.place = link_placed, .frame = link_frame, .ended = link_ended};
@@ -405,6 +405,15 @@ works_outlive(ps_group *g)
     }
 }
 
+/* What a rank is owed is the end of what it has part in, and its reason. */
+static uint32_t
+patience_for(const ps_group *g, uint32_t rank)
+{
+    bool guilty = g->core != NULL && group_core_state(g->core, NULL) != PS_OK && group_core_guilty(g->core) == rank;
+
+    return guilty ? LINK_PART_MS : LINK_LINGER_MS;
+}
+
 void
 group_unform(ps_group *g)
 {
@@ -418,7 +427,7 @@ group_unform(ps_group *g)
 
         g->links[r] = NULL;
         if (l != NULL)
-            l->ops->finish(l, link_closed);
+            l->ops->finish(l, patience_for(g, r), link_closed);
     }
     if (g->looped)
         (void)group_run_until(g, links_gone, g, UINT64_MAX); /* links end by themselves, in LINK_LINGER_MS */

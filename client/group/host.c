@@ -70,7 +70,7 @@ guest_frame(struct conn *c, const struct frame_head *head, const void *meta, con
     meet_leave(&h->meet, g->number);
     guest_free(g);
     post_error(c, 0, PS_ERR_PROTOCOL, "a guest of a meeting waits until it is answered");
-    conn_finish(c, guest_closed);
+    conn_leave(c, CONN_LINGER_MS, guest_closed);
     tell(h);
 }
 
@@ -123,7 +123,7 @@ tell_guest(struct host *h, const struct meet_answer *a)
         conn_close(c, guest_closed);
         return;
     }
-    conn_finish(c, guest_closed);
+    conn_leave(c, CONN_LINGER_MS, guest_closed);
 }
 
 static void
@@ -230,7 +230,7 @@ guest_refuse(struct host_guest *g, enum ps_err code, const char *text)
     struct conn *c = guest_free(g);
 
     post_error(c, request, code, text);
-    conn_finish(c, guest_closed);
+    conn_leave(c, CONN_LINGER_MS, guest_closed);
 }
 
 void

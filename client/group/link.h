@@ -29,9 +29,10 @@
  *   aside, with the true bytes, so that the stream stays in step and a last frame can follow. done() has come for every
  *   frame when cut() returns (it is not called from within done()); a placed payload is no longer written to from then
  *   on. Without memory for the copy the link closes itself towards the other rank. Afterwards send() works as before.
- * - finish(): send what is queued, tell the other side, and end when it has done so too, within LINK_LINGER_MS;
- *   close(): end now. closed() then comes from the loop, once, and may destroy() the link.
- *   No byte of a queued frame or of a placed payload is touched after close(), or after finish() for what is placed.
+ * - finish(): send what is queued, tell the other side, and end when it can have all of that whatever this one does,
+ *   or has ended itself, within patience_ms (LINK_LINGER_MS); close(): end now. closed() then comes from the loop,
+ * once, and may destroy() the link. No byte of a queued frame or of a placed payload is touched after close(), or after
+ * finish() for what is placed.
  *
  * Waiting. The thread that drives the group does
  *
@@ -53,7 +54,8 @@
 #include "conn_queue.h"
 #include "frame.h"
 
-#define LINK_LINGER_MS 2000
+#define LINK_LINGER_MS 2000 /* for one whose owner is owed something */
+#define LINK_PART_MS   100  /* for one whose owner is why the group failed */
 #define LINK_PARTS_MAX 2
 #define LINK_HEAD_MAX  (FRAME_HEAD_SIZE + 64) /* header and metadata of all frames but hellos and aborts */
 
@@ -100,7 +102,7 @@ struct link_ops {
     bool (*sleep)(struct link *l); /* NULL: nothing to do */
     void (*wake)(struct link *l);  /* NULL: nothing to do */
     void (*cut)(struct link *l);
-    void (*finish)(struct link *l, void (*closed)(struct link *l));
+    void (*finish)(struct link *l, uint32_t patience_ms, void (*closed)(struct link *l));
     void (*close)(struct link *l, void (*closed)(struct link *l)); /* the first closed() is kept */
     void (*destroy)(struct link *l);                               /* free it, when closed() has come */
 };

@@ -483,7 +483,7 @@ end_now(struct link_shm *t, bool politely)
     conn_queue_drop(&t->queue);
     uv_close((uv_handle_t *)&t->timer, timer_closed);
     if (t->conn != NULL && politely)
-        conn_finish(t->conn, shm_conn_closed);
+        conn_leave(t->conn, LINK_PART_MS, shm_conn_closed);
     else if (t->conn != NULL)
         conn_close(t->conn, shm_conn_closed);
 }
@@ -505,7 +505,7 @@ leave_look(uv_timer_t *timer)
 }
 
 static void
-shm_finish(struct link *l, void (*closed)(struct link *l))
+shm_finish(struct link *l, uint32_t patience_ms, void (*closed)(struct link *l))
 {
     struct link_shm *t = shm_of(l);
 
@@ -514,7 +514,7 @@ shm_finish(struct link *l, void (*closed)(struct link *l))
     if (t->state != SHM_OPEN)
         return;
     t->state = SHM_LEAVING;
-    t->leave_ms = uv_now(t->timer.loop) + LINK_LINGER_MS;
+    t->leave_ms = uv_now(t->timer.loop) + patience_ms;
     frame_discard(&t->reader); /* nothing is written to a placed payload any more */
     uv_timer_start(&t->timer, leave_look, 0, LEAVE_LOOK);
 }

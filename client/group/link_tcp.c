@@ -110,14 +110,14 @@ tcp_closed(struct conn *c)
 }
 
 static void
-tcp_finish(struct link *l, void (*closed)(struct link *l))
+tcp_finish(struct link *l, uint32_t patience_ms, void (*closed)(struct link *l))
 {
     struct link_tcp *t = CONTAINER_OF(l, struct link_tcp, link);
 
     if (t->closed == NULL)
         t->closed = closed;
     if (t->conn != NULL)
-        conn_finish(t->conn, tcp_closed);
+        conn_leave(t->conn, patience_ms, tcp_closed);
 }
 
 static void

@@ -153,7 +153,7 @@ part(struct mesh_conn *m, uint32_t guilty, enum ps_err code, const char *text)
     g->out.head = g->bytes;
     g->out.head_len = group_abort_encode(code, guilty, text, g->bytes);
     conn_send(m->conn, &g->out, false);
-    conn_finish(m->conn, mesh_conn_closed);
+    conn_leave(m->conn, LINK_LINGER_MS, mesh_conn_closed);
 }
 
 static struct group_hello

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "../unit/check_main.h"
 #include "address.h"
@@ -15,7 +16,10 @@
 #include "ranks.h"
 
 #define COUNT   50000
+#define LARGE   4000000 /* floats: more than buffers hold */
 #define AWAY_MS 3000
+#define SLOW    7 /* a status */
+#define TRIES   3
 
 /* ---- Bodies ---- */
 
@@ -249,6 +253,48 @@ away_longer_than_the_time_out(ps_group *g, void *arg)
     ps_work_free(work);
 }
 
+/* How long it takes to be told by the test to close, and to have closed, says the process's status. */
+static void
+close_quickly(ps_group *g, void *arg)
+{
+    struct timespec from, to;
+    float *x = calloc(COUNT, sizeof *x);
+    struct ps_error error = {0};
+
+    (void)arg;
+    need(x != NULL);
+    for (int i = 0; i < 3; i++)
+        need_ok(ps_group_all_reduce(g, x, x, COUNT, PS_F32, PS_MEAN, NULL, &error));
+    together();
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    ps_group_close(g);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    free(x);
+    _exit((to.tv_sec - from.tv_sec) * 1000 + (to.tv_nsec - from.tv_nsec) / 1000000 < LINK_LINGER_MS / 2 ? 0 : SLOW);
+}
+
+/* The same, when the group has failed because the last rank has stopped, with all that it could take in its buffers. */
+static void
+fail_and_close_quickly(ps_group *g, void *arg)
+{
+    struct timespec from, to;
+    float *x = calloc(LARGE, sizeof *x);
+    struct ps_error error = {0};
+    enum ps_err err;
+
+    (void)arg;
+    need(x != NULL);
+    need_ok(ps_group_all_reduce(g, x, x, LARGE, PS_F32, PS_MEAN, NULL, &error));
+    together();
+    err = ps_group_all_reduce(g, x, x, LARGE, PS_F32, PS_MEAN, NULL, &error);
+    need(err == PS_ERR_TIMEOUT && names(&error, ps_group_ranks(g) - 1));
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    ps_group_close(g);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    free(x);
+    _exit((to.tv_sec - from.tv_sec) * 1000 + (to.tv_nsec - from.tv_nsec) / 1000000 < LINK_LINGER_MS / 2 ? 0 : SLOW);
+}
+
 /* ---- Tests ---- */
 
 START_TEST(who_is_killed_is_named_by_all)
@@ -436,6 +482,52 @@ START_TEST(who_was_away_past_its_time_out_still_gets_what_has_come)
 }
 END_TEST
 
+/* The last rank stops; true: the others have closed their group at once. */
+static bool
+close_beside_a_stopped_one(const struct ps_group_options *options, rank_body body)
+{
+    struct ranks r;
+    bool quick = true;
+
+    ranks_start(&r, 3, 0, options, body, NULL);
+    for (uint32_t k = 0; k < 3; k++)
+        ck_assert_int_eq(ranks_hear(&r, k), 's');
+    kill(r.pid[2], SIGSTOP);
+    for (uint32_t k = 0; k < 2; k++)
+        ranks_say(&r, k, 's');
+    for (uint32_t k = 0; k < 2; k++) {
+        int status = ranks_wait(&r, k);
+
+        ck_assert_msg(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == SLOW), "rank %u: %#x", k,
+                      status);
+        quick = quick && WEXITSTATUS(status) == 0;
+    }
+    kill(r.pid[2], SIGKILL);
+    (void)ranks_wait(&r, 2);
+    return quick;
+}
+
+/* _i: over TCP. The machine may be busy; one time of some must be quick. */
+START_TEST(who_has_stopped_holds_up_no_close)
+{
+    struct ps_group_options options = {.transport = _i == 1 ? PS_TRANSPORT_TCP : PS_TRANSPORT_AUTO};
+    int tries = 1;
+
+    while (!close_beside_a_stopped_one(&options, close_quickly))
+        ck_assert_int_lt(tries++, TRIES);
+}
+END_TEST
+
+START_TEST(who_has_stopped_and_failed_the_group_holds_up_no_close)
+{
+    struct ps_group_options options = {.transport = _i == 1 ? PS_TRANSPORT_TCP : PS_TRANSPORT_AUTO, .timeout_ms = 1000};
+    int tries = 1;
+
+    while (!close_beside_a_stopped_one(&options, fail_and_close_quickly))
+        ck_assert_int_lt(tries++, TRIES);
+}
+END_TEST
+
 /* A table in which the other rank is not there. */
 static void
 form_alone(uint32_t rank, const char *other, uint64_t timeout_ms, enum ps_err code)
@@ -496,6 +588,8 @@ make(void)
     tcase_add_test(t, who_babbles_is_named_by_all);
     tcase_add_test(t, strangers_at_the_door_do_no_harm);
     tcase_add_test(t, who_was_away_past_its_time_out_still_gets_what_has_come);
+    tcase_add_loop_test(t, who_has_stopped_holds_up_no_close, 0, 2);
+    tcase_add_loop_test(t, who_has_stopped_and_failed_the_group_holds_up_no_close, 0, 2);
     tcase_add_test(t, who_does_not_come_is_named);
     suite_add_tcase(s, t);
     return s;

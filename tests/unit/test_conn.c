@@ -13,8 +13,9 @@
 #include "check_main.h"
 
 enum { TCP, UNIX, SHARED, TRANSPORTS };
-#define RING       (1 * MIB)
-#define IDLE_BYTES 1024 /* a little room for metadata is kept */
+#define RING        (1 * MIB)
+#define PATIENCE_MS 600000 /* longer than any test may take */
+#define IDLE_BYTES  1024   /* a little room for metadata is kept */
 
 /* ---- One side ---- */
 
@@ -790,6 +791,49 @@ START_TEST(finish_does_not_wait_for_ever)
 }
 END_TEST
 
+/* The peer is away, and says something when it is back: it gets all the same what was sent to it. */
+START_TEST(who_leaves_waits_for_no_peer)
+{
+    static struct out outs[4], late;
+
+    join(_i);
+    conn_read_pause(&b.conn);
+    for (size_t i = 0; i < ARRAY_LEN(outs); i++)
+        out_send(&outs[i], &a, i, 4 * KIB, i % 2 == 0, false);
+    conn_leave(&a.conn, PATIENCE_MS, closed);
+    RUN_UNTIL(a.closed);
+    ck_assert_uint_eq(b.frames, 0);
+    out_send(&late, &b, 0, 4 * KIB, false, false);
+    conn_read_resume(&b.conn);
+    RUN_UNTIL(b.ended);
+    ck_assert_uint_eq(b.frames, ARRAY_LEN(outs));
+    ck_assert_int_eq(b.why.code, PS_ERR_CLOSED);
+    for (size_t i = 0; i < ARRAY_LEN(outs); i++)
+        ck_assert_int_eq(outs[i].result, PS_OK);
+    conn_close(&b.conn, closed);
+    RUN_UNTIL(b.closed);
+    outs_free(outs, ARRAY_LEN(outs));
+    outs_free(&late, 1);
+}
+END_TEST
+
+START_TEST(who_leaves_has_only_so_much_patience)
+{
+    static struct out outs[6];
+    uint64_t start = uv_hrtime();
+
+    join(_i);
+    conn_read_pause(&b.conn);
+    for (size_t i = 0; i < ARRAY_LEN(outs); i++)
+        out_send(&outs[i], &a, i, 4 * MIB, true, false);
+    conn_leave(&a.conn, 20, closed);
+    RUN_UNTIL(a.closed);
+    ck_assert_uint_ge((uv_hrtime() - start) / 1000000, 15);
+    ck_assert_int_eq(outs[5].result, PS_ERR_CLOSED);
+    outs_free(outs, 6);
+}
+END_TEST
+
 START_TEST(close_may_follow_finish_and_close)
 {
     join(_i);
@@ -906,6 +950,8 @@ make_suite(void)
     tcase_add_test(ending, a_stranger_is_told_before_the_end);
     tcase_add_loop_test(ending, finish_sends_all_and_then_closes, 0, TRANSPORTS);
     tcase_add_loop_test(ending, finish_does_not_wait_for_ever, 0, TRANSPORTS);
+    tcase_add_loop_test(ending, who_leaves_waits_for_no_peer, 0, TRANSPORTS);
+    tcase_add_loop_test(ending, who_leaves_has_only_so_much_patience, 0, TRANSPORTS);
     tcase_add_loop_test(ending, close_may_follow_finish_and_close, 0, TRANSPORTS);
     tcase_add_test(cost, idle_connections_hold_nothing);
     tcase_add_loop_test(cost, peers_have_names, 0, TRANSPORTS);
