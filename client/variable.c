@@ -36,6 +36,13 @@ variables_finish(struct variables *t)
     }
 }
 
+void
+variables_remove(struct variables *t, struct core_var *v)
+{
+    HASH_DEL(t->first, v);
+    var_free(v);
+}
+
 struct core_var *
 variables_find(const struct variables *t, const char *name)
 {

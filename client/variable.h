@@ -56,6 +56,9 @@ enum ps_err variables_declare(struct variables *t, const struct ps_var_spec *spe
 enum ps_err variables_attach(struct variables *t, const Psd__Declare *declare, struct core_var **out,
                              struct ps_error *e) PS_MUST_USE;
 
+/* One that was just made, and has nothing but its definition, is not wanted after all. */
+void variables_remove(struct variables *t, struct core_var *v);
+
 /* The shard of block 0, which hangs on names alone: who attaches asks there first. */
 uint32_t variables_first_shard(const struct variables *t, const char *name);
 

@@ -143,10 +143,14 @@ strategy_add_variable(ps_strategy *s, const struct ps_var_spec *spec, struct ps_
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a list of %zu variables", s->vars_len + 1);
     if ((err = variables_declare(&s->table, spec, &v, e)) != PS_OK)
         return err;
+    if ((err = set_aside(s, v, e)) != PS_OK) {
+        free_variable(s, s->vars_len);
+        variables_remove(&s->table, v);
+        return err;
+    }
     v->declared = true; /* it stays */
-    err = set_aside(s, v, e);
-    s->vars[s->vars_len++] = v; /* also of one that was set aside in part: it is freed with the others */
-    return err;
+    s->vars[s->vars_len++] = v;
+    return PS_OK;
 }
 
 void
