@@ -4,6 +4,9 @@
  * hello comes through the door, is looked at, is answered, and the connection becomes a link, too. A hello may come
  * before this rank knows its table: it waits.
  *
+ * A higher rank that does not come may have died since it met the others: then nobody listens at its address, and it
+ * need not be waited for until the deadline.
+ *
  * When it fails, those that greet each other are told why, as those that are linked are: a lower rank that was greeted
  * and has not answered yet, perhaps because it does not know the table; and a higher one that comes late.
  *
@@ -24,12 +27,15 @@
 
 #define MESH_TRIES    8   /* of a connection that is refused */
 #define MESH_RETRY_MS 125 /* between them */
+#define MESH_KNOCKS   4   /* that are refused, by a rank that is to connect by itself, until it is given up */
+#define MESH_KNOCK_MS 500 /* between them */
 
 /*
  *     through the door:   MESH_GUEST ──► link
  *     to a lower rank:    MESH_CONNECTING ──► MESH_GREETING ──► link
- *                               └─► MESH_RETRY ─┘ refused */
-enum mesh_state { MESH_GUEST, MESH_CONNECTING, MESH_GREETING, MESH_RETRY };
+ *                               └─► MESH_RETRY ─┘ refused
+ *     to a higher one:    MESH_KNOCKING: it only shows whether anybody listens there */
+enum mesh_state { MESH_GUEST, MESH_CONNECTING, MESH_GREETING, MESH_RETRY, MESH_KNOCKING };
 
 struct mesh_conn {
     struct mesh *mesh;
@@ -59,7 +65,9 @@ struct mesh {
     struct mesh_end mine; /* the last that failed here */
     struct mesh_end told; /* of which another rank said so, before the table was known here */
     struct mesh_conn *conns;
-    uv_timer_t timer; /* for those that try again */
+    uv_timer_t timer;                    /* for those that try again */
+    uv_timer_t knocking;                 /* at those that have not come */
+    uint8_t refused[PS_GROUP_RANKS_MAX]; /* knocks, one after the other */
 };
 
 /* ---- Connections that are not links yet ---- */
@@ -519,6 +527,22 @@ lower_refused(struct mesh_conn *m, int status)
     uv_timer_start(&m->mesh->timer, try_again, MESH_RETRY_MS, 0);
 }
 
+/* What came of a connection to a higher rank, which is not wanted any more. */
+static void
+knocked(struct mesh_conn *m, int status)
+{
+    struct mesh *mesh = m->mesh;
+    uint32_t rank = m->rank;
+    struct ps_error e;
+
+    mesh_drop(m);
+    mesh->refused[rank] = status == UV_ECONNREFUSED ? mesh->refused[rank] + 1 : 0;
+    if (mesh->refused[rank] < MESH_KNOCKS || mesh->group->links[rank] != NULL)
+        return;
+    ps_error_set(&e, PS_ERR_UNREACHABLE, "it met the others, and has gone since: nobody listens there");
+    mesh_fail(mesh, rank, &e);
+}
+
 static void
 connected(uv_connect_t *req, int status)
 {
@@ -528,6 +552,10 @@ connected(uv_connect_t *req, int status)
 
     if (m->gone)
         return;
+    if (m->state == MESH_KNOCKING) {
+        knocked(m, status);
+        return;
+    }
     if (status != 0) {
         lower_refused(m, status);
         return;
@@ -551,11 +579,15 @@ connect_to(struct mesh_conn *m)
 
     if (c == NULL || conn_init(c, &g->pool, false, &lower_events, m) != PS_OK) {
         free(c);
-        lower_fail(m, PS_ERR_NOMEM, "no memory or no descriptor for a connection", NULL);
+        if (m->state == MESH_KNOCKING)
+            knocked(m, UV_ENOMEM);
+        else
+            lower_fail(m, PS_ERR_NOMEM, "no memory or no descriptor for a connection", NULL);
         return;
     }
     m->conn = c;
-    m->state = MESH_CONNECTING;
+    if (m->state != MESH_KNOCKING)
+        m->state = MESH_CONNECTING;
     group_conn_made(g);
     if (address_parse(g->table.members[m->rank].address, &address, NULL) != PS_OK ||
         (uv_ip4_addr(address.host, address.port, (struct sockaddr_in *)&to) != 0 &&
@@ -564,8 +596,38 @@ connect_to(struct mesh_conn *m)
         return;
     }
     m->loopback = is_loopback((struct sockaddr *)&to);
-    if ((status = uv_tcp_connect(&m->connect, &c->u.tcp, (struct sockaddr *)&to, connected)) != 0)
+    if ((status = uv_tcp_connect(&m->connect, &c->u.tcp, (struct sockaddr *)&to, connected)) == 0)
+        return;
+    if (m->state == MESH_KNOCKING)
+        knocked(m, status);
+    else
         lower_refused(m, status);
+}
+
+static bool
+is_knocked_at(const struct mesh *mesh, uint32_t rank)
+{
+    for (const struct mesh_conn *m = mesh->conns; m != NULL; m = m->next)
+        if (m->state == MESH_KNOCKING && m->rank == rank)
+            return true;
+    return false;
+}
+
+static void
+knock(uv_timer_t *timer)
+{
+    struct mesh *mesh = timer->data;
+    const ps_group *g = mesh->group;
+
+    for (uint32_t r = g->table.rank + 1; mesh->joining && r < g->table.ranks; r++) {
+        struct mesh_conn *m;
+
+        if (g->links[r] != NULL || is_knocked_at(mesh, r) || (m = calloc(1, sizeof *m)) == NULL)
+            continue;
+        *m = (struct mesh_conn){.mesh = mesh, .state = MESH_KNOCKING, .rank = r, .next = mesh->conns};
+        mesh->conns = m;
+        connect_to(m);
+    }
 }
 
 /* ---- Joining ---- */
@@ -582,7 +644,7 @@ joined_or_failed(void *arg)
 uint32_t
 mesh_waiting(const ps_group *g)
 {
-    uint32_t n = g->mesh != NULL ? 1 : 0;
+    uint32_t n = g->mesh != NULL ? 2 : 0;
 
     for (const struct mesh_conn *m = n > 0 ? g->mesh->conns : NULL; m != NULL; m = m->next)
         n += m->state == MESH_GUEST;
@@ -664,11 +726,14 @@ mesh_join(ps_group *g, uint64_t deadline_ms, struct ps_error *e)
 
     mesh->up = 0;
     mesh->joining = true;
+    memset(mesh->refused, 0, sizeof mesh->refused);
+    uv_timer_start(&mesh->knocking, knock, MESH_KNOCK_MS, MESH_KNOCK_MS);
     begin(mesh);
     if (!group_run_until(g, joined_or_failed, mesh, deadline_ms))
         blame_missing(mesh, start_ms);
     mesh->joining = false;
     uv_timer_stop(&mesh->timer);
+    uv_timer_stop(&mesh->knocking);
     if (group_core_state(g->core, NULL) != PS_OK)
         note_end(mesh);
     for (struct mesh_conn *m = mesh->conns, *next; m != NULL; m = next) {
@@ -700,7 +765,9 @@ mesh_new(ps_group *g, struct ps_error *e)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
     mesh->group = g;
     uv_timer_init(&g->loop, &mesh->timer);
-    mesh->timer.data = mesh;
+    uv_timer_init(&g->loop, &mesh->knocking);
+    mesh->timer.data = mesh->knocking.data = mesh;
+    group_conn_made(g);
     group_conn_made(g);
     g->mesh = mesh;
     door_for(&g->door, MSG_GROUP_HELLO, guest_come, mesh);
@@ -718,6 +785,7 @@ mesh_close(ps_group *g)
     while (mesh->conns != NULL)
         mesh_drop(mesh->conns);
     uv_close((uv_handle_t *)&mesh->timer, timer_closed);
+    uv_close((uv_handle_t *)&mesh->knocking, timer_closed);
 }
 
 void

@@ -333,6 +333,17 @@ START_TEST(who_comes_late_is_told_the_end)
 }
 END_TEST
 
+/* Rank 1 has met the others and is gone; rank 2 is there, and has not connected either. */
+START_TEST(who_has_gone_is_not_waited_for)
+{
+    begin_as(0);
+    close(door[1]);
+    door[1] = 0;
+    fails(PATIENCE_MS, PS_ERR_UNREACHABLE, 1, "nobody listens");
+    end();
+}
+END_TEST
+
 static Suite *
 make(void)
 {
@@ -346,6 +357,7 @@ make(void)
     tcase_add_test(t, an_end_of_another_forming_is_not_believed);
     tcase_add_loop_test(t, an_end_behind_a_greeting_is_heard, 0, 2);
     tcase_add_test(t, who_comes_late_is_told_the_end);
+    tcase_add_test(t, who_has_gone_is_not_waited_for);
     suite_add_tcase(s, t);
     return s;
 }
