@@ -1,0 +1,236 @@
+/* Agreeing, once the group is formed: every rank says where it stands, all see the same list, and draw the same
+ * conclusions from it. Then who is furthest hands over its variables, slots and step, to all at once. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/strategy/all_reduced.h"
+#include "common/placement.h"
+
+/* What each rank says of itself. */
+struct standing {
+    int64_t next; /* step; or one of: */
+    int64_t replicas;
+    int64_t definition; /* a hash of all that must be the same */
+    int64_t epoch;      /* of the group in which it has completed the step before */
+};
+#define STANDING_NEW   (-1) /* it has just come */
+#define STANDING_TORN  (-2) /* it has some variables of a later step than the first, and not all of them */
+#define STANDING_WORDS (sizeof(struct standing) / sizeof(int64_t))
+
+static uint64_t
+hash_bytes(const void *data, size_t len, uint64_t before)
+{
+    return placement_hash(data, len, before);
+}
+
+/* Variables in their order, how batches are cut, and what gradients travel as. */
+static int64_t
+definition_of(const ps_strategy *s)
+{
+    const struct ps_compress *how = &s->options.client.compress;
+    const uint64_t cut[] = {s->vars_len, s->options.rows, s->options.batch, s->options.metrics, (uint64_t)how->kind};
+    const double fraction = how->kind != PS_COMPRESS_TOP_K ? 0
+                            : how->fraction > 0            ? how->fraction
+                                                           : PS_COMPRESS_FRACTION;
+    uint64_t hash = hash_bytes(&fraction, sizeof fraction, hash_bytes(cut, sizeof cut, 0));
+
+    for (size_t i = 0; i < s->vars_len; i++) {
+        const struct ps_var_spec *spec = &s->vars[i]->spec;
+        const double numbers[] = {(double)spec->init.kind, spec->init.a, spec->init.b};
+        char optimizer[PS_OPTIMIZER_TEXT_MAX];
+
+        ps_optimizer_describe(&spec->optimizer, optimizer, sizeof optimizer);
+        hash = hash_bytes(s->vars[i]->name, strlen(s->vars[i]->name) + 1, hash);
+        hash = hash_bytes(spec->dims, spec->rank * sizeof spec->dims[0], hash);
+        hash = hash_bytes(numbers, sizeof numbers, hash);
+        hash = hash_bytes(&spec->init.seed, sizeof spec->init.seed, hash);
+        hash = hash_bytes(optimizer, strlen(optimizer), hash);
+    }
+    return (int64_t)hash;
+}
+
+/* The lowest rank that is furthest; and whether anybody is behind it, or new. */
+static uint32_t
+find_furthest(const struct standing *all, uint32_t ranks, bool *behind)
+{
+    uint32_t furthest = 0;
+
+    *behind = false;
+    for (uint32_t r = 1; r < ranks; r++)
+        if (all[r].next > all[furthest].next)
+            furthest = r;
+    for (uint32_t r = 0; r < ranks; r++)
+        *behind |= all[r].next < all[furthest].next || all[r].next < 0;
+    return furthest;
+}
+
+/* All must have the definition of the one that is furthest. Who has another is turned away; those that fit are counted,
+ * to form the group without it, once the training has begun. Nobody leaves before all have seen that. */
+static enum ps_err
+compare_definitions(ps_strategy *s, const struct standing *all, uint32_t ranks, uint32_t furthest, struct ps_error *e)
+{
+    struct all_reduced *a = s->own;
+    uint32_t count = 0, other = furthest;
+
+    for (uint32_t r = 0; r < ranks; r++)
+        if (all[r].definition == all[furthest].definition)
+            count++;
+        else
+            other = r;
+    if (count == ranks)
+        return PS_OK;
+    if (all[ps_group_rank(a->group)].definition == all[furthest].definition && all[furthest].next >= 0)
+        a->fitting = count;
+    (void)!ps_group_barrier(a->group, NULL, NULL);
+    return ps_fail(e, PS_ERR_MISMATCH,
+                   "worker %u has other variables, optimizers, batches or compression than worker %u: all must be "
+                   "started with the same",
+                   ps_group_task(a->group, other), ps_group_task(a->group, furthest));
+}
+
+/* Numbers of replicas over all ranks, in their order. */
+static enum ps_err
+take_standings(ps_strategy *s, const struct standing *all, uint32_t ranks, struct ps_error *e)
+{
+    const struct all_reduced *a = s->own;
+    uint32_t rank = ps_group_rank(a->group), count = 0;
+
+    for (uint32_t r = 0; r < ranks; r++) {
+        if (all[r].replicas < 1 || all[r].replicas > PS_STRATEGY_REPLICAS_MAX)
+            return ps_fail(e, PS_ERR_PROTOCOL, "worker %u says that it has %" PRId64 " replicas",
+                           ps_group_task(a->group, r), all[r].replicas);
+        if (r == rank)
+            s->index = count;
+        count += (uint32_t)all[r].replicas;
+    }
+    s->count = count;
+    s->divisor = (float)count;
+    s->workers = ranks;
+    s->chief = rank == 0;
+    return PS_OK;
+}
+
+/* Variables, slots, versions and what was counted from one rank to all others, who need not all need them. */
+static enum ps_err
+hand_over(ps_strategy *s, uint32_t from, struct ps_error *e)
+{
+    const struct all_reduced *a = s->own;
+    struct strategy_copy *c = &s->copy[0];
+    enum ps_err err = PS_OK;
+
+    for (size_t i = 0; err == PS_OK && i < s->vars_len; i++) {
+        struct local_optimizer *l = c->optimizer[i];
+        size_t elements = (size_t)s->vars[i]->elements;
+        int64_t version = (int64_t)l->version;
+
+        err = ps_group_broadcast(a->group, c->values[i], elements, PS_F32, from, NULL, e);
+        for (uint32_t k = 0; err == PS_OK && k < l->slots; k++)
+            err = ps_group_broadcast(a->group, l->slot[k], elements, PS_F32, from, NULL, e);
+        if (err == PS_OK)
+            err = ps_group_broadcast(a->group, &version, 1, PS_I64, from, NULL, e);
+        if (err == PS_OK)
+            l->version = (uint64_t)version;
+    }
+    if (err == PS_OK)
+        err = ps_group_broadcast(a->group, s->counted, strategy_totals_len(s), PS_F64, from, NULL, e);
+    return err;
+}
+
+/* What this worker can give to others. */
+static int64_t
+step_of(const ps_strategy *s)
+{
+    const struct all_reduced *a = s->own;
+
+    if (a->torn)
+        return a->torn_at > 0 ? STANDING_TORN : STANDING_NEW;
+    return a->agreed ? (int64_t)s->next : STANDING_NEW;
+}
+
+/* Nobody has all variables of any step. That is the beginning, unless somebody has a part of what was lost: all ranks
+ * see that, and none of them starts anew in silence. */
+static enum ps_err
+begin_all(ps_strategy *s, const struct standing *all, uint32_t ranks, struct ps_error *e)
+{
+    const struct all_reduced *a = s->own;
+
+    for (uint32_t r = 0; r < ranks; r++)
+        if (all[r].next == STANDING_TORN)
+            return ps_fail(e, PS_ERR_STEP_FAILED,
+                           "who gave its variables to worker %u was lost meanwhile, and nobody else has all of them: "
+                           "restore a checkpoint",
+                           ps_group_task(a->group, r));
+    if (!a->torn)
+        return PS_OK;
+    strategy_count_none(s);
+    return strategy_initialize(s, e);
+}
+
+void
+all_reduced_settle(ps_strategy *s, bool counted)
+{
+    struct all_reduced *a = s->own;
+
+    if (a->tried)
+        ps_reducer_settle(a->reducer, counted);
+    a->tried = false;
+}
+
+/* Take them from a rank, or give them; a worker that is behind has nothing whole until all have come. */
+static enum ps_err
+catch_up(ps_strategy *s, const struct standing *all, uint32_t from, struct ps_error *e)
+{
+    struct all_reduced *a = s->own;
+    int64_t to = all[from].next;
+    bool behind = step_of(s) < to;
+    enum ps_err err;
+
+    if (behind) {
+        a->torn = true;
+        a->torn_at = MAX(a->torn_at, to);
+    }
+    if ((err = hand_over(s, from, e)) != PS_OK)
+        return err;
+    a->torn = false;
+    a->torn_at = 0;
+    s->stats.received += behind;
+    s->next = (uint64_t)MAX(to, 0);
+    return strategy_spread(s, e);
+}
+
+enum ps_err
+all_reduced_agree(ps_strategy *s, struct ps_error *e)
+{
+    struct all_reduced *a = s->own;
+    uint32_t ranks = ps_group_ranks(a->group), furthest;
+    struct standing me = {.next = step_of(s),
+                          .replicas = s->replicas,
+                          .definition = definition_of(s),
+                          .epoch = (int64_t)a->done_epoch},
+                    *all;
+    int64_t tried = (int64_t)s->next;
+    enum ps_err err;
+    bool behind;
+
+    if ((all = calloc(ranks, sizeof *all)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for %u workers", ranks);
+    a->fitting = 0;
+    err = ps_group_all_gather(a->group, &me, all, ranks * STANDING_WORDS, PS_I64, NULL, e);
+    furthest = find_furthest(all, ranks, &behind);
+    if (err == PS_OK)
+        err = compare_definitions(s, all, ranks, furthest, e);
+    if (err == PS_OK)
+        err = take_standings(s, all, ranks, e);
+    if (err == PS_OK && all[furthest].next < 0)
+        err = begin_all(s, all, ranks, e);
+    if (err == PS_OK && behind)
+        err = catch_up(s, all, furthest, e);
+    if (err == PS_OK)
+        all_reduced_settle(s, all[furthest].next == tried + 1 && all[furthest].epoch == (int64_t)a->epoch);
+    if (err == PS_OK && behind)
+        a->done_epoch = (uint64_t)all[furthest].epoch;
+    a->agreed |= err == PS_OK;
+    free(all);
+    return err;
+}

@@ -1,0 +1,66 @@
+/* What a worker of multi_worker_mirrored keeps, and the rooms that share it.
+ *
+ *     multi_worker_mirrored.c   opening, starting, a step
+ *     agreement.c               who is furthest, and that the others are as far
+ *     reunion.c                 who was lost, forming the group again, looking for who is missing */
+#ifndef CLIENT_STRATEGY_ALL_REDUCED_H
+#define CLIENT_STRATEGY_ALL_REDUCED_H
+
+#include "client/ps_group.h"
+#include "client/ps_reducer.h"
+#include "client/strategy/strategy.h"
+
+/* What goes behind the gradients: the sum over all ranks. */
+enum note { NOTE_ROWS, NOTE_STEP, NOTE_FAILED, NOTE_LOOK, NOTE_METRICS };
+#define NOTE_MAX (NOTE_METRICS + PS_STRATEGY_METRICS_MAX)
+
+struct all_reduced {
+    ps_group *group;
+    ps_reducer *reducer;
+    bool *ready; /* [vars]: said in this step */
+    bool stepping;
+    double note[NOTE_MAX];
+    uint32_t all;        /* workers of the cluster */
+    double look_at_ms;   /* for workers that are missing */
+    double look_wait_ms; /* until then */
+    int timeout_ms;      /* of the group */
+    bool agreed;         /* once: it is no newcomer any more */
+    uint32_t fitting;    /* workers that go on without those that were started otherwise; 0: there are none of these */
+    bool tried;          /* step s->next: gradients were exchanged, and whether that counts is not known; */
+    uint64_t epoch;      /* in this forming of the group */
+    uint64_t done_epoch; /* the same of the last step that was completed */
+    bool torn;           /* the variables of step torn_at were being given to this worker, and not all have come */
+    int64_t torn_at;
+};
+
+/* ---- agreement.c ---- */
+
+/* After each forming of the group, on all ranks: the same variables and options everywhere; whoever is behind, or new,
+ * has what the lowest rank that is furthest gave it, and s->next is the same. Errors: MISMATCH (what is started
+ * otherwise; a->fitting then says how many go on), STEP_FAILED (nobody has all variables any more), PROTOCOL, NOMEM, or
+ * why the group failed. */
+enum ps_err all_reduced_agree(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
+
+/* What was left out of the gradients that were exchanged last, now that it is known whether they count. */
+void all_reduced_settle(ps_strategy *s, bool counted);
+
+/* ---- reunion.c ---- */
+
+/* Open the group; again where a member is lost on the way from the meeting. Errors as ps_group_open(). */
+enum ps_err all_reduced_open(ps_strategy *s, const ps_cluster *cluster, const struct ps_group_options *options,
+                             struct ps_error *e) PS_MUST_USE;
+
+/* Something of the exchange failed: by the lapse option that is the end, or the beginning of another group, in which
+ * all have agreed when this returns PS_OK. */
+enum ps_err all_reduced_lost(ps_strategy *s, const struct ps_error *why, struct ps_error *e) PS_MUST_USE;
+
+/* Somebody is missing, and it is time to see whether it is back. All ranks do so behind the same step. Where nobody is
+ * found, or the others could not be met, the group is what it was. */
+enum ps_err all_reduced_look(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
+
+bool all_reduced_look_is_due(const ps_strategy *s);
+
+/* The group was formed: if somebody is missing it is looked for after a while. */
+void all_reduced_plan_look(ps_strategy *s);
+
+#endif
