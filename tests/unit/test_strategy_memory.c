@@ -86,19 +86,20 @@ START_TEST(a_variable_without_memory_leaves_no_trace)
 }
 END_TEST
 
-/* Whoever gives up has only to close. */
+/* Whoever gives up has only to close, and nothing stays behind. */
 START_TEST(a_strategy_is_closed_after_it)
 {
     struct ps_strategy_options options = {.replicas = REPLICAS, .rows = 6, .batch = 6, .threads = 1};
     ps_strategy *s;
 
     for (size_t nth = 1; nth < 8; nth++) {
-        size_t left = nth, none = 0;
+        size_t left = nth, none = 0, held = taken - given;
 
         ck_assert_int_eq(ps_strategy_open(names[_i], &options, &s, &error), PS_OK);
         ck_assert_int_eq(create(s, "a", "momentum", &none), PS_OK);
         (void)!create(s, "b", "adam", &left);
         ps_strategy_close(s);
+        ck_assert_msg(nth == 1 || taken - given == held, "allocation %zu: %zu are held", nth, taken - given - held);
     }
 }
 END_TEST
