@@ -36,7 +36,7 @@ struct life {
     uint32_t workers, task;
     int timeout_ms; /* 0: PATIENCE_MS */
     enum ps_lapse lapse;
-    int dies_at;   /* this broadcast of a hand-over, from 1 on, after step REACHED; of a replacement, of its first */
+    int dies_at;   /* this broadcast of a hand-over, from 1 on, once one is missing; of a replacement, of its first */
     int form_dies; /* this forming of a group, from 1 on */
     bool replaces; /* it comes late */
 };
@@ -160,10 +160,10 @@ train(ps_strategy *s, const struct life *l, struct ps_error *e)
     if (!l->replaces && (err = run_to(s, REACHED, e)) != PS_OK)
         return err;
     tell('r');
-    broadcasts_left = l->dies_at;
     while (err == PS_OK && !all_again(s, l)) {
         if (!alone && ps_strategy_workers(s) < l->workers) {
-            alone = true;
+            alone = true; /* and whoever was a step behind has caught up */
+            broadcasts_left = l->replaces ? broadcasts_left : l->dies_at;
             tell('l');
         }
         err = run_to(s, ps_strategy_step(s) + 1, e);
