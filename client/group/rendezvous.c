@@ -10,9 +10,8 @@
 #include "client/cluster.h"
 #include "client/group/host.h"
 #include "client/group/inquiry.h"
-#include "client/resolve.h"
+#include "client/group/site.h"
 #include "common/address.h"
-#include "common/sockname.h"
 
 enum state {
     IDLE,    /* nothing is under way, or it is over */
@@ -30,14 +29,10 @@ struct rendezvous {
     struct inquiry *inquiry;
     struct address address; /* of who is asked */
     char address_text[ADDRESS_MAX];
-    char mine[GROUP_ADDRESS_MAX]; /* what the others are told, once the door is open */
-    struct resolve *lookup;       /* in LOOKING */
-    uv_async_t found;             /* by it */
-    bool placed;                  /* it is known where this worker is to listen, in numbers: */
-    char place[ADDRESS_MAX];      /* "": anywhere */
-    uint32_t at;                  /* the worker that is asked, or is asked next; `task`: all below were */
-    uint32_t failures;            /* of shard 0, in a row */
-    bool settled;                 /* when this round of asking began */
+    struct site site;  /* where this worker listens */
+    uint32_t at;       /* the worker that is asked, or is asked next; `task`: all below were */
+    uint32_t failures; /* of shard 0, in a row */
+    bool settled;      /* when this round of asking began */
     uint64_t attempt, step_ms, taken_ms;
     struct rendezvous_ask ask;
     struct ps_error trouble; /* what went wrong last, code PS_OK: nothing */
@@ -76,8 +71,7 @@ static void
 end(struct rendezvous *r, enum ps_err result)
 {
     drop_inquiry(r);
-    resolve_leave(r->lookup);
-    r->lookup = NULL;
+    site_give_up(&r->site);
     r->result = result;
     r->ended = true;
     r->state = IDLE;
@@ -203,129 +197,40 @@ host_failed(void *arg, const struct ps_error *why)
     end_failed(arg, why, NULL);
 }
 
-/* ---- The door ---- */
+/* ---- Where to listen ---- */
 
-/* "127.0.0.1" and a port as one text. */
 static void
-join(const char *host, uint16_t port, char *out, size_t size)
+on_site_found(void *arg)
 {
-    snprintf(out, size, strchr(host, ':') != NULL && host[0] != '[' ? "[%s]:%u" : "%s:%u", host, port);
-}
+    struct rendezvous *r = arg;
 
-/* A door on all addresses is told as the one by which the meeting is reached, or by which the cluster knows this
- * worker.
- */
-static void
-tell_mine(struct rendezvous *r, const char *local)
-{
-    const char *listed = cluster_worker_address(r->config.cluster, r->task);
-    const struct door *d = r->config.door;
-    struct address address;
-    uint8_t number[16];
-
-    if (strncmp(d->address, "0.0.0.0:", 8) != 0 && strncmp(d->address, "[::]:", 5) != 0) {
-        snprintf(r->mine, sizeof r->mine, "%s", d->address);
-        return;
-    }
-    if (!r->by_shard && address_parse(listed, &address, NULL) == PS_OK &&
-        (uv_inet_pton(AF_INET, address.host, number) == 0 || uv_inet_pton(AF_INET6, address.host, number) == 0))
-        local = address.host;
-    join(local, d->port, r->mine, sizeof r->mine);
-}
-
-/* Else any port does, which the others hear of where they meet. */
-static bool
-must_listen_there(const struct rendezvous *r)
-{
-    return !r->by_shard || r->config.listen != NULL;
-}
-
-/* What stands for the name is known; where that is nothing, and any port does, it does not matter. */
-static void
-take_place(struct rendezvous *r, const struct addrinfo *list, const char *why)
-{
-    const char *listen = r->config.listen;
-    struct ps_error e = {0};
-
-    if (list == NULL && must_listen_there(r)) {
-        ps_error_set(&e, PS_ERR_UNREACHABLE, "cannot look up where to listen, '%.128s': %.128s",
-                     listen != NULL ? listen : cluster_worker_address(r->config.cluster, r->task), why);
-        end_failed(r, &e, NULL);
-        return;
-    }
-    if (list != NULL)
-        sockname_text((const struct sockaddr_storage *)list->ai_addr, r->place, sizeof r->place);
-    r->placed = true;
     r->trouble.code = PS_OK;
     pause_for(r, 0);
 }
 
 static void
-on_found(uv_async_t *found)
+on_site_failed(void *arg, const struct ps_error *why)
 {
-    struct rendezvous *r = found->data;
-    struct addrinfo *list = NULL;
-    const char *why = NULL;
-
-    if (r->lookup == NULL || !resolve_done(r->lookup, &list, &why))
-        return;
-    resolve_leave(r->lookup);
-    r->lookup = NULL;
-    take_place(r, list, why);
-    if (list != NULL)
-        freeaddrinfo(list);
+    end_failed(arg, why, NULL);
 }
 
-/* Where it was told to listen, or where the cluster says. False: a name is looked up first, or that has failed. */
+/* False: a name is looked up first, or that has failed. */
 static bool
-find_place(struct rendezvous *r)
+find_site(struct rendezvous *r)
 {
-    const char *text = r->config.listen != NULL ? r->config.listen : cluster_worker_address(r->config.cluster, r->task);
-    struct sockaddr_storage number;
-    struct address address;
-    struct ps_error e;
+    struct ps_error e = {0};
 
-    if (r->placed)
+    if (site_find(&r->site, &e))
         return true;
-    if (text == NULL || address_parse(text, &address, NULL) != PS_OK || address.is_unix ||
-        door_number(&address, &number)) {
-        if (text != NULL)
-            snprintf(r->place, sizeof r->place, "%s", text); /* the door says what is wrong with it */
-        r->placed = true;
-        return true;
-    }
-    r->state = LOOKING;
-    r->step_ms = must_listen_there(r) ? UINT64_MAX : now_ms(r) + r->config.answer_ms;
-    ps_error_set(&r->trouble, PS_ERR_TIMEOUT,
-                 "nobody has said yet which address '%.128s' is, where this worker listens", address.host);
-    if ((r->lookup = resolve_start(address.host, address.port, &r->found)) != NULL) {
-        watch(r);
+    if (e.code != PS_ERR_TIMEOUT) {
+        end_failed(r, &e, NULL);
         return false;
     }
-    ps_error_set(&e, PS_ERR_NOMEM, "no memory to look up where to listen");
-    end_failed(r, &e, NULL);
+    r->trouble = e;
+    r->state = LOOKING;
+    r->step_ms = site_must_wait(&r->site) ? UINT64_MAX : now_ms(r) + r->config.answer_ms;
+    watch(r);
     return false;
-}
-
-/* As it was told to, or where the cluster says; and where there are shards any port does when that cannot be had. */
-static enum ps_err
-open_door(struct rendezvous *r, const char *local, struct ps_error *e)
-{
-    struct door *d = r->config.door;
-    char anywhere[GROUP_ADDRESS_MAX];
-    const char *where = anywhere;
-    enum ps_err err = PS_OK;
-
-    join(local, 0, anywhere, sizeof anywhere);
-    if (r->place[0] != '\0' && (must_listen_there(r) || door_may_open(r->place)))
-        where = r->place;
-    if (!d->open && !door_closed(d))
-        err = ps_fail(e, PS_ERR_BUSY, "cannot listen at %.256s: the last try is not over", where);
-    else if (!d->open)
-        err = door_open(d, r->config.pool, where, e);
-    if (err == PS_OK)
-        tell_mine(r, local);
-    return err;
 }
 
 /* ---- Asking ---- */
@@ -355,7 +260,7 @@ meet_message(struct rendezvous *r)
     m.ranks_min = MIN(r->ask.ranks_min, r->workers);
     m.settle_ms = r->ask.settle_ms;
     m.timeout_ms = left_ms(r);
-    m.address = r->mine;
+    m.address = r->site.mine;
     m.host = r->config.host;
     return m;
 }
@@ -369,7 +274,7 @@ on_connected(void *arg, const char *local)
     char agent[128];
     Psd__Meet m;
 
-    if (open_door(r, local, &e) != PS_OK) {
+    if (site_open(&r->site, local, &e) != PS_OK) {
         end_failed(r, &e, NULL);
         return;
     }
@@ -510,7 +415,7 @@ host_here(struct rendezvous *r)
                              .incarnation = r->config.incarnation,
                              .attempt = ++r->attempt,
                              .epoch = r->ask.epoch,
-                             .address = r->mine,
+                             .address = r->site.mine,
                              .host = r->config.host};
     struct ps_error e = {0};
 
@@ -544,7 +449,7 @@ static void
 seek_first(struct rendezvous *r)
 {
     struct ps_error e = {0};
-    enum ps_err err = open_door(r, "127.0.0.1", &e);
+    enum ps_err err = site_open(&r->site, "127.0.0.1", &e);
 
     if (err == PS_OK) {
         seek(r);
@@ -574,10 +479,9 @@ step(struct rendezvous *r)
                      r->by_shard ? RENDEZVOUS_CONNECT_MS : r->config.answer_ms);
         on_failed(r, &e);
     } else if (r->state == LOOKING) {
-        resolve_leave(r->lookup);
-        r->lookup = NULL;
-        take_place(r, NULL, NULL);
-    } else if (!find_place(r)) {
+        site_take_any(&r->site);
+        on_site_found(r);
+    } else if (!find_site(r)) {
         return;
     } else if (r->by_shard) {
         ask_there(r, ps_cluster_shard_address(r->config.cluster, 0), RENDEZVOUS_CONNECT_MS);
@@ -741,12 +645,21 @@ begin(struct rendezvous *r)
                                .met = host_met,
                                .failed = host_failed,
                                .arg = r};
+    struct site_config site = {.pool = k->pool,
+                               .door = k->door,
+                               .listen = k->listen,
+                               .listed = cluster_worker_address(k->cluster, r->task),
+                               .any = r->by_shard,
+                               .found = on_site_found,
+                               .failed = on_site_failed,
+                               .arg = r,
+                               .handles = &r->handles};
 
-    if (uv_async_init(k->pool->loop, &r->found, on_found) != 0)
+    if (!site_init(&r->site, &site))
         return false;
     uv_timer_init(k->pool->loop, &r->timer); /* cannot fail */
-    r->timer.data = r->found.data = r;
-    r->handles += 2;
+    r->timer.data = r;
+    r->handles++;
     if (!r->by_shard && r->workers > 1) {
         host_init(&r->host, &host);
         r->hosts = true;
@@ -801,15 +714,13 @@ void
 rendezvous_close(struct rendezvous *r)
 {
     drop_inquiry(r);
-    resolve_leave(r->lookup);
-    r->lookup = NULL;
+    site_close(&r->site);
     r->state = IDLE;
     if (r->hosts) {
         door_for(r->config.door, MSG_MEET, NULL, NULL);
         host_close(&r->host);
     }
     uv_close((uv_handle_t *)&r->timer, handle_closed);
-    uv_close((uv_handle_t *)&r->found, handle_closed);
 }
 
 bool
