@@ -190,7 +190,8 @@ void mesh_free(ps_group *g);
  */
 enum ps_err mesh_join(ps_group *g, uint64_t deadline_ms, struct ps_error *e) PS_MUST_USE;
 
-/* What the mesh has of g->conns though no link is there: its timers, and guests that wait for a table. 0 without one. */
+/* What the mesh has of g->conns though no link is there: its timers, and guests that wait for a table. 0 without one.
+ */
 uint32_t mesh_waiting(const ps_group *g);
 
 /* g->passed has risen: who waits at the door for a table that is passed hears it. */
