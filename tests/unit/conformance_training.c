@@ -212,7 +212,7 @@ check_gang(struct conformance *c, struct device_gang *g, size_t replicas, size_t
         same(c, "sum", n * sizeof *want, tensors[r], want);
 }
 
-/* Bits, NaN and all. */
+/* From every replica; bits, NaN and all. */
 static void
 check_broadcast(struct conformance *c, struct device_gang *g, size_t replicas, size_t n, size_t root)
 {
@@ -223,6 +223,7 @@ check_broadcast(struct conformance *c, struct device_gang *g, size_t replicas, s
     for (size_t r = 0; r < replicas; r++) {
         float *of_one = floats(c, n, 1);
 
+        of_one[n / 2] = r == root ? NAN : 1;
         tensors[r] = floats_on(c, n, of_one);
         if (r == root)
             x = of_one;
@@ -248,7 +249,9 @@ conform_gang(struct conformance *c)
             if (err != PS_OK || c->failed)
                 break;
             check_gang(c, g, replicas, sizes[i] * 33, i % 2 == 0 ? DEVICE_GANG_SUM : DEVICE_GANG_MEAN);
-            check_broadcast(c, g, replicas, sizes[i], i % replicas);
+            give_back(c);
+            for (size_t root = 0; root < replicas; root++)
+                check_broadcast(c, g, replicas, sizes[i] * 33, root);
             give_back(c);
         }
         if (err == PS_OK)

@@ -130,6 +130,19 @@ END_TEST
     {                                                                                                                  \
     }
 DEVICE_COMPUTE_OPS(NOTHING)
+
+static enum ps_err
+nothing_all_reduce(void *state, size_t n, float *const tensors[], size_t elements, enum device_gang_op op,
+                   struct ps_error *e)
+{
+    return PS_OK;
+}
+
+static enum ps_err
+nothing_broadcast(void *state, size_t n, float *const tensors[], size_t elements, size_t root, struct ps_error *e)
+{
+    return PS_OK;
+}
 #pragma GCC diagnostic pop
 
 #define BREAK(name, ...)                                                                                               \
@@ -139,11 +152,29 @@ DEVICE_COMPUTE_OPS(NOTHING)
     }
 DEVICE_COMPUTE_OPS(BREAK)
 
+static struct device_gang_kind gang;
+
+static void
+break_gang_sum(void)
+{
+    gang = *ops.gang;
+    gang.all_reduce = nothing_all_reduce;
+    ops.gang = &gang;
+}
+
+static void
+break_gang_broadcast(void)
+{
+    gang = *ops.gang;
+    gang.broadcast = nothing_broadcast;
+    ops.gang = &gang;
+}
+
 #define BROKEN(name, ...) {#name, break_##name},
 static const struct {
     const char *name;
     void (*without)(void);
-} operations[] = {DEVICE_COMPUTE_OPS(BROKEN)};
+} operations[] = {DEVICE_COMPUTE_OPS(BROKEN){"gang sum", break_gang_sum}, {"gang broadcast", break_gang_broadcast}};
 
 START_TEST(the_table_notices_every_operation_that_does_nothing)
 {
