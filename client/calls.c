@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "client/client_state.h"
+#include "client/variable.h"
 
 /* The core's variables of a call; NULL with *err set. */
 static struct core_var **
@@ -31,6 +32,35 @@ core_vars(ps_client *c, size_t n, ps_var *const vars[], enum ps_err *err, struct
         c->scratch[i] = vars[i]->core;
     }
     return c->scratch;
+}
+
+enum ps_err
+client_check_vars(const ps_client *c, size_t n, ps_var *const vars[], struct ps_error *e)
+{
+    enum ps_err err = PS_OK;
+
+    if (n == 0 || vars == NULL)
+        return ps_fail(e, PS_ERR_INVALID, "no variables were given");
+    client_enter(c);
+    for (size_t i = 0; i < n && err == PS_OK; i++)
+        if (vars[i] == NULL || vars[i]->client != c)
+            err = ps_fail(e, PS_ERR_INVALID, "variable %zu is %s", i, vars[i] == NULL ? "NULL" : "another client's");
+        else if (!vars[i]->core->declared)
+            err = ps_fail(e, PS_ERR_INVALID, "the declaration of '%s' is not done", vars[i]->core->name);
+    client_leave(c);
+    return err;
+}
+
+bool
+client_looks_first(const ps_client *c, size_t n, ps_var *const vars[], const struct ps_push_options *options)
+{
+    const struct ps_compress *how =
+        options != NULL && options->compress != NULL ? options->compress : &c->options.compress;
+    bool clips = false;
+
+    for (size_t i = 0; i < n; i++)
+        clips |= vars[i]->core->spec.optimizer.clip.kind == PS_CLIP_GIVEN_NORM;
+    return how->kind != PS_COMPRESS_NONE || (clips && !(options != NULL && options->norm > 0));
 }
 
 /* Options of blocking forms: 0 stands for the client's default, which a wait calls -1. */

@@ -13,6 +13,7 @@
 
 #include "client/core.h"
 #include "client/psclient.h"
+#include "client/pushing.h"
 #include "common/conn.h"
 #include "common/loop_news.h"
 #include "common/patience.h"
@@ -101,8 +102,6 @@ void client_perform(ps_client *c);
 
 /* Let the network move once, waiting up to until_ms (loop time). Not with a progress thread. */
 void client_turn(ps_client *c, bool wait, uint64_t until_ms);
-
-uint64_t client_timeout(const ps_client *c, int timeout_ms); /* -1: the default */
 
 /* Wait until ready(arg) or the deadline (loop time); false: the deadline came. near(arg), if not NULL, is called once a
  * little before. Within client_enter(). */

@@ -27,6 +27,15 @@ beside_program(const char *name)
     return path;
 }
 
+/* Programs that do not lie beside it are told where it is. */
+static inline const char *
+fake_module_path(void)
+{
+    const char *told = getenv("FAKE_MODULE_LIB");
+
+    return told != NULL ? told : beside_program("libfake_module.so");
+}
+
 static inline void
 use_module(const char *path)
 {
@@ -40,7 +49,7 @@ open_fake(const char *name)
     struct ps_error error;
     ps_device *d;
 
-    use_module(beside_program("libfake_module.so"));
+    use_module(fake_module_path());
     if (ps_device_open(name, NULL, &d, &error) != PS_OK)
         ck_abort_msg("%s", error.text);
     return d;
@@ -50,7 +59,7 @@ open_fake(const char *name)
 static inline void *
 fake_symbol(const char *name)
 {
-    void *library = dlopen(beside_program("libfake_module.so"), RTLD_NOW | RTLD_NOLOAD), *symbol;
+    void *library = dlopen(fake_module_path(), RTLD_NOW | RTLD_NOLOAD), *symbol;
 
     ck_assert_msg(library != NULL, "the fake module is not loaded");
     symbol = dlsym(library, name);
