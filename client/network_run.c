@@ -144,7 +144,8 @@ forward(ps_network *n, const struct pass *pass, const struct ps_batch *b, bool s
     return x;
 }
 
-/* Tells of gradients that were on their way. */
+/* Tells of gradients that were on their way. Those that stay are told of as soon as they are called for: whoever hears
+ * of it copies them, or not. */
 static enum ps_err
 tell_ready(ps_network *n, struct on_way *w, struct ps_error *e)
 {
@@ -152,7 +153,7 @@ tell_ready(ps_network *n, struct on_way *w, struct ps_error *e)
 
     if (w->first == w->end)
         return PS_OK;
-    if ((err = device_fetched(n->device, e)) != PS_OK)
+    if (!stays(n) && (err = device_fetched(n->device, e)) != PS_OK)
         return err;
     while (w->end > w->first)
         n->ready(n->ready_arg, --w->end);

@@ -17,14 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/strategy/strategy.h"
+#include "client/strategy/resident.h"
 #include "common/optimizer.h"
 
 #define STEPS_USUAL 16
 
 struct local {
     struct ps_optimizer outer;
-    float **base;   /* [variables]: the values that the round began with */
+    float **base;   /* [variables]: the values that the round began with; NULL: they are on the device */
     uint64_t began; /* step with which it did */
 };
 
@@ -80,10 +80,27 @@ begin_round(ps_strategy *s)
 {
     struct local *own = s->own;
 
-    for (size_t i = 0; i < s->vars_len; i++)
+    if (s->resident != NULL)
+        resident_set_base(s);
+    for (size_t i = 0; s->resident == NULL && i < s->vars_len; i++)
         memcpy(own->base[i], s->copy[0].values[i], s->vars[i]->elements * sizeof(float));
     own->began = s->next;
     strategy_count_none(s);
+}
+
+static enum ps_err
+add_base(ps_strategy *s, struct ps_error *e)
+{
+    struct local *own = s->own;
+
+    if (s->resident != NULL)
+        return resident_add_base(s, e);
+    if ((own->base = calloc(s->vars_len, sizeof *own->base)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a list of %zu variables", s->vars_len);
+    for (size_t i = 0; i < s->vars_len; i++)
+        if ((own->base[i] = malloc(s->vars[i]->elements * sizeof(float))) == NULL)
+            return ps_fail(e, PS_ERR_NOMEM, "no memory for a second copy of variable '%s'", s->vars[i]->name);
+    return PS_OK;
 }
 
 static enum ps_err
@@ -92,11 +109,8 @@ local_start(ps_strategy *s, struct ps_error *e)
     struct local *own = s->own;
     enum ps_err err;
 
-    if ((own->base = calloc(s->vars_len, sizeof *own->base)) == NULL)
-        return ps_fail(e, PS_ERR_NOMEM, "no memory for a list of %zu variables", s->vars_len);
-    for (size_t i = 0; i < s->vars_len; i++)
-        if ((own->base[i] = malloc(s->vars[i]->elements * sizeof(float))) == NULL)
-            return ps_fail(e, PS_ERR_NOMEM, "no memory for a second copy of variable '%s'", s->vars[i]->name);
+    if ((err = add_base(s, e)) != PS_OK)
+        return err;
     if ((err = strategy_server_start(s, &own->outer, e)) == PS_OK)
         begin_round(s);
     return err;
@@ -105,11 +119,13 @@ local_start(ps_strategy *s, struct ps_error *e)
 /* ---- A step ---- */
 
 /* What this worker has come away from the base, as a gradient: the outer optimizer goes against it. */
-static void
-difference(ps_strategy *s)
+static enum ps_err
+difference(ps_strategy *s, struct ps_error *e)
 {
     const struct local *own = s->own;
 
+    if (s->resident != NULL)
+        return resident_difference(s, e);
     for (size_t i = 0; i < s->vars_len; i++) {
         const float *base = own->base[i], *values = s->copy[0].values[i];
         float *to = s->replica[0].gradients[i];
@@ -117,6 +133,7 @@ difference(ps_strategy *s)
         for (uint64_t k = 0; k < s->vars[i]->elements; k++)
             to[k] = base[k] - values[k];
     }
+    return PS_OK;
 }
 
 /* After a lapsed lease the round is lost, and the next one begins where this worker's data goes on. */
@@ -125,7 +142,8 @@ exchange(ps_strategy *s, struct ps_error *e)
 {
     enum ps_err err;
 
-    difference(s);
+    if ((err = difference(s, e)) != PS_OK)
+        return err;
     err = strategy_server_rejoin(s, strategy_server_exchange(s, s->next, e), e);
     if (err == PS_OK)
         begin_round(s);

@@ -10,6 +10,7 @@
  */
 #include <stdio.h>
 
+#include "client/ps_tensors.h"
 #include "client/strategy/strategy.h"
 
 static enum ps_err
@@ -30,6 +31,8 @@ server_step(ps_strategy *s, bool *done, struct ps_error *e)
 {
     enum ps_err err;
 
+    if (s->tensors != NULL)
+        ps_tensors_forget(s->tensors); /* of a step before that failed */
     if ((err = strategy_compute(s, e)) != PS_OK)
         return err;
     strategy_count_none(s); /* of a step before that could not be pushed */
@@ -59,6 +62,7 @@ const struct strategy_ops strategy_parameter_server = {
     .traits = STRATEGY_THREADS | STRATEGY_WORKERS | STRATEGY_SHARDS,
     .open = server_open,
     .start = server_start,
+    .ready = strategy_server_ready,
     .step = server_step,
     .refresh = strategy_server_refresh,
     .meet = strategy_server_meet,

@@ -27,6 +27,7 @@ struct resident {
     uint32_t replicas, updated; /* all; those that have slots, from the first one on */
     uint64_t elements, slot_elements;
     uint64_t *at, *slots_at; /* [vars]: where each begins in values and gradients; its slots, one behind the other */
+    float *base;             /* of replica 0's device, as its values; NULL: there is none */
     bool fetched, slots_fetched;
     struct ps_error torn; /* code PS_OK: not */
 };
@@ -42,6 +43,8 @@ all_elsewhere(const ps_strategy *s)
         if (ops->is_host || ops->optimizer == NULL || ops->gang == NULL || ops->gang != s->replica[0].device->ops->gang)
             return false;
     }
+    if (s->ops->traits & STRATEGY_SHARDS)
+        return true;
     return (s->ops->traits & STRATEGY_SLOTS) && !(s->ops->traits & STRATEGY_WORKERS);
 }
 
@@ -88,6 +91,7 @@ resident_free(struct resident *m)
     if (m == NULL)
         return;
     device_gang_close(m->gang);
+    ps_device_free(m->replica[0].device, m->base);
     for (uint32_t k = 0; k < m->replicas; k++) {
         struct resident_replica *r = &m->replica[k];
 
@@ -116,7 +120,8 @@ lay_out(ps_strategy *s, struct resident *m, struct ps_error *e)
         m->at[i] = m->elements;
         m->slots_at[i] = m->slot_elements;
         m->elements += elements;
-        m->slot_elements += elements * s->copy[0].optimizer[i]->slots;
+        if (s->ops->traits & STRATEGY_SLOTS)
+            m->slot_elements += elements * s->copy[0].optimizer[i]->slots;
     }
     return PS_OK;
 }
@@ -410,4 +415,52 @@ resident_update(ps_strategy *s, float scale, struct ps_error *e)
     for (size_t i = 0; i < s->vars_len; i++)
         s->copy[0].optimizer[i]->version++;
     return PS_OK;
+}
+
+/* ---- With shards ---- */
+
+float *const *
+resident_values(const ps_strategy *s)
+{
+    return s->resident->replica[0].value;
+}
+
+const float *const *
+resident_gradients(const ps_strategy *s)
+{
+    return (const float *const *)s->resident->replica[0].gradient;
+}
+
+enum ps_err
+resident_pulled(ps_strategy *s, struct ps_error *e)
+{
+    s->resident->fetched = true;
+    return spread_values(s, e);
+}
+
+enum ps_err
+resident_add_base(ps_strategy *s, struct ps_error *e)
+{
+    return alloc_floats(s->resident->replica[0].device, s->resident->elements, &s->resident->base, e);
+}
+
+void
+resident_set_base(ps_strategy *s)
+{
+    const struct resident_replica *r = &s->resident->replica[0];
+
+    ps_device_copy(r->device, s->resident->base, r->values, s->resident->elements * sizeof(float));
+}
+
+/* base - values is a step of plain SGD from the base, at a rate of 1, where the values are the gradient. */
+enum ps_err
+resident_difference(ps_strategy *s, struct ps_error *e)
+{
+    const struct ps_optimizer minus = {.kind = PS_SGD, .learning_rate = 1};
+    const struct device_update all = {.when = {.version = 1}, .scale = 1};
+    const struct resident_replica *r = &s->resident->replica[0];
+    struct optimizer_arrays to = {.weights = r->gradients};
+
+    ps_device_copy(r->device, r->gradients, s->resident->base, s->resident->elements * sizeof(float));
+    return device_optimizer_apply(r->device, &minus, &all, (size_t)s->resident->elements, r->values, &to, e);
 }

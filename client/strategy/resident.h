@@ -5,6 +5,12 @@
  *     step             gradients ──gang──► their sum, on every device ──► update, where slots are ──► values
  *     refresh, save    host copy ◄──fetch── the first replica's device
  *
+ * With shards (ps_tensors.h), by way of the same host copy:
+ *
+ *     pull             shards ──► host copy ──► values of the first replica's device ──gang──► those of the others
+ *     push             gradients, or how far values are from the base of a round, of the first replica's device ──►
+ * shards
+ *
  * So it is where networks are bound to the strategy, on devices of one kind whose memory is not host memory and that
  * can reduce among each other. Everywhere else variables lie in host memory, and networks send and fetch them.
  *
@@ -43,5 +49,20 @@ enum ps_err resident_reduce(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
 
 /* As strategy_update(). */
 enum ps_err resident_update(ps_strategy *s, float scale, struct ps_error *e) PS_MUST_USE;
+
+/* ---- With shards ---- */
+
+/* Of the first replica: [vars], of its device's memory. */
+float *const *resident_values(const ps_strategy *s);
+const float *const *resident_gradients(const ps_strategy *s);
+
+/* Those values were pulled, through the host's copy: give them to the other replicas. */
+enum ps_err resident_pulled(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
+
+/* A second copy of the values: set aside; as the values are now; the first replica's gradients become what it is ahead
+ * of them. */
+enum ps_err resident_add_base(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
+void resident_set_base(ps_strategy *s);
+enum ps_err resident_difference(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
 
 #endif

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "client/strategy/strategy.h"
+#include "client/ps_tensors.h"
+#include "client/strategy/resident.h"
 
 #define USUAL_WAIT_MS 500 /* for the others, at the end, before looking whether one of them is behind */
 #define LET_PASS_MS   5   /* between two ticks that let it come up */
@@ -38,8 +39,12 @@ static enum ps_err
 pull(ps_strategy *s, int now, struct ps_error *e)
 {
     struct ps_pull_options options = {.now = now};
+    enum ps_err err;
 
-    return ps_client_pull(s->client, s->vars_len, s->client_vars, s->copy[0].values, &options, e);
+    if (s->tensors == NULL)
+        return ps_client_pull(s->client, s->vars_len, s->client_vars, s->copy[0].values, &options, e);
+    err = ps_tensors_pull(s->tensors, resident_values(s), &options, e);
+    return err == PS_OK ? resident_pulled(s, e) : err;
 }
 
 /* The others went on without this worker: join again where the slowest of them is, with the data that is next. */
@@ -74,6 +79,17 @@ strategy_server_open(ps_strategy *s, const ps_cluster *cluster, struct ps_error 
     return ps_client_open(cluster, &s->options.client, &s->client, e);
 }
 
+/* Variables that stay on devices come and go through the host's copy of them. */
+static enum ps_err
+make_tensors(ps_strategy *s, struct ps_error *e)
+{
+    struct ps_tensors_options options = {.values = s->copy[0].values};
+
+    if (s->resident == NULL)
+        return PS_OK;
+    return ps_tensors_new(s->client, s->replica[0].device, s->vars_len, s->client_vars, &options, &s->tensors, e);
+}
+
 enum ps_err
 strategy_server_start(ps_strategy *s, const struct ps_optimizer *optimizer, struct ps_error *e)
 {
@@ -88,7 +104,7 @@ strategy_server_start(ps_strategy *s, const struct ps_optimizer *optimizer, stru
             spec.optimizer = *optimizer;
         err = ps_client_declare(s->client, &spec, &s->client_vars[i], e);
     }
-    if (err != PS_OK)
+    if (err != PS_OK || (err = make_tensors(s, e)) != PS_OK)
         return err;
     s->next = next_step(s);
     return strategy_server_rejoin(s, pull(s, 0, e), e);
@@ -97,6 +113,7 @@ strategy_server_start(ps_strategy *s, const struct ps_optimizer *optimizer, stru
 void
 strategy_server_close(ps_strategy *s, bool goodbye)
 {
+    ps_tensors_free(s->tensors);
     if (goodbye)
         ps_client_close(s->client);
     else
@@ -129,28 +146,71 @@ start_tick(ps_strategy *s, ps_op **tick, struct ps_error *e)
     return err;
 }
 
+/* What the age policy or the quorum drops is what they are there for. */
+static enum ps_err
+count_drop(ps_strategy *s, enum ps_err err)
+{
+    if (err != PS_ERR_STALE && err != PS_ERR_LATE)
+        return err;
+    s->stats.dropped++;
+    return PS_OK;
+}
+
 /* A shard takes the three in this order, so the pull holds this worker's own update. */
+static enum ps_err
+exchange_host(ps_strategy *s, const struct ps_push_options *options, struct ps_error *e)
+{
+    ps_op *push = NULL, *tick = NULL, *next = NULL;
+    enum ps_err err;
+
+    err = ps_client_push_start(s->client, s->vars_len, s->client_vars, (const float *const *)s->replica[0].gradients,
+                               options, &push, e);
+    if (err == PS_OK)
+        err = start_tick(s, &tick, e);
+    if (err == PS_OK)
+        err = ps_client_pull_start(s->client, s->vars_len, s->client_vars, s->copy[0].values, NULL, &next, e);
+    err = count_drop(s, finish_op(push, err, e));
+    err = finish_op(tick, err, e);
+    return finish_op(next, err, e);
+}
+
+/* The same out of and into the first replica's device. */
+static enum ps_err
+exchange_device(ps_strategy *s, const struct ps_push_options *options, struct ps_error *e)
+{
+    ps_op *tick = NULL;
+    enum ps_err err;
+
+    err = ps_tensors_push_start(s->tensors, resident_gradients(s), options, e);
+    if (err == PS_OK)
+        err = start_tick(s, &tick, e);
+    if (err == PS_OK)
+        err = ps_tensors_pull_start(s->tensors, resident_values(s), NULL, e);
+    if (err == PS_OK)
+        err = count_drop(s, ps_tensors_push_wait(s->tensors, -1, e));
+    err = finish_op(tick, err, e);
+    if (err == PS_OK)
+        err = ps_tensors_pull_wait(s->tensors, -1, e);
+    ps_tensors_push_cancel(s->tensors);
+    ps_tensors_pull_cancel(s->tensors);
+    return err == PS_OK ? resident_pulled(s, e) : err;
+}
+
 enum ps_err
 strategy_server_exchange(ps_strategy *s, uint64_t ends_at, struct ps_error *e)
 {
     struct ps_cursor ends = cursor_of(s, ends_at);
     struct ps_push_options options = {.cursor = &ends};
-    ps_op *push = NULL, *tick = NULL, *next = NULL;
-    enum ps_err err;
 
-    err = ps_client_push_start(s->client, s->vars_len, s->client_vars, (const float *const *)s->replica[0].gradients,
-                               &options, &push, e);
-    if (err == PS_OK)
-        err = start_tick(s, &tick, e);
-    if (err == PS_OK)
-        err = ps_client_pull_start(s->client, s->vars_len, s->client_vars, s->copy[0].values, NULL, &next, e);
-    err = finish_op(push, err, e);
-    if (err == PS_ERR_STALE || err == PS_ERR_LATE) {
-        s->stats.dropped++; /* what the age policy or the quorum is there for */
-        err = PS_OK;
-    }
-    err = finish_op(tick, err, e);
-    return finish_op(next, err, e);
+    return s->tensors != NULL ? exchange_device(s, &options, e) : exchange_host(s, &options, e);
+}
+
+/* One that fails is copied, and reported, with the push. */
+void
+strategy_server_ready(ps_strategy *s, size_t i)
+{
+    if (s->tensors != NULL && ps_tensors_ready(s->tensors, i, resident_gradients(s)[i], NULL) != PS_OK)
+        ps_tensors_forget(s->tensors);
 }
 
 enum ps_err

@@ -107,6 +107,7 @@ struct ps_strategy {
     bool chief;
     ps_client *client; /* NULL: there are no shards */
     ps_var **client_vars;
+    struct ps_tensors *tensors; /* for variables that stay on devices; NULL: none do */
 
     /* the training */
     uint64_t next, steps_each;
@@ -183,12 +184,16 @@ enum ps_err strategy_step_here(ps_strategy *s, bool *done, struct ps_error *e) P
 enum ps_err strategy_server_open(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e) PS_MUST_USE;
 void strategy_server_close(ps_strategy *s, bool goodbye);
 
+/* As the operation of this name: the gradient leaves the device while others are computed. */
+void strategy_server_ready(ps_strategy *s, size_t i);
+
 /* Declare all variables, with this optimizer on the shards (NULL: their own), and pull; s->next is where this worker's
  * data goes on. */
 enum ps_err strategy_server_start(ps_strategy *s, const struct ps_optimizer *optimizer, struct ps_error *e) PS_MUST_USE;
 
-/* Push the gradients of replica 0, which hold what has come of the data before step ends_at, tick, and pull the values:
- * in flight together, one round trip. A push that the job's policy drops is counted. */
+/* Push the gradients of replica 0, on its device where variables stay there, which hold what has come of the data
+ * before step ends_at, tick, and pull the values: in flight together, one round trip. A push that the job's policy
+ * drops is counted. */
 enum ps_err strategy_server_exchange(ps_strategy *s, uint64_t ends_at, struct ps_error *e) PS_MUST_USE;
 
 /* After LEASE_LAPSED: join again, pull, and set s->next to where this worker's data goes on, as often as it takes.

@@ -1,14 +1,17 @@
 /* Device memory that is pushed and pulled, on the CPU and on a device whose memory the host cannot touch
- * (tests/unit/fake_module.c), against what host memory makes of the same: always the same bits. */
+ * (tests/unit/fake_module.c), against what host memory makes of the same: always the same bits. Then what a strategy
+ * with shards makes of variables that stay on a device. */
 #include <math.h>
 #include <signal.h>
 
+#include "client/ps_strategy.h"
 #include "client/ps_tensors.h"
 #include "common/base.h"
 #include "tests/system/fine.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 #include "tests/unit/fake_device.h"
+#include "tests/unit/network_kit.h"
 
 enum { VARS = 5, BIG = 300001, SOON_MS = 150 };
 
@@ -490,11 +493,194 @@ START_TEST(what_is_under_way_can_be_freed)
 }
 END_TEST
 
+/* ---- Strategies ---- */
+
+enum { ROWS = 20, BATCH = 8, INPUTS = 12, CLASSES = 5, REPLICAS_MAX = 2, FLOATS_MAX = 4096 };
+
+static const struct kit_spec spec = {.layers = "dense 31, relu, dropout 0.1, dense 17 no-bias, tanh, dense 5",
+                                     .dims = {INPUTS},
+                                     .rows_max = BATCH,
+                                     .seed = 3};
+static float x[ROWS * INPUTS];
+static uint32_t labels[ROWS];
+
+struct training {
+    ps_strategy *strategy;
+    ps_network *network[REPLICAS_MAX];
+    bool on_host;      /* variables lie in host memory, networks send and fetch */
+    uint64_t given_up; /* step + 1 that ends with an error when its gradients are computed, once */
+};
+
+static enum ps_err
+step(void *arg, struct ps_replica *r, struct ps_error *e)
+{
+    struct training *t = arg;
+    uint64_t first = r->batch * BATCH + r->first;
+    struct ps_batch batch = {.rows = r->rows, .x = x + first * INPUTS, .labels = labels + first};
+    float wrong[BATCH * INPUTS] = {1};
+    enum ps_err err;
+
+    if (t->given_up == r->step + 1)
+        batch.x = wrong;
+    err = t->on_host ? ps_network_gradient(t->network[r->local], &batch, r->scale, r->draw, NULL, e)
+                     : ps_replica_gradient(r, &batch, NULL, e);
+    if (err != PS_OK || t->given_up != r->step + 1)
+        return err;
+    t->given_up = 0;
+    return ps_fail(e, PS_ERR_CANCELLED, "given up");
+}
+
+static void
+add_variables(struct training *t, const struct ps_optimizer *optimizer)
+{
+    struct ps_var_spec v;
+
+    if (!t->on_host) {
+        FINE(ps_strategy_networks(t->strategy, t->network, "", optimizer, &error));
+        return;
+    }
+    for (size_t i = 0; i < ps_network_params(t->network[0]); i++) {
+        ps_network_var_spec(t->network[0], i, &v);
+        v.optimizer = *optimizer;
+        FINE(ps_strategy_variable(t->strategy, &v, &error));
+    }
+    for (uint32_t k = 0; k < ps_strategy_replicas(t->strategy); k++)
+        ps_network_place(t->network[k], ps_strategy_values(t->strategy, k), ps_strategy_gradients(t->strategy, k));
+}
+
+static struct training
+begin(const char *name, const char *job, const char *devices, uint32_t replicas, bool on_host)
+{
+    ps_cluster *cluster = make_cluster();
+    struct training t = {.on_host = on_host};
+    struct ps_strategy_options o = {.cluster = cluster,
+                                    .client = {.job = job, .mode = PS_SYNC, .lease_ms = 2000},
+                                    .local = {.steps = 3},
+                                    .devices = devices,
+                                    .replicas = replicas,
+                                    .rows = ROWS,
+                                    .batch = BATCH,
+                                    .threads = 1};
+    struct ps_optimizer optimizer;
+
+    FINE(ps_optimizer_parse("adam:learning_rate=0.01", &optimizer, &error));
+    FINE(ps_strategy_open(name, &o, &t.strategy, &error));
+    ps_cluster_free(cluster);
+    for (uint32_t k = 0; k < ps_strategy_replicas(t.strategy); k++)
+        t.network[k] = network_make(ps_strategy_device(t.strategy, k), &spec);
+    add_variables(&t, &optimizer);
+    FINE(ps_strategy_start(t.strategy, &error));
+    return t;
+}
+
+static enum ps_err
+run(struct training *t, uint64_t until)
+{
+    return ps_strategy_run(t->strategy, until, &(struct ps_strategy_calls){.step = step, .arg = t}, &error);
+}
+
+static void
+end(struct training *t)
+{
+    for (uint32_t k = 0; k < ps_strategy_replicas(t->strategy); k++)
+        ps_network_free(t->network[k]);
+    ps_strategy_close(t->strategy);
+}
+
+static size_t
+values_of(const struct training *t, float out[FLOATS_MAX])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < ps_network_params(t->network[0]); i++) {
+        size_t elements = param_elements(t->network[0], i);
+
+        ck_assert_uint_le(n + elements, FLOATS_MAX);
+        memcpy(out + n, ps_strategy_values(t->strategy, 0)[i], elements * sizeof *out);
+        n += elements;
+    }
+    return n;
+}
+
+static double
+loss_of(const struct training *t, uint32_t replica)
+{
+    struct ps_batch batch = {.rows = BATCH, .x = x, .labels = labels};
+    struct ps_network_result result;
+
+    FINE(ps_network_evaluate(t->network[replica], &batch, &result, &error));
+    return result.loss;
+}
+
+static void
+make_data(void)
+{
+    setup();
+    for (size_t i = 0; i < ARRAY_LEN(x); i++)
+        x[i] = test_float(&rng);
+    for (size_t i = 0; i < ROWS; i++)
+        labels[i] = (uint32_t)test_below(&rng, CLASSES);
+}
+
+static const char *const strategies[] = {"parameter_server", "local_sgd"};
+
+/* Also after a step that was given up when its gradients were on their way, and in the middle of a round. */
+START_TEST(variables_on_a_device_have_the_bits_of_those_in_host_memory)
+{
+    const char *name = strategies[_i % 2], *devices = _i < 4 ? "cuda" : "cuda,cuda:1";
+    uint32_t replicas = _i < 2 ? 1 : 2;
+    float want[2][FLOATS_MAX], is[FLOATS_MAX];
+    struct training t = begin(name, "host", devices, replicas, true);
+    double loss;
+    size_t n;
+
+    FINE(run(&t, 7));
+    n = values_of(&t, want[0]);
+    FINE(run(&t, 11));
+    FINE(ps_strategy_meet(t.strategy, &error));
+    (void)values_of(&t, want[1]);
+    loss = loss_of(&t, 0);
+    end(&t);
+    t = begin(name, "device", devices, replicas, false);
+    t.given_up = replicas == 1 ? 5 : 0;
+    if (replicas == 1)
+        ck_assert_int_eq(run(&t, 7), PS_ERR_CANCELLED);
+    FINE(run(&t, 7));
+    ck_assert_uint_eq(values_of(&t, is), n);
+    ck_assert_msg(memcmp(is, want[0], n * sizeof *is) == 0, "%s with %u replicas, step 7", name, replicas);
+    FINE(run(&t, 11));
+    FINE(ps_strategy_meet(t.strategy, &error));
+    FINE(ps_strategy_refresh(t.strategy, &error));
+    (void)values_of(&t, is);
+    ck_assert_msg(memcmp(is, want[1], n * sizeof *is) == 0, "%s with %u replicas, step 11", name, replicas);
+    for (uint32_t k = 0; k < replicas; k++)
+        ck_assert_msg(loss_of(&t, k) == loss, "replica %u of %s computes with other values", k, name);
+    end(&t);
+}
+END_TEST
+
+/* parameter_server: the gradient out and the values in, once, whatever the number of replicas. local_sgd: so in an
+ * exchange, and nothing of the model's size between two. */
+START_TEST(a_step_copies_no_more_than_travels)
+{
+    struct training t = begin(strategies[_i % 2], "train", "cuda", 1 + (uint32_t)_i / 2, false);
+    size_t model = (size_t)ps_network_elements(t.network[0]) * sizeof(float), examples = BATCH * (INPUTS + 4) * 4;
+    unsigned long before, exchanges = _i % 2 == 0 ? 6 : 2;
+
+    FINE(run(&t, 3));
+    before = fake_copied();
+    FINE(run(&t, 9));
+    ck_assert_uint_ge(fake_copied() - before, exchanges * 2 * model);
+    ck_assert_uint_le(fake_copied() - before, exchanges * 2 * model + 6 * examples);
+    end(&t);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
     Suite *suite = suite_create("tensors");
-    TCase *tc = tcase_create("tensors");
+    TCase *tc = tcase_create("tensors"), *trained = tcase_create("strategies");
 
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 120);
@@ -510,6 +696,11 @@ make_suite(void)
     tcase_add_loop_test(tc, what_makes_no_sense_is_refused, 0, 2);
     tcase_add_loop_test(tc, what_is_under_way_can_be_freed, 0, 2);
     suite_add_tcase(suite, tc);
+    tcase_add_checked_fixture(trained, make_data, teardown);
+    tcase_set_timeout(trained, 120);
+    tcase_add_loop_test(trained, variables_on_a_device_have_the_bits_of_those_in_host_memory, 0, 6);
+    tcase_add_loop_test(trained, a_step_copies_no_more_than_travels, 0, 4);
+    suite_add_tcase(suite, trained);
     return suite;
 }
 
