@@ -57,6 +57,7 @@
 
 struct device_codec_kind;
 struct device_optimizer_kind;
+struct device_team_kind;
 
 struct device_ops {
     int is_host;
@@ -87,6 +88,7 @@ struct device_ops {
 
     const struct device_optimizer_kind *optimizer; /* device_optimizer.h */
     const struct device_codec_kind *codec;         /* device_codec.h; NULL: none */
+    const struct device_team_kind *team;           /* device_team.h; NULL: none */
 };
 
 /* Starts the struct of every kind. */

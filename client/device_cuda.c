@@ -9,6 +9,7 @@
 #include "client/device_codec.h"
 #include "client/device_module.h"
 #include "client/device_optimizer.h"
+#include "client/device_team.h"
 #include "client/window.h"
 #include "common/optimizer_row.h"
 
@@ -404,6 +405,82 @@ cuda_gang_broadcast(void *state, size_t n, float *const tensors[], size_t elemen
 static const struct device_gang_kind cuda_gang = {cuda_gang_open, cuda_gang_close, cuda_gang_all_reduce,
                                                   cuda_gang_broadcast};
 
+/* ---- Teams ---- */
+
+static_assert(DEVICE_TEAM_ID == PS_MODULE_TEAM_ID, "one size of id");
+
+struct cuda_team {
+    struct cuda_device *device;
+    struct ps_module_team *own;
+};
+
+/* A call of the module about a team. */
+#define CALL_TEAM(t, e, function, ...)                                                                                 \
+    ({                                                                                                                 \
+        struct cuda_team *t_ = (t);                                                                                    \
+        struct ps_module_text why_ = {""};                                                                             \
+                                                                                                                       \
+        result_of(t_->device->name, t_->device->module->function(t_->own, __VA_ARGS__, &why_), &why_, e);              \
+    })
+
+static enum ps_err
+cuda_team_id(ps_device *d, unsigned char id[DEVICE_TEAM_ID], struct ps_error *e)
+{
+    return CALL(d, e, team_id, cuda_of(d)->own, id);
+}
+
+static enum ps_err
+cuda_team_open(ps_device *d, const unsigned char id[DEVICE_TEAM_ID], uint32_t ranks, uint32_t rank, void **state,
+               struct ps_error *e)
+{
+    struct cuda_team *t = calloc(1, sizeof *t);
+    enum ps_err err;
+
+    if (t == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "device %s: a team of %u: out of memory", d->name, ranks);
+    t->device = cuda_of(d);
+    if ((err = CALL(d, e, team_open, t->device->own, id, ranks, rank, &t->own)) != PS_OK) {
+        free(t);
+        return err;
+    }
+    *state = t;
+    return PS_OK;
+}
+
+static void
+cuda_team_close(void *state)
+{
+    struct cuda_team *t = state;
+
+    t->device->module->team_close(t->own);
+    free(t);
+}
+
+static enum ps_err
+cuda_team_all_reduce(void *state, float *tensor, size_t elements, float divisor, struct ps_error *e)
+{
+    return CALL_TEAM(state, e, team_sum, tensor, elements, divisor);
+}
+
+static enum ps_err
+cuda_team_broadcast(void *state, float *tensor, size_t elements, uint32_t root, struct ps_error *e)
+{
+    return CALL_TEAM(state, e, team_broadcast, tensor, elements, root);
+}
+
+static enum ps_err
+cuda_team_poll(void *state, bool *done, struct ps_error *e)
+{
+    int is = 0;
+    enum ps_err err = CALL_TEAM(state, e, team_poll, &is);
+
+    *done = is != 0;
+    return err;
+}
+
+static const struct device_team_kind cuda_team = {cuda_team_id,         cuda_team_open,      cuda_team_close,
+                                                  cuda_team_all_reduce, cuda_team_broadcast, cuda_team_poll};
+
 /* ---- Opening ---- */
 
 #define CUDA_OP_ENTRY(name, ...) .name = cuda_##name,
@@ -428,6 +505,7 @@ static const struct device_ops cuda_ops = {
     .copied = cuda_copied,
     .optimizer = &cuda_optimizer,
     .codec = &cuda_codec,
+    .team = &cuda_team,
 };
 
 enum ps_err

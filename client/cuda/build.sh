@@ -76,12 +76,12 @@ if [ -z "$module" ]; then
   fi
   [ -x "$nvcc" ] || fail "there is no nvcc: install the CUDA toolkit, or say NVCC=..."
   flags=$(sh "$root/client/cuda/nvcc.sh" flags "$nvcc") || fail "nvcc does not work"
-  for name in gang module update; do
+  for name in gang module nccl team update; do
     # shellcheck disable=SC2086
     "$nvcc" $flags -I"$root" -I"$root/common" -I"$out" -c "$root/client/cuda/$name.cu" -o "$out/$name.o"
   done
   module=$out/libpsclient-cuda.so
-  "$nvcc" -shared "$out/gang.o" "$out/module.o" "$out/update.o" -lcublas -ldl -o "$module"
+  "$nvcc" -shared "$out/gang.o" "$out/module.o" "$out/nccl.o" "$out/team.o" "$out/update.o" -lcublas -ldl -o "$module"
   echo "# built libpsclient-cuda.so"
 fi
 
@@ -91,7 +91,7 @@ cflags=(-std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -ffp-contract=off -fno-math-e
   -I"$root" -I"$root/common" -I"$root/client" -I"$out" -I"$out/common")
 sources=(common/base.c common/isa.c common/number.c common/optimizer.c common/optimizer_isa.c common/optimizer_plain.c
   common/optimizer_text.c common/ps_err.c common/schedule.c common/text.c client/device.c client/device_ops.c client/device_module.c client/device_cuda.c
-  client/device_codec.c client/device_gang.c client/device_gang_cpu.c client/device_optimizer.c client/device_staging.c
+  client/device_codec.c client/device_gang.c client/device_gang_cpu.c client/device_optimizer.c client/device_staging.c client/device_team.c
   client/window.c tests/unit/conformance*.c client/cuda/alone.c)
 libraries=(-lm -ldl)
 objects=()

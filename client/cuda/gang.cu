@@ -1,76 +1,18 @@
 /* Replicas of one process: their tensors become their sum. Where all share one GPU a kernel adds them up; between GPUs
- * NCCL does. NCCL is looked for when it is needed: whoever has one GPU does without. Its few functions are declared
- * here, as of version 2, so that the module builds where its header is not. */
-#include "client/cuda/module.cuh"
+ * NCCL does. */
+#include "client/cuda/nccl.cuh"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/cuda/elements.h"
 
-typedef struct ncclComm *nccl_comm;
-
-enum { NCCL_SUCCESS = 0, NCCL_FLOAT32 = 7, NCCL_SUM = 0 };
-
-static struct nccl {
-    int (*CommInitAll)(nccl_comm *comms, int n, const int *devices);
-    int (*CommDestroy)(nccl_comm comm);
-    int (*AllReduce)(const void *from, void *to, size_t n, int type, int op, nccl_comm comm, cudaStream_t stream);
-    int (*Broadcast)(const void *from, void *to, size_t n, int type, int root, nccl_comm comm, cudaStream_t stream);
-    int (*GroupStart)(void);
-    int (*GroupEnd)(void);
-    const char *(*GetErrorString)(int result);
-} nccl;
-
 struct ps_module_gang {
     size_t n;
     struct ps_module_device *device[TENSORS_MAX];
     nccl_comm comm[TENSORS_MAX]; /* all NULL: one GPU */
 };
-
-/* ---- Finding NCCL ---- */
-
-static bool
-find_function(void *library, const char *name, void *out)
-{
-    void *found = dlsym(library, name);
-
-    memcpy(out, &found, sizeof found);
-    return found != NULL;
-}
-
-static bool
-load_nccl(struct ps_module_text *why)
-{
-    void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL); /* stays: communicators have threads in it */
-
-    if (library == NULL) {
-        const char *error = dlerror();
-
-        snprintf(why->text, sizeof why->text, "replicas on several GPUs need NCCL: %s",
-                 error != NULL ? error : "libnccl.so.2 cannot be loaded");
-        return false;
-    }
-    if (find_function(library, "ncclCommInitAll", &nccl.CommInitAll) &&
-        find_function(library, "ncclCommDestroy", &nccl.CommDestroy) &&
-        find_function(library, "ncclAllReduce", &nccl.AllReduce) &&
-        find_function(library, "ncclBroadcast", &nccl.Broadcast) &&
-        find_function(library, "ncclGroupStart", &nccl.GroupStart) &&
-        find_function(library, "ncclGroupEnd", &nccl.GroupEnd) &&
-        find_function(library, "ncclGetErrorString", &nccl.GetErrorString))
-        return true;
-    snprintf(why->text, sizeof why->text, "libnccl.so.2 is not the NCCL that is known here");
-    return false;
-}
-
-static enum ps_module_result
-nccl_failed(int result, const char *doing, struct ps_module_text *why)
-{
-    snprintf(why->text, sizeof why->text, "%s: NCCL says \"%s\"", doing, nccl.GetErrorString(result));
-    return PS_MODULE_FAILED;
-}
 
 /* ---- Opening ---- */
 
@@ -91,7 +33,7 @@ open_nccl(struct ps_module_gang *g, struct ps_module_text *why)
 {
     int numbers[TENSORS_MAX], result;
 
-    if (!load_nccl(why))
+    if (!nccl_load("replicas on several GPUs", why))
         return PS_MODULE_ABSENT;
     for (size_t i = 0; i < g->n; i++)
         numbers[i] = g->device[i]->number;

@@ -474,6 +474,12 @@ fill_table(struct ps_device_module *m)
     m->gang_close = gang_close;
     m->gang_sum = gang_sum;
     m->gang_broadcast = gang_broadcast;
+    m->team_id = team_id;
+    m->team_open = team_open;
+    m->team_sum = team_sum;
+    m->team_broadcast = team_broadcast;
+    m->team_poll = team_poll;
+    m->team_close = team_close;
     return m;
 }
 

@@ -113,4 +113,14 @@ enum ps_module_result gang_sum(struct ps_module_gang *gang, float *const tensors
 enum ps_module_result gang_broadcast(struct ps_module_gang *gang, float *const tensors[], size_t elements, size_t root,
                                      struct ps_module_text *why);
 
+enum ps_module_result team_id(PS_MODULE_DEVICE, unsigned char id[PS_MODULE_TEAM_ID], struct ps_module_text *why);
+enum ps_module_result team_open(PS_MODULE_DEVICE, const unsigned char id[PS_MODULE_TEAM_ID], uint32_t ranks,
+                                uint32_t rank, struct ps_module_team **out, struct ps_module_text *why);
+enum ps_module_result team_sum(struct ps_module_team *team, float *tensor, size_t elements, float divisor,
+                               struct ps_module_text *why);
+enum ps_module_result team_broadcast(struct ps_module_team *team, float *tensor, size_t elements, uint32_t root,
+                                     struct ps_module_text *why);
+enum ps_module_result team_poll(struct ps_module_team *team, int *done, struct ps_module_text *why);
+void team_close(struct ps_module_team *team);
+
 #endif

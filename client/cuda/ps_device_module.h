@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define PS_DEVICE_MODULE_VERSION 2u
+#define PS_DEVICE_MODULE_VERSION 3u
 
 enum ps_module_result {
     PS_MODULE_OK = 0,
@@ -40,6 +40,9 @@ struct ps_module_text {
 
 struct ps_module_device; /* the module's own */
 struct ps_module_gang;
+struct ps_module_team;
+
+#define PS_MODULE_TEAM_ID 128 /* bytes */
 
 /* One axis of windows that slide over images. */
 struct ps_module_axis {
@@ -210,6 +213,23 @@ struct ps_device_module {
     /* All become tensors[root]. */
     enum ps_module_result (*gang_broadcast)(struct ps_module_gang *gang, float *const tensors[], size_t elements,
                                             size_t root, struct ps_module_text *why);
+
+    /* ---- Devices of several processes, one of each ---- */
+
+    /* What they find each other by: one of them makes it and tells the others. ABSENT: NCCL is missing, or too old. */
+    enum ps_module_result (*team_id)(PS_MODULE_DEVICE, unsigned char id[PS_MODULE_TEAM_ID], struct ps_module_text *why);
+    /* Three that begin something, one at a time; nothing else is called of the device before team_poll() says done. All
+     * ranks begin the same. */
+    enum ps_module_result (*team_open)(PS_MODULE_DEVICE, const unsigned char id[PS_MODULE_TEAM_ID], uint32_t ranks,
+                                       uint32_t rank, struct ps_module_team **out, struct ps_module_text *why);
+    enum ps_module_result (*team_sum)(struct ps_module_team *team, float *tensor, size_t elements, float divisor,
+                                      struct ps_module_text *why);
+    enum ps_module_result (*team_broadcast)(struct ps_module_team *team, float *tensor, size_t elements, uint32_t root,
+                                            struct ps_module_text *why);
+    /* Never waits. After a failure there is only team_close(). */
+    enum ps_module_result (*team_poll)(struct ps_module_team *team, int *done, struct ps_module_text *why);
+    /* Gives up what is not done, whoever else is there: the device is free of it afterwards. */
+    void (*team_close)(struct ps_module_team *team);
 };
 
 #define PS_DEVICE_MODULE_SYMBOL "ps_device_module"

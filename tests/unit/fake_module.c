@@ -8,6 +8,7 @@
  * several runs.
  *
  * FAKE_VERSION, FAKE_STEP_SIZE: what a module of another build would say. */
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -482,6 +483,185 @@ fake_gang_broadcast(struct ps_module_gang *gang, float *const tensors[], size_t 
     return gang_result(gang, why);
 }
 
+/* ---- Teams: a board in shared memory, on which each process writes for the others to read ---- */
+
+#define TEAM_RANKS 8
+#define TEAM_RUN   1000 /* floats at once */
+
+struct board {
+    atomic_uint joined;
+    atomic_ulong wrote[TEAM_RANKS], read[TEAM_RANKS]; /* how many runs */
+    float x[TEAM_RANKS][TEAM_RUN];
+};
+
+struct ps_module_team {
+    struct ps_module_device *device;
+    char path[PS_MODULE_TEAM_ID];
+    struct board *board;
+    unsigned ranks, rank;
+    int joined, written; /* of the run under way */
+    unsigned long run;
+
+    float *tensor; /* NULL: nothing was begun */
+    size_t elements, at;
+    float divisor;
+    int root; /* -1: the sum */
+};
+
+static struct board *
+map_board(const char *path, int flags)
+{
+    int fd = open(path, O_RDWR | flags, 0600);
+    void *map = MAP_FAILED;
+
+    if (fd >= 0 && ftruncate(fd, sizeof(struct board)) == 0)
+        map = mmap(NULL, sizeof(struct board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd >= 0)
+        close(fd);
+    return map != MAP_FAILED ? map : NULL;
+}
+
+static enum ps_module_result
+fake_team_id(PS_MODULE_DEVICE, unsigned char id[PS_MODULE_TEAM_ID], struct ps_module_text *why)
+{
+    static atomic_int made;
+    struct board *b;
+
+    memset(id, 0, PS_MODULE_TEAM_ID);
+    snprintf((char *)id, PS_MODULE_TEAM_ID, "/dev/shm/psd-fake-team-%ld-%d", (long)getpid(),
+             atomic_fetch_add(&made, 1));
+    ensure((b = map_board((char *)id, O_CREAT | O_EXCL)) != NULL);
+    ensure(munmap(b, sizeof *b) == 0);
+    return result(d, why);
+}
+
+static enum ps_module_result
+fake_team_open(PS_MODULE_DEVICE, const unsigned char id[PS_MODULE_TEAM_ID], uint32_t ranks, uint32_t rank,
+               struct ps_module_team **out, struct ps_module_text *why)
+{
+    struct ps_module_team *t = calloc(1, sizeof *t);
+
+    ensure(t != NULL && ranks <= TEAM_RANKS && rank < ranks);
+    memcpy(t->path, id, sizeof t->path);
+    t->device = d;
+    t->ranks = ranks;
+    t->rank = rank;
+    if ((t->board = map_board(t->path, 0)) == NULL) {
+        snprintf(why->text, sizeof why->text, "there is no %s", t->path);
+        free(t);
+        return PS_MODULE_FAILED;
+    }
+    atomic_fetch_add(&t->board->joined, 1);
+    *out = t;
+    return PS_MODULE_OK;
+}
+
+static void
+fake_team_close(struct ps_module_team *team)
+{
+    if (team->rank == 0 && !team->joined)
+        (void)unlink(team->path);
+    ensure(munmap(team->board, sizeof *team->board) == 0);
+    free(team);
+}
+
+static enum ps_module_result
+begin(struct ps_module_team *t, float *tensor, size_t elements, float divisor, int root)
+{
+    ensure(t->joined && t->tensor == NULL && elements > 0);
+    ensure(is_device(t->device, tensor, elements * sizeof *tensor));
+    t->tensor = tensor;
+    t->elements = elements;
+    t->at = 0;
+    t->divisor = divisor;
+    t->root = root;
+    return PS_MODULE_OK;
+}
+
+static enum ps_module_result
+fake_team_sum(struct ps_module_team *team, float *tensor, size_t elements, float divisor, struct ps_module_text *why)
+{
+    (void)why;
+    return begin(team, tensor, elements, divisor, -1);
+}
+
+static enum ps_module_result
+fake_team_broadcast(struct ps_module_team *team, float *tensor, size_t elements, uint32_t root,
+                    struct ps_module_text *why)
+{
+    (void)why;
+    ensure(root < team->ranks);
+    return begin(team, tensor, elements, 1, (int)root);
+}
+
+static int
+all_have(const struct ps_module_team *t, atomic_ulong *runs, unsigned long many)
+{
+    for (unsigned r = 0; r < t->ranks; r++)
+        if (atomic_load(&runs[r]) < many)
+            return 0;
+    return 1;
+}
+
+static float
+made_of(const struct ps_module_team *t, size_t i)
+{
+    float sum = t->board->x[0][i];
+
+    if (t->root >= 0)
+        return t->board->x[t->root][i];
+    for (unsigned r = 1; r < t->ranks; r++)
+        sum += t->board->x[r][i];
+    return sum / t->divisor;
+}
+
+/* A run further, or two; 0: others are waited for. */
+static int
+run_on(struct ps_module_team *t)
+{
+    struct board *b = t->board;
+    size_t n = t->elements - t->at < TEAM_RUN ? t->elements - t->at : TEAM_RUN;
+
+    if (!t->written) {
+        if (!all_have(t, b->read, t->run))
+            return 0;
+        enter(t->device);
+        memcpy(b->x[t->rank], t->tensor + t->at, n * sizeof(float));
+        leave(t->device);
+        atomic_store(&b->wrote[t->rank], t->run + 1);
+        t->written = 1;
+    }
+    if (!all_have(t, b->wrote, t->run + 1))
+        return 0;
+    enter(t->device);
+    for (size_t i = 0; i < n; i++)
+        t->tensor[t->at + i] = made_of(t, i);
+    leave(t->device);
+    atomic_store(&b->read[t->rank], ++t->run);
+    t->written = 0;
+    t->at += n;
+    if (t->at == t->elements)
+        t->tensor = NULL;
+    return 1;
+}
+
+static enum ps_module_result
+fake_team_poll(struct ps_module_team *team, int *done, struct ps_module_text *why)
+{
+    *done = 0;
+    if (!team->joined) {
+        if (atomic_load(&team->board->joined) < team->ranks)
+            return result(team->device, why);
+        team->joined = 1;
+        if (team->rank == 0)
+            ensure(unlink(team->path) == 0);
+    }
+    while (team->tensor != NULL && run_on(team))
+        ;
+    *done = team->tensor == NULL;
+    return result(team->device, why);
+}
+
 /* ---- Devices ---- */
 
 static int
@@ -560,6 +740,12 @@ static const struct ps_device_module module = {
     .gang_close = fake_gang_close,
     .gang_sum = fake_gang_sum,
     .gang_broadcast = fake_gang_broadcast,
+    .team_id = fake_team_id,
+    .team_open = fake_team_open,
+    .team_sum = fake_team_sum,
+    .team_broadcast = fake_team_broadcast,
+    .team_poll = fake_team_poll,
+    .team_close = fake_team_close,
 };
 
 const struct ps_device_module *
