@@ -5,6 +5,7 @@
 #include "client/collective/agenda.h"
 #include "client/group/group_state.h"
 #include "client/group/merge.h"
+#include "client/group/watch.h"
 
 /* ---- Works ---- */
 
@@ -305,6 +306,45 @@ ps_group_state(const ps_group *g, struct ps_error *error)
     err = g->core != NULL ? group_core_state(g->core, error) : not_formed(g, error);
     group_leave(g);
     return err;
+}
+
+/* Who has said goodbye is missed by nobody whose operations are done. */
+static enum ps_err
+all_there(const ps_group *g, struct ps_error *e)
+{
+    const struct group_table *t = &g->table;
+
+    for (uint32_t r = 0; r < t->ranks; r++) {
+        if (r == t->rank || g->links[r] != NULL)
+            continue;
+        (void)ps_fail(e, PS_ERR_CLOSED, "rank %u has left the group", r);
+        if (e != NULL)
+            group_table_name(t, r, e->peer, sizeof e->peer);
+        return PS_ERR_CLOSED;
+    }
+    return PS_OK;
+}
+
+enum ps_err
+group_watch(ps_group *g, struct ps_error *e)
+{
+    enum ps_err err;
+
+    group_enter(g);
+    if (g->core != NULL && !g->threaded)
+        group_turn(g);
+    if (g->core == NULL)
+        err = not_formed(g, e);
+    else if ((err = group_core_state(g->core, e)) == PS_OK)
+        err = all_there(g, e);
+    group_leave(g);
+    return err;
+}
+
+int
+group_timeout_ms(const ps_group *g)
+{
+    return g->options.timeout_ms;
 }
 
 char *

@@ -1,0 +1,70 @@
+/* ps_device_group.h: the ranks of a group (ps_group.h) reduce tensors in the memory of their devices.
+ *
+ *     struct ps_device_group_options options = {.direct = 1};
+ *     ps_device_group *tensors;
+ *     ps_device_group_open(group, device, &options, &tensors, &error);        // every rank; waits for all
+ *     for (;;) {
+ *         ... a gradient on the device ...
+ *         if (ps_device_group_all_reduce(tensors, gradient, n, PS_MEAN, &error))
+ *             ...                                                             // as for the group
+ *     }
+ *     ps_device_group_close(tensors);
+ *
+ * The same calls have two ways:
+ *
+ * - By the host, where nothing else is asked for: a tensor is copied into pinned memory, reduced by the group, and
+ *   copied back; on the CPU it is reduced where it lies. Any devices, each rank's own.
+ * - Direct, when options.direct says so: the devices exchange it themselves, between GPUs by NCCL (libnccl.so.2, 2.14
+ * or later, on every rank), within machines and between them. The group says who they are, checks that all ranks start
+ * the same, and notices who is lost. NCCL chooses the order of adding up: all ranks end with the same bits, but not
+ * with those of the other way.
+ *
+ * - Every rank makes the same calls in the same order, and no other operation of the group in between; who starts
+ *   another, or another count, is told MISMATCH on every rank, and nothing was changed.
+ * - A call has done its work when it returns: it takes its turn among the device's operations, and waits for the
+ * device. What a tensor holds after an error is not defined.
+ * - Failure: as for the group, whose time-out is that of each call. A rank that is lost ends the call on all others
+ * with the error that names it; a device that fails ends it with IO on its own rank, and elsewhere with what that rank
+ * does next (closing or forming anew is CLOSED there) or TIMEOUT. Whatever was under way on the device is aborted, so
+ * that no call hangs; everything later is refused with the same error, until the group has been formed again, after
+ * which one closes this and opens another.
+ * - Threads: whoever calls uses the group and the device. One thread at a time. */
+#ifndef PS_DEVICE_GROUP_H
+#define PS_DEVICE_GROUP_H
+
+#include "ps_device.h"
+#include "ps_group.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ps_device_group ps_device_group;
+
+struct ps_device_group_options {
+    int direct; /* nonzero: the devices' own way, or UNSUPPORTED; the same on every rank (MISMATCH) */
+};
+
+/* group and device must outlive it. options may be NULL. Errors, on every rank: UNSUPPORTED (which rank cannot, and
+ * there what is missing), MISMATCH, IO (a device failed), TIMEOUT, why the group failed; NOMEM. */
+PS_API enum ps_err ps_device_group_open(ps_group *group, ps_device *device,
+                                        const struct ps_device_group_options *options, ps_device_group **out,
+                                        struct ps_error *error) PS_MUST_USE;
+
+/* What is under way on the device is aborted; waits for nobody past a few seconds. Accepts NULL. */
+PS_API void ps_device_group_close(ps_device_group *tensors);
+
+/* tensor: [count] f32 of the device's memory, in place. reduce: PS_SUM or PS_MEAN (else INVALID). */
+PS_API enum ps_err ps_device_group_all_reduce(ps_device_group *tensors, float *tensor, size_t count,
+                                              enum ps_reduce reduce, struct ps_error *error) PS_MUST_USE;
+
+/* tensor: [count] f32 of the device's memory, read at root, written elsewhere. root: below ps_group_ranks() (else
+ * INVALID). */
+PS_API enum ps_err ps_device_group_broadcast(ps_device_group *tensors, float *tensor, size_t count, uint32_t root,
+                                             struct ps_error *error) PS_MUST_USE;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
