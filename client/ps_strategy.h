@@ -120,6 +120,10 @@ struct ps_strategy_options {
                                              client.job; timeout_ms the client's; settle_ms 250 */
     struct ps_local_sgd local;
 
+    int device_reduce; /* multi_worker_mirrored, nonzero: variables stay on the devices, and these reduce gradients
+                          among all workers by themselves, between GPUs by NCCL (ps_device_group.h, direct). For
+                          networks on devices that can, the same at all workers, and without compression */
+
     const char *devices; /* of this process, separated by commas: "cpu", "cuda:0,cuda:1"; NULL: "cpu" */
     uint32_t replicas;   /* of this process, on its devices in turn; 0: one on each. At most PS_STRATEGY_REPLICAS_MAX */
     int threads; /* that compute, of each replica; 0: OPENBLAS_NUM_THREADS, else cores / replicas / neighbours */
@@ -179,7 +183,7 @@ struct ps_strategy_stats {
     uint64_t reforms;                       /* times that the group was formed again */
     uint64_t received;                      /* times that this worker took its variables from another one */
     uint64_t gradient_sent, gradient_plain; /* bytes of gradients that went to shards or other workers; that they would
-                                               be uncompressed */
+                                               be uncompressed. Of what devices reduce by themselves nothing is known */
 };
 PS_API void ps_strategy_stats(const ps_strategy *strategy, struct ps_strategy_stats *out);
 

@@ -29,7 +29,8 @@ static int64_t
 definition_of(const ps_strategy *s)
 {
     const struct ps_compress *how = &s->options.client.compress;
-    const uint64_t cut[] = {s->vars_len, s->options.rows, s->options.batch, s->options.metrics, (uint64_t)how->kind};
+    const uint64_t cut[] = {s->vars_len,        s->options.rows,     s->options.batch,
+                            s->options.metrics, (uint64_t)how->kind, s->options.device_reduce != 0};
     const double fraction = how->kind != PS_COMPRESS_TOP_K ? 0
                             : how->fraction > 0            ? how->fraction
                                                            : PS_COMPRESS_FRACTION;
@@ -83,10 +84,11 @@ compare_definitions(ps_strategy *s, const struct standing *all, uint32_t ranks, 
     if (all[ps_group_rank(a->group)].definition == all[furthest].definition && all[furthest].next >= 0)
         a->fitting = count;
     (void)!ps_group_barrier(a->group, NULL, NULL);
-    return ps_fail(e, PS_ERR_MISMATCH,
-                   "worker %u has other variables, optimizers, batches or compression than worker %u: all must be "
-                   "started with the same",
-                   ps_group_task(a->group, other), ps_group_task(a->group, furthest));
+    return ps_fail(
+        e, PS_ERR_MISMATCH,
+        "worker %u has other variables, optimizers, batches, compression or device_reduce than worker %u: all "
+        "must be started with the same",
+        ps_group_task(a->group, other), ps_group_task(a->group, furthest));
 }
 
 /* Numbers of replicas over all ranks, in their order. */
@@ -172,7 +174,7 @@ all_reduced_settle(ps_strategy *s, bool counted)
 {
     struct all_reduced *a = s->own;
 
-    if (a->tried)
+    if (a->tried && a->reducer != NULL)
         ps_reducer_settle(a->reducer, counted);
     a->tried = false;
 }
@@ -190,6 +192,8 @@ catch_up(ps_strategy *s, const struct standing *all, uint32_t from, struct ps_er
         a->torn = true;
         a->torn_at = MAX(a->torn_at, to);
     }
+    if (!behind && (err = strategy_gather(s, true, e)) != PS_OK)
+        return err;
     if ((err = hand_over(s, from, e)) != PS_OK)
         return err;
     a->torn = false;
@@ -197,6 +201,20 @@ catch_up(ps_strategy *s, const struct standing *all, uint32_t from, struct ps_er
     s->stats.received += behind;
     s->next = (uint64_t)MAX(to, 0);
     return strategy_spread(s, e);
+}
+
+/* All have the same variables: the devices may reduce. */
+static enum ps_err
+open_devices(ps_strategy *s, struct ps_error *e)
+{
+    struct ps_device_group_options options = {.direct = 1};
+    struct all_reduced *a = s->own;
+
+    if (!s->options.device_reduce)
+        return PS_OK;
+    ps_device_group_close(a->devices);
+    a->devices = NULL;
+    return ps_device_group_open(a->group, s->replica[0].device, &options, &a->devices, e);
 }
 
 enum ps_err
@@ -232,5 +250,5 @@ all_reduced_agree(ps_strategy *s, struct ps_error *e)
         a->done_epoch = (uint64_t)all[furthest].epoch;
     a->agreed |= err == PS_OK;
     free(all);
-    return err;
+    return err == PS_OK ? open_devices(s, e) : err;
 }

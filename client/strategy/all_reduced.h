@@ -8,7 +8,7 @@
 
 #include "client/ps_group.h"
 #include "client/ps_reducer.h"
-#include "client/strategy/strategy.h"
+#include "client/strategy/resident.h"
 
 /* What goes behind the gradients: the sum over all ranks. */
 enum note { NOTE_ROWS, NOTE_STEP, NOTE_FAILED, NOTE_LOOK, NOTE_METRICS };
@@ -29,7 +29,10 @@ struct all_reduced {
     bool tried;          /* step s->next: gradients were exchanged, and whether that counts is not known; */
     uint64_t epoch;      /* in this forming of the group */
     uint64_t done_epoch; /* the same of the last step that was completed */
-    bool torn;           /* the variables of step torn_at were being given to this worker, and not all have come */
+    ps_device_group *devices; /* with options.device_reduce, in a formed group */
+    int devices_failed;       /* times since the last step that was completed */
+    bool devices_over;        /* and the group has not been formed since */
+    bool torn;                /* the variables of step torn_at were being given to this worker, and not all have come */
     int64_t torn_at;
 };
 

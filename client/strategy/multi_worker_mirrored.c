@@ -19,6 +19,13 @@
  * that were completed. A worker that was lost on the way from a step's end to its beginning learns when all agree
  * whether the step has counted with its gradient in it: somebody has completed it, in the same forming of the group.
  *
+ * With options.device_reduce variables stay on the devices, which reduce gradients by themselves (ps_device_group.h):
+ *
+ *     step:   compute; the note, which all wait for; then the devices. Update, and the step is completed
+ *
+ * What devices reduce comes with the group, and is opened again with each forming. A worker whose device is well and
+ * whose reducing failed meets the others again as if the group had; one whose device is not ends.
+ *
  * To go on without a worker, all the others must come; should more be lost, each time-out lets one more be missing. A
  * group that lacks workers looks now and then whether one has come back (ps_group_admit()). Where that comes to
  * nothing, because nobody is there or the place to meet is away, the group goes on as it is, and looks again later. */
@@ -29,7 +36,8 @@
 
 #include "client/strategy/all_reduced.h"
 
-#define SETTLE_MS 250 /* for a replacement to come along, once the survivors are there */
+#define SETTLE_MS    250 /* for a replacement to come along, once the survivors are there */
+#define DEVICE_TRIES 4   /* of forming the group for the devices' sake, without a step that was completed */
 
 /* ---- Opening, starting ---- */
 
@@ -78,13 +86,26 @@ make_reducer(ps_strategy *s, struct ps_error *e)
     return err;
 }
 
+/* How gradients are reduced. */
+static enum ps_err
+make_way(ps_strategy *s, struct ps_error *e)
+{
+    if (!s->options.device_reduce)
+        return make_reducer(s, e);
+    if (s->resident != NULL)
+        return PS_OK;
+    return ps_fail(e, PS_ERR_UNSUPPORTED,
+                   "devices (%.64s) that keep no variables of a network cannot reduce gradients among workers",
+                   s->options.devices);
+}
+
 static enum ps_err
 start_group(ps_strategy *s, struct ps_error *e)
 {
     struct ps_error why = {0};
     enum ps_err err;
 
-    if ((err = make_reducer(s, e)) != PS_OK)
+    if ((err = make_way(s, e)) != PS_OK)
         return err;
     if ((err = all_reduced_agree(s, &why)) != PS_OK && (err = all_reduced_lost(s, &why, e)) != PS_OK)
         return err;
@@ -100,6 +121,7 @@ close_group(ps_strategy *s, bool goodbye)
     (void)goodbye;
     if (a == NULL)
         return;
+    ps_device_group_close(a->devices);
     ps_reducer_free(a->reducer);
     ps_group_close(a->group);
     free(a->ready);
@@ -179,6 +201,30 @@ exchange(ps_strategy *s, bool failed, struct ps_error *e)
     return end;
 }
 
+/* The note first: it says whether all have a gradient. The devices' sums are waited for after that, in step(). */
+static enum ps_err
+exchange_note(ps_strategy *s, bool failed, struct ps_error *e)
+{
+    struct all_reduced *a = s->own;
+
+    write_note(s, failed);
+    return ps_group_all_reduce(a->group, a->note, a->note, NOTE_METRICS + s->options.metrics, PS_F64, PS_SUM, NULL, e);
+}
+
+/* The devices' part of a step that all have computed. One that fails here has changed nothing; others may have the sum,
+ * and complete the step. */
+static enum ps_err
+reduce_on_devices(ps_strategy *s, struct ps_error *e)
+{
+    struct all_reduced *a = s->own;
+    enum ps_err err = resident_reduce_all(s, a->devices, e);
+
+    if (err == PS_OK || ps_device_finish(s->replica[0].device, NULL) != PS_OK || ++a->devices_failed > DEVICE_TRIES)
+        return err;
+    a->devices_over = true;
+    return err;
+}
+
 /* What the note says about the step: whether it is to be completed. */
 static enum ps_err
 read_note(ps_strategy *s, bool *complete, struct ps_error *e)
@@ -200,13 +246,15 @@ reduced_step(ps_strategy *s, bool *done, struct ps_error *e)
     struct ps_error mine = {0}, why = {0};
     enum ps_err computed, err;
 
-    memset(a->ready, 0, s->vars_len * sizeof *a->ready);
-    if (ps_reducer_begin(a->reducer, &why) != PS_OK)
+    if (a->reducer != NULL)
+        memset(a->ready, 0, s->vars_len * sizeof *a->ready);
+    if (a->reducer != NULL && ps_reducer_begin(a->reducer, &why) != PS_OK)
         return all_reduced_lost(s, &why, e);
-    a->stepping = a->tried = true;
+    a->tried = true;
+    a->stepping = a->reducer != NULL;
     a->epoch = ps_group_epoch(a->group);
     computed = strategy_compute(s, &mine);
-    err = exchange(s, computed != PS_OK, &why);
+    err = a->reducer != NULL ? exchange(s, computed != PS_OK, &why) : exchange_note(s, computed != PS_OK, &why);
     if (computed != PS_OK) {
         all_reduced_settle(s, false);
         if (e != NULL)
@@ -215,13 +263,19 @@ reduced_step(ps_strategy *s, bool *done, struct ps_error *e)
     }
     if (err != PS_OK)
         return all_reduced_lost(s, &why, e);
-    if ((err = read_note(s, done, e)) == PS_OK && *done)
+    if ((err = read_note(s, done, e)) == PS_OK && *done && a->reducer == NULL &&
+        (err = reduce_on_devices(s, &why)) != PS_OK) {
+        *done = false;
+        return all_reduced_lost(s, &why, e);
+    }
+    if (err == PS_OK && *done)
         err = strategy_update(s, 1 / s->divisor, e);
     all_reduced_settle(s, err == PS_OK && *done);
     if (err != PS_OK || !*done)
         return err;
     strategy_count_step(s);
     s->next++;
+    a->devices_failed = 0;
     a->done_epoch = a->epoch;
     return a->note[NOTE_LOOK] != 0 ? all_reduced_look(s, e) : PS_OK;
 }

@@ -73,6 +73,8 @@ check_sizes(const struct ps_strategy_options *o, struct ps_error *e)
                        o->client.timeout_ms);
     if ((err = codec_check(&o->client.compress, e)) != PS_OK)
         return err;
+    if (o->device_reduce && o->client.compress.kind != PS_COMPRESS_NONE)
+        return ps_fail(e, PS_ERR_INVALID, "gradients that devices reduce by themselves are not compressed");
     if (o->checkpoints != NULL && o->checkpoint_steps == 0)
         return ps_fail(e, PS_ERR_INVALID, "checkpoints go to %.300s, but after how many steps is not said",
                        o->checkpoints);

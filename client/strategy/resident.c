@@ -45,7 +45,7 @@ all_elsewhere(const ps_strategy *s)
     }
     if (s->ops->traits & STRATEGY_SHARDS)
         return true;
-    return (s->ops->traits & STRATEGY_SLOTS) && !(s->ops->traits & STRATEGY_WORKERS);
+    return (s->ops->traits & STRATEGY_SLOTS) && (!(s->ops->traits & STRATEGY_WORKERS) || s->options.device_reduce);
 }
 
 enum ps_err
@@ -415,6 +415,20 @@ resident_update(ps_strategy *s, float scale, struct ps_error *e)
     for (size_t i = 0; i < s->vars_len; i++)
         s->copy[0].optimizer[i]->version++;
     return PS_OK;
+}
+
+/* ---- With other workers ---- */
+
+enum ps_err
+resident_reduce_all(ps_strategy *s, ps_device_group *group, struct ps_error *e)
+{
+    struct resident *m = s->resident;
+    float *tensors[PS_STRATEGY_REPLICAS_MAX];
+    enum ps_err err = ps_device_group_all_reduce(group, m->replica[0].gradients, m->elements, PS_SUM, e);
+
+    for (uint32_t k = 0; k < m->replicas; k++)
+        tensors[k] = m->replica[k].gradients;
+    return err == PS_OK ? device_gang_broadcast(m->gang, tensors, m->elements, 0, e) : err;
 }
 
 /* ---- With shards ---- */

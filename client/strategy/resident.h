@@ -5,6 +5,9 @@
  *     step             gradients ──gang──► their sum, on every device ──► update, where slots are ──► values
  *     refresh, save    host copy ◄──fetch── the first replica's device
  *
+ * With other workers, where the devices reduce by themselves: their sum, before the update, is that of all workers
+ * (ps_device_group.h).
+ *
  * With shards (ps_tensors.h), by way of the same host copy:
  *
  *     pull             shards ──► host copy ──► values of the first replica's device ──gang──► those of the others
@@ -26,6 +29,7 @@
 #ifndef CLIENT_STRATEGY_RESIDENT_H
 #define CLIENT_STRATEGY_RESIDENT_H
 
+#include "client/ps_device_group.h"
 #include "client/strategy/strategy.h"
 
 struct resident;
@@ -49,6 +53,9 @@ enum ps_err resident_reduce(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
 
 /* As strategy_update(). */
 enum ps_err resident_update(ps_strategy *s, float scale, struct ps_error *e) PS_MUST_USE;
+
+/* The first replica's gradients, and then those of all, become the sum over the workers. */
+enum ps_err resident_reduce_all(ps_strategy *s, ps_device_group *group, struct ps_error *e) PS_MUST_USE;
 
 /* ---- With shards ---- */
 

@@ -53,13 +53,20 @@ may_recover(enum ps_err err)
            err == PS_ERR_IO || err == PS_ERR_CANCELLED || err == PS_ERR_STEP_FAILED;
 }
 
+/* Whether the group has failed, or what the devices have of it. */
+static bool
+is_over(const struct all_reduced *a)
+{
+    return a->devices_over || ps_group_state(a->group, NULL) != PS_OK;
+}
+
 /* Whether the group is to be formed again after what agreeing ended with. */
 static bool
 may_go_on(const ps_strategy *s, enum ps_err err)
 {
     const struct all_reduced *a = s->own;
 
-    return a->fitting > 0 || (may_recover(err) && ps_group_state(a->group, NULL) != PS_OK);
+    return a->fitting > 0 || (may_recover(err) && is_over(a));
 }
 
 /* ---- Meeting again ---- */
@@ -112,6 +119,7 @@ form_again(ps_strategy *s, uint32_t ranks_min, struct ps_error *e)
             break;
     }
     s->stats.reforms += err == PS_OK;
+    a->devices_over &= err != PS_OK;
     return err;
 }
 
@@ -141,13 +149,16 @@ all_reduced_lost(ps_strategy *s, const struct ps_error *why, struct ps_error *e)
 
     if (a->fitting > 0)
         return recover(s, false, a->fitting, e);
-    if (ps_group_state(a->group, NULL) == PS_OK || !may_recover(why->code)) {
+    if (!is_over(a) || !may_recover(why->code)) {
         if (e != NULL)
             *e = *why;
         return why->code;
     }
     if (s->options.client.lapse == PS_LAPSE_FAIL)
         return say_who(s, why, e);
+    /* The devices' failure is nobody's death: all are waited for, as long as they come. */
+    if (ps_group_state(a->group, NULL) == PS_OK)
+        return recover(s, false, s->workers, e);
     /* Silence is not death: of two, the other one gets a time-out to come before this one goes on alone. */
     return recover(s, false, s->workers == 2 && why->code == PS_ERR_TIMEOUT ? 2 : s->workers - 1, e);
 }
@@ -180,6 +191,7 @@ all_reduced_look(ps_strategy *s, struct ps_error *e)
     err = ps_group_admit(a->group, MIN(a->timeout_ms / 2, LOOK_MEET_MS), &formed, &why);
     if (formed) {
         s->stats.reforms += err == PS_OK;
+        a->devices_over &= err != PS_OK;
         return recover(s, err == PS_OK, s->workers, e);
     }
     if (err != PS_OK && ps_group_state(a->group, NULL) != PS_OK)
