@@ -13,7 +13,7 @@
 #include "tests/unit/fake_device.h"
 #include "tests/unit/network_kit.h"
 
-enum { VARS = 5, BIG = 300001, SOON_MS = 150 };
+enum { VARS = 5, BIG = 100001, SOON_MS = 150 };
 
 static const uint64_t sizes[VARS] = {1, 1027, BIG, 64, 20003};
 static const char *const device_names[] = {"cpu", "cuda"};
