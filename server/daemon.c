@@ -430,7 +430,7 @@ daemon_start(struct daemon *d, struct ps_error *e)
     d->state = DAEMON_SERVING;
     serve_figures(d);
     for (const struct listener *l = d->listeners; l != NULL; l = l->next)
-        log_line(LOG_LEVEL_INFO, "listening address=%s", l->address);
+        log_line(LOG_LEVEL_INFO, "listening address=%s%s", l->address, l->was_handed ? " socket=handed" : "");
     wake_set(d);
     idle_set(d);
     return PS_OK;

@@ -11,8 +11,8 @@
  *                                      └──┘
  *
  * Rooms: start (from directories to a shard), daemon (loop, turns, timers, signals), listener (sockets that accept),
- * peer (one connection), in_flight (the memory cap), saves (when), saver (how: a thread of its own), restores
- * (checkpoints that come back), figures (for reports and metrics), http (metrics and
+ * handed (those that systemd has opened), peer (one connection), in_flight (the memory cap), saves (when), saver (how:
+ * a thread of its own), restores (checkpoints that come back), figures (for reports and metrics), http (metrics and
  * health, on a thread of its own), notify (telling launchers and systemd), options, log; live_dir,
  * durable_dir, pair (what lies where, and whether to believe it). */
 #ifndef SERVER_DAEMON_H
@@ -29,6 +29,7 @@
 #include "shard.h"
 #include "store.h"
 
+struct handed;
 struct http;
 struct peer;
 struct listener;
@@ -42,7 +43,8 @@ struct daemon {
     struct store *store;
     struct shard *shard;
     const char *live_dir;
-    struct http *http; /* borrowed, or NULL */
+    struct http *http;           /* borrowed, or NULL */
+    const struct handed *handed; /* borrowed: sockets that were opened for us */
 
     uv_loop_t loop;
     struct conn_pool pool;

@@ -4,6 +4,7 @@
 #include "http.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -268,20 +269,34 @@ nomem:
     return ps_fail(e, PS_ERR_NOMEM, "--http: no memory or descriptors to serve");
 }
 
+static enum ps_err
+take_socket(struct http *h, const char *address, int fd, struct ps_error *e)
+{
+    snprintf(h->address, sizeof h->address, "%s", address);
+    h->listen_fd = fd;
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+        return ps_fail(e, PS_ERR_IO, "--http: descriptor %d: %s", fd, strerror(errno));
+    return PS_OK;
+}
+
 enum ps_err
-http_start(const char *address, const char *version, struct http **out, struct ps_error *e)
+http_start(const char *address, int fd, const char *version, struct http **out, struct ps_error *e)
 {
     struct http *h = calloc(1, sizeof *h);
     struct timespec now;
     enum ps_err err;
 
-    if (h == NULL)
+    if (h == NULL) {
+        if (fd >= 0)
+            close(fd);
         return ps_fail(e, PS_ERR_NOMEM, "out of memory");
+    }
     clock_gettime(CLOCK_REALTIME, &now);
     h->start_seconds = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
     h->version = version;
     h->listen_fd = h->wake_fd = -1;
-    if ((err = open_socket(h, address, e)) != PS_OK || (err = start_thread(h, e)) != PS_OK) {
+    err = fd >= 0 ? take_socket(h, address, fd, e) : open_socket(h, address, e);
+    if (err != PS_OK || (err = start_thread(h, e)) != PS_OK) {
         http_free(h);
         return err;
     }

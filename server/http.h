@@ -37,9 +37,10 @@
 
 struct http;
 
-/* Listen on "host:port" and start the thread. version is borrowed. PS_ERR_BUSY, PS_ERR_IO, PS_ERR_NOMEM, with a
- * sentence. */
-enum ps_err http_start(const char *address, const char *version, struct http **out, struct ps_error *e) PS_MUST_USE;
+/* Listen on "host:port" and start the thread. version is borrowed. fd: a socket that listens there already, which is
+ * taken in any case; -1: open one. PS_ERR_BUSY, PS_ERR_IO, PS_ERR_NOMEM, with a sentence. */
+enum ps_err http_start(const char *address, int fd, const char *version, struct http **out,
+                       struct ps_error *e) PS_MUST_USE;
 
 /* The loop has ended, and http_detach() was called if http_attach() was. Accepts NULL. */
 void http_stop(struct http *h);

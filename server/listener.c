@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/sockname.h"
+#include "handed.h"
 #include "log.h"
 #include "peer.h"
 
@@ -170,6 +171,38 @@ listen_unix(struct daemon *d, const char *path, struct ps_error *e)
     return PS_OK;
 }
 
+/* ---- Handed over ---- */
+
+/* Bound already, by another process, which also removes a Unix socket's file. */
+static enum ps_err
+listen_handed(struct daemon *d, const struct handed_socket *s, struct ps_error *e)
+{
+    struct listener *l = listener_new(d, s->is_unix);
+    int status;
+
+    if (l == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "out of memory");
+    l->was_handed = true;
+    snprintf(l->address, sizeof l->address, "%s", s->address);
+    status = s->is_unix ? uv_pipe_open(&l->u.pipe, s->fd) : uv_tcp_open(&l->u.tcp, s->fd);
+    if (status == 0)
+        status = uv_listen(&l->u.stream, BACKLOG, on_connection);
+    if (status != 0)
+        return ps_fail(e, PS_ERR_IO, "cannot listen on %s, descriptor %d: %s", s->address, s->fd, uv_strerror(status));
+    return PS_OK;
+}
+
+static enum ps_err
+listen_all_handed(struct daemon *d, struct ps_error *e)
+{
+    enum ps_err err = PS_OK;
+
+    for (unsigned i = 0; i < d->handed->len && err == PS_OK; i++)
+        if (!d->handed->sockets[i].is_http)
+            err = listen_handed(d, &d->handed->sockets[i], e);
+    return err;
+}
+
 /* ---- All ---- */
 
 static enum ps_err
@@ -178,7 +211,7 @@ listen_one(struct daemon *d, const char *text, struct ps_error *e)
     struct address address;
     enum ps_err err;
 
-    if ((err = address_parse(text, &address, e)) != PS_OK)
+    if ((err = address_parse(text, &address, e)) != PS_OK || handed_has(d->handed, address.is_unix))
         return err;
     return address.is_unix ? listen_unix(d, address.path, e) : listen_tcp(d, text, &address, e);
 }
@@ -189,6 +222,8 @@ listeners_open(struct daemon *d, struct ps_error *e)
     char one[ADDRESS_MAX];
     enum ps_err err;
 
+    if ((err = listen_all_handed(d, e)) != PS_OK)
+        return err;
     for (const char *at = d->options->listen; *at != '\0' && strcmp(at, "none") != 0;) {
         size_t n = strcspn(at, ",");
 
@@ -197,7 +232,9 @@ listeners_open(struct daemon *d, struct ps_error *e)
             return err;
         at += n + (at[n] == ',');
     }
-    return d->options->unix_path != NULL ? listen_unix(d, d->options->unix_path, e) : PS_OK;
+    if (d->options->unix_path == NULL || handed_has(d->handed, true))
+        return PS_OK;
+    return listen_unix(d, d->options->unix_path, e);
 }
 
 static void

@@ -1,4 +1,4 @@
-/* Sockets that accept: TCP and Unix, from addresses as options give them. */
+/* Sockets that accept: TCP and Unix, handed over by who started psd, or from addresses as options give them. */
 #ifndef SERVER_LISTENER_H
 #define SERVER_LISTENER_H
 
@@ -15,11 +15,13 @@ struct listener {
     struct daemon *daemon;
     struct listener *next;
     bool is_unix;
+    bool was_handed;
     bool waits;                /* a newcomer, for memory */
     char address[ADDRESS_MAX]; /* the real one: "127.0.0.1:41234", "unix:/run/psd.sock" */
 };
 
-/* Listen on all that --listen and --unix name. One sentence on failure; listeners_close() is owed all the same. */
+/* Listen on all that was handed over, and on what --listen and --unix name of the kinds that were not. One sentence on
+ * failure; listeners_close() is owed all the same. */
 enum ps_err listeners_open(struct daemon *d, struct ps_error *e) PS_MUST_USE;
 
 /* Try again to accept those for whom there was no memory. */

@@ -13,6 +13,7 @@
 #include "common/base.h"
 #include "common/cli/streams.h"
 #include "daemon.h"
+#include "handed.h"
 #include "http.h"
 #include "log.h"
 #include "notify.h"
@@ -31,6 +32,7 @@ static char **main_argv;
 
 struct server {
     struct options options;
+    struct handed handed;
     struct start start;
     struct daemon daemon;
     struct http *http; /* NULL: --http was not given */
@@ -50,10 +52,14 @@ load_options(struct options *o, struct ps_error *e)
 }
 
 static enum ps_err
-check_ready_fd(const struct options *o, struct ps_error *e)
+check_ready_fd(const struct server *s, struct ps_error *e)
 {
-    if (o->ready_fd != 0 && fcntl((int)o->ready_fd, F_GETFD) < 0)
-        return ps_fail(e, PS_ERR_CONFIG, "--ready-fd: descriptor %" PRIu64 " is not open", o->ready_fd);
+    uint64_t fd = s->options.ready_fd;
+
+    if (fd != 0 && fcntl((int)fd, F_GETFD) < 0)
+        return ps_fail(e, PS_ERR_CONFIG, "--ready-fd: descriptor %" PRIu64 " is not open", fd);
+    if (fd >= HANDED_FIRST && fd < HANDED_FIRST + s->handed.len)
+        return ps_fail(e, PS_ERR_CONFIG, "--ready-fd: descriptor %" PRIu64 " is one of LISTEN_FDS", fd);
     return PS_OK;
 }
 
@@ -102,11 +108,14 @@ log_start(const struct server *s)
 static enum ps_err
 start_http(struct server *s, struct ps_error *e)
 {
+    const struct handed_socket *handed = handed_http(&s->handed);
     enum ps_err err;
 
-    if (strcmp(s->options.http, "none") == 0)
+    if (handed == NULL && strcmp(s->options.http, "none") == 0)
         return PS_OK;
-    if ((err = http_start(s->options.http, PSD_VERSION, &s->http, e)) == PS_OK)
+    err = http_start(handed != NULL ? handed->address : s->options.http, handed != NULL ? handed->fd : -1, PSD_VERSION,
+                     &s->http, e);
+    if (err == PS_OK)
         log_line(LOG_LEVEL_INFO, "metrics and health at http=%s", http_address(s->http));
     return err;
 }
@@ -129,6 +138,7 @@ start(struct server *s, struct ps_error *e)
     s->daemon.live_dir = s->start.live_dir;
     s->daemon.reload = load_options;
     s->daemon.http = s->http;
+    s->daemon.handed = &s->handed;
     if ((err = daemon_start(&s->daemon, e)) != PS_OK)
         return err;
     log_start(s);
@@ -171,7 +181,8 @@ run(struct server *s)
 {
     struct ps_error e = {0};
 
-    if (load_options(&s->options, &e) != PS_OK || check_ready_fd(&s->options, &e) != PS_OK) {
+    if (load_options(&s->options, &e) != PS_OK || handed_take(&s->handed, &e) != PS_OK ||
+        check_ready_fd(s, &e) != PS_OK) {
         fprintf(stderr, "psd: %s\n", e.text);
         return EXIT_USAGE;
     }

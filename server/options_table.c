@@ -393,6 +393,9 @@ static const struct command_section sections[] = {
                             "--listen nor --shards is given, shards and the port of --shard come from it"},
              {"RUNTIME_DIRECTORY", "set by systemd: the live directory is made in it"},
              {"STATE_DIRECTORY", "the same: the durable directory is made in it"},
+             {"LISTEN_FDS", "set by systemd, with LISTEN_PID and LISTEN_FDNAMES: sockets that it has opened. TCP ones "
+                            "take the place of --listen's, a Unix one that of --unix, and one called \"http\" that "
+                            "of --http. They stay open while psd is restarted, so that nobody is refused"},
              {"NOTIFY_SOCKET", "set by systemd: told when psd serves, how much it holds, and when it stops"},
              {"WATCHDOG_USEC", "set by systemd: signs of life go to NOTIFY_SOCKET twice as often"},
              {"JOURNAL_STREAM", "set by systemd: log lines take the journal's form"},

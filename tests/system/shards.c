@@ -16,7 +16,8 @@
 #include "tests/unit/memory_dir.h"
 
 #define START_MS 60000
-#define READY_FD 3
+#define FIRST_FD 3   /* those that are handed over, and then the ready descriptor */
+#define APART_FD 100 /* above all that a test has */
 
 static const char *
 psd_path(void)
@@ -88,7 +89,36 @@ shards_log(const struct shards *s, uint32_t shard)
     return text;
 }
 
-/* The child: its ready descriptor becomes READY_FD. It dies with the test, however that ends. */
+/* The child's descriptors from FIRST_FD on become these. */
+static void
+hand_over(const int *fds, int len, int ready)
+{
+    int apart[16];
+
+    for (int i = 0; i < len; i++)
+        apart[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, APART_FD);
+    ready = fcntl(ready, F_DUPFD_CLOEXEC, APART_FD);
+    for (int i = 0; i < len; i++)
+        dup2(apart[i], FIRST_FD + i);
+    dup2(ready, FIRST_FD + len);
+}
+
+static void
+tell_of_sockets(const struct shards_options *o)
+{
+    char pid[16], count[16];
+
+    if (o->handed_len == 0)
+        return;
+    snprintf(pid, sizeof pid, "%ld", (long)getpid());
+    snprintf(count, sizeof count, "%d", o->handed_len);
+    setenv("LISTEN_PID", pid, 0); /* a test may have another one's */
+    setenv("LISTEN_FDS", count, 1);
+    if (o->handed_names != NULL)
+        setenv("LISTEN_FDNAMES", o->handed_names, 1);
+}
+
+/* The child. It dies with the test, however that ends. */
 static _Noreturn void
 become_psd(const struct shards *s, uint32_t shard, int ready)
 {
@@ -98,17 +128,13 @@ become_psd(const struct shards *s, uint32_t shard, int ready)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (s->options.log)
         log_to_file(s, shard);
-    if (ready != READY_FD) {
-        dup2(ready, READY_FD);
-        close(ready);
-    } else {
-        fcntl(ready, F_SETFD, 0);
-    }
+    hand_over(s->options.handed, s->options.handed_len, ready);
+    tell_of_sockets(&s->options);
     snprintf(index, sizeof index, "%u", shard);
     snprintf(count, sizeof count, "%u", s->count);
     snprintf(live, sizeof live, "%s/%u", s->directory, shard);
     snprintf(disk, sizeof disk, "%s/%u.disk", s->directory, shard);
-    snprintf(fd, sizeof fd, "%d", READY_FD);
+    snprintf(fd, sizeof fd, "%d", FIRST_FD + s->options.handed_len);
     snprintf(path, sizeof path, "%s/%u.sock", s->directory, shard);
     args_add(&args, "psd");
     args_usual(&args, s, "--listen", s->address[shard]);

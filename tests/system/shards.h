@@ -24,6 +24,11 @@ struct shards_options {
     const char *const *more; /* more of psd's options, which go before those given here: {"--grace", "60s", NULL} */
     bool durable;            /* each has a durable directory "N.disk" beside its live one, which is "N" */
     bool log;                /* what each says goes to a file: shards_log() */
+
+    /* Listening sockets, handed to each shard as systemd does. */
+    const int *handed;
+    int handed_len;
+    const char *handed_names; /* LISTEN_FDNAMES, or NULL */
 };
 
 struct shards {
