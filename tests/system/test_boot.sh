@@ -102,7 +102,7 @@ wait_boot "systemd runs, and no unit has failed"
 
 # ---- as README says ----
 
-inside sh -c 'systemd-sysusers && install -D -m 644 /usr/local/share/psd/psd.conf /etc/psd/psd.conf &&
+inside sh -c 'systemd-sysusers && systemd-tmpfiles --create psd.conf && install -D -m 644 /usr/local/share/psd/psd.conf /etc/psd/psd.conf &&
   install -D -m 644 /usr/local/share/psd/psd.default /etc/default/psd'
 ok $? "the user is made, and the examples of the configuration are put in place"
 inside systemctl enable --now psd.target psd@0 psd@1
@@ -180,6 +180,54 @@ inside psctl --shards 127.0.0.1:7500 ping
 ok $? "which answers"
 inside sh -c 'systemctl stop psd-try && ! ls /run/psd-try /run/private/psd-try'
 ok $? "and leaves nothing when it is stopped"
+
+# ---- sockets that systemd holds ----
+
+# Connects to shard 0 again and again until it is told to end; then says how often it could, and how often not.
+call='could=0 refused=0
+  while [ ! -e /run/over ]; do
+    if (exec 3<>/dev/tcp/127.0.0.1/7420) 2>/dev/null; then could=$((could + 1)); else refused=$((refused + 1)); fi
+    echo "$could" >/run/could
+    sleep 0.01
+  done
+  echo "$could $refused" >/run/calls'
+could() { inside cat /run/could && cat "$work/out"; }
+called() { [ "$(could)" -ge "$1" ]; } 2>/dev/null
+readyz='exec 3<>/dev/tcp/127.0.0.1/9420 && printf "GET /readyz HTTP/1.1\r\nHost: here\r\n\r\n" >&3 && grep -q " 200 OK" <&3'
+
+inside systemctl stop psd.target 'psd@*'
+inside systemctl enable --now psd@0.socket psd@1.socket psd-http@0.socket
+ok $? "systemd opens the shards' sockets itself"
+is inactive "$(value 0 ActiveState)" "and starts none of them"
+is "$before" "$(bits pull)" "until somebody connects, who finds the same bits"
+inside systemctl start psd.target
+is 2 "$(journal 0 | grep -c 'listening address=.* socket=handed$')" "the shard serves the sockets that it was given"
+inside bash -c "$readyz"
+ok $? "and tells of its health on the one for that"
+inside sh -c 'stat -c %U:%a /run/psd/0 /run/psd/0/socket | tr "\n" " "'
+is "psd:750 psd:660 " "$(cat "$work/out")" "the Unix socket is the user's, in his directory"
+
+inside systemd-run --unit calls bash -c "$call"
+within called 20
+inside systemctl restart psd@0
+inside systemctl kill --signal KILL psd@0
+within restarted 0 1
+inside systemctl restart psd.target
+inside bash -c "$readyz"
+ok $? "after a restart, a crash and a restart of all it does so as before"
+within called "$(($(could) + 20))"
+inside touch /run/over
+within inside test -e /run/calls
+inside cat /run/calls
+read -r could refused <"$work/out"
+is 0 "$refused" "and of $could callers meanwhile not one was refused"
+is "$before" "$(bits pull)" "its bits are the same"
+
+inside systemctl stop psd.target 'psd@*.service'
+inside bash -c '! (exec 3<>/dev/tcp/127.0.0.1/7420) 2>/dev/null && [ ! -e /run/psd/0/socket ]'
+ok $? "a stop of the target closes the sockets, too"
+inside systemctl start psd.target
+is "$before" "$(bits pull)" "and a start opens them again"
 
 # ---- without memory ----
 

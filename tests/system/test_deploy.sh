@@ -22,13 +22,15 @@ try() { "$@" >"$work/out" 2>"$work/err" </dev/null; }
 mkdir "$work/units"
 sed "s,^ExecStart=[^ ]*,ExecStart=$(command -v "$PSD_BIN")," "${PSD_BUILD_DIR:-$build}/deploy/psd@.service" >"$work/units/psd@.service"
 cp "$work/units/psd@.service" "$work/units/psd@0.service"
-cp "$source"/deploy/systemd/{psd.target,run-psd.mount} "$work/units/"
+cp "$source"/deploy/systemd/{psd.target,psd@.socket,psd-http@.socket,run-psd.mount} "$work/units/"
+cp "$work/units/psd@.socket" "$work/units/psd@0.socket"
+cp "$work/units/psd-http@.socket" "$work/units/psd-http@0.socket"
 
 if ! command -v systemd-analyze >/dev/null; then
   skip "systemd finds nothing wrong with the units" "systemd is not installed"
   skip "and little that psd could do to the host" "systemd is not installed"
 else
-  try systemd-analyze verify --man=no --recursive-errors=no "$work"/units/{psd@0.service,psd.target,run-psd.mount} &&
+  try systemd-analyze verify --man=no --recursive-errors=no "$work"/units/{psd@0.service,psd@0.socket,psd-http@0.socket,psd.target,run-psd.mount} &&
     ! grep -F "$work" "$work/err" >/dev/null
   ok $? "systemd finds nothing wrong with the units"
   if systemd-analyze security --help | grep -e --offline >/dev/null; then
@@ -42,14 +44,33 @@ fi
 # Of a root that is not running systemctl makes and removes the links alone.
 if command -v systemctl >/dev/null; then
   mkdir -p "$work"/root/{etc,usr/lib}/systemd/system
-  cp "$work"/units/{psd@.service,psd.target} "$work/root/usr/lib/systemd/system/"
+  cp "$work"/units/{psd@.service,psd@.socket,psd.target} "$work/root/usr/lib/systemd/system/"
   enabled() { [ "$(systemctl --root="$work/root" is-enabled "$@" 2>/dev/null | sort -u)" = enabled ]; }
   try systemctl --root="$work/root" enable psd.target psd@0 psd@1 && enabled psd.target psd@0 psd@1
   ok $? "shards and their target are enabled"
   try systemctl --root="$work/root" disable psd@1 && enabled psd.target psd@0 && ! enabled psd@1
   ok $? "one shard can be taken out of the boot without the others"
+  try systemctl --root="$work/root" enable psd@0.socket && enabled psd@0.socket psd@0 &&
+    try systemctl --root="$work/root" disable psd@0.socket && enabled psd@0 && ! enabled psd@0.socket
+  ok $? "its sockets are systemd's when that is wished, and psd's own again"
 else
   skip "one shard can be taken out of the boot without the others" "systemd is not installed"
+fi
+
+if command -v systemd-tmpfiles >/dev/null; then
+  mkdir "$work/tmp"
+  try systemd-tmpfiles --root="$work/tmp" --create "$source/deploy/systemd/psd.tmpfiles.conf"
+  is "755 755" "$(stat -c %a "$work/tmp/run/psd" "$work/tmp/var/lib/psd" 2>/dev/null | paste -sd ' ')" \
+    "systemd-tmpfiles makes the places of their directories"
+  # By age it would take this one; what psrun makes is left out, and so is nothing else.
+  mkdir -p "$work"/tmp/tmp/{psrun-1,other}
+  touch -d '3 weeks ago' "$work"/tmp/tmp/{psrun-1,other}/data.mdb
+  { grep ^x "$source/deploy/systemd/psd.tmpfiles.conf" && echo "d /tmp 1777 - - m:1w"; } >"$work/tmp/conf"
+  try systemd-tmpfiles --root="$work/tmp" --clean "$work/tmp/conf"
+  [ -e "$work/tmp/tmp/psrun-1/data.mdb" ] && [ ! -e "$work/tmp/tmp/other/data.mdb" ]
+  ok $? "and leaves live directories alone when it clears old files away"
+else
+  skip "systemd-tmpfiles leaves live directories alone when it clears old files away" "systemd is not installed"
 fi
 
 # ---- the options that the unit gives ----

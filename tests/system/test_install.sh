@@ -41,8 +41,8 @@ there "the programs are there" bin/psd bin/psctl bin/psrun
 public=(psclient.h ps_compress.h ps_compressor.h ps_data.h ps_device.h ps_device_group.h ps_err.h ps_group.h ps_network.h ps_optimizer.h ps_reducer.h ps_strategy.h ps_tensors.h)
 there "the public headers are there" "${public[@]/#/include/psclient/}"
 is "$(printf '%s\n' "${public[@]}" | sort)" "$(find "$prefix/include" -type f -printf '%f\n' | sort)" "and no others"
-there "the units are there, with examples of their configuration" lib/systemd/system/{psd@.service,psd.target,run-psd.mount} \
-  lib/sysusers.d/psd.conf share/psd/psd.{conf,default}
+there "the units are there, with examples of their configuration" lib/systemd/system/{psd@.service,psd@.socket,psd-http@.socket,psd.target,run-psd.mount} \
+  lib/sysusers.d/psd.conf lib/tmpfiles.d/psd.conf share/psd/psd.{conf,default}
 is "ExecStart=$(sed -n 's/^prefix=//p' "$pc")/bin/psd" "$(grep -o '^ExecStart=[^ ]*' "$prefix/lib/systemd/system/psd@.service")" \
   "and they start the psd that was installed"
 there "their manual pages are there" share/man/man8/psd.8 share/man/man1/psctl.1 share/man/man1/psrun.1
