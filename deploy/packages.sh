@@ -13,6 +13,9 @@ export PACKAGES_BUILD=(meson ninja-build pkg-config gcc libc6-dev libuv1-dev lib
 # To run what was built elsewhere.
 export PACKAGES_RUN=(libuv1 libprotobuf-c1 liblmdb0 libopenblas0-pthread libjansson4 libssl3 zlib1g libmicrohttpd12)
 
+# To make Debian packages as well (make-debs.sh).
+export PACKAGES_DEBS=(build-essential debhelper)
+
 # To run the tests as well: Check, the second compiler with its sanitizers' runtime, and C++ for the public header.
 export PACKAGES_TESTS=(check clang libclang-rt-dev g++ iproute2 procps valgrind)
 
