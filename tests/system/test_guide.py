@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""The operators' guide, deploy/README.md, and PROTOCOL.md's limits against the sources: every error, every limit and its
+default, every constant and its value; and that its links lead somewhere. Prints TAP. PSD_BIN names the program."""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+
+SOURCE = os.environ.get("PSD_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "../.."))
+PSD = os.environ.get("PSD_BIN", os.path.join(SOURCE, "build/server/psd"))
+GUIDE = "deploy/README.md"
+UNITS = {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+
+number = failures = 0
+
+
+def ok(holds, sentence, *why):
+    global number, failures
+    number += 1
+    failures += not holds
+    print(("ok" if holds else "not ok"), number, "-", sentence)
+    if not holds:
+        for line in why:
+            print("#", str(line).replace("\n", "\n# "))
+
+
+def read(path):
+    with open(os.path.join(SOURCE, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def section(text, title):
+    """What stands below a heading, up to the next one of its depth."""
+    return re.search(r"^## %s$(.*?)(?=^## |\Z)" % title, text, re.M | re.S).group(1)
+
+
+def rows(text):
+    """The cells of each line of the tables, without their heads."""
+    return [[c.strip() for c in line[1:-1].split("|")] for line in re.findall(r"^\|.*\|$", text, re.M)]
+
+
+def value(text):
+    """A number as the tables have it: 8,192; 2^48; 256 KiB; 24 h."""
+    text = text.replace(",", "")
+    for unit, factor in (("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), (" h", 3600 * 1000)):
+        if text.endswith(unit):
+            return int(text[:-len(unit)]) * factor
+    base, _, power = text.partition("^")
+    return int(base) ** int(power or 1)
+
+
+def constants(path):
+    """The whole numbers that a header defines, by name."""
+    found = {}
+    for name, text in re.findall(r"^#define (\w+)[ \t]+([^\n]*?)[ \t]*(?:/\*.*)?$", read(path), re.M):
+        text = re.sub(r"\b(\d+)[uUlL]+\b", r"\1", text)
+        if re.fullmatch(r"[\d\s()<*+KMGIB]+", text):
+            found[name] = eval(text, {"__builtins__": {}}, UNITS)  # digits, units and what joins them
+    return found
+
+
+guide = read(GUIDE)
+
+# ---- errors ----
+
+listed = re.findall(r"X\((\w+), +(\d+), +\"", read("common/ps_err.h"))
+table = [row for row in rows(section(guide, "Errors")) if re.match(r"\d+ ", row[0])]
+ok(len(listed) > 30 and [row[0] for row in table] == ["%s %s" % (n, name) for name, n in listed],
+   "the guide has every error, in their order", [row[0] for row in table], listed)
+ok(all(len(row) == 3 and row[1] and row[2] for row in table), "and says of each what it means and what to do")
+
+# ---- limits with options ----
+
+limits = section(guide, "Limits")
+first, second = limits.split("\nWhat is as it is", 1)
+wanted = []
+sample = subprocess.run([PSD, "--sample-config"], text=True, capture_output=True, check=True, stdin=subprocess.DEVNULL).stdout
+defaults = dict(re.findall(r"^#([a-z-]+) = (.*)$", sample, re.M))
+for kind, name, option, about in re.findall(
+        r"(X|NO_OPTION)\(\w+, \"([^\"]*)\",(?: \"([^\"]*)\",)? (?:true|false), \\\s*\"([^\"]*)\"\)", read("server/limit.h")):
+    wanted.append([name, "`--%s`" % option if option else "", defaults[option] if option else "", about])
+got = [row for row in rows(first) if row[0] != "limit" and "--" not in row[0]]
+ok(len(wanted) > 10 and got == wanted, "and every limit of a shard with its option, its default and what happens past it",
+   *[w for w in wanted if w not in got], *[g for g in got if g not in wanted])
+
+# ---- constants ----
+
+fixed = {row[0]: row for row in rows(second) if row[0] != "limit" and "--" not in row[0]}
+headers = {re.search(r"\((?:\.\./)(.*)\)", row[3]).group(1) for row in fixed.values()}
+for path in sorted(headers):
+    known = constants(path)
+    mine = {name: row for name, row in fixed.items() if "(../%s)" % path in row[3]}
+    wrong = ["%s is %s, not %s" % (n, known.get(n), row[1]) for n, row in mine.items() if known.get(n) != value(row[1])]
+    ok(not wrong, "the guide's limits of %s have their values" % path, *wrong)
+public = [os.path.relpath(p, SOURCE) for d in ("client/ps", "common/ps_") for p in glob.glob(os.path.join(SOURCE, d + "*.h"))]
+places = [("common/wire.h", r"WIRE_\w+_MAX"), ("common/frame.h", r"FRAME_\w+_MAX"), ("server/shard.h", r"SHARD_\w+_MAX"),
+          ("server/http.h", r"HTTP_\w+_MAX"), ("server/handed.h", r"HANDED_MAX")]
+places += [(path, r"PS_\w+_MAX") for path in public]
+missing = [name for path, pattern in places for name in constants(path)
+           if re.fullmatch(pattern, name) and name not in fixed and "LINE" not in name]
+ok(len(public) > 8 and not missing, "and none is left out", *missing)
+
+known = {}
+for path in ("common/wire.h", "common/frame.h", "common/arena.h", "server/shard.h"):
+    known.update(constants(path))
+wrong = []
+for row in rows(section(read("proto/PROTOCOL.md"), "3. Text, numbers and limits")):
+    names = row[0].split(", ")
+    if not re.fullmatch(r"[A-Z_]+", names[0]):
+        continue
+    values = re.split(r"; |, ", row[1])
+    values = [value(v) for v in (values if len(values) == len(names) else [row[1]] * len(names))]
+    wrong += ["%s is %s, not %d" % (n, known.get(n), v) for n, v in zip(names, values) if known.get(n) != v]
+ok(not wrong, "PROTOCOL.md's limits have their values, too", *wrong)
+
+# ---- links ----
+
+titles = {re.sub(r"[^a-z0-9 -]", "", t.lower()).replace(" ", "-") for t in re.findall(r"^## (.*)$", guide, re.M)}
+titles |= set(re.findall(r'<a id="(.*?)">', guide))
+links = re.findall(r"\]\(([^)]*)\)", guide)
+bad = [link for link in links if link.startswith("#") and link[1:] not in titles]
+bad += [link for link in links if not link.startswith(("#", "http"))
+        and not os.path.exists(os.path.join(SOURCE, os.path.dirname(GUIDE), link.split("#")[0]))]
+ok(len(links) > 20 and not bad, "its links lead somewhere", *bad)
+scripts = set(re.findall(r"\btest_\w+\.(?:sh|py|c)\b", guide))
+ok(all(os.path.exists(os.path.join(SOURCE, "tests/system", s)) for s in scripts), "and the tests that it names are there", scripts)
+
+print("1..%d" % number)
+sys.exit(failures > 0)
