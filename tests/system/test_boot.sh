@@ -155,6 +155,10 @@ ok $? "a stop of the target closes the sockets, too"
 inside systemctl start psd.target
 is "$before" "$(bits pull)" "and a start opens them again"
 
+inside sh -c 'systemctl stop psd@0.socket psd-http@0.socket psd@0 && mv /var/lib/psd/0 /var/lib/lost && systemctl start psd.target'
+ok $? "a shard that has lost its disk starts"
+is "$before" "$(bits pull)" "and has the same bits, from memory; what follows asks its new disk"
+
 # ---- without memory ----
 
 rebuilt() { # in this life: the journal may have those before
