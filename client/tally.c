@@ -42,7 +42,16 @@ all_in_round(const struct core *c, uint64_t round)
 }
 
 /* A worker that joins again has the sums as the shard has settled them: a tick that did not come to it is no more. But
- * what it had settled and lost this worker still knows. */
+ * what it had settled and lost this worker still knows, unless another process has gone further under its index since,
+ * or it was the round before. */
+static bool
+keeps_own(const struct core *c, uint64_t round)
+{
+    const struct tally *m = &c->tally;
+
+    return m->older && m->sums.len > 0 && c->round == round && place_compare(&m->sums.at, &m->welcomed.at) >= 0;
+}
+
 void
 tally_join(struct core *c, uint64_t round)
 {
@@ -50,7 +59,7 @@ tally_join(struct core *c, uint64_t round)
 
     if (!all_in_round(c, round))
         m->welcomed = (struct tally_sums){0};
-    if (!m->older || m->sums.len == 0)
+    if (!keeps_own(c, round))
         m->sums = m->welcomed;
     m->step_len = 0;
 }

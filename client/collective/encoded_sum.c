@@ -162,6 +162,32 @@ encoded_sum_begin(struct encoded_sum *s, const float *gradient)
 
 /* ---- This rank's part ---- */
 
+/* Encoders keep within what their encoding holds: none makes Inf or NaN. */
+static bool
+finite_halves(size_t n, const uint16_t *h, uint16_t exponent)
+{
+    bool bad = false;
+
+    for (size_t i = 0; i < n; i++)
+        bad |= (h[i] & exponent) == exponent;
+    return !bad;
+}
+
+static bool
+is_finite(enum ps_compress_kind kind, size_t n, const uint32_t *encoding)
+{
+    switch (kind) {
+    case PS_COMPRESS_FLOAT16:
+        return finite_halves(n, (const uint16_t *)encoding, 0x7c00);
+    case PS_COMPRESS_BFLOAT16:
+        return finite_halves(n, (const uint16_t *)encoding, 0x7f80);
+    case PS_COMPRESS_TOP_K:
+        return optimizer_finite(encoding[0], (const float *)(encoding + 1 + encoding[0]));
+    default:
+        return true;
+    }
+}
+
 /* Of n elements that came from a rank: whether an encoder made them. */
 static bool
 is_encoding(const struct encoded_sum *s, const uint32_t *piece, size_t n)
@@ -171,7 +197,8 @@ is_encoding(const struct encoded_sum *s, const uint32_t *piece, size_t n)
     if (piece[0] & NOT_FINITE)
         return (piece[0] & 0xffff) == ((uint32_t)s->how.kind | NOT_FINITE) && piece[0] >> WHOSE < s->ranks;
     return piece[0] == (uint32_t)s->how.kind &&
-           (n == 0 || codec_measure(s->how.kind, n, piece + 1, codec_size_max(&s->how, n), &bytes, NULL) == PS_OK);
+           (n == 0 || (codec_measure(s->how.kind, n, piece + 1, codec_size_max(&s->how, n), &bytes, NULL) == PS_OK &&
+                       is_finite(s->how.kind, n, piece + 1)));
 }
 
 /* What the codec keeps a sum within. */
@@ -186,9 +213,8 @@ within(float x)
 static void
 sum_piece(struct encoded_sum *s, struct part p, size_t i)
 {
-    const float *restrict gradient = s->gradient + p.at, *restrict kept = s->kept + p.at,
-                          *restrict decoded = s->decoded;
-    float *restrict sum = s->sum;
+    const float *gradient = s->gradient + p.at, *kept = s->kept + p.at, *decoded = s->decoded;
+    float *sum = s->sum;
 
     for (uint32_t r = 0; r < s->ranks; r++) {
         if (r != s->rank)

@@ -188,6 +188,30 @@ START_TEST(a_worker_that_joins_a_shard_that_lost_them_keeps_its_own)
 }
 END_TEST
 
+START_TEST(of_the_round_before_it_keeps_nothing_either)
+{
+    step(4, 2, (double[]){1, 1});
+    step(8, 2, (double[]){1, 1});
+    harness_run(&h);
+    join_again(78, (struct welcome){.boot = 500, .round = 1}, (struct welcome){.round = 1});
+    step(4, 2, (double[]){1, 1});
+    check_told(2, (double[]){1, 1}, 4);
+}
+END_TEST
+
+/* Under its index another process went on to 12; what the shard lost is less than what it still has of that. */
+START_TEST(what_another_process_has_done_since_is_more_than_its_own)
+{
+    step(4, 2, (double[]){1, 1});
+    step(8, 2, (double[]){1, 1});
+    harness_run(&h);
+    join_again(78, (struct welcome){.boot = 500, .clock = 3, .cursor = {0, 12}, .metrics = {3, 3}, .metrics_at = 12},
+               (struct welcome){.clock = 3, .cursor = {0, 12}});
+    step(16, 2, (double[]){1, 1});
+    check_told(2, (double[]){4, 4}, 16);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -203,6 +227,8 @@ make_suite(void)
     tcase_add_test(tc, what_is_of_the_round_before_is_not_taken_over);
     tcase_add_test(tc, a_shard_that_lost_them_is_told_at_once);
     tcase_add_test(tc, a_worker_that_joins_a_shard_that_lost_them_keeps_its_own);
+    tcase_add_test(tc, of_the_round_before_it_keeps_nothing_either);
+    tcase_add_test(tc, what_another_process_has_done_since_is_more_than_its_own);
     suite_add_tcase(suite, tc);
     return suite;
 }
