@@ -203,6 +203,15 @@ catch_up(ps_strategy *s, const struct standing *all, uint32_t from, struct ps_er
     return strategy_spread(s, e);
 }
 
+/* Whether the gradients that were exchanged for step `tried` have: it was completed in the same forming of the group.
+ * Of a step further back nobody knows any more: better that what was left out is lost than that it is added twice
+ * (residual.h). */
+static bool
+has_counted(const struct all_reduced *a, const struct standing *furthest, int64_t tried)
+{
+    return furthest->next == tried + 1 ? furthest->epoch == (int64_t)a->epoch : furthest->next > tried;
+}
+
 /* All have the same variables: the devices may reduce. */
 static enum ps_err
 open_devices(ps_strategy *s, struct ps_error *e)
@@ -231,9 +240,9 @@ all_reduced_agree(ps_strategy *s, struct ps_error *e)
     enum ps_err err;
     bool behind;
 
+    a->fitting = 0;
     if ((all = calloc(ranks, sizeof *all)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for %u workers", ranks);
-    a->fitting = 0;
     err = ps_group_all_gather(a->group, &me, all, ranks * STANDING_WORDS, PS_I64, NULL, e);
     furthest = find_furthest(all, ranks, &behind);
     if (err == PS_OK)
@@ -245,7 +254,7 @@ all_reduced_agree(ps_strategy *s, struct ps_error *e)
     if (err == PS_OK && behind)
         err = catch_up(s, all, furthest, e);
     if (err == PS_OK)
-        all_reduced_settle(s, all[furthest].next == tried + 1 && all[furthest].epoch == (int64_t)a->epoch);
+        all_reduced_settle(s, has_counted(a, &all[furthest], tried));
     if (err == PS_OK && behind)
         a->done_epoch = (uint64_t)all[furthest].epoch;
     a->agreed |= err == PS_OK;
