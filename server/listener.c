@@ -192,6 +192,25 @@ listen_handed(struct daemon *d, const struct handed_socket *s, struct ps_error *
     return PS_OK;
 }
 
+/* The list that workers have says where this shard is; who opened the sockets has not read it. */
+static void
+compare_ports(const struct daemon *d)
+{
+    const char *listed = options_given(d->options, "advertise") ? NULL : d->options->advertise;
+    struct address wanted, is;
+
+    if (listed == NULL || !handed_has(d->handed, false) || address_parse(listed, &wanted, NULL) != PS_OK ||
+        wanted.is_unix)
+        return;
+    for (const struct listener *l = d->listeners; l != NULL; l = l->next)
+        if (address_parse(l->address, &is, NULL) == PS_OK && !is.is_unix && is.port == wanted.port)
+            return;
+    log_line(LOG_LEVEL_WARNING,
+             "no socket that was handed over has the port that the list of shards says: workers will look elsewhere "
+             "listed=%s",
+             listed);
+}
+
 static enum ps_err
 listen_all_handed(struct daemon *d, struct ps_error *e)
 {
@@ -200,6 +219,8 @@ listen_all_handed(struct daemon *d, struct ps_error *e)
     for (unsigned i = 0; i < d->handed->len && err == PS_OK; i++)
         if (!d->handed->sockets[i].is_http)
             err = listen_handed(d, &d->handed->sockets[i], e);
+    if (err == PS_OK)
+        compare_ports(d);
     return err;
 }
 

@@ -126,6 +126,35 @@ says err 'another psd'
 ok $? "and told why"
 crash
 
+# ---- sockets that are handed over ----
+
+# activated LIST: psd behind a socket of systemd's on a port that was free, for a cluster of which LIST says where it is.
+activated() {
+  rm -f "$work/ready"
+  PSD_TEST_MARK=$mark PSD_SHARDS=$1 RUNTIME_DIRECTORY=$runtime systemd-socket-activate -l "127.0.0.1:$port" -E PSD_SHARDS \
+    -E RUNTIME_DIRECTORY -E PSD_TEST_MARK "$PSD_BIN" --memory 256MiB --ready-file "$work/ready" >"$work/out" 2>"$work/err" </dev/null &
+  psd=$!
+  within says err "Listening on 127.0.0.1:$port" && try_to "$PSCTL" --shards "127.0.0.1:$port" --count 1 ping
+}
+try_to() { "$@" >"$work/asked" 2>&1; }
+
+if command -v systemd-socket-activate >/dev/null; then
+  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  activated "127.0.0.1:$port"
+  ok $? "who connects to a socket of systemd's is answered by the psd that this starts"
+  within says err "listening address=127.0.0.1:$port socket=handed"
+  ok $? "which says whose it is"
+  ! says err 'workers will look elsewhere'
+  ok $? "and has nothing to say of a list of shards that has its port"
+  crash
+  activated "127.0.0.1:$((port == 65535 ? 1024 : port + 1))"
+  within says err 'workers will look elsewhere'
+  ok $? "but warns when the list says another"
+  crash
+else
+  skip "who connects to a socket of systemd's is answered by the psd that this starts" "systemd is not installed"
+fi
+
 # ---- another container ----
 
 # What a container changes: process ids start again from 1, and so does the host's name. Neither may matter.
