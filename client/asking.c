@@ -106,3 +106,42 @@ asking_unreadable(uint32_t shard, struct ps_error *e)
 {
     return ps_fail(e, PS_ERR_PROTOCOL, "shard %u answered with something that cannot be read", shard);
 }
+
+/* ---- Shard 0's report of the job ---- */
+
+struct job_asked {
+    const char *name;
+    asking_take_job take;
+    void *arg;
+};
+
+static enum ps_err
+take_report(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
+{
+    const struct job_asked *asked = arg;
+    Psd__Report *m = psd__report__unpack(NULL, answer.len, answer.data);
+    enum ps_err err = PS_OK;
+
+    if (m == NULL)
+        return asking_unreadable(shard, e);
+    if (m->n_job == 0)
+        err = ps_fail(e, PS_ERR_NOT_FOUND, "shard %u does not know the job '%s'", shard, asked->name);
+    else
+        asked->take(asked->arg, m->job[0]);
+    psd__report__free_unpacked(m, NULL);
+    return err;
+}
+
+enum ps_err
+asking_job(ps_client *c, asking_take_job take, void *arg, int timeout_ms, struct ps_error *e)
+{
+    struct job_asked asked = {c->options.job, take, arg};
+    Psd__Query message = PSD__QUERY__INIT;
+    struct limit limit = limit_of(c, timeout_ms);
+    struct asking a = {
+        .limit = &limit, .type = MSG_QUERY, .message = &message.base, .take = take_report, .arg = &asked};
+
+    message.kind = PSD__QUERY_KIND__JOBS;
+    message.job = (char *)c->options.job;
+    return asking_run(&a, 0, 1, e);
+}

@@ -34,6 +34,10 @@ struct asking {
 /* Ask shards first to first + n - 1 at the same time; the first error ends it. PS_ERR_TIMEOUT, PS_ERR_CANCELLED. */
 enum ps_err asking_run(const struct asking *a, uint32_t first, uint32_t n, struct ps_error *e) PS_MUST_USE;
 
+/* What shard 0 says of this client's job, to take(). NOT_FOUND, and those of asking_run(). */
+typedef void (*asking_take_job)(void *arg, const Psd__JobReport *m);
+enum ps_err asking_job(ps_client *c, asking_take_job take, void *arg, int timeout_ms, struct ps_error *e) PS_MUST_USE;
+
 /* PS_ERR_PROTOCOL, for take(). */
 enum ps_err asking_unreadable(uint32_t shard, struct ps_error *e);
 

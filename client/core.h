@@ -238,6 +238,9 @@ enum ps_err core_tick(struct core *c, struct core_op **op, struct ps_error *e) P
 /* Of the step under way; they count with its tick. */
 enum ps_err core_set_metrics(struct core *c, size_t n, const double *values, struct ps_error *e) PS_MUST_USE;
 enum ps_err core_barrier(struct core *c, const char *name, struct core_op **op, struct ps_error *e) PS_MUST_USE;
+/* A barrier with a place in the data (PROTOCOL.md); again: how many there were at that place before. */
+enum ps_err core_barrier_at(struct core *c, const char *name, const struct ps_cursor *at, uint32_t again,
+                            struct core_op **op, struct ps_error *e) PS_MUST_USE;
 /* job, after: NULL or text. */
 enum ps_err core_query(struct core *c, uint32_t shard, enum ps_query query, const char *job, const char *after,
                        struct core_op **op, struct ps_error *e) PS_MUST_USE;

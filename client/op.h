@@ -68,6 +68,8 @@ struct core_op {
     double norm;
     bool with_place; /* a push or tick that says where its step's data begins and ends */
     struct ps_cursor begins, ends;
+    bool placed;           /* a barrier that lies at `ends` of the data, */
+    uint32_t again;        /* with so many there before it */
     Psd__Set *set;         /* what a set asks of every shard */
     uint64_t variables;    /* that it changed */
     ProtobufCMessage *ask; /* what an OP_ASK says to its shard */

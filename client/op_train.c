@@ -239,8 +239,10 @@ barrier_shard(const struct core *c, const char *name)
     return placement_shard(placement_start(c->config.job, name, c->config.shards), 0, c->config.shards);
 }
 
-enum ps_err
-core_barrier(struct core *c, const char *name, struct core_op **op_out, struct ps_error *e)
+/* at: NULL for one that has no place. */
+static enum ps_err
+start_barrier(struct core *c, const char *name, const struct ps_cursor *at, uint32_t again, struct core_op **op_out,
+              struct ps_error *e)
 {
     struct core_op *op;
     uint32_t shard;
@@ -256,9 +258,26 @@ core_barrier(struct core *c, const char *name, struct core_op **op_out, struct p
     if (op_room(op, 0, 1) != PS_OK)
         return op_undo(c, op, e, "barrier");
     memcpy(op->name, name, strlen(name) + 1);
+    op->placed = at != NULL;
+    if (at != NULL)
+        op->ends = *at;
+    op->again = again;
     *op_out = op;
-    shard = barrier_shard(c, name);
+    shard = at != NULL ? 0 : barrier_shard(c, name);
     link_queue_lane(&c->links[shard], op_add_lane(op, shard));
     op_pump(c, op);
     return PS_OK;
+}
+
+enum ps_err
+core_barrier(struct core *c, const char *name, struct core_op **op, struct ps_error *e)
+{
+    return start_barrier(c, name, NULL, 0, op, e);
+}
+
+enum ps_err
+core_barrier_at(struct core *c, const char *name, const struct ps_cursor *at, uint32_t again, struct core_op **op,
+                struct ps_error *e)
+{
+    return start_barrier(c, name, at, again, op, e);
 }

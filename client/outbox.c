@@ -203,10 +203,19 @@ static enum ps_err
 encode_barrier(struct core *c, struct link *l, struct part *p, struct send *s)
 {
     Psd__Barrier m = PSD__BARRIER__INIT;
+    Psd__Place place = PSD__PLACE__INIT;
+    Psd__Cursor at = PSD__CURSOR__INIT;
 
     (void)c;
     m.seq = p->seq;
     m.name = p->op->name;
+    if (p->op->placed) {
+        at.epoch = p->op->ends.epoch;
+        at.position = p->op->ends.position;
+        place.at = &at;
+        place.again = p->op->again;
+        m.place = &place;
+    }
     m.acked_through = l->window.acked_through;
     return send_encode(s, MSG_BARRIER, p->request, &m.base, 0);
 }

@@ -279,7 +279,12 @@ PS_API enum ps_err ps_strategy_run(ps_strategy *strategy, uint64_t until, const 
 PS_API enum ps_err ps_strategy_refresh(ps_strategy *strategy, struct ps_error *error) PS_MUST_USE;
 
 /* Wait until all workers that are not lost have come here, each after its last step; then ps_strategy_totals() are the
- * same at each. Errors: those of the exchange between workers, as of a run. */
+ * same at each. All meet after the same steps, in the end or on the way.
+ *
+ * With shards, a process that came in the place of a lost one may meet before its first step, where the others meet
+ * after as many steps as it begins with (ps_strategy_step()): if they have met there already, it passes at once, and has
+ * the totals of that. If it goes on without, they do not wait for it there, and those who have not met yet may find its
+ * next steps in their totals. Errors: those of the exchange between workers, as of a run. */
 PS_API enum ps_err ps_strategy_meet(ps_strategy *strategy, struct ps_error *error) PS_MUST_USE;
 
 /* Sums over all steps of all workers, from the beginning of the training to the last ps_strategy_meet() of this

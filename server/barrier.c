@@ -35,19 +35,6 @@ barrier_free(struct shard *s, struct barrier *b)
     free(b);
 }
 
-/* Those that lapsed or finished have left it, so all that arrived are active. */
-static void
-open_if_full(struct shard *s, struct barrier *b)
-{
-    struct pending *p, *next;
-
-    if (b->arrived_len + PLANTED(BARRIER_EARLY) < job_active(b->job))
-        return;
-    DL_FOREACH_SAFE2 (b->arrived, p, next, arrived_next)
-        pending_resolve(s, p, PS_OK, NULL);
-    barrier_free(s, b);
-}
-
 static struct pending *
 arrival_of(const struct barrier *b, const struct session *session)
 {
@@ -59,6 +46,73 @@ arrival_of(const struct barrier *b, const struct session *session)
     return NULL;
 }
 
+/* ---- Places ---- */
+
+/* The worker has done data past the barrier's place, or waits at a later one: it will not come there any more. */
+static bool
+is_beyond(const struct session *session, const struct barrier *b)
+{
+    const struct pending *p;
+
+    if (session->round == b->job->round && cursor_before(b->place.at, session->tally.at))
+        return true;
+    DL_FOREACH (session->pending, p)
+        if (p->barrier != NULL && p->barrier->placed && place_before(&b->place, &p->barrier->place))
+            return true;
+    return false;
+}
+
+/* Of the active workers that have not arrived, those that are not waited for. */
+static uint32_t
+beyond_len(const struct barrier *b)
+{
+    uint32_t n = 0;
+
+    for (uint32_t task = 0; b->placed && task < b->job->options->workers; task++) {
+        const struct session *x = b->job->sessions[task];
+
+        n += x != NULL && x->state == SESSION_LIVE && is_beyond(x, b) && arrival_of(b, x) == NULL;
+    }
+    return n;
+}
+
+static bool
+has_opened(const struct job *job, const struct place *place)
+{
+    return job->opened.any && !place_before(&job->opened.place, place);
+}
+
+static void
+note_place(struct shard *s, struct job *job, const struct place *place)
+{
+    if (has_opened(job, place))
+        return;
+    job->opened.any = true;
+    job->opened.place = *place;
+    job->opened.len = tally_sum(job, job->opened.sum);
+    turn_mark_job(s, job);
+}
+
+/* ---- Opening ---- */
+
+/* Those that lapsed or finished have left it, so all that arrived are active. */
+static void
+open_if_full(struct shard *s, struct barrier *b)
+{
+    uint32_t active = job_active(b->job), there = b->arrived_len + PLANTED(BARRIER_EARLY);
+    struct pending *p, *next;
+
+    if (there < active && there + beyond_len(b) < active)
+        return;
+    if (b->placed)
+        note_place(s, b->job, &b->place);
+    DL_FOREACH_SAFE2 (b->arrived, p, next, arrived_next)
+        pending_resolve(s, p, PS_OK, NULL);
+    barrier_free(s, b);
+}
+
+/* ---- Arriving ---- */
+
 static void
 refuse(struct shard *s, struct session *session, const Psd__Barrier *m, enum ps_err code, const char *why)
 {
@@ -66,19 +120,50 @@ refuse(struct shard *s, struct session *session, const Psd__Barrier *m, enum ps_
     actions_ack(s, session->connection, m->seq, code, NULL, 0, why);
 }
 
+/* True: it was dealt with. */
+static bool
+arrive_late(struct shard *s, struct session *session, const Psd__Barrier *m, const struct place *place)
+{
+    if (m->place == NULL || !has_opened(session->job, place))
+        return false;
+    sequence_take(s, session, PS_OK);
+    actions_ack(s, session->connection, m->seq, PS_OK, NULL, 0, NULL);
+    return true;
+}
+
+/* NULL: it fits. */
+static const char *
+misfit(const struct shard *s, const struct barrier *b, const struct session *session, const Psd__Barrier *m,
+       const struct place *place)
+{
+    if (m->place != NULL && s->config.shard != 0)
+        return "barriers with a place are kept by shard 0";
+    if (b == NULL)
+        return NULL;
+    if (arrival_of(b, session) != NULL)
+        return "this worker waits at the barrier of that name already";
+    if (b->placed != (m->place != NULL) || place_before(&b->place, place) || place_before(place, &b->place))
+        return "others wait at the barrier of that name with another place";
+    return NULL;
+}
+
 void
 barrier_arrive(struct shard *s, struct session *session, uint64_t request, const Psd__Barrier *m)
 {
     bool awaited = sequence_awaits(session);
+    struct place place = place_of(m->place);
+    const char *why;
     struct barrier *b;
     struct pending *p;
     struct ps_error e;
 
     HASH_FIND(hh, session->job->barriers, m->name, strlen(m->name), b);
-    if (b != NULL && arrival_of(b, session) != NULL) {
-        refuse(s, session, m, PS_ERR_INVALID, "this worker waits at the barrier of that name already");
+    if ((why = misfit(s, b, session, m, &place)) != NULL) {
+        refuse(s, session, m, PS_ERR_INVALID, why);
         return;
     }
+    if (arrive_late(s, session, m, &place))
+        return;
     if (b == NULL && limit_reached(s, LIMIT_BARRIERS)) {
         limit_refuse(s, LIMIT_BARRIERS, &e, "no room for barrier '%.64s'", m->name);
         refuse(s, session, m, e.code, e.text);
@@ -89,9 +174,14 @@ barrier_arrive(struct shard *s, struct session *session, uint64_t request, const
         return;
     p->request = request;
     p->barrier = b;
+    b->placed = m->place != NULL;
+    b->place = place;
     DL_APPEND2(b->arrived, p, arrived_prev, arrived_next);
     b->arrived_len++;
-    open_if_full(s, b);
+    if (b->placed)
+        barrier_review(s, session->job); /* earlier ones may have waited for this worker alone */
+    else
+        open_if_full(s, b);
     sequence_caught_up(s, session, awaited);
 }
 
@@ -125,7 +215,7 @@ barrier_missing(const struct barrier *b, uint32_t *tasks, uint32_t max)
     for (uint32_t task = 0; task < job->options->workers; task++) {
         const struct session *x = job_joined(job, task);
 
-        if (x != NULL && (x->state != SESSION_LIVE || arrival_of(b, x) != NULL))
+        if (x != NULL && (x->state != SESSION_LIVE || arrival_of(b, x) != NULL || (b->placed && is_beyond(x, b))))
             continue;
         if (n < max)
             tasks[n] = task;

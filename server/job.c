@@ -124,6 +124,7 @@ job_begin_round(struct shard *s, struct job *job, uint64_t round)
         return;
     job->round = round;
     job->lapsed = job->finished = 0;
+    job->opened = (struct opened){0};
     for (uint32_t task = 0; task < job->options->workers; task++)
         take_along(s, job->sessions[task], round);
     turn_mark_job(s, job);
@@ -140,6 +141,7 @@ job_put(struct shard *s, const struct job *job, row_sink sink)
     Psd__JobRow row = PSD__JOB_ROW__INIT;
     Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
     Psd__Bound bound = PSD__BOUND__INIT;
+    struct opened_room opened;
 
     row.id = job->id;
     row.options = job->options;
@@ -152,6 +154,7 @@ job_put(struct shard *s, const struct job *job, row_sink sink)
     row.age = &age;
     bound.clocks = job->bound;
     row.bound = &bound;
+    row.opened = opened_message(&job->opened, &opened);
     return row_put(s, STORE_JOBS, job->id, &row.base, sink);
 }
 
@@ -188,7 +191,8 @@ job_load(void *arg, struct span key, struct span value)
             job->bound = row->bound->clocks;
         job->restored_boot = row->restored_boot;
         job->restored = shard_strdup(row->restored);
-        if (job->restored == NULL) {
+        ok = opened_take(&job->opened, row->opened);
+        if (job->restored == NULL || !ok) {
             job_free(l->s, job);
             job = NULL;
         } else if (!job_add(l->s, job)) {

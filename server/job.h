@@ -6,6 +6,7 @@
 #include "common/base.h"
 #include "common/hash.h"
 #include "common/ps_err.h"
+#include "opened.h"
 #include "proto/psd.pb-c.h"
 #include "row.h"
 #include "slowest.h"
@@ -37,6 +38,7 @@ struct job {
     bool sweep;         /* some of them may be ready */
     struct gather *gathers;
     struct barrier *barriers;
+    struct opened opened; /* of those */
     bool marked;
     struct job *marked_next;
     UT_hash_handle hh; /* by name */

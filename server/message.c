@@ -336,8 +336,10 @@ on_tick(struct shard *s, struct connection *c, const struct wire_msg *msg, const
 
     (void)event;
     sequence_acked(s, c->session, m->acked_through);
-    if (is_new(s, c, m->seq, msg->request))
-        take_tick(s, c->session, m);
+    if (!is_new(s, c, m->seq, msg->request))
+        return SHARD_TAKEN;
+    take_tick(s, c->session, m);
+    barrier_review(s, c->session->job); /* it may have gone beyond the place of one */
     return SHARD_TAKEN;
 }
 

@@ -48,13 +48,25 @@ fastest_clock(const struct job *job)
     return fastest;
 }
 
+static uint64_t
+leader(const struct job *job)
+{
+    uint64_t fastest = 0;
+
+    for (uint32_t task = 0; task < job->options->workers; task++)
+        if (job->sessions[task] != NULL && job->sessions[task]->state == SESSION_LIVE)
+            fastest = MAX(fastest, job->sessions[task]->clock);
+    return fastest;
+}
+
 static Psd__JobReport *
 job_report(struct shard *s, const struct job *job)
 {
     Psd__JobReport *m = report_zeroed(s, sizeof *m);
+    struct opened_room *opened = report_zeroed(s, sizeof *opened);
     const struct pull *p;
 
-    if (m == NULL)
+    if (m == NULL || opened == NULL)
         return NULL;
     psd__job_report__init(m);
     m->name = (char *)job->name;
@@ -65,6 +77,8 @@ job_report(struct shard *s, const struct job *job)
     m->finished = job->finished;
     m->slowest_clock = job->slowest;
     m->fastest_clock = fastest_clock(job);
+    m->leader = leader(job);
+    m->opened = opened_message(&job->opened, opened);
     m->variables = HASH_COUNT(job->variables);
     DL_FOREACH (job->pulls, p)
         m->pulls_parked++;

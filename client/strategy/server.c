@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "client/meeting.h"
 #include "client/ps_tensors.h"
 #include "client/strategy/resident.h"
 
-#define USUAL_WAIT_MS 500 /* for the others, at the end, before looking whether one of them is behind */
-#define LET_PASS_MS   5   /* between two ticks that let it come up */
+#define LOOK_MS     500 /* for the others, at a meeting, before looking whether one of them is ahead */
+#define LET_PASS_MS 5   /* the same while one of them is */
 
 /* ---- Where this worker is ---- */
 
@@ -219,7 +220,7 @@ strategy_server_refresh(ps_strategy *s, struct ps_error *e)
     return pull(s, 1, e);
 }
 
-/* ---- The end ---- */
+/* ---- Meeting ---- */
 
 static double
 now_ms(void)
@@ -230,40 +231,82 @@ now_ms(void)
     return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
-/* Nobody is behind this worker's clock, and yet somebody is not here: who came again and does what it had missed goes
- * beyond where the others have ended. So that ssp and sync let it, they tick as it does. */
+/* Somebody is ahead of this worker's clock, and nobody behind it: who came again at the clock of the others and does
+ * what it had missed goes beyond where they have ended. So that ssp and sync let it, they tick as it does. But who is
+ * merely late has nobody wait for it: who ticked then without a gradient would be missed in the others' next step. */
 static enum ps_err
-let_pass(ps_strategy *s, struct ps_error *e)
+let_pass(ps_strategy *s, bool *ticked, struct ps_error *e)
 {
-    enum ps_err err = pull(s, 1, e);
+    struct meeting_clocks others;
+    enum ps_err err = meeting_clocks(s->client, &others, e);
+    uint64_t here = ps_client_clock(s->client);
 
-    if (err != PS_OK || ps_client_slowest_clock(s->client) < ps_client_clock(s->client))
-        return err;
-    return ps_client_tick(s->client, e);
+    *ticked = err == PS_OK && others.slowest >= here && others.fastest > here;
+    return *ticked ? ps_client_tick(s->client, e) : err;
+}
+
+/* All have come; or, in ssp and sync, they are let pass until they have. */
+static enum ps_err
+await(ps_strategy *s, ps_op *op, struct ps_error *e)
+{
+    int timeout_ms = s->options.client.timeout_ms, pause_ms = MIN(LOOK_MS, timeout_ms);
+    double until = now_ms() + timeout_ms;
+    bool passed = false, ticked;
+    enum ps_err err;
+
+    if (s->options.client.mode == PS_ASYNC)
+        return ps_op_wait(op, timeout_ms, e);
+    err = ps_op_wait(op, pause_ms, e);
+    while (err == PS_ERR_TIMEOUT && now_ms() < until) {
+        if ((err = let_pass(s, &ticked, e)) != PS_OK)
+            continue;
+        passed |= ticked;
+        pause_ms = ticked ? LET_PASS_MS : MIN(2 * pause_ms, LOOK_MS);
+        err = ps_op_wait(op, pause_ms, e);
+    }
+    return err == PS_OK && passed ? pull(s, 1, e) : err; /* there are newer values than those of this worker's end */
+}
+
+/* Which meeting this is: after how many steps, and how many of this worker there were after as many. A process that
+ * came in another's place, and has done no step yet, cannot know that: it may call for those that the other has been
+ * to, and is let through the first one each time. */
+static uint32_t
+met_before(ps_strategy *s)
+{
+    bool replays = s->stats.steps == 0 && s->next != 0;
+
+    if (s->met.step != s->next || replays)
+        s->met = (struct strategy_met){.step = s->next};
+    return s->met.times;
 }
 
 static enum ps_err
 meet(ps_strategy *s, struct ps_error *e)
 {
-    int timeout_ms = s->options.client.timeout_ms;
-    double until = now_ms() + timeout_ms;
+    struct ps_cursor at = cursor_of(s, s->next);
+    uint32_t again = met_before(s);
+    double totals[STRATEGY_TOTALS_MAX];
+    char name[64];
     enum ps_err err;
     ps_op *op;
 
-    if (s->options.client.mode == PS_ASYNC)
-        return ps_client_barrier(s->client, "trained", timeout_ms, e);
-    if ((err = ps_client_barrier_start(s->client, "trained", &op, e)) != PS_OK)
+    snprintf(name, sizeof name, "after %" PRIu64 " steps", s->next);
+    if (again > 0)
+        snprintf(name, sizeof name, "after %" PRIu64 " steps, again %" PRIu32, s->next, again);
+    if ((err = meeting_start(s->client, name, &at, again, &op, e)) != PS_OK)
         return err;
-    err = ps_op_wait(op, MIN(USUAL_WAIT_MS, timeout_ms), e);
-    while (err == PS_ERR_TIMEOUT && now_ms() < until)
-        if ((err = let_pass(s, e)) == PS_OK)
-            err = ps_op_wait(op, LET_PASS_MS, e);
+    err = await(s, op, e);
     ps_op_free(op);
-    return err;
+    if (err != PS_OK || (err = meeting_sums(s->client, strategy_totals_len(s), totals, e)) != PS_OK)
+        return err;
+    strategy_totals_are(s, totals);
+    s->met.times++;
+    return PS_OK;
 }
 
-static enum ps_err
-meet_all(ps_strategy *s, struct ps_error *e)
+/* Whose lease lapses meanwhile meets the others where it joins again. */
+enum ps_err
+strategy_server_meet(ps_strategy *s, struct ps_error *e)
 {
     enum ps_err err;
 
@@ -271,24 +314,6 @@ meet_all(ps_strategy *s, struct ps_error *e)
         if ((err = strategy_server_rejoin(s, err, e)) != PS_OK)
             return err;
     return err;
-}
-
-/* All have come; and none goes on before all have asked. It is the same barrier twice: who is killed between the two
- * begins with the first again, where the others are at the second. */
-enum ps_err
-strategy_server_meet(ps_strategy *s, struct ps_error *e)
-{
-    double totals[STRATEGY_TOTALS_MAX];
-    enum ps_err err;
-
-    do {
-        if ((err = meet_all(s, e)) == PS_OK)
-            err = ps_client_metrics(s->client, strategy_totals_len(s), totals, -1, e);
-    } while (err == PS_ERR_LEASE_LAPSED && (err = strategy_server_rejoin(s, err, e)) == PS_OK);
-    if (err != PS_OK)
-        return err;
-    strategy_totals_are(s, totals);
-    return meet_all(s, e);
 }
 
 /* ---- What it is ---- */

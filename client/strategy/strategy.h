@@ -119,6 +119,10 @@ struct ps_strategy {
     double metrics[PS_STRATEGY_METRICS_MAX];
     double counted[STRATEGY_TOTALS_MAX]; /* of all steps and workers; with shards, of this worker since its last tick */
     double totals[STRATEGY_TOTALS_MAX];  /* of all steps and workers, when they met last */
+    struct strategy_met {
+        uint64_t step;  /* that was next when this process came to a meeting last, */
+        uint32_t times; /* and how many it was at there */
+    } met;
     struct ps_strategy_stats stats;
 };
 

@@ -284,6 +284,10 @@ compare_job(const struct job *a, const struct job *b, uint64_t boot)
     ps_assert(same_text(a->name, b->name) && wire_job_equal(a->options, b->options) && a->bound == b->bound);
     ps_assert(wire_age_equal(&a->age, &b->age) && a->round == b->round && a->live == b->live);
     ps_assert(a->lapsed == b->lapsed && a->finished == b->finished);
+    ps_assert(a->opened.any == b->opened.any && a->opened.len == b->opened.len);
+    ps_assert(a->opened.place.at.position == b->opened.place.at.position &&
+              a->opened.place.again == b->opened.place.again);
+    ps_assert(memcmp(a->opened.sum, b->opened.sum, a->opened.len * sizeof a->opened.sum[0]) == 0);
     for (uint32_t task = 0; task < a->options->workers; task++)
         compare_session(a->sessions[task], b->sessions[task], boot);
 }

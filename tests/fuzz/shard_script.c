@@ -326,10 +326,16 @@ script_barrier(struct script *s)
 {
     struct world_conn *c = script_conn(s);
     Psd__Barrier m = PSD__BARRIER__INIT;
+    Psd__Place place = PSD__PLACE__INIT;
+    Psd__Cursor at = PSD__CURSOR__INIT;
 
     m.seq = some_seq(s, c);
     m.name = bytes_below(&s->in, 2) != 0 ? "one" : "two";
     m.acked_through = some_acked(s, c);
+    at.position = m.seq % 7;
+    place.at = at.position > 0 ? &at : NULL;
+    place.again = m.seq % 11 == 0;
+    m.place = m.seq % 2 > 0 ? &place : NULL;
     script_send(s, c, (struct world_frame){.type = MSG_BARRIER, .seq = m.seq}, &m.base);
 }
 

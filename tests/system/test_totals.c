@@ -19,7 +19,16 @@
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 
-enum { WORKERS = 3, ROWS = 1210, BATCH = 60, EPOCHS = 4, METRICS = 1 + EPOCHS, FAILED = 3, PATIENCE_MS = 60000 };
+enum {
+    WORKERS = 3,
+    ROWS = 1210,
+    BATCH = 60,
+    EPOCHS = 4,
+    METRICS = 1 + EPOCHS,
+    FAILED = 3,
+    PATIENCE_MS = 60000,
+    LATE_MS = 1200 /* longer than others wait before they look whether one of them is ahead */
+};
 
 static struct shards shards;
 
@@ -28,6 +37,7 @@ struct left {
     uint64_t rows, meetings; /* as of the last one */
     double metrics[METRICS];
     uint64_t own_rows; /* that this process computed */
+    float value;       /* of a variable in the end */
     struct ps_error error;
 };
 static struct left *left;  /* [WORKERS], shared */
@@ -56,6 +66,7 @@ struct way {
     const char *strategy;
     enum ps_mode mode;
     bool often; /* all meet after each step; else only in the end */
+    bool late;  /* worker 1 comes late to one of the meetings */
     useconds_t pace_us;
 };
 
@@ -76,8 +87,8 @@ step(void *arg, struct ps_replica *r, struct ps_error *error)
         r->metrics[0] += (double)(r->batch * BATCH + r->first + i + 1);
     r->metrics[1 + r->epoch] += (double)r->rows;
     w->mine->own_rows += r->rows;
-    memset(r->gradients[0], 0, 8 * sizeof(float));
-    memset(r->gradients[1], 0, 8 * sizeof(float));
+    for (uint32_t i = 0; i < 8; i++)
+        r->gradients[0][i] = r->gradients[1][i] = (float)(w->task + 1);
     usleep(w->way->pace_us);
     return PS_OK;
 }
@@ -113,6 +124,14 @@ check_totals(const struct worker *w, uint64_t steps, uint64_t each, struct ps_er
     return PS_OK;
 }
 
+/* Who comes in another's place does not know whether that one has met the others after its last step: it meets first.
+ */
+static enum ps_err
+meet_first(const struct worker *w, ps_strategy *s, struct ps_error *e)
+{
+    return w->way->often && ps_strategy_step(s) > 0 ? ps_strategy_meet(s, e) : PS_OK;
+}
+
 /* In async who joins late goes on where the others are: none of them takes a step before all have joined. */
 static void
 await_others(void)
@@ -127,11 +146,15 @@ train(struct worker *w, ps_strategy *s, struct ps_error *e)
 {
     const struct ps_strategy_calls calls = {.step = step, .after = after, .arg = w};
     uint64_t each = ps_strategy_steps_each(s), all = each * EPOCHS;
-    enum ps_err err = PS_OK;
+    enum ps_err err;
 
     await_others();
+    if ((err = meet_first(w, s, e)) != PS_OK)
+        return err;
     do {
         err = ps_strategy_run(s, w->way->often ? ps_strategy_step(s) + 1 : all, &calls, e);
+        if (w->way->late && w->task == 1 && ps_strategy_step(s) == 3)
+            usleep(LATE_MS * 1000);
         if (err == PS_OK)
             err = ps_strategy_meet(s, e);
         ps_strategy_totals(s, &w->mine->rows, w->mine->metrics);
@@ -139,6 +162,7 @@ train(struct worker *w, ps_strategy *s, struct ps_error *e)
             err = check_totals(w, ps_strategy_step(s), each, e);
         w->mine->meetings++;
     } while (err == PS_OK && ps_strategy_step(s) < all);
+    w->mine->value = ps_strategy_values(s, 0)[0][0];
     return err;
 }
 
@@ -336,6 +360,23 @@ START_TEST(a_killed_worker_loses_and_doubles_nothing)
 }
 END_TEST
 
+/* It is killed anywhere in a step and the meeting behind it; totals are those of that meeting at each worker. */
+START_TEST(a_worker_killed_around_meetings_keeps_step_with_the_others)
+{
+    const struct way way = {many[_i], modes[_i], .often = true, .pace_us = 2000};
+    struct crowd c;
+
+    start_all(&c, &way);
+    for (uint32_t kills = 0; kills < 12; kills++) {
+        await_steps(&c, 1, 2);
+        usleep(250 * kills);
+        kill_worker(&c, 1);
+        start_worker(&c, 1);
+    }
+    await_all(&c);
+}
+END_TEST
+
 /* Both at once: the worker that takes over meets a shard that has just come back. */
 START_TEST(a_worker_and_a_shard_killed_together_lose_and_double_nothing)
 {
@@ -351,6 +392,27 @@ START_TEST(a_worker_and_a_shard_killed_together_lose_and_double_nothing)
         shards_restart(&shards, 0);
     }
     await_all(&c);
+}
+END_TEST
+
+/* Where all wait at the same clock, nobody ticks without a gradient. */
+START_TEST(who_comes_late_to_a_meeting_changes_no_bit_of_the_model)
+{
+    const struct way way = {"parameter_server", PS_SYNC, .often = true},
+                     late = {"parameter_server", PS_SYNC, .often = true, .late = true};
+    float in_time;
+    struct crowd c;
+
+    start_all(&c, &way);
+    await_all(&c);
+    in_time = left[0].value;
+    ck_assert_float_lt(in_time, -1);
+    shards_stop(&shards);
+    shards_start(&shards, 2);
+    start_all(&c, &late);
+    await_all(&c);
+    for (uint32_t i = 0; i < WORKERS; i++)
+        ck_assert_msg(memcmp(&left[i].value, &in_time, sizeof in_time) == 0, "%.9g, not %.9g", left[i].value, in_time);
 }
 END_TEST
 
@@ -451,7 +513,9 @@ make_suite(void)
     tcase_add_loop_test(tc, every_meeting_finds_what_all_workers_have_done, 0, ARRAY_LEN(many));
     tcase_add_loop_test(tc, a_killed_shard_loses_and_doubles_nothing, 0, ARRAY_LEN(many) - 1);
     tcase_add_loop_test(tc, a_killed_worker_loses_and_doubles_nothing, 0, ARRAY_LEN(many));
+    tcase_add_loop_test(tc, a_worker_killed_around_meetings_keeps_step_with_the_others, 0, ARRAY_LEN(many) - 1);
     tcase_add_loop_test(tc, a_worker_and_a_shard_killed_together_lose_and_double_nothing, 0, ARRAY_LEN(many) - 1);
+    tcase_add_test(tc, who_comes_late_to_a_meeting_changes_no_bit_of_the_model);
     tcase_add_test(tc, a_client_sets_and_asks);
     suite_add_tcase(suite, tc);
     return suite;

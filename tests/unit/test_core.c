@@ -261,6 +261,27 @@ START_TEST(barrier_goes_to_one_shard)
 }
 END_TEST
 
+START_TEST(barrier_with_a_place_goes_to_shard_0)
+{
+    const struct ps_cursor at = {2, 7};
+    const Psd__Place *place;
+    struct core_op *op;
+
+    ck_assert_int_eq(core_barrier_at(h.core, "epoch", &at, 1, &op, NULL), PS_OK);
+    harness_perform(&h);
+    place = expect(&h, 0, MSG_BARRIER).u.barrier->place;
+    ck_assert(place->at->epoch == 2 && place->at->position == 7 && place->again == 1);
+    tell_ack(&h, 0, 1, PS_OK);
+    end_op(&h, op, PS_OK);
+    ck_assert_int_eq(core_barrier(h.core, "z", &op, NULL), PS_OK); /* the same operation again, without one */
+    harness_perform(&h);
+    for (uint32_t i = 0; i < 2; i++)
+        if (h.link[i].up.n > 0)
+            ck_assert_ptr_null(expect(&h, i, MSG_BARRIER).u.barrier->place);
+    core_op_free(h.core, op);
+}
+END_TEST
+
 START_TEST(ack_sentence_is_the_shards)
 {
     struct core_var *v = harness_var(&h, "w", 10);
@@ -718,6 +739,7 @@ make_suite(void)
     tcase_add_checked_fixture(joined, setup_joined, teardown);
     tcase_add_test(joined, tick_goes_to_every_shard_and_raises_the_clock_at_once);
     tcase_add_test(joined, barrier_goes_to_one_shard);
+    tcase_add_test(joined, barrier_with_a_place_goes_to_shard_0);
     tcase_add_test(joined, ack_sentence_is_the_shards);
     tcase_add_test(joined, codes_per_block_are_counted);
     tcase_add_test(joined, durable_push_says_so_and_what_the_disk_refused_was_applied);

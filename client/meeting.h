@@ -1,0 +1,30 @@
+/* Meetings of a job's workers at a place in the data: after the same steps, each with its metrics settled (barriers
+ * with a place: PROTOCOL.md). They are kept by shard 0.
+ *
+ *     meeting_start(client, "trained", &at, 0, &op, e)     this worker has come; the operation ends when all have
+ *     meeting_clocks()                                     while it waits: whether somebody is ahead
+ *     meeting_sums()                                       then: what the metrics came to at that moment
+ *
+ * A process in the place of one that was lost may come again to where the others have met: it passes at once, and is
+ * told the same. */
+#ifndef CLIENT_MEETING_H
+#define CLIENT_MEETING_H
+
+#include "client/psclient.h"
+#include "common/base.h"
+
+/* again: how many meetings this worker was at there before. */
+enum ps_err meeting_start(ps_client *c, const char *name, const struct ps_cursor *at, uint32_t again, ps_op **op,
+                          struct ps_error *e) PS_MUST_USE;
+
+/* Of the furthest meeting that was. Nobody leaves this one for a further one before this worker comes there too, or is
+ * lost. sums: [n], 0 where nobody has set so many. */
+enum ps_err meeting_sums(ps_client *c, size_t n, double *sums, struct ps_error *e) PS_MUST_USE;
+
+/* Of the live workers, as shard 0 has them. */
+struct meeting_clocks {
+    uint64_t slowest, fastest;
+};
+enum ps_err meeting_clocks(ps_client *c, struct meeting_clocks *out, struct ps_error *e) PS_MUST_USE;
+
+#endif

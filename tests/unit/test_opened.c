@@ -1,0 +1,254 @@
+/* Barriers with a place in the data: who comes again passes, who is beyond is not waited for, and what the metrics came
+ * to is kept. */
+#include "shard_kit.h"
+
+#include <string.h>
+
+#include "proto/store.pb-c.h"
+
+static struct kit k;
+
+static Psd__Job *
+job(void)
+{
+    return kit_job("train", PSD__MODE__ASYNC, 3);
+}
+
+static void
+setup(void)
+{
+    kit_init(&k, NULL);
+    for (uint64_t conn = 1; conn <= 3; conn++)
+        kit_join(&k, conn, job(), (uint32_t)conn - 1);
+}
+
+static void
+teardown(void)
+{
+    kit_finish(&k);
+}
+
+static void
+come_as(uint64_t conn, uint64_t seq, const char *name, uint64_t position, uint32_t again)
+{
+    Psd__Barrier m = PSD__BARRIER__INIT;
+    Psd__Place place = PSD__PLACE__INIT;
+    Psd__Cursor at = PSD__CURSOR__INIT;
+
+    at.position = position;
+    place.at = &at;
+    place.again = again;
+    m.seq = seq;
+    m.name = (char *)name;
+    m.place = &place;
+    kit_frame(&k, conn, MSG_BARRIER, k.next_request++, &m.base, NULL, 0);
+}
+
+static void
+come(uint64_t conn, uint64_t seq, uint64_t position)
+{
+    char name[32];
+
+    snprintf(name, sizeof name, "after %u", (unsigned)position);
+    come_as(conn, seq, name, position, 0);
+}
+
+/* The step that ends here has this metric in its sum. */
+static void
+step(uint64_t conn, uint64_t seq, uint64_t clock, double sum, uint64_t position)
+{
+    Psd__Tick m = PSD__TICK__INIT;
+    Psd__Metrics metrics = PSD__METRICS__INIT;
+    Psd__Cursor at = PSD__CURSOR__INIT;
+
+    m.seq = seq;
+    m.clock = clock;
+    m.metrics = &metrics;
+    metrics.n_value = 1;
+    metrics.value = &sum;
+    metrics.at = &at;
+    at.position = position;
+    kit_frame(&k, conn, MSG_TICK, k.next_request++, &m.base, NULL, 0);
+    kit_ack(&k, conn, seq, PS_OK);
+}
+
+/* The furthest that has opened; position 0: none has. */
+static void
+opened_is(uint64_t position, uint32_t again, size_t n, double sum)
+{
+    Psd__Query q = PSD__QUERY__INIT;
+    const Psd__Opened *o;
+    struct kit_answer *a;
+
+    q.kind = PSD__QUERY_KIND__JOBS;
+    q.job = "train";
+    kit_observe(&k, 40);
+    kit_frame(&k, 40, MSG_QUERY, k.next_request++, &q.base, NULL, 0);
+    a = kit_expect(&k, 40, MSG_REPORT);
+    o = a->msg.u.report->job[0]->opened;
+    ck_assert(o == NULL ? position == 0 : o->place->at->position == position && o->place->again == again);
+    ck_assert(o == NULL || (o->n_sum == n && (n == 0 || o->sum[0] == sum)));
+    kit_answer_free(a);
+    kit_close(&k, 40);
+}
+
+static void
+all_do_step_1(void)
+{
+    for (uint64_t conn = 1; conn <= 3; conn++)
+        step(conn, 1, 1, (double)conn, 10);
+    for (uint64_t conn = 1; conn <= 3; conn++)
+        come(conn, 2, 10);
+    for (uint64_t conn = 1; conn <= 3; conn++)
+        kit_ack(&k, conn, 2, PS_OK);
+}
+
+static void
+replace(uint64_t conn, uint64_t by, uint32_t task)
+{
+    kit_close(&k, conn);
+    kit_hello(&k, by, &(struct kit_hello){.job = job(), .task = task, .incarnation = 77});
+    kit_answer_free(kit_expect(&k, by, MSG_WELCOME));
+    for (uint64_t other = 1; other <= 3; other++)
+        kit_drop_answers(&k, other); /* the events of it */
+}
+
+START_TEST(sums_are_those_of_the_moment_in_which_it_opens)
+{
+    opened_is(0, 0, 0, 0);
+    all_do_step_1();
+    step(1, 3, 2, 100, 20); /* the first one is off again before the others ask */
+    opened_is(10, 0, 1, 6);
+}
+END_TEST
+
+START_TEST(who_comes_again_in_anothers_place_passes)
+{
+    all_do_step_1();
+    come(1, 3, 20);
+    come(3, 3, 20);
+    replace(2, 4, 1);
+    come(4, 1, 10);
+    kit_ack(&k, 4, 1, PS_OK);
+    come(4, 2, 10); /* as often as it likes */
+    kit_ack(&k, 4, 2, PS_OK);
+    kit_expect_nothing(&k, 1);
+    opened_is(10, 0, 1, 6);
+    come(4, 3, 20);
+    kit_ack(&k, 1, 3, PS_OK);
+    kit_ack(&k, 3, 3, PS_OK);
+    kit_ack(&k, 4, 3, PS_OK);
+    opened_is(20, 0, 1, 6);
+}
+END_TEST
+
+START_TEST(who_has_done_later_data_is_not_waited_for)
+{
+    step(1, 1, 1, 1, 10);
+    step(3, 1, 1, 1, 10);
+    come(1, 2, 10);
+    come(3, 2, 10);
+    step(2, 1, 1, 1, 10);
+    kit_expect_nothing(&k, 1);
+    step(2, 2, 2, 1, 11);
+    kit_ack(&k, 1, 2, PS_OK);
+    kit_ack(&k, 3, 2, PS_OK);
+}
+END_TEST
+
+START_TEST(who_waits_at_a_later_one_is_not_waited_for)
+{
+    come(2, 1, 20);
+    come(1, 1, 10);
+    kit_expect_nothing(&k, 1);
+    come(3, 1, 10);
+    kit_ack(&k, 1, 1, PS_OK);
+    kit_ack(&k, 3, 1, PS_OK);
+    kit_expect_nothing(&k, 2);
+    come_as(1, 2, "again", 10, 1);
+    come_as(3, 2, "again", 10, 1);
+    kit_ack(&k, 1, 2, PS_OK);
+    kit_ack(&k, 3, 2, PS_OK);
+    opened_is(10, 1, 0, 0);
+}
+END_TEST
+
+START_TEST(a_kill_of_the_shard_forgets_nothing_and_a_new_round_all)
+{
+    all_do_step_1();
+    kit_crash(&k);
+    opened_is(10, 0, 1, 6);
+    kit_pass(&k, 5000);
+    kit_hello(&k, 1, &(struct kit_hello){.job = job(), .incarnation = 78});
+    kit_answer_free(kit_expect(&k, 1, MSG_WELCOME));
+    come(1, 1, 10);
+    kit_ack(&k, 1, 1, PS_OK);
+    kit_goodbye(&k, 1, true);
+    kit_hello(&k, 4, &(struct kit_hello){.job = job(), .incarnation = 79});
+    kit_answer_free(kit_expect(&k, 4, MSG_WELCOME));
+    opened_is(0, 0, 0, 0);
+    come(4, 1, 10);
+    kit_expect_nothing(&k, 4);
+}
+END_TEST
+
+START_TEST(one_name_has_one_place)
+{
+    come_as(1, 1, "b", 10, 0);
+    come_as(2, 1, "b", 10, 1);
+    kit_ack(&k, 2, 1, PS_ERR_INVALID);
+    kit_barrier(&k, 2, 2, "b");
+    kit_ack(&k, 2, 2, PS_ERR_INVALID);
+    come_as(2, 3, "b", 10, 0);
+    kit_expect_nothing(&k, 2);
+}
+END_TEST
+
+/* The row of the job is made to say more than any ticks could have brought. */
+START_TEST(a_row_with_too_many_sums_is_not_loaded)
+{
+    const struct store_ops *ops = k.store->ops;
+    Psd__JobRow row = PSD__JOB_ROW__INIT;
+    Psd__Opened opened = PSD__OPENED__INIT;
+    double many[WIRE_METRICS_MAX + 1] = {0};
+    uint8_t key[4] = {0, 0, 0, 1}, bytes[1024];
+    struct ps_error e;
+    struct shard *shard;
+    size_t len;
+
+    row.id = 1;
+    row.options = job();
+    row.opened = &opened;
+    opened.sum = many;
+    opened.n_sum = WIRE_METRICS_MAX + 1;
+    len = psd__job_row__get_packed_size(&row);
+    ck_assert_uint_le(len, sizeof bytes);
+    psd__job_row__pack(&row, bytes);
+    ck_assert_int_eq(ops->begin(k.store, KIB), PS_OK);
+    ck_assert_int_eq(ops->row_put(k.store, STORE_JOBS, (struct span){key, sizeof key}, (struct span){bytes, len}),
+                     PS_OK);
+    ck_assert_int_eq(ops->commit(k.store), PS_OK);
+    ck_assert_int_eq(shard_new(&k.config, k.store, k.now_ms, &shard, &e), PS_ERR_IO);
+    ck_assert_msg(strstr(e.text, "the store's row of job 1 is damaged") != NULL, "%s", e.text);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("opened");
+    TCase *tc = tcase_create("opened");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, sums_are_those_of_the_moment_in_which_it_opens);
+    tcase_add_test(tc, who_comes_again_in_anothers_place_passes);
+    tcase_add_test(tc, who_has_done_later_data_is_not_waited_for);
+    tcase_add_test(tc, who_waits_at_a_later_one_is_not_waited_for);
+    tcase_add_test(tc, a_kill_of_the_shard_forgets_nothing_and_a_new_round_all);
+    tcase_add_test(tc, one_name_has_one_place);
+    tcase_add_test(tc, a_row_with_too_many_sums_is_not_loaded);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
