@@ -259,7 +259,8 @@ put_frame(struct intruder *x, enum msg_type type, const ProtobufCMessage *m, con
     ck_assert_ptr_nonnull(head);
     ck_assert_uint_ge(share_room(&x->share), head_len + len + pad);
     memcpy(at, head, head_len);
-    memcpy(at + head_len, payload, len);
+    if (len > 0)
+        memcpy(at + head_len, payload, len);
     memset(at + head_len + len, 0, pad);
     share_put(&x->share, head_len + len + pad);
     free(head);
