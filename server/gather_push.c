@@ -119,6 +119,8 @@ scale_of(struct shard *s, const struct block_ref *ref, const Psd__Push *m, size_
     if (scale < 0) {
         s->stats.dropped_stale++;
         ref->variable->stats.dropped++;
+    } else {
+        ref->variable->stats.ages += push_age(ref, m, i);
     }
     return scale;
 }

@@ -132,6 +132,7 @@ apply_block(struct shard *s, struct session *session, const Psd__Push *m, size_t
         count_data(s, session, m, ref);
     update_count(s, ref, 1);
     age_count(&s->stats.age, age);
+    ref->variable->stats.ages += age;
     return true;
 }
 

@@ -70,6 +70,7 @@ variable(struct shard *s, const struct variable *v)
     m->pulled_bytes = v->stats.pulled_bytes;
     m->refused = v->stats.refused;
     m->dropped = v->stats.dropped;
+    m->ages = v->stats.ages;
     m->optimizer = report_text(s, text);
     m->learning_rate = learning_rate(v, m->version_max);
     m->initializer = (char *)initializer_name((int)v->initializer.kind);

@@ -19,6 +19,7 @@ struct declare_waiter;
 
 struct variable_stats {
     uint64_t pushes, pushed_bytes, pulls, pulled_bytes, refused, dropped; /* per block */
+    uint64_t ages;                                                        /* of these pushes, added up */
 };
 
 struct variable {

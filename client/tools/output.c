@@ -78,6 +78,25 @@ const struct command_entry output_variables[] = {
     {"OPTIMIZER", "how gradients become updates, as it is now"},
     {NULL, NULL}};
 
+const struct command_entry output_ranking[] = {
+    JOB,
+    {"VARIABLE", "the variable's name"},
+    {"BYTES", "bytes of its blocks on all shards, see above"},
+    {"VERSION", "updates that its newest block has taken"},
+    {"PUSHES", "pushed blocks of it that were applied"},
+    {"PUSHES/S", "the same in each second between two looks (--watch)"},
+    {"PUSHED", "bytes of those gradients, 4 a value"},
+    {"PUSHED/S", "bytes of them in each second (--watch)"},
+    {"PULLS", "blocks of it that were sent to workers"},
+    {"PULLS/S", "the same in each second (--watch)"},
+    {"PULLED", "bytes of those weights, 4 a value"},
+    {"PULLED/S", "bytes of them in each second (--watch)"},
+    {"AGE", "the mean age of its pushes: how many updates of a block came between a worker's pull of it and its push"},
+    {"REFUSED", "blocks of pushes that were refused"},
+    {"DROPPED", "pushed blocks that were too old or too late"},
+    {"OPTIMIZER", "how gradients become updates, as it is now"},
+    {NULL, NULL}};
+
 const struct command_entry output_stats[] = {
 #define OUTPUT_STAT(member, kind, name, about) {name, about},
     OUTPUT_STATS_LIST(OUTPUT_STAT)
@@ -180,7 +199,8 @@ const struct command_entry output_top_variables[] = {
 
 const struct command_section output_of_status[] = {{"Columns of status", output_status}, {NULL, NULL}};
 const struct command_section output_of_jobs[] = {{"Columns of jobs", output_jobs}, {NULL, NULL}};
-const struct command_section output_of_variables[] = {{"Columns of variables", output_variables}, {NULL, NULL}};
+const struct command_section output_of_variables[] = {
+    {"Columns of variables", output_variables}, {"Columns of variables --top", output_ranking}, {NULL, NULL}};
 const struct command_section output_of_stats[] = {{"Counters of stats", output_stats},
                                                   {"Ages in stats", output_ages},
                                                   {"Limits in stats", output_limits},

@@ -14,14 +14,16 @@ enum {
 
 struct psctl_settings {
     const char *shards, *job, *variables, *name, *live_dir, *listen;
-    int64_t timeout_ms, count, watch_ms, interval_ms, shard, at_clock, keep, until;
-    int colour, sort;
+    int64_t timeout_ms, count, watch_ms, interval_ms, shard, at_clock, keep, until, top;
+    int colour, sort, by;
     bool json, check, all;
 };
 
 struct psctl {
     struct psctl_settings settings;
+    const char *command;          /* what it is called */
     bool one_shard, at_one_clock; /* --shard, --at-clock were given */
+    bool ranked;                  /* variables: --top, --by or --variables was */
     char **words;                 /* the command's own */
     int words_len;
     const ps_cluster *cluster;

@@ -5,6 +5,7 @@
 
 #include "health.h"
 #include "psctl.h"
+#include "views/ranking.h"
 #include "watch.h"
 
 static const unsigned look_queries[VIEWS] = {
@@ -19,16 +20,46 @@ look_asks(const struct psctl *p, enum view_kind kind)
 {
     unsigned each = ASK_BIT(PS_QUERY_WORKERS) | ASK_BIT(PS_QUERY_VARIABLES);
 
+    if (kind == VIEW_VARIABLES && p->ranked)
+        return ranking_queries;
     return look_queries[kind] | (kind == VIEW_JOBS && !p->settings.json ? each : 0);
 }
 
-static void
-look_show(const struct psctl *p, enum view_kind kind, const struct answer *answers, uint32_t n, const struct page *page)
+/* Of --top, --by, --variables. */
+static struct ranking_choice
+look_ranking(const struct psctl *p)
 {
-    if (p->settings.json)
-        view_print_json(kind, answers, n, page);
+    return (struct ranking_choice){.by = (enum ranking_by)p->settings.by,
+                                   .top = p->settings.top > 0 ? (size_t)p->settings.top : SIZE_MAX,
+                                   .pattern = p->settings.variables};
+}
+
+static void
+look_rank(const struct psctl *p, const struct sample *before, const struct sample *now, const struct page *page)
+{
+    struct ranking_choice choice = look_ranking(p);
+    json_t *document;
+
+    if (!p->settings.json) {
+        ranking_print(before, now, &choice, page);
+        view_print_unreached(now->answers, now->n, page);
+        return;
+    }
+    document = view_json("variables", now->answers, now->n, false);
+    json_object_set_new(document, "top", ranking_json(before, now, &choice));
+    view_print_document(document, page);
+}
+
+static void
+look_show(const struct psctl *p, enum view_kind kind, const struct sample *before, const struct sample *now,
+          const struct page *page)
+{
+    if (kind == VIEW_VARIABLES && p->ranked)
+        look_rank(p, before, now, page);
+    else if (p->settings.json)
+        view_print_json(view_name(kind), now->answers, now->n, page);
     else
-        view_print(kind, answers, n, page);
+        view_print(kind, now->answers, now->n, page);
 }
 
 /* --check: a line for each shard that is not well. */
@@ -62,7 +93,7 @@ look_once(const struct psctl *p, enum view_kind kind, const struct question *que
     if (p->settings.check) {
         status = look_check(p, answers, n);
     } else {
-        look_show(p, kind, answers, n, &p->page);
+        look_show(p, kind, NULL, &(struct sample){answers, n}, &p->page);
         status = psctl_status_of(answers, n);
     }
     answers_free(answers, n);
@@ -81,9 +112,8 @@ look_draw(void *arg, const struct sample *before, const struct sample *now, size
 {
     const struct look *look = arg;
 
-    (void)before;
     (void)rows;
-    look_show(look->psctl, look->kind, now->answers, now->n, page);
+    look_show(look->psctl, look->kind, before, now, page);
 }
 
 static int

@@ -6,12 +6,31 @@
 #include "assignment.h"
 #include "psctl.h"
 
+/* {"command": "set", "job": "train", "changes": ["learning_rate=0.01"], "pattern": "*", "variables": 4, "shards": 2} */
+static void
+say_json(const struct psctl *p, const struct ps_setting *setting, uint64_t variables)
+{
+    json_t *changes = json_array();
+
+    for (int i = 0; i < p->words_len; i++)
+        json_array_append_new(changes, json_string(p->words[i]));
+    view_print_document(json_pack("{s:s,s:s,s:o,s:s?,s:I,s:I}", "command", p->command, "job", setting->job, "changes",
+                                  changes, "pattern", setting->variables, "variables",
+                                  (json_int_t)(setting->variables != NULL ? variables : 0), "shards",
+                                  (json_int_t)ps_cluster_shards(p->cluster)),
+                        &p->page);
+}
+
 /* 'job "train": learning_rate=0.01 for 4 variables, bound=8, on 2 shards' */
 static void
 say_changed(const struct psctl *p, const struct ps_setting *setting, uint64_t variables)
 {
     uint32_t shards = ps_cluster_shards(p->cluster);
 
+    if (p->settings.json) {
+        say_json(p, setting, variables);
+        return;
+    }
     printf("job \"%s\": ", setting->job);
     for (int i = 0; i < p->words_len; i++)
         printf("%s%s", i > 0 ? ", " : "", p->words[i]);

@@ -14,6 +14,15 @@ view_name(enum view_kind kind)
 }
 
 void
+view_print_unreached(const struct answer *answers, uint32_t n, const struct page *page)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!answers[i].reached)
+            page_line(page, PAINT_FAULT, "not reached: shard %u at %s: %s", answers[i].shard, answers[i].address,
+                      answers[i].error.text);
+}
+
+void
 view_print(enum view_kind kind, const struct answer *answers, uint32_t n, const struct page *page)
 {
     static void (*const prints[VIEWS])(const struct answer *answers, uint32_t n, const struct page *page) = {
@@ -28,45 +37,76 @@ view_print(enum view_kind kind, const struct answer *answers, uint32_t n, const 
         any = any || answers[i].reached;
     if (any || kind == VIEW_STATUS)
         prints[kind](answers, n, page);
-    for (uint32_t i = 0; i < n; i++)
-        if (!answers[i].reached)
-            page_line(page, PAINT_FAULT, "not reached: shard %u at %s: %s", answers[i].shard, answers[i].address,
-                      answers[i].error.text);
+    view_print_unreached(answers, n, page);
 }
 
 static json_t *
-answer_json(const struct answer *a)
+error_json(const struct ps_error *e)
+{
+    return json_pack("{s:s,s:s,s:s}", "code", ps_err_name(e->code), "text", e->text, "peer", e->peer);
+}
+
+static json_t *
+ping_json(const struct answer *a)
+{
+    struct ping_summary s = ping_sum_up(a);
+
+    return json_pack("{s:i,s:f,s:f,s:f}", "count", (int)a->pings_len, "min_us", s.least, "median_us", s.median,
+                     "max_us", s.most);
+}
+
+static json_t *
+saved_json(const struct ps_save_report *s)
+{
+    return json_pack("{s:I,s:I,s:I,s:I}", "save", (json_int_t)s->save, "blocks", (json_int_t)s->blocks, "bytes",
+                     (json_int_t)s->bytes, "ms", (json_int_t)s->ms);
+}
+
+static json_t *
+answer_json(const struct answer *a, bool reports)
 {
     json_t *object = json_pack("{s:i,s:s,s:b}", "shard", (int)a->shard, "address", a->address, "reached", a->reached);
-    struct ping_summary s;
 
     if (!a->reached)
-        json_object_set_new(object, "error",
-                            json_pack("{s:s,s:s,s:s}", "code", ps_err_name(a->error.code), "text", a->error.text,
-                                      "peer", a->error.peer));
-    if (a->report != NULL)
+        json_object_set_new(object, "error", error_json(&a->error));
+    if (a->report != NULL && reports)
         json_object_set(object, "report", a->report);
-    if (a->pings_len > 0) {
-        s = ping_sum_up(a);
-        json_object_set_new(object, "ping",
-                            json_pack("{s:i,s:f,s:f,s:f}", "count", (int)a->pings_len, "min_us", s.least, "median_us",
-                                      s.median, "max_us", s.most));
-    }
+    if (a->pings_len > 0)
+        json_object_set_new(object, "ping", ping_json(a));
+    if (a->saved.save > 0)
+        json_object_set_new(object, "saved", saved_json(&a->saved));
     return object;
 }
 
-void
-view_print_json(enum view_kind kind, const struct answer *answers, uint32_t n, const struct page *page)
+json_t *
+view_json(const char *command, const struct answer *answers, uint32_t n, bool reports)
 {
-    json_t *shards = json_array(), *root;
+    json_t *shards = json_array();
     int not_reached = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        json_array_append_new(shards, answer_json(&answers[i]));
+        json_array_append_new(shards, answer_json(&answers[i], reports));
         not_reached += !answers[i].reached;
     }
-    root = json_pack("{s:s,s:o,s:i}", "command", view_names[kind], "shards", shards, "not_reached", not_reached);
-    json_dumpf(root, page->out, JSON_INDENT(2));
+    return json_pack("{s:s,s:o,s:i}", "command", command, "shards", shards, "not_reached", not_reached);
+}
+
+json_t *
+view_error_json(const char *command, const struct ps_error *e)
+{
+    return json_pack("{s:s,s:o}", "command", command, "error", error_json(e));
+}
+
+void
+view_print_document(json_t *document, const struct page *page)
+{
+    json_dumpf(document, page->out, JSON_INDENT(2));
     fputc('\n', page->out);
-    json_decref(root);
+    json_decref(document);
+}
+
+void
+view_print_json(const char *command, const struct answer *answers, uint32_t n, const struct page *page)
+{
+    view_print_document(view_json(command, answers, n, true), page);
 }

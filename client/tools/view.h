@@ -13,9 +13,23 @@ const char *view_name(enum view_kind kind); /* "status", ... */
 /* Tables; then a line for each shard that was not reached. */
 void view_print(enum view_kind kind, const struct answer *answers, uint32_t n, const struct page *page);
 
+/* These lines alone. */
+void view_print_unreached(const struct answer *answers, uint32_t n, const struct page *page);
+
 /* {"command": "status", "shards": [{"shard": 0, "address": "...", "reached": true, "report": {...}},
  *  {"shard": 1, "address": "...", "reached": false, "error": {"code": "UNREACHABLE", "text": "...", "peer": "..."}}],
- *  "not_reached": 1}. For ping, "ping": {"count", "min_us", "median_us", "max_us"} instead of "report". */
-void view_print_json(enum view_kind kind, const struct answer *answers, uint32_t n, const struct page *page);
+ *  "not_reached": 1}. For ping, "ping": {"count", "min_us", "median_us", "max_us"} instead of "report", for save
+ * "saved":
+ * {"save", "blocks", "bytes", "ms"}; for others nothing. */
+void view_print_json(const char *command, const struct answer *answers, uint32_t n, const struct page *page);
+
+/* The same document, the caller's; without reports, when what they say is said in another member. */
+json_t *view_json(const char *command, const struct answer *answers, uint32_t n, bool reports);
+
+/* {"command": "restore", "error": {"code", "text", "peer"}}, of one that failed as a whole. The caller's. */
+json_t *view_error_json(const char *command, const struct ps_error *e);
+
+/* Print it, and give it up. */
+void view_print_document(json_t *document, const struct page *page);
 
 #endif

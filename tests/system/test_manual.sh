@@ -109,6 +109,8 @@ completes "learning_rate= learning_rate_power=" psctl set learn
 completes "schedule=" psctl set --job train momentum = 0.5 sch
 completes "" psctl set learning_rate =
 completes "" psctl jobs learn
+completes "--top" psctl variables --to
+completes "refused" psctl variables --by re
 completes "mapfile" psrun --shards 2 mapf
 completes "mapfile" psrun --shards 2 -- mapf
 completes "/usr" psrun --unix -- cat /us

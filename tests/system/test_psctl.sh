@@ -85,6 +85,20 @@ for command in status jobs variables stats workers blocked ping; do
 done
 ok "$result" "--json prints one valid document for every question"
 
+psctl variables --top 1
+[ "$status" -eq 0 ] && has '^digits dense0/weights .* adam' && has '^and 3 more$' && ! has 'dense1'
+ok $? "variables --top shows the largest"
+psctl variables --top 2 --by pushed --variables '*/bias' --json
+python3 - "$work/out" <<'EOF'
+import json, sys
+d = json.load(open(sys.argv[1]))
+top = d["top"]
+assert d["command"] == "variables" and d["not_reached"] == 0 and [s["reached"] for s in d["shards"]] == [True, True]
+assert sorted(v["name"] for v in top) == ["dense0/bias", "dense1/bias"] and top[0]["pushed_bytes"] >= top[1]["pushed_bytes"] > 0
+assert top[0]["pushes_per_second"] is None and top[0]["age"] >= 0 and "report" not in d["shards"][0]
+EOF
+ok $? "and as JSON those that a pattern names, by what was pushed"
+
 psctl jobs
 [ "$status" -eq 0 ] && has '^digits all 2 0 0 2 [1-9][0-9]* [1-9][0-9]* 4 0 async.* 2 workers' && has '^1 2 0 0 2 '
 ok $? "jobs shows workers and clocks, and how they keep step"
@@ -94,6 +108,14 @@ ok $? "jobs shows workers and clocks, and how they keep step"
 psctl set learning_rate=0.25 schedule=exponential:steps=100,factor=0.5 age=cutoff:8
 is "0 job \"digits\": learning_rate=0.25, schedule=exponential:steps=100,factor=0.5, age=cutoff:8; 4 variables named by \"*\"; 2 shards" \
   "$status $(cat "$work/out")" "set says what changed on how many variables and shards"
+psctl set age=cutoff:8 --json
+python3 -c 'import json, sys; assert json.load(open(sys.argv[1])) == {"command": "set", "job": "digits",
+    "changes": ["age=cutoff:8"], "pattern": None, "variables": 0, "shards": 2}' "$work/out"
+ok $? "and as JSON"
+psctl set bound=4 --json
+[ "$status" -eq 3 ] && says err 'not ssp' &&
+  python3 -c 'import json, sys; e = json.load(open(sys.argv[1])); assert e["command"] == "set" and e["error"]["code"] == "INVALID"' "$work/out"
+ok $? "as one that fails is, beside the sentence"
 psctl jobs
 has '^digits all .* age cutoff(8)' || has '^digits all .* age cutoff\(8\)'
 ok $? "jobs shows the new age policy"

@@ -71,6 +71,7 @@ END_TEST
 
 START_TEST(variables_are_counted_one_by_one)
 {
+    const uint64_t first = 0; /* so that they are 0, 1 and 2 updates old */
     float g[10] = {1}, out[10];
     struct kit_answer *a;
     const Psd__VariableReport *m;
@@ -79,7 +80,7 @@ START_TEST(variables_are_counted_one_by_one)
     kit_declare(&k, 1, "b", 10, PS_ADAM);
     kit_declare(&k, 1, "a", 10, PS_SGD);
     for (uint64_t seq = 1; seq <= 3; seq++)
-        kit_push(&k, 1, &(struct kit_push){.seq = seq, .var = 1, .gradient = g, .len = 10});
+        kit_push(&k, 1, &(struct kit_push){.seq = seq, .var = 1, .gradient = g, .len = 10, .from_version = &first});
     g[0] = NAN;
     kit_push(&k, 1, &(struct kit_push){.seq = 4, .var = 1, .gradient = g, .len = 10});
     kit_drop_answers(&k, 1);
@@ -99,6 +100,7 @@ START_TEST(variables_are_counted_one_by_one)
     ck_assert_uint_eq(m->version_min, 3);
     ck_assert_uint_eq(m->version_max, 3);
     ck_assert_uint_eq(m->pushes, 3);
+    ck_assert_uint_eq(m->ages, 3);
     ck_assert_uint_eq(m->pushed_bytes, 120);
     ck_assert_uint_eq(m->refused, 1);
     ck_assert_uint_eq(m->pulls, 1);

@@ -13,7 +13,7 @@ shown(enum view_kind kind, struct answer *answers, uint32_t n, bool json)
     struct page page = {.out = open_memstream(&text, &size)};
 
     if (json)
-        view_print_json(kind, answers, n, &page);
+        view_print_json(view_name(kind), answers, n, &page);
     else
         view_print(kind, answers, n, &page);
     fclose(page.out);

@@ -1,0 +1,305 @@
+/* psctl's command line: every option, every command and what its manual page says of them. */
+#include "psctl_words.h"
+
+#include "common/optimizer.h"
+#include "output.h"
+#include "psctl.h"
+#include "top/top.h"
+#include "views/ranking.h"
+
+#define JSON_COMMANDS "status jobs variables stats workers blocked ping set drain save checkpoint restore"
+#define FIELD(name)   offsetof(struct psctl_settings, name)
+
+static const struct option_choice colours[] = {
+    {"auto", PAGE_AUTO}, {"always", PAGE_ALWAYS}, {"never", PAGE_NEVER}, {NULL, 0}};
+static const struct option_choice sorts[] = {
+    {"load", TOP_BY_LOAD}, {"memory", TOP_BY_MEMORY}, {"name", TOP_BY_NAME}, {NULL, 0}};
+
+static const struct option_choice ranks[] = {{"bytes", RANKING_BYTES},     {"pushes", RANKING_PUSHES},
+                                             {"pushed", RANKING_PUSHED},   {"pulls", RANKING_PULLS},
+                                             {"pulled", RANKING_PULLED},   {"age", RANKING_AGE},
+                                             {"version", RANKING_VERSION}, {"refused", RANKING_REFUSED},
+                                             {"dropped", RANKING_DROPPED}, {NULL, 0}};
+
+static const struct option psctl_options[] = {
+    {.name = "shards",
+     .kind = OPTION_TEXT,
+     .argument = "ADDR,...",
+     .usual = "TF_CONFIG's ps, else PSD_SHARDS",
+     .offset = FIELD(shards),
+     .help = "the shards, in order: host:port, [v6]:port or unix:/path"},
+    {.name = "job",
+     .kind = OPTION_TEXT,
+     .argument = "NAME",
+     .usual = "all jobs; set, checkpoint: the only one; restore: the checkpoint's",
+     .offset = FIELD(job),
+     .commands = "jobs variables workers blocked top set checkpoint restore",
+     .help =
+         "this job alone; set and checkpoint need it when the cluster has more than one; restore: the name that the "
+         "job gets"},
+    {.name = "variables",
+     .kind = OPTION_NAME,
+     .argument = "PATTERN",
+     .usual = "*, all of the job",
+     .offset = FIELD(variables),
+     .commands = "variables set",
+     .help = "the variables that are listed, or whose optimizers are changed: names, * for any characters and ? for "
+             "one"},
+    {.name = "top",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .min = 1,
+     .usual = "all",
+     .offset = FIELD(top),
+     .commands = "variables",
+     .help = "a line for each of the N largest or busiest variables, over all shards; with --watch also how fast their "
+             "figures rise, by which they are then ranked"},
+    {.name = "by",
+     .kind = OPTION_CHOICE,
+     .argument = "KEY",
+     .choices = ranks,
+     .fallback = "bytes",
+     .offset = FIELD(by),
+     .commands = "variables",
+     .help = "what --top ranks by: bytes (of memory), pushes, pushed, pulls, pulled (bytes), age (the mean of its "
+             "pushes), version, refused or dropped"},
+    {.name = "shard",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .max = UINT32_MAX,
+     .offset = FIELD(shard),
+     .commands = "drain save",
+     .help = "the shard to drain or save, by its place in the list, from 0; save: all shards unless it is given"},
+    {.name = "all",
+     .kind = OPTION_FLAG,
+     .offset = FIELD(all),
+     .commands = "drain top",
+     .help =
+         "drain: all shards; top: also jobs that are over, whose workers have all finished: they come last, dimmed"},
+    {.name = "timeout",
+     .kind = OPTION_MS,
+     .argument = "MS",
+     .fallback = "5s",
+     .usual = "5s; save, checkpoint and restore: 10m",
+     .min = 1,
+     .max = 24 * 3600 * 1000,
+     .offset = FIELD(timeout_ms),
+     .help = "how long to wait for a shard, in milliseconds or with ms, s, m; one that refuses the connection is not "
+             "waited for"},
+    {.name = "name",
+     .kind = OPTION_NAME,
+     .argument = "NAME",
+     .usual = "clock-N, in async unix-MILLISECONDS",
+     .offset = FIELD(name),
+     .commands = "checkpoint",
+     .help = "the checkpoint's name, a directory in DIR"},
+    {.name = "at-clock",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .offset = FIELD(at_clock),
+     .commands = "checkpoint",
+     .usual = "in sync the next clock that all workers reach, else at once",
+     .help = "in ssp and sync, wait until all updates up to clock N are done"},
+    {.name = "keep",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .max = UINT32_MAX,
+     .offset = FIELD(keep),
+     .commands = "checkpoint",
+     .usual = "all",
+     .help = "keep the newest N checkpoints in DIR and remove the others"},
+    {.name = "until",
+     .kind = OPTION_INT,
+     .argument = "RECORD",
+     .min = 1,
+     .offset = FIELD(until),
+     .commands = "replay",
+     .help = "instead of the list, serve the shard as this record of it left it"},
+    {.name = "live-dir",
+     .kind = OPTION_DIRECTORY,
+     .argument = "DIR",
+     .offset = FIELD(live_dir),
+     .commands = "replay",
+     .help = "with --until: a new directory for that shard's data"},
+    {.name = "listen",
+     .kind = OPTION_ADDRESS,
+     .argument = "ADDR",
+     .usual = "psd's",
+     .offset = FIELD(listen),
+     .commands = "replay",
+     .help = "with --until: where that shard listens"},
+    {.name = "watch",
+     .kind = OPTION_SECONDS,
+     .argument = "SECONDS",
+     .bare = "2s",
+     .min = 100,
+     .max = 24 * 3600 * 1000,
+     .offset = FIELD(watch_ms),
+     .commands = "status jobs variables stats workers blocked ping",
+     .help = "ask again and again, this often: in place on a terminal, where q and Ctrl-C end it; elsewhere one block "
+             "after the other, each below the time, or with --json one document after the other"},
+    {.name = "color",
+     .kind = OPTION_CHOICE,
+     .argument = "WHEN",
+     .choices = colours,
+     .fallback = "auto",
+     .offset = FIELD(colour),
+     .help = "colour headings and what somebody should look at: auto (on a terminal, unless NO_COLOR is set), always "
+             "or never"},
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     .offset = FIELD(json),
+     .commands = JSON_COMMANDS,
+     .help = "print one JSON document; see JSON below"},
+    {.name = "check",
+     .kind = OPTION_FLAG,
+     .offset = FIELD(check),
+     .commands = "status",
+     .help = "for health checks: say only which shards were not reached, drain or have a store that is 95 % full or "
+             "more, and exit with 1 when there is one"},
+    {.name = "count",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .fallback = "20",
+     .min = 1,
+     .max = ASK_PINGS_MAX,
+     .offset = FIELD(count),
+     .commands = "ping",
+     .help = "round trips with each shard"},
+    {.name = "interval",
+     .kind = OPTION_SECONDS,
+     .argument = "SECONDS",
+     .fallback = "2s",
+     .min = 100,
+     .max = 24 * 3600 * 1000,
+     .offset = FIELD(interval_ms),
+     .commands = "top",
+     .help = "from one look at the shards to the next; rates are of the time between"},
+    {.name = "sort",
+     .kind = OPTION_CHOICE,
+     .argument = "KEY",
+     .choices = sorts,
+     .fallback = "load",
+     .offset = FIELD(sort),
+     .commands = "top",
+     .help = "what comes first: load (bytes moved; workers that are furthest behind), memory or name; the keys l, m "
+             "and n change it"},
+};
+
+/* What psctl set can change, for completion. */
+#define SET_NAME(name) #name "= "
+#define SET_NAMES      OPTIMIZER_PARAMETER_LIST(SET_NAME) "schedule= clip= age= bound="
+
+/* The questions in the order of enum view_kind, then the others. */
+const struct subcommand psctl_commands[WORDS] = {
+    [VIEW_STATUS] = {.name = "status",
+                     .output = output_of_status,
+                     .about = "each shard: since when, how much it holds, what is in flight"},
+    [VIEW_JOBS] = {.name = "jobs",
+                   .output = output_of_jobs,
+                   .about = "each job: its options, its workers, the slowest and the fastest clock, pulls that wait"},
+    [VIEW_VARIABLES] = {.name = "variables",
+                        .output = output_of_variables,
+                        .about = "each variable: bytes, versions and traffic, in all and on each shard"},
+    [VIEW_STATS] = {.name = "stats", .output = output_of_stats, .about = "counters, and how old pushes were"},
+    [VIEW_WORKERS] = {.name = "workers",
+                      .output = output_of_workers,
+                      .about = "each worker: its clock, its lease, what is unanswered"},
+    [VIEW_BLOCKED] = {.name = "blocked",
+                      .output = output_of_blocked,
+                      .about = "who waits for whom, until which clock, since when"},
+    [VIEW_PING] = {.name = "ping", .output = output_of_ping, .about = "round trips: least, median, most"},
+    [WORD_TOP] = {.name = "top",
+                  .output = output_of_top,
+                  .about = "a live page: rates, shards, workers and who waits for whom, variables by traffic; "
+                           "without a terminal two looks, and one page of what lay between"},
+    [WORD_SET] = {.name = "set",
+                  .operands = "NAME=VALUE...",
+                  .suggest = SET_NAMES,
+                  .about = "change a running job on all shards. Of its variables' optimizers: any parameter "
+                           "(learning_rate=0.01), schedule (cosine:steps=1000,warmup=50; constant, step, exponential, "
+                           "cosine, linear), clip (block_norm:1; none, value, block_norm, given_norm). Of the job: "
+                           "age (none, inverse, exponential:0.9, cutoff:8), and bound (8) when it is ssp. Says what "
+                           "changed on how many variables"},
+    [WORD_DRAIN] = {.name = "drain",
+                    .about = "stop shards as TERM does: a shard answers what is under way and exits; started again on "
+                             "its live directory it goes on where it was. Needs --shard or --all; returns when they "
+                             "have closed"},
+    [WORD_SAVE] = {.name = "save",
+                   .about =
+                       "write the state of all shards, or of one, to their durable directories now, and return when "
+                       "it is on disk; training goes on meanwhile"},
+    [WORD_CHECKPOINT] = {.name = "checkpoint",
+                         .operands = "DIR",
+                         .about = "write a job's weights and optimizer slots to a new directory in DIR, which the "
+                                  "shards must see under the same path and be allowed to write to: safetensors files "
+                                  "and a manifest with checksums. It appears whole or not at all; then DIR/latest "
+                                  "leads to it. Training goes on meanwhile. Ctrl-C, TERM and HUP take back what was "
+                                  "begun"},
+    [WORD_RESTORE] = {.name = "restore",
+                      .operands = "PATH",
+                      .about = "put a checkpoint (DIR/NAME or DIR/latest) into the cluster, which may have another "
+                               "number of shards: the job and its variables are made, or get the checkpoint's values. "
+                               "All connections end; workers that come back are told that they were rolled back"},
+    [WORD_REPLAY] = {.name = "replay",
+                     .operands = "DIR",
+                     .about =
+                         "list the pushes that a shard's durable directory holds since its last save, with the norms "
+                         "of their gradients, to find the one that broke a model; with --until, serve the shard as "
+                         "it was after one of them. Runs psd on this machine, on a directory that no psd has open; "
+                         "asks no shard. A stop saves, and then nothing is left to list: end the shard with KILL"},
+};
+
+static const struct command_section psctl_sections[] = {
+    {"Environment", (const struct command_entry[]){{"TF_CONFIG, PSD_SHARDS", "the shards, when --shards is not given"},
+                                                   {"NO_COLOR", "when set and not empty: no colours of itself"},
+                                                   {NULL, NULL}}},
+    {"Exit status", (const struct command_entry[]){{"0", "all is well; --watch and top were ended by who watched"},
+                                                   {"1", "a shard did not answer (the others are shown), a file could "
+                                                         "not be read or written, or --check found a shard that is "
+                                                         "not well"},
+                                                   {"2", "the options or the configuration are wrong"},
+                                                   {"3", "a shard refused what was asked for"},
+                                                   {NULL, NULL}}},
+    {"JSON",
+     (const struct command_entry[]){
+         {"status, jobs, variables, stats, workers, blocked, ping, drain, save",
+          "{\"command\", \"shards\": [{\"shard\", \"address\", \"reached\"}], \"not_reached\"}: for each shard also "
+          "\"report\" (of a question: psd.proto's Report), \"ping\" ({\"count\", \"min_us\", \"median_us\", "
+          "\"max_us\"}), \"saved\" ({\"save\", \"blocks\", \"bytes\", \"ms\"}), or \"error\" ({\"code\", \"text\", "
+          "\"peer\"}) when it was not reached"},
+         {"variables --top",
+          "the same without reports, and \"top\": [{\"job\", \"name\", \"dims\", \"bytes\", \"version\", \"pushes\", "
+          "\"pushed_bytes\", \"pulls\", \"pulled_bytes\", \"age\", \"refused\", \"dropped\", "
+          "\"pushes_per_second\", \"pushed_bytes_per_second\", \"pulls_per_second\", "
+          "\"pulled_bytes_per_second\", \"optimizer\"}], null where a figure is not known"},
+         {"set", "{\"command\", \"job\", \"changes\": [\"NAME=VALUE\"], \"pattern\", \"variables\", \"shards\"}"},
+         {"checkpoint, restore", "{\"command\", \"path\", \"shards\"}"},
+         {"any that fails as a whole", "{\"command\", \"error\": {\"code\", \"text\", \"peer\"}}, beside the sentence "
+                                       "on standard error"},
+         {NULL, NULL}}},
+    {"Examples",
+     (const struct command_entry[]){
+         {"psctl --shards 10.0.0.1:7420,10.0.0.2:7420 status", "how two shards are"},
+         {"psctl blocked --job digits", "who waits for whom in that job"},
+         {"psctl set learning_rate=0.01 clip=block_norm:1", "of all variables of the only job, from now on"},
+         {"psctl drain --shard 1", "stop the second shard in good order"},
+         {"psctl checkpoint --keep 3 /srv/models/digits", "write a checkpoint there, keep the newest three"},
+         {"psctl restore /srv/models/digits/latest", "go on from the newest"},
+         {NULL, NULL}}},
+    {NULL, NULL},
+};
+
+const struct command psctl_command = {
+    .name = "psctl",
+    .manual = 1,
+    .title = "look into a cluster of psd shards, and change it",
+    .about = "Ask the shards of a cluster how they are, and tell them what to change.",
+    .commands = psctl_commands,
+    .commands_len = ARRAY_LEN(psctl_commands),
+    .options = psctl_options,
+    .options_len = ARRAY_LEN(psctl_options),
+    .output = output_about,
+    .sections = psctl_sections,
+    .see_also = "psd(8), psrun(1)",
+};

@@ -1,0 +1,22 @@
+/* psctl's command line as tables: --help, the manual page and completion are made of them. */
+#ifndef CLIENT_TOOLS_PSCTL_WORDS_H
+#define CLIENT_TOOLS_PSCTL_WORDS_H
+
+#include "common/cli/command.h"
+#include "view.h"
+
+/* The questions in the order of enum view_kind, then the others. */
+enum psctl_word {
+    WORD_TOP = VIEWS,
+    WORD_SET,
+    WORD_DRAIN,
+    WORD_SAVE,
+    WORD_CHECKPOINT,
+    WORD_RESTORE,
+    WORD_REPLAY,
+    WORDS
+};
+extern const struct subcommand psctl_commands[WORDS];
+extern const struct command psctl_command;
+
+#endif
