@@ -172,6 +172,7 @@ actions_event(struct shard *s, struct job *job, const struct connection *but, Ps
 {
     Psd__Event m = PSD__EVENT__INIT;
     struct connection *c, *next;
+    const struct session *x;
 
     m.kind = kind;
     m.task = task;
@@ -182,11 +183,9 @@ actions_event(struct shard *s, struct job *job, const struct connection *but, Ps
                 actions_send(s, c, MSG_EVENT, 0, &m.base);
         return;
     }
-    for (uint32_t i = 0; i < job->options->workers; i++) {
-        c = job->sessions[i] != NULL ? job->sessions[i]->connection : NULL;
-        if (c != NULL && c != but)
-            actions_send(s, c, MSG_EVENT, 0, &m.base);
-    }
+    SESSION_EACH (job, x)
+        if (x->connection != NULL && x->connection != but)
+            actions_send(s, x->connection, MSG_EVENT, 0, &m.base);
 }
 
 /* ---- Acks ---- */

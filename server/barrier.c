@@ -66,13 +66,13 @@ is_beyond(const struct session *session, const struct barrier *b)
 static uint32_t
 beyond_len(const struct barrier *b)
 {
+    const struct session *x;
     uint32_t n = 0;
 
-    for (uint32_t task = 0; b->placed && task < b->job->options->workers; task++) {
-        const struct session *x = b->job->sessions[task];
-
-        n += x != NULL && x->state == SESSION_LIVE && is_beyond(x, b) && arrival_of(b, x) == NULL;
-    }
+    if (!b->placed)
+        return 0;
+    SESSION_EACH (b->job, x)
+        n += x->state == SESSION_LIVE && is_beyond(x, b) && arrival_of(b, x) == NULL;
     return n;
 }
 

@@ -94,12 +94,10 @@ clock_moved(struct shard *s, struct session *session)
 void
 clock_load(struct shard *s, struct job *job)
 {
-    (void)s;
-    for (uint32_t i = 0; i < job->options->workers; i++) {
-        struct session *x = job->sessions[i];
+    struct session *x;
 
-        if (x == NULL)
-            continue;
+    (void)s;
+    SESSION_EACH (job, x) {
         x->held = MAX(held(x), job->slowest);
         job->live += x->state == SESSION_LIVE;
         session_count(x, 1);

@@ -17,9 +17,10 @@ job_free(struct shard *s, struct job *job)
     pull_end_job(s, job, PS_OK, NULL);
     gather_free_all(s, job);
     barrier_free_all(s, job);
-    for (uint32_t i = 0; job->sessions != NULL && i < job->options->workers; i++)
+    for (uint32_t i = roster_next(&job->there, 0); i != ROSTER_END; i = roster_next(&job->there, i + 1))
         session_free(s, job->sessions[i]);
     free(job->sessions);
+    roster_finish(&job->there);
     slowest_finish(&job->holding);
     free(job->restored);
     psd__job__free_unpacked(job->options, NULL);
@@ -40,11 +41,12 @@ job_new(const Psd__Job *options, uint32_t id)
     job->age = wire_age(job->options->age);
     job->bound = job->options->bound;
     if ((job->sessions = calloc(job->options->workers, sizeof(struct session *))) == NULL ||
-        !slowest_init(&job->holding, job->options->workers))
+        !roster_init(&job->there, job->options->workers) || !slowest_init(&job->holding, job->options->workers))
         goto fail;
     return job;
 fail:
     free(job->sessions);
+    roster_finish(&job->there);
     if (job->options != NULL)
         psd__job__free_unpacked(job->options, NULL);
     free(job);
@@ -110,7 +112,7 @@ job_joined(const struct job *job, uint32_t task)
 static void
 take_along(struct shard *s, struct session *session, uint64_t round)
 {
-    if (session == NULL || session->state != SESSION_LIVE || !session->late)
+    if (session->state != SESSION_LIVE || !session->late)
         return;
     session->round = round;
     session->late = false;
@@ -120,13 +122,15 @@ take_along(struct shard *s, struct session *session, uint64_t round)
 void
 job_begin_round(struct shard *s, struct job *job, uint64_t round)
 {
+    struct session *session;
+
     if (round <= job->round)
         return;
     job->round = round;
     job->lapsed = job->finished = 0;
     job->opened = (struct opened){0};
-    for (uint32_t task = 0; task < job->options->workers; task++)
-        take_along(s, job->sessions[task], round);
+    SESSION_EACH (job, session)
+        take_along(s, session, round);
     turn_mark_job(s, job);
     redo_job(s, job);
     actions_log(s, SHARD_LOG_INFO, "round begins job=%s round=%" PRIu64 " slowest=%" PRIu64, job->name, round,

@@ -8,6 +8,7 @@
 #include "common/ps_err.h"
 #include "opened.h"
 #include "proto/psd.pb-c.h"
+#include "roster.h"
 #include "row.h"
 #include "slowest.h"
 #include "store.h"
@@ -26,6 +27,7 @@ struct job {
     struct age_policy age; /* this and the next as SET left them */
     uint32_t bound;
     struct session **sessions; /* [workers], NULL: never joined */
+    struct roster there;       /* who has: SESSION_EACH() */
     uint64_t round;            /* the newest that a worker has begun: clock.h */
     char *restored;            /* name of the checkpoint that its data began with, */
     uint64_t restored_boot;    /* and the boot of the data since then; NULL, 0: with none */

@@ -32,11 +32,12 @@ unresolved_most(const struct shard *s)
     uint64_t most = 0;
 
     for (uint32_t id = 1; id <= s->jobs_len; id++) {
-        const struct job *job = s->jobs_by_id[id];
+        const struct session *x;
 
-        for (uint32_t task = 0; job != NULL && task < job->options->workers; task++)
-            if (job->sessions[task] != NULL)
-                most = MAX(most, (uint64_t)job->sessions[task]->pending_len);
+        if (s->jobs_by_id[id] == NULL)
+            continue;
+        SESSION_EACH (s->jobs_by_id[id], x)
+            most = MAX(most, (uint64_t)x->pending_len);
     }
     return most;
 }

@@ -50,13 +50,10 @@ static void
 measure_job(const struct job *job, uint64_t now_ms, struct metrics *m)
 {
     uint64_t arrived = barriers_arrived(job), fastest = 0, pending = 0;
+    const struct session *x;
     struct metrics_job *j;
 
-    for (uint32_t task = 0; task < job->options->workers; task++) {
-        const struct session *x = job->sessions[task];
-
-        if (x == NULL)
-            continue;
+    SESSION_EACH (job, x) {
         fastest = MAX(fastest, x->clock);
         pending += x->pending_len;
         measure_worker(x, now_ms, m);

@@ -43,11 +43,12 @@ newest_of_sessions(const struct shard *s)
     uint64_t newest = 1;
 
     for (uint32_t id = 1; id <= s->jobs_len; id++) {
-        const struct job *job = s->jobs_by_id[id];
+        const struct session *x;
 
-        for (uint32_t task = 0; job != NULL && task < job->options->workers; task++)
-            if (job->sessions[task] != NULL)
-                newest = MAX(newest, job->sessions[task]->redo);
+        if (s->jobs_by_id[id] == NULL)
+            continue;
+        SESSION_EACH (s->jobs_by_id[id], x)
+            newest = MAX(newest, x->redo);
     }
     return newest;
 }

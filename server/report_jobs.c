@@ -40,22 +40,23 @@ job_options(struct shard *s, const struct job *job)
 static uint64_t
 fastest_clock(const struct job *job)
 {
+    const struct session *x;
     uint64_t fastest = 0;
 
-    for (uint32_t task = 0; task < job->options->workers; task++)
-        if (job->sessions[task] != NULL)
-            fastest = MAX(fastest, job->sessions[task]->clock);
+    SESSION_EACH (job, x)
+        fastest = MAX(fastest, x->clock);
     return fastest;
 }
 
 static uint64_t
 leader(const struct job *job)
 {
+    const struct session *x;
     uint64_t fastest = 0;
 
-    for (uint32_t task = 0; task < job->options->workers; task++)
-        if (job->sessions[task] != NULL && job->sessions[task]->state == SESSION_LIVE)
-            fastest = MAX(fastest, job->sessions[task]->clock);
+    SESSION_EACH (job, x)
+        if (x->state == SESSION_LIVE)
+            fastest = MAX(fastest, x->clock);
     return fastest;
 }
 
@@ -170,15 +171,14 @@ report_workers(struct report_builder *b)
         return;
     for (uint32_t id = 1; id <= s->jobs_len; id++) {
         const struct job *job = s->jobs_by_id[id];
+        const struct session *x;
 
         if (!report_wants_job(b, job))
             continue;
-        for (uint32_t task = first_task(b, job, &past); task < job->options->workers; task++) {
-            Psd__WorkerReport *m = job->sessions[task] != NULL ? worker(s, job->sessions[task]) : NULL;
+        for (x = session_from(job, first_task(b, job, &past)); x != NULL; x = session_from(job, x->task + 1)) {
+            Psd__WorkerReport *m = worker(s, x);
 
-            if (m == NULL)
-                continue;
-            if (!report_fits(b, r->n_worker, &m->base))
+            if (m == NULL || !report_fits(b, r->n_worker, &m->base))
                 return;
             r->worker[r->n_worker++] = m;
         }

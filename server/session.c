@@ -29,6 +29,7 @@ session_new(struct shard *s, struct job *job, uint32_t task)
     session->task = task;
     session->next_seq = 1;
     job->sessions[task] = session;
+    roster_add(&job->there, task);
     s->sessions_len++;
     return session;
 }
@@ -156,12 +157,12 @@ session_time(struct shard *s)
         return;
     s->lapse_at = UINT64_MAX;
     for (uint32_t id = 1; id <= s->jobs_len; id++) {
-        struct job *job = s->jobs_by_id[id];
+        struct session *session;
 
-        for (uint32_t task = 0; job != NULL && task < job->options->workers; task++) {
-            struct session *session = job->sessions[task];
-
-            if (session == NULL || session->state != SESSION_LIVE)
+        if (s->jobs_by_id[id] == NULL)
+            continue;
+        SESSION_EACH (s->jobs_by_id[id], session) {
+            if (session->state != SESSION_LIVE)
                 continue;
             if (s->now_ms < lapse_deadline(s, session) || lapses == LAPSES_MAX) {
                 session_watch(s, session);

@@ -68,6 +68,17 @@ struct session {
 /* NULL when there is none. */
 struct session *session_find(const struct shard *s, uint32_t job_id, uint32_t task);
 
+/* The first of a job's sessions whose task is this one or a later one. NULL: there is none. */
+static inline struct session *
+session_from(const struct job *job, uint32_t task)
+{
+    task = roster_next(&job->there, task);
+    return task != ROSTER_END ? job->sessions[task] : NULL;
+}
+
+/* All of a job, in order of tasks. */
+#define SESSION_EACH(job, x) for ((x) = session_from(job, 0); (x) != NULL; (x) = session_from(job, (x)->task + 1))
+
 /* It is live, or went in the job's newest round; else its worker has not joined that one yet. */
 static inline bool
 session_counts(const struct session *session)

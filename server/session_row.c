@@ -128,11 +128,13 @@ void
 session_row_reboot(struct shard *s)
 {
     for (uint32_t id = 1; id <= s->jobs_len; id++) {
-        const struct job *job = s->jobs_by_id[id];
+        struct session *x;
 
-        for (uint32_t task = 0; job != NULL && task < job->options->workers; task++)
-            if (job->sessions[task] != NULL && job->sessions[task]->boot != s->boot)
-                from_older_boot(job->sessions[task]);
+        if (s->jobs_by_id[id] == NULL)
+            continue;
+        SESSION_EACH (s->jobs_by_id[id], x)
+            if (x->boot != s->boot)
+                from_older_boot(x);
     }
 }
 
@@ -174,13 +176,13 @@ session_row_load(struct shard *s, struct ps_error *e)
     s->lapse_at = UINT64_MAX;
     for (uint32_t id = 1; id <= s->jobs_len; id++) {
         struct job *job = s->jobs_by_id[id];
+        const struct session *x;
 
         if (job == NULL)
             continue;
         clock_load(s, job);
-        for (uint32_t task = 0; task < job->options->workers; task++)
-            if (job->sessions[task] != NULL)
-                session_watch(s, job->sessions[task]);
+        SESSION_EACH (job, x)
+            session_watch(s, x);
     }
     return PS_OK;
 }

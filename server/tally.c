@@ -32,13 +32,12 @@ tally_message(const struct tally *m, struct tally_room *room)
 uint32_t
 tally_sum(const struct job *job, double *sums)
 {
+    const struct session *session;
     uint32_t len = 0;
 
     memset(sums, 0, WIRE_METRICS_MAX * sizeof *sums);
-    for (uint32_t task = 0; task < job->options->workers; task++) {
-        const struct session *session = job->sessions[task];
-
-        if (session == NULL || session->round != job->round)
+    SESSION_EACH (job, session) {
+        if (session->round != job->round)
             continue;
         len = MAX(len, session->tally.len);
         for (uint32_t i = 0; i < session->tally.len; i++)

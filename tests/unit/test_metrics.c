@@ -296,6 +296,23 @@ START_TEST(series_are_bounded)
 }
 END_TEST
 
+/* Of a job that may have very many. */
+START_TEST(workers_are_found_however_far_apart)
+{
+    static const uint32_t tasks[] = {0, 63, 64, 4095, 40000, WIRE_WORKERS_MAX - 1};
+    char series[80];
+
+    for (size_t i = 0; i < ARRAY_LEN(tasks); i++)
+        kit_join(&k, 1 + i, kit_job("train", PSD__MODE__ASYNC, WIRE_WORKERS_MAX), tasks[i]);
+    EXPECT("psd_sessions{state=\"live\"}", ARRAY_LEN(tasks));
+    EXPECT("psd_job_workers{job_name=\"train\",state=\"missing\"}", WIRE_WORKERS_MAX - ARRAY_LEN(tasks));
+    for (size_t i = 0; i < ARRAY_LEN(tasks); i++) {
+        snprintf(series, sizeof series, "psd_worker_live{job_name=\"train\",worker=\"%u\"}", tasks[i]);
+        EXPECT(series, 1);
+    }
+}
+END_TEST
+
 START_TEST(a_shard_that_drains_is_not_ready)
 {
     kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
@@ -321,6 +338,7 @@ make_suite(void)
     tcase_add_test(t, durable_pushes_wait_for_the_disk);
     tcase_add_test(t, saves_are_counted_and_timed);
     tcase_add_test(t, series_are_bounded);
+    tcase_add_test(t, workers_are_found_however_far_apart);
     tcase_add_test(t, a_shard_that_drains_is_not_ready);
     suite_add_tcase(s, t);
     return s;

@@ -1,0 +1,33 @@
+/* Which of a job's workers have ever joined, so that who looks at all of them pays for those, not for the tens of
+ * thousands that the job may have. Two levels of bits: one for each worker, and one for each word of these that is not
+ * empty.
+ *
+ *     for (uint32_t task = roster_next(r, 0); task != ROSTER_END; task = roster_next(r, task + 1))
+ *
+ * comes by them in order. */
+#ifndef SERVER_ROSTER_H
+#define SERVER_ROSTER_H
+
+#include "common/base.h"
+#include "common/ps_err.h"
+
+#define ROSTER_END UINT32_MAX
+
+struct roster {
+    uint64_t *words, *summary; /* one allocation */
+    uint32_t room;
+};
+
+/* For workers below room. False: no memory. */
+bool roster_init(struct roster *r, uint32_t room) PS_MUST_USE;
+void roster_finish(struct roster *r); /* accepts a zeroed one */
+
+void roster_add(struct roster *r, uint32_t task);
+
+/* The first that is in, at `task` or past it; ROSTER_END: none. */
+uint32_t roster_next(const struct roster *r, uint32_t task);
+
+/* The same; words looked at are added to *looks. */
+uint32_t roster_seek(const struct roster *r, uint32_t task, uint64_t *looks);
+
+#endif
