@@ -46,7 +46,8 @@ extern "C" {
     X(BUSY,            31, "in use by another process")                                                   \
     X(INTERNAL,        32, "an internal error; please report it")                                         \
     X(NOT_DURABLE,     33, "the push was applied, but could not be written to disk")                      \
-    X(RESTORED,        34, "the shard was restored from a checkpoint")
+    X(RESTORED,        34, "the shard was restored from a checkpoint")                                    \
+    X(TLS,             35, "the two sides do not come together in TLS")
 /* clang-format on */
 
 enum ps_err {

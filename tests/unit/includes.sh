@@ -83,6 +83,8 @@ forbid 'the core includes no sockets, threads, polls or clocks' "$core/.*" \
   '/.*/(sys/socket|sys/un|netinet/in|arpa/inet|poll|sys/poll|sys/epoll|pthread|threads|fcntl|sys/mman|sys/time|sys/random)\.h'
 forbid 'the files of the LMDB store alone include lmdb.h' '.*' '.*/lmdb\.h' \
   'server/libstore_lmdb\.a\.p/store_lmdb(_[a-z]+)?\.c\.o'
+forbid 'the files of TLS alone include OpenSSL'"'"'s ssl.h' '.*' '.*/openssl/ssl\.h' \
+  'common/libcommon_glue\.a\.p/tls(_[a-z]+)?\.c\.o'
 forbid 'one file includes cblas.h' '.*' '.*/cblas[a-z_0-9]*\.h' 'client/libclient_compute\.a\.p/device_cpu\.c\.o'
 forbid 'uv.h is for the glue and psrun' '.*' '.*/uv\.h' \
   "(common/libcommon_glue|server/libserver_glue|client/libclient_api|client/tools/libtools)\\.a\\.p/.*|server/psd\\.p/main\\.c\\.o|client/tools/psrun\\.p/.*"

@@ -1,0 +1,42 @@
+/* Certificates that a test makes for itself, in a directory of its own that goes with it: nothing lies in the tree, and
+ * their times are what the test says, counted from now.
+ *
+ *     certs_open(&c);
+ *     certs_make(&c, &(struct cert_spec){.file = "ca"});
+ *     certs_make(&c, &(struct cert_spec){.file = "psd", .issuer = "ca", .names = "IP:127.0.0.1"});
+ *     certs_path(&c, "psd.pem"), certs_path(&c, "psd.key")
+ *     certs_close(&c);
+ *
+ * What goes wrong ends the process. */
+#ifndef TESTS_CERTS_H
+#define TESTS_CERTS_H
+
+#include <stddef.h>
+
+struct certs {
+    char dir[64];
+    char paths[8][128]; /* the last that certs_path() has returned */
+    unsigned turn;
+};
+
+struct cert_spec {
+    const char *file;       /* FILE.pem and FILE.key; those that are there are replaced in one move each */
+    const char *issuer;     /* the file of a CA that was made before; NULL: its own, and a CA */
+    const char *cn;         /* NULL: what file says */
+    const char *names;      /* subjectAltName, "DNS:localhost,IP:127.0.0.1"; NULL: none */
+    const char *usage;      /* extendedKeyUsage, "clientAuth"; NULL: any */
+    long from_s, until_s;   /* from now; both 0: from an hour ago until in ten days */
+    const char *passphrase; /* of the key's file; NULL: none */
+};
+
+void certs_open(struct certs *c);
+void certs_close(struct certs *c);
+void certs_make(struct certs *c, const struct cert_spec *spec);
+
+/* The last eight stay. */
+const char *certs_path(struct certs *c, const char *file);
+
+/* A file of this text. */
+void certs_write(struct certs *c, const char *file, const char *text);
+
+#endif
