@@ -189,14 +189,15 @@ size_of(int fd, const char *file, uint64_t *bytes, struct ps_error *e)
     return PS_OK;
 }
 
-static enum ps_err
-read_header(int fd, const char *file, struct safetensors *out, struct ps_error *e)
+enum ps_err
+checkpoint_header_read(int fd, const char *file, struct safetensors *out, struct ps_error *e)
 {
     uint8_t first[8];
     uint64_t file_bytes, bytes;
     enum ps_err err;
     void *head;
 
+    *out = (struct safetensors){0};
     if ((err = size_of(fd, file, &file_bytes, e)) != PS_OK ||
         (err = checkpoint_read(fd, file, first, sizeof first, 0, e)) != PS_OK ||
         (err = safetensors_head_bytes(file, first, file_bytes, &bytes, e)) != PS_OK)
@@ -223,7 +224,7 @@ checkpoint_files_open(int dir, bool writable, struct checkpoint_files *out, stru
         if (out->fd[f] < 0)
             err = errno == ENOENT ? ps_fail(e, PS_ERR_DATA, "%s: it is missing", name) : io_failed(e, "open", name);
         else
-            err = read_header(out->fd[f], name, &out->tensors[f], e);
+            err = checkpoint_header_read(out->fd[f], name, &out->tensors[f], e);
     }
     return err;
 }

@@ -16,6 +16,10 @@ enum ps_err checkpoint_read(int fd, const char *file, void *to, size_t len, uint
 enum ps_err checkpoint_write(int fd, const char *file, const void *from, size_t len, uint64_t offset,
                              struct ps_error *e) PS_MUST_USE;
 
+/* What the header of an open safetensors file says. PS_ERR_IO, PS_ERR_DATA, PS_ERR_NOMEM. *out is ended by
+ * safetensors_finish(), also after a failure. */
+enum ps_err checkpoint_header_read(int fd, const char *file, struct safetensors *out, struct ps_error *e) PS_MUST_USE;
+
 /* Who waits for a checksum is asked after every MiB: PS_OK, or the error that ends it. */
 struct checkpoint_patience {
     enum ps_err (*left)(void *arg, const char *file, struct ps_error *e);

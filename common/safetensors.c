@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "half.h"
+
 #define PREFIX     8                   /* the length of the JSON */
 #define VALUES_MAX ((uint64_t)1 << 62) /* bytes; a sum of two such numbers does not wrap */
 #define NAME_SHOWN 64
@@ -15,7 +17,13 @@
 static const struct {
     const char *name;
     size_t bytes;
-} types[SAFETENSORS_TYPES] = {[SAFETENSORS_F32] = {"F32", 4}, [SAFETENSORS_I64] = {"I64", 8}};
+} types[SAFETENSORS_TYPES] = {
+    [SAFETENSORS_F32] = {"F32", 4},         [SAFETENSORS_I64] = {"I64", 8}, [SAFETENSORS_F16] = {"F16", 2},
+    [SAFETENSORS_BF16] = {"BF16", 2},       [SAFETENSORS_F64] = {"F64", 8}, [SAFETENSORS_F8_E4M3] = {"F8_E4M3", 1},
+    [SAFETENSORS_F8_E5M2] = {"F8_E5M2", 1}, [SAFETENSORS_I32] = {"I32", 4}, [SAFETENSORS_I16] = {"I16", 2},
+    [SAFETENSORS_I8] = {"I8", 1},           [SAFETENSORS_U64] = {"U64", 8}, [SAFETENSORS_U32] = {"U32", 4},
+    [SAFETENSORS_U16] = {"U16", 2},         [SAFETENSORS_U8] = {"U8", 1},   [SAFETENSORS_BOOL] = {"BOOL", 1},
+};
 
 const char *
 safetensors_type_name(enum safetensors_type type)
@@ -29,6 +37,24 @@ safetensors_type_bytes(enum safetensors_type type)
 {
     ps_assert((unsigned)type < SAFETENSORS_TYPES);
     return types[type].bytes;
+}
+
+bool
+safetensors_is_float(enum safetensors_type type)
+{
+    return type == SAFETENSORS_F32 || type == SAFETENSORS_F16 || type == SAFETENSORS_BF16;
+}
+
+void
+safetensors_to_floats(enum safetensors_type type, const void *from, size_t n, float *to)
+{
+    ps_assert(safetensors_is_float(type));
+    if (type == SAFETENSORS_F16)
+        half_to_floats(n, from, to);
+    else if (type == SAFETENSORS_BF16)
+        bfloat_to_floats(n, from, to);
+    else
+        memcpy(to, from, n * sizeof *to);
 }
 
 void
@@ -151,12 +177,15 @@ describe(const struct safetensors_tensor *t)
 
 /* The JSON's text; NULL: no memory. */
 static char *
-describe_all(const struct safetensors *s, const char *made_by)
+describe_all(const struct safetensors *s, const char *made_by, const struct safetensors_note *notes, size_t n)
 {
-    json_t *root = json_pack("{s:{s:s}}", SAFETENSORS_METADATA, "made_by", made_by);
+    json_t *metadata = json_pack("{s:s}", "made_by", made_by), *root;
     char *text = NULL;
     size_t i;
 
+    for (i = 0; metadata != NULL && i < n; i++)
+        (void)json_object_set_new(metadata, notes[i].name, json_string(notes[i].text));
+    root = json_pack("{s:o}", SAFETENSORS_METADATA, metadata);
     for (i = 0; root != NULL && i < s->len; i++)
         if (json_object_set_new(root, s->tensors[i].name, describe(&s->tensors[i])) != 0)
             break;
@@ -193,7 +222,14 @@ frame(const char *text, size_t len, uint64_t bytes)
 enum ps_err
 safetensors_head(struct safetensors *s, const char *made_by, char **head, struct ps_error *e)
 {
-    char *text = describe_all(s, made_by);
+    return safetensors_head_notes(s, made_by, NULL, 0, head, e);
+}
+
+enum ps_err
+safetensors_head_notes(struct safetensors *s, const char *made_by, const struct safetensors_note *notes, size_t n,
+                       char **head, struct ps_error *e)
+{
+    char *text = describe_all(s, made_by, notes, n);
     size_t len = text != NULL ? strlen(text) : 0;
 
     *head = NULL;
@@ -254,7 +290,7 @@ read_type(struct entry *x, const json_t *dtype)
             x->tensor.type = (enum safetensors_type)type;
             return PS_OK;
         }
-    return REFUSE(x, "its dtype is %.16s; F32 and I64 are read here", json_string_value(dtype));
+    return REFUSE(x, "its dtype is %.16s, which is not known here", json_string_value(dtype));
 }
 
 /* A number of bytes or elements. */

@@ -152,6 +152,18 @@ const struct command_entry output_ping[] = {{"SHARD", "the shard, by its place i
                                             {"MAX", "the longest"},
                                             {NULL, NULL}};
 
+const struct command_entry output_snapshot[] = {
+    {"TENSOR", "a variable's name; with --slots also NAME#0, ... of its optimizer, NAME#version and NAME#clock"},
+    {"SHAPE", "its dimensions; where they or its type are others, both"},
+    {"IS", "added (only B has it), removed (only A has it), reshaped or changed"},
+    {"CHANGED", "elements that are not equal"},
+    {"OF", "its elements"},
+    {"MAX", "the greatest distance of two elements"},
+    {"L2", "the L2 norm of B - A"},
+    {"OF A", "the same in percent of the norm of A"},
+    {"NOT FINITE", "changed elements of which one is NaN or infinite; the norms leave them out"},
+    {NULL, NULL}};
+
 static const struct command_entry output_top_head[] = {
     {"jobs",
      "those that have workers; over: their workers have all finished. Such jobs are left out below, but with --all"},
@@ -207,6 +219,7 @@ const struct command_section output_of_stats[] = {{"Counters of stats", output_s
                                                   {NULL, NULL}};
 const struct command_section output_of_workers[] = {{"Columns of workers", output_workers}, {NULL, NULL}};
 const struct command_section output_of_blocked[] = {{"Columns of blocked", output_blocked}, {NULL, NULL}};
+const struct command_section output_of_snapshot[] = {{"Columns of snapshot diff", output_snapshot}, {NULL, NULL}};
 const struct command_section output_of_ping[] = {{"Columns of ping", output_ping}, {NULL, NULL}};
 const struct command_section output_of_top[] = {{"Head of top", output_top_head},
                                                 {"Shards in top", output_top_shards},

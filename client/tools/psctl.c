@@ -142,6 +142,10 @@ psctl_check_words(enum psctl_word word, const struct command_line *line, struct 
         if (line->len == 1 && line->words[0][0] != '\0')
             return PS_OK;
         return ps_fail(e, PS_ERR_INVALID, "%s: expected one directory", line->command->name);
+    case WORD_SNAPSHOT:
+        if (line->len == 3 && strcmp(line->words[0], "diff") == 0)
+            return PS_OK;
+        return ps_fail(e, PS_ERR_INVALID, "snapshot: expected diff A B");
     default:
         return PS_OK;
     }
@@ -157,6 +161,12 @@ psctl_check(const struct psctl_settings *s, const struct command_line *line, str
     if (s->check && (s->json || s->watch_ms > 0))
         return ps_fail(e, PS_ERR_INVALID, "--check goes with neither --json nor --watch");
     return psctl_check_words(word, line, e);
+}
+
+static bool
+psctl_asks_shards(enum psctl_word word)
+{
+    return word != WORD_REPLAY && word != WORD_SNAPSHOT;
 }
 
 /* It waits for disks. */
@@ -188,6 +198,8 @@ psctl_run(struct psctl *p, enum psctl_word word)
         return psctl_checkpoint(p);
     case WORD_RESTORE:
         return psctl_restore(p);
+    case WORD_SNAPSHOT:
+        return psctl_snapshot(p);
     case WORD_REPLAY:
         return psctl_replay(p);
     default:
@@ -222,7 +234,10 @@ main(int argc, char **argv)
         return command_answer(&psctl_command, &line, stdout);
     if (err == PS_OK)
         err = psctl_check(&p.settings, &line, &e);
-    if (err == PS_OK && line.command != &psctl_commands[WORD_REPLAY])
+    if (err != PS_OK)
+        return psctl_usage(&e);
+    word = (enum psctl_word)(line.command - psctl_commands);
+    if (psctl_asks_shards(word))
         err = psctl_cluster(&p.settings, &cluster, &e);
     if (err != PS_OK)
         return psctl_usage(&e);
@@ -235,7 +250,6 @@ main(int argc, char **argv)
     p.words_len = line.len;
     p.one_shard = command_given(&psctl_command, &line, "shard");
     p.at_one_clock = command_given(&psctl_command, &line, "at-clock");
-    word = (enum psctl_word)(line.command - psctl_commands);
     if (psctl_is_slow(word) && !command_given(&psctl_command, &line, "timeout"))
         p.settings.timeout_ms = DISK_TIMEOUT_MS;
     status = psctl_run(&p, word);

@@ -8,6 +8,7 @@
 
 enum {
     STATUS_NOT_REACHED = 1, /* a shard did not answer, or --check found one that is not well */
+    STATUS_DIFFERENT = 1,   /* of snapshot diff */
     STATUS_USAGE = 2,
     STATUS_REFUSED = 3 /* a shard answered that it will not */
 };
@@ -16,7 +17,7 @@ struct psctl_settings {
     const char *shards, *job, *variables, *name, *live_dir, *listen;
     int64_t timeout_ms, count, watch_ms, interval_ms, shard, at_clock, keep, until, top;
     int colour, sort, by;
-    bool json, check, all;
+    bool json, check, all, slots;
 };
 
 struct psctl {
@@ -39,6 +40,7 @@ int psctl_drain(struct psctl *p);
 int psctl_save(struct psctl *p);
 int psctl_checkpoint(struct psctl *p);
 int psctl_restore(struct psctl *p);
+int psctl_snapshot(struct psctl *p);
 int psctl_replay(const struct psctl *p); /* returns only when there is no psd */
 
 /* The only job of the cluster, into job: 0, or the exit status for what was then said. */

@@ -7,8 +7,10 @@
 #include "top/top.h"
 #include "views/ranking.h"
 
-#define JSON_COMMANDS "status jobs variables stats workers blocked ping set drain save checkpoint restore"
-#define FIELD(name)   offsetof(struct psctl_settings, name)
+#define JSON_COMMANDS                                                                                                  \
+    "status jobs variables stats workers blocked ping set drain save checkpoint restore "                              \
+    "snapshot"
+#define FIELD(name) offsetof(struct psctl_settings, name)
 
 static const struct option_choice colours[] = {
     {"auto", PAGE_AUTO}, {"always", PAGE_ALWAYS}, {"never", PAGE_NEVER}, {NULL, 0}};
@@ -146,6 +148,11 @@ static const struct option psctl_options[] = {
      .offset = FIELD(colour),
      .help = "colour headings and what somebody should look at: auto (on a terminal, unless NO_COLOR is set), always "
              "or never"},
+    {.name = "slots",
+     .kind = OPTION_FLAG,
+     .offset = FIELD(slots),
+     .commands = "snapshot",
+     .help = "compare what the optimizers keep, too, and versions and clocks of blocks; of checkpoints"},
     {.name = "json",
      .kind = OPTION_FLAG,
      .offset = FIELD(json),
@@ -231,6 +238,7 @@ const struct subcommand psctl_commands[WORDS] = {
                        "it is on disk; training goes on meanwhile"},
     [WORD_CHECKPOINT] = {.name = "checkpoint",
                          .operands = "DIR",
+                         .paths = true,
                          .about = "write a job's weights and optimizer slots to a new directory in DIR, which the "
                                   "shards must see under the same path and be allowed to write to: safetensors files "
                                   "and a manifest with checksums. It appears whole or not at all; then DIR/latest "
@@ -238,11 +246,23 @@ const struct subcommand psctl_commands[WORDS] = {
                                   "begun"},
     [WORD_RESTORE] = {.name = "restore",
                       .operands = "PATH",
+                      .paths = true,
                       .about = "put a checkpoint (DIR/NAME or DIR/latest) into the cluster, which may have another "
                                "number of shards: the job and its variables are made, or get the checkpoint's values. "
                                "All connections end; workers that come back are told that they were rolled back"},
+    [WORD_SNAPSHOT] = {.name = "snapshot",
+                       .operands = "diff A B",
+                       .suggest = "diff",
+                       .paths = true,
+                       .output = output_of_snapshot,
+                       .about =
+                           "compare two checkpoints (DIR/NAME, DIR/latest) or safetensors files: which tensors were "
+                           "added, removed or changed, and by how much. Asks no shard; reads both a piece at a "
+                           "time, without looking at checksums. Ends with 1 when they differ, with 0 when they do "
+                           "not"},
     [WORD_REPLAY] = {.name = "replay",
                      .operands = "DIR",
+                     .paths = true,
                      .about =
                          "list the pushes that a shard's durable directory holds since its last save, with the norms "
                          "of their gradients, to find the one that broke a model; with --until, serve the shard as "
@@ -256,10 +276,11 @@ static const struct command_section psctl_sections[] = {
                                                    {NULL, NULL}}},
     {"Exit status", (const struct command_entry[]){{"0", "all is well; --watch and top were ended by who watched"},
                                                    {"1", "a shard did not answer (the others are shown), a file could "
-                                                         "not be read or written, or --check found a shard that is "
-                                                         "not well"},
+                                                         "not be read or written, --check found a shard that is "
+                                                         "not well, or snapshot diff a difference"},
                                                    {"2", "the options or the configuration are wrong"},
-                                                   {"3", "a shard refused what was asked for"},
+                                                   {"3", "a shard refused what was asked for, or snapshot diff could "
+                                                         "not read a file"},
                                                    {NULL, NULL}}},
     {"JSON",
      (const struct command_entry[]){
@@ -277,6 +298,10 @@ static const struct command_section psctl_sections[] = {
          {"checkpoint, restore", "{\"command\", \"path\", \"shards\"}"},
          {"any that fails as a whole", "{\"command\", \"error\": {\"code\", \"text\", \"peer\"}}, beside the sentence "
                                        "on standard error"},
+         {"snapshot diff",
+          "{\"command\", \"before\", \"after\", \"all\", \"different\", \"tensors\": [{\"name\", \"kind\" (added, "
+          "removed, reshaped, changed), \"before\", \"after\" ({\"dtype\", \"dims\"} or null), and of those that are "
+          "changed \"changed\", \"elements\", \"max\", \"l2\", \"l2_before\", \"nonfinite\"}]}"},
          {NULL, NULL}}},
     {"Examples",
      (const struct command_entry[]){
@@ -286,6 +311,7 @@ static const struct command_section psctl_sections[] = {
          {"psctl drain --shard 1", "stop the second shard in good order"},
          {"psctl checkpoint --keep 3 /srv/models/digits", "write a checkpoint there, keep the newest three"},
          {"psctl restore /srv/models/digits/latest", "go on from the newest"},
+         {"psctl snapshot diff models/monday models/latest", "what training has changed since then"},
          {NULL, NULL}}},
     {NULL, NULL},
 };

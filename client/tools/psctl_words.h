@@ -13,6 +13,7 @@ enum psctl_word {
     WORD_SAVE,
     WORD_CHECKPOINT,
     WORD_RESTORE,
+    WORD_SNAPSHOT,
     WORD_REPLAY,
     WORDS
 };

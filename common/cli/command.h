@@ -38,6 +38,7 @@ struct subcommand {
     const char *operands; /* words after it: "SHARD", "NAME=VALUE..."; NULL: it takes none */
     const char *suggest;  /* what completion offers for an operand, separated by blanks; one that ends with '=' goes on
                              with a value */
+    bool paths;           /* completion offers files for them, too */
     const char *about;    /* what it does: a sentence without its capital and full stop, or several */
     const struct command_section
         *output; /* what it prints, explained by its help and the manual; NULL: nothing to say */

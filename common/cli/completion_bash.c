@@ -143,18 +143,21 @@ bash_program(FILE *out)
                  "    fi\n");
 }
 
-/* What a subcommand's operands may begin with; a value follows where one ends with '='. */
+/* What a subcommand's operands may begin with; a value follows where one ends with '='. Or paths. */
 static void
 bash_operands(FILE *out, const struct command *c)
 {
     for (size_t i = 0; i < c->commands_len; i++) {
-        if (c->commands[i].suggest == NULL)
+        const struct subcommand *s = &c->commands[i];
+
+        if (s->suggest == NULL && !s->paths)
             continue;
         fprintf(out,
                 "    elif [[ ${COMP_WORDS[at]} == '%s' ]]; then\n"
-                "        compopt -o nospace 2>/dev/null\n"
-                "        mapfile -t COMPREPLY < <(compgen -W '%s' -- \"$cur\")\n",
-                c->commands[i].name, c->commands[i].suggest);
+                "        compopt -o %s 2>/dev/null\n"
+                "        mapfile -t COMPREPLY < <(compgen %s-W '%s' -- \"$cur\")\n",
+                s->name, s->paths ? "filenames" : "nospace", s->paths ? "-f " : "",
+                s->suggest != NULL ? s->suggest : "");
     }
 }
 

@@ -77,7 +77,10 @@ zsh_operands(FILE *out, const struct command *c)
                  "    [[ $state == operand ]] && case $line[1] in\n");
     for (size_t i = 0; i < c->commands_len; i++)
         if (c->commands[i].suggest != NULL)
-            fprintf(out, "        %s) compadd -S '' -- %s ;;\n", c->commands[i].name, c->commands[i].suggest);
+            fprintf(out,
+                    c->commands[i].paths ? "        %s) compadd -- %s; _files ;;\n"
+                                         : "        %s) compadd -S '' -- %s ;;\n",
+                    c->commands[i].name, c->commands[i].suggest);
     fprintf(out, "        *) _default ;;\n"
                  "    esac\n");
 }

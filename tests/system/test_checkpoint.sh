@@ -140,6 +140,8 @@ psctl checkpoint "$models" --name three
 cmp "$work/kept/weights.safetensors" "$models/three/weights.safetensors" &&
   cmp "$work/kept/slots.safetensors" "$models/three/slots.safetensors"
 ok $? "to the last bit"
+psctl snapshot diff --slots "$work/kept" "$models/latest"
+is "0 0 of 20 tensors differ" "$status $(cat "$work/out")" "and snapshot diff finds no difference, without a shard"
 psctl save
 [ "$status" -eq 3 ] && says out 'has no durable environment'
 ok $? "without a durable directory save is refused"
@@ -147,6 +149,25 @@ printf 'x' | dd of="$models/three/weights.safetensors" bs=1 seek=5000 conv=notru
 psctl restore "$models/three"
 [ "$status" -eq 3 ] && says err 'weights.safetensors: it is damaged'
 ok $? "what is damaged is refused"
+psctl snapshot diff "$work/kept" "$models/three"
+[ "$status" -eq 1 ] && has '^dense0/weights 64x128 changed 1 8,192 ' && has '^1 of 4 tensors differ$'
+ok $? "snapshot diff says what, and ends with 1"
+psctl snapshot diff --json "$work/kept/weights.safetensors" "$models/three/slots.safetensors"
+python3 - "$status" "$work/out" <<'EOF'
+import json, sys
+d = json.load(open(sys.argv[2]))
+kinds = {t["name"]: t["kind"] for t in d["tensors"]}
+assert sys.argv[1] == "1" and d["command"] == "snapshot" and d["different"] == d["all"] == 20
+assert kinds["dense0/weights"] == "removed" and kinds["dense0/weights#0"] == "added"
+assert d["tensors"][0]["before"]["dims"] == [128] and d["tensors"][0]["after"] is None
+EOF
+ok $? "as JSON, of two files"
+psctl snapshot diff "$work/kept" "$work"
+[ "$status" -eq 3 ] && says err 'this is no checkpoint'
+ok $? "what is no checkpoint is refused"
+psctl snapshot "$work/kept" "$models/three"
+[ "$status" -eq 2 ] && says err 'expected diff A B'
+ok $? "and what is no question"
 eval "$stop"
 within none_marked
 done_testing

@@ -110,6 +110,9 @@ completes "schedule=" psctl set --job train momentum = 0.5 sch
 completes "" psctl set learning_rate =
 completes "" psctl jobs learn
 completes "--top" psctl variables --to
+completes "diff" psctl snapshot di
+completes "$work/psd.help" psctl snapshot diff "$work/psd.h"
+completes "$work/psd.help" psctl restore "$work/psd.h"
 completes "refused" psctl variables --by re
 completes "mapfile" psrun --shards 2 mapf
 completes "mapfile" psrun --shards 2 -- mapf

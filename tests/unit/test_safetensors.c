@@ -116,7 +116,8 @@ static const struct {
     {"{\"w\":{" F32(1, 0, 4) "},\"w\":{" F32(1, 4, 8) "}}", 8, "duplicate object key"},
     {"{\"w\":7}", 0, "tensor 'w': what is said of it is no object"},
     {W("\"shape\":[1],\"data_offsets\":[0,4]"), 4, "tensor 'w': its dtype is missing"},
-    {W("\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[0,4]"), 4, "its dtype is BF16; F32 and I64"},
+    {W("\"dtype\":\"F4\",\"shape\":[2],\"data_offsets\":[0,4]"), 4, "its dtype is F4, which is not known here"},
+    {W("\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[0,8]"), 8, "give it 8 bytes, its shape and dtype 4"},
     {W("\"dtype\":\"F32\",\"data_offsets\":[0,4]"), 4, "its shape is missing"},
     {W("\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]"), 4, "9 dimensions; the limit is 8"},
     {W(F32(-1, 0, 4)), 4, "its shape has something else than whole numbers"},
@@ -169,6 +170,37 @@ START_TEST(tensors_without_values_lie_anywhere)
 }
 END_TEST
 
+START_TEST(halves_become_floats)
+{
+    const uint16_t halves[] = {0x3c00, 0xc000, 0x7bff}, bfloats[] = {0x3f80, 0xc000, 0x4280};
+    const float floats[] = {1, -2, 0.1f};
+    float got[3];
+
+    safetensors_to_floats(SAFETENSORS_F16, halves, 3, got);
+    ck_assert(got[0] == 1 && got[1] == -2 && got[2] == 65504);
+    safetensors_to_floats(SAFETENSORS_BF16, bfloats, 3, got);
+    ck_assert(got[0] == 1 && got[1] == -2 && got[2] == 64);
+    safetensors_to_floats(SAFETENSORS_F32, floats, 3, got);
+    ck_assert_int_eq(memcmp(got, floats, sizeof got), 0);
+    ck_assert(safetensors_is_float(SAFETENSORS_BF16) && !safetensors_is_float(SAFETENSORS_F64));
+}
+END_TEST
+
+START_TEST(metadata_says_what_it_is_told)
+{
+    const struct safetensors_note notes[] = {{"job", "train \"x\""}, {"clock", "12"}};
+    struct safetensors made = {0};
+    struct ps_error e;
+    char *head;
+
+    ck_assert_int_eq(safetensors_head_notes(&made, "psd 1", notes, 2, &head, &e), PS_OK);
+    ck_assert_ptr_nonnull(memmem(head, made.data, "\"made_by\":\"psd 1\",\"job\":\"train \\\"x\\\"\",\"clock\":\"12\"",
+                                 strlen("\"made_by\":\"psd 1\",\"job\":\"train \\\"x\\\"\",\"clock\":\"12\"")));
+    free(head);
+    safetensors_finish(&made);
+}
+END_TEST
+
 static Suite *
 make(void)
 {
@@ -181,6 +213,8 @@ make(void)
     tcase_add_loop_test(all, what_is_wrong_is_told_with_its_place, 0, (int)ARRAY_LEN(bad));
     tcase_add_test(all, a_length_that_lies_is_refused_before_anything_is_read);
     tcase_add_test(all, tensors_without_values_lie_anywhere);
+    tcase_add_test(all, halves_become_floats);
+    tcase_add_test(all, metadata_says_what_it_is_told);
     suite_add_tcase(suite, all);
     return suite;
 }
