@@ -1,5 +1,6 @@
 /* A connection's life, from conn_init() to its last callback. Its rooms: conn_read.c, conn_write.c, conn_due.c
- * (deadlines), conn_share.c (frames through shared memory), conn_queue.c (frames yet to be written).
+ * (deadlines), conn_share.c (frames through shared memory), conn_guard.c (a proof before them), conn_queue.c (frames
+ * yet to be written).
  *
  * A callback may close the connection; the handle and all memory stay until close_done(), so loops only look at
  * c->closing after each callback. */
@@ -76,6 +77,7 @@ conn_end(struct conn *c, const struct ps_error *why)
     if (c->ended)
         return;
     c->ended = true;
+    conn_guard_free(c);
     if (c->reading)
         uv_read_stop(&c->u.stream);
     c->reading = false;
@@ -241,6 +243,7 @@ finish(struct conn *c, uint32_t patience_ms, void (*closed)(struct conn *c))
 {
     c->finishing = c->ended = true;
     c->closed = closed;
+    conn_guard_free(c);
     uv_update_time(c->pool->loop);
     c->end_ms = uv_now(c->pool->loop) + patience_ms;
     conn_kept_remove(c);
@@ -275,6 +278,7 @@ close_done(uv_handle_t *handle)
     frame_reader_finish(&c->reader);
     conn_rest_drop(c);
     conn_share_free(c);
+    conn_guard_free(c);
     free(c->copy);
     c->copy = NULL;
     if (c->closed != NULL)

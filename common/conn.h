@@ -3,6 +3,7 @@
  *     conn_pool_init(&pool, loop);                        // once per loop
  *     conn_init(&c, &pool, is_pipe, &events, arg);        // then accept or connect on c.u
  *     conn_start(&c, congestion);                         // frames come in through events
+ *     conn_guard_listen(), conn_guard_connect()           // first a proof, where there is to be one: conn_guard.h
  *     conn_send(&c, &out, later);                         // frames go out; out.done() tells
  *     conn_close(&c, closed);  or  conn_finish(&c, closed), conn_leave(&c, CONN_LINGER_MS, closed);
  *     conn_pool_finish(&pool);                            // when all are closed; then run the loop once more
@@ -27,16 +28,19 @@
 #include "buffer_pool.h"
 #include "conn_queue.h"
 #include "frame.h"
+#include "keyring.h"
 #include "ps_err.h"
 #include "share.h"
 
-#define CONN_PIN_MS     10         /* a read transaction is held no longer than this for one frame */
-#define CONN_SCRATCH    (64 * KIB) /* bytes read at once when no large payload is expected */
-#define CONN_COPY       (16 * KIB) /* "a little" */
-#define CONN_TURN_BYTES (8 * MIB)  /* written at once before the loop's other business gets its turn */
-#define CONN_LINGER_MS  2000       /* how long conn_finish() waits for the peer */
+#define CONN_PIN_MS      10         /* a read transaction is held no longer than this for one frame */
+#define CONN_SCRATCH     (64 * KIB) /* bytes read at once when no large payload is expected */
+#define CONN_COPY        (16 * KIB) /* "a little" */
+#define CONN_TURN_BYTES  (8 * MIB)  /* written at once before the loop's other business gets its turn */
+#define CONN_LINGER_MS   2000       /* how long conn_finish() waits for the peer */
+#define CONN_BINDING_MAX 64
 
 struct conn;
+struct conn_guard;
 struct conn_share;
 
 /* One per loop: what its connections share. */
@@ -78,6 +82,8 @@ struct conn_events {
      * writes, so an ERROR frame can be sent before conn_finish()). After this no more frames come. Once. Not called
      * after conn_close() or conn_finish(). */
     void (*ended)(struct conn *c, const struct ps_error *why);
+    /* Only of one with a guard (conn_guard.h): it is through, with this role and token. May be NULL elsewhere. */
+    void (*admitted)(struct conn *c, enum role role, const char *token);
 };
 
 struct conn {
@@ -92,9 +98,17 @@ struct conn {
     struct conn_pool *pool;
     char peer[PS_ERROR_PEER_MAX]; /* set by conn_start() unless the owner did: "127.0.0.1:4000", "unix:/path" */
 
+    /* What both ends of an encrypted stream know, and nobody else: a proof goes for this stream alone. 0 bytes: it is
+     * not encrypted. There before the first frame is. */
+    uint8_t binding[CONN_BINDING_MAX];
+    size_t binding_len;
+    bool refused; /* the guard has ended it */
+
     /* private */
     struct frame_reader reader;
-    size_t read_max; /* 0: CONN_SCRATCH */
+    struct conn_guard *guard; /* NULL: all frames are the owner's */
+    uint64_t guard_ms;        /* its deadline; 0: it has none */
+    size_t read_max;          /* 0: CONN_SCRATCH */
     struct conn_queue queue;
     uv_write_t write;
     uv_shutdown_t shutdown;

@@ -1,4 +1,5 @@
-/* Each connection has at most one deadline (a pinned frame, a linger, a failure to be told); all share one timer. */
+/* Each connection has at most one deadline (a pinned frame, a linger, a failure to be told, a proof); all share one
+ * timer. */
 #include "conn_inside.h"
 
 static void timer_fired(uv_timer_t *timer);
@@ -29,13 +30,15 @@ due_remove(struct conn *c)
     }
 }
 
-/* The earliest deadline: the linger's, a look's or the oldest pinned frame's. */
+/* The earliest deadline: the linger's, a look's, a proof's or the oldest pinned frame's. */
 static uint64_t
 due_first(const struct conn *c)
 {
     const struct conn_out *o = conn_queue_pinned(c->queue.first);
     uint64_t due = c->look_ms != 0 && c->look_ms < c->end_ms ? c->look_ms : c->end_ms;
 
+    if (c->guard_ms != 0)
+        due = due == 0 ? c->guard_ms : MIN(due, c->guard_ms);
     if (o == NULL)
         return due;
     return due == 0 ? o->ready_ms + CONN_PIN_MS : MIN(due, o->ready_ms + CONN_PIN_MS);
@@ -90,6 +93,8 @@ due_come(struct conn *c, uint64_t now)
     pins_release(c, now);
     c->flushing = false;
     conn_flush(c);
+    if (c->guard_ms != 0 && c->guard_ms <= now && !c->closing)
+        conn_guard_late(c);
     if (at_end && !c->closing && c->finishing)
         conn_close(c, NULL);
     else if (at_end && !c->closing && c->broken)

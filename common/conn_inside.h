@@ -1,5 +1,5 @@
-/* What the rooms of a connection share (conn.h): conn.c, conn_read.c, conn_write.c, conn_share.c, conn_due.c. Nobody
- * else includes this. */
+/* What the rooms of a connection share (conn.h): conn.c, conn_read.c, conn_write.c, conn_share.c, conn_due.c,
+ * conn_guard.c. Nobody else includes this. */
 #ifndef COMMON_CONN_INSIDE_H
 #define COMMON_CONN_INSIDE_H
 
@@ -49,6 +49,18 @@ bool conn_share_turn(struct conn *c);
 /* It is closed: no more of it; and its memory. Accept those that do not share. */
 void conn_share_leave(struct conn *c);
 void conn_share_free(struct conn *c);
+
+/* ---- conn_guard.c ---- */
+
+/* Of one that has a guard. A frame: false: there is no guard any more, and it is the owner's. */
+bool conn_guard_takes(struct conn *c, const struct frame_head *head, const void *meta);
+
+/* Bytes that are no frame, or not one for here; its deadline has passed. It ends. */
+void conn_guard_broken(struct conn *c, const struct ps_error *why);
+void conn_guard_late(struct conn *c);
+
+/* Accepts those without one. */
+void conn_guard_free(struct conn *c);
 
 /* ---- conn_due.c ---- */
 

@@ -80,16 +80,22 @@ conn_feed(struct conn *c, const uint8_t *data, size_t n)
         switch (frame_feed(r, data, n, &used)) {
         case FRAME_MORE:
             break;
-        case FRAME_META:
+        case FRAME_META: /* has a payload: no guard takes it */
+            if (c->guard != NULL && conn_guard_takes(c, &r->head, r->meta))
+                break;
             if (c->events->meta != NULL)
                 c->events->meta(c, &r->head, r->meta);
             break;
         case FRAME_WHOLE:
-            c->events->frame(c, &r->head, r->meta, r->payload);
+            if (c->guard == NULL || !conn_guard_takes(c, &r->head, r->meta))
+                c->events->frame(c, &r->head, r->meta, r->payload);
             stop = c->paused && n > used && !c->closing && !c->ended && rest_keep(c, data + used, n - used);
             break;
         case FRAME_BAD:
-            conn_end(c, &r->error);
+            if (c->guard != NULL)
+                conn_guard_broken(c, &r->error);
+            else
+                conn_end(c, &r->error);
             break;
         }
     }

@@ -267,6 +267,17 @@ whole(struct frame_reader *r, const uint8_t *payload, enum frame_event *event)
     return false;
 }
 
+/* While little is to be believed of the peer. */
+static enum ps_err
+size_check(struct frame_reader *r)
+{
+    if (r->meta_max == 0 || (r->head.meta_len <= r->meta_max && r->head.payload_len == 0))
+        return PS_OK;
+    return ps_fail(&r->error, PS_ERR_PROTOCOL,
+                   "a frame with %u bytes of metadata and %llu of payload; here the limit is %u and none",
+                   r->head.meta_len, (unsigned long long)r->head.payload_len, r->meta_max);
+}
+
 static bool
 take_head(struct frame_reader *r, struct input *in, enum frame_event *event)
 {
@@ -282,7 +293,7 @@ take_head(struct frame_reader *r, struct input *in, enum frame_event *event)
         *event = FRAME_MORE;
         return false;
     }
-    if (frame_head_decode(r->head_bytes, &r->head, &r->error) != PS_OK)
+    if (frame_head_decode(r->head_bytes, &r->head, &r->error) != PS_OK || size_check(r) != PS_OK)
         return broken(r, event);
     r->state = FRAME_BODY;
     r->got = 0;

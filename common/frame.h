@@ -42,7 +42,7 @@
 #include "ps_err.h"
 
 #define FRAME_MAGIC       0x31445350u /* "PSD1" */
-#define FRAME_VERSION     5
+#define FRAME_VERSION     6
 #define FRAME_HEAD_SIZE   32
 #define FRAME_ALIGN       8
 #define FRAME_META_MAX    (256 * KIB) /* bytes of metadata in one frame */
@@ -100,6 +100,11 @@ enum msg_type {
     /* between connections, before all else: common/share_wire.h */
     MSG_SHARE = 80,
     MSG_SHARED = 81,
+    /* the proof of a token, before these: common/prelude.h */
+    MSG_KNOCK = 82,
+    MSG_CHALLENGE = 83,
+    MSG_PROVE = 84,
+    MSG_PROVEN = 85,
     MSG_END
 };
 
@@ -142,6 +147,8 @@ struct frame_reader {
     const uint8_t *payload; /* head.payload_len bytes at FRAME_WHOLE, at least 4-byte aligned */
     struct ps_error error;
     struct buffer_pool *buffers; /* where payload buffers come from; set after init, may stay NULL; borrowed */
+    uint32_t
+        meta_max; /* set after init: a frame with more metadata, or with a payload, is refused; 0: none is for that */
 
     /* private */
     enum frame_state state;
