@@ -68,7 +68,7 @@ answered_or_interrupted(void *arg)
 static enum ps_err
 ask_end(const struct asking *a, uint32_t shard, struct ps_op *op, struct ps_error *e)
 {
-    struct client_wait w = {.ready = answered_or_interrupted, .arg = op};
+    struct client_wait w = {.ready = answered_or_interrupted, .arg = op, .op = op->core};
     uint64_t now = now_ms();
     enum ps_err err;
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "client/client_state.h"
+#include "client/recorder.h"
 #include "client/variable.h"
 
 /* The core's variables of a call; NULL with *err set. */
@@ -170,8 +171,8 @@ ps_client_push_pull(ps_client *c, size_t n, ps_var *const vars[], const float *c
 
 /* ---- Tick, barrier ---- */
 
-enum ps_err
-ps_client_tick_start(ps_client *c, ps_op **op, struct ps_error *error)
+static enum ps_err
+tick_start(ps_client *c, ps_op **op, struct ps_error *error)
 {
     struct ps_op *handle;
     enum ps_err err;
@@ -187,15 +188,34 @@ ps_client_tick_start(ps_client *c, ps_op **op, struct ps_error *error)
     return err;
 }
 
+/* Its clock rose with the start, whatever becomes of the answer. */
+static void
+step_over(const ps_client *c)
+{
+    recorder_tick(ps_client_clock(c) - 1);
+}
+
+enum ps_err
+ps_client_tick_start(ps_client *c, ps_op **op, struct ps_error *error)
+{
+    enum ps_err err = tick_start(c, op, error);
+
+    if (err == PS_OK)
+        step_over(c);
+    return err;
+}
+
 enum ps_err
 ps_client_tick(ps_client *c, struct ps_error *error)
 {
     enum ps_err err;
     ps_op *op = NULL;
 
-    if ((err = ps_client_tick_start(c, &op, error)) != PS_OK)
+    if ((err = tick_start(c, &op, error)) != PS_OK)
         return err;
-    return call_finish(op, -1, error);
+    err = call_finish(op, -1, error);
+    step_over(c);
+    return err;
 }
 
 enum ps_err

@@ -88,7 +88,7 @@ op_near(void *arg)
 enum ps_err
 call_wait(ps_op *op, uint64_t timeout_ms, struct ps_error *e)
 {
-    struct client_wait w = {.ready = op_ready, .near = op_near, .arg = op};
+    struct client_wait w = {.ready = op_ready, .near = op_near, .arg = op, .op = op->core};
 
     if (client_wait(op->client, &w, timeout_ms))
         return core_op_result(op->core, e);
@@ -167,6 +167,16 @@ common_client(size_t n, ps_op *const ops[])
     return c;
 }
 
+/* The first that is not done; NULL: none. */
+static const struct core_op *
+first_to_come(const struct any *a)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (a->ops[i] != NULL && !core_op_done(a->ops[i]->core))
+            return a->ops[i]->core;
+    return NULL;
+}
+
 /* Of the first that is not done. */
 static enum ps_err
 any_waiting(ps_client *c, const struct any *a, uint64_t waited_ms, struct ps_error *e)
@@ -191,6 +201,7 @@ ps_op_wait_any(size_t n, ps_op *const ops[], int timeout_ms, size_t *index, stru
     if (c == NULL || index == NULL)
         return ps_fail(error, PS_ERR_INVALID, "waiting needs operations of one client, and a place for the index");
     client_enter(c);
+    w.op = first_to_come(&a);
     ms = client_timeout(c, timeout_ms);
     if (client_wait(c, &w, ms))
         *index = a.first;
@@ -247,6 +258,7 @@ ps_op_wait_all(size_t n, ps_op *const ops[], int timeout_ms, struct ps_error *er
     if (c == NULL)
         return ps_fail(error, PS_ERR_INVALID, "waiting needs operations, all of one client");
     client_enter(c);
+    w.op = first_to_come(&a);
     ms = client_timeout(c, timeout_ms);
     err = client_wait(c, &w, ms) ? all_result(&a, error) : any_waiting(c, &a, ms, error);
     client_leave(c);

@@ -10,7 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/alignment.h"
 #include "client/client_state.h"
+#include "client/recorder.h"
 #include "common/age.h"
 #include "common/codec.h"
 #include "common/wire.h"
@@ -284,17 +286,30 @@ loop_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
     return true;
 }
 
+static uint64_t
+bytes_moved(const ps_client *c)
+{
+    const struct ps_client_stats *s = core_stats(c->core);
+
+    return s->bytes_pushed + s->bytes_pulled;
+}
+
 bool
 client_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
 {
-    uint64_t start;
+    uint64_t start, end, moved;
     bool ready;
 
     if (w->ready(w->arg))
         return true;
+    moved = bytes_moved(c);
     start = uv_hrtime();
     ready = c->threaded ? progress_wait(c, w, timeout_ms) : loop_wait(c, w, timeout_ms);
-    c->waited_us += (uv_hrtime() - start) / 1000;
+    end = uv_hrtime();
+    c->waited_us += (end - start) / 1000;
+    if (w->op != NULL && c->recorded)
+        recorder_wait(core_op_time(w->op), start, end, ready ? core_op_held_us(w->op) * 1000 : 0,
+                      bytes_moved(c) - moved);
     return ready;
 }
 
@@ -528,6 +543,8 @@ client_free(ps_client *c)
         uv_run(&c->loop, UV_RUN_DEFAULT);
         uv_loop_close(&c->loop);
     }
+    if (c->recorded)
+        recorder_close();
     core_free(c->core);
     net_finish(c);
     free_handles(c);
@@ -569,6 +586,9 @@ ps_client_open(const ps_cluster *cluster, const struct ps_client_options *option
         client_free(c);
         return err;
     }
+    c->recorded = !c->options.observer;
+    if (c->recorded)
+        recorder_open(ps_cluster_task(cluster));
     *out = c;
     return PS_OK;
 }
@@ -595,6 +615,8 @@ ps_client_close(ps_client *c)
     core_cancel_all(c->core);
     client_perform(c);
     (void)client_wait(c, &w, (uint64_t)c->options.timeout_ms);
+    if (c->recorded && recorder_writes())
+        alignment_learn(c);
     core_goodbye(c->core);
     client_perform(c);
     client_free(c);

@@ -64,6 +64,7 @@ struct ps_client {
     struct net_link *links; /* [shards] */
     uint32_t shards;
     bool waits_for_shards; /* that are still starting, when it opens */
+    bool recorded;         /* it counts as one of those who train (recorder.h) */
     struct net_out *free_outs;
     uint32_t conns;   /* that exist, closing ones included */
     uv_async_t woken; /* some name was looked up, or `interrupted`; there when `wakes` */
@@ -109,6 +110,7 @@ struct client_wait {
     bool (*ready)(void *arg);
     void (*near)(void *arg);
     void *arg;
+    const struct core_op *op; /* that is waited for, or the first of them, for the timeline; NULL: none */
 };
 bool client_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms);
 

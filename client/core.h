@@ -58,6 +58,7 @@
 #include "client/psclient.h"
 #include "common/base.h"
 #include "common/frame.h"
+#include "common/timeline.h"
 
 #define LINK_SEND_BYTES  (4 * MIB)  /* handed out to be sent, not told back yet */
 #define LINK_PULL_BYTES  (32 * MIB) /* asked, not answered */
@@ -262,6 +263,10 @@ bool core_op_done(const struct core_op *op);
 
 /* The result of one that is done; PS_ERR_INVALID for one that is not. */
 enum ps_err core_op_result(const struct core_op *op, struct ps_error *e);
+
+/* What a wait for it is a wait for, and for how long shards have kept it for other workers, us. */
+enum timeline_kind core_op_time(const struct core_op *op);
+uint64_t core_op_held_us(const struct core_op *op);
 
 struct core_var *core_op_variable(const struct core_op *op); /* of an attach; NULL before a shard has answered it */
 uint64_t core_op_blocks(const struct core_op *op);           /* blocks that a pull transferred */

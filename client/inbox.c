@@ -217,6 +217,8 @@ ack_one(struct core *c, struct link *l, uint64_t seq, uint32_t code)
         core_say(c, l, &error, (enum ps_err)code, "%s", ps_strerror((enum ps_err)code));
     if (error.code != PS_OK && said != NULL && said->text[0] != '\0')
         core_say(c, l, &error, error.code, "%s", said->text);
+    if (p->op != NULL)
+        p->op->held_us = MAX(p->op->held_us, l->msg.u.ack->held_us);
     inbox_answered(c, l, p, error.code != PS_OK ? &error : NULL);
 }
 

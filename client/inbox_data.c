@@ -115,6 +115,7 @@ inbox_data(struct core *c, struct link *l)
         return;
     }
     note_data(c, l, p);
+    p->op->held_us = MAX(p->op->held_us, d->held_us);
     if (p->kind == PART_PUSH)
         link_note_codes(c, l, p, d->n_code > 0 ? d->code : NULL, PS_OK, &error);
     inbox_answered(c, l, p, error.code != PS_OK ? &error : NULL);

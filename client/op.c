@@ -99,7 +99,7 @@ op_new(struct core *c, enum op_kind kind)
     op->variables = 0;
     op->pull = (struct ps_pull_options){0};
     op->clock = c->clock;
-    op->blocks_transferred = 0;
+    op->blocks_transferred = op->held_us = 0;
     op->lanes_n = 0;
     op->name[0] = op->after[0] = op->why[0] = '\0';
     op->answer_len = 0;
@@ -434,6 +434,29 @@ uint64_t
 core_op_blocks(const struct core_op *op)
 {
     return op->kind == OP_PULL ? op->blocks_transferred : 0;
+}
+
+enum timeline_kind
+core_op_time(const struct core_op *op)
+{
+    switch (op->kind) {
+    case OP_PULL:
+        return TIMELINE_PULL;
+    case OP_PUSH:
+    case OP_TICK:
+        return TIMELINE_PUSH;
+    case OP_BARRIER:
+        return TIMELINE_BARRIER;
+    default:
+        return TIMELINE_OTHER;
+    }
+}
+
+/* At a barrier nobody waits for anything else. */
+uint64_t
+core_op_held_us(const struct core_op *op)
+{
+    return op->kind == OP_BARRIER ? 0 : op->held_us;
 }
 
 struct core_var *

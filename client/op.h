@@ -76,6 +76,7 @@ struct core_op {
     enum msg_type ask_type;
     uint64_t clock;
     uint64_t blocks_transferred;
+    uint64_t held_us; /* the longest that a shard kept an answer to a part of it for other workers */
 
     struct lane *lanes; /* [lanes_n] */
     uint32_t lanes_n, lanes_room;

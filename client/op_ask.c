@@ -123,7 +123,7 @@ core_query(struct core *c, uint32_t shard, enum ps_query query, const char *job,
 {
     struct core_op like = {.query = query};
 
-    if ((int)query < PS_QUERY_STATUS || query > PS_QUERY_JOBS)
+    if ((int)query < PS_QUERY_STATUS || (query > PS_QUERY_JOBS && query != PS_QUERY_TIMELINE))
         return ps_fail(e, PS_ERR_INVALID, "query %d is not known", (int)query);
     if (job != NULL && (strlen(job) > PS_NAME_MAX || !wire_text_ok(job, strlen(job))))
         return ps_fail(e, PS_ERR_INVALID, "a job's name is up to %d bytes of UTF-8", PS_NAME_MAX);

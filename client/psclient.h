@@ -480,7 +480,8 @@ enum ps_query {
     PS_QUERY_STATS = 2,
     PS_QUERY_WORKERS = 3,
     PS_QUERY_BLOCKED = 4,
-    PS_QUERY_JOBS = 5
+    PS_QUERY_JOBS = 5,
+    PS_QUERY_TIMELINE = 7 /* what the shard did lately: "psctl trace" makes pictures of it */
 };
 
 /* Ask one shard. *json: a JSON object, freed with ps_free(); psd.proto's Report names its members. job NULL: all. */

@@ -113,13 +113,25 @@ message_json(const ProtobufCMessage *m)
     return object;
 }
 
-/* Later pages bring more variables, workers or jobs; all else is the first page's. */
+/* Its arrays run in parallel. */
+static void
+merge_timeline(json_t *into, json_t *page)
+{
+    const char *name;
+    json_t *member;
+
+    json_object_foreach(page, name, member) if (json_is_array(member))
+        json_array_extend(json_object_get(into, name), member);
+}
+
+/* Later pages bring more variables, workers, jobs or spans; all else is the first page's. */
 static void
 merge_page(json_t *into, json_t *page)
 {
     json_array_extend(json_object_get(into, "variable"), json_object_get(page, "variable"));
     json_array_extend(json_object_get(into, "worker"), json_object_get(page, "worker"));
     json_array_extend(json_object_get(into, "job"), json_object_get(page, "job"));
+    merge_timeline(json_object_get(into, "timeline"), json_object_get(page, "timeline"));
     json_object_set(into, "more", json_object_get(page, "more"));
     json_decref(page);
 }
@@ -134,7 +146,9 @@ page_end(const Psd__Report *m, char *after, size_t after_size)
         snprintf(after, after_size, "%s/%u", m->worker[m->n_worker - 1]->job, m->worker[m->n_worker - 1]->task);
     else if (m->n_job > 0)
         snprintf(after, after_size, "%s", m->job[m->n_job - 1]->name);
-    return m->n_variable > 0 || m->n_worker > 0 || m->n_job > 0;
+    else if (m->timeline != NULL)
+        snprintf(after, after_size, "%" PRIu64 "/%" PRIu64, m->timeline->next, m->timeline->end);
+    return m->n_variable > 0 || m->n_worker > 0 || m->n_job > 0 || m->timeline != NULL;
 }
 
 enum ps_err

@@ -537,7 +537,7 @@ wire_check_query(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
     const Psd__Query *q = msg->u.query;
 
     (void)arena;
-    TRY(known(e, "query.kind", (int)q->kind, PSD__QUERY_KIND__DEFINITIONS + 1));
+    TRY(known(e, "query.kind", (int)q->kind, PSD__QUERY_KIND__TIMELINE + 1));
     TRY(name(e, "query.job", q->job, 0, WIRE_NAME_MAX));
     return name(e, "query.after", q->after, 0, 2 * WIRE_NAME_MAX + 1); /* job/name */
 }
@@ -560,12 +560,25 @@ check_blocked_report(const Psd__BlockedReport *b, struct ps_error *e)
     return sentence(e, "report.blocked.variable", b->variable);
 }
 
+/* Arrays that run in parallel. */
+static enum ps_err
+check_timeline(const Psd__TimelineReport *t, struct ps_error *e)
+{
+    size_t n = t->n_start_ns;
+
+    TRY(sentence(e, "report.timeline.machine", t->machine));
+    if (t->n_took_ns != n || t->n_what != n || t->n_task != n || t->n_step != n || t->n_bytes != n ||
+        t->n_commit_ns != n || t->n_answer_ns != n)
+        return ps_fail(e, PS_ERR_INVALID, "the arrays of report.timeline are not of one length");
+    return PS_OK;
+}
+
 enum ps_err
 wire_check_report(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
 {
     Psd__Report *r = msg->u.report;
 
-    TRY(known(e, "report.kind", (int)r->kind, PSD__QUERY_KIND__DEFINITIONS + 1));
+    TRY(known(e, "report.kind", (int)r->kind, PSD__QUERY_KIND__TIMELINE + 1));
     FILL(arena, r->status, psd__status_report__init);
     FILL(arena, r->stats, psd__stats_report__init);
     FILL(arena, r->stats->age, psd__histogram__init);
@@ -585,6 +598,8 @@ wire_check_report(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
         TRY(sentence(e, "report.job.name", r->job[i]->name));
         TRY(sentence(e, "report.job.options", r->job[i]->options));
     }
+    if (r->timeline != NULL)
+        TRY(check_timeline(r->timeline, e));
     /* Definitions are checked as hellos and declares are, by who makes something of them. */
     return PS_OK;
 }

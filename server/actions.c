@@ -306,10 +306,13 @@ actions_flush_acks(struct shard *s, struct connection *c)
 {
     struct actions *a = &s->actions;
     uint32_t at = c->acks_first;
+    uint64_t held_us;
 
     if (at == 0)
         return;
+    held_us = c->acks_held_us;
     c->acks_first = c->acks_last = 0;
+    c->acks_held_us = 0;
     LL_DELETE2(a->acking, c, acking_next);
     if (a->frame == NULL && (a->frame = malloc(sizeof *a->frame)) == NULL) {
         turn_fail(s, PS_ERR_NOMEM);
@@ -317,6 +320,7 @@ actions_flush_acks(struct shard *s, struct connection *c)
     }
     while (at != 0) {
         frame_fill(a->frame, a->acks, &at);
+        a->frame->message.held_us = held_us;
         actions_send(s, c, MSG_ACK, 0, &a->frame->message.base);
     }
 }
@@ -324,8 +328,10 @@ actions_flush_acks(struct shard *s, struct connection *c)
 static void
 acks_clear(struct actions *a)
 {
-    for (struct connection *c = a->acking; c != NULL; c = c->acking_next)
+    for (struct connection *c = a->acking; c != NULL; c = c->acking_next) {
         c->acks_first = c->acks_last = 0;
+        c->acks_held_us = 0;
+    }
     a->acking = NULL;
     for (size_t i = 0; i < a->acks_len; i++)
         ack_finish(&a->acks[i]);

@@ -17,6 +17,7 @@
 #include "log.h"
 #include "notify.h"
 #include "peer.h"
+#include "spans_file.h"
 #include "start.h"
 #include "store_lmdb.h"
 
@@ -140,11 +141,11 @@ polling_most_ns(const struct daemon *d)
     return uv_available_parallelism() > 1 ? d->options->patience_us * 1000 : 0;
 }
 
-/* A turn was the last for now: the loop polls for a while before it sleeps. */
+/* A turn was the last for now, and ended just now: the loop polls for a while before it sleeps. */
 static void
 quiet_begin(struct daemon *d)
 {
-    d->quiet_ns = uv_hrtime();
+    d->quiet_ns = d->turn_ns != 0 ? d->turn_ns : uv_hrtime();
     d->poll_until_ns = d->quiet_ns + MAX(patience_now(&d->patience), d->options->spin_us * 1000);
 }
 
@@ -158,6 +159,7 @@ quiet_end(struct daemon *d)
     now = uv_hrtime();
     patience_learn(&d->patience, now - d->quiet_ns, now >= d->poll_until_ns);
     d->quiet_ns = 0;
+    d->turn_ns = now;
 }
 
 static bool
@@ -179,9 +181,17 @@ idle_set(struct daemon *d)
         uv_idle_stop(&d->idle);
 }
 
+/* For the timeline; 0 without one. */
+static uint64_t
+stamp_ns(const struct daemon *d)
+{
+    return d->options->timeline > 0 ? uv_hrtime() : 0;
+}
+
 static void
 end_turn(struct daemon *d)
 {
+    uint64_t commit_ns = stamp_ns(d), answer_ns, began_ns = d->turn_ns;
     struct shard_action action;
     bool stopped = false;
     enum ps_err err;
@@ -189,11 +199,14 @@ end_turn(struct daemon *d)
     d->turn_open = false;
     if ((err = shard_commit(d->shard)) != PS_OK && daemon_may_log(d, &d->commit_log_ms))
         log_line(LOG_LEVEL_ERROR, "a turn failed and was taken back: %s", ps_strerror(err));
+    answer_ns = stamp_ns(d);
     d->performing = true;
     while (shard_next_action(d->shard, &action))
         perform(d, &action, &stopped);
     d->performing = false;
     peers_flush(d);
+    d->turn_ns = stamp_ns(d);
+    shard_turn_took(d->shard, began_ns, commit_ns, answer_ns, d->turn_ns);
     wake_set(d);
     saves_turn_ended(d);
     restores_turn_ended(d);
@@ -207,6 +220,7 @@ daemon_step(struct daemon *d, struct shard_event *event)
     ps_assert(!d->performing);
     quiet_end(d);
     event->now_ms = uv_now(&d->loop);
+    event->now_ns = d->turn_ns;
     while (shard_step(d->shard, event) == SHARD_TURN_FULL)
         end_turn(d);
     d->turn_open = true;
@@ -447,6 +461,7 @@ daemon_finish(struct daemon *d)
 {
     if (d->check.data == NULL) /* the loop never was */
         return;
+    spans_file_write(d->shard, (uint32_t)d->options->shard);
     daemon_close(d);
     uv_run(&d->loop, UV_RUN_DEFAULT);
     uv_close((uv_handle_t *)&d->term, NULL);

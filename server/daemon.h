@@ -62,6 +62,7 @@ struct daemon {
     uint64_t wake_at_ms;
     struct patience patience;
     uint64_t quiet_ns, poll_until_ns; /* when the last turn ended, 0: one is on; until when the loop polls */
+    uint64_t turn_ns;                 /* when the one that is on began */
 
     struct listener *listeners;
     struct peer *peers;       /* hash by id */

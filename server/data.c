@@ -127,6 +127,7 @@ shard_data_open(struct shard *s, struct shard_data *d, struct store_snapshot *sn
     m.version = d->version;
     m.clock = d->clock;
     m.seq = d->seq;
+    m.held_us = d->held_us;
     m.n_code = d->with_codes ? d->len : 0;
     m.code = d->code;
     d->head = wire_encode_new(MSG_DATA, d->request, &m.base, out->payload_len, &out->head_len);

@@ -8,9 +8,10 @@
 
 struct shard_data {
     uint64_t request, seq;
-    uint64_t clock; /* of the slowest when the answer was due */
-    uint64_t boot;  /* of the data then */
-    uint32_t len;   /* blocks */
+    uint64_t clock;   /* of the slowest when the answer was due */
+    uint64_t boot;    /* of the data then */
+    uint64_t held_us; /* for other workers */
+    uint32_t len;     /* blocks */
     bool with_newer, with_codes;
     uint8_t *head;
     struct span *parts;

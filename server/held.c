@@ -13,7 +13,9 @@ struct held {
     uint64_t conn;
     uint64_t until; /* HELD_RECORD: not known yet */
     uint64_t seq;
-    uint64_t since_ms;
+    uint64_t since_ms, since_ns;
+    uint32_t task;
+    uint64_t clock;
     struct shard_data *data; /* or an ack: */
     enum ps_err code;
     uint32_t *codes;
@@ -53,6 +55,9 @@ held_new(struct shard *s, struct connection *c, uint64_t until, uint64_t seq)
     h->until = behind_the_newest(s, until);
     h->seq = seq;
     h->since_ms = s->now_ms;
+    h->since_ns = s->now_ns;
+    h->task = c->session != NULL ? c->session->task : TIMELINE_NOBODY;
+    h->clock = c->session != NULL ? c->session->clock : 0;
     return h;
 }
 
@@ -139,6 +144,7 @@ static void
 unlist(struct shard *s, struct held *h)
 {
     durations_add(&s->stats.waits[WAIT_DISK], s->now_ms - h->since_ms);
+    (void)spans_held(s, TIMELINE_HELD_DISK, h->since_ns, h->task, h->clock);
     DL_DELETE(s->held, h);
 }
 

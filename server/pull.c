@@ -140,7 +140,8 @@ void
 pull_ask(struct shard *s, struct connection *c, uint64_t request, const Psd__Pull *m)
 {
     const struct job *job = job_asked(s, c, m);
-    struct pull p = {.connection = c, .request = request, .clock = m->clock, .since_ms = s->now_ms};
+    struct pull p = {
+        .connection = c, .request = request, .clock = m->clock, .since_ms = s->now_ms, .since_ns = s->now_ns};
     struct ps_error e;
     enum ps_err err;
 
@@ -161,7 +162,7 @@ pull_ask(struct shard *s, struct connection *c, uint64_t request, const Psd__Pul
 /* ---- Pushes that want values ---- */
 
 void
-pull_answer_push(struct shard *s, struct connection *c, uint64_t until, const struct pending *p)
+pull_answer_push(struct shard *s, struct connection *c, uint64_t until, const struct pending *p, uint64_t held_us)
 {
     bool odd = false;
     struct shard_data *d;
@@ -174,6 +175,7 @@ pull_answer_push(struct shard *s, struct connection *c, uint64_t until, const st
     }
     d->request = p->request;
     d->seq = p->seq;
+    d->held_us = held_us;
     for (uint32_t i = 0; i < p->blocks_len; i++) {
         d->var[i] = p->blocks[i].var;
         d->block[i] = p->blocks[i].block;
@@ -210,8 +212,11 @@ unpark(struct shard *s, struct job *job, struct pull *p)
 {
     struct shard_data *data = p->data;
     struct connection *c = p->connection;
+    bool sync = job_is_sync(job);
 
-    durations_add(&s->stats.waits[job_is_sync(job) ? WAIT_STEP : WAIT_BOUND], s->now_ms - p->since_ms);
+    durations_add(&s->stats.waits[sync ? WAIT_STEP : WAIT_BOUND], s->now_ms - p->since_ms);
+    data->held_us =
+        spans_held(s, sync ? TIMELINE_HELD_STEP : TIMELINE_HELD_BOUND, p->since_ns, c->session->task, p->clock);
     DL_DELETE(job->pulls, p);
     DL_DELETE2(c->parked, p, parked_prev, parked_next);
     c->parked_len--;

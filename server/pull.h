@@ -19,7 +19,7 @@ struct shard_data;
 
 struct pull {
     struct connection *connection;
-    uint64_t request, clock, since_ms;
+    uint64_t request, clock, since_ms, since_ns;
     uint32_t at;                            /* sync: blocks before this one are ready */
     struct shard_data *data;                /* what it asks for */
     struct pull *prev, *next;               /* in its job */
@@ -29,9 +29,9 @@ struct pull {
 /* Answer now, park, or refuse. */
 void pull_ask(struct shard *s, struct connection *c, uint64_t request, const Psd__Pull *m);
 
-/* Send the blocks of a push that wants values: one that waited, or one that is answered at once; until: as in held.h.
- * codes: [n], or NULL when all were applied. */
-void pull_answer_push(struct shard *s, struct connection *c, uint64_t until, const struct pending *p);
+/* Send the blocks of a push that wants values: one that waited (held_us: for other workers), or one that is answered at
+ * once; until: as in held.h. codes: [n], or NULL when all were applied. */
+void pull_answer_push(struct shard *s, struct connection *c, uint64_t until, const struct pending *p, uint64_t held_us);
 void pull_answer_now(struct shard *s, struct connection *c, uint64_t until, uint64_t request, const Psd__Push *m,
                      const uint32_t *codes);
 

@@ -59,6 +59,7 @@ report_answer(struct shard *s, struct connection *c, uint64_t request, const Psd
     Psd__SaveReport save_status = PSD__SAVE_REPORT__INIT;
     Psd__StatsReport stats_report = PSD__STATS_REPORT__INIT;
     Psd__Histogram age = PSD__HISTOGRAM__INIT;
+    Psd__TimelineReport timeline = PSD__TIMELINE_REPORT__INIT;
     struct report_builder b = {.s = s, .report = &m, .job = query->job, .after = query->after};
 
     m.kind = query->kind;
@@ -85,6 +86,9 @@ report_answer(struct shard *s, struct connection *c, uint64_t request, const Psd
         break;
     case PSD__QUERY_KIND__DEFINITIONS:
         report_definitions(&b);
+        break;
+    case PSD__QUERY_KIND__TIMELINE:
+        report_timeline(&b, &timeline);
         break;
     default:
         ps_assert(false);

@@ -160,6 +160,7 @@ begin(struct shard *s, struct save_request *list)
     }
     save->state = SAVE_RUNNING;
     save->begun_ms = s->now_ms;
+    save->begun_ns = s->now_ns;
     save->handed_len = save->passed_len = 0;
     save->handed = save->passed = advance(save, SAVE_PLACE_FIRST, 0);
     save->erase = SAVE_PLACE_FIRST;
@@ -302,6 +303,7 @@ save_ended(struct shard *s, const struct shard_event *event)
         return;
     }
     ps_assert(save->state == SAVE_CLOSING && !save->say_close);
+    spans_saved(s, save->begun_ns, event->bytes);
     if (save->answering->job_id == 0)
         save_done(s, event->bytes);
     else

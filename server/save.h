@@ -84,7 +84,7 @@ struct save {
     uint32_t vars;
     struct save_place handed, passed;
     uint64_t handed_len, passed_len, len, bytes; /* blocks, and the bytes of all */
-    uint64_t begun_ms, redo;
+    uint64_t begun_ms, begun_ns, redo;
     Psd__CheckpointDone *done;     /* of a checkpoint: its instant */
     bool say_close, say_abandoned; /* after this turn */
 

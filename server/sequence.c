@@ -321,6 +321,7 @@ sequence_take_pending(struct shard *s, struct session *session, uint32_t blocks)
                           .seq = session->next_seq++,
                           .clock = session->clock,
                           .since_ms = s->now_ms,
+                          .since_ns = s->now_ns,
                           .connection = session->connection->id,
                           .blocks_len = blocks,
                           .left = blocks + 1};
@@ -384,16 +385,21 @@ static void
 pending_answer(struct shard *s, const struct pending *p, uint64_t until, enum ps_err code, const char *text)
 {
     struct connection *c = p->session->connection;
+    uint64_t held_us;
     uint32_t *codes;
     bool differ;
 
     if (c == NULL || c->id != p->connection)
         return;               /* who comes back asks again */
     c->turn = s->turn.number; /* should there be no memory for the answer, it must ask again */
+    held_us = spans_held(s, p->barrier != NULL ? TIMELINE_HELD_BARRIER : TIMELINE_HELD_GRADIENTS, p->since_ns,
+                         p->session->task, p->clock);
     if (p->want_value && taken(code)) {
-        pull_answer_push(s, c, until, p);
+        pull_answer_push(s, c, until, p, held_us);
         return;
     }
+    if (until == HELD_NOT)
+        c->acks_held_us = MAX(c->acks_held_us, held_us);
     if (p->blocks_len <= 1 || code == PS_OK) {
         held_ack(s, c, until, p->seq, code, NULL, 0, text);
         return;

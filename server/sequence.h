@@ -33,7 +33,7 @@ struct pending_block {
 /* A sequenced message that was taken and is not resolved. */
 struct pending {
     struct session *session;
-    uint64_t seq, clock, since_ms;
+    uint64_t seq, clock, since_ms, since_ns;
     uint64_t connection, request; /* where to answer */
     bool want_value;
     bool durable;                                /* answered when it is on disk */

@@ -155,6 +155,7 @@ shard_step(struct shard *s, const struct shard_event *event)
         return SHARD_TURN_FULL;
     ps_assert(event->now_ms >= s->now_ms);
     s->now_ms = event->now_ms;
+    s->now_ns = event->now_ns != 0 ? event->now_ns : event->now_ms * 1000000;
     result = take(s, event);
     if (result == SHARD_TAKEN && s->due != NULL)
         gather_work(s);
@@ -378,6 +379,7 @@ shard_new(const struct shard_config *config, struct store *store, uint64_t now_m
     set_defaults(&s->config);
     s->store = store;
     s->now_ms = s->start_ms = now_ms;
+    s->now_ns = now_ms * 1000000;
     s->lapse_at = UINT64_MAX;
     s->turn.number = 1;
     save_init(s);
@@ -386,9 +388,13 @@ shard_new(const struct shard_config *config, struct store *store, uint64_t now_m
     s->version = shard_strdup(config->version != NULL ? config->version : "");
     s->live_dir = shard_strdup(config->live_dir != NULL ? config->live_dir : "");
     s->durable_dir = shard_strdup(config->durable_dir != NULL ? config->durable_dir : "");
+    s->machine = shard_strdup(config->machine != NULL ? config->machine : "");
     s->refs = calloc(WIRE_BLOCKS_MAX, sizeof *s->refs);
-    if (s->cluster == NULL || s->version == NULL || s->live_dir == NULL || s->durable_dir == NULL || s->refs == NULL ||
-        !actions_room(s, 0))
+    if (config->timeline > 0)
+        s->timeline_slots = calloc(config->timeline, sizeof(struct timeline_span));
+    timeline_init(&s->timeline, s->timeline_slots, s->timeline_slots != NULL ? config->timeline : 0);
+    if (s->cluster == NULL || s->version == NULL || s->live_dir == NULL || s->durable_dir == NULL ||
+        s->machine == NULL || s->refs == NULL || !actions_room(s, 0))
         ps_fail(e, err, "no memory for a shard");
     else if ((err = identify(s, e)) == PS_OK)
         err = load(s, e);
@@ -422,6 +428,7 @@ shard_free(struct shard *s)
     meet_finish(&s->meet);
     pool_finish(&s->pool);
     arena_finish(&s->arena);
+    free(s->timeline_slots);
     free(s->refs);
     free(s->sums);
     free(s->decoded);
@@ -429,5 +436,6 @@ shard_free(struct shard *s)
     free(s->version);
     free(s->live_dir);
     free(s->durable_dir);
+    free(s->machine);
     free(s);
 }

@@ -52,6 +52,7 @@
 #define SHARD_PARKED        4096 /* parked pulls of one connection, and as many declares that wait */
 #define SHARD_PARKED_MAX    (1u << 20)
 #define SHARD_PARKED_BYTES  (64 * MIB) /* that those pulls hold */
+#define SHARD_TIMELINE_MAX  (1u << 22) /* spans that its timeline keeps */
 #define SHARD_HELLO_MS      10000      /* a connection that has not said hello by then is closed */
 
 #define SHARD_UNRESOLVED_MAX 65536       /* sequenced messages of one session received and not yet answered */
@@ -82,6 +83,8 @@ struct shard_config {
     uint64_t saved;               /* number of its newest save, 0: none */
     uint64_t redo_next;           /* the next piece of its redo log, 0 or 1: it is empty */
     uint64_t redo_bytes_max; /* of pieces that wait for the disk; past it durable pushes are LIMIT; default 1 GiB */
+    uint32_t timeline;       /* spans that it keeps, a power of two; 0: none */
+    const char *machine;     /* whose clock their times are by: its boot; NULL: not known */
 };
 
 /* Create over a store and load what it holds. Borrows the store until shard_free(). Copies strings. PS_ERR_CLUSTER when
@@ -122,6 +125,7 @@ struct shard_figures {
 struct shard_event {
     enum shard_event_kind kind;
     uint64_t now_ms; /* monotonic */
+    uint64_t now_ns; /* the same, finer, for the timeline; 0: as now_ms says */
     uint64_t conn;
     const struct frame_head *head;
     const void *meta; /* borrowed during the step */
@@ -156,6 +160,14 @@ bool shard_dirty(const struct shard *s);
  * the next: each further turn's worth that lies between a page's old use and its new one is cache that it falls out of.
  */
 bool shard_long_turn(const struct shard *s);
+
+/* A turn of the glue's, for the timeline: when it began, its commit began, its answers began to go out, and it ended.
+ */
+void shard_turn_took(struct shard *s, uint64_t start_ns, uint64_t commit_ns, uint64_t answer_ns, uint64_t end_ns);
+
+/* What the shard has kept, for who reads it (timeline.h). */
+struct timeline;
+const struct timeline *shard_timeline(const struct shard *s);
 
 /* When SHARD_TIME is wanted next (ms, monotonic); UINT64_MAX: never. */
 uint64_t shard_next_time(const struct shard *s);

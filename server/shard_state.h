@@ -5,6 +5,7 @@
 #include "common/arena.h"
 #include "common/base.h"
 #include "common/planted.h"
+#include "common/timeline.h"
 #include "common/wire.h"
 
 #include "actions.h"
@@ -41,6 +42,7 @@
 #include "session_row.h"
 #include "setting.h"
 #include "shard.h"
+#include "spans.h"
 #include "stats.h"
 #include "store.h"
 #include "turn.h"
@@ -49,9 +51,12 @@
 
 struct shard {
     struct shard_config config; /* strings are ours */
-    char *cluster, *version, *live_dir, *durable_dir;
+    char *cluster, *version, *live_dir, *durable_dir, *machine;
     struct store *store;
     uint64_t now_ms, start_ms;
+    uint64_t now_ns;
+    struct timeline timeline;
+    void *timeline_slots;
     uint64_t boot;
     bool draining, stopped;
     bool sweep;  /* some job has pulls that may be ready */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "common/trace_file.h"
 #include "live_dir.h"
 #include "log.h"
 #include "notify.h"
@@ -173,7 +174,9 @@ static enum ps_err
 make_shard(struct start *s, uint64_t boot, struct ps_error *e)
 {
     const struct options *o = s->options;
+    char machine[TRACE_MACHINE_MAX];
     struct shard_config config = {
+        .machine = machine,
         .cluster = o->cluster,
         .shard = (uint32_t)o->shard,
         .shards = (uint32_t)o->shards,
@@ -186,6 +189,7 @@ make_shard(struct start *s, uint64_t boot, struct ps_error *e)
         .sessions_max = (uint32_t)o->sessions_max,
         .barriers_max = (uint32_t)o->barriers_max,
         .parked_max = (uint32_t)o->parked_max,
+        .timeline = timeline_len(o->timeline),
         .parked_bytes_max = o->parked_bytes_max,
         .hello_ms = (uint32_t)o->hello_ms,
         .in_flight_bytes_max = o->in_flight,
@@ -196,6 +200,7 @@ make_shard(struct start *s, uint64_t boot, struct ps_error *e)
         .stream_min_bytes = stream_min(),
     };
 
+    trace_machine(machine);
     if (start_is_durable(s)) {
         config.durable = true;
         config.durable_dir = s->durable.path;

@@ -6,6 +6,7 @@
 #include "client/group/group_state.h"
 #include "client/group/merge.h"
 #include "client/group/watch.h"
+#include "client/recorder.h"
 
 /* ---- Works ---- */
 
@@ -67,11 +68,26 @@ timeout_of(const ps_group *g, int timeout_ms)
     return timeout_ms < 0 ? (uint64_t)g->options.timeout_ms : (uint64_t)timeout_ms;
 }
 
+/* What is done already is not waited for. */
+static bool
+wait(const struct ps_work *w, uint64_t timeout_ms)
+{
+    bool over = w->core == NULL || group_work_done(w->core), done;
+    uint64_t start;
+
+    if (over || !recorder_keeps())
+        return over || group_wait_work(w->group, w, timeout_ms);
+    start = uv_hrtime();
+    done = group_wait_work(w->group, w, timeout_ms);
+    recorder_wait(w->time, start, uv_hrtime(), 0, 0);
+    return done;
+}
+
 /* Its own deadline ends it, with the group; an overdue one gets time for the others to answer. */
 static enum ps_err
 wait_for_end(struct ps_work *w, struct ps_error *e)
 {
-    while (!group_wait_work(w->group, w, (uint64_t)w->group->options.timeout_ms))
+    while (!wait(w, (uint64_t)w->group->options.timeout_ms))
         continue;
     return work_result(w, e);
 }
@@ -95,6 +111,7 @@ start(ps_group *g, const struct group_ask *ask, ps_work **work, struct ps_error 
         group_perform(g); /* a group that has failed here says so */
         work_release(w);
     } else {
+        w->time = ask->op == PLAN_BARRIER ? TIMELINE_BARRIER : TIMELINE_ALL_REDUCE;
         group_perform(g);
         if (work != NULL) {
             *work = w;
@@ -128,7 +145,7 @@ ps_work_wait(ps_work *w, int timeout_ms, struct ps_error *error)
         return ps_fail(error, PS_ERR_INVALID, "there is no operation");
     group_enter(w->group);
     timeout = timeout_of(w->group, timeout_ms);
-    if (group_wait_work(w->group, w, timeout))
+    if (wait(w, timeout))
         err = work_result(w, error);
     else
         err = ps_fail(error, PS_ERR_TIMEOUT, "the operation was not done after %llu ms; it goes on",

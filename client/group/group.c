@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client/group/group_state.h"
+#include "client/recorder.h"
 
 #define TIMEOUT_DEFAULT_MS 60000
 #define SETTLE_DEFAULT_MS  1000
@@ -472,6 +473,8 @@ group_free(ps_group *g)
 
     if (g->looped)
         close_loop(g);
+    if (g->recorded)
+        recorder_close();
     while ((w = g->free_works) != NULL) {
         g->free_works = w->next;
         free(w);

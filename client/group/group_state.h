@@ -33,6 +33,7 @@
 #include "common/conn.h"
 #include "common/loop_news.h"
 #include "common/patience.h"
+#include "common/timeline.h"
 
 struct formation;
 struct mesh;
@@ -54,6 +55,7 @@ struct ps_group {
     void *ready_arg;
     uint32_t conns; /* connections and links that libuv still has, those that are ending included */
     bool looped;
+    bool recorded;            /* it counts as one of those who train (recorder.h) */
     bool crowded;             /* more ranks are on this machine than it has processors */
     struct patience patience; /* without a progress thread */
 
@@ -93,6 +95,7 @@ struct ps_group {
 
 struct ps_work {
     ps_group *group;
+    enum timeline_kind time; /* what a wait for it is a wait for */
     struct group_work *core; /* NULL: ended, with result */
     enum ps_err result;
     struct ps_error error; /* of one that outlived its epoch */

@@ -4,6 +4,7 @@
 #include "client/cluster.h"
 #include "client/group/group_state.h"
 #include "client/group/rendezvous.h"
+#include "client/recorder.h"
 
 /* Meet, and connect. The group has no epoch before, and none after an error. */
 static enum ps_err
@@ -39,6 +40,8 @@ ps_group_open(const ps_cluster *cluster, const struct ps_group_options *options,
         group_free(g);
         return err;
     }
+    recorder_open(ps_cluster_task(cluster));
+    g->recorded = true;
     *out = g;
     return PS_OK;
 }

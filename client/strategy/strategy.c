@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/network.h"
+#include "client/recorder.h"
 #include "client/strategy/resident.h"
 
 /* ---- Opening and closing ---- */
@@ -32,6 +33,8 @@ ps_strategy_open(const char *name, const struct ps_strategy_options *options, ps
         ps_strategy_abandon(s);
         return err;
     }
+    recorder_open(s->task);
+    s->recorded = true;
     *out = s;
     return PS_OK;
 }
@@ -45,6 +48,8 @@ end(ps_strategy *s, bool goodbye)
         s->ops->close(s, goodbye);
     strategy_free_variables(s);
     strategy_close_replicas(s);
+    if (s->recorded)
+        recorder_close();
     free(s);
 }
 
@@ -282,11 +287,16 @@ ps_strategy_run(ps_strategy *strategy, uint64_t until, const struct ps_strategy_
     if (calls == NULL || calls->step == NULL)
         return ps_fail(error, PS_ERR_INVALID, "a run needs a step function");
     s->calls = calls;
+    recorder_hold(true); /* where a step ends is known here */
+    recorder_begin();
     while (err == PS_OK && s->next < until) {
         done = false;
-        if ((err = s->ops->step(s, &done, error)) == PS_OK && done)
+        if ((err = s->ops->step(s, &done, error)) == PS_OK && done) {
             err = after_step(s, error);
+            recorder_step(s->next - 1);
+        }
     }
+    recorder_hold(false);
     s->calls = NULL;
     gathered = strategy_gather(s, false, err == PS_OK ? error : NULL);
     return err != PS_OK ? err : gathered;

@@ -91,6 +91,7 @@ struct ps_strategy {
     struct core_var **vars; /* [vars_len] in the order of their creation */
     size_t vars_len;
     bool started;
+    bool recorded; /* it counts as one of those who train (recorder.h) */
 
     /* replicas */
     struct crew *crew;

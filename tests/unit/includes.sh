@@ -64,7 +64,7 @@ headers_of() {
 core='(common/libcommon_core|common/libkernels_[a-z0-9]+|server/libserver_core|client/libclient_core|client/libcollective_kernels_[a-z0-9]+)\.a\.p'
 glue='(common/libcommon_glue|server/libserver_glue|server/libstore_lmdb|client/libclient_api|client/libclient_compute)\.a\.p'
 tools='client/(tools|examples)/.*'
-public=(client/psclient.h client/ps_compressor.h client/ps_data.h client/ps_device.h client/ps_device_group.h client/ps_group.h client/ps_network.h client/ps_reducer.h client/ps_strategy.h client/ps_tensors.h)
+public=(client/psclient.h client/ps_compressor.h client/ps_data.h client/ps_device.h client/ps_device_group.h client/ps_group.h client/ps_network.h client/ps_reducer.h client/ps_strategy.h client/ps_tensors.h client/ps_timeline.h)
 
 reads store_lmdb.c lmdb.h
 reads device_cpu.c cblas.h

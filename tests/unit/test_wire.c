@@ -38,6 +38,9 @@ static struct samples {
     Psd__WorkerReport worker, *worker_list[1];
     Psd__BlockedReport blocked, *blocked_list[1];
     Psd__Report report;
+    Psd__TimelineReport timeline;
+    uint64_t span_words[1];
+    uint32_t span_shorts[1];
     Psd__Ping ping;
     Psd__Event event;
     Psd__Goodbye goodbye;
@@ -273,6 +276,12 @@ samples_reports(void)
     m.report.variable = m.variable_list;
     m.report.worker = m.worker_list;
     m.report.blocked = m.blocked_list;
+    psd__timeline_report__init(&m.timeline);
+    m.timeline.start_ns = m.timeline.took_ns = m.timeline.step = m.timeline.bytes = m.span_words;
+    m.timeline.what = m.timeline.task = m.timeline.commit_ns = m.timeline.answer_ns = m.span_shorts;
+    m.timeline.n_start_ns = m.timeline.n_took_ns = m.timeline.n_step = m.timeline.n_bytes = 1;
+    m.timeline.n_what = m.timeline.n_task = m.timeline.n_commit_ns = m.timeline.n_answer_ns = 1;
+    m.report.timeline = &m.timeline;
     psd__job_report__init(&m.job_report);
     m.job_report.name = (char *)"train";
     m.job_report.options = (char *)"async, 3 workers";
@@ -708,14 +717,15 @@ END_TEST
     X(barrier_name_utf8, BARRIER, INVALID, "barrier.name", m.barrier.name = (char *)"\xed\xa0\x80")                    \
     X(skip_seq, SKIP, INVALID, "skip.seq is 0", m.skip.seq = 0)                                                        \
     X(cancel_request, CANCEL, INVALID, "cancel.request is 0", m.cancel.request = 0)                                    \
-    X(query_kind, QUERY, INVALID, "query.kind is 7", m.query.kind = 7)                                                 \
+    X(query_kind, QUERY, INVALID, "query.kind is 8", m.query.kind = 8)                                                 \
     X(query_job, QUERY, LIMIT, "query.job has 256", m.query.job = letters(256))                                        \
     X(query_after, QUERY, LIMIT, "query.after has 512", m.query.after = letters(512))                                  \
     X(query_after_utf8, QUERY, INVALID, "query.after", m.query.after = (char *)"\x01")                                 \
-    X(report_kind, REPORT, INVALID, "report.kind is 7", m.report.kind = 7)                                             \
+    X(report_kind, REPORT, INVALID, "report.kind is 8", m.report.kind = 8)                                             \
     X(report_text, REPORT, LIMIT, "report.status.live_dir", m.status.live_dir = letters(2049))                         \
     X(report_buckets, REPORT, LIMIT, "report.stats.age.count is 65", m.histogram.n_count = 65)                         \
     X(report_dims, REPORT, LIMIT, "report.variable.dims is 9", m.variable.n_dims = 9)                                  \
+    X(report_timeline, REPORT, INVALID, "report.timeline are not of one length", m.timeline.n_task = 0)                \
     X(report_job, REPORT, LIMIT, "report.job.options", m.job_report.options = letters(2049))                           \
     X(error_code, ERROR, INVALID, "error.code is 0", m.error.code = 0)                                                 \
     X(error_text, ERROR, LIMIT, "error.text has 2049 bytes", m.error.text = letters(2049))                             \

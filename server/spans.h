@@ -1,0 +1,15 @@
+/* What a shard has done and made wait, in its timeline, for psctl trace. */
+#ifndef SERVER_SPANS_H
+#define SERVER_SPANS_H
+
+#include "common/base.h"
+#include "common/timeline.h"
+
+struct shard;
+
+/* Somebody waited here since then, and goes on now. Returns how long, in microseconds, for the answer. */
+uint64_t spans_held(struct shard *s, enum timeline_kind kind, uint64_t since_ns, uint32_t task, uint64_t step);
+
+void spans_saved(struct shard *s, uint64_t since_ns, uint64_t bytes);
+
+#endif
