@@ -372,6 +372,16 @@ choose_transport(struct ps_client_options *o, struct ps_error *e)
 }
 
 static enum ps_err
+take_credentials(ps_client *c, struct ps_error *e)
+{
+    struct ps_client_options *o = &c->options;
+    struct credentials_wanted wanted = {.ca = o->tls_ca, .cert = o->tls_cert, .key = o->tls_key, .name = o->tls_name};
+
+    o->tls_ca = o->tls_cert = o->tls_key = o->tls_name = NULL; /* the caller's */
+    return credentials_open(&c->credentials, &wanted, false, e);
+}
+
+static enum ps_err
 take_options(ps_client *c, const ps_cluster *cluster, const struct ps_client_options *options, struct ps_error *e)
 {
     struct ps_client_options *o = &c->options;
@@ -379,7 +389,7 @@ take_options(ps_client *c, const ps_cluster *cluster, const struct ps_client_opt
 
     if (options != NULL)
         *o = *options;
-    if ((err = choose_transport(o, e)) != PS_OK) {
+    if ((err = choose_transport(o, e)) != PS_OK || (err = take_credentials(c, e)) != PS_OK) {
         o->job = o->congestion = NULL; /* the caller's */
         return err;
     }
@@ -548,6 +558,7 @@ client_free(ps_client *c)
     core_free(c->core);
     net_finish(c);
     free_handles(c);
+    credentials_close(&c->credentials);
     free((char *)c->options.job);
     free((char *)c->options.congestion);
     free(c);

@@ -12,6 +12,7 @@
 #include <uv.h>
 
 #include "client/core.h"
+#include "client/credentials.h"
 #include "client/psclient.h"
 #include "client/pushing.h"
 #include "common/conn.h"
@@ -58,6 +59,7 @@ struct ps_client {
     struct ps_client_options options; /* defaults filled in; strings are the client's own */
     uv_loop_t loop;
     struct conn_pool pool;
+    struct credentials credentials;
     uv_timer_t timer;       /* wakes a wait */
     uint64_t timer_due_ms;  /* 0: not set, or it rang */
     struct loop_news news;  /* keeps a wait from sleeping on what a timer did */

@@ -34,6 +34,7 @@ link_error_final(enum ps_err code)
     case PS_ERR_CLUSTER:
     case PS_ERR_MISMATCH:
     case PS_ERR_VERSION:
+    case PS_ERR_TLS:
     case PS_ERR_FENCED:
     case PS_ERR_LEASE_LAPSED:
     case PS_ERR_PROTOCOL:

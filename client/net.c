@@ -293,12 +293,15 @@ static void
 net_connect_tcp(struct net_link *n, const struct sockaddr *to)
 {
     struct net_conn *nc = net_open(n);
+    struct ps_error e;
     int rc;
 
     if (nc == NULL)
         return;
     nc->loopback = is_loopback(to);
-    if ((rc = uv_tcp_connect(&nc->connect, &nc->conn.u.tcp, to, net_connect_done)) != 0)
+    if (credentials_connect(&n->client->credentials, &nc->conn, n->address.host, &e) != PS_OK)
+        net_fail_open(nc, e.code, "cannot connect", e.text);
+    else if ((rc = uv_tcp_connect(&nc->connect, &nc->conn.u.tcp, to, net_connect_done)) != 0)
         net_fail_open(nc, PS_ERR_UNREACHABLE, "cannot connect", uv_strerror(rc));
 }
 

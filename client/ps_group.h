@@ -99,6 +99,9 @@ struct ps_group_options {
     const char *congestion; /* TCP congestion control; NULL: "reno" to loopback addresses, else the system's; "": the
                                system's everywhere */
     uint64_t incarnation;   /* which life of the worker this is; 0: random. For tests and replays */
+    /* As ps_client_options'. Workers connect to each other: with tls_ca each has tls_cert and tls_key, which all others
+     * must believe, with the numbers of its addresses among its names, or tls_name. */
+    const char *tls_ca, *tls_cert, *tls_key, *tls_name;
 };
 
 typedef struct ps_group ps_group;

@@ -167,6 +167,13 @@ struct ps_client_options {
      * not call into the client. NULL: ignored. */
     void (*on_event)(void *arg, const struct ps_error *event);
     void *on_event_arg;
+    /* Encryption of TCP connections, and who is at their other end (deploy/README.md, "Encryption"). Each NULL: what
+     * PSD_TLS_CA, PSD_TLS_CERT, PSD_TLS_KEY and PSD_TLS_NAME in the environment say; "": none. Read once, when this is
+     * opened. tls_ca: TLS 1.3 with shards whose certificates this CA file (PEM) leads to and that name the host or
+     * number that they were found by, or tls_name if there is one. tls_cert, tls_key: what this worker shows to shards
+     * that demand it (psd --tls-client-ca). Errors: CONFIG (a file is none), TLS (a peer is not believed, does not
+     * believe us, or has no TLS). */
+    const char *tls_ca, *tls_cert, *tls_key, *tls_name;
 };
 
 /* Connect to every shard of the cluster and take this worker's index. Waits up to options.timeout_ms, retrying

@@ -1,10 +1,10 @@
 /* A connection's life, from conn_init() to its last callback. Its rooms: conn_read.c, conn_write.c, conn_due.c
- * (deadlines), conn_share.c (frames through shared memory), conn_guard.c (a proof before them), conn_queue.c (frames
- * yet to be written).
+ * (deadlines), conn_share.c (frames through shared memory), conn_tls.c (encrypted), conn_guard.c (a proof before
+ * them), conn_queue.c (frames yet to be written).
  *
  * A callback may close the connection; the handle and all memory stay until close_done(), so loops only look at
  * c->closing after each callback. */
-#include "conn_inside.h"
+#include "conn_tls.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -217,6 +217,7 @@ conn_start(struct conn *c, const char *congestion)
 {
     bool is_tcp = c->u.handle.type == UV_TCP;
     uv_os_fd_t fd = -1;
+    enum ps_err err;
     int status;
 
     if ((status = uv_fileno(&c->u.handle, &fd)) < 0)
@@ -234,6 +235,8 @@ conn_start(struct conn *c, const char *congestion)
     if (!c->paused && (status = conn_read_start(c)) < 0)
         return conn_uv_error(status);
     c->started = true;
+    if (c->tls != NULL && (err = conn_tls_begin(c)) != PS_OK)
+        return err;
     conn_flush(c);
     return PS_OK;
 }
@@ -279,6 +282,7 @@ close_done(uv_handle_t *handle)
     conn_rest_drop(c);
     conn_share_free(c);
     conn_guard_free(c);
+    conn_tls_free(c);
     free(c->copy);
     c->copy = NULL;
     if (c->closed != NULL)
@@ -303,5 +307,6 @@ conn_close(struct conn *c, void (*closed)(struct conn *c))
 uint64_t
 conn_bytes(const struct conn *c)
 {
-    return frame_reader_bytes(&c->reader) + c->queue.held_bytes + c->rest_len + (c->copy != NULL ? CONN_COPY : 0);
+    return frame_reader_bytes(&c->reader) + c->queue.held_bytes + c->rest_len + (c->copy != NULL ? CONN_COPY : 0) +
+           (c->tls != NULL ? conn_tls_bytes(c) : 0);
 }

@@ -31,17 +31,20 @@
 #include "keyring.h"
 #include "ps_err.h"
 #include "share.h"
+#include "tls_stream.h"
 
 #define CONN_PIN_MS      10         /* a read transaction is held no longer than this for one frame */
 #define CONN_SCRATCH     (64 * KIB) /* bytes read at once when no large payload is expected */
 #define CONN_COPY        (16 * KIB) /* "a little" */
 #define CONN_TURN_BYTES  (8 * MIB)  /* written at once before the loop's other business gets its turn */
 #define CONN_LINGER_MS   2000       /* how long conn_finish() waits for the peer */
+#define CONN_TLS_MS      10000      /* how long a handshake may take, where nobody says otherwise */
 #define CONN_BINDING_MAX 64
 
 struct conn;
 struct conn_guard;
 struct conn_share;
+struct conn_tls;
 
 /* One per loop: what its connections share. */
 struct conn_pool {
@@ -72,6 +75,9 @@ enum ps_err conn_pool_init(struct conn_pool *p, uv_loop_t *loop) PS_MUST_USE;
 void conn_pool_finish(struct conn_pool *p); /* accepts zeroed and finished pools */
 
 struct conn_events {
+    /* TLS: the handshake is done, once; frames may come from now on, and what was queued goes out after this. May be
+     * NULL. */
+    void (*secured)(struct conn *c);
     /* Metadata of a frame with a payload is whole: optionally frame_direct() or frame_discard() on conn_reader(). May
      * be NULL. */
     void (*meta)(struct conn *c, const struct frame_head *head, const void *meta);
@@ -79,8 +85,9 @@ struct conn_events {
      * call. */
     void (*frame)(struct conn *c, const struct frame_head *head, const void *meta, const void *payload);
     /* The stream ended or failed, or its bytes were no frame (PS_ERR_PROTOCOL, PS_ERR_VERSION: the connection still
-     * writes, so an ERROR frame can be sent before conn_finish()). After this no more frames come. Once. Not called
-     * after conn_close() or conn_finish(). */
+     * writes, so an ERROR frame can be sent before conn_finish()). PS_ERR_TLS, PS_ERR_TIMEOUT: the handshake failed;
+     * a peer that began to speak without TLS is written to without (conn_tells()), so that it can be told. After this
+     * no more frames come. Once. Not called after conn_close() or conn_finish(). */
     void (*ended)(struct conn *c, const struct ps_error *why);
     /* Only of one with a guard (conn_guard.h): it is through, with this role and token. May be NULL elsewhere. */
     void (*admitted)(struct conn *c, enum role role, const char *token);
@@ -136,14 +143,28 @@ struct conn {
     struct conn *kept_next, **kept_before; /* pool->kept; NULL: not in it */
     struct conn_share *share;              /* NULL: the stream carries the frames */
     struct conn *shared_next, **shared_before;
-    bool in_turn;     /* conn_share_turn() is below us on the stack */
-    int share_status; /* how the stream has ended; eof */
+    bool in_turn;         /* conn_share_turn() is below us on the stack */
+    int share_status;     /* how the stream has ended; eof */
+    struct conn_tls *tls; /* NULL: bytes are as they are */
+    uint64_t tls_ms;      /* deadline of the handshake; 0: none */
 };
 
 /* Make the handle (uv_tcp_init or uv_pipe_init); the caller then accepts or connects on c->u, and calls conn_start().
  * After a successful init, conn_close() is owed. */
 enum ps_err conn_init(struct conn *c, struct conn_pool *pool, bool is_pipe, const struct conn_events *events,
                       void *arg) PS_MUST_USE;
+
+/* TCP: all bytes are encrypted, TLS 1.3 (tls.h), from the first one on. After conn_init(), before conn_start(). name:
+ * of a client, whom the other side's certificate must name, a host or a number; of a server NULL. tls is borrowed until
+ * this returns. What is queued waits for the end of the handshake, which has timeout_ms. */
+enum ps_err conn_tls(struct conn *c, const struct tls *tls, const char *name, uint32_t timeout_ms,
+                     struct ps_error *e) PS_MUST_USE;
+
+/* What a peer without TLS is told (conn_tells()). */
+#define CONN_TLS_WANTED "TLS alone is spoken here, and you speak without: give the CA (tls_ca, PSD_TLS_CA)"
+
+/* The handshake is done. */
+bool conn_secured(const struct conn *c);
 
 /* TCP: no delay, and the congestion control named; NULL, or a name that the kernel does not know or allow, leaves the
  * system's own. Begin to read, and to write what was queued before. */
@@ -217,6 +238,13 @@ static inline bool
 conn_queued(const struct conn *c)
 {
     return c->queue.first != NULL || c->writing;
+}
+
+/* It has ended, and a last frame would still go out. */
+static inline bool
+conn_tells(const struct conn *c)
+{
+    return !c->broken && !c->closing && (c->tls == NULL || conn_secured(c));
 }
 
 static inline struct frame_reader *

@@ -1,5 +1,5 @@
-/* What the rooms of a connection share (conn.h): conn.c, conn_read.c, conn_write.c, conn_share.c, conn_due.c,
- * conn_guard.c. Nobody else includes this. */
+/* What the rooms of a connection share (conn.h): conn.c, conn_read.c, conn_write.c, conn_share.c, conn_tls.c,
+ * conn_due.c, conn_guard.c. Nobody else includes this. */
 #ifndef COMMON_CONN_INSIDE_H
 #define COMMON_CONN_INSIDE_H
 
@@ -20,6 +20,9 @@ void conn_end_uv(struct conn *c, int status);
 /* All is sent, and conn_leave() was called: close if it was acknowledged, else look again later. */
 void conn_leave_look(struct conn *c);
 
+/* Bytes that stay until conn_tls_wrote(), as soon as the socket takes them. Negative: libuv's status. */
+int conn_write(struct conn *c, const uv_buf_t *buf);
+
 /* Nothing more can be written: the owner is told so, unless the reading side ends first. */
 void conn_broke(struct conn *c, int status);
 
@@ -27,6 +30,9 @@ void conn_broke(struct conn *c, int status);
 
 /* Bytes of the stream to the frame reader, and what they mean to the owner. */
 void conn_feed(struct conn *c, const uint8_t *data, size_t n);
+
+/* Where the next bytes of the stream go, and how many of them: never none. */
+void conn_read_place(struct conn *c, void **at, size_t *len);
 
 /* There is nothing more to read. status: libuv's. */
 void conn_over(struct conn *c, int status);

@@ -4,27 +4,37 @@
  * A pause ends conn_feed() at a frame's end. What was read behind it is kept in c->rest; when it may go on, the
  * connection is in pool->kept until the loop's next round hands the rest out (never from within conn_read_resume(),
  * which is called from anywhere). Only then is more read. */
-#include "conn_inside.h"
+#include "conn_tls.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+void
+conn_read_place(struct conn *c, void **at, size_t *len)
+{
+    *at = NULL;
+    *len = CONN_SCRATCH;
+    if (!c->ended && !c->finishing && c->share == NULL)
+        frame_want(&c->reader, at, len);
+    if (*at != NULL)
+        return;
+    *at = c->pool->scratch + frame_offset(&c->reader);
+    *len = MIN(*len, c->read_max != 0 ? MIN(c->read_max + frame_missing(&c->reader), CONN_SCRATCH) : CONN_SCRATCH);
+}
+
+/* TLS reads by itself (conn_tls.c): libuv, which is given no buffer, only says that there is something. */
 static void
 read_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
     struct conn *c = handle->data;
-    size_t len = CONN_SCRATCH;
+    size_t len = 0;
     void *at = NULL;
 
     (void)suggested;
-    if (!c->ended && !c->finishing && c->share == NULL)
-        frame_want(&c->reader, &at, &len);
-    if (at == NULL) {
-        at = c->pool->scratch + frame_offset(&c->reader);
-        len = MIN(len, c->read_max != 0 ? MIN(c->read_max + frame_missing(&c->reader), CONN_SCRATCH) : CONN_SCRATCH);
-    }
+    if (c->tls == NULL || !conn_tls_reads(c))
+        conn_read_place(c, &at, &len);
     *buf = (uv_buf_t){.base = at, .len = len};
 }
 
@@ -103,21 +113,23 @@ conn_feed(struct conn *c, const uint8_t *data, size_t n)
         frame_reader_trim(r);
 }
 
-/* Go on with what was kept, and read on after it. */
+/* Go on with what was kept, and read on after it: first what TLS has read already. */
 static void
 rest_feed(struct conn *c)
 {
-    const uint8_t *data = c->rest + c->rest_at;
     size_t n = c->rest_len;
     int status;
 
     c->rest_len = 0;
-    conn_feed(c, data, n);
+    if (n > 0)
+        conn_feed(c, c->rest + c->rest_at, n);
     if (c->rest_len > 0 || c->closing)
         return;
     conn_rest_drop(c);
     if (!c->paused && !c->ended && (status = conn_read_start(c)) < 0)
         conn_broke(c, status);
+    if (c->tls != NULL && conn_tls_pending(c))
+        (void)conn_tls_read(c);
     conn_due_update(c);
 }
 
@@ -164,6 +176,11 @@ read_done(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
 
     if (nread == 0 || c->closing)
         return;
+    if (nread == UV_ENOBUFS && c->tls != NULL) {
+        (void)conn_tls_read(c);
+        conn_due_update(c);
+        return;
+    }
     if (nread < 0) {
         c->eof = true;
         c->share_status = (int)nread;
@@ -201,6 +218,8 @@ conn_poll(struct conn *c)
 
     if (!c->reading || c->closing)
         return false;
+    if (c->tls != NULL && conn_tls_reads(c))
+        return conn_tls_read(c);
     read_alloc(&c->u.handle, 0, &buf);
     n = read(c->fd, buf.base, buf.len);
     if (n > 0 || n == 0)
@@ -252,7 +271,7 @@ conn_read_resume(struct conn *c)
     c->paused = false;
     if (!c->started || c->ended || c->closing)
         return;
-    if (c->rest_len > 0)
+    if (c->rest_len > 0 || (c->tls != NULL && conn_tls_pending(c)))
         kept_add(c);
     else if ((status = conn_read_start(c)) < 0)
         conn_broke(c, status);

@@ -4,7 +4,7 @@
  * conn_flush() goes on. park() also ends a flush that has written CONN_TURN_BYTES, so that one fast reader does not
  * starve the others. When writing fails the reading side usually has something to say about it (a last ERROR frame), so
  * the owner is told when that ends, or a little later. */
-#include "conn_inside.h"
+#include "conn_tls.h"
 
 #include <linux/sockios.h>
 #include <stdlib.h>
@@ -34,7 +34,18 @@ write_done(uv_write_t *write, int status)
         return;
     if (status < 0)
         conn_broke(c, status);
+    if (c->tls != NULL)
+        conn_tls_wrote(c);
     conn_flush(c);
+}
+
+int
+conn_write(struct conn *c, const uv_buf_t *buf)
+{
+    int status = uv_write(&c->write, &c->u.stream, buf, 1, write_done);
+
+    c->writing = status == 0;
+    return status;
 }
 
 /* Go on when the socket has room again, or, if it has, in the loop's next round. */
@@ -54,14 +65,12 @@ park(struct conn *c)
     for (unsigned i = 0; i < n; at += bufs[i++].len)
         memcpy(c->copy + at, bufs[i].base, bufs[i].len);
     copy = uv_buf_init((char *)c->copy, (unsigned)bytes);
-    status = uv_write(&c->write, &c->u.stream, &copy, 1, write_done);
-    if (status < 0) {
+    if ((status = conn_write(c, &copy)) < 0) {
         free(c->copy);
         c->copy = NULL;
         conn_broke(c, status);
         return;
     }
-    c->writing = true;
     c->pool->sent += bytes;
     conn_queue_take(&c->queue, bytes);
 }
@@ -107,6 +116,8 @@ finish_next(struct conn *c)
     if (!c->finishing || c->shut || c->closing || c->writing || (c->queue.first != NULL && !c->broken))
         return;
     c->shut = true;
+    if (c->tls != NULL && c->started && !c->broken)
+        conn_tls_bye(c);
     if (!c->started || c->broken || uv_shutdown(&c->shutdown, &c->u.stream, shutdown_done) < 0)
         conn_close(c, NULL);
 }
@@ -156,7 +167,10 @@ conn_flush(struct conn *c)
     if (c->flushing)
         return;
     c->flushing = true;
-    while (may_write(c) && c->queue.first != NULL && (c->share != NULL ? conn_share_write(c) : write_some(c, &budget)))
+    while (may_write(c) && c->queue.first != NULL &&
+           (c->share != NULL ? conn_share_write(c)
+            : c->tls != NULL ? conn_tls_write(c, &budget)
+                             : write_some(c, &budget)))
         continue;
     c->flushing = false;
     finish_next(c);

@@ -69,7 +69,9 @@ magic_check(const uint8_t *in, struct ps_error *e)
             return ps_fail(e, PS_ERR_PROTOCOL, "this looks like %s: the peer does not speak psd's protocol",
                            strangers[i].name);
     if (in[0] == 0x16 && in[1] == 3 && in[2] <= 4) /* TLS record: handshake, version 3.x */
-        return ps_fail(e, PS_ERR_PROTOCOL, "this looks like TLS: the peer does not speak psd's protocol");
+        return ps_fail(
+            e, PS_ERR_PROTOCOL,
+            "this looks like TLS, which is not spoken here (psd --tls-cert, or PSD_TLS_CA of the other side)");
     return ps_fail(e, PS_ERR_PROTOCOL, "bytes %02x %02x %02x %02x do not start a frame of psd's protocol", in[0], in[1],
                    in[2], in[3]);
 }

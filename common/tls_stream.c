@@ -189,15 +189,21 @@ tls_stream_free(struct tls_stream *s)
 
 /* ---- The handshake ---- */
 
+bool
+tls_stream_is_plain(const struct tls_stream *s)
+{
+    return s->heard >= STRANGER_LOOK && memcmp(s->first, "PSD1", STRANGER_LOOK) == 0;
+}
+
 /* Its first bytes are no TLS: who is it? */
 static const char *
 stranger(const struct tls_stream *s)
 {
     if (s->heard < STRANGER_LOOK || (s->first[0] >= 0x14 && s->first[0] <= 0x17 && s->first[1] == 3))
         return NULL;
-    if (memcmp(s->first, "PSD1", 4) == 0)
+    if (tls_stream_is_plain(s))
         return s->side == TLS_SERVER
-                   ? "the peer speaks without TLS, and TLS is asked for here: give it the CA (tls_ca, PSD_TLS_CA)"
+                   ? "the peer speaks without TLS, which is asked for here: it wants the CA (tls_ca, PSD_TLS_CA)"
                    : "the peer speaks without TLS: it was started without a certificate (--tls-cert), or TLS is not "
                      "wanted here (tls_ca, PSD_TLS_CA)";
     if (memcmp(s->first, "GET ", 4) == 0 || memcmp(s->first, "HTTP", 4) == 0 || memcmp(s->first, "POST", 4) == 0)

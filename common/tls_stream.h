@@ -43,6 +43,9 @@ void tls_stream_free(struct tls_stream *s); /* accepts NULL */
 /* PS_ERR_TLS: the two do not come together; the sentence names the certificate, why, and what to do. */
 enum tls_step tls_stream_handshake(struct tls_stream *s, struct ps_error *e);
 
+/* It has begun as a peer of psd does that has no TLS. */
+bool tls_stream_is_plain(const struct tls_stream *s);
+
 /* After the handshake. Errors: PS_ERR_TLS (an alert: the other side does not want us), PS_ERR_CLOSED (records that were
  * not made by the other side, or broke on the way). */
 enum tls_step tls_stream_read(struct tls_stream *s, void *data, size_t n, size_t *got, struct ps_error *e);

@@ -327,6 +327,7 @@ on_hangup(uv_signal_t *signal, int number)
         apply_reloadable(d);
     }
     options_finish(&fresh);
+    secure_reload(&d->secure, d->options);
     notify_reloaded();
 }
 
@@ -438,8 +439,9 @@ daemon_start(struct daemon *d, struct ps_error *e)
     start_handles(d);
     if ((err = conn_pool_init(&d->pool, &d->loop)) != PS_OK)
         return ps_fail(e, err, "cannot start the event loop: out of memory");
-    if ((err = saves_start(d, e)) != PS_OK || (err = restores_start(d, e)) != PS_OK ||
-        (err = listeners_open(d, e)) != PS_OK || (err = listen_to_stops(d, e)) != PS_OK)
+    if ((err = secure_open(&d->secure, d->options, e)) != PS_OK || (err = saves_start(d, e)) != PS_OK ||
+        (err = restores_start(d, e)) != PS_OK || (err = listeners_open(d, e)) != PS_OK ||
+        (err = listen_to_stops(d, e)) != PS_OK)
         return err;
     d->state = DAEMON_SERVING;
     serve_figures(d);
@@ -468,6 +470,7 @@ daemon_finish(struct daemon *d)
     uv_close((uv_handle_t *)&d->interrupt, NULL);
     restores_stop(d); /* what the last turns have brought */
     conn_pool_finish(&d->pool);
+    secure_finish(&d->secure);
     saves_finish(d);
     uv_run(&d->loop, UV_RUN_DEFAULT);
     ps_assert(uv_loop_close(&d->loop) == 0);

@@ -11,9 +11,9 @@
  *                                      └──┘
  *
  * Rooms: start (from directories to a shard), daemon (loop, turns, timers, signals), listener (sockets that accept),
- * handed (those that systemd has opened), peer (one connection), in_flight (the memory cap), saves (when), saver (how:
- * a thread of its own), restores (checkpoints that come back), figures (for reports and metrics), http (metrics and
- * health, on a thread of its own), notify (telling launchers and systemd), options, log; live_dir,
+ * handed (those that systemd has opened), peer (one connection), secure (TLS), in_flight (the memory cap), saves
+ * (when), saver (how: a thread of its own), restores (checkpoints that come back), figures (for reports and metrics),
+ * http (metrics and health, on a thread of its own), notify (telling launchers and systemd), options, log; live_dir,
  * durable_dir, pair (what lies where, and whether to believe it). */
 #ifndef SERVER_DAEMON_H
 #define SERVER_DAEMON_H
@@ -26,6 +26,7 @@
 #include "options.h"
 #include "restores.h"
 #include "saves.h"
+#include "secure.h"
 #include "shard.h"
 #include "store.h"
 
@@ -74,6 +75,7 @@ struct daemon {
     uint64_t next_id;
     struct in_flight in_flight;
     struct saves saves;
+    struct secure secure;
     struct restores restores;
     uint64_t refused_log_ms, accept_log_ms, full_log_ms, commit_log_ms; /* when such a line was last written */
     uint64_t connections_refused, descriptors_refused;                  /* newcomers */

@@ -148,6 +148,10 @@ options_check(const struct options *o, struct ps_error *e)
     if (strlen(o->cluster) > WIRE_CLUSTER_MAX || !wire_text_ok(o->cluster, strlen(o->cluster)))
         return ps_fail(e, PS_ERR_CONFIG, "--cluster is at most %d bytes of UTF-8 without control characters",
                        WIRE_CLUSTER_MAX);
+    if ((o->tls_cert == NULL) != (o->tls_key == NULL))
+        return ps_fail(e, PS_ERR_CONFIG, "--tls-cert and --tls-key belong together");
+    if (o->tls_client_ca != NULL && o->tls_cert == NULL)
+        return ps_fail(e, PS_ERR_CONFIG, "--tls-client-ca needs --tls-cert and --tls-key");
     if (o->in_flight_connection > o->in_flight)
         return ps_fail(e, PS_ERR_CONFIG,
                        "--in-flight-connection (%" PRIu64 " MiB) is more than --in-flight (%" PRIu64 " MiB)",

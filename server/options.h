@@ -24,11 +24,13 @@ struct options {
     const char *unix_path;
     const char *http; /* "none": nothing is served */
     const char *cluster;
-    const char *live_dir;        /* NULL: see live_dir_default() */
-    const char *durable_dir;     /* NULL: see durable_dir_default(); "none" */
-    const char *checkpoint_root; /* NULL: checkpoints may be anywhere */
-    const char *restore;         /* NULL: nothing is restored at the start */
-    const char *replay;          /* a durable directory to look into, instead of serving */
+    const char *live_dir;           /* NULL: see live_dir_default() */
+    const char *durable_dir;        /* NULL: see durable_dir_default(); "none" */
+    const char *checkpoint_root;    /* NULL: checkpoints may be anywhere */
+    const char *restore;            /* NULL: nothing is restored at the start */
+    const char *replay;             /* a durable directory to look into, instead of serving */
+    const char *tls_cert, *tls_key; /* NULL: TCP is plain */
+    const char *tls_client_ca;      /* NULL: clients need no certificate */
     const char *tcp_congestion;
     const char *ready_file;
     const char *config;

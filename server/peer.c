@@ -167,6 +167,7 @@ peer_closed(struct conn *c)
     struct daemon *d = p->daemon;
 
     tell_closed(p);
+    secure_leave(p);
     restores_gone(d, p->id);
     in_flight_forget(&d->in_flight, &p->part);
     unlist(p);
@@ -178,7 +179,10 @@ peer_closed(struct conn *c)
 void
 peer_close(struct peer *p)
 {
-    conn_finish(&p->conn, peer_closed);
+    if (p->shaking) /* there is nobody yet to whom anything could be said */
+        conn_close(&p->conn, peer_closed);
+    else
+        conn_finish(&p->conn, peer_closed);
 }
 
 /* ---- Shared memory ---- */
@@ -275,6 +279,10 @@ on_ended(struct conn *c, const struct ps_error *why)
     struct peer *p = c->arg;
     struct shard_event event = peer_event(p, SHARD_BROKEN);
 
+    if (p->shaking) {
+        peer_not_secured(p, why);
+        return;
+    }
     if (p->opened && (why->code == PS_ERR_PROTOCOL || why->code == PS_ERR_VERSION)) {
         event.error = why;
         daemon_step(p->daemon, &event);
@@ -286,7 +294,7 @@ on_ended(struct conn *c, const struct ps_error *why)
     conn_close(c, peer_closed);
 }
 
-const struct conn_events peer_events = {.meta = on_meta, .frame = on_frame, .ended = on_ended};
+const struct conn_events peer_events = {.secured = peer_secured, .meta = on_meta, .frame = on_frame, .ended = on_ended};
 
 struct peer *
 peer_find(struct daemon *d, uint64_t id)

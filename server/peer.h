@@ -25,6 +25,8 @@ struct peer {
     struct in_flight_part part;
     uint64_t sent, seen_sent, seen_offset, moved_ms; /* whether bytes move, for housekeeping */
     struct peer *flush_next;
+    bool shaking; /* hands, for TLS: */
+    struct peer *shake_prev, *shake_next;
     bool answered; /* an offer of memory: */
     struct share memory;
     struct conn_out answer;
@@ -35,6 +37,10 @@ struct peer {
 /* Accept a connection that waits on this listening stream: peer_accept.c. False: there was no memory for it; until it
  * is accepted libuv takes no other. */
 bool peer_accept(struct daemon *d, uv_stream_t *listening, bool is_unix);
+
+/* Its TLS handshake is done: it stays, if there is room. Or is not: it goes. */
+void peer_secured(struct conn *c);
+void peer_not_secured(struct peer *p, const struct ps_error *why);
 
 struct peer *peer_find(struct daemon *d, uint64_t id);
 

@@ -1,4 +1,5 @@
-/* Newcomers: who is let in, and with which congestion control it is answered. One that cannot stay is told why. */
+/* Newcomers: who is let in, and with which congestion control it is answered. One that cannot stay is told why. With
+ * TLS the shard hears of it when the handshake is done (peer_secured()). */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -41,7 +42,7 @@ why_refuse(const struct peer *p)
     struct rlimit limit;
     uv_os_fd_t fd;
 
-    if (HASH_COUNT(d->peers) > d->options->connections_max) {
+    if (HASH_COUNT(d->peers) - d->secure.len > d->options->connections_max) {
         d->connections_refused++;
         return "this shard has as many connections as --connections-max allows";
     }
@@ -55,16 +56,16 @@ why_refuse(const struct peer *p)
 
 /* It is told, and goes. */
 static void
-refuse(struct peer *p, const char *text)
+refuse(struct peer *p, enum ps_err code, const char *text)
 {
     struct daemon *d = p->daemon;
     Psd__Error message = PSD__ERROR__INIT;
     uint8_t *bytes;
     size_t len;
 
-    message.code = PS_ERR_LIMIT;
+    message.code = code;
     message.text = (char *)(uintptr_t)text;
-    if (daemon_may_log(d, &d->refused_log_ms))
+    if (code == PS_ERR_LIMIT && daemon_may_log(d, &d->refused_log_ms))
         log_line(LOG_LEVEL_WARNING, "refused a connection: %s peer=%s", text, p->conn.peer);
     bytes = wire_encode_new(MSG_ERROR, 0, &message.base, 0, &len);
     if (bytes != NULL)
@@ -74,26 +75,53 @@ refuse(struct peer *p, const char *text)
 }
 
 static void
-begin(struct peer *p, bool is_unix)
+let_in(struct peer *p)
 {
     struct daemon *d = p->daemon;
     struct shard_event event;
     const char *why;
-    enum ps_err err;
 
-    if ((err = conn_start(&p->conn, congestion_for(p, is_unix))) != PS_OK) {
-        log_line(LOG_LEVEL_WARNING, "cannot read from a connection: %s", ps_strerror(err));
-        conn_close(&p->conn, peer_closed);
-        return;
-    }
     if ((why = why_refuse(p)) != NULL) {
-        refuse(p, why);
+        refuse(p, PS_ERR_LIMIT, why);
         return;
     }
     p->opened = true;
     event = peer_event(p, SHARD_OPENED);
     event.peer = p->conn.peer;
     daemon_step(d, &event);
+}
+
+void
+peer_secured(struct conn *c)
+{
+    secure_leave(c->arg);
+    let_in(c->arg);
+}
+
+/* Who speaks without TLS is told so, and nothing else. */
+void
+peer_not_secured(struct peer *p, const struct ps_error *why)
+{
+    secure_leave(p);
+    secure_failed(p, why);
+    if (why->code == PS_ERR_TLS && conn_tells(&p->conn))
+        refuse(p, PS_ERR_TLS, CONN_TLS_WANTED);
+    else
+        conn_close(&p->conn, peer_closed);
+}
+
+static void
+begin(struct peer *p, bool is_unix)
+{
+    bool secure = !is_unix && p->daemon->secure.tls != NULL;
+    enum ps_err err = !secure || secure_begin(p) ? PS_OK : PS_ERR_NOMEM;
+
+    if (err != PS_OK || (err = conn_start(&p->conn, congestion_for(p, is_unix))) != PS_OK) {
+        log_line(LOG_LEVEL_WARNING, "cannot read from a connection: %s", ps_strerror(err));
+        conn_close(&p->conn, peer_closed);
+    } else if (!secure) {
+        let_in(p);
+    }
 }
 
 static struct peer *

@@ -105,8 +105,10 @@ guest_meta(struct conn *c, const struct frame_head *head, const void *meta)
 static void
 guest_ended(struct conn *c, const struct ps_error *why)
 {
-    if (why->code == PS_ERR_VERSION || why->code == PS_ERR_PROTOCOL)
-        guest_refuse(c->arg, why->code, why->text);
+    bool speaks = why->code == PS_ERR_VERSION || why->code == PS_ERR_PROTOCOL || why->code == PS_ERR_TLS;
+
+    if (speaks && conn_tells(c))
+        guest_refuse(c->arg, why->code, why->code == PS_ERR_TLS ? CONN_TLS_WANTED : why->text);
     else
         guest_send_away(c->arg);
 }
@@ -147,7 +149,8 @@ connection_came(uv_stream_t *listener, int status)
     d->owing = false;
     d->handles++;
     c->arg = d;
-    if (uv_accept(listener, &c->u.stream) != 0 || conn_start(c, NULL) != PS_OK) {
+    if (uv_accept(listener, &c->u.stream) != 0 ||
+        credentials_accept(d->credentials, c, DOOR_SILENCE_MS, NULL) != PS_OK || conn_start(c, NULL) != PS_OK) {
         conn_close(c, guest_gone);
         return;
     }

@@ -12,6 +12,7 @@
 
 #include <uv.h>
 
+#include "client/credentials.h"
 #include "client/group/table.h"
 #include "common/conn.h"
 
@@ -30,6 +31,7 @@ struct door_guest;
 struct door {
     char address[GROUP_ADDRESS_MAX]; /* numeric, with the port; of a wildcard ("0.0.0.0:0") as it was given */
     uint16_t port;
+    const struct credentials *credentials; /* set before it is opened; borrowed; NULL: nothing is encrypted */
 
     /* private */
     struct conn_pool *pool;

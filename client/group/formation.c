@@ -60,6 +60,7 @@ prepare(ps_group *g, struct ps_error *e)
     struct rendezvous_config config = {.pool = &g->pool,
                                        .door = &g->door,
                                        .cluster = g->cluster,
+                                       .credentials = &g->credentials,
                                        .name = g->options.name,
                                        .listen = g->options.listen,
                                        .congestion = g->options.congestion,

@@ -225,6 +225,7 @@ static enum ps_err
 take_options(ps_group *g, const char *cluster_name, const struct ps_group_options *options, struct ps_error *e)
 {
     struct ps_group_options *o = &g->options;
+    struct credentials_wanted wanted;
     bool copied;
 
     if (options != NULL)
@@ -238,11 +239,16 @@ take_options(ps_group *g, const char *cluster_name, const struct ps_group_option
     if (o->incarnation == 0)
         o->incarnation = random_id();
     patience_init(&g->patience, patience_ns(o->patience_us, uv_available_parallelism()));
+    wanted = (struct credentials_wanted){.ca = o->tls_ca, .cert = o->tls_cert, .key = o->tls_key, .name = o->tls_name};
+    o->tls_ca = o->tls_cert = o->tls_key = o->tls_name = NULL; /* the caller's */
     copied = copy_text(&o->name);
     copied = copy_text(&o->listen) && copied;
     copied = copy_text(&o->congestion) && copied;
     g->cluster_name = strdup(cluster_name);
-    return copied && g->cluster_name != NULL ? PS_OK : ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
+    if (!copied || g->cluster_name == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
+    g->door.credentials = &g->credentials;
+    return credentials_open(&g->credentials, &wanted, true, e);
 }
 
 static bool
@@ -488,6 +494,7 @@ group_free(ps_group *g)
     free((char *)g->options.name);
     free((char *)g->options.listen);
     free((char *)g->options.congestion);
+    credentials_close(&g->credentials);
     free(g);
 }
 

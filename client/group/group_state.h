@@ -48,6 +48,7 @@ struct ps_group {
     /* the loop */
     uv_loop_t loop;
     struct conn_pool pool;
+    struct credentials credentials;
     uv_timer_t timer;      /* ends a sleep of the loop */
     uint64_t timer_due_ms; /* 0: not set, or it rang */
     struct loop_news news; /* keeps a wait from sleeping on what a timer did */

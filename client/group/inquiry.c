@@ -24,6 +24,7 @@ struct inquiry_conn {
 
 struct inquiry {
     struct conn_pool *pool;
+    const struct credentials *credentials;
     const struct inquiry_to *to; /* NULL: dropped */
     void *arg;
     struct address address;
@@ -255,6 +256,7 @@ connect_next(struct inquiry *q)
 {
     const struct sockaddr *at = NULL;
     struct inquiry_conn *ic;
+    struct ps_error e;
     int status = 0;
 
     if (q->address.is_unix ? q->tried : (at = next_address(q)) == NULL) {
@@ -272,6 +274,10 @@ connect_next(struct inquiry *q)
     ic->handles = q->handles;
     ++*q->handles;
     q->conn = ic;
+    if (!q->address.is_unix && credentials_connect(q->credentials, &ic->conn, q->address.host, &e) != PS_OK) {
+        fail(q, e.code, e.text);
+        return;
+    }
     if (q->address.is_unix)
         uv_pipe_connect(&ic->connect, &ic->conn.u.pipe, q->address.path, connect_done);
     else
@@ -316,8 +322,8 @@ on_woken(uv_async_t *async)
 }
 
 struct inquiry *
-inquiry_start(struct conn_pool *pool, const struct address *address, const char *congestion,
-              const struct inquiry_to *to, void *arg, uint32_t *handles)
+inquiry_start(struct conn_pool *pool, const struct credentials *credentials, const struct address *address,
+              const char *congestion, const struct inquiry_to *to, void *arg, uint32_t *handles)
 {
     struct inquiry *q = calloc(1, sizeof *q);
 
@@ -329,6 +335,7 @@ inquiry_start(struct conn_pool *pool, const struct address *address, const char 
         return NULL;
     }
     q->pool = pool;
+    q->credentials = credentials;
     q->to = to;
     q->arg = arg;
     q->address = *address;

@@ -12,6 +12,7 @@
 #ifndef CLIENT_GROUP_INQUIRY_H
 #define CLIENT_GROUP_INQUIRY_H
 
+#include "client/credentials.h"
 #include "common/conn.h"
 #include "common/wire.h"
 
@@ -26,10 +27,11 @@ struct inquiry_to {
     void (*failed)(void *arg, const struct ps_error *why);
 };
 
-/* congestion: as conn_start() takes it; NULL: chosen. *handles counts what libuv still has of it, also after it was
- * dropped. NULL: no memory, or no descriptor. */
-struct inquiry *inquiry_start(struct conn_pool *pool, const struct address *address, const char *congestion,
-                              const struct inquiry_to *to, void *arg, uint32_t *handles);
+/* credentials: borrowed until inquiry_drop(). congestion: as conn_start() takes it; NULL: chosen. *handles counts what
+ * libuv still has of it, also after it was dropped. NULL: no memory, or no descriptor. */
+struct inquiry *inquiry_start(struct conn_pool *pool, const struct credentials *credentials,
+                              const struct address *address, const char *congestion, const struct inquiry_to *to,
+                              void *arg, uint32_t *handles);
 
 /* Once, after connected(). hello: NULL when a worker is asked. False: no memory. */
 bool inquiry_meet(struct inquiry *q, const Psd__Hello *hello, const Psd__Meet *m) PS_MUST_USE;

@@ -575,6 +575,7 @@ connect_to(struct mesh_conn *m)
     struct sockaddr_storage to = {0};
     struct address address;
     struct conn *c = malloc(sizeof *c);
+    struct ps_error e;
     int status;
 
     if (c == NULL || conn_init(c, &g->pool, false, &lower_events, m) != PS_OK) {
@@ -596,6 +597,10 @@ connect_to(struct mesh_conn *m)
         return;
     }
     m->loopback = is_loopback((struct sockaddr *)&to);
+    if (m->state != MESH_KNOCKING && credentials_connect(&g->credentials, c, address.host, &e) != PS_OK) {
+        lower_fail(m, e.code, e.text, NULL);
+        return;
+    }
     if ((status = uv_tcp_connect(&m->connect, &c->u.tcp, (struct sockaddr *)&to, connected)) == 0)
         return;
     if (m->state == MESH_KNOCKING)

@@ -328,6 +328,7 @@ is_final(struct rendezvous *r, const struct ps_error *why)
         return now_ms(r) >= r->taken_ms;
     case PS_ERR_CLUSTER:
     case PS_ERR_VERSION:
+    case PS_ERR_TLS:
     case PS_ERR_PROTOCOL:
     case PS_ERR_MISMATCH:
     case PS_ERR_INVALID:
@@ -391,7 +392,8 @@ ask_there(struct rendezvous *r, const char *address, uint64_t patience_ms)
     }
     r->state = ASKING;
     r->step_ms = now_ms(r) + patience_ms;
-    r->inquiry = inquiry_start(r->config.pool, &r->address, r->config.congestion, &to_host, r, &r->handles);
+    r->inquiry = inquiry_start(r->config.pool, r->config.credentials, &r->address, r->config.congestion, &to_host, r,
+                               &r->handles);
     if (r->inquiry == NULL) {
         ps_error_set(&e, PS_ERR_NOMEM, "no memory to ask for a meeting");
         end_failed(r, &e, NULL);

@@ -52,11 +52,12 @@ struct rendezvous;
 
 struct rendezvous_config {
     struct conn_pool *pool;
-    struct door *door;         /* opened when it is first known where, if it is not open */
-    const ps_cluster *cluster; /* these three borrowed until the end */
-    const char *name;          /* of the group; copied */
-    const char *listen;        /* ps_group_options.listen; copied, may be NULL */
-    const char *congestion;    /* as conn_start() has it; NULL: chosen; copied */
+    struct door *door;                     /* opened when it is first known where, if it is not open */
+    const ps_cluster *cluster;             /* these three borrowed until the end */
+    const struct credentials *credentials; /* and these; NULL: nothing is encrypted */
+    const char *name;                      /* of the group; copied */
+    const char *listen;                    /* ps_group_options.listen; copied, may be NULL */
+    const char *congestion;                /* as conn_start() has it; NULL: chosen; copied */
     uint64_t incarnation;
     uint64_t seed; /* random */
     char host[GROUP_HOST_MAX];

@@ -386,7 +386,7 @@ static const struct {
     const char *bytes;
     const char *client_says, *server_says;
 } foreign[] = {
-    {"PSD1\5\0\1\0", "it was started without a certificate", "TLS is asked for here"},
+    {"PSD1\5\0\1\0", "it was started without a certificate", "which is asked for here"},
     {"GET / HTTP/1.1\r\n\r\n", "speaks HTTP", "speaks HTTP"},
     {"SSH-2.0-OpenSSH\r\n", "does not speak TLS", "does not speak TLS"},
     {"\x16\x03\x01\x7f\xff garbage", "", ""},

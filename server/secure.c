@@ -1,0 +1,124 @@
+#include "secure.h"
+
+#include <string.h>
+
+#include "common/tls.h"
+#include "log.h"
+#include "peer.h"
+
+enum { LOG_FAILED, LOG_ROOM };
+
+static struct tls_files
+files_of(const struct options *o)
+{
+    return (struct tls_files){.cert = o->tls_cert, .key = o->tls_key, .ca = o->tls_client_ca};
+}
+
+static void
+say(const struct secure *s, const char *what)
+{
+    log_line(LOG_LEVEL_INFO, "%s certificate=\"%s\" clients=%s", what, tls_shows(s->tls),
+             tls_authenticates(s->tls) ? "with_certificate" : "any");
+}
+
+enum ps_err
+secure_open(struct secure *s, const struct options *o, struct ps_error *e)
+{
+    struct tls_files files = files_of(o);
+    enum ps_err err;
+
+    if (o->tls_cert == NULL)
+        return PS_OK;
+    if ((err = tls_new(TLS_SERVER, &files, &s->tls, e)) == PS_OK)
+        say(s, "TCP connections are encrypted");
+    return err;
+}
+
+void
+secure_reload(struct secure *s, const struct options *o)
+{
+    struct tls_files files = files_of(o);
+    struct ps_error e;
+
+    if (s->tls == NULL)
+        return;
+    if (tls_reload(s->tls, &files, &e) == PS_OK)
+        say(s, "certificate, key and CA were read again, for new connections");
+    else
+        log_line(LOG_LEVEL_ERROR, "certificate, key and CA stay as they are: %s", e.text);
+}
+
+void
+secure_finish(struct secure *s)
+{
+    tls_free(s->tls);
+    *s = (struct secure){0};
+}
+
+bool
+secure_authenticates(const struct secure *s)
+{
+    return s->tls != NULL && tls_authenticates(s->tls);
+}
+
+/* ---- Handshakes ---- */
+
+/* Whoever fills the room with silence loses it to those who come. */
+static void
+make_room(struct daemon *d)
+{
+    struct peer *oldest = d->secure.first;
+
+    if (d->secure.len < SECURE_HANDSHAKES_MAX)
+        return;
+    if (daemon_may_log(d, &d->secure.log_ms[LOG_ROOM]))
+        log_line(LOG_LEVEL_WARNING, "too many TLS handshakes at once: the oldest ends max=%d peer=%s",
+                 SECURE_HANDSHAKES_MAX, oldest->conn.peer);
+    d->secure.failed++;
+    secure_leave(oldest);
+    conn_close(&oldest->conn, peer_closed);
+}
+
+bool
+secure_begin(struct peer *p)
+{
+    struct daemon *d = p->daemon;
+    struct secure *s = &d->secure;
+    struct ps_error e;
+
+    if (conn_tls(&p->conn, s->tls, NULL, (uint32_t)d->options->hello_ms, &e) != PS_OK)
+        return false;
+    make_room(d);
+    p->shaking = true;
+    p->shake_prev = s->last;
+    p->shake_next = NULL;
+    *(s->last != NULL ? &s->last->shake_next : &s->first) = p;
+    s->last = p;
+    s->len++;
+    return true;
+}
+
+void
+secure_leave(struct peer *p)
+{
+    struct secure *s = &p->daemon->secure;
+
+    if (!p->shaking)
+        return;
+    p->shaking = false;
+    *(p->shake_prev != NULL ? &p->shake_prev->shake_next : &s->first) = p->shake_next;
+    *(p->shake_next != NULL ? &p->shake_next->shake_prev : &s->last) = p->shake_prev;
+    s->len--;
+}
+
+/* One that comes and goes without a word is a probe. */
+void
+secure_failed(struct peer *p, const struct ps_error *why)
+{
+    struct daemon *d = p->daemon;
+    enum log_level level = why->code == PS_ERR_CLOSED ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARNING;
+
+    d->secure.failed++;
+    if (level == LOG_LEVEL_DEBUG || daemon_may_log(d, &d->secure.log_ms[LOG_FAILED]))
+        log_line(level, "no TLS with a newcomer: %s peer=%s", why->text, p->conn.peer);
+}
