@@ -400,7 +400,9 @@ PS_API enum ps_err ps_client_tick(ps_client *client, struct ps_error *error) PS_
  * Each step counts once, whatever dies: a shard that is killed comes back with what it had settled, one that lost its
  * power is told of all of it again, and a process that takes the worker index over goes on from what that has. Given
  * cursors (ps_client_cursor()), a step that it does again, because not all shards had heard of its tick, is in it
- * already and adds nothing. A new round of the job begins with none.
+ * already and adds nothing; and a shard that lost its power together with the worker has of the metrics as much as of
+ * the worker's place: all steps before the last durable push, or before its last save, and the others are done, and
+ * count, again. A new round of the job begins with none.
  *
  * No round trip, never waits: metrics travel in the tick. Errors: INVALID (more than PS_METRICS_MAX, an observer), what
  * ended the session. */

@@ -64,7 +64,8 @@
     X(PLACE_OF_LAST,        "a worker goes on where the last shard has it, not where the first one has")              \
     /* metrics */                                                                                                      \
     X(SUMMED_AGAIN,         "a step that a worker does again is added to its metrics once more")                       \
-    X(SUMS_NOT_KEPT,        "metrics are gone with the next start")
+    X(SUMS_NOT_KEPT,        "metrics are gone with the next start")                                                    \
+    X(SUMS_NOT_LOGGED,      "durable pushes survive power loss, and the metrics of their steps do not")
 
 /* For the simulator of groups (tests/sim/group). */
 #define PLANTED_GROUP_LIST(X)                                                                                          \

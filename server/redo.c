@@ -191,12 +191,18 @@ redo_push(struct shard *s, const struct session *session, const struct redo_push
 }
 
 void
-redo_count(struct shard *s, const struct session *session, const struct cursor_span *span)
+redo_count(struct shard *s, struct session *session, const struct cursor_span *span)
 {
-    if (s->turn.failed != PS_OK) /* there may be no update that it counts for */
+    struct tally *tally = &session->tally;
+
+    if (s->turn.failed != PS_OK || cursor_none(span->end)) /* there may be no update that it counts for */
         return;
-    if (!cursor_none(span->end) && !record_add_count(s->redo.record, session->job->id, session->task, span))
+    if (!record_add_count(s->redo.record, session->job->id, session->task, span,
+                          tally->logged || PLANTED(SUMS_NOT_LOGGED) ? NULL : tally)) {
         turn_fail(s, PS_ERR_NOMEM);
+        return;
+    }
+    tally->logged = true;
 }
 
 /* A row's sink: row.h. */

@@ -95,8 +95,9 @@ uint64_t redo_room(const struct shard *s, uint64_t blocks, uint64_t pushes, uint
 void redo_update(struct shard *s, const struct block_ref *ref, float scale, uint64_t when, const float *gradient,
                  bool owned);
 
-/* In the last update this worker's data counts. */
-void redo_count(struct shard *s, const struct session *session, const struct cursor_span *span);
+/* In the last update this worker's data counts. What it has summed up goes along where the log does not have it yet:
+ * whatever the log says of its data, the metrics of all that lies before are there, too. */
+void redo_count(struct shard *s, struct session *session, const struct cursor_span *span);
 
 struct redo_pushed {
     uint64_t seq, clock;

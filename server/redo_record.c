@@ -8,8 +8,10 @@
 #include "pool.h"
 
 /* What one of them takes at most in packed metadata, with its tags and lengths. */
-#define UPDATE_META 24  /* var 4, block 5, scale 4, clock 10 */
-#define PUSH_META   192 /* six numbers of at most 11 bytes and a fixed64; a count: two cursors of 24, 4 per update */
+#define UPDATE_META 24                                       /* var 4, block 5, scale 4, clock 10 */
+#define TALLY_META  (WIRE_METRICS_MAX * sizeof(double) + 40) /* and a cursor */
+/* Six numbers of at most 11 bytes and a fixed64; a count: two cursors of 24, 4 per update, metrics. */
+#define PUSH_META   (192 + TALLY_META)
 #define ROW_META    16
 #define RECORD_META 64 /* when_clock, and the lengths of packed arrays */
 
@@ -94,13 +96,18 @@ count_add(struct redo_record *r, uint32_t job, uint32_t task, const struct curso
 }
 
 bool
-record_add_count(struct redo_record *r, uint32_t job, uint32_t task, const struct cursor_span *span)
+record_add_count(struct redo_record *r, uint32_t job, uint32_t task, const struct cursor_span *span,
+                 const struct tally *tally)
 {
     struct redo_count *c = count_find(r, job, task, span);
 
     ps_assert(r->updates > 0);
     if (c == NULL && (c = count_add(r, job, task, span)) == NULL)
         return false;
+    if (tally != NULL) {
+        c->tally = *tally;
+        c->tells = true;
+    }
     if (c->len == c->size) {
         if (!grow_to((void **)&c->updates, more(c->size), sizeof *c->updates))
             return false;
@@ -150,6 +157,8 @@ count_message(struct redo_count *c)
     c->message.cursor = cursor_message(c->span.end, &c->end);
     c->message.n_update = c->len;
     c->message.update = c->updates;
+    if (c->tells)
+        c->message.metrics = tally_whole_message(&c->tally, &c->metrics);
     return &c->message;
 }
 

@@ -9,6 +9,7 @@
 #include "proto/store.pb-c.h"
 #include "redo.h"
 #include "store.h"
+#include "tally.h"
 
 struct pool;
 
@@ -24,8 +25,11 @@ struct redo_count {
     struct cursor_span span;
     uint32_t *updates;
     size_t len, size;
+    struct tally tally; /* of the worker, where it is to be told */
+    bool tells;
     Psd__RedoCount message; /* for packing */
     Psd__Cursor from, end;
+    struct tally_room metrics;
 };
 
 struct redo_record {
@@ -55,7 +59,9 @@ struct redo_record {
 bool record_add_update(struct redo_record *r, uint32_t var, uint32_t block, float scale, uint64_t clock,
                        const struct redo_gradient *gradient);
 bool record_add_push(struct redo_record *r, const Psd__RedoPush *push);
-bool record_add_count(struct redo_record *r, uint32_t job, uint32_t task, const struct cursor_span *span);
+/* tally: to be told, or NULL. */
+bool record_add_count(struct redo_record *r, uint32_t job, uint32_t task, const struct cursor_span *span,
+                      const struct tally *tally);
 bool record_add_row(struct redo_record *r, enum store_table table, struct span key, struct span value);
 
 static inline bool

@@ -249,6 +249,10 @@ count(struct shard *s, const Psd__RedoRecord *m, const Psd__RedoCount *c, struct
 
     if (session == NULL)
         return damaged(s->replay, e, "is of a worker that is not known");
+    if (c->metrics != NULL && c->metrics->n_value > WIRE_METRICS_MAX)
+        return damaged(s->replay, e, "has more metrics than a worker may have");
+    tally_take(&session->tally, c->metrics);
+    turn_mark_session(s, session);
     for (size_t i = 0; i < c->n_update; i++) {
         struct block_ref ref;
 

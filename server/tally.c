@@ -20,8 +20,12 @@ tally_take(struct tally *m, const Psd__Metrics *said)
 Psd__Metrics *
 tally_message(const struct tally *m, struct tally_room *room)
 {
-    if (m->len == 0)
-        return NULL;
+    return m->len > 0 ? tally_whole_message(m, room) : NULL;
+}
+
+Psd__Metrics *
+tally_whole_message(const struct tally *m, struct tally_room *room)
+{
     psd__metrics__init(&room->message);
     room->message.n_value = m->len;
     room->message.value = (double *)m->value;

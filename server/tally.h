@@ -21,6 +21,7 @@ struct tally {
     double value[WIRE_METRICS_MAX]; /* [len] */
     uint32_t len;                   /* 0: none */
     struct cursor at;               /* the data up to here is in them */
+    bool logged;                    /* the redo log has them */
 };
 
 /* What a tick, or a row, says: no values are none any more, NULL changes nothing. Checked: at most WIRE_METRICS_MAX. */
@@ -32,6 +33,8 @@ struct tally_room {
     Psd__Cursor at;
 };
 Psd__Metrics *tally_message(const struct tally *m, struct tally_room *room);
+Psd__Metrics *tally_whole_message(const struct tally *m,
+                                  struct tally_room *room); /* of no values where there are none */
 
 /* Over the sessions of the job's newest round, in the order of tasks, so that the same values have the same sum; a
  * worker that has told fewer adds nothing to the others. sums: [WIRE_METRICS_MAX]. Returns how many there are. */

@@ -77,6 +77,7 @@ static const struct reach reach[PLANTED_BUGS] = {
     [PLANTED_PLACE_OF_LAST] = {{.mode = RUN_SSP, .faults = FAULTS_CRASHES, .workers = 3, .shards = 3}, 100},
     [PLANTED_SUMMED_AGAIN] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .shards = 3}, 60},
     [PLANTED_SUMS_NOT_KEPT] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
+    [PLANTED_SUMS_NOT_LOGGED] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .shards = 1, .steps = 24}, 670},
 };
 
 static void

@@ -149,6 +149,92 @@ START_TEST(durable_pushes_survive_and_others_do_not)
 }
 END_TEST
 
+/* A step's push, whose data ends here, and the tick that takes its metrics along: all steps before it and this one. */
+static void
+whole_step(uint32_t var, uint64_t step, bool durable)
+{
+    float gradient[4] = {1, 1, 1, 1};
+    uint64_t from[2] = {0, 10 * (step - 1)}, end[2] = {0, 10 * step};
+    Psd__Tick m = PSD__TICK__INIT;
+    Psd__Metrics metrics = PSD__METRICS__INIT;
+    Psd__Cursor at = PSD__CURSOR__INIT;
+    double sums[] = {(double)step, 0.5 * (double)step};
+
+    kit_push(&k, 1,
+             &(struct kit_push){.seq = 2 * step - 1,
+                                .clock = step - 1,
+                                .var = var,
+                                .gradient = gradient,
+                                .len = 4,
+                                .durable = durable,
+                                .cursor = end,
+                                .cursor_from = from});
+    at.position = end[1];
+    m.seq = 2 * step;
+    m.clock = step;
+    m.cursor = &at;
+    m.metrics = &metrics;
+    metrics.n_value = ARRAY_LEN(sums);
+    metrics.value = sums;
+    metrics.at = &at;
+    kit_frame(&k, 1, MSG_TICK, 600, &m.base, NULL, 0);
+}
+
+/* Another process takes the worker's place: both its data and its metrics go on there. */
+static void
+successor_is_told(uint64_t steps)
+{
+    struct kit_answer *a;
+    const Psd__Welcome *w;
+
+    kit_hello(&k, 2, &(struct kit_hello){.job = &job, .incarnation = 99});
+    a = kit_expect(&k, 2, MSG_WELCOME);
+    w = a->msg.u.welcome;
+    ck_assert_uint_eq(w->cursor != NULL ? w->cursor->position : 0, 10 * steps);
+    ck_assert_uint_eq(w->metrics != NULL ? w->metrics->at->position : 0, 10 * steps);
+    ck_assert(w->metrics == NULL ? steps == 0
+                                 : w->metrics->n_value == 2 && w->metrics->value[0] == (double)steps &&
+                                       w->metrics->value[1] == 0.5 * (double)steps);
+    kit_answer_free(a);
+}
+
+/* The last step's tick is in no log: that step is done again, by who takes over. */
+START_TEST(what_durable_steps_have_summed_up_survives)
+{
+    uint32_t var;
+
+    begin(PSD__MODE__ASYNC, 1);
+    kit_join(&k, 1, &job, 0);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    disk_save(&disk, &k);
+    for (uint64_t step = 1; step <= 4; step++)
+        whole_step(var, step, true);
+    sync_disk();
+    power_loss(&disk, &k, 78);
+    successor_is_told(3);
+    finish();
+}
+END_TEST
+
+START_TEST(what_other_steps_have_summed_up_goes_with_them)
+{
+    uint32_t var;
+
+    begin(PSD__MODE__ASYNC, 1);
+    kit_join(&k, 1, &job, 0);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    whole_step(var, 1, false);
+    whole_step(var, 2, false);
+    disk_save(&disk, &k);
+    whole_step(var, 3, false);
+    whole_step(var, 4, false);
+    sync_disk();
+    power_loss(&disk, &k, 78);
+    successor_is_told(2);
+    finish();
+}
+END_TEST
+
 START_TEST(survivors_are_forgotten_when_the_worker_goes_on)
 {
     struct told t;
@@ -1110,6 +1196,8 @@ make_suite(void)
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, durable_pushes_survive_and_others_do_not);
+    tcase_add_test(tc, what_durable_steps_have_summed_up_survives);
+    tcase_add_test(tc, what_other_steps_have_summed_up_goes_with_them);
     tcase_add_test(tc, survivors_are_forgotten_when_the_worker_goes_on);
     tcase_add_test(tc, a_second_power_loss_tells_the_newer_numbers);
     tcase_add_test(tc, what_was_resolved_ahead_of_a_barrier_survives_with_the_save);
