@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -52,10 +53,28 @@ failed(struct ps_error *e, const char *what, const char *path)
     return ps_fail(e, error == ENOSPC ? PS_ERR_FULL : PS_ERR_IO, "cannot %s %s: %s", what, path, strerror(error));
 }
 
+/* NULL: errno says why. */
+static FILE *
+open_in_dir(const char *path)
+{
+    char dir[PATH_MAX];
+    FILE *f = fopen(path, "we");
+    char *slash;
+
+    if (f != NULL || errno != ENOENT)
+        return f;
+    snprintf(dir, sizeof dir, "%s", path);
+    if ((slash = strrchr(dir, '/')) != NULL && slash != dir) {
+        *slash = '\0';
+        (void)mkdir(dir, 0777);
+    }
+    return fopen(path, "we");
+}
+
 static enum ps_err
 write_text(const char *path, const char *text, struct ps_error *e)
 {
-    FILE *f = fopen(path, "we");
+    FILE *f = open_in_dir(path);
     enum ps_err err;
     bool well;
 

@@ -12,7 +12,7 @@ uint64_t trace_now_ns(void); /* monotonic */
 /* This machine's boot; empty: not known. */
 void trace_machine(char out[TRACE_MACHINE_MAX]);
 
-/* Beside it first, then in its place: it appears whole or not at all. */
+/* Beside it first, then in its place: it appears whole or not at all. Its directory is made where it is missing. */
 enum ps_err trace_write(const struct trace *t, const char *path, struct ps_error *e) PS_MUST_USE;
 
 #endif

@@ -18,6 +18,7 @@ struct answer {
     uint32_t shard;      /* its place in the list */
     struct ps_error error;
     bool reached;
+    int64_t ahead_ns; /* PS_QUERY_TIMELINE: how far its machine's clock is ahead of this one's */
     json_t *report; /* a Report, see psd.proto, of several queries the members of all; NULL: not reached, or no query */
     struct ps_save_report saved;
     double *pings; /* [pings_len] round trips, microseconds, in the order they were made */

@@ -73,7 +73,7 @@ member_start_shard(struct run *r, struct member *m, struct ps_error *e)
     plan_shard_dirs(r->plan, shard, &dirs, remove_dir, sizeof remove_dir);
     snprintf(log, sizeof log, "%s/log", remove_dir);
     plan_shard_argv(r->plan, shard, KEEP_READY_FD, &argv);
-    plan_shard_env(r->plan, environ, &env);
+    plan_shard_env(r->plan, member_index(r, m), environ, &env);
     if ((err = prepare_dirs(&dirs, e)) == PS_OK) {
         prepare_memory(&argv, dirs.text[dirs.len - 1], plan_memory_shards(r->plan, shard));
         err = process_start(&m->process,

@@ -109,6 +109,28 @@ const struct command_entry output_ages[] = {
     {"SHARE", "of all that were pushed"},
     {NULL, NULL}};
 
+const struct command_entry output_trace_workers[] = {
+    {"WORKER", "which worker, and which of its threads has steps, where several have; all: all of them"},
+    {"STEPS", "steps that ended"},
+    {"STEP", "how long one took in the mean, from a tick to the next"},
+    {"COMPUTE", "of that what was waited for nothing, in the mean of a step, and its share"},
+    {"PULL", "waiting until values were there"},
+    {"PUSH", "waiting until pushes and ticks were acknowledged"},
+    {"ALL-REDUCE", "waiting for collectives"},
+    {"BOUND", "the part of pulls and pushes in which the shards waited for other workers"},
+    {"BARRIER", "waiting at barriers"},
+    {"OTHER", "declaring, asking, saving"},
+    {NULL, NULL}};
+
+const struct command_entry output_trace_shards[] = {{"SHARD", "which shard"},
+                                                    {"TURNS", "turns of its loop that were kept"},
+                                                    {"OVER", "from the first of them to the last"},
+                                                    {"APPLY", "of that: frames read, checked and applied"},
+                                                    {"COMMIT", "committing"},
+                                                    {"ANSWER", "answers handed to the kernel"},
+                                                    {"IDLE", "between turns: nothing was there to do"},
+                                                    {NULL, NULL}};
+
 const struct command_entry output_limits[] = {
     {"LIMIT", "what is limited; psd(8) says what happens past it"},
     {"NOW", "how much there is; of a connection or worker: of the one that has most"},
@@ -221,6 +243,8 @@ const struct command_section output_of_workers[] = {{"Columns of workers", outpu
 const struct command_section output_of_blocked[] = {{"Columns of blocked", output_blocked}, {NULL, NULL}};
 const struct command_section output_of_snapshot[] = {{"Columns of snapshot diff", output_snapshot}, {NULL, NULL}};
 const struct command_section output_of_ping[] = {{"Columns of ping", output_ping}, {NULL, NULL}};
+const struct command_section output_of_trace[] = {
+    {"Workers in trace", output_trace_workers}, {"Shards in trace", output_trace_shards}, {NULL, NULL}};
 const struct command_section output_of_top[] = {{"Head of top", output_top_head},
                                                 {"Shards in top", output_top_shards},
                                                 {"Workers in top", output_top_workers},

@@ -200,7 +200,7 @@ void
 plan_env_base(char *const *environment, struct words *out)
 {
     static const char *const ours[] = {
-        "TF_CONFIG=", "PSD_CLUSTER=", "PSD_SHARDS=", "PSD_WORKERS=", "PSD_TASK=", "PSRUN_COLUMNS="};
+        "TF_CONFIG=", "PSD_CLUSTER=", "PSD_SHARDS=", "PSD_WORKERS=", "PSD_TASK=", "PSD_TRACE_FILE=", "PSRUN_COLUMNS="};
 
     for (; *environment != NULL; environment++)
         words_add(out, "%s", *environment);
@@ -216,11 +216,24 @@ plan_env_options(const struct plan *p, struct words *out)
         words_put(out, p->settings->env.text[i]);
 }
 
+/* Each process has a file of its own. */
+static void
+plan_set_trace(const struct plan *p, const char *what, uint32_t number, struct words *env)
+{
+    char path[PLAN_PATH_MAX];
+
+    if (p->trace_dir == NULL)
+        return;
+    snprintf(path, sizeof path, "%s/%s-%u.json", p->trace_dir, what, number);
+    words_set(env, "PSD_TRACE_FILE=", path);
+}
+
 void
-plan_shard_env(const struct plan *p, char *const *environment, struct words *out)
+plan_shard_env(const struct plan *p, uint32_t shard, char *const *environment, struct words *out)
 {
     plan_env_base(environment, out);
     words_unset(out, "STATE_DIRECTORY=");
+    plan_set_trace(p, "shard", shard, out);
     plan_env_options(p, out);
 }
 
@@ -284,6 +297,7 @@ plan_worker_env(const struct plan *p, uint32_t worker, int columns, char *const 
     if (p->work_dir != NULL)
         words_set(out, "PWD=", p->work_dir);
     plan_set_task(p, worker, out);
+    plan_set_trace(p, "worker", worker, out);
     if (columns > 0)
         plan_set_number(out, "PSRUN_COLUMNS=", (uint32_t)columns);
     if (said || !plan_worker(p, worker)->remote)
@@ -350,7 +364,7 @@ plan_shard_order(const struct plan *p, uint32_t shard, int ready_fd, struct remo
     plan_shard_dirs(p, shard, &out->dirs, remove_dir, sizeof remove_dir);
     out->dir = words_need(strdup(p->work_dir));
     out->remove_dir = words_need(strdup(remove_dir));
-    plan_shard_env(p, plan_no_environment, &out->env);
+    plan_shard_env(p, shard, plan_no_environment, &out->env);
     plan_shard_argv(p, shard, ready_fd, &out->argv);
 }
 

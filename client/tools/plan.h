@@ -17,6 +17,7 @@ struct plan {
     const char *psd;        /* path of the server; NULL when no shard runs here */
     const char *work_dir;   /* of the workers */
     const char *dir;        /* of this run: sockets, logs, live directories; "" until made */
+    const char *trace_dir;  /* --trace, whole; NULL: nobody asks */
     const char *remote_dir; /* the same on other machines, where it is made when it is wanted */
     uint32_t cpus;          /* of this machine that psrun may use */
 };
@@ -53,17 +54,17 @@ uint32_t plan_memory_shards(const struct plan *p, uint32_t shard);
 /* An environment without what would tell a process about another cluster. */
 void plan_env_base(char *const *environment, struct words *out);
 
-/* The environment that psrun has, as a shard gets it: the base with --env, and without a service's directory, which
- * would be that of all shards. */
-void plan_shard_env(const struct plan *p, char *const *environment, struct words *out);
+/* The environment that psrun has, as a shard gets it: the base with --trace and --env, and without a service's
+ * directory, which would be that of all shards. */
+void plan_shard_env(const struct plan *p, uint32_t shard, char *const *environment, struct words *out);
 
 /* It said where it listens: now its address is known. PS_ERR_UNREACHABLE when other machines cannot reach that. */
 enum ps_err plan_shard_listens(struct plan *p, uint32_t shard, const char *ready, struct ps_error *e) PS_MUST_USE;
 
 /* ---- workers ---- */
 
-/* The same with TF_CONFIG, PSD_SHARDS, PSD_WORKERS, PSD_TASK, PSD_CLUSTER, PWD, the threads of one that runs here, and,
- * when columns > 0, PSRUN_COLUMNS: the width of the terminal on which a worker may draw a live line. */
+/* The base with --trace, --env, TF_CONFIG, PSD_SHARDS, PSD_WORKERS, PSD_TASK, PSD_CLUSTER, PWD, the threads of one that
+ * runs here, and, when columns > 0, PSRUN_COLUMNS: the width of the terminal on which a worker may draw a live line. */
 void plan_worker_env(const struct plan *p, uint32_t worker, int columns, char *const *environment, struct words *out);
 
 /* TF_CONFIG's text; freed with free(). */

@@ -163,9 +163,12 @@ psctl_check(const struct psctl_settings *s, const struct command_line *line, str
     return psctl_check_words(word, line, e);
 }
 
+/* trace asks only those that are named where it is given files. */
 static bool
-psctl_asks_shards(enum psctl_word word)
+psctl_asks_shards(enum psctl_word word, const struct psctl_settings *s, const struct command_line *line)
 {
+    if (word == WORD_TRACE)
+        return line->len == 0 || s->shards != NULL;
     return word != WORD_REPLAY && word != WORD_SNAPSHOT;
 }
 
@@ -200,6 +203,8 @@ psctl_run(struct psctl *p, enum psctl_word word)
         return psctl_restore(p);
     case WORD_SNAPSHOT:
         return psctl_snapshot(p);
+    case WORD_TRACE:
+        return psctl_trace(p);
     case WORD_REPLAY:
         return psctl_replay(p);
     default:
@@ -237,7 +242,7 @@ main(int argc, char **argv)
     if (err != PS_OK)
         return psctl_usage(&e);
     word = (enum psctl_word)(line.command - psctl_commands);
-    if (psctl_asks_shards(word))
+    if (psctl_asks_shards(word, &p.settings, &line))
         err = psctl_cluster(&p.settings, &cluster, &e);
     if (err != PS_OK)
         return psctl_usage(&e);

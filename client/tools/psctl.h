@@ -14,8 +14,8 @@ enum {
 };
 
 struct psctl_settings {
-    const char *shards, *job, *variables, *name, *live_dir, *listen;
-    int64_t timeout_ms, count, watch_ms, interval_ms, shard, at_clock, keep, until, top;
+    const char *shards, *job, *variables, *name, *live_dir, *listen, *output;
+    int64_t timeout_ms, count, watch_ms, interval_ms, shard, at_clock, keep, until, top, seconds_ms;
     int colour, sort, by;
     bool json, check, all, slots;
 };
@@ -41,6 +41,7 @@ int psctl_save(struct psctl *p);
 int psctl_checkpoint(struct psctl *p);
 int psctl_restore(struct psctl *p);
 int psctl_snapshot(struct psctl *p);
+int psctl_trace(struct psctl *p);
 int psctl_replay(const struct psctl *p); /* returns only when there is no psd */
 
 /* The only job of the cluster, into job: 0, or the exit status for what was then said. */

@@ -9,7 +9,7 @@
 
 #define JSON_COMMANDS                                                                                                  \
     "status jobs variables stats workers blocked ping set drain save checkpoint restore "                              \
-    "snapshot"
+    "snapshot trace"
 #define FIELD(name) offsetof(struct psctl_settings, name)
 
 static const struct option_choice colours[] = {
@@ -173,6 +173,21 @@ static const struct option psctl_options[] = {
      .offset = FIELD(count),
      .commands = "ping",
      .help = "round trips with each shard"},
+    {.name = "output",
+     .kind = OPTION_FILE,
+     .argument = "FILE",
+     .usual = "the table alone",
+     .offset = FIELD(output),
+     .commands = "trace",
+     .help = "where the trace goes: JSON, for Chrome's about:tracing and for ui.perfetto.dev"},
+    {.name = "seconds",
+     .kind = OPTION_SECONDS,
+     .argument = "N",
+     .max = 24 * 3600 * 1000,
+     .usual = "all that was kept",
+     .offset = FIELD(seconds_ms),
+     .commands = "trace",
+     .help = "only what ended in the last N seconds"},
     {.name = "interval",
      .kind = OPTION_SECONDS,
      .argument = "SECONDS",
@@ -260,6 +275,15 @@ const struct subcommand psctl_commands[WORDS] = {
                            "added, removed or changed, and by how much. Asks no shard; reads both a piece at a "
                            "time, without looking at checksums. Ends with 1 when they differ, with 0 when they do "
                            "not"},
+    [WORD_TRACE] = {.name = "trace",
+                    .operands = "[FILE...]",
+                    .paths = true,
+                    .output = output_of_trace,
+                    .about =
+                        "where the time goes: what the shards did lately, as they say now, and what workers and "
+                        "shards have written to FILEs (psrun --trace DIR, or PSD_TRACE_FILE in their environment), "
+                        "laid over each other: a table, and with --output a file for Chrome and Perfetto. With "
+                        "FILEs the shards are asked only when --shards names them"},
     [WORD_REPLAY] = {.name = "replay",
                      .operands = "DIR",
                      .paths = true,
@@ -296,6 +320,10 @@ static const struct command_section psctl_sections[] = {
           "\"pulled_bytes_per_second\", \"optimizer\"}], null where a figure is not known"},
          {"set", "{\"command\", \"job\", \"changes\": [\"NAME=VALUE\"], \"pattern\", \"variables\", \"shards\"}"},
          {"checkpoint, restore", "{\"command\", \"path\", \"shards\"}"},
+         {"trace",
+          "{\"command\", \"output\", \"workers\": [{\"worker\", \"steps\", \"step_us\", \"compute_us\", "
+          "\"pull_us\", \"push_us\", \"all-reduce_us\", \"bound_us\", \"barrier_us\", \"other_us\"}], \"shards\": "
+          "[{\"shard\", \"turns\", \"apply_us\", \"commit_us\", \"answer_us\", \"idle_us\"}]}, microseconds in all"},
          {"any that fails as a whole", "{\"command\", \"error\": {\"code\", \"text\", \"peer\"}}, beside the sentence "
                                        "on standard error"},
          {"snapshot diff",
@@ -312,6 +340,7 @@ static const struct command_section psctl_sections[] = {
          {"psctl checkpoint --keep 3 /srv/models/digits", "write a checkpoint there, keep the newest three"},
          {"psctl restore /srv/models/digits/latest", "go on from the newest"},
          {"psctl snapshot diff models/monday models/latest", "what training has changed since then"},
+         {"psctl trace --output all.json traces/*.json", "lay the traces of a run over each other"},
          {NULL, NULL}}},
     {NULL, NULL},
 };

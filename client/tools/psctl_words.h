@@ -14,6 +14,7 @@ enum psctl_word {
     WORD_CHECKPOINT,
     WORD_RESTORE,
     WORD_SNAPSHOT,
+    WORD_TRACE,
     WORD_REPLAY,
     WORDS
 };

@@ -93,16 +93,16 @@ psrun_runs_here(const struct task *tasks, uint32_t n)
     return false;
 }
 
-/* --chdir as it is written, or where we are as the shell says it: the name behind a link may be this machine's own. */
+/* A directory as it is written, or where we are as the shell says it: the name behind a link may be this machine's own.
+ */
 static bool
-psrun_name_dir(const char *chdir, char out[PATH_MAX])
+psrun_name_dir(const char *dir, char out[PATH_MAX])
 {
-    char *here = chdir == NULL || chdir[0] != '/' ? get_current_dir_name() : words_need(strdup(""));
+    char *here = dir == NULL || dir[0] != '/' ? get_current_dir_name() : words_need(strdup(""));
     int len = -1;
 
     if (here != NULL)
-        len = snprintf(out, PATH_MAX, "%s%s%s", here, chdir == NULL || chdir[0] == '/' ? "" : "/",
-                       chdir != NULL ? chdir : "");
+        len = snprintf(out, PATH_MAX, "%s%s%s", here, dir == NULL || dir[0] == '/' ? "" : "/", dir != NULL ? dir : "");
     free(here);
     return len >= 0 && len < PATH_MAX;
 }
@@ -127,11 +127,13 @@ psrun_run(const struct plan_settings *settings, struct deal *deal, char *const *
     struct plan plan = {
         .settings = settings, .deal = *deal, .program = program, .cpus = uv_available_parallelism(), .dir = ""};
     struct words candidates = {0};
-    char work_dir[PATH_MAX];
+    char work_dir[PATH_MAX], trace_dir[PATH_MAX];
     int status = EXIT_FAILURE;
 
     plan_psd_candidates(settings->psd, getenv("PSD_BIN"), exe, getenv("PATH"), &candidates);
     psrun_raise_descriptors();
+    if (settings->trace != NULL && psrun_name_dir(settings->trace, trace_dir))
+        plan.trace_dir = trace_dir;
     if ((plan.work_dir = psrun_work_dir(settings, deal, work_dir)) != NULL &&
         (deal->given || !psrun_runs_here(deal->tasks, deal->shards) ||
          (plan.psd = psrun_find_psd(&candidates)) != NULL))

@@ -71,6 +71,14 @@ static const struct option plan_options[] = {
      .help =
          "save the shards to DIR/shard-0 and so on, on a disk: a run that is given the same again goes on from there. "
          "They are saved when they are stopped, too, for which --grace must leave the time"},
+    {.name = "trace",
+     .kind = OPTION_DIRECTORY,
+     .argument = "DIR",
+     .offset = FIELD(trace),
+     .help =
+         "have every worker and shard write where its time went to DIR/worker-0.json, DIR/shard-0.json and so on, "
+         "when it ends; made where it is missing, on other machines under the same path. psctl trace lays them over "
+         "each other"},
     {.name = "keep-servers",
      .kind = OPTION_FLAG,
      .offset = FIELD(keep_servers),
@@ -245,6 +253,7 @@ static const struct command_section plan_sections[] = {
              {"PSD_WORKERS, PSD_TASK",
               "each worker's: how many there are (the chief is one), and which one this is; an "
               "evaluator has no number"},
+             {"PSD_TRACE_FILE", "each process's, with --trace: the file that it writes"},
              {"PSRUN_COLUMNS", "each worker's, when psrun prints to a terminal: the columns that a live progress line, "
                                "redrawn with \\r, may take"},
              {NULL, NULL}}},
@@ -266,6 +275,7 @@ static const struct command_section plan_sections[] = {
          {"psrun --durable-dir lab --shards 2 -- ./train",
           "go on tomorrow, after a reboot, with what the shards hold then"},
          {"psrun --ps 127.0.0.1:7420 --workers 2 -- ./train", "two workers for a shard that runs already"},
+         {"psrun --trace traces --shards 2 --workers 3 -- ./train; psctl trace traces/*.json", "where the time went"},
          {NULL, NULL}}},
     {NULL, NULL},
 };

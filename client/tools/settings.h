@@ -16,7 +16,7 @@ struct plan_settings {
     const char *hosts, *ps_hosts, *worker_hosts, *cluster_config; /* what runs where: at most one of these ways */
     const char *ps;                                               /* shards that run already; NULL: psrun starts them */
     const char *chdir, *ssh, *remote_psrun, *remote_psd;
-    const char *psd, *live_dir, *durable_dir, *cluster;
+    const char *psd, *live_dir, *durable_dir, *cluster, *trace;
     struct option_list env, psd_options;
     bool unix_sockets, keep_servers, no_prefix, listen_any, ssh_all;
     bool no_shards; /* --shards 0: workers alone. plan_check() sets it */

@@ -121,9 +121,17 @@ START_TEST(a_worker_environment_says_who_it_is)
     plan_worker_env(&p, 0, 91, environment, &env);
     ck_assert_str_eq(value_of(&env, "PSRUN_COLUMNS"), "91");
     words_free(&env);
-    plan_shard_env(&p, environment, &env);
+    plan_shard_env(&p, 1, environment, &env);
     ck_assert_ptr_null(value_of(&env, "TF_CONFIG"));
     ck_assert_ptr_null(value_of(&env, "PSD_TASK"));
+    ck_assert_ptr_null(value_of(&env, "PSD_TRACE_FILE"));
+    words_free(&env);
+    p.trace_dir = "/traces";
+    plan_shard_env(&p, 1, environment, &env);
+    ck_assert_str_eq(value_of(&env, "PSD_TRACE_FILE"), "/traces/shard-1.json");
+    words_free(&env);
+    plan_worker_env(&p, 2, 0, environment, &env);
+    ck_assert_str_eq(value_of(&env, "PSD_TRACE_FILE"), "/traces/worker-2.json");
     words_free(&env);
     deal_finish(&p.deal);
 }

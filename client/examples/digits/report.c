@@ -10,6 +10,7 @@
 #include "common/base.h"
 
 #include "plot.h"
+#include "ps_timeline.h"
 
 #define AGE_BAR 32
 
@@ -133,6 +134,26 @@ print_ages(FILE *file, const struct counts *c, bool utf8)
     }
 }
 
+/* Of a step of this worker, in the mean: "0.41 ms a step: compute 9 %, push 61 %, bound 30 %". */
+static void
+print_time_spent(FILE *file)
+{
+    struct ps_time_spent spent;
+    uint64_t sum = 0;
+
+    ps_timeline_spent(&spent);
+    for (int i = 0; i < PS_TIMES; i++)
+        sum += spent.ns[i];
+    if (spent.steps == 0 || sum == 0)
+        return;
+    fprintf(file, "spent              %.2f ms a step of this worker", (double)sum / (double)spent.steps / 1e6);
+    for (int i = 0, n = 0; i < PS_TIMES; i++)
+        if (200 * spent.ns[i] >= sum) /* what rounds to a percent */
+            fprintf(file, "%s %s %.0f %%", n++ == 0 ? ":" : ",", ps_time_name((enum ps_time)i),
+                    100.0 * (double)spent.ns[i] / (double)sum);
+    fprintf(file, "\n");
+}
+
 void
 report_print(FILE *file, const struct train *t, const struct ps_network_result *held_out, const struct counts *c)
 {
@@ -153,6 +174,7 @@ report_print(FILE *file, const struct train *t, const struct ps_network_result *
                 100.0 * totals.last_correct / totals.last_rows, totals.last_loss / totals.last_rows, totals.last_rows);
     fprintf(file, "time               %.2f s, %.0f examples/s\n", t->seconds,
             t->seconds > 0 ? examples / t->seconds : 0);
+    print_time_spent(file);
     if (ps_strategy_client(t->strategy) != NULL) {
         fprintf(file, "pushed             %s by all workers\n", bytes_text(c->pushed_bytes, pushed));
         fprintf(file, "pulled             %s\n", bytes_text(c->pulled_bytes, pulled));
