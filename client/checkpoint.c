@@ -10,114 +10,18 @@
 
 #include "client/asking.h"
 #include "client/checkpoint_make.h"
-
-/* ---- What the job is ---- */
+#include "client/definitions.h"
 
 /* A checkpoint while it is taken. */
 struct taking {
     struct limit limit;
     const char *job;
     struct checkpoint manifest;
-    bool found, more; /* some shard knows the job; the shard that is asked has more */
-    uint32_t live;    /* workers: the most that any shard knows */
-    uint64_t slowest; /* clock: the least of any shard */
-    uint64_t fastest; /* the most */
+    struct definitions is;
     bool at_clock;
     uint64_t clock;
     uint64_t left_out; /* variables that a shard has and the files have not */
-    char after[2 * PS_NAME_MAX + 2];
 };
-
-static enum ps_err
-other_options(const struct taking *t, uint32_t shard, const Psd__Job *job, struct ps_error *e)
-{
-    char text[PS_ERROR_TEXT_MAX];
-
-    wire_job_differences(t->manifest.declared, job, text, sizeof text);
-    return ps_fail(e, PS_ERR_MISMATCH, "the shards do not know job '%.64s' alike: %.300s on shard %u", t->job, text,
-                   shard);
-}
-
-static enum ps_err
-take_job(struct taking *t, uint32_t shard, const Psd__JobDefinition *job, struct ps_error *e)
-{
-    enum ps_err err;
-
-    if (job->declared == NULL || job->now == NULL)
-        return asking_unreadable(shard, e);
-    if (strcmp(job->declared->name, t->job) != 0)
-        return ps_fail(e, PS_ERR_PROTOCOL, "shard %u was asked for job '%.64s' and answered with job '%.64s'", shard,
-                       t->job, job->declared->name);
-    if (t->found && !wire_job_equal(t->manifest.declared, job->declared))
-        return other_options(t, shard, job->declared, e);
-    if (!t->found && (err = checkpoint_set_job(&t->manifest, job->declared, job->now, e)) != PS_OK)
-        return err;
-    t->slowest = t->found ? MIN(t->slowest, job->slowest_clock) : job->slowest_clock;
-    t->fastest = MAX(t->fastest, job->fastest_clock);
-    t->live = MAX(t->live, job->live);
-    t->found = true;
-    return PS_OK;
-}
-
-static enum ps_err
-take_variables(struct taking *t, uint32_t shard, const Psd__Report *r, struct ps_error *e)
-{
-    enum ps_err err;
-
-    for (size_t i = 0; i < r->n_definition; i++) {
-        const Psd__VariableDefinition *d = r->definition[i];
-
-        if (d->declared == NULL || d->now == NULL)
-            return asking_unreadable(shard, e);
-        if ((err = checkpoint_add(&t->manifest, d->declared, d->now, e)) != PS_OK)
-            return err;
-        snprintf(t->after, sizeof t->after, "%s/%s", t->job, d->declared->name);
-    }
-    return PS_OK;
-}
-
-static enum ps_err
-take_definitions(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
-{
-    struct taking *t = arg;
-    Psd__Report *r = psd__report__unpack(NULL, answer.len, answer.data);
-    enum ps_err err = PS_OK;
-
-    if (r == NULL)
-        return asking_unreadable(shard, e);
-    t->more = r->more && r->n_definition > 0;
-    if (r->job_definition != NULL)
-        err = take_job(t, shard, r->job_definition, e);
-    else if (r->n_definition > 0)
-        err = asking_unreadable(shard, e); /* variables of which job? */
-    if (err == PS_OK)
-        err = take_variables(t, shard, r, e);
-    psd__report__free_unpacked(r, NULL);
-    return err;
-}
-
-/* Page after page, shard after shard. */
-static enum ps_err
-ask_definitions(struct taking *t, struct ps_error *e)
-{
-    Psd__Query query = PSD__QUERY__INIT;
-    struct asking a = {
-        .limit = &t->limit, .type = MSG_QUERY, .message = &query.base, .take = take_definitions, .arg = t};
-    enum ps_err err = PS_OK;
-
-    query.kind = PSD__QUERY_KIND__DEFINITIONS;
-    query.job = (char *)t->job;
-    query.after = t->after;
-    for (uint32_t shard = 0; err == PS_OK && shard < t->limit.client->shards; shard++) {
-        t->after[0] = '\0';
-        do
-            err = asking_run(&a, shard, 1, e);
-        while (err == PS_OK && t->more);
-    }
-    if (err == PS_OK && !t->found)
-        return ps_fail(e, PS_ERR_NOT_FOUND, "the cluster has no job '%.64s'", t->job);
-    return err;
-}
 
 /* In sync all is of one clock. Without a wish that is the next one that nobody has passed; with nobody training it is
  * where they stopped. */
@@ -130,10 +34,10 @@ choose_clock(struct taking *t, const struct ps_checkpoint_options *options, stru
         return ps_fail(e, PS_ERR_INVALID,
                        "job '%.64s' is async: it has no clocks to wait for, and no checkpoint at one of them", t->job);
     t->at_clock = options->at_clock != 0;
-    t->clock = t->at_clock ? options->clock : t->slowest;
-    if (!t->at_clock && mode == PSD__MODE__SYNC && t->live > 0) {
+    t->clock = t->at_clock ? options->clock : t->is.slowest;
+    if (!t->at_clock && mode == PSD__MODE__SYNC && t->is.live > 0) {
         t->at_clock = true;
-        t->clock = t->fastest + 1;
+        t->clock = t->is.fastest + 1;
     }
     return PS_OK;
 }
@@ -189,7 +93,7 @@ say_more(const struct taking *t, const char *dir, enum ps_err err, struct ps_err
     if (err == PS_ERR_TIMEOUT && t->at_clock)
         snprintf(text, sizeof text,
                  "%.350s; it waits for clock %" PRIu64 ", the job was between %" PRIu64 " and %" PRIu64, e->text,
-                 t->clock, t->slowest, t->fastest);
+                 t->clock, t->is.slowest, t->is.fastest);
     else
         snprintf(text, sizeof text, "%.300s (in %.190s)", e->text, dir);
     memcpy(e->text, text, sizeof text);
@@ -265,9 +169,10 @@ make(struct taking *t, struct making *m, const char *dir, const struct ps_checkp
 {
     enum ps_err err;
 
-    if ((err = ask_definitions(t, e)) != PS_OK || (err = choose_clock(t, options, e)) != PS_OK ||
-        (err = begin(t, m, dir, options->name, e)) != PS_OK || (err = making_files(m, &t->manifest, e)) != PS_OK ||
-        (err = ask_shares(t, m->partial, e)) != PS_OK || (err = end(t, m, options->name, e)) != PS_OK)
+    if ((err = definitions_ask(&t->limit, t->job, &t->manifest, &t->is, e)) != PS_OK ||
+        (err = choose_clock(t, options, e)) != PS_OK || (err = begin(t, m, dir, options->name, e)) != PS_OK ||
+        (err = making_files(m, &t->manifest, e)) != PS_OK || (err = ask_shares(t, m->partial, e)) != PS_OK ||
+        (err = end(t, m, options->name, e)) != PS_OK)
         return err;
     return options->keep > 0 ? making_prune(m, options->keep, e) : PS_OK;
 }

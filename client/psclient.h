@@ -598,7 +598,38 @@ PS_API enum ps_err ps_client_checkpoint(ps_client *client, const char *dir, cons
 PS_API enum ps_err ps_client_restore(ps_client *client, const char *path, const char *job, int timeout_ms,
                                      struct ps_error *error) PS_MUST_USE;
 
-/* For a handler of signals, or another thread: the save, checkpoint or restore that the client is at ends with
+struct ps_import_options {
+    const char *job;                    /* NULL: the client's own */
+    const char *variables;              /* names, * for any characters and ? for one; NULL: all of the file */
+    const char *dir;                    /* there already; NULL: the file's */
+    const struct ps_optimizer *declare; /* of variables that are not there; NULL: all must be */
+    int make_job;                       /* nonzero, with declare: also a job that is not there, */
+    enum ps_mode mode;                  /* of this mode */
+    uint32_t bound;                     /* ssp: clocks */
+    uint32_t workers;                   /* 0: one; in sync all of them make a step */
+};
+
+struct ps_import_report {
+    uint64_t variables, declared, elements; /* declared: variables that were not there */
+};
+
+/* Put a safetensors file's values, F32, F16 or BF16, into the job's variables of the same names and shapes. What their
+ * optimizers keep, and versions, begin anew; the job's other variables and its clock stay as they are. It is done as a
+ * restore, see there what becomes of connections and pushes: the file is made into a checkpoint in options.dir, which
+ * this process and every shard see under the same path and which needs room for values and slots, and that is restored
+ * and removed. Declared variables have zeros as initializer; workers that declare them too must say the same. For
+ * observers only. report may be NULL.
+ *
+ * All of the file is checked before anything changes. Errors: DATA (no whole safetensors file: a header that lies,
+ * offsets with holes or overlaps, two of one name), SHAPE (a variable has another), UNSUPPORTED (another type of
+ * values), NONFINITE (NaN or Inf for a variable that refuses them), NOT_FOUND (no such job or variable, no tensor that
+ * the pattern names), INVALID (nothing that could be declared), IO, FULL, and those of ps_client_restore(). When the
+ * sentence says that a directory is kept, shards may still need it: restore it. */
+PS_API enum ps_err ps_client_import(ps_client *client, const char *file, const struct ps_import_options *options,
+                                    int timeout_ms, struct ps_import_report *report,
+                                    struct ps_error *error) PS_MUST_USE;
+
+/* For a handler of signals, or another thread: the save, checkpoint, restore or import that the client is at ends with
  * CANCELLED, and so does every later one. A checkpoint that was begun is removed, a save or a restore that a shard was
  * told of goes on. The client may be closed as ever, after the call has returned. Async-signal-safe. */
 PS_API void ps_client_interrupt(ps_client *client);

@@ -54,7 +54,7 @@ say_what_became(enum ps_err err, const char *what, struct ps_error *e)
 {
     char text[PS_ERROR_TEXT_MAX];
 
-    if ((err != PS_ERR_TIMEOUT && err != PS_ERR_CANCELLED) || e == NULL)
+    if (err == PS_OK || e == NULL)
         return err;
     snprintf(text, sizeof text, "%.400s; %s", e->text, what);
     memcpy(e->text, text, sizeof text);
@@ -91,9 +91,9 @@ ps_client_restore(ps_client *c, const char *path, const char *job, int timeout_m
         err = ask_restore(&limit, dir, job, &verified, true, error);
     if (err != PS_OK)
         err = say_what_became(err, "nothing has changed", error);
-    else
-        err =
-            say_what_became(ask_restore(&limit, dir, job, &verified, false, error), "the shards go on with it", error);
+    else if ((err = ask_restore(&limit, dir, job, &verified, false, error)) == PS_ERR_TIMEOUT ||
+             err == PS_ERR_CANCELLED)
+        err = say_what_became(err, "the shards go on with it", error);
     free(dir);
     return err;
 }

@@ -142,6 +142,11 @@ psctl_check_words(enum psctl_word word, const struct command_line *line, struct 
         if (line->len == 1 && line->words[0][0] != '\0')
             return PS_OK;
         return ps_fail(e, PS_ERR_INVALID, "%s: expected one directory", line->command->name);
+    case WORD_EXPORT:
+    case WORD_IMPORT:
+        if (line->len == 1 && line->words[0][0] != '\0')
+            return PS_OK;
+        return ps_fail(e, PS_ERR_INVALID, "%s: expected one file", line->command->name);
     case WORD_SNAPSHOT:
         if (line->len == 3 && strcmp(line->words[0], "diff") == 0)
             return PS_OK;
@@ -158,6 +163,8 @@ psctl_check(const struct psctl_settings *s, const struct command_line *line, str
 
     if (word == WORD_DRAIN && s->all == command_given(&psctl_command, line, "shard"))
         return ps_fail(e, PS_ERR_INVALID, "drain: expected either --shard N or --all");
+    if (word == WORD_EXPORT && s->from_checkpoint != NULL && s->job != NULL)
+        return ps_fail(e, PS_ERR_INVALID, "export: --from-checkpoint goes without --job: a checkpoint is of one job");
     if (s->check && (s->json || s->watch_ms > 0))
         return ps_fail(e, PS_ERR_INVALID, "--check goes with neither --json nor --watch");
     return psctl_check_words(word, line, e);
@@ -169,6 +176,8 @@ psctl_asks_shards(enum psctl_word word, const struct psctl_settings *s, const st
 {
     if (word == WORD_TRACE)
         return line->len == 0 || s->shards != NULL;
+    if (word == WORD_EXPORT)
+        return s->from_checkpoint == NULL;
     return word != WORD_REPLAY && word != WORD_SNAPSHOT;
 }
 
@@ -176,7 +185,8 @@ psctl_asks_shards(enum psctl_word word, const struct psctl_settings *s, const st
 static bool
 psctl_is_slow(enum psctl_word word)
 {
-    return word == WORD_SAVE || word == WORD_CHECKPOINT || word == WORD_RESTORE;
+    return word == WORD_SAVE || word == WORD_CHECKPOINT || word == WORD_RESTORE || word == WORD_EXPORT ||
+           word == WORD_IMPORT;
 }
 
 static int
@@ -201,6 +211,10 @@ psctl_run(struct psctl *p, enum psctl_word word)
         return psctl_checkpoint(p);
     case WORD_RESTORE:
         return psctl_restore(p);
+    case WORD_EXPORT:
+        return psctl_export(p);
+    case WORD_IMPORT:
+        return psctl_import(p);
     case WORD_SNAPSHOT:
         return psctl_snapshot(p);
     case WORD_TRACE:

@@ -14,9 +14,9 @@ enum {
 };
 
 struct psctl_settings {
-    const char *shards, *job, *variables, *name, *live_dir, *listen, *output;
-    int64_t timeout_ms, count, watch_ms, interval_ms, shard, at_clock, keep, until, top, seconds_ms;
-    int colour, sort, by;
+    const char *shards, *job, *variables, *name, *from_checkpoint, *through, *declare, *live_dir, *listen, *output;
+    int64_t timeout_ms, count, watch_ms, interval_ms, shard, at_clock, keep, until, top, seconds_ms, workers, bound;
+    int colour, sort, by, mode;
     bool json, check, all, slots;
 };
 
@@ -40,6 +40,8 @@ int psctl_drain(struct psctl *p);
 int psctl_save(struct psctl *p);
 int psctl_checkpoint(struct psctl *p);
 int psctl_restore(struct psctl *p);
+int psctl_export(struct psctl *p);
+int psctl_import(struct psctl *p);
 int psctl_snapshot(struct psctl *p);
 int psctl_trace(struct psctl *p);
 int psctl_replay(const struct psctl *p); /* returns only when there is no psd */
@@ -50,6 +52,20 @@ int psctl_only_job(const struct psctl *p, char job[PS_NAME_MAX + 1]);
 /* Whether a shard knows the job of --job, if that was given: 0, or, when all say that they do not, the exit status for
  * what was then said. */
 int psctl_know_job(const struct psctl *p);
+
+/* The one of --job, which a shard knows, or the only one: 0 or an exit status. */
+int psctl_choose_job(const struct psctl *p, char job[PS_NAME_MAX + 1]);
+
+/* 0, or the exit status for the first shard that was not reached, which was then said. */
+int psctl_need_all(const struct answer *answers, uint32_t n);
+
+/* The cluster under its own name, as those must have it who find blocks; and an observer of a job there. 0, or an exit
+ * status. The caller's to free, and to close. */
+int psctl_cluster_named(const struct psctl *p, ps_cluster **out);
+int psctl_open_job(const struct psctl *p, const char *job, ps_client **client);
+
+/* An observer of all shards, for what they do together. */
+enum ps_err psctl_open_all(const struct psctl *p, ps_client **client, struct ps_error *e) PS_MUST_USE;
 
 /* Say it on standard error; the exit status that it means. psctl_usage(): what was asked for makes no sense. */
 int psctl_failed(const struct ps_error *e);

@@ -6,6 +6,7 @@
 
 #include "psctl.h"
 #include "views/members.h"
+#include "words.h"
 
 /* ---- one that was named ---- */
 
@@ -77,6 +78,15 @@ say_unreached(const struct answer *a)
 }
 
 int
+psctl_need_all(const struct answer *answers, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!answers[i].reached)
+            return say_unreached(&answers[i]);
+    return EXIT_SUCCESS;
+}
+
+int
 psctl_only_job(const struct psctl *p, char job[PS_NAME_MAX + 1])
 {
     struct question question = {.queries = ASK_BIT(PS_QUERY_JOBS), .timeout_ms = (int)p->settings.timeout_ms};
@@ -88,11 +98,80 @@ psctl_only_job(const struct psctl *p, char job[PS_NAME_MAX + 1])
 
     if (ask_shards(p->cluster, 0, n, &question, &answers, &e) != PS_OK)
         return psctl_failed(&e);
-    for (uint32_t i = 0; status == EXIT_SUCCESS && i < n; i++)
-        if (!answers[i].reached)
-            status = say_unreached(&answers[i]);
+    status = psctl_need_all(answers, n);
     if (status == EXIT_SUCCESS && (err = only_job(answers, n, job, PS_NAME_MAX + 1, &e)) != PS_OK)
         status = err == PS_ERR_INVALID ? psctl_usage(&e) : psctl_failed(&e);
     answers_free(answers, n);
     return status;
+}
+
+int
+psctl_choose_job(const struct psctl *p, char job[PS_NAME_MAX + 1])
+{
+    if (p->settings.job == NULL)
+        return psctl_only_job(p, job);
+    snprintf(job, PS_NAME_MAX + 1, "%s", p->settings.job);
+    return psctl_know_job(p);
+}
+
+/* ---- a client of one job ---- */
+
+/* The same shards, under the name that the first one of them gives the cluster. */
+static enum ps_err
+named_cluster(const struct psctl *p, const struct answer *first, ps_cluster **out, struct ps_error *e)
+{
+    char *text = NULL;
+    size_t len;
+    FILE *f = words_need(open_memstream(&text, &len));
+    enum ps_err err;
+
+    for (uint32_t i = 0; i < ps_cluster_shards(p->cluster); i++)
+        fprintf(f, "%s%s", i > 0 ? "," : "", ps_cluster_shard_address(p->cluster, i));
+    fclose(f);
+    err = ps_cluster_from_list(words_need(text), 1, 0, out, e);
+    free(text);
+    if (err != PS_OK)
+        return err;
+    return ps_cluster_set_name(*out, member_text(json_object_get(first->report, "status"), "cluster"), e);
+}
+
+int
+psctl_cluster_named(const struct psctl *p, ps_cluster **out)
+{
+    struct question question = {.queries = ASK_BIT(PS_QUERY_STATUS), .timeout_ms = (int)p->settings.timeout_ms};
+    struct answer *answer;
+    struct ps_error e;
+    int status;
+
+    *out = NULL;
+    if (ask_shards(p->cluster, 0, 1, &question, &answer, &e) != PS_OK)
+        return psctl_failed(&e);
+    if ((status = psctl_need_all(answer, 1)) == EXIT_SUCCESS && named_cluster(p, answer, out, &e) != PS_OK)
+        status = psctl_failed(&e);
+    answers_free(answer, 1);
+    return status;
+}
+
+int
+psctl_open_job(const struct psctl *p, const char *job, ps_client **client)
+{
+    struct ps_client_options options = {
+        .observer = 1, .job = job, .transport = PS_TRANSPORT_TCP, .timeout_ms = (int)p->settings.timeout_ms};
+    ps_cluster *cluster;
+    struct ps_error e;
+    int status = psctl_cluster_named(p, &cluster);
+
+    if (status == EXIT_SUCCESS && ps_client_open(cluster, &options, client, &e) != PS_OK)
+        status = psctl_failed(&e);
+    ps_cluster_free(cluster);
+    return status;
+}
+
+enum ps_err
+psctl_open_all(const struct psctl *p, ps_client **client, struct ps_error *e)
+{
+    struct ps_client_options options = {
+        .observer = 1, .any_cluster = 1, .transport = PS_TRANSPORT_TCP, .timeout_ms = (int)p->settings.timeout_ms};
+
+    return ps_client_open(p->cluster, &options, client, e);
 }

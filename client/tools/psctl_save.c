@@ -1,10 +1,10 @@
 /* psctl save, checkpoint and restore: a cluster's state to disk, and back. */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/units.h"
+#include "heed.h"
 #include "psctl.h"
 
 /* ---- save ---- */
@@ -26,16 +26,6 @@ psctl_save(struct psctl *p)
 
 /* ---- checkpoint, restore ---- */
 
-/* One client of all shards: they do this together. */
-static enum ps_err
-open_all(const struct psctl *p, ps_client **client, struct ps_error *e)
-{
-    struct ps_client_options options = {
-        .observer = 1, .any_cluster = 1, .transport = PS_TRANSPORT_TCP, .timeout_ms = (int)p->settings.timeout_ms};
-
-    return ps_client_open(p->cluster, &options, client, e);
-}
-
 static void
 say_done(const struct psctl *p, const char *what, const char *dir, const char *name)
 {
@@ -48,38 +38,6 @@ say_done(const struct psctl *p, const char *what, const char *dir, const char *n
         return;
     }
     printf("%s %s%s%s; %u shard%s\n", what, dir, name[0] != '\0' ? "/" : "", name, shards, shards == 1 ? "" : "s");
-}
-
-/* The first Ctrl-C, TERM or HUP takes back what was begun; then, or at the second, the signal ends psctl as ever. Those
- * that are ignored, as under nohup, stay so. */
-static const int heeded[] = {SIGINT, SIGTERM, SIGHUP};
-static ps_client *volatile at_work;
-static volatile sig_atomic_t ended_by;
-
-static void
-on_signal(int sig)
-{
-    ended_by = sig;
-    ps_client_interrupt(at_work);
-}
-
-static void
-heed_signals(ps_client *client)
-{
-    struct sigaction was, handler = {.sa_handler = client != NULL ? on_signal : SIG_DFL,
-                                     .sa_flags = (int)(SA_RESETHAND | SA_RESTART)}; /* a file's call is not at fault */
-
-    at_work = client != NULL ? client : at_work;
-    for (size_t i = 0; i < ARRAY_LEN(heeded); i++)
-        if (sigaction(heeded[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
-            (void)sigaction(heeded[i], &handler, NULL);
-}
-
-static void
-end_by_signal(const char *dir)
-{
-    fprintf(stderr, "psctl: given up; nothing of it is left in %s\n", dir);
-    (void)raise(ended_by);
 }
 
 int
@@ -101,14 +59,14 @@ psctl_checkpoint(struct psctl *p)
             return status;
         options.job = job;
     }
-    if (open_all(p, &client, &e) != PS_OK)
+    if (psctl_open_all(p, &client, &e) != PS_OK)
         return psctl_failed(&e);
     heed_signals(client);
     err = ps_client_checkpoint(client, p->words[0], &options, -1, &name, &e);
     heed_signals(NULL);
     ps_client_close(client);
     if (err == PS_ERR_CANCELLED)
-        end_by_signal(p->words[0]);
+        heed_end("nothing of it is left in ", p->words[0]);
     if (name != NULL)
         say_done(p, "checkpoint", p->words[0], name);
     ps_free(name);
@@ -122,7 +80,7 @@ psctl_restore(struct psctl *p)
     struct ps_error e;
     enum ps_err err;
 
-    if (open_all(p, &client, &e) != PS_OK)
+    if (psctl_open_all(p, &client, &e) != PS_OK)
         return psctl_failed(&e);
     err = ps_client_restore(client, p->words[0], p->settings.job, -1, &e);
     ps_client_close(client);

@@ -2,6 +2,7 @@
 #include "psctl_words.h"
 
 #include "common/optimizer.h"
+#include "common/wire.h"
 #include "output.h"
 #include "psctl.h"
 #include "top/top.h"
@@ -9,7 +10,7 @@
 
 #define JSON_COMMANDS                                                                                                  \
     "status jobs variables stats workers blocked ping set drain save checkpoint restore "                              \
-    "snapshot trace"
+    "snapshot trace export import"
 #define FIELD(name) offsetof(struct psctl_settings, name)
 
 static const struct option_choice colours[] = {
@@ -17,6 +18,7 @@ static const struct option_choice colours[] = {
 static const struct option_choice sorts[] = {
     {"load", TOP_BY_LOAD}, {"memory", TOP_BY_MEMORY}, {"name", TOP_BY_NAME}, {NULL, 0}};
 
+static const struct option_choice modes[] = {{"async", PS_ASYNC}, {"ssp", PS_SSP}, {"sync", PS_SYNC}, {NULL, 0}};
 static const struct option_choice ranks[] = {{"bytes", RANKING_BYTES},     {"pushes", RANKING_PUSHES},
                                              {"pushed", RANKING_PUSHED},   {"pulls", RANKING_PULLS},
                                              {"pulled", RANKING_PULLED},   {"age", RANKING_AGE},
@@ -33,20 +35,67 @@ static const struct option psctl_options[] = {
     {.name = "job",
      .kind = OPTION_TEXT,
      .argument = "NAME",
-     .usual = "all jobs; set, checkpoint: the only one; restore: the checkpoint's",
+     .usual = "all jobs; set, checkpoint, export, import: the only one; restore: the checkpoint's",
      .offset = FIELD(job),
-     .commands = "jobs variables workers blocked top set checkpoint restore",
-     .help =
-         "this job alone; set and checkpoint need it when the cluster has more than one; restore: the name that the "
-         "job gets"},
+     .commands = "jobs variables workers blocked top set checkpoint restore export import",
+     .help = "this job alone; set, checkpoint, export and import need it when the cluster has more than one; restore: "
+             "the name "
+             "that the "
+             "job gets"},
     {.name = "variables",
      .kind = OPTION_NAME,
      .argument = "PATTERN",
      .usual = "*, all of the job",
      .offset = FIELD(variables),
-     .commands = "variables set",
-     .help = "the variables that are listed, or whose optimizers are changed: names, * for any characters and ? for "
-             "one"},
+     .commands = "variables set export import",
+     .help = "the variables that are listed, written, read, or whose optimizers are changed: names, * for any "
+             "characters and "
+             "? for one"},
+    {.name = "from-checkpoint",
+     .kind = OPTION_DIRECTORY,
+     .argument = "PATH",
+     .offset = FIELD(from_checkpoint),
+     .commands = "export",
+     .help = "the weights of this checkpoint (DIR/NAME or DIR/latest), held against their checksum; asks no shard"},
+    {.name = "through",
+     .kind = OPTION_DIRECTORY,
+     .argument = "DIR",
+     .usual = "FILE's",
+     .offset = FIELD(through),
+     .commands = "import",
+     .help = "a directory that the shards see under the same path and may read"},
+    {.name = "declare",
+     .kind = OPTION_NAME,
+     .argument = "OPTIMIZER",
+     .offset = FIELD(declare),
+     .commands = "import",
+     .help =
+         "declare variables that are not there, with this optimizer (sgd, adam:learning_rate=3e-4 ...) and zeros as "
+         "initializer, and with --job the job, too"},
+    {.name = "mode",
+     .kind = OPTION_CHOICE,
+     .argument = "MODE",
+     .choices = modes,
+     .fallback = "async",
+     .offset = FIELD(mode),
+     .commands = "import",
+     .help = "with --declare: how workers of a job that is made keep step"},
+    {.name = "bound",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .max = UINT32_MAX,
+     .offset = FIELD(bound),
+     .commands = "import",
+     .help = "with --mode ssp: how many clocks a worker may run ahead"},
+    {.name = "workers",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .fallback = "1",
+     .min = 1,
+     .max = WIRE_WORKERS_MAX,
+     .offset = FIELD(workers),
+     .commands = "import",
+     .help = "with --declare: how many workers a job that is made has"},
     {.name = "top",
      .kind = OPTION_INT,
      .argument = "N",
@@ -82,7 +131,7 @@ static const struct option psctl_options[] = {
      .kind = OPTION_MS,
      .argument = "MS",
      .fallback = "5s",
-     .usual = "5s; save, checkpoint and restore: 10m",
+     .usual = "5s; save, checkpoint, restore, import: 10m; export: 10m for each variable",
      .min = 1,
      .max = 24 * 3600 * 1000,
      .offset = FIELD(timeout_ms),
@@ -265,6 +314,24 @@ const struct subcommand psctl_commands[WORDS] = {
                       .about = "put a checkpoint (DIR/NAME or DIR/latest) into the cluster, which may have another "
                                "number of shards: the job and its variables are made, or get the checkpoint's values. "
                                "All connections end; workers that come back are told that they were rolled back"},
+    [WORD_EXPORT] = {.name = "export",
+                     .operands = "FILE",
+                     .paths = true,
+                     .about =
+                         "write a job's weights to a safetensors file, which other programs read, and which may be "
+                         "larger than memory. It appears whole or not at all. The weights are pulled, each block "
+                         "as it is then; whether any was updated meanwhile is said. Where training goes on, a "
+                         "model of one moment is one of a checkpoint: --from-checkpoint"},
+    [WORD_IMPORT] =
+        {.name = "import",
+         .operands = "FILE",
+         .paths = true,
+         .about = "put a safetensors file's values (F32, F16 or BF16) into a job's variables of the same names "
+                  "and shapes, or declare them (--declare). All of the file is checked before anything changes. "
+                  "What their optimizers keep, and versions, begin anew; other variables stay as they are. It is "
+                  "done as a restore: through a directory that the shards see (--through), where it needs room "
+                  "for the values and slots; all connections end, and workers that come back are told. End the "
+                  "workers first, or what they push on the way counts on top"},
     [WORD_SNAPSHOT] = {.name = "snapshot",
                        .operands = "diff A B",
                        .suggest = "diff",
@@ -326,6 +393,9 @@ static const struct command_section psctl_sections[] = {
           "[{\"shard\", \"turns\", \"apply_us\", \"commit_us\", \"answer_us\", \"idle_us\"}]}, microseconds in all"},
          {"any that fails as a whole", "{\"command\", \"error\": {\"code\", \"text\", \"peer\"}}, beside the sentence "
                                        "on standard error"},
+         {"export", "{\"command\", \"path\", \"job\", \"variables\", \"bytes\", \"changed_blocks\", \"one_moment\", "
+                    "\"clock\" (of a checkpoint, else null)}"},
+         {"import", "{\"command\", \"path\", \"job\", \"variables\", \"declared\", \"elements\", \"shards\"}"},
          {"snapshot diff",
           "{\"command\", \"before\", \"after\", \"all\", \"different\", \"tensors\": [{\"name\", \"kind\" (added, "
           "removed, reshaped, changed), \"before\", \"after\" ({\"dtype\", \"dims\"} or null), and of those that are "
@@ -339,6 +409,8 @@ static const struct command_section psctl_sections[] = {
          {"psctl drain --shard 1", "stop the second shard in good order"},
          {"psctl checkpoint --keep 3 /srv/models/digits", "write a checkpoint there, keep the newest three"},
          {"psctl restore /srv/models/digits/latest", "go on from the newest"},
+         {"psctl export digits.safetensors --variables 'dense*'", "weights for other programs"},
+         {"psctl import --job serve --declare sgd digits.safetensors", "a model that was trained elsewhere"},
          {"psctl snapshot diff models/monday models/latest", "what training has changed since then"},
          {"psctl trace --output all.json traces/*.json", "lay the traces of a run over each other"},
          {NULL, NULL}}},

@@ -13,6 +13,8 @@ enum psctl_word {
     WORD_SAVE,
     WORD_CHECKPOINT,
     WORD_RESTORE,
+    WORD_EXPORT,
+    WORD_IMPORT,
     WORD_SNAPSHOT,
     WORD_TRACE,
     WORD_REPLAY,

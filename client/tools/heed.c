@@ -1,0 +1,36 @@
+#include "heed.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "common/base.h"
+
+static const int heeded[] = {SIGINT, SIGTERM, SIGHUP};
+static ps_client *volatile at_work;
+static volatile sig_atomic_t ended_by;
+
+static void
+on_signal(int sig)
+{
+    ended_by = sig;
+    ps_client_interrupt(at_work);
+}
+
+void
+heed_signals(ps_client *client)
+{
+    struct sigaction was, handler = {.sa_handler = client != NULL ? on_signal : SIG_DFL,
+                                     .sa_flags = (int)(SA_RESETHAND | SA_RESTART)}; /* a file's call is not at fault */
+
+    at_work = client != NULL ? client : at_work;
+    for (size_t i = 0; i < ARRAY_LEN(heeded); i++)
+        if (sigaction(heeded[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+            (void)sigaction(heeded[i], &handler, NULL);
+}
+
+void
+heed_end(const char *what, const char *where)
+{
+    fprintf(stderr, "psctl: given up; %s%s\n", what, where);
+    (void)raise(ended_by);
+}

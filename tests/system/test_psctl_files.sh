@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# psctl export and import against real shards. Prints TAP; tap.sh says which executables are used.
+#
+# Helpers are called by name (SC2317).
+# shellcheck disable=SC2317
+set -uo pipefail
+
+# shellcheck source-path=SCRIPTDIR source=tap.sh
+. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+
+data=${PSD_SOURCE_DIR:-$here/../..}/client/examples/data/digits
+unset TF_CONFIG PSD_SHARDS PSD_WORKERS PSD_TASK PSD_CLUSTER
+
+psctl() {
+  "$PSCTL" "$@" >"$work/out" 2>"$work/err" </dev/null
+  status=$?
+}
+
+# has PATTERN: a line of the output, its columns one blank apart. (grep -q would end before the others have written all.)
+has() { tr -s ' ' <"$work/out" | sed 's/^ //' | grep -E -- "$1" >/dev/null; }
+
+# tensors FILE: what is in it, a line each.
+tensors() {
+  python3 - "$1" <<'EOF'
+import array, json, struct, sys
+data = open(sys.argv[1], "rb").read()
+n, = struct.unpack("<Q", data[:8])
+head = json.loads(data[8:8 + n])
+print("job", head.pop("__metadata__")["job"])
+at = 0
+for name, t in sorted(head.items(), key=lambda item: item[1]["data_offsets"]):
+    begin, end = t["data_offsets"]
+    assert begin == at, name
+    at = end
+    values = array.array("f", data[8 + n + begin:8 + n + end])
+    print(name, t["dtype"], "x".join(map(str, t["shape"])), "%.9g" % sum(values))
+assert 8 + n + at == len(data)
+EOF
+}
+
+PSD_TEST_MARK=$mark "$PSRUN" --shards 2 --workers 2 --keep-servers -- \
+  "$DIGITS" --strategy sync --epochs 1 --data "$data" --svg '' >"$work/out" 2>"$work/err" </dev/null
+is 0 $? "a run leaves its shards"
+PSD_SHARDS=$(sed -n 's/.*export PSD_SHARDS=\([^ ]*\) .*/\1/p' "$work/err")
+stop=$(sed -n 's/^psrun *|   \(kill .*\)/\1/p' "$work/err")
+export PSD_SHARDS
+
+# ---- export ----
+
+psctl export "$work/model.safetensors"
+[ "$status" -eq 0 ] && says out '^4 variables of job "digits", 3[0-9.]* KiB, in ' && says out '^of one moment'
+ok $? "export says what went where, and that it is of one moment"
+tensors "$work/model.safetensors" >"$work/read" 2>"$work/err" && grep -qx 'job digits' "$work/read" &&
+  grep -q '^dense0/weights F32 64x128 ' "$work/read" && grep -q '^dense1/bias F32 10 ' "$work/read"
+ok $? "and others read it"
+
+psctl checkpoint "$work/models" --name one
+psctl export --json --from-checkpoint "$work/models/latest" "$work/one.safetensors"
+python3 - "$work/out" <<'EOF'
+import json, sys
+d = json.load(open(sys.argv[1]))
+assert d["command"] == "export" and d["job"] == "digits" and d["variables"] == 4 and d["one_moment"] and d["clock"] > 0
+EOF
+ok $? "a checkpoint's weights are exported without a shard"
+psctl snapshot diff "$work/model.safetensors" "$work/one.safetensors"
+is "0 0 of 4 tensors differ" "$status $(cat "$work/out")" "and are what the shards gave"
+
+psctl export --variables '*/bias' "$work/model.safetensors"
+[ "$status" -eq 0 ] && tensors "$work/model.safetensors" >"$work/out" && [ "$(wc -l <"$work/out")" -eq 3 ]
+ok $? "a pattern chooses variables, and an older file is replaced"
+before=$(ls "$work")
+psctl export --variables 'x*' "$work/model.safetensors"
+[ "$status" -eq 3 ] && says err 'no variable that "x\*" names' && [ "$(ls "$work")" = "$before" ]
+ok $? "none is refused, and nothing is left of it"
+psctl export "$work/nowhere/model.safetensors"
+[ "$status" -eq 1 ] && says err 'cannot make .*nowhere/model.safetensors: No such file'
+ok $? "a directory that is not there is told"
+psctl export /dev/null
+[ "$status" -eq 3 ] && says err 'is there and is no file'
+ok $? "what is no file is not replaced"
+psctl export
+[ "$status" -eq 2 ] && says err 'expected one file'
+ok $? "and a file is needed"
+
+# ---- import ----
+
+# made FILE DTYPE VALUE NAME SHAPE...: a file of tensors that are filled with the value.
+made() {
+  python3 - "$@" <<'EOF'
+import json, math, struct, sys
+path, dtype, value = sys.argv[1:4]
+head, data = {}, b""
+for name, shape in zip(sys.argv[4::2], sys.argv[5::2]):
+    dims = [int(n) for n in shape.split("x")]
+    bits = struct.pack("<f", float(value))
+    one = {"F32": bits, "BF16": bits[2:], "F16": struct.pack("<e", float(value)), "I64": struct.pack("<q", 7)}[dtype]
+    begin = len(data)
+    data += one * math.prod(dims)
+    head[name] = {"dtype": dtype, "shape": dims, "data_offsets": [begin, len(data)]}
+text = json.dumps(head).encode()
+open(path, "wb").write(struct.pack("<Q", len(text)) + text + data)
+EOF
+}
+
+# sum NAME: what the shards have of a variable now, added up.
+sum() {
+  rm -f "$work/now.safetensors"
+  "$PSCTL" export "$work/now.safetensors" ${2:+--job "$2"} --variables "$1" >/dev/null 2>&1
+  tensors "$work/now.safetensors" | sed -n 's/.* //p' | tail -n 1
+}
+
+bias=$(sum dense1/bias)
+made "$work/in.safetensors" BF16 0.5 dense0/bias 128
+psctl import "$work/in.safetensors"
+is '0 1 variable of job "digits", 0 of them new, 128 elements; 2 shards' "$status $(cat "$work/out")" "import says what it did"
+is "64 $bias" "$(sum dense0/bias) $(sum dense1/bias)" "the variable has the values, the others have theirs"
+psctl variables --json --top 9 --variables 'dense?/bias'
+python3 - "$work/out" <<'EOF'
+import json, sys
+versions = {v["name"]: v["version"] for v in json.load(open(sys.argv[1]))["top"]}
+assert versions["dense0/bias"] == 0 and versions["dense1/bias"] > 0, versions
+EOF
+ok $? "its updates count from 0 again"
+[ -z "$(find "$work" -maxdepth 1 -name 'psctl-import-*')" ]
+ok $? "and nothing is left on the way"
+
+"$PSCTL" export "$work/all.safetensors" >/dev/null 2>&1
+# refused STATUS PATTERN SENTENCE ARGS...: an import is refused, and nothing has changed.
+refused() {
+  local wanted=$1 pattern=$2 sentence=$3
+  shift 3
+  psctl import "$@"
+  cp "$work/err" "$work/said"
+  [ "$status" -eq "$wanted" ] && grep -q -- "$pattern" "$work/said" && "$PSCTL" export "$work/now.safetensors" >/dev/null 2>&1 &&
+    "$PSCTL" snapshot diff "$work/all.safetensors" "$work/now.safetensors" >/dev/null 2>&1 &&
+    [ -z "$(find "$work" -maxdepth 1 -name 'psctl-import-*')" ]
+  ok $? "$sentence"
+}
+made "$work/in.safetensors" F32 1 dense0/bias 64
+refused 3 "has the shape \[64\], the variable \[128\]" "another shape is refused" "$work/in.safetensors"
+made "$work/in.safetensors" F32 1 dense0/bias 128 new 7
+refused 3 "tensor 'new': the job has no such variable" "so is a variable that is not there" "$work/in.safetensors"
+made "$work/in.safetensors" F32 nan dense0/bias 128
+refused 3 "element 0 of tensor 'dense0/bias' is nan" "and what is no finite number" "$work/in.safetensors"
+made "$work/in.safetensors" I64 1 dense0/bias 128
+refused 3 "is of I64: F32, F16 and BF16" "and whole numbers" "$work/in.safetensors"
+made "$work/in.safetensors" F32 1 dense0/bias 128
+truncate -s -1 "$work/in.safetensors"
+refused 3 "in.safetensors: .*outside" "and a file that was cut" "$work/in.safetensors"
+refused 2 "optimizer" "an optimizer that is none is wrong usage" --declare nonsense "$work/in.safetensors"
+refused 1 "cannot open .*nowhere" "a file that is not there is told" "$work/nowhere"
+made "$work/in.safetensors" F32 1 dense0/bias 128
+refused 1 "cannot make a directory in .*nowhere" "and a directory" --through "$work/nowhere" "$work/in.safetensors"
+
+made "$work/in.safetensors" F16 2 new 3x5
+psctl import --declare adagrad:initial_accumulator=0.1 --json "$work/in.safetensors"
+python3 - "$work/out" <<'EOF'
+import json, sys
+assert json.load(open(sys.argv[1])) == {"command": "import", "path": sys.argv[1][:-3] + "in.safetensors", "job": "digits",
+                                        "variables": 1, "declared": 1, "elements": 15, "shards": 2}
+EOF
+ok $? "with an optimizer it is declared"
+psctl variables --top 1 --variables new
+has '^digits new .* adagrad' && [ "$(sum new)" = 30 ]
+ok $? "and has its values"
+psctl import --job other --declare sgd --mode ssp --bound 3 --workers 2 "$work/in.safetensors"
+[ "$status" -eq 0 ] && [ "$(sum new other)" = 30 ] && psctl jobs --job other && has '^other all 2 .*ssp(\(| )?bound 3'
+ok $? "in a job that is made, too"
+
+eval "$stop"
+within none_marked
+done_testing
