@@ -217,6 +217,8 @@ psctl_run(struct psctl *p, enum psctl_word word)
         return psctl_import(p);
     case WORD_SNAPSHOT:
         return psctl_snapshot(p);
+    case WORD_BENCH:
+        return psctl_bench(p);
     case WORD_TRACE:
         return psctl_trace(p);
     case WORD_REPLAY:

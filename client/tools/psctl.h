@@ -13,11 +13,15 @@ enum {
     STATUS_REFUSED = 3 /* a shard answered that it will not */
 };
 
+/* The job of psctl bench. It stays when that is over, and is not meant where a job is not named. */
+#define PSCTL_BENCH_JOB "psctl-bench"
+
 struct psctl_settings {
     const char *shards, *job, *variables, *name, *from_checkpoint, *through, *declare, *live_dir, *listen, *output;
     int64_t timeout_ms, count, watch_ms, interval_ms, shard, at_clock, keep, until, top, seconds_ms, workers, bound;
     int colour, sort, by, mode;
-    bool json, check, all, slots;
+    int64_t block_bytes, in_flight;
+    bool json, check, all, slots, yes;
 };
 
 struct psctl {
@@ -42,6 +46,7 @@ int psctl_checkpoint(struct psctl *p);
 int psctl_restore(struct psctl *p);
 int psctl_export(struct psctl *p);
 int psctl_import(struct psctl *p);
+int psctl_bench(struct psctl *p);
 int psctl_snapshot(struct psctl *p);
 int psctl_trace(struct psctl *p);
 int psctl_replay(const struct psctl *p); /* returns only when there is no psd */

@@ -50,6 +50,18 @@ refuse_many(const struct place *jobs, size_t len, struct ps_error *e)
     return ps_fail(e, PS_ERR_INVALID, "the cluster has several jobs; choose one with --job: %s", list);
 }
 
+/* What psctl bench has left is not what is meant. */
+static size_t
+leave_out_bench(struct place *jobs, size_t len)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < len; i++)
+        if (strcmp(member_text(jobs[i].report, "name"), PSCTL_BENCH_JOB) != 0)
+            jobs[n++] = jobs[i];
+    return n;
+}
+
 /* The only job among the answers. */
 static enum ps_err
 only_job(const struct answer *answers, uint32_t n, char *out, size_t size, struct ps_error *e)
@@ -58,6 +70,7 @@ only_job(const struct answer *answers, uint32_t n, char *out, size_t size, struc
     struct place *jobs = places_gather(answers, n, "job", &len);
     enum ps_err err = PS_OK;
 
+    len = leave_out_bench(jobs, len);
     if (len == 0)
         err = ps_fail(e, PS_ERR_NOT_FOUND, "the cluster has no job");
     else if (!place_same(&jobs[0], &jobs[len - 1]))

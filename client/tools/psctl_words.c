@@ -10,7 +10,7 @@
 
 #define JSON_COMMANDS                                                                                                  \
     "status jobs variables stats workers blocked ping set drain save checkpoint restore "                              \
-    "snapshot trace export import"
+    "snapshot trace export import bench"
 #define FIELD(name) offsetof(struct psctl_settings, name)
 
 static const struct option_choice colours[] = {
@@ -229,14 +229,37 @@ static const struct option psctl_options[] = {
      .offset = FIELD(output),
      .commands = "trace",
      .help = "where the trace goes: JSON, for Chrome's about:tracing and for ui.perfetto.dev"},
+    {.name = "block",
+     .kind = OPTION_SIZE,
+     .argument = "SIZE",
+     .fallback = "256KiB",
+     .min = 4,
+     .max = 64 * MIB,
+     .offset = FIELD(block_bytes),
+     .commands = "bench",
+     .help = "bytes of each push and pull: of a variable"},
+    {.name = "in-flight",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .fallback = "4",
+     .min = 1,
+     .max = 256,
+     .offset = FIELD(in_flight),
+     .commands = "bench",
+     .help = "how many of them are under way at a time; 1 for the time that one takes alone"},
+    {.name = "yes",
+     .kind = OPTION_FLAG,
+     .offset = FIELD(yes),
+     .commands = "bench",
+     .help = "also while workers train on the cluster, whom the load slows"},
     {.name = "seconds",
      .kind = OPTION_SECONDS,
      .argument = "N",
      .max = 24 * 3600 * 1000,
-     .usual = "all that was kept",
+     .usual = "all that was kept; bench: 10s",
      .offset = FIELD(seconds_ms),
-     .commands = "trace",
-     .help = "only what ended in the last N seconds"},
+     .commands = "trace bench",
+     .help = "trace: only what ended in the last N seconds; bench: how long it measures"},
     {.name = "interval",
      .kind = OPTION_SECONDS,
      .argument = "SECONDS",
@@ -342,6 +365,12 @@ const struct subcommand psctl_commands[WORDS] = {
                            "added, removed or changed, and by how much. Asks no shard; reads both a piece at a "
                            "time, without looking at checksums. Ends with 1 when they differ, with 0 when they do "
                            "not"},
+    [WORD_BENCH] = {.name = "bench",
+                    .about =
+                        "how fast the cluster takes pushes and answers pulls from here: each for half of --seconds, "
+                        "with rates and latencies. Done as the one worker of the job psctl-bench, whose variables "
+                        "are and stay zeros, and are kept for the next time. Refused while workers train, unless "
+                        "--yes is given or who sits at the terminal agrees"},
     [WORD_TRACE] = {.name = "trace",
                     .operands = "[FILE...]",
                     .paths = true,
@@ -396,6 +425,9 @@ static const struct command_section psctl_sections[] = {
          {"export", "{\"command\", \"path\", \"job\", \"variables\", \"bytes\", \"changed_blocks\", \"one_moment\", "
                     "\"clock\" (of a checkpoint, else null)}"},
          {"import", "{\"command\", \"path\", \"job\", \"variables\", \"declared\", \"elements\", \"shards\"}"},
+         {"bench", "{\"command\", \"job\", \"shards\", \"block_bytes\", \"in_flight\", \"kept_bytes\", \"push\", "
+                   "\"pull\"}, both {\"operations\", \"seconds\", \"per_second\", \"bytes_per_second\", \"p50_us\", "
+                   "\"p90_us\", \"p99_us\", \"max_us\"}"},
          {"snapshot diff",
           "{\"command\", \"before\", \"after\", \"all\", \"different\", \"tensors\": [{\"name\", \"kind\" (added, "
           "removed, reshaped, changed), \"before\", \"after\" ({\"dtype\", \"dims\"} or null), and of those that are "
@@ -411,6 +443,7 @@ static const struct command_section psctl_sections[] = {
          {"psctl restore /srv/models/digits/latest", "go on from the newest"},
          {"psctl export digits.safetensors --variables 'dense*'", "weights for other programs"},
          {"psctl import --job serve --declare sgd digits.safetensors", "a model that was trained elsewhere"},
+         {"psctl bench --in-flight 1", "how long a push and a pull take, one at a time"},
          {"psctl snapshot diff models/monday models/latest", "what training has changed since then"},
          {"psctl trace --output all.json traces/*.json", "lay the traces of a run over each other"},
          {NULL, NULL}}},

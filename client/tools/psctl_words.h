@@ -16,6 +16,7 @@ enum psctl_word {
     WORD_EXPORT,
     WORD_IMPORT,
     WORD_SNAPSHOT,
+    WORD_BENCH,
     WORD_TRACE,
     WORD_REPLAY,
     WORDS

@@ -167,6 +167,45 @@ psctl import --job other --declare sgd --mode ssp --bound 3 --workers 2 "$work/i
 [ "$status" -eq 0 ] && [ "$(sum new other)" = 30 ] && psctl jobs --job other && has '^other all 2 .*ssp(\(| )?bound 3'
 ok $? "in a job that is made, too"
 
+# ---- bench ----
+
+psctl bench --seconds 0.2 --block 4KiB
+[ "$status" -eq 0 ] && has '^2 shards, variables of 4.00 KiB, 4 in flight$' && has '^push: [1-9][0-9,]*/s, .*/s; latency [0-9]+ us median' &&
+  has '^pull: [1-9]' && says out 'job "psctl-bench" keeps 64.0 KiB of zeros'
+ok $? "bench tells rates and latencies, and what it leaves"
+psctl bench --seconds 0.2 --block 4KiB --in-flight 1 --json
+python3 - "$work/out" <<'EOF'
+import json, sys
+d = json.load(open(sys.argv[1]))
+assert d["command"] == "bench" and d["block_bytes"] == 4096 and d["in_flight"] == 1 and d["shards"] == 2
+for side in (d["push"], d["pull"]):
+    assert side["operations"] > 0 and 0 < side["p50_us"] <= side["p90_us"] <= side["p99_us"] <= side["max_us"]
+EOF
+ok $? "as JSON, again"
+psctl variables --job psctl-bench --top 99 --json
+python3 - "$work/out" <<'EOF'
+import json, sys
+top = json.load(open(sys.argv[1]))["top"]
+assert len(top) == 16 and all(v["refused"] == 0 and v["pushes"] > 0 for v in top)
+EOF
+ok $? "the same variables are used again"
+psctl jobs --job psctl-bench
+has '^psctl-bench all 1 0 0 1 '
+ok $? "and its worker has said goodbye"
+
+PSD_TEST_MARK=$mark PSD_CLUSTER=local PSD_WORKERS=2 PSD_TASK=0 "$DIGITS" --strategy sync --epochs 9999 --data "$data" --svg '' \
+  >"$work/worker" 2>&1 </dev/null &
+worker=$!
+trains() { "$PSCTL" jobs --job digits --json | grep -q '"live": 1'; }
+within trains
+psctl bench --seconds 0.1
+[ "$status" -eq 3 ] && says err '1 worker trains on this cluster.*--yes'
+ok $? "while workers train it is refused"
+psctl bench --seconds 0.1 --yes
+is 0 "$status" "unless it may"
+kill "$worker"
+wait "$worker" 2>/dev/null
+
 eval "$stop"
 within none_marked
 done_testing
