@@ -23,6 +23,7 @@
     X(restart,     "a shard that was killed: until it serves again, by the size of its model") \
     X(connect,     "open, close, declare: time and memory") \
     X(training,    "a step of the digits networks and of 100 million parameters, beside one process") \
+    X(timeline,    "pushes and training steps with timelines that are kept, beside none") \
     X(hostile,     "what slow readers, floods, liars and the like cost the others") \
     X(collective,  "all-reduce by size, beside sockets, memory, Open MPI and gloo") \
     X(overlap,     "gradients reduced while others are still computed")
