@@ -416,6 +416,8 @@ static const struct command_section sections[] = {
                            "shard, shards and the port come from it"},
              {"PSD_SHARDS", "the cluster as its workers have it, host:port,...: without TF_CONFIG, and when neither "
                             "--listen nor --shards is given, shards and the port of --shard come from it"},
+             {"PSD_TRACE_FILE", "a file to which the timeline (--timeline) goes when psd stops, in Chrome's trace "
+                                "format: psctl(1), trace"},
              {"RUNTIME_DIRECTORY", "set by systemd: the live directory is made in it"},
              {"STATE_DIRECTORY", "the same: the durable directory is made in it"},
              {"LISTEN_FDS", "set by systemd, with LISTEN_PID and LISTEN_FDNAMES: sockets that it has opened. TCP ones "
