@@ -167,7 +167,7 @@ block_find(struct shard *s, const struct job *job, uint32_t var, uint32_t block,
 }
 
 void
-block_refind(struct shard *s, uint32_t var, uint32_t block, struct block_ref *out)
+block_refind(const struct shard *s, uint32_t var, uint32_t block, struct block_ref *out)
 {
     ps_assert(var > 0 && var <= s->variables_len && block < s->variables[var]->layout.blocks);
     ref_set(s, s->variables[var], block, out);

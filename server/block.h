@@ -57,7 +57,7 @@ enum ps_err block_find(struct shard *s, const struct job *job, uint32_t var, uin
                        struct ps_error *e) PS_MUST_USE;
 
 /* The block that was found before; asserts that it is there. */
-void block_refind(struct shard *s, uint32_t var, uint32_t block, struct block_ref *out);
+void block_refind(const struct shard *s, uint32_t var, uint32_t block, struct block_ref *out);
 
 /* The index-th of a variable's blocks on this shard, 0 <= index < count. */
 struct block_ref block_nth(const struct shard *s, struct variable *v, uint64_t index);

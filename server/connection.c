@@ -9,7 +9,7 @@
 #include "shard_state.h"
 
 struct connection *
-connection_find(struct shard *s, uint64_t id)
+connection_find(const struct shard *s, uint64_t id)
 {
     struct connection *c;
 

@@ -37,7 +37,7 @@ struct connection {
 };
 
 void connection_open(struct shard *s, uint64_t id, const char *peer);
-struct connection *connection_find(struct shard *s, uint64_t id);
+struct connection *connection_find(const struct shard *s, uint64_t id);
 
 /* Who speaks there, for people: "host pid", or "". */
 const char *connection_agent(const struct connection *c);

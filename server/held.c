@@ -213,7 +213,7 @@ held_forget(struct shard *s, struct connection *c)
 }
 
 bool
-held_each(struct shard *s, held_visit visit, void *arg)
+held_each(const struct shard *s, held_visit visit, void *arg)
 {
     const struct held *h;
 

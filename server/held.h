@@ -66,7 +66,7 @@ void held_forget(struct shard *s, struct connection *c);
 
 /* Visit all, the oldest first, until one visit returns false; which is what it returns then. */
 typedef bool (*held_visit)(void *arg, const struct connection *c, uint64_t since_ms);
-bool held_each(struct shard *s, held_visit visit, void *arg);
+bool held_each(const struct shard *s, held_visit visit, void *arg);
 
 void held_finish(struct shard *s);
 

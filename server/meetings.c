@@ -117,34 +117,3 @@ meetings_end(struct shard *s)
     meet_cancel_all(&s->meet, 0, PS_ERR_DRAINING, ps_strerror(PS_ERR_DRAINING));
     meetings_time(s);
 }
-
-/* ---- Reports ---- */
-
-static bool
-blocked_one(void *arg, const struct meet_wait *wait)
-{
-    struct report_builder *b = arg;
-    struct shard *s = b->s;
-    Psd__BlockedReport *m = report_zeroed(s, sizeof *m);
-    char what[WIRE_NAME_MAX + 16];
-
-    if (m == NULL)
-        return false;
-    psd__blocked_report__init(m);
-    snprintf(what, sizeof what, "meeting %s", wait->name);
-    m->what = report_text(s, what);
-    m->task = wait->task;
-    m->waited_ms = s->now_ms - wait->since_ms;
-    if ((m->on_task = report_zeroed(s, sizeof wait->missing)) == NULL)
-        return false;
-    m->n_on_task = MIN(wait->missing_len, (uint32_t)ARRAY_LEN(wait->missing));
-    memcpy(m->on_task, wait->missing, m->n_on_task * sizeof *m->on_task);
-    return report_add_blocked(b, m);
-}
-
-void
-meetings_blocked(struct report_builder *b)
-{
-    if (b->job[0] == '\0') /* they are of no job */
-        meet_each(&b->s->meet, blocked_one, b);
-}

@@ -8,7 +8,6 @@
 
 struct shard;
 struct connection;
-struct report_builder;
 
 /* Who asks is told MET or an ERROR in time. */
 void meetings_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Meet *m);
@@ -24,8 +23,5 @@ void meetings_end(struct shard *s);
 
 /* Tell what is due. */
 void meetings_time(struct shard *s);
-
-/* Who waits for whom. */
-void meetings_blocked(struct report_builder *b);
 
 #endif

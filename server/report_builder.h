@@ -47,8 +47,7 @@ Psd__JobDefinition *report_job_definition(struct shard *s, const struct job *job
 /* report_timeline.c. m: kept by the caller until the report has gone. */
 void report_timeline(struct report_builder *b, Psd__TimelineReport *m);
 
-/* Who waits for whom: report_blocked.c. One more of them; false: m is NULL, or the report is full. */
+/* report_blocked.c */
 void report_blocked(struct report_builder *b);
-bool report_add_blocked(struct report_builder *b, Psd__BlockedReport *m);
 
 #endif

@@ -87,3 +87,20 @@ slowest_held(const struct slowest *s)
 {
     return s->len > 0 ? s->heap[0]->held : UINT64_MAX;
 }
+
+/* tasks holds places until all are found: who stands below one of them in the heap is looked at next. */
+uint32_t
+slowest_before(const struct slowest *s, uint64_t clock, uint32_t *tasks, uint32_t max)
+{
+    uint32_t n = 0;
+
+    if (s->len > 0 && max > 0 && s->heap[0]->held < clock)
+        tasks[n++] = 0;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t child = 2 * tasks[i] + 1; child <= 2 * tasks[i] + 2 && child < s->len && n < max; child++)
+            if (s->heap[child]->held < clock)
+                tasks[n++] = child;
+    for (uint32_t i = 0; i < n; i++)
+        tasks[i] = s->heap[tasks[i]]->task;
+    return n;
+}

@@ -26,6 +26,10 @@ void slowest_put(struct slowest *s, struct session *session);
 /* No more; nothing happens to one that is not among them. */
 void slowest_remove(struct slowest *s, struct session *session);
 
+/* Who is held before this clock: the tasks of up to max of them, in no order; those that are held at the least come
+ * before others. Costs what is found. */
+uint32_t slowest_before(const struct slowest *s, uint64_t clock, uint32_t *tasks, uint32_t max);
+
 /* The least held; UINT64_MAX of none. */
 uint64_t slowest_held(const struct slowest *s);
 

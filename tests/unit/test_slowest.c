@@ -55,6 +55,39 @@ START_TEST(the_least_is_found_while_all_come_move_and_go)
 }
 END_TEST
 
+/* Those before a clock, all of them where there is room, and nobody twice. */
+START_TEST(who_is_before_a_clock_is_found)
+{
+    uint32_t tasks[N], n, all;
+    struct test_rng rng = {test_seed()};
+
+    ck_assert(slowest_init(&slowest, N));
+    for (uint32_t i = 0; i < N; i++) {
+        sessions[i] = (struct session){.task = i, .held = test_below(&rng, 20)};
+        slowest_put(&slowest, &sessions[i]);
+    }
+    for (uint64_t clock = 0; clock <= 20; clock++) {
+        bool seen[N] = {false};
+
+        all = 0;
+        for (int i = 0; i < N; i++)
+            all += sessions[i].held < clock;
+        ck_assert_uint_eq(slowest_before(&slowest, clock, tasks, N), all);
+        for (uint32_t i = 0; i < all; i++) {
+            ck_assert(sessions[tasks[i]].held < clock && !seen[tasks[i]]);
+            seen[tasks[i]] = true;
+        }
+        n = slowest_before(&slowest, clock, tasks, 7);
+        ck_assert_uint_eq(n, MIN(all, 7));
+        ck_assert(n == 0 || sessions[tasks[0]].held == slowest_held(&slowest));
+    }
+    for (int i = 0; i < N; i++)
+        slowest_remove(&slowest, &sessions[i]);
+    ck_assert_uint_eq(slowest_before(&slowest, 20, tasks, N), 0);
+    slowest_finish(&slowest);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -63,6 +96,7 @@ make_suite(void)
 
     tcase_add_test(tc, of_none_it_is_the_end_of_time);
     tcase_add_test(tc, the_least_is_found_while_all_come_move_and_go);
+    tcase_add_test(tc, who_is_before_a_clock_is_found);
     suite_add_tcase(suite, tc);
     return suite;
 }
