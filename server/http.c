@@ -34,6 +34,15 @@ http_now_ms(void)
     return http_now_us() / 1000;
 }
 
+double
+http_unix_seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
 /* ---- Connections ---- */
 
 static void
@@ -249,6 +258,7 @@ http_free(struct http *h)
     if (h->wake_fd >= 0)
         close(h->wake_fd);
     free(h->figures);
+    free(h->history);
     free(h);
 }
 
@@ -257,7 +267,8 @@ start_thread(struct http *h, struct ps_error *e)
 {
     h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     h->figures = calloc(1, sizeof *h->figures);
-    if (h->wake_fd < 0 || h->figures == NULL || !open_daemon(h))
+    h->history = calloc(1, sizeof *h->history);
+    if (h->wake_fd < 0 || h->figures == NULL || h->history == NULL || !open_daemon(h))
         goto nomem;
     ps_assert(uv_mutex_init(&h->lock) == 0);
     if (uv_thread_create(&h->thread, run, h) == 0)
@@ -283,7 +294,6 @@ enum ps_err
 http_start(const char *address, int fd, const char *version, struct http **out, struct ps_error *e)
 {
     struct http *h = calloc(1, sizeof *h);
-    struct timespec now;
     enum ps_err err;
 
     if (h == NULL) {
@@ -291,8 +301,7 @@ http_start(const char *address, int fd, const char *version, struct http **out, 
             close(fd);
         return ps_fail(e, PS_ERR_NOMEM, "out of memory");
     }
-    clock_gettime(CLOCK_REALTIME, &now);
-    h->start_seconds = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    h->start_seconds = http_unix_seconds();
     h->version = version;
     h->listen_fd = h->wake_fd = -1;
     err = fd >= 0 ? take_socket(h, address, fd, e) : open_socket(h, address, e);

@@ -1,5 +1,5 @@
-/* Metrics and health over HTTP, for who watches psd: a thread of its own, which owns the sockets and all of
- * libmicrohttpd, and sees of the shard only copies.
+/* Metrics, health and a live page over HTTP, for who watches psd: a thread of its own, which owns the sockets and all
+ * of libmicrohttpd, and sees of the shard only copies.
  *
  *     the loop's thread                                     the HTTP thread
  *     http_start()  ──────────────────────────────────────► listens; all is "starting"
@@ -15,7 +15,11 @@
  *     /metrics    the figures, metrics.h; before there is a shard those of the process alone
  *     /healthz    200 while the process is alive; 503 when its loop has not turned for HTTP_STUCK_MS
  *     /readyz     200 while workers are served, else 503 with the reason
- *     /           what there is
+ *     /           a page that shows the figures, with what it needs (page.h)
+ *     /api/live   the figures as JSON (live.h)
+ *     /api/history    the last half hour of some (history.h): the loop is asked for it, whether anybody watches or not
+ *
+ * The page asks for /api/live once a second: nobody who watches holds a connection, let alone a thread.
  *
  * GET and HEAD, one request for each connection, no bodies. Whoever breaks a limit loses his connection, nobody else's.
  */

@@ -8,9 +8,17 @@
 
 #include "common/hash.h"
 #include "http_inside.h"
+#include "live.h"
+#include "page.h"
 
 #define TEXT_TYPE "text/plain; charset=utf-8"
+#define JSON_TYPE "application/json"
 #define TOO_LARGE 413 /* its name depends on libmicrohttpd's version */
+
+/* The page is ours alone: nothing from elsewhere, nothing written into it, in nobody's frame. */
+#define POLICY                                                                                                         \
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "   \
+    "form-action 'none'; frame-ancestors 'none'"
 
 struct http_route {
     const char *path;
@@ -32,6 +40,9 @@ queue(struct http *h, struct MHD_Connection *c, unsigned status, const char *typ
     MHD_add_response_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
     MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(r, "Content-Security-Policy", POLICY);
+    MHD_add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+    MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
     h->counts.answers[status / 100]++;
@@ -138,20 +149,61 @@ answer_health(struct http *h, struct MHD_Connection *c, enum http_outcome outcom
     return say(h, c, MHD_HTTP_OK, "alive\n");
 }
 
+/* Takes the text; NULL: there was no memory. */
 static enum MHD_Result
-answer_index(struct http *h, struct MHD_Connection *c, enum http_outcome outcome)
+answer_json(struct http *h, struct MHD_Connection *c, char *text)
+{
+    struct MHD_Response *r;
+
+    if (text == NULL)
+        return say(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "there is no memory for the figures\n");
+    r = MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
+    if (r == NULL)
+        free(text);
+    return queue(h, c, MHD_HTTP_OK, JSON_TYPE, r);
+}
+
+static enum MHD_Result
+answer_live(struct http *h, struct MHD_Connection *c, enum http_outcome outcome)
+{
+    if (outcome == HTTP_LATE)
+        return say_late(h, c);
+    complete_figures(h, outcome);
+    return answer_json(h, c, live_text(h->figures, h->version, http_unix_seconds()));
+}
+
+static enum MHD_Result
+answer_history(struct http *h, struct MHD_Connection *c, enum http_outcome outcome)
 {
     (void)outcome;
-    return say(h, c, MHD_HTTP_OK,
-               "psd %s\n\n/metrics    figures for Prometheus\n/healthz    whether this process is alive\n"
-               "/readyz     whether workers are served\n",
-               h->version);
+    return answer_json(h, c, live_history_text(h->history));
 }
 
 static const struct http_route routes[] = {{"/metrics", true, answer_metrics},
                                            {"/readyz", true, answer_ready},
                                            {"/healthz", false, answer_health},
-                                           {"/", false, answer_index}};
+                                           {"/api/live", true, answer_live},
+                                           {"/api/history", false, answer_history}};
+
+/* ---- The page ---- */
+
+static const struct page_file *
+find_file(const char *path)
+{
+    for (size_t i = 0; i < page_files_len; i++)
+        if (strcmp(page_files[i].path, path) == 0)
+            return &page_files[i];
+    return NULL;
+}
+
+static enum MHD_Result
+answer_file(struct http *h, struct MHD_Connection *c, const struct page_file *file)
+{
+    void *bytes = (void *)(uintptr_t)file->bytes;
+
+    return queue(h, c, MHD_HTTP_OK, file->type,
+                 MHD_create_response_from_buffer(file->len, bytes, MHD_RESPMEM_PERSISTENT));
+}
 
 static const struct http_route *
 find(const char *path)
@@ -206,6 +258,7 @@ http_answer(void *http, struct MHD_Connection *connection, const char *url, cons
 {
     struct http_request *r = *request;
     const struct http_route *route;
+    const struct page_file *file;
     struct http *h = http;
     enum metrics_state state;
     enum MHD_Result result;
@@ -224,8 +277,10 @@ http_answer(void *http, struct MHD_Connection *connection, const char *url, cons
         return say(h, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
     if (has_body(connection))
         return say(h, connection, TOO_LARGE, "no bodies\n");
+    if ((file = find_file(url)) != NULL)
+        return answer_file(h, connection, file);
     if ((route = find(url)) == NULL)
-        return say(h, connection, MHD_HTTP_NOT_FOUND, "there is no such page; / lists those that are\n");
+        return say(h, connection, MHD_HTTP_NOT_FOUND, "there is no such page; / has links to those that are\n");
     if (route->figures && http_figures_come(h, &state))
         return wait_for_figures(h, connection, route, request);
     return route->answer(h, connection, HTTP_ALONE);

@@ -1,4 +1,5 @@
-/* What the loop gives: asked for when somebody waits, not more often than HTTP_FIGURES_MS. */
+/* What the loop gives: asked for when somebody waits, or the history wants a sample, not more often than
+ * HTTP_FIGURES_MS. */
 #include "common/hash.h"
 #include "http_inside.h"
 
@@ -68,6 +69,20 @@ ask(struct http *h)
     return h->asked;
 }
 
+static bool
+wanted(const struct http *h, uint64_t now)
+{
+    return now >= h->may_ask_us && (h->waiting != NULL || now / 1000 >= history_due(h->history));
+}
+
+static void
+note_given(struct http *h, uint64_t now)
+{
+    h->asking = false;
+    h->counts.loop_seconds = (double)(now - h->asked_us) / 1e6;
+    history_take(h->history, now / 1000, http_unix_seconds(), h->figures);
+}
+
 void
 http_figures_go_on(struct http *h)
 {
@@ -79,16 +94,15 @@ http_figures_go_on(struct http *h)
     if (given)
         h->asked = h->given = false;
     attached = h->attached;
-    if (!h->asking && h->uses == 0 && h->waiting != NULL && now >= h->may_ask_us && ask(h)) {
+    if (!h->asking && h->uses == 0 && wanted(h, now) && ask(h)) {
         h->asking = true;
         h->asked_us = now;
         h->may_ask_us = now + HTTP_FIGURES_MS * UINT64_C(1000);
     }
     uv_mutex_unlock(&h->lock);
-    if (given) {
-        h->asking = false;
-        h->counts.loop_seconds = (double)(now - h->asked_us) / 1e6;
-    }
+    h->attends = attached;
+    if (given)
+        note_given(h, now);
     if (!attached)
         end_all(h, HTTP_ALONE);
     else if (given)
@@ -99,12 +113,12 @@ http_figures_go_on(struct http *h)
 uint64_t
 http_figures_due(const struct http *h)
 {
-    uint64_t late;
+    uint64_t late, sample = h->attends && !h->asking ? history_due(h->history) : UINT64_MAX;
 
     if (h->waiting == NULL)
-        return UINT64_MAX;
+        return sample;
     late = h->waiting->since_us + HTTP_LOOP_MS * UINT64_C(1000);
-    return (h->asking ? late : MIN(late, h->may_ask_us)) / 1000 + 1;
+    return MIN((h->asking ? late : MIN(late, h->may_ask_us)) / 1000 + 1, sample);
 }
 
 bool

@@ -9,6 +9,7 @@
 
 #include "common/address.h"
 #include "common/base.h"
+#include "history.h"
 #include "http.h"
 
 struct http_route;
@@ -62,9 +63,11 @@ struct http {
 
     /* The HTTP thread's; the figures while they are not asked for. */
     struct metrics *figures;
+    struct history *history;
     struct metrics_http counts;
     double start_seconds;
     bool asking;
+    bool attends; /* the loop, when it was last looked at */
     uint64_t asked_us, may_ask_us;
     struct MHD_Daemon *daemon;
     int epoll_fd; /* libmicrohttpd's */
@@ -78,6 +81,7 @@ struct http {
 
 uint64_t http_now_us(void);
 uint64_t http_now_ms(void);
+double http_unix_seconds(void);
 
 /* ---- http_figures.c, on the HTTP thread ---- */
 

@@ -97,6 +97,19 @@ job_open(struct shard *s, const Psd__Job *options, struct job **out, struct ps_e
     return PS_OK;
 }
 
+void
+job_options_text(const struct job *job, char *out, size_t size)
+{
+    Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
+    Psd__Job now = *job->options;
+
+    age.kind = (Psd__AgeKind)job->age.kind;
+    age.parameter = job->age.parameter;
+    now.age = &age;
+    now.bound = job->bound;
+    wire_job_options(&now, out, size);
+}
+
 /* ---- Rounds ---- */
 
 const struct session *

@@ -72,6 +72,9 @@ job_all_joined(const struct job *job)
     return job->live + job->lapsed + job->finished == job->options->workers;
 }
 
+/* "ssp(bound 4), 3 workers, lapse shrink, age none", as a SET left it. */
+void job_options_text(const struct job *job, char *out, size_t size);
+
 /* The session of a worker that is there, or was in this round. NULL: it has not joined yet. */
 const struct session *job_joined(const struct job *job, uint32_t task);
 

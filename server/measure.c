@@ -1,4 +1,5 @@
 /* The shard's figures, copied: a few microseconds for each hundred series. */
+#include <stdio.h>
 #include <string.h>
 
 #include "metrics.h"
@@ -26,13 +27,17 @@ measure_worker(const struct session *x, uint64_t now_ms, struct metrics *m)
         return;
     w = &m->workers[m->workers_shown++];
     copy_name(w->job, x->job->name);
+    w->job_id = x->job->id;
     w->task = x->task;
     w->connected = x->connection != NULL;
     w->live = x->state == SESSION_LIVE;
+    w->finished = x->state == SESSION_FINISHED;
     w->clock = x->clock;
     w->silent_ms = now_ms - MIN(x->heard_ms, now_ms);
     w->unanswered = x->pending_len;
     w->pushes = x->pushes;
+    w->sums_len = x->round == x->job->round ? MIN(x->tally.len, (uint32_t)METRICS_SUMS_MAX) : 0;
+    memcpy(w->sums, x->tally.value, w->sums_len * sizeof w->sums[0]);
 }
 
 static uint64_t
@@ -44,6 +49,15 @@ barriers_arrived(const struct job *job)
     for (b = job->barriers; b != NULL; b = b->hh.next)
         n += b->arrived_len;
     return n;
+}
+
+static void
+measure_sums(const struct job *job, struct metrics_job *j)
+{
+    double sums[WIRE_METRICS_MAX];
+
+    j->sums_len = MIN(tally_sum(job, sums), (uint32_t)METRICS_SUMS_MAX);
+    memcpy(j->sums, sums, j->sums_len * sizeof sums[0]);
 }
 
 static void
@@ -65,6 +79,9 @@ measure_job(const struct job *job, uint64_t now_ms, struct metrics *m)
         return;
     j = &m->jobs[m->jobs_shown++];
     copy_name(j->name, job->name);
+    job_options_text(job, j->options, sizeof j->options);
+    j->id = job->id;
+    measure_sums(job, j);
     j->workers = job->options->workers;
     j->live = job->live;
     j->lapsed = job->lapsed;
@@ -76,11 +93,11 @@ measure_job(const struct job *job, uint64_t now_ms, struct metrics *m)
 /* ---- Variables ---- */
 
 static void
-measure_variables(const struct shard *s, struct metrics *m)
+measure_variables(const struct job *job, struct metrics *m)
 {
-    m->variables_len = s->variables_len;
-    for (uint32_t id = 1; id <= s->variables_len && m->variables_shown < METRICS_VARIABLES_MAX; id++) {
-        const struct variable *v = s->variables[id];
+    const struct variable *v;
+
+    for (v = job->variables; v != NULL && m->variables_shown < METRICS_VARIABLES_MAX; v = v->hh.next) {
         struct metrics_variable *to = &m->variables[m->variables_shown++];
 
         copy_name(to->job, v->job->name);
@@ -89,6 +106,47 @@ measure_variables(const struct shard *s, struct metrics *m)
         to->bytes = v->bytes;
         to->stats = v->stats;
     }
+}
+
+/* Those with live workers, or those without. */
+static void
+measure_jobs(const struct shard *s, bool live, uint64_t now_ms, struct metrics *m)
+{
+    for (uint32_t id = 1; id <= s->jobs_len; id++) {
+        const struct job *job = s->jobs_by_id[id];
+
+        if (job == NULL || (job->live > 0) != live)
+            continue;
+        measure_job(job, now_ms, m);
+        measure_variables(job, m);
+    }
+}
+
+/* ---- Who waits for whom ---- */
+
+static bool
+measure_wait(void *arg, const struct waiting *w)
+{
+    struct metrics *m = arg;
+    struct metrics_wait *to;
+
+    if (m->waits_shown == METRICS_WAITS_MAX) {
+        m->waits_more = true;
+        return false;
+    }
+    to = &m->waits[m->waits_shown++];
+    copy_name(to->job, w->job);
+    copy_name(to->variable, w->variable);
+    snprintf(to->who, sizeof to->who, "%s", w->who);
+    snprintf(to->what, sizeof to->what, "%s", w->what);
+    snprintf(to->on, sizeof to->on, "%s", w->on);
+    to->task = w->task;
+    to->clock = w->clock;
+    to->on_clock = w->on_clock;
+    to->waited_ms = w->waited_ms;
+    to->on_len = w->on_len;
+    memcpy(to->on_task, w->on_task, MIN(w->on_len, (uint32_t)METRICS_ON_MAX) * sizeof to->on_task[0]);
+    return true;
 }
 
 /* ---- The rest ---- */
@@ -165,10 +223,10 @@ shard_measure(const struct shard *s, const struct shard_event *event, struct met
     if (s->broken) /* jobs and what belongs to them are not all there */
         return;
     m->blocks = s->blocks;
-    for (uint32_t id = 1; id <= s->jobs_len; id++)
-        if (s->jobs_by_id[id] != NULL)
-            measure_job(s->jobs_by_id[id], event->now_ms, m);
-    measure_variables(s, m);
+    m->variables_len = s->variables_len;
+    measure_jobs(s, true, event->now_ms, m);
+    measure_jobs(s, false, event->now_ms, m);
+    waits_each(s, event->now_ms, "", measure_wait, m);
     measure_connections(s, m);
     measure_saves(s, m);
 }

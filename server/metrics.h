@@ -4,8 +4,8 @@
  *     shard_measure(shard, &event, m), the glue's own ───► m->process, metrics_write(m, &x)
  *
  * A struct metrics holds copies alone, so that nothing of the shard is looked at while the text is made. Its series are
- * bounded: of jobs, variables and workers the first so many are shown one by one, and how many were left out; those
- * that are shown stay the same as long as the process lives.
+ * bounded: of jobs, variables and workers so many are shown one by one, and how many were left out. Jobs with live
+ * workers come before others, then the older ones: who is shown stays there as long as it trains.
  *
  * The label of a job is job_name: "job" is what Prometheus calls the group of those that it scrapes. */
 #ifndef SERVER_METRICS_H
@@ -19,10 +19,14 @@
 #include "stats.h"
 #include "store.h"
 #include "variable.h"
+#include "waits.h"
 
 #define METRICS_JOBS_MAX      64  /* shown one by one */
 #define METRICS_VARIABLES_MAX 256 /* the same */
 #define METRICS_WORKERS_MAX   256 /* the same */
+#define METRICS_WAITS_MAX     64  /* the same; for the page, not for Prometheus */
+#define METRICS_ON_MAX        8   /* workers that one of these names */
+#define METRICS_SUMS_MAX      8   /* of a worker's metrics that are shown */
 #define METRICS_AGE_BUCKETS   18  /* of push ages: to 65,535, and above */
 
 #define METRICS_LOG_LEVELS 4
@@ -62,8 +66,12 @@ struct metrics_http {
 
 struct metrics_job {
     char name[WIRE_NAME_MAX + 1];
+    char options[160]; /* "ssp(bound 4), 3 workers, ..." */
+    uint32_t id;
     uint32_t workers, live, lapsed, finished;
-    uint64_t slowest, fastest; /* clocks */
+    uint64_t slowest, fastest;     /* clocks */
+    double sums[METRICS_SUMS_MAX]; /* [sums_len]: of its workers' metrics (tally.h); shard 0 has them */
+    uint32_t sums_len;
 };
 
 struct metrics_variable {
@@ -75,8 +83,19 @@ struct metrics_variable {
 struct metrics_worker {
     char job[WIRE_NAME_MAX + 1];
     uint32_t task;
-    bool connected, live;
+    uint32_t job_id;
+    bool connected, live, finished;
     uint64_t clock, silent_ms, unanswered, pushes;
+    double sums[METRICS_SUMS_MAX]; /* [sums_len]: its own */
+    uint32_t sums_len;
+};
+
+/* struct waiting (waits.h), copied. */
+struct metrics_wait {
+    char job[WIRE_NAME_MAX + 1], who[WAITS_WHO_MAX], what[WAITS_WHAT_MAX], variable[WIRE_NAME_MAX + 1], on[128];
+    uint32_t task;
+    uint64_t clock, on_clock, waited_ms;
+    uint32_t on_task[METRICS_ON_MAX], on_len; /* that it waits for, and how many more: on_len may be larger */
 };
 
 struct metrics {
@@ -106,8 +125,10 @@ struct metrics {
     struct metrics_job jobs[METRICS_JOBS_MAX];
     struct metrics_variable variables[METRICS_VARIABLES_MAX];
     struct metrics_worker workers[METRICS_WORKERS_MAX];
-    size_t jobs_shown, variables_shown, workers_shown;
+    struct metrics_wait waits[METRICS_WAITS_MAX];
+    size_t jobs_shown, variables_shown, workers_shown, waits_shown;
     uint64_t workers_len;
+    bool waits_more; /* than are shown */
 
     /* ---- The glue's ---- */
     uint64_t accepted, received_bytes, sent_bytes;

@@ -50,8 +50,8 @@ static const struct option table[] = {
      .fallback = "none",
      .choices = no_address,
      FIELD(http),
-     .help = "serve metrics for Prometheus (/metrics) and health checks (/healthz, /readyz) there, to whoever may "
-             "connect; port 0 is any free one"},
+     .help = "serve a live page (/), metrics for Prometheus (/metrics) and health checks (/healthz, /readyz) there, "
+             "to whoever may connect; port 0 is any free one"},
     {.name = "tls-cert",
      .kind = OPTION_FILE,
      .argument = "FILE",

@@ -25,15 +25,12 @@ job_now(struct shard *s, const struct job *job)
     return now;
 }
 
-/* "ssp(bound 4), 3 workers, lapse shrink, age none", as a SET left it. */
 static char *
 job_options(struct shard *s, const struct job *job)
 {
-    const Psd__Job *now = job_now(s, job);
-    char text[256] = "";
+    char text[256];
 
-    if (now != NULL)
-        wire_job_options(now, text, sizeof text);
+    job_options_text(job, text, sizeof text);
     return report_text(s, text);
 }
 

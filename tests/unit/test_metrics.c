@@ -268,7 +268,7 @@ START_TEST(saves_are_counted_and_timed)
 }
 END_TEST
 
-/* However many there are, the page has an end; and what is on it stays. */
+/* However many there are, the page has an end. */
 START_TEST(series_are_bounded)
 {
     char name[32];
@@ -284,6 +284,8 @@ START_TEST(series_are_bounded)
             kit_close(&k, 1);
         }
     }
+    k.now_ms += 60000; /* their grace is over */
+    kit_event(&k, &(struct shard_event){.kind = SHARD_TIME});
     EXPECT("psd_jobs", METRICS_JOBS_MAX + 6);
     EXPECT("psd_jobs_left_out", 6);
     EXPECT("psd_variables", 5 * (METRICS_JOBS_MAX + 6));
@@ -293,6 +295,11 @@ START_TEST(series_are_bounded)
     ck_assert(isnan(page_value(page(), "psd_job_workers{job_name=\"job-64\",state=\"missing\"}")));
     EXPECT("psd_variable_blocks{job_name=\"job-51\",variable=\"a\"}", 1);
     ck_assert(isnan(page_value(page(), "psd_variable_blocks{job_name=\"job-51\",variable=\"b\"}")));
+    kit_join(&k, 1, kit_job("job-69", PSD__MODE__ASYNC, 8), 7); /* who trains comes before others */
+    EXPECT("psd_job_workers{job_name=\"job-69\",state=\"live\"}", 1);
+    EXPECT("psd_variable_blocks{job_name=\"job-69\",variable=\"b\"}", 1);
+    EXPECT("psd_worker_live{job_name=\"job-69\",worker=\"7\"}", 1);
+    ck_assert(isnan(page_value(page(), "psd_job_workers{job_name=\"job-63\",state=\"missing\"}")));
 }
 END_TEST
 
