@@ -195,6 +195,33 @@ START_TEST(a_shard_that_is_gone_says_so_in_its_row)
 }
 END_TEST
 
+/* Rows first, and means over them: of all steps, and since the look before. What nothing was added to is left out. */
+START_TEST(what_workers_add_up_is_shown_as_means)
+{
+    static const char earlier[] = "{\"job\": [{\"name\": \"train\", \"metrics\": [1000.0, 500.0, 0.0, 10.0]}]}",
+                      later[] = "{\"job\": [{\"name\": \"idle\"}, {\"name\": \"train\","
+                                " \"metrics\": [3000.0, 900.0, 0.0, null]}]}";
+    struct look before, now;
+    char *text;
+
+    look_at(&before, earlier, NULL);
+    look_at(&now, later, NULL);
+    text = page_of(NULL, &now, TOP_BY_NAME, 0, 0);
+    ck_assert_ptr_nonnull(strstr(text, "train: metric 0 3,000, metric 1 0.3, metric 3 -\n"));
+    free(text);
+    text = page_of(&before, &now, TOP_BY_NAME, 0, 0);
+    ck_assert_ptr_nonnull(strstr(text, "train: metric 0 3,000, metric 1 0.3 (now 0.2), metric 3 -\n"));
+    ck_assert_ptr_null(strstr(text, "idle:"));
+    free(text);
+    text = page_of(&before, &now, TOP_BY_NAME, 10, 0);
+    ck_assert_ptr_null(strstr(text, "metric"));
+    ck_assert_uint_le(lines_of(text), 10);
+    free(text);
+    look_finish(&before);
+    look_finish(&now);
+}
+END_TEST
+
 START_TEST(the_sort_decides_what_comes_first)
 {
     struct look before, now;
@@ -284,6 +311,7 @@ make_suite(void)
     tcase_add_test(t, one_look_alone_has_no_rates);
     tcase_add_test(t, a_shard_that_has_started_anew_has_no_rate_until_the_next_look);
     tcase_add_test(t, a_shard_that_is_gone_says_so_in_its_row);
+    tcase_add_test(t, what_workers_add_up_is_shown_as_means);
     tcase_add_test(t, the_sort_decides_what_comes_first);
     tcase_add_test(t, the_page_fits_any_height_and_counts_what_it_leaves_out);
     tcase_add_test(t, tables_fit_any_width);

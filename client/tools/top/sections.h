@@ -34,6 +34,9 @@ struct table *top_shards_table(const struct top_source *src, size_t shown);
 struct table *top_workers_table(struct top_worker *workers, size_t len, enum top_sort sort, size_t shown);
 struct table *top_variables_table(const struct top_source *src, size_t shown);
 
+/* A line for each job whose workers add something up, at most so many. Returns how many. */
+size_t top_print_sums(const struct top_source *src, size_t most, const struct page *page);
+
 /* Cells of figures that may not be known: "-". */
 void cell_rate(struct table *t, double per_second);
 void cell_rate_bytes(struct table *t, double bytes_per_second);

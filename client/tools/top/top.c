@@ -9,10 +9,12 @@
 #include "client/tools/views/views.h"
 #include "common/units.h"
 
-const unsigned top_queries = ASK_BIT(PS_QUERY_STATUS) | ASK_BIT(PS_QUERY_STATS) | ASK_BIT(PS_QUERY_WORKERS) |
-                             ASK_BIT(PS_QUERY_BLOCKED) | ASK_BIT(PS_QUERY_VARIABLES);
+const unsigned top_queries = ASK_BIT(PS_QUERY_STATUS) | ASK_BIT(PS_QUERY_STATS) | ASK_BIT(PS_QUERY_JOBS) |
+                             ASK_BIT(PS_QUERY_WORKERS) | ASK_BIT(PS_QUERY_BLOCKED) | ASK_BIT(PS_QUERY_VARIABLES);
 
 #define HEAD_LINES 3
+#define SUMS_MAX   4  /* jobs whose workers' metrics are shown */
+#define SUMS_ROWS  16 /* and none on a terminal that is lower */
 
 /* ---- figures ---- */
 
@@ -259,6 +261,7 @@ top_print(const struct sample *before, const struct sample *now, const struct to
           const struct page *page)
 {
     struct top_source src = {.now = now, .sort = choice->sort, .all = choice->all};
+    size_t sums;
 
     src.workers = worker_sums(now->answers, now->n, &src.workers_len);
     if (rates_init(&src.rates, before, now) != PS_OK) {
@@ -266,7 +269,9 @@ top_print(const struct sample *before, const struct sample *now, const struct to
     } else {
         print_cluster(&src, page);
         print_rates(&src.rates, page);
-        print_sections(&src, rows, page);
+        sums = rows == 0 ? SIZE_MAX : rows < SUMS_ROWS ? 0 : SUMS_MAX;
+        sums = top_print_sums(&src, sums, page);
+        print_sections(&src, rows == 0 ? 0 : rows - sums, page);
     }
     rates_finish(&src.rates);
     free(src.workers);
