@@ -84,8 +84,9 @@ extern "C" {
  * never comes. Checkpoints do not hold it. One worker alone sends nothing, and keeps nothing.
  *
  * Known limits of multi_worker_mirrored. Of two workers the one whose other is lost goes on alone: where the network is
- * cut between the two, both may, each with a model of its own; PS_LAPSE_FAIL prevents it. A replacement that is started
- * with other variables or options hears MISMATCH; the others go on without it. Who is missing is looked for
+ * cut between the two, both may, each with a model of its own; options.min_workers prevents it, and PS_LAPSE_FAIL. A
+ * replacement that is started with other variables or options hears MISMATCH; the others go on without it, but where it
+ * is started again at once and comes to 16 meetings in a row, they end with MISMATCH, too. Who is missing is looked for
  * now and then; while the place where workers meet is away nobody is found, and those who are there go on. A group that has lost a worker can be formed again only where workers meet: if that place stays away for
  * the time-out, the training ends with the error of meeting. */
 #define PS_STRATEGY_LIST(X)  \
@@ -122,7 +123,8 @@ struct ps_strategy_options {
 
     int device_reduce; /* multi_worker_mirrored, nonzero: variables stay on the devices, and these reduce gradients
                           among all workers by themselves, between GPUs by NCCL (ps_device_group.h, direct). For
-                          networks on devices that can, the same at all workers, and without compression */
+                          networks on devices that can, the same at all workers, and without compression. They do so
+                          once the whole backward pass is done, not while it goes on */
 
     const char *devices; /* of this process, separated by commas: "cpu", "cuda:0,cuda:1"; NULL: "cpu" */
     uint32_t replicas;   /* of this process, on its devices in turn; 0: one on each. At most PS_STRATEGY_REPLICAS_MAX */
@@ -137,6 +139,11 @@ struct ps_strategy_options {
     const char *checkpoints;
     uint64_t checkpoint_steps;
     uint32_t checkpoints_keep; /* 0: all */
+
+    uint32_t
+        min_workers; /* multi_worker_mirrored with PS_LAPSE_SHRINK: who is left goes on only while there are as many
+                        workers; with fewer the run ends with STEP_FAILED, after they have been waited for. More than
+                        half of the cluster's: of those that a network cuts apart at most one side goes on. 0: 1 */
 };
 
 #define PS_STRATEGY_REPLICAS_MAX 64 /* of one process */
@@ -183,7 +190,7 @@ struct ps_strategy_stats {
     uint64_t reforms;                       /* times that the group was formed again */
     uint64_t received;                      /* times that this worker took its variables from another one */
     uint64_t gradient_sent, gradient_plain; /* bytes of gradients that went to shards or other workers; that they would
-                                               be uncompressed. Of what devices reduce by themselves nothing is known */
+                                               be uncompressed. Of what devices reduce by themselves: those of rings */
 };
 PS_API void ps_strategy_stats(const ps_strategy *strategy, struct ps_strategy_stats *out);
 
@@ -282,9 +289,9 @@ PS_API enum ps_err ps_strategy_refresh(ps_strategy *strategy, struct ps_error *e
  * same at each. All meet after the same steps, in the end or on the way.
  *
  * With shards, a process that came in the place of a lost one may meet before its first step, where the others meet
- * after as many steps as it begins with (ps_strategy_step()): if they have met there already, it passes at once, and has
- * the totals of that. If it goes on without, they do not wait for it there, and those who have not met yet may find its
- * next steps in their totals. Errors: those of the exchange between workers, as of a run. */
+ * after as many steps as it begins with (ps_strategy_step()): if they have met there already, it passes at once, and
+ * has the totals of that. If it goes on without, they do not wait for it there, and those who have not met yet may find
+ * its next steps in their totals. Errors: those of the exchange between workers, as of a run. */
 PS_API enum ps_err ps_strategy_meet(ps_strategy *strategy, struct ps_error *error) PS_MUST_USE;
 
 /* Sums over all steps of all workers, from the beginning of the training to the last ps_strategy_meet() of this

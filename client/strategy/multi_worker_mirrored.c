@@ -59,6 +59,8 @@ open_group(ps_strategy *s, const ps_cluster *cluster, struct ps_error *e)
         options.timeout_ms = s->options.client.timeout_ms;
     if (options.settle_ms == 0)
         options.settle_ms = SETTLE_MS;
+    if (options.ranks_min != 0)
+        options.ranks_min = MAX(options.ranks_min, s->options.min_workers);
     a->all = s->workers;
     a->timeout_ms = options.timeout_ms;
     return all_reduced_open(s, cluster, &options, e);
@@ -211,6 +213,18 @@ exchange_note(ps_strategy *s, bool failed, struct ps_error *e)
     return ps_group_all_reduce(a->group, a->note, a->note, NOTE_METRICS + s->options.metrics, PS_F64, PS_SUM, NULL, e);
 }
 
+/* What NCCL, or whatever reduces, sends it does not say: that of plain rings. */
+static void
+count_device_bytes(ps_strategy *s)
+{
+    const struct all_reduced *a = s->own;
+    uint64_t ranks = ps_group_ranks(a->group);
+
+    for (size_t i = 0; i < s->vars_len; i++)
+        s->stats.gradient_plain += 2 * (ranks - 1) * s->vars[i]->elements * sizeof(float) / ranks;
+    s->stats.gradient_sent = s->stats.gradient_plain;
+}
+
 /* The devices' part of a step that all have computed. One that fails here has changed nothing; others may have the sum,
  * and complete the step. */
 static enum ps_err
@@ -219,6 +233,8 @@ reduce_on_devices(ps_strategy *s, struct ps_error *e)
     struct all_reduced *a = s->own;
     enum ps_err err = resident_reduce_all(s, a->devices, e);
 
+    if (err == PS_OK)
+        count_device_bytes(s);
     if (err == PS_OK || ps_device_finish(s->replica[0].device, NULL) != PS_OK || ++a->devices_failed > DEVICE_TRIES)
         return err;
     a->devices_over = true;

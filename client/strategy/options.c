@@ -99,6 +99,19 @@ check_cluster(const struct strategy_row *row, const ps_cluster *cluster, struct 
     return PS_OK;
 }
 
+/* Survivors of which strategy may be too few. */
+static enum ps_err
+check_survivors(const ps_strategy *s, struct ps_error *e)
+{
+    uint32_t least = s->options.min_workers;
+
+    if (least > 1 && (!(s->ops->traits & STRATEGY_WORKERS) || (s->ops->traits & STRATEGY_SHARDS)))
+        return ps_fail(e, PS_ERR_INVALID, "min_workers (%u) is for multi_worker_mirrored, not for %s", least, s->name);
+    if (least > s->workers)
+        return ps_fail(e, PS_ERR_INVALID, "min_workers is %u, and the cluster has %u", least, s->workers);
+    return PS_OK;
+}
+
 /* The number of replicas, and what else follows from the rest. */
 static enum ps_err
 fill_in(ps_strategy *s, struct ps_error *e)
@@ -122,6 +135,8 @@ fill_in(ps_strategy *s, struct ps_error *e)
         o->neighbours = s->workers;
     if (o->client.timeout_ms == 0)
         o->client.timeout_ms = 60000;
+    if (o->min_workers == 0)
+        o->min_workers = 1;
     if (o->client.job == NULL)
         o->client.job = "train";
     s->replicas = o->replicas;
@@ -152,5 +167,7 @@ strategy_read_options(ps_strategy *s, const char *name, const struct ps_strategy
     s->workers = cluster != NULL ? ps_cluster_workers(cluster) : 1;
     s->task = cluster != NULL ? ps_cluster_task(cluster) : 0;
     s->chief = cluster == NULL || ps_cluster_is_chief(cluster);
+    if ((err = check_survivors(s, e)) != PS_OK)
+        return err;
     return fill_in(s, e);
 }

@@ -12,6 +12,7 @@
 #define LOOK_PART     8
 #define LOOK_MEET_MS  10000 /* for one look, and no more than half of an exchange's time: others wait for it in one */
 #define FORM_TRIES    4     /* of forming a group whose members are lost while they connect */
+#define RECOVER_TRIES 16    /* of going on after a loss: another one, or who was started otherwise, comes in between */
 
 static double
 now_ms(void)
@@ -103,41 +104,60 @@ all_reduced_open(ps_strategy *s, const ps_cluster *cluster, const struct ps_grou
     return err;
 }
 
+/* Nobody goes on with fewer than that: they may be those that a network has cut off from the others. */
+static enum ps_err
+say_too_few(const ps_strategy *s, struct ps_error *e)
+{
+    char why[PS_ERROR_TEXT_MAX] = "";
+
+    if (e != NULL)
+        snprintf(why, sizeof why, "%s", e->text);
+    return ps_fail(e, PS_ERR_STEP_FAILED,
+                   "step %" PRIu64
+                   ": fewer workers than min_workers, %u, are left, and so none of them goes on: %.300s",
+                   s->next, s->options.min_workers, why);
+}
+
 /* All of `ranks_min` or more are there; each time-out asks for one less. */
 static enum ps_err
 form_again(ps_strategy *s, uint32_t ranks_min, struct ps_error *e)
 {
     struct all_reduced *a = s->own;
+    uint32_t least = s->options.min_workers;
     enum ps_err err;
     double began;
 
+    ranks_min = MAX(ranks_min, least);
     for (int tries = 1;;) {
         began = now_ms();
-        if ((err = ps_group_reform(a->group, MAX(ranks_min, 1), -1, e)) == PS_ERR_TIMEOUT && ranks_min > 1)
+        if ((err = ps_group_reform(a->group, ranks_min, -1, e)) == PS_ERR_TIMEOUT && ranks_min > least)
             ranks_min--;
         else if (!lost_on_the_way(a, err, began) || tries++ == FORM_TRIES)
             break;
     }
     s->stats.reforms += err == PS_OK;
     a->devices_over &= err != PS_OK;
-    return err;
+    return err == PS_ERR_TIMEOUT && least > 1 ? say_too_few(s, e) : err;
 }
 
-/* Form the group of those that come, unless it is formed, and agree; again as long as the group is what fails, which
- * another loss may do. */
+/* Form the group of those that come, unless it is formed, and agree; again when the group is what fails, which another
+ * loss may do, or somebody came who does not fit. Whoever is started again and again in vain does not keep the others
+ * from their work for ever: RECOVER_TRIES, and the last error is the result. */
 static enum ps_err
 recover(ps_strategy *s, bool formed, uint32_t ranks_min, struct ps_error *e)
 {
     const struct all_reduced *a = s->own;
+    int tries = 0;
     enum ps_err err;
 
     do {
+        formed &= ps_group_ranks(a->group) >= s->options.min_workers;
         if (!formed && (err = form_again(s, ranks_min, e)) != PS_OK)
             return err;
         formed = false;
         err = all_reduced_agree(s, e);
         ranks_min = a->fitting > 0 ? a->fitting : MAX(ps_group_ranks(a->group), 1) - 1;
-    } while (err != PS_OK && may_go_on(s, err));
+    } while (err != PS_OK && may_go_on(s, err) && ++tries < RECOVER_TRIES);
     plan_look(s, 0);
     return err;
 }

@@ -228,7 +228,9 @@ START_TEST(devices_that_reduce_have_the_bits_of_hosts_that_do)
     train(&w, 2);
     assert_same(0, 1);
     ck_assert_int_eq(memcmp(want, shared->values[0], shared->len[0] * sizeof(float)), 0);
-    ck_assert_uint_eq(shared->stats[0].gradient_sent, 0);
+    ck_assert_uint_eq(shared->stats[0].gradient_sent,
+                      shared->stats[0].steps * shared->len[0] * sizeof(float)); /* a ring of two */
+    ck_assert_uint_eq(shared->stats[0].gradient_plain, shared->stats[0].gradient_sent);
 }
 END_TEST
 

@@ -38,6 +38,9 @@ struct life {
     enum ps_lapse lapse;
     int dies_at;   /* this broadcast of a hand-over, from 1 on, once one is missing; of a replacement, of its first */
     int form_dies; /* this forming of a group, from 1 on */
+    uint32_t min_workers;
+    const struct ps_group_options *group;
+    bool misfit;   /* it cuts batches otherwise */
     bool replaces; /* it comes late */
 };
 
@@ -126,8 +129,10 @@ options_of(const ps_cluster *cluster, const struct life *l)
     return (struct ps_strategy_options){
         .cluster = cluster,
         .client = {.timeout_ms = l->timeout_ms != 0 ? l->timeout_ms : PATIENCE_MS, .lapse = l->lapse},
+        .group = l->group,
         .rows = BATCH,
-        .batch = BATCH,
+        .batch = l->misfit ? BATCH / 2 : BATCH,
+        .min_workers = l->min_workers,
         .threads = 1};
 }
 
@@ -499,6 +504,82 @@ START_TEST(who_was_stopped_too_long_is_named)
 }
 END_TEST
 
+/* ---- Too few, or none that fits ---- */
+
+START_TEST(fewer_than_min_workers_do_not_go_on)
+{
+    start_all((struct life){.workers = 3, .timeout_ms = 3000, .min_workers = 2});
+    for (uint32_t t = 0; t < 3; t++)
+        await(t, 'r');
+    kill_worker(2);
+    await(0, 'l');
+    await(1, 'l');
+    kill_worker(1);
+    await_end(0, FAILED);
+    ck_assert_int_eq(left[0].error.code, PS_ERR_STEP_FAILED);
+    ck_assert_msg(strstr(left[0].error.text, "fewer workers than min_workers, 2, are left") != NULL, "%s",
+                  left[0].error.text);
+}
+END_TEST
+
+START_TEST(min_workers_are_no_more_than_there_are_and_of_one_strategy)
+{
+    struct life life = {.workers = 2, .min_workers = 3};
+    struct ps_strategy_options options;
+    struct ps_error e;
+    ps_cluster *cluster;
+    ps_strategy *s;
+
+    ck_assert_int_eq(ps_cluster_from_list(shards.addresses, 2, 0, &cluster, &e), PS_OK);
+    options = options_of(cluster, &life);
+    ck_assert_int_eq(ps_strategy_open("multi_worker_mirrored", &options, &s, &e), PS_ERR_INVALID);
+    ck_assert_str_eq(e.text, "min_workers is 3, and the cluster has 2");
+    options.min_workers = 2;
+    ck_assert_int_eq(ps_strategy_open("parameter_server", &options, &s, &e), PS_ERR_INVALID);
+    ck_assert_str_eq(e.text, "min_workers (2) is for multi_worker_mirrored, not for parameter_server");
+    ps_cluster_free(cluster);
+}
+END_TEST
+
+/* Whether it ends, before the other does. */
+static bool
+ends_first(uint32_t task, uint32_t other)
+{
+    struct pollfd heard[] = {{.fd = hear[task], .events = POLLIN}, {.fd = hear[other], .events = POLLIN}};
+
+    ck_assert_int_ge(poll(heard, 2, PATIENCE_MS), 1);
+    return heard[0].revents != 0;
+}
+
+/* In the place of a worker that was lost comes, at once and ever again, one that was started otherwise: the others do
+ * not meet it for ever. They wait long for it here, so that it is at each meeting. */
+START_TEST(who_never_fits_does_not_keep_the_others_for_ever)
+{
+    const struct ps_group_options patient = {.settle_ms = 20000};
+    struct life life = {.workers = 3, .task = 2, .group = &patient, .misfit = true, .replaces = true};
+    uint32_t met = 0;
+
+    start_all((struct life){.workers = 3, .group = &patient});
+    for (uint32_t t = 0; t < 3; t++)
+        await(t, 'r');
+    kill_worker(2);
+    for (;;) {
+        start(life);
+        if (ends_first(0, 2))
+            break;
+        await_end(2, FAILED);
+        ck_assert_msg(left[2].error.code == PS_ERR_MISMATCH, "%s", left[2].error.text);
+        met++;
+    }
+    ck_assert_uint_ge(met, 14);
+    ck_assert_uint_le(met, 16);
+    await_end(0, FAILED);
+    await_end(1, FAILED);
+    ck_assert_int_eq(left[0].error.code, PS_ERR_MISMATCH);
+    ck_assert_int_eq(left[1].error.code, PS_ERR_MISMATCH);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -515,6 +596,9 @@ make_suite(void)
     tcase_add_loop_test(tc, who_is_slow_is_not_lost, 0, 2);
     tcase_add_loop_test(tc, who_was_stopped_too_long_comes_back, 0, 2);
     tcase_add_loop_test(tc, who_was_stopped_too_long_is_named, 0, 2);
+    tcase_add_test(tc, fewer_than_min_workers_do_not_go_on);
+    tcase_add_test(tc, min_workers_are_no_more_than_there_are_and_of_one_strategy);
+    tcase_add_test(tc, who_never_fits_does_not_keep_the_others_for_ever);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -82,6 +82,15 @@ static const struct option table[] = {
      .choices = lapses,
      FIELD(lapse),
      .help = "when a worker is lost: shrink (go on without it, or with its replacement) or fail"},
+    {.name = "min-workers",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .fallback = "1",
+     .min = 1,
+     .max = UINT32_MAX,
+     FIELD(min_workers),
+     .help = "multi_worker_mirrored, --lapse shrink: go on only while so many workers are left; with more than half of "
+             "all, at most one side of a network that was cut goes on"},
     {.name = "optimizer",
      .kind = OPTION_NAME,
      .argument = "TEXT",
@@ -153,6 +162,11 @@ static const struct option table[] = {
      .section = "Machine",
      .help = "where gradients are computed: cpu, cuda (an NVIDIA GPU; cuda:1 is the second one), or several devices "
              "between commas, for the replicas in turn"},
+    {.name = "device-reduce",
+     .kind = OPTION_FLAG,
+     FIELD(device_reduce),
+     .help = "multi_worker_mirrored on GPUs: they sum the gradients of all workers by themselves (NCCL), once the "
+             "backward pass is done, and uncompressed"},
     {.name = "threads",
      .kind = OPTION_INT,
      .argument = "N",

@@ -13,7 +13,7 @@ struct digits_options {
     const char *strategy; /* by its name in ps_strategy.h */
     uint64_t replicas;
     enum ps_mode mode;
-    uint64_t bound, quorum;
+    uint64_t bound, quorum, min_workers;
     enum ps_lapse lapse;
     enum ps_age age;
     double age_parameter;
@@ -25,6 +25,7 @@ struct digits_options {
     const char *layers; /* of the network, all but the last: see model.h */
 
     const char *device;
+    bool device_reduce;
     uint64_t threads, timeout_ms;
     uint32_t lease_ms; /* 0: the usual; no option */
     bool durable;

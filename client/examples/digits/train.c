@@ -69,6 +69,8 @@ open_strategy(struct train *t, const ps_cluster *cluster, struct ps_error *e)
                    .on_event_arg = t},
         .local = o->local,
         .group = t->group,
+        .device_reduce = o->device_reduce,
+        .min_workers = (uint32_t)o->min_workers,
         .devices = o->device,
         .replicas = (uint32_t)o->replicas,
         .threads = (int)o->threads,
