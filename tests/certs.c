@@ -40,7 +40,7 @@ certs_close(struct certs *c)
 const char *
 certs_path(struct certs *c, const char *file)
 {
-    char path[sizeof c->paths[0]], *out = c->paths[c->turn++ % 8];
+    char path[sizeof c->paths[0]], *out = c->paths[c->turn++ % 32];
 
     snprintf(path, sizeof path, "%s/%.40s", c->dir, file);
     return strcpy(out, path);

@@ -15,7 +15,7 @@
 
 struct certs {
     char dir[64];
-    char paths[8][128]; /* the last that certs_path() has returned */
+    char paths[32][128]; /* the last that certs_path() has returned */
     unsigned turn;
 };
 
@@ -33,7 +33,7 @@ void certs_open(struct certs *c);
 void certs_close(struct certs *c);
 void certs_make(struct certs *c, const struct cert_spec *spec);
 
-/* The last eight stay. */
+/* The last 32 stay. */
 const char *certs_path(struct certs *c, const char *file);
 
 /* A file of this text. */

@@ -115,6 +115,21 @@ psctl_tell(struct psctl *p, enum ask_kind kind, psctl_say_done say)
 
 /* ---- one command ---- */
 
+/* Where all clients look that psctl opens, and they alone. */
+static bool
+psctl_tls(const struct psctl_settings *s)
+{
+    const char *const said[][2] = {{"PSD_TLS_CA", s->tls_ca},
+                                   {"PSD_TLS_CERT", s->tls_cert},
+                                   {"PSD_TLS_KEY", s->tls_key},
+                                   {"PSD_TLS_NAME", s->tls_name}};
+
+    for (size_t i = 0; i < sizeof said / sizeof said[0]; i++)
+        if (said[i][1] != NULL && setenv(said[i][0], said[i][1], 1) != 0)
+            return false;
+    return true;
+}
+
 static enum ps_err
 psctl_cluster(const struct psctl_settings *settings, ps_cluster **out, struct ps_error *e)
 {
@@ -262,6 +277,10 @@ main(int argc, char **argv)
         err = psctl_cluster(&p.settings, &cluster, &e);
     if (err != PS_OK)
         return psctl_usage(&e);
+    if (!psctl_tls(&p.settings)) {
+        (void)ps_fail(&e, PS_ERR_NOMEM, "out of memory");
+        return psctl_failed(&e);
+    }
     p.cluster = cluster;
     p.command = line.command->name;
     json_of = p.settings.json ? p.command : NULL;

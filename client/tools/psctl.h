@@ -17,6 +17,7 @@ enum {
 #define PSCTL_BENCH_JOB "psctl-bench"
 
 struct psctl_settings {
+    const char *tls_ca, *tls_cert, *tls_key, *tls_name;
     const char *shards, *job, *variables, *name, *from_checkpoint, *through, *declare, *live_dir, *listen, *output;
     int64_t timeout_ms, count, watch_ms, interval_ms, shard, at_clock, keep, until, top, seconds_ms, workers, bound;
     int colour, sort, by, mode;
