@@ -15,6 +15,7 @@
 #include "client/recorder.h"
 #include "common/age.h"
 #include "common/codec.h"
+#include "common/conn_pass.h"
 #include "common/wire.h"
 
 #define TIMEOUT_DEFAULT_MS 60000
@@ -570,8 +571,11 @@ open_client(ps_client *c, const ps_cluster *cluster, const struct ps_client_opti
     enum ps_err err;
 
     if ((err = take_options(c, cluster, options, e)) != PS_OK || (err = make_loop(c, e)) != PS_OK ||
+        (err = conn_pass_take(&c->pool, c->options.token, c->options.any_cluster ? NULL : ps_cluster_name(cluster),
+                              e)) != PS_OK ||
         (err = net_init(c, cluster, e)) != PS_OK || (err = make_core(c, cluster, e)) != PS_OK)
         return err;
+    c->options.token = NULL; /* the caller's */
     client_perform(c);
     if ((err = wait_joined(c, (uint64_t)c->options.timeout_ms, e)) != PS_OK)
         return err;

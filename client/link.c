@@ -41,6 +41,7 @@ link_error_final(enum ps_err code)
     case PS_ERR_INVALID:
     case PS_ERR_SEQUENCE:
     case PS_ERR_UNSUPPORTED:
+    case PS_ERR_DENIED:
         return true;
     default:
         return false;

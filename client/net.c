@@ -1,7 +1,8 @@
 /* Connections of a client: resolve, connect, carry frames between the core and conn.h.
  *
- * The happy path: net_connect() parses numbers or asks for a name's addresses, connects, and tells the core
- * core_connected(); frames go through net_meta() and net_frame(); net_send() wraps what the core hands out.
+ * The happy path: net_connect() parses numbers or asks for a name's addresses, connects, proves its token where it has
+ * one (conn_pass.h), and tells the core core_connected(); frames go through net_meta() and net_frame(); net_send()
+ * wraps what the core hands out.
  *
  * While a name is looked up (resolve.h) there is no connection yet. A link has one such question at a time: an attempt
  * that is given up leaves it to the next one, and only the end of the client leaves it behind.
@@ -16,6 +17,7 @@
 
 #include "client/client_state.h"
 #include "client/resolve.h"
+#include "common/conn_pass.h"
 #include "common/share_wire.h"
 
 #define SHARE_RING (1 * MIB) /* each way: a few of the largest blocks, and the caches hold it */
@@ -217,7 +219,21 @@ net_ended(struct conn *c, const struct ps_error *why)
     client_perform(nc->client);
 }
 
-static const struct conn_events net_events = {.meta = net_meta, .frame = net_frame, .ended = net_ended};
+/* What it had to prove is proven, on both sides. */
+static void
+net_admitted(struct conn *c, enum role role, const char *token)
+{
+    struct net_conn *nc = c->arg;
+
+    (void)role;
+    (void)token;
+    nc->client->activity++;
+    if (nc->link != NULL && !net_offer(nc))
+        net_connected(nc);
+}
+
+static const struct conn_events net_events = {
+    .meta = net_meta, .frame = net_frame, .ended = net_ended, .admitted = net_admitted};
 
 /* ---- Connecting ---- */
 
@@ -247,8 +263,16 @@ net_connect_done(uv_connect_t *req, int status)
         net_fail_open(nc, PS_ERR_UNREACHABLE, "cannot connect", uv_strerror(status));
         return;
     }
-    if (!net_offer(nc))
-        net_connected(nc);
+    switch (conn_pass_connect(&nc->conn, c->options.observer ? ROLE_NONE : ROLE_TRAIN)) {
+    case CONN_PASS_NONE:
+        net_admitted(&nc->conn, ROLE_NONE, "");
+        return;
+    case CONN_PASS_BEGUN:
+        return;
+    case CONN_PASS_FAILED:
+        net_fail_open(nc, PS_ERR_NOMEM, "cannot prove the token", "no memory");
+        return;
+    }
 }
 
 /* With a handle, attached to its link; NULL: it failed. */

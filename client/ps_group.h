@@ -102,6 +102,8 @@ struct ps_group_options {
     /* As ps_client_options'. Workers connect to each other: with tls_ca each has tls_cert and tls_key, which all others
      * must believe, with the numbers of its addresses among its names, or tls_name. */
     const char *tls_ca, *tls_cert, *tls_key, *tls_name;
+    const char *token; /* as of ps_client_options: proven to shards and to the other ranks, which must have the same;
+                          else DENIED */
 };
 
 typedef struct ps_group ps_group;

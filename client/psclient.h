@@ -174,6 +174,10 @@ struct ps_client_options {
      * that demand it (psd --tls-client-ca). Errors: CONFIG (a file is none), TLS (a peer is not believed, does not
      * believe us, or has no TLS). */
     const char *tls_ca, *tls_cert, *tls_key, *tls_name;
+    const char *token; /* "name:secret", which is proven to every shard, and which every shard must prove to have; the
+                          secret itself does not travel. NULL: that of PSD_TOKEN in the environment, or the first in the
+                          file that PSD_TOKEN_FILE names, or none; "": none. A shard that does not accept it ends the
+                          client with DENIED */
 };
 
 /* Connect to every shard of the cluster and take this worker's index. Waits up to options.timeout_ms, retrying

@@ -162,6 +162,7 @@ conn_pool_finish(struct conn_pool *p)
         uv_close((uv_handle_t *)p->awake, handle_closed);
     }
     buffer_pool_finish(&p->buffers);
+    conn_pass_free(p);
     free(p->scratch);
     *p = (struct conn_pool){0};
 }

@@ -43,6 +43,7 @@
 
 struct conn;
 struct conn_guard;
+struct conn_pass;
 struct conn_share;
 struct conn_tls;
 
@@ -52,6 +53,7 @@ struct conn_pool {
     uint8_t *scratch; /* CONN_SCRATCH + FRAME_ALIGN bytes, 64-byte aligned */
     struct buffer_pool buffers;
     uint64_t received, sent; /* bytes, of all that ever were */
+    struct conn_pass *pass;  /* conn_pass.h: what they show; NULL: nothing */
 
     /* private */
     uv_timer_t *timer; /* due when the first of waiting is */

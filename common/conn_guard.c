@@ -106,6 +106,11 @@ conn_guard_late(struct conn *c)
 void
 conn_guard_broken(struct conn *c, const struct ps_error *why)
 {
+    if (c->guard->optional) { /* it is the owner's to say why */
+        conn_guard_free(c);
+        conn_end(c, why);
+        return;
+    }
     if (why->code == PS_ERR_VERSION || conn_reader(c)->head.meta_len > PRELUDE_META_MAX ||
         conn_reader(c)->head.payload_len > 0)
         refuse(c, why);

@@ -68,6 +68,11 @@ void conn_guard_late(struct conn *c);
 /* Accepts those without one. */
 void conn_guard_free(struct conn *c);
 
+/* ---- conn_pass.c ---- */
+
+/* Accepts pools without one. */
+void conn_pass_free(struct conn_pool *p);
+
 /* ---- conn_due.c ---- */
 
 /* Its deadline may have changed. */

@@ -349,7 +349,8 @@ take_error(const struct frame_head *head, const void *meta, struct ps_error *e)
     if (err == PS_OK && msg.u.error->code == PS_OK)
         err = ps_fail(e, PS_ERR_PROTOCOL, "an error that is none");
     else if (err == PS_OK)
-        err = ps_fail(e, (enum ps_err)msg.u.error->code, "%s", msg.u.error->text);
+        err = ps_fail(e, (enum ps_err)msg.u.error->code, "%s",
+                      msg.u.error->text[0] != '\0' ? msg.u.error->text : ps_strerror((enum ps_err)msg.u.error->code));
     arena_finish(&arena);
     return err;
 }

@@ -2,10 +2,14 @@
 #ifndef COMMON_SOCKNAME_H
 #define COMMON_SOCKNAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
 
 /* "127.0.0.1:7420", "[::1]:7420"; address is IPv4 or IPv6. Cut off when size is too small. */
 void sockname_text(const struct sockaddr_storage *address, char *out, size_t size);
+
+/* Only this machine itself reaches it there: 127.0.0.0/8, ::1, and the former as IPv6 has it. */
+bool sockname_is_loopback(const struct sockaddr_storage *address);
 
 #endif

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "figures.h"
+#include "guard.h"
 #include "http.h"
 #include "listener.h"
 #include "log.h"
@@ -309,6 +310,24 @@ apply_reloadable(struct daemon *d)
     wake_set(d);
 }
 
+/* Who came with a token that is gone goes, too. */
+static void
+token_gone(void *arg, const struct key *gone)
+{
+    peers_without_token(arg, gone->name);
+}
+
+static void
+reload_guard(struct daemon *d)
+{
+    struct ps_error e = {0};
+
+    if (guard_reload(d->guard, d->options, token_gone, d, &e) != PS_OK)
+        log_line(LOG_LEVEL_ERROR, "tokens and users stay as they are: %s", e.text);
+    else if (d->guard->ring.len > 0)
+        log_line(LOG_LEVEL_INFO, "tokens read again tokens=%zu", d->guard->ring.len);
+}
+
 static void
 on_hangup(uv_signal_t *signal, int number)
 {
@@ -325,6 +344,7 @@ on_hangup(uv_signal_t *signal, int number)
         options_compare(d->options, &fresh, log_change, d);
         options_reload(d->options, &fresh);
         apply_reloadable(d);
+        reload_guard(d);
     }
     options_finish(&fresh);
     secure_reload(&d->secure, d->options);

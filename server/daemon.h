@@ -11,10 +11,10 @@
  *                                      └──┘
  *
  * Rooms: start (from directories to a shard), daemon (loop, turns, timers, signals), listener (sockets that accept),
- * handed (those that systemd has opened), peer (one connection), secure (TLS), in_flight (the memory cap), saves
- * (when), saver (how: a thread of its own), restores (checkpoints that come back), figures (for reports and metrics),
- * http (metrics and health, on a thread of its own), notify (telling launchers and systemd), options, log; live_dir,
- * durable_dir, pair (what lies where, and whether to believe it). */
+ * handed (those that systemd has opened), guard (who has to prove what; keyring_file), peer (one connection), secure
+ * (TLS), in_flight (the memory cap), saves (when), saver (how: a thread of its own), restores (checkpoints that come
+ * back), figures (for reports and metrics), http (metrics and health, on a thread of its own), notify (telling
+ * launchers and systemd), options, log; live_dir, durable_dir, pair (what lies where, and whether to believe it). */
 #ifndef SERVER_DAEMON_H
 #define SERVER_DAEMON_H
 
@@ -30,6 +30,7 @@
 #include "shard.h"
 #include "store.h"
 
+struct guard;
 struct handed;
 struct http;
 struct peer;
@@ -45,6 +46,7 @@ struct daemon {
     struct shard *shard;
     const char *live_dir;
     struct http *http;           /* borrowed, or NULL */
+    struct guard *guard;         /* borrowed: who is let in */
     const struct handed *handed; /* borrowed: sockets that were opened for us */
 
     uv_loop_t loop;
@@ -77,11 +79,12 @@ struct daemon {
     struct saves saves;
     struct secure secure;
     struct restores restores;
-    uint64_t refused_log_ms, accept_log_ms, full_log_ms, commit_log_ms; /* when such a line was last written */
-    uint64_t connections_refused, descriptors_refused;                  /* newcomers */
-    bool crowded;     /* the live directory is nearly full, and was told so */
-    bool unlinked;    /* the live directory is gone, and was told so */
-    char status[128]; /* what systemd was last told */
+    uint64_t denied_log_ms, refused_log_ms, accept_log_ms, full_log_ms,
+        commit_log_ms;                                 /* when such a line was last written */
+    uint64_t connections_refused, descriptors_refused; /* newcomers */
+    bool crowded;                                      /* the live directory is nearly full, and was told so */
+    bool unlinked;                                     /* the live directory is gone, and was told so */
+    char status[128];                                  /* what systemd was last told */
 
     /* Read the options again, for SIGHUP. */
     enum ps_err (*reload)(struct options *fresh, struct ps_error *e);

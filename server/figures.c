@@ -1,8 +1,10 @@
 #include "figures.h"
 
 #include <dirent.h>
+#include <string.h>
 #include <sys/resource.h>
 
+#include "guard.h"
 #include "peer.h"
 
 uint64_t
@@ -39,6 +41,7 @@ read_glue(const struct daemon *d, struct shard_figures *out)
                                   .in_flight_connection_waits = d->in_flight.part_waits,
                                   .connections_refused = d->connections_refused,
                                   .descriptors_refused = d->descriptors_refused};
+    memcpy(out->denied, d->guard->denied, sizeof out->denied);
     HASH_ITER (hh, d->peers, p, next)
         out->in_flight_connection = MAX(out->in_flight_connection, p->part.incoming + p->part.outgoing);
 }
@@ -66,6 +69,7 @@ figures_measure(void *arg, struct metrics *m)
     if (d->state != DAEMON_SERVING && m->state != METRICS_BROKEN)
         m->state = METRICS_STOPPING;
     log_counts(m->log_lines);
+    memcpy(m->denied, glue.denied, sizeof m->denied);
     m->accepted = d->next_id;
     m->received_bytes = d->pool.received;
     m->sent_bytes = d->pool.sent;

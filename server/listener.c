@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/sockname.h"
+#include "guard.h"
 #include "handed.h"
 #include "log.h"
 #include "peer.h"
@@ -92,10 +93,23 @@ bind_tcp(struct listener *l, const char *host, uint16_t port)
     return status;
 }
 
+/* Bound, and nobody has come yet. */
+static enum ps_err
+check_place(const struct listener *l, struct ps_error *e)
+{
+    struct sockaddr_storage bound = {0};
+    int len = sizeof bound, status = uv_tcp_getsockname(&l->u.tcp, (struct sockaddr *)&bound, &len);
+
+    if (status != 0)
+        return ps_fail(e, PS_ERR_IO, "cannot listen on %s: %s", l->address, uv_strerror(status));
+    return guard_check_address(l->daemon->guard, &bound, l->address, e);
+}
+
 static enum ps_err
 listen_tcp(struct daemon *d, const char *text, const struct address *address, struct ps_error *e)
 {
     struct listener *l = listener_new(d, false);
+    enum ps_err err;
     int status;
 
     if (l == NULL)
@@ -104,6 +118,8 @@ listen_tcp(struct daemon *d, const char *text, const struct address *address, st
     status = bind_tcp(l, address->host, address->port);
     if (status == UV_EAFNOSUPPORT && strcmp(address->host, "::") == 0) /* "everywhere", on a host without IPv6 */
         status = bind_tcp(l, "0.0.0.0", address->port);
+    if (status == 0 && (err = check_place(l, e)) != PS_OK)
+        return err;
     if (status == 0)
         status = uv_listen(&l->u.stream, BACKLOG, on_connection);
     if (status != 0)
@@ -178,6 +194,7 @@ static enum ps_err
 listen_handed(struct daemon *d, const struct handed_socket *s, struct ps_error *e)
 {
     struct listener *l = listener_new(d, s->is_unix);
+    enum ps_err err;
     int status;
 
     if (l == NULL)
@@ -185,6 +202,8 @@ listen_handed(struct daemon *d, const struct handed_socket *s, struct ps_error *
     l->was_handed = true;
     snprintf(l->address, sizeof l->address, "%s", s->address);
     status = s->is_unix ? uv_pipe_open(&l->u.pipe, s->fd) : uv_tcp_open(&l->u.tcp, s->fd);
+    if (status == 0 && !s->is_unix && (err = check_place(l, e)) != PS_OK)
+        return err;
     if (status == 0)
         status = uv_listen(&l->u.stream, BACKLOG, on_connection);
     if (status != 0)

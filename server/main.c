@@ -13,6 +13,7 @@
 #include "common/base.h"
 #include "common/cli/streams.h"
 #include "daemon.h"
+#include "guard.h"
 #include "handed.h"
 #include "http.h"
 #include "log.h"
@@ -33,6 +34,7 @@ static char **main_argv;
 struct server {
     struct options options;
     struct handed handed;
+    struct guard guard;
     struct start start;
     struct daemon daemon;
     struct http *http; /* NULL: --http was not given */
@@ -138,6 +140,7 @@ start(struct server *s, struct ps_error *e)
     s->daemon.live_dir = s->start.live_dir;
     s->daemon.reload = load_options;
     s->daemon.http = s->http;
+    s->daemon.guard = &s->guard;
     s->daemon.handed = &s->handed;
     if ((err = daemon_start(&s->daemon, e)) != PS_OK)
         return err;
@@ -188,6 +191,10 @@ run(struct server *s)
     }
     if (s->options.line.asked != COMMAND_RUN)
         return command_answer(&psd_command, &s->options.line, stdout);
+    if (!s->options.sample_config && guard_open(&s->guard, &s->options, &e) != PS_OK) {
+        fprintf(stderr, "psd: %s\n", e.text);
+        return EXIT_USAGE;
+    }
     if (s->options.sample_config || s->options.check) {
         if (s->options.sample_config)
             options_sample(stdout);
@@ -219,6 +226,7 @@ main(int argc, char **argv)
     main_argc = argc;
     main_argv = argv;
     status = run(s);
+    guard_finish(&s->guard);
     options_finish(&s->options);
     free(s);
     return status;

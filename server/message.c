@@ -5,10 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rights.h"
 #include "shard_state.h"
 
 /* Clocks and rounds stay far from the end of their numbers, so that sums of a few never wrap. */
 #define CLOCK_MAX (UINT64_C(1) << 62)
+
+static void deny(struct shard *s, struct connection *c, const struct frame_head *head, enum role has, enum role takes);
 
 /* ---- Hello ---- */
 
@@ -105,8 +108,9 @@ on_hello(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
     const Psd__Hello *m = msg->u.hello;
     struct ps_error e;
 
-    (void)event;
-    if (!is_for_us(s, m)) {
+    if (m->role != PSD__ROLE__OBSERVER && event->role < RIGHTS_WORKER) {
+        deny(s, c, event->head, event->role, RIGHTS_WORKER);
+    } else if (!is_for_us(s, m)) {
         connection_refuse(s, c, PS_ERR_CLUSTER,
                           "this is shard %u of %u of cluster '%.128s', the client wants shard %u of %u of '%.128s'",
                           s->config.shard, s->config.shards, s->cluster, m->shard, m->shards, m->cluster);
@@ -440,6 +444,33 @@ allowed(struct shard *s, struct connection *c, const struct frame_head *head)
     return false;
 }
 
+/* Its role is too low: it hears so, and what it asked is over. */
+static void
+deny(struct shard *s, struct connection *c, const struct frame_head *head, enum role has, enum role takes)
+{
+    char text[PS_ERROR_TEXT_MAX];
+
+    s->stats.denied++;
+    snprintf(text, sizeof text, "a %s%s takes role %s, and this connection has role %s: use a token that has it",
+             wire_type_name((enum msg_type)head->type), head->type == MSG_HELLO ? " of a worker" : "", role_name(takes),
+             role_name(has));
+    if (dispatch[head->type].error_stays && head->request > 0)
+        actions_error(s, c, head->request, PS_ERR_DENIED, text);
+    else
+        connection_refuse(s, c, PS_ERR_DENIED, "%s", text);
+}
+
+static bool
+has_right(struct shard *s, struct connection *c, const struct shard_event *event)
+{
+    enum role takes = rights_of(event->head->type);
+
+    if (event->role >= takes && takes != ROLE_NONE)
+        return true;
+    deny(s, c, event->head, event->role, takes);
+    return false;
+}
+
 /* The shard can do nothing for this connection now. */
 static bool
 turned_away(struct shard *s, struct connection *c)
@@ -474,6 +505,8 @@ message_take(struct shard *s, struct connection *c, const struct shard_event *ev
     c->turn = s->turn.number;
     if (c->session != NULL)
         c->session->heard_ms = s->now_ms;
+    if (!has_right(s, c, event))
+        return SHARD_TAKEN;
     arena_reset(&s->arena);
     if ((err = wire_decode(event->head, event->meta, &s->arena, &msg, &e)) != PS_OK) {
         refuse_message(s, c, event->head, err, &e);

@@ -161,6 +161,11 @@ static void
 write_peers(const struct metrics *m, struct exposition *x)
 {
     static const char *const states[] = {"live", "lapsed", "finished"};
+    static const char *const reasons[DENIALS] = {[DENIAL_TOKEN] = "token",
+                                                 [DENIAL_SILENCE] = "silence",
+                                                 [DENIAL_GARBAGE] = "garbage",
+                                                 [DENIAL_USER] = "user",
+                                                 [DENIAL_ROLE] = "role"};
 
     count(x, FAMILY_RECEIVED, m->received_bytes);
     count(x, FAMILY_SENT, m->sent_bytes);
@@ -168,6 +173,9 @@ write_peers(const struct metrics *m, struct exposition *x)
     count(x, FAMILY_ACCEPTED, m->accepted);
     count(x, FAMILY_BAD_PEERS, m->stats.bad_peers);
     count(x, FAMILY_HELLO, m->stats.hello_timeouts);
+    begin(x, FAMILY_DENIED);
+    for (enum denial i = 0; i < DENIALS; i++)
+        exposition_count(x, i == DENIAL_ROLE ? m->stats.denied : m->denied[i], "reason", reasons[i], NULL);
     begin(x, FAMILY_SESSIONS);
     for (size_t i = 0; i < ARRAY_LEN(states); i++)
         exposition_count(x, m->sessions[i], "state", states[i], NULL);

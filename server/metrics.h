@@ -131,6 +131,7 @@ struct metrics {
     bool waits_more; /* than are shown */
 
     /* ---- The glue's ---- */
+    uint64_t denied[DENIALS]; /* but for DENIAL_ROLE, which is the shard's */
     uint64_t accepted, received_bytes, sent_bytes;
     double saved_seconds; /* unix time of the newest save's end; 0: none is known */
     uint64_t redo_saved;  /* pieces before this one are in the newest save */
@@ -180,6 +181,7 @@ void metrics_write(const struct metrics *m, const char *version, struct expositi
     X(ACCEPTED, "psd_connections_accepted_total", COUNTER, "Connections accepted.")                                      \
     X(BAD_PEERS, "psd_bad_peers_total", COUNTER, "Connections closed for breaking the protocol.")                        \
     X(HELLO, "psd_hello_timeouts_total", COUNTER, "Connections closed because they did not say who they are.")           \
+    X(DENIED, "psd_denied_total", COUNTER, "Connections that were not let in, and messages that take a higher role.")    \
     X(SESSIONS, "psd_sessions", GAUGE, "Workers that are remembered, by state.")                                         \
     X(LAPSES, "psd_lease_lapses_total", COUNTER, "Workers whose lease or grace ended.")                                  \
     X(WAITING, "psd_waiting", GAUGE, "What waits now, by what it waits for.")                                            \

@@ -31,6 +31,8 @@ struct options {
     const char *replay;             /* a durable directory to look into, instead of serving */
     const char *tls_cert, *tls_key; /* NULL: TCP is plain */
     const char *tls_client_ca;      /* NULL: clients need no certificate */
+    const char *tokens;             /* NULL: the environment's one token, or none */
+    const char *unix_users;         /* NULL: the socket's permissions decide */
     const char *tcp_congestion;
     const char *ready_file;
     const char *config;
@@ -51,7 +53,7 @@ struct options {
     uint64_t ready_fd; /* 0: none */
     uint64_t until;    /* record to replay to; 0: list them */
     enum log_level log_level;
-    bool discard_stale, sample_config, check;
+    bool discard_stale, insecure, sample_config, check;
     struct command_line line; /* what is asked for besides serving */
 
     /* private */

@@ -69,6 +69,30 @@ static const struct option table[] = {
      .argument = "FILE",
      FIELD(tls_client_ca),
      .help = "let in over TCP only who shows a certificate of this CA"},
+    {.name = "tokens",
+     .kind = OPTION_FILE,
+     .argument = "FILE",
+     .usual = "the one of PSD_TOKEN or PSD_TOKEN_FILE in the environment",
+     .traits = OPTION_RELOADS,
+     FIELD(tokens),
+     .section = "Who may connect",
+     .help =
+         "only who proves to have one of these tokens is let in over TCP: lines name:role:secret with role read, train "
+         "or admin. Others may not read the file; it is read again on SIGHUP, and who came with a token that is not "
+         "in it any more is sent away"},
+    {.name = "unix-users",
+     .kind = OPTION_NAME,
+     .argument = "USER[:ROLE],...",
+     .usual = "whoever may open it; with tokens root and psd's own user, and who has one",
+     .traits = OPTION_REPEATS | OPTION_RELOADS,
+     FIELD(unix_users),
+     .help = "users, by name or number, who come over a Unix socket without a token, and their roles (admin)"},
+    {.name = "insecure",
+     .kind = OPTION_FLAG,
+     .traits = OPTION_ARGS_ONLY,
+     FIELD(insecure),
+     .help = "listen where other machines may come though nobody has to prove who he is: for networks in which all are "
+             "trusted"},
     {.name = "cluster",
      .kind = OPTION_NAME,
      .argument = "NAME",
@@ -418,6 +442,10 @@ static const struct command_section sections[] = {
                             "--listen nor --shards is given, shards and the port of --shard come from it"},
              {"PSD_TRACE_FILE", "a file to which the timeline (--timeline) goes when psd stops, in Chrome's trace "
                                 "format: psctl(1), trace"},
+             {"PSD_TOKEN",
+              "without --tokens: the one token, name:secret or name:role:secret; its role is admin where it "
+              "says none"},
+             {"PSD_TOKEN_FILE", "the same from a file, of which the first token counts"},
              {"RUNTIME_DIRECTORY", "set by systemd: the live directory is made in it"},
              {"STATE_DIRECTORY", "the same: the durable directory is made in it"},
              {"LISTEN_FDS", "set by systemd, with LISTEN_PID and LISTEN_FDNAMES: sockets that it has opened. TCP ones "

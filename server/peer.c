@@ -171,6 +171,7 @@ peer_closed(struct conn *c)
     restores_gone(d, p->id);
     in_flight_forget(&d->in_flight, &p->part);
     unlist(p);
+    peer_proven(p);
     HASH_DEL(d->peers, p);
     free(p);
     peers_admit(d);
@@ -264,6 +265,7 @@ on_frame(struct conn *c, const struct frame_head *head, const void *meta, const 
     event.meta = meta;
     event.payload = payload;
     event.unstable = conn_shares(c);
+    event.role = p->role;
     daemon_step(p->daemon, &event);
     if (head->payload_len + head->meta_len <= PEER_SMALL_BYTES)
         count_small(p, shared ? PEER_SMALL_SHARED : PEER_SMALL_ALONE);
@@ -283,6 +285,12 @@ on_ended(struct conn *c, const struct ps_error *why)
         peer_not_secured(p, why);
         return;
     }
+    if (c->refused) {
+        peer_denied(p, why);
+        tell_closed(p);
+        conn_finish(c, peer_closed);
+        return;
+    }
     if (p->opened && (why->code == PS_ERR_PROTOCOL || why->code == PS_ERR_VERSION)) {
         event.error = why;
         daemon_step(p->daemon, &event);
@@ -294,7 +302,8 @@ on_ended(struct conn *c, const struct ps_error *why)
     conn_close(c, peer_closed);
 }
 
-const struct conn_events peer_events = {.secured = peer_secured, .meta = on_meta, .frame = on_frame, .ended = on_ended};
+const struct conn_events peer_events = {
+    .secured = peer_secured, .meta = on_meta, .frame = on_frame, .ended = on_ended, .admitted = peer_admitted};
 
 struct peer *
 peer_find(struct daemon *d, uint64_t id)
@@ -339,5 +348,8 @@ peers_close_all(struct daemon *d)
     struct peer *p, *next;
 
     HASH_ITER (hh, d->peers, p, next)
-        peer_close(p);
+        if (p->unproven)
+            conn_close(&p->conn, peer_closed);
+        else
+            peer_close(p);
 }

@@ -10,7 +10,11 @@ struct peer {
     struct conn conn;
     struct daemon *daemon;
     uint64_t id;
-    bool opened;          /* the shard knows it */
+    bool opened;    /* the shard knows it */
+    bool unproven;  /* in the guard's list */
+    enum role role; /* what it may do */
+    char token[KEYRING_NAME_MAX + 1];
+    struct peer *unproven_prev, *unproven_next;
     bool spoke;           /* it has said something */
     bool told_closed;     /* and knows that it is gone */
     bool flushing;        /* in the list of those to flush */
@@ -52,6 +56,9 @@ void peer_close(struct peer *p); /* after what is queued */
 /* The shard's actions. bytes and data are taken. */
 void peer_send(struct peer *p, uint8_t *bytes, size_t len);
 void peer_send_data(struct peer *p, struct shard_data *data);
+
+/* Those that came with a token of this name, which is known no more: they are told, and go. */
+void peers_without_token(struct daemon *d, const char *name);
 
 /* Write what the turn queued. */
 void peers_flush(struct daemon *d);
@@ -95,5 +102,10 @@ void peer_resume(struct peer *p);
 
 /* For conn_close(), conn_finish(): it is no more. */
 void peer_closed(struct conn *c);
+
+/* The guard has let it in; has not; and it is gone: peer_accept.c. */
+void peer_admitted(struct conn *c, enum role role, const char *token);
+void peer_denied(struct peer *p, const struct ps_error *why);
+void peer_proven(struct peer *p);
 
 #endif

@@ -4,7 +4,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "common/conn_guard.h"
 #include "common/wire.h"
+#include "guard.h"
 #include "log.h"
 #include "peer.h"
 
@@ -54,41 +56,171 @@ why_refuse(const struct peer *p)
     return NULL;
 }
 
+static void
+send_error(struct peer *p, enum ps_err code, const char *text)
+{
+    Psd__Error message = PSD__ERROR__INIT;
+    uint8_t *bytes;
+    size_t len;
+
+    message.code = (uint32_t)code;
+    message.text = (char *)(uintptr_t)text;
+    bytes = wire_encode_new(MSG_ERROR, 0, &message.base, 0, &len);
+    if (bytes != NULL)
+        peer_send(p, bytes, len);
+}
+
 /* It is told, and goes. */
 static void
 refuse(struct peer *p, enum ps_err code, const char *text)
 {
     struct daemon *d = p->daemon;
-    Psd__Error message = PSD__ERROR__INIT;
-    uint8_t *bytes;
-    size_t len;
 
-    message.code = code;
-    message.text = (char *)(uintptr_t)text;
-    if (code == PS_ERR_LIMIT && daemon_may_log(d, &d->refused_log_ms))
+    if (code != PS_ERR_TLS && daemon_may_log(d, &d->refused_log_ms))
         log_line(LOG_LEVEL_WARNING, "refused a connection: %s peer=%s", text, p->conn.peer);
-    bytes = wire_encode_new(MSG_ERROR, 0, &message.base, 0, &len);
-    if (bytes != NULL)
-        peer_send(p, bytes, len);
+    send_error(p, code, text);
     peer_close(p);
     peers_flush(d);
+}
+
+/* ---- Who has to prove something ---- */
+
+void
+peer_proven(struct peer *p)
+{
+    struct guard *g = p->daemon->guard;
+
+    if (!p->unproven)
+        return;
+    p->unproven = false;
+    g->unproven_len--;
+    DL_DELETE2(g->unproven, p, unproven_prev, unproven_next);
+}
+
+/* Strangers cannot fill the house: the oldest goes. */
+static void
+await_proof(struct peer *p)
+{
+    struct guard *g = p->daemon->guard;
+
+    if (g->unproven_len == GUARD_UNPROVEN_MAX) {
+        struct peer *oldest = g->unproven;
+
+        g->denied[DENIAL_SILENCE]++;
+        peer_proven(oldest);
+        conn_close(&oldest->conn, peer_closed);
+    }
+    p->unproven = true;
+    g->unproven_len++;
+    DL_APPEND2(g->unproven, p, unproven_prev, unproven_next);
+}
+
+/* To the shard: from now on its frames are heard. */
+static void
+introduce(struct peer *p)
+{
+    struct shard_event event = peer_event(p, SHARD_OPENED);
+
+    p->opened = true;
+    event.peer = p->conn.peer;
+    daemon_step(p->daemon, &event);
+}
+
+void
+peer_admitted(struct conn *c, enum role role, const char *token)
+{
+    struct peer *p = c->arg;
+
+    peer_proven(p);
+    p->role = role;
+    snprintf(p->token, sizeof p->token, "%s", token);
+    log_line(LOG_LEVEL_DEBUG, "admitted token=%s role=%s peer=%s", token, role_name(role), c->peer);
+    if (!p->opened)
+        introduce(p);
+}
+
+void
+peer_denied(struct peer *p, const struct ps_error *why)
+{
+    struct daemon *d = p->daemon;
+    enum denial reason = why->code == PS_ERR_DENIED    ? DENIAL_TOKEN
+                         : why->code == PS_ERR_TIMEOUT ? DENIAL_SILENCE
+                                                       : DENIAL_GARBAGE;
+
+    peer_proven(p);
+    d->guard->denied[reason]++;
+    if (daemon_may_log(d, &d->denied_log_ms))
+        log_line(LOG_LEVEL_WARNING, "denied a connection: %s peer=%s", why->text, p->conn.peer);
+}
+
+void
+peers_without_token(struct daemon *d, const char *name)
+{
+    struct peer *p, *next;
+
+    HASH_ITER (hh, d->peers, p, next) {
+        if (strcmp(p->token, name) != 0)
+            continue;
+        log_line(LOG_LEVEL_INFO, "closed: its token is gone token=%s peer=%s", name, p->conn.peer);
+        send_error(p, PS_ERR_DENIED, "the token of this connection is not known here any more");
+        peer_close(p);
+    }
+    peers_flush(d);
+}
+
+/* Without memory for a guard nobody is let in. */
+static bool
+set_guard(struct peer *p, bool optional)
+{
+    struct daemon *d = p->daemon;
+    struct conn_guard_terms terms = {.cluster = d->options->cluster,
+                                     .patience_ms = (uint32_t)d->options->hello_ms,
+                                     .ring = &d->guard->ring,
+                                     .optional = optional};
+    enum ps_err err = conn_guard_listen(&p->conn, &terms);
+
+    if (err == PS_OK)
+        return true;
+    log_line(LOG_LEVEL_ERROR, "cannot guard a connection: %s", ps_strerror(err));
+    conn_close(&p->conn, peer_closed);
+    return false;
+}
+
+/* Over a Unix socket the system says who it is. */
+static enum guard_way
+look(struct peer *p)
+{
+    bool is_unix = p->conn.u.handle.type == UV_NAMED_PIPE;
+    struct ucred who = {.uid = (uid_t)-1};
+    socklen_t len = sizeof who;
+
+    if (is_unix && getsockopt(p->conn.fd, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0)
+        who.uid = (uid_t)-1;
+    return guard_look(p->daemon->guard, is_unix ? &who : NULL, &p->role);
 }
 
 static void
 let_in(struct peer *p)
 {
     struct daemon *d = p->daemon;
-    struct shard_event event;
+    enum guard_way way;
     const char *why;
 
     if ((why = why_refuse(p)) != NULL) {
         refuse(p, PS_ERR_LIMIT, why);
         return;
     }
-    p->opened = true;
-    event = peer_event(p, SHARD_OPENED);
-    event.peer = p->conn.peer;
-    daemon_step(d, &event);
+    if ((way = look(p)) == GUARD_REFUSE) {
+        d->guard->denied[DENIAL_USER]++;
+        refuse(p, PS_ERR_DENIED, "this user may not use this socket: psd's --unix-users names those who may");
+        return;
+    }
+    if (!set_guard(p, way == GUARD_PASS))
+        return;
+    if (way == GUARD_PASS)
+        introduce(p);
+    else
+        await_proof(p);
 }
 
 void

@@ -76,6 +76,9 @@ report_stats(struct shard *s, Psd__StatsReport *m, Psd__Histogram *age, const st
     m->lease_lapses = x->lease_lapses;
     m->bad_peers = x->bad_peers;
     m->hello_timeouts = x->hello_timeouts;
+    m->denied = x->denied;
+    for (enum denial i = 0; event->figures != NULL && i < DENIALS; i++)
+        m->denied += event->figures->denied[i];
     age->n_count = AGE_BUCKETS;
     age->count = (uint64_t *)x->age.count;
     m->age = age;

@@ -37,7 +37,9 @@
 
 #include "common/base.h"
 #include "common/frame.h"
+#include "common/keyring.h"
 #include "common/ps_err.h"
+#include "stats.h"
 #include "store.h"
 
 /* Limits that psd's options set (limit.h has the list of all): defaults, and the most that they may be. */
@@ -120,6 +122,7 @@ struct shard_figures {
     uint64_t in_flight_waits, in_flight_connection_waits;                   /* how often reading stopped for them */
     uint64_t descriptors, descriptors_max;
     uint64_t connections_refused, descriptors_refused;
+    uint64_t denied[DENIALS]; /* but for roles, which the shard counts */
 };
 
 struct shard_event {
@@ -134,6 +137,7 @@ struct shard_event {
     const struct ps_error *error;
     struct shard_restore *restore;
     const char *peer; /* SHARD_OPENED: address, for reports and messages */
+    enum role role;   /* SHARD_FRAME: what its peer may do; ROLE_NONE: nothing */
     uint64_t count, bytes, number;
     /* Glue's own figures for reports, read on SHARD_FRAME of a query. */
     uint64_t in_flight_bytes;

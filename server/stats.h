@@ -7,6 +7,16 @@
 #include "durations.h"
 #include "limit.h"
 
+/* Why somebody was denied something. */
+enum denial {
+    DENIAL_TOKEN,   /* came without a token, or not with one that is known */
+    DENIAL_SILENCE, /* proved nothing in time */
+    DENIAL_GARBAGE, /* broke the rules of the proof, or spoke another version */
+    DENIAL_USER,    /* is no user who may use the Unix socket */
+    DENIAL_ROLE,    /* has a role that takes less than was asked for */
+    DENIALS
+};
+
 struct shard_stats {
     uint64_t turns, commits;
     uint64_t pushes_applied, pushes_repeated; /* per block */
@@ -14,6 +24,7 @@ struct shard_stats {
     uint64_t dropped_stale, dropped_late;
     uint64_t pulls, pulls_parked, pushed_bytes, pulled_bytes;
     uint64_t lease_lapses, bad_peers, hello_timeouts;
+    uint64_t denied;          /* DENIAL_ROLE */
     uint64_t limited[LIMITS]; /* refused */
     uint64_t durable_pushes;
     struct age_histogram age;

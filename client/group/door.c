@@ -9,6 +9,7 @@
 
 #include "address.h"
 #include "client/group/post.h"
+#include "common/conn_pass.h"
 #include "common/sockname.h"
 
 #define LOOK_MS 1000 /* how often silent guests are looked for */
@@ -102,18 +103,41 @@ guest_meta(struct conn *c, const struct frame_head *head, const void *meta)
     frame_discard(conn_reader(c));
 }
 
+/* It has been told why. */
+static void
+guest_let_go(struct door_guest *g)
+{
+    struct door *d = g->door;
+    struct conn *c = guest_take(g);
+
+    c->arg = d;
+    conn_leave(c, CONN_LINGER_MS, guest_gone);
+}
+
 static void
 guest_ended(struct conn *c, const struct ps_error *why)
 {
     bool speaks = why->code == PS_ERR_VERSION || why->code == PS_ERR_PROTOCOL || why->code == PS_ERR_TLS;
 
-    if (speaks && conn_tells(c))
+    if (c->refused)
+        guest_let_go(c->arg);
+    else if (speaks && conn_tells(c))
         guest_refuse(c->arg, why->code, why->code == PS_ERR_TLS ? CONN_TLS_WANTED : why->text);
     else
         guest_send_away(c->arg);
 }
 
-static const struct conn_events guest_events = {.meta = guest_meta, .frame = guest_frame, .ended = guest_ended};
+/* It has proven that it belongs here; what it is for its next frame says. */
+static void
+guest_admitted(struct conn *c, enum role role, const char *token)
+{
+    (void)c;
+    (void)role;
+    (void)token;
+}
+
+static const struct conn_events guest_events = {
+    .meta = guest_meta, .frame = guest_frame, .ended = guest_ended, .admitted = guest_admitted};
 
 static void
 guest_add(struct door *d, struct conn *c)
@@ -150,7 +174,8 @@ connection_came(uv_stream_t *listener, int status)
     d->handles++;
     c->arg = d;
     if (uv_accept(listener, &c->u.stream) != 0 ||
-        credentials_accept(d->credentials, c, DOOR_SILENCE_MS, NULL) != PS_OK || conn_start(c, NULL) != PS_OK) {
+        credentials_accept(d->credentials, c, DOOR_SILENCE_MS, NULL) != PS_OK || conn_start(c, NULL) != PS_OK ||
+        conn_pass_listen(c) != PS_OK) {
         conn_close(c, guest_gone);
         return;
     }

@@ -10,6 +10,7 @@
 
 #include "client/group/group_state.h"
 #include "client/recorder.h"
+#include "common/conn_pass.h"
 
 #define TIMEOUT_DEFAULT_MS 60000
 #define SETTLE_DEFAULT_MS  1000
@@ -286,10 +287,12 @@ group_new(const char *cluster_name, const struct ps_group_options *options, ps_g
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
     ps_error_set(&g->failed, PS_ERR_CLOSED, "the group has not been formed");
     if ((err = take_options(g, cluster_name, options, e)) != PS_OK || (err = make_loop(g, e)) != PS_OK ||
+        (err = conn_pass_take(&g->pool, g->options.token, cluster_name, e)) != PS_OK ||
         (err = mesh_new(g, e)) != PS_OK) {
         group_free(g);
         return err;
     }
+    g->options.token = NULL; /* the caller's */
     *out = g;
     return PS_OK;
 }

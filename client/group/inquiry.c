@@ -9,6 +9,7 @@
 
 #include "client/group/post.h"
 #include "client/resolve.h"
+#include "common/conn_pass.h"
 #include "common/sockname.h"
 
 #define REQUEST_HELLO 1
@@ -158,7 +159,10 @@ on_meta(struct conn *c, const struct frame_head *head, const void *meta)
     frame_discard(conn_reader(c)); /* none of the answers has a payload: it is refused when it is whole */
 }
 
-static const struct conn_events events = {.meta = on_meta, .frame = on_frame, .ended = on_ended};
+static void on_admitted(struct conn *c, enum role role, const char *token);
+
+static const struct conn_events events = {
+    .meta = on_meta, .frame = on_frame, .ended = on_ended, .admitted = on_admitted};
 
 bool
 inquiry_meet(struct inquiry *q, const Psd__Hello *hello, const Psd__Meet *m)
@@ -214,12 +218,26 @@ congestion_for(const struct inquiry *q)
     return is_loopback(&to) ? "reno" : NULL;
 }
 
+/* Now it is a connection. */
+static void
+on_admitted(struct conn *c, enum role role, const char *token)
+{
+    struct inquiry *q = CONTAINER_OF(c, struct inquiry_conn, conn)->inquiry;
+    char local[64];
+
+    (void)role;
+    (void)token;
+    if (q == NULL)
+        return;
+    local_address(q, local, sizeof local);
+    q->to->connected(q->arg, local);
+}
+
 static void
 connect_done(uv_connect_t *connect, int status)
 {
     struct inquiry_conn *ic = CONTAINER_OF(connect, struct inquiry_conn, connect);
     struct inquiry *q = ic->inquiry;
-    char local[64];
 
     if (q == NULL)
         return;
@@ -231,8 +249,16 @@ connect_done(uv_connect_t *connect, int status)
         connect_next(q);
         return;
     }
-    local_address(q, local, sizeof local);
-    q->to->connected(q->arg, local);
+    switch (conn_pass_connect(&ic->conn, ROLE_TRAIN)) {
+    case CONN_PASS_NONE:
+        on_admitted(&ic->conn, ROLE_NONE, "");
+        return;
+    case CONN_PASS_BEGUN:
+        return;
+    case CONN_PASS_FAILED:
+        fail(q, PS_ERR_NOMEM, "no memory to prove the token");
+        return;
+    }
 }
 
 static const struct sockaddr *

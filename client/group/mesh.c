@@ -24,6 +24,7 @@
 #include "client/group/group_state.h"
 #include "client/group/link_shm.h"
 #include "client/group/link_tcp.h"
+#include "common/conn_pass.h"
 
 #define MESH_TRIES    8   /* of a connection that is refused */
 #define MESH_RETRY_MS 125 /* between them */
@@ -32,10 +33,10 @@
 
 /*
  *     through the door:   MESH_GUEST ──► link
- *     to a lower rank:    MESH_CONNECTING ──► MESH_GREETING ──► link
+ *     to a lower rank:    MESH_CONNECTING ──► MESH_PROVING, where there is a token ──► MESH_GREETING ──► link
  *                               └─► MESH_RETRY ─┘ refused
  *     to a higher one:    MESH_KNOCKING: it only shows whether anybody listens there */
-enum mesh_state { MESH_GUEST, MESH_CONNECTING, MESH_GREETING, MESH_RETRY, MESH_KNOCKING };
+enum mesh_state { MESH_GUEST, MESH_CONNECTING, MESH_PROVING, MESH_GREETING, MESH_RETRY, MESH_KNOCKING };
 
 struct mesh_conn {
     struct mesh *mesh;
@@ -492,7 +493,25 @@ lower_ended(struct conn *c, const struct ps_error *why)
         lower_fail(m, why->code, why->text, NULL);
 }
 
-static const struct conn_events lower_events = {.frame = lower_frame, .ended = lower_ended};
+/* What had to be proven is. */
+static void
+lower_admitted(struct conn *c, enum role role, const char *token)
+{
+    struct mesh_conn *m = c->arg;
+    struct group_hello h;
+
+    (void)role;
+    (void)token;
+    if (m->gone)
+        return;
+    h = hello_to(m->mesh->group, m->rank);
+    offer(m, &h);
+    m->state = MESH_GREETING;
+    if (!greet(m->conn, MSG_GROUP_HELLO, &h))
+        lower_fail(m, PS_ERR_NOMEM, "no memory for a greeting", NULL);
+}
+
+static const struct conn_events lower_events = {.frame = lower_frame, .ended = lower_ended, .admitted = lower_admitted};
 
 static void
 try_again(uv_timer_t *timer)
@@ -548,7 +567,7 @@ connected(uv_connect_t *req, int status)
 {
     struct mesh_conn *m = CONTAINER_OF(req, struct mesh_conn, connect);
     ps_group *g = m->mesh->group;
-    struct group_hello h;
+    enum conn_pass_way way = CONN_PASS_FAILED;
 
     if (m->gone)
         return;
@@ -560,10 +579,12 @@ connected(uv_connect_t *req, int status)
         lower_refused(m, status);
         return;
     }
-    h = hello_to(g, m->rank);
-    offer(m, &h);
-    m->state = MESH_GREETING;
-    if (conn_start(m->conn, group_congestion(g, m->loopback)) != PS_OK || !greet(m->conn, MSG_GROUP_HELLO, &h))
+    m->state = MESH_PROVING;
+    if (conn_start(m->conn, group_congestion(g, m->loopback)) == PS_OK)
+        way = conn_pass_connect(m->conn, ROLE_TRAIN);
+    if (way == CONN_PASS_NONE)
+        lower_admitted(m->conn, ROLE_NONE, "");
+    else if (way == CONN_PASS_FAILED)
         lower_fail(m, PS_ERR_NOMEM, "no memory for a greeting", NULL);
 }
 

@@ -333,6 +333,7 @@ is_final(struct rendezvous *r, const struct ps_error *why)
     case PS_ERR_MISMATCH:
     case PS_ERR_INVALID:
     case PS_ERR_UNSUPPORTED:
+    case PS_ERR_DENIED:
         return true;
     case PS_ERR_TIMEOUT: /* the host's; that of a connection is no answer */
         return r->state == WAITING;

@@ -54,7 +54,9 @@ enum output_stat_kind {
     X(bad_peers, TROUBLE, "connections closed for bad input", \
       "connections that broke the protocol") \
     X(hello_timeouts, TROUBLE, "connections closed without hello", \
-      "connections that did not say who they are within --hello-timeout")
+      "connections that did not say who they are within --hello-timeout") \
+    X(denied, TROUBLE, "denied", \
+      "connections that did not prove to have a token, and requests that take a higher role than their token's")
 /* clang-format on */
 extern const struct command_entry output_stats[];
 

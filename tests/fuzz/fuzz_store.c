@@ -83,7 +83,9 @@ send(struct subject *x, enum msg_type type, const ProtobufCMessage *m, const flo
     ps_assert(meta != NULL);
     head.meta_len = (uint32_t)protobuf_c_message_pack(m, meta);
     head.payload_len = n * sizeof *payload;
-    event(x, (struct shard_event){.kind = SHARD_FRAME, .conn = CONN, .head = &head, .meta = meta, .payload = payload});
+    event(x,
+          (struct shard_event){
+              .kind = SHARD_FRAME, .conn = CONN, .role = ROLE_ADMIN, .head = &head, .meta = meta, .payload = payload});
     free(meta);
 }
 

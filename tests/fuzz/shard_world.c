@@ -275,8 +275,13 @@ world_frame(struct world *w, struct world_conn *c, const struct world_frame *f)
                               .meta_len = (uint32_t)f->meta_len,
                               .payload_len = f->n * sizeof *payload,
                               .request = f->request};
-    struct shard_event event = {
-        .kind = SHARD_FRAME, .conn = c->id, .head = &head, .meta = meta, .payload = payload, .in_flight_bytes = 1};
+    struct shard_event event = {.kind = SHARD_FRAME,
+                                .conn = c->id,
+                                .role = ROLE_ADMIN,
+                                .head = &head,
+                                .meta = meta,
+                                .payload = payload,
+                                .in_flight_bytes = 1};
 
     ps_assert(meta != NULL && (f->n == 0 || payload != NULL));
     memcpy(meta, f->meta, f->meta_len);

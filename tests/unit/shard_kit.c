@@ -32,7 +32,7 @@ drop_save(struct kit *k)
 void
 kit_init_over(struct kit *k, const struct shard_config *config, struct store *store)
 {
-    *k = (struct kit){.now_ms = 1000, .next_request = 1};
+    *k = (struct kit){.now_ms = 1000, .next_request = 1, .role = ROLE_ADMIN};
     if (config != NULL)
         k->config = *config;
     else
@@ -285,8 +285,13 @@ kit_bytes(struct kit *k, uint64_t conn, unsigned type, uint64_t request, const v
                               .meta_len = (uint32_t)meta_len,
                               .payload_len = payload_bytes,
                               .request = request};
-    struct shard_event event = {
-        .kind = SHARD_FRAME, .conn = conn, .head = &head, .meta = meta, .payload = payload, .in_flight_bytes = 123};
+    struct shard_event event = {.kind = SHARD_FRAME,
+                                .conn = conn,
+                                .head = &head,
+                                .meta = meta,
+                                .payload = payload,
+                                .role = k->role,
+                                .in_flight_bytes = 123};
 
     kit_event(k, &event);
 }

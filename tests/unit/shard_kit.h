@@ -40,6 +40,7 @@ struct kit {
     struct shard_config config;
     uint64_t now_ms;
     uint64_t next_request;
+    enum role role;                    /* of all connections */
     bool hold;                         /* turns end only in kit_turn() */
     bool failed;                       /* the last turn's commit did */
     bool may_fail;                     /* memory may run out, and the store fail: the kit does then as psd does */

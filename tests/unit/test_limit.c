@@ -233,10 +233,13 @@ START_TEST(the_glue_tells_its_own_figures)
     kit_observe(&k, 1);
     m.kind = PSD__QUERY_KIND__STATS;
     head.meta_len = (uint32_t)psd__query__pack(&m, meta);
-    kit_event(
-        &k,
-        &(struct shard_event){
-            .kind = SHARD_FRAME, .conn = 1, .head = &head, .meta = meta, .in_flight_bytes = 123, .figures = &figures});
+    kit_event(&k, &(struct shard_event){.kind = SHARD_FRAME,
+                                        .conn = 1,
+                                        .role = ROLE_ADMIN,
+                                        .head = &head,
+                                        .meta = meta,
+                                        .in_flight_bytes = 123,
+                                        .figures = &figures});
     a = kit_expect(&k, 1, MSG_REPORT);
     stats = a->msg.u.report->stats;
     ck_assert_uint_eq(stats->limit[LIMIT_IN_FLIGHT]->now, 123);

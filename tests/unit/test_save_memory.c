@@ -58,7 +58,8 @@ ask(struct asked *a, bool checkpoint)
                                  .meta_len = (uint32_t)protobuf_c_message_pack(m, a->meta),
                                  .request = 5}};
     protobuf_c_message_pack(m, a->meta);
-    a->event = (struct shard_event){.kind = SHARD_FRAME, .conn = 2, .head = &a->head, .meta = a->meta};
+    a->event =
+        (struct shard_event){.kind = SHARD_FRAME, .conn = 2, .role = ROLE_ADMIN, .head = &a->head, .meta = a->meta};
 }
 
 /* Told why not, or the connection ended; then it asks again. */

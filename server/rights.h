@@ -1,0 +1,14 @@
+/* Rights: which role a message takes. PROTOCOL.md, section 14, has the same table. Pure. */
+#ifndef SERVER_RIGHTS_H
+#define SERVER_RIGHTS_H
+
+#include "common/frame.h"
+#include "common/keyring.h"
+
+/* The least role that may send it to a shard. A HELLO: that of an observer; one of a worker takes RIGHTS_WORKER. A type
+ * that no peer sends takes ROLE_NONE: it is refused for another reason. */
+enum role rights_of(unsigned type);
+
+#define RIGHTS_WORKER ROLE_TRAIN
+
+#endif
