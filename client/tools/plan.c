@@ -208,6 +208,14 @@ plan_env_base(char *const *environment, struct words *out)
         words_unset(out, ours[i]);
 }
 
+/* What shards and workers prove to each other to have. Never on a command line, which everybody may read. */
+static void
+plan_env_token(const struct plan *p, struct words *out)
+{
+    if (p->token != NULL)
+        words_set(out, "PSD_TOKEN=", p->token);
+}
+
 /* --env comes last, so that it has the last word. */
 static void
 plan_env_options(const struct plan *p, struct words *out)
@@ -234,6 +242,7 @@ plan_shard_env(const struct plan *p, uint32_t shard, char *const *environment, s
     plan_env_base(environment, out);
     words_unset(out, "STATE_DIRECTORY=");
     plan_set_trace(p, "shard", shard, out);
+    plan_env_token(p, out);
     plan_env_options(p, out);
 }
 
@@ -292,6 +301,7 @@ plan_worker_env(const struct plan *p, uint32_t worker, int columns, char *const 
     plan_env_base(environment, out);
     words_set(out, "TF_CONFIG=", config);
     words_set(out, "PSD_CLUSTER=", p->settings->cluster);
+    plan_env_token(p, out);
     if (p->deal.shards > 0)
         words_set(out, "PSD_SHARDS=", shards);
     if (p->work_dir != NULL)

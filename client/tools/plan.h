@@ -19,6 +19,7 @@ struct plan {
     const char *dir;        /* of this run: sockets, logs, live directories; "" until made */
     const char *trace_dir;  /* --trace, whole; NULL: nobody asks */
     const char *remote_dir; /* the same on other machines, where it is made when it is wanted */
+    const char *token;      /* name:role:secret, of shards and workers; NULL: they have none */
     uint32_t cpus;          /* of this machine that psrun may use */
 };
 
@@ -54,8 +55,8 @@ uint32_t plan_memory_shards(const struct plan *p, uint32_t shard);
 /* An environment without what would tell a process about another cluster. */
 void plan_env_base(char *const *environment, struct words *out);
 
-/* The environment that psrun has, as a shard gets it: the base with --trace and --env, and without a service's
- * directory, which would be that of all shards. */
+/* The environment that psrun has, as a shard gets it: the base with the token, --trace and --env, and without a
+ * service's directory, which would be that of all shards. */
 void plan_shard_env(const struct plan *p, uint32_t shard, char *const *environment, struct words *out);
 
 /* It said where it listens: now its address is known. PS_ERR_UNREACHABLE when other machines cannot reach that. */
@@ -63,8 +64,9 @@ enum ps_err plan_shard_listens(struct plan *p, uint32_t shard, const char *ready
 
 /* ---- workers ---- */
 
-/* The base with --trace, --env, TF_CONFIG, PSD_SHARDS, PSD_WORKERS, PSD_TASK, PSD_CLUSTER, PWD, the threads of one that
- * runs here, and, when columns > 0, PSRUN_COLUMNS: the width of the terminal on which a worker may draw a live line. */
+/* The base with PSD_TOKEN, --trace, --env, TF_CONFIG, PSD_SHARDS, PSD_WORKERS, PSD_TASK, PSD_CLUSTER, PWD, the threads
+ * of one that runs here, and, when columns > 0, PSRUN_COLUMNS: the width of the terminal on which a worker may draw a
+ * live line. */
 void plan_worker_env(const struct plan *p, uint32_t worker, int columns, char *const *environment, struct words *out);
 
 /* TF_CONFIG's text; freed with free(). */

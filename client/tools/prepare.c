@@ -2,15 +2,19 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
+
+#include "common/token.h"
 
 #define MEMORY_DIR  "/dev/shm"
 #define SHARD_BYTES (128 * MIB) /* that a shard should find in memory; it refuses to start in less than 80 */
@@ -31,6 +35,55 @@ prepare_port(int *fd, uint16_t *port, struct ps_error *e)
         return ps_fail(e, PS_ERR_IO, "no free port on 127.0.0.1: %s", strerror(errno));
     *port = ntohs(address.sin_port);
     return PS_OK;
+}
+
+/* ---- the token ---- */
+
+/* 256 bits, in hexadecimal. */
+static enum ps_err
+prepare_random_token(char **token, struct ps_error *e)
+{
+    uint8_t bytes[32];
+    char secret[2 * sizeof bytes + 1];
+
+    if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
+        return ps_fail(e, PS_ERR_IO, "no random number for the run's token: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(secret + 2 * i, 3, "%02x", bytes[i]);
+    if (asprintf(token, "psrun:%s:%s", role_name(ROLE_ADMIN), secret) < 0)
+        *token = NULL;
+    words_need(*token);
+    return PS_OK;
+}
+
+enum ps_err
+prepare_token(bool make, char **token, struct ps_error *e)
+{
+    enum ps_err err;
+    struct key key;
+    bool has;
+
+    *token = NULL;
+    if ((err = token_find(&key, &has, NULL, e)) != PS_OK)
+        return err;
+    if (!has)
+        return make ? prepare_random_token(token, e) : PS_OK;
+    if (asprintf(token, "%s:%s:%.*s", key.name, role_name(key.role), (int)key.secret_len, (const char *)key.secret) < 0)
+        *token = NULL;
+    words_need(*token);
+    key_finish(&key);
+    return PS_OK;
+}
+
+enum ps_err
+prepare_token_file(const char *path, const char *token, struct ps_error *e)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool good = fd >= 0 && dprintf(fd, "%s\n", token) > 0;
+
+    if (fd >= 0 && close(fd) != 0)
+        good = false;
+    return good ? PS_OK : ps_fail(e, PS_ERR_IO, "cannot write %s: %s", path, strerror(errno));
 }
 
 /* ---- directories ---- */

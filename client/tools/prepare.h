@@ -11,6 +11,13 @@
  * listen on its address still can (SO_REUSEADDR on both sides). *fd is the caller's to close, -1 after a failure. */
 enum ps_err prepare_port(int *fd, uint16_t *port, struct ps_error *e) PS_MUST_USE;
 
+/* A token for a run, "name:role:secret": the one of the environment (common/token.h), else a random one when `make`;
+ * else *token is NULL. Heap memory, freed with free(). PS_ERR_CONFIG, PS_ERR_IO. */
+enum ps_err prepare_token(bool make, char **token, struct ps_error *e) PS_MUST_USE;
+
+/* Write it to a file of its owner's alone. */
+enum ps_err prepare_token_file(const char *path, const char *token, struct ps_error *e) PS_MUST_USE;
+
 /* A new directory for a run of so many shards, in memory where there is enough; *disk says that it is not. Into out.
  * need_memory: false when the data goes elsewhere. */
 enum ps_err prepare_run_dir(uint32_t shards, bool need_memory, char *out, size_t size, bool *disk,

@@ -272,6 +272,10 @@ main(int argc, char **argv)
         err = psctl_check(&p.settings, &line, &e);
     if (err != PS_OK)
         return psctl_usage(&e);
+    if (p.settings.token_file != NULL) { /* for all that asks shards */
+        unsetenv("PSD_TOKEN");
+        setenv("PSD_TOKEN_FILE", p.settings.token_file, 1);
+    }
     word = (enum psctl_word)(line.command - psctl_commands);
     if (psctl_asks_shards(word, &p.settings, &line))
         err = psctl_cluster(&p.settings, &cluster, &e);

@@ -18,7 +18,8 @@ enum {
 
 struct psctl_settings {
     const char *tls_ca, *tls_cert, *tls_key, *tls_name;
-    const char *shards, *job, *variables, *name, *from_checkpoint, *through, *declare, *live_dir, *listen, *output;
+    const char *shards, *token_file, *job, *variables, *name, *from_checkpoint, *through, *declare, *live_dir, *listen,
+        *output;
     int64_t timeout_ms, count, watch_ms, interval_ms, shard, at_clock, keep, until, top, seconds_ms, workers, bound;
     int colour, sort, by, mode;
     int64_t block_bytes, in_flight;

@@ -56,6 +56,14 @@ static const struct option psctl_options[] = {
      .usual = "PSD_TLS_NAME, else the host of each address",
      .offset = FIELD(tls_name),
      .help = "the name that the shards' certificates must have"},
+    {.name = "token-file",
+     .kind = OPTION_FILE,
+     .argument = "FILE",
+     .usual = "PSD_TOKEN, else PSD_TOKEN_FILE",
+     .offset = FIELD(token_file),
+     .help = "prove to have this token, name:secret, where shards demand one; psd's own file of tokens will do, of "
+             "which the "
+             "first counts"},
     {.name = "job",
      .kind = OPTION_TEXT,
      .argument = "NAME",
@@ -415,9 +423,12 @@ const struct subcommand psctl_commands[WORDS] = {
 };
 
 static const struct command_section psctl_sections[] = {
-    {"Environment", (const struct command_entry[]){{"TF_CONFIG, PSD_SHARDS", "the shards, when --shards is not given"},
-                                                   {"NO_COLOR", "when set and not empty: no colours of itself"},
-                                                   {NULL, NULL}}},
+    {"Environment",
+     (const struct command_entry[]){{"TF_CONFIG, PSD_SHARDS", "the shards, when --shards is not given"},
+                                    {"PSD_TOKEN", "the token, name:secret, when --token-file is not given"},
+                                    {"PSD_TOKEN_FILE", "a file with it, when neither is"},
+                                    {"NO_COLOR", "when set and not empty: no colours of itself"},
+                                    {NULL, NULL}}},
     {"Exit status", (const struct command_entry[]){{"0", "all is well; --watch and top were ended by who watched"},
                                                    {"1", "a shard did not answer (the others are shown), a file could "
                                                          "not be read or written, --check found a shard that is "

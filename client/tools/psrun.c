@@ -15,6 +15,7 @@
 #include "common/cli/streams.h"
 #include "keep.h"
 #include "plan.h"
+#include "prepare.h"
 #include "run.h"
 
 /* The first that can be executed; prints what was tried when there is none. */
@@ -127,9 +128,15 @@ psrun_run(const struct plan_settings *settings, struct deal *deal, char *const *
     struct plan plan = {
         .settings = settings, .deal = *deal, .program = program, .cpus = uv_available_parallelism(), .dir = ""};
     struct words candidates = {0};
-    char work_dir[PATH_MAX], trace_dir[PATH_MAX];
+    char work_dir[PATH_MAX], trace_dir[PATH_MAX], *token;
     int status = EXIT_FAILURE;
+    struct ps_error e;
 
+    if (prepare_token(!deal->given, &token, &e) != PS_OK) { /* shards that run already have their own, or none */
+        fprintf(stderr, "psrun: %s\n", e.text);
+        return status;
+    }
+    plan.token = token;
     plan_psd_candidates(settings->psd, getenv("PSD_BIN"), exe, getenv("PATH"), &candidates);
     psrun_raise_descriptors();
     if (settings->trace != NULL && psrun_name_dir(settings->trace, trace_dir))
@@ -139,6 +146,9 @@ psrun_run(const struct plan_settings *settings, struct deal *deal, char *const *
          (plan.psd = psrun_find_psd(&candidates)) != NULL))
         status = run_plan(&plan, exe);
     words_free(&candidates);
+    if (token != NULL)
+        explicit_bzero(token, strlen(token));
+    free(token);
     return status;
 }
 

@@ -78,6 +78,20 @@ run_prepare(struct run *r, struct ps_error *e)
     return run_make_dir(r, e);
 }
 
+/* Who comes later has to prove the same. */
+static void
+run_leave_token(struct run *r)
+{
+    char path[PLAN_PATH_MAX];
+    struct ps_error e;
+
+    snprintf(path, sizeof path, "%s/token", r->dir);
+    if (prepare_token_file(path, r->plan->token, &e) == PS_OK)
+        run_say(r, "  export PSD_TOKEN_FILE=%s", path);
+    else
+        run_say(r, "nobody will reach them: %s", e.text);
+}
+
 void
 run_release(struct run *r)
 {
@@ -90,6 +104,7 @@ run_release(struct run *r)
         snprintf(pids + strlen(pids), sizeof pids - strlen(pids), " %d", (int)r->members[i].process.pid);
     run_say(r, "the shards go on running; to reach them:");
     run_say(r, "  export PSD_SHARDS=%s PSD_CLUSTER=%s", list, r->plan->settings->cluster);
+    run_leave_token(r);
     run_say(r, "their logs: %s/shard-*/log; to stop them%s:", r->dir, temporary ? " and drop their data" : "");
     run_say(r, "  kill%s; rm -r %s", pids, r->dir);
     for (uint32_t i = 0; i < r->shards; i++)

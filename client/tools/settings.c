@@ -248,6 +248,9 @@ static const struct command_section plan_sections[] = {
              {"TF_CONFIG",
               "psrun's own: what to start, see --cluster-config; each worker's: the cluster, and which task of "
               "it this is"},
+             {"PSD_TOKEN, PSD_TOKEN_FILE",
+              "psrun's own: the token that shards and workers prove to each other to have; without them, and where it "
+              "starts the shards, psrun makes a random one. Each process's: PSD_TOKEN has it"},
              {"PSD_CLUSTER", "each worker's: the cluster's name"},
              {"PSD_SHARDS", "each worker's: the shards' addresses, in order"},
              {"PSD_WORKERS, PSD_TASK",
