@@ -109,7 +109,7 @@ completes "learning_rate= learning_rate_power=" psctl set learn
 completes "schedule=" psctl set --job train momentum = 0.5 sch
 completes "" psctl set learning_rate =
 completes "" psctl jobs learn
-completes "--top" psctl variables --to
+completes "--top" psctl variables --top
 completes "diff" psctl snapshot di
 completes "$work/psd.help" psctl snapshot diff "$work/psd.h"
 completes "$work/psd.help" psctl restore "$work/psd.h"

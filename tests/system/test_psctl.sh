@@ -11,6 +11,7 @@ set -uo pipefail
 
 data=${PSD_SOURCE_DIR:-$here/../..}/client/examples/data/digits
 unset TF_CONFIG PSD_SHARDS PSD_WORKERS PSD_TASK PSD_CLUSTER
+export PSD_TOKEN=test:0123456789abcdef # of shards, workers and psctl
 
 psctl() {
   "$PSCTL" "$@" >"$work/out" 2>"$work/err" </dev/null

@@ -235,12 +235,18 @@ stop=$(sed -n 's/^psrun *|   \(kill .*\)/\1/p' "$work/err")
 [ "$(marked | wc -l)" -eq 2 ] && says err "export PSD_SHARDS=$(sed -n 's/^worker 0 | //p' "$work/out")"
 ok $? "and leaves the shards, and nothing else, and says how to reach them"
 shards=$(sed -n 's/^worker 0 | //p' "$work/out")
+token=$(sed -n 's/^psrun *|   export PSD_TOKEN_FILE=//p' "$work/err")
+[ "$(stat -c %a "$token")" = 600 ] && grep -qE '^psrun:admin:[0-9a-f]{64}$' "$token"
+ok $? "and leaves their token to nobody else"
 PSD_BIN=/nowhere/psd run --ps "$shards" --workers 2 -- sh -c 'echo "$PSD_SHARDS $PSD_WORKERS $PSD_TASK ${TF_CONFIG%%]*}"'
 ps="{\"cluster\":{\"ps\":[\"${shards/,/\",\"}\""
 [ "$status" -eq 0 ] && grep -qF "worker 0 | $shards 2 0 $ps" "$work/out" && grep -qF "worker 1 | $shards 2 1 $ps" "$work/out" &&
   says err "2 shards at $shards, which run already; 2 workers, "
 ok $? "--ps starts workers alone, and names them the shards"
 run --ps "$shards" -- "$PSCTL" --timeout 30s status
+[ "$status" -ne 0 ] && says out 'only who proves to have a token is let in'
+ok $? "who has no token is not let in"
+PSD_TOKEN_FILE=$token run --ps "$shards" -- "$PSCTL" --timeout 30s status
 [ "$status" -eq 0 ] && says out '^worker 0 | cluster "local" of 2 shards'
 ok $? "which they reach"
 run --ps "$shards" -- sh -c 'exit 3'
