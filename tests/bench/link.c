@@ -9,12 +9,12 @@
 
 #define TRIPS_MAX 100000
 
-static const char *const psd_names[LINK_TRANSPORTS] = {"psd", "psd-unix", "psd-shm"};
+static const char *const psd_names[LINK_TRANSPORTS] = {"psd", "psd-unix", "psd-shm", "psd-tls"};
 static const char *const pump_names[LINK_SOCKETS] = {"pump", "pump-unix"};
 static const char *const redis_names[LINK_SOCKETS] = {"redis", "redis-unix"};
 
 /* Each transport has a job of its own: a job's variables know how often they were pushed. */
-static const char *const jobs[LINK_TRANSPORTS] = {"tcp", "unix", "shm"};
+static const char *const jobs[LINK_TRANSPORTS] = {"tcp", "unix", "shm", "tls"};
 
 static void
 link_open(struct link *k, size_t model_bytes, bool spin)
@@ -27,6 +27,11 @@ link_open(struct link *k, size_t model_bytes, bool spin)
         unsetenv("PSD_TRANSPORT"); /* bench.c */
         worker_open(&k->worker, s, k->all->psd.address, &o, 1, 0);
         setenv("PSD_TRANSPORT", "tcp", 1);
+        return;
+    }
+    if (k->transport == LINK_TLS) {
+        o.tls_ca = certs_path(&k->all->certs, "ca.pem");
+        worker_open(&k->worker, s, k->all->tls.address, &o, 1, 0);
         return;
     }
     pump_start(&k->pump, &(struct pump_options){.congestion = s->congestion,
@@ -62,10 +67,33 @@ stay_apart(const struct links *l)
         return;
     stay(0, 0, &l->cores);
     stay(l->psd.pid, 1, &l->cores);
+    if (l->tls.pid != 0)
+        stay(l->tls.pid, 1, &l->cores);
     for (int i = 0; i < MIN(l->transports, LINK_SOCKETS); i++)
         stay(l->of[i].pump.server, 1, &l->cores);
     if (l->has_redis)
         stay(l->redis.pid, 1, &l->cores);
+}
+
+/* A certificate for as long as this takes. */
+static void
+tls_start(struct links *l, bool spin)
+{
+    const char **o = l->tls_options;
+
+    certs_open(&l->certs);
+    certs_make(&l->certs, &(struct cert_spec){.file = "ca"});
+    certs_make(&l->certs, &(struct cert_spec){.file = "psd", .issuer = "ca", .names = "IP:127.0.0.1"});
+    *o++ = "--tls-cert";
+    *o++ = certs_path(&l->certs, "psd.pem");
+    *o++ = "--tls-key";
+    *o++ = certs_path(&l->certs, "psd.key");
+    if (spin) {
+        *o++ = "--spin-us";
+        *o++ = "1000000";
+    }
+    *o = NULL;
+    bench_server_start(&l->tls, l->settings, l->tls_options);
 }
 
 void
@@ -77,6 +105,8 @@ links_open(struct links *l, const struct settings *s, struct report *r, size_t m
 
     *l = (struct links){.settings = s, .transports = (flags & LINKS_TCP) != 0 ? 1 : LINK_TRANSPORTS};
     bench_server_start(&l->psd, s, spin ? spinning : NULL);
+    if (l->transports > LINK_TLS)
+        tls_start(l, spin);
     if (!spin && (flags & LINKS_NO_REDIS) == 0 && (settings_want(s, "redis") || settings_want(s, "redis-unix")))
         l->has_redis = redis_start(&l->redis, s, r);
     for (int i = 0; i < l->transports; i++) {
@@ -107,6 +137,10 @@ links_close(struct links *l)
     if (l->has_redis)
         redis_stop(&l->redis);
     bench_server_stop(&l->psd);
+    if (l->transports > LINK_TLS) {
+        bench_server_stop(&l->tls);
+        certs_close(&l->certs);
+    }
 }
 
 void
@@ -187,7 +221,7 @@ redis_trips(void *arg, double seconds, double *figures)
     two_quantiles(redis_round_trips(&k->redis, &k->all->load, seconds, times, TRIPS_MAX), figures);
 }
 
-/* psd against the bare socket and Redis over the same transport, Unix sockets and shared memory against TCP. */
+/* psd against the bare socket and Redis over the same transport, Unix sockets, shared memory and TLS against TCP. */
 static size_t
 make(struct links *l, struct way *ways, void (*psd)(void *, double, double *), void (*pump)(void *, double, double *),
      void (*redis)(void *, double, double *))
@@ -198,9 +232,12 @@ make(struct links *l, struct way *ways, void (*psd)(void *, double, double *), v
     for (int i = 0; i < l->transports; i++) {
         int beside = i < LINK_SOCKETS ? i : LINK_TCP;
 
-        ways[n++] = (struct way){
-            psd_names[i], {pump_names[beside], redis_names[beside], i > 0 ? psd_names[0] : NULL}, 0, psd, &l->of[i],
-            l->psd.pid};
+        ways[n++] = (struct way){psd_names[i],
+                                 {pump_names[beside], redis_names[beside], i > 0 ? psd_names[0] : NULL},
+                                 0,
+                                 psd,
+                                 &l->of[i],
+                                 i == LINK_TLS ? l->tls.pid : l->psd.pid};
     }
     for (int i = 0; i < sockets; i++)
         ways[n++] =

@@ -1,5 +1,5 @@
 /* All who work the same load off: psd, the pump and Redis, each over TCP and over a Unix socket, and psd through shared
- * memory, as ways that take turns.
+ * memory and over TLS, as ways that take turns.
  *
  *     struct links links;
  *     links_open(&links, s, report, model_bytes, 0);
@@ -16,10 +16,11 @@
 #include "redis.h"
 #include "report.h"
 #include "server.h"
+#include "tests/certs.h"
 #include "way.h"
 #include "worker.h"
 
-enum { LINK_TCP, LINK_UNIX, LINK_SOCKETS, LINK_SHM = LINK_SOCKETS, LINK_TRANSPORTS };
+enum { LINK_TCP, LINK_UNIX, LINK_SOCKETS, LINK_SHM = LINK_SOCKETS, LINK_TLS, LINK_TRANSPORTS };
 
 /* One of them over one transport. */
 struct link {
@@ -34,6 +35,9 @@ struct link {
 struct links {
     const struct settings *settings;
     struct bench_server psd;
+    struct bench_server tls; /* its own: TCP is encrypted or is not */
+    struct certs certs;
+    const char *tls_options[8];
     struct redis redis;
     bool has_redis;
     int transports;   /* the first ones */
@@ -44,7 +48,7 @@ struct links {
 
 enum links_flag {
     LINKS_SPIN = 1,     /* psd, its client and the pump poll without sleeping; Redis is not there */
-    LINKS_TCP = 2,      /* no Unix sockets, no shared memory */
+    LINKS_TCP = 2,      /* no Unix sockets, no shared memory, no TLS */
     LINKS_NO_REDIS = 4, /* it is not what is asked */
     LINKS_APART = 8     /* we stay on one core and all servers on another, where there are two */
 };
