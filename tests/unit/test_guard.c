@@ -34,6 +34,7 @@ write_tokens(const char *text)
 static void
 setup(void)
 {
+    gone[0] = '\0';
     unsetenv("PSD_TOKEN");
     unsetenv("PSD_TOKEN_FILE");
 }

@@ -24,6 +24,8 @@ setup(void)
 {
     static const char text[] = "a:train:" SECRET "\nb:read:" SECRET "\n";
 
+    keyring_finish(&ring);
+    memset(bindings, 0, sizeof bindings);
     ck_assert_int_eq(keyring_parse(&ring, "tokens", text, sizeof text - 1, &error), PS_OK);
     key = *keyring_find(&ring, "a");
     ours = (struct prelude_own){.cluster = "c", .nonce = {1, 2, 3}};
