@@ -203,6 +203,7 @@ void core_goodbye(struct core *c);
 
 uint64_t core_clock(const struct core *c);
 uint64_t core_slowest_clock(const struct core *c);
+uint64_t core_round(const struct core *c); /* of the job's rounds: the highest that a shard has welcomed it in */
 struct ps_cursor core_cursor(const struct core *c);              /* where the data of the step under way begins */
 uint64_t core_rolled_back(const struct core *c, uint32_t shard); /* 0 for one that is not there */
 const struct ps_client_stats *core_stats(const struct core *c);

@@ -86,6 +86,12 @@ place_tick(struct core *c, struct core_op *op)
     c->place.given = false;
 }
 
+uint64_t
+core_round(const struct core *c)
+{
+    return c->round;
+}
+
 struct ps_cursor
 core_cursor(const struct core *c)
 {

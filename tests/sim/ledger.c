@@ -181,8 +181,9 @@ ledger_push_durable(struct ledger *l, uint32_t push)
 }
 
 void
-ledger_push_cursor(struct ledger *l, uint32_t push, const struct ps_cursor *cursor)
+ledger_push_cursor(struct ledger *l, uint32_t push, const struct ps_cursor *cursor, uint64_t round)
 {
+    l->pushes[push].round = round;
     l->pushes[push].has_cursor = true;
     l->pushes[push].cursor = *cursor;
 }

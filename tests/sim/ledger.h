@@ -124,7 +124,7 @@ uint32_t ledger_push(struct ledger *l, uint32_t task, uint32_t life, uint64_t cl
 void ledger_push_gradient(struct ledger *l, uint32_t push, float *out);
 void ledger_push_norm(struct ledger *l, uint32_t push, double norm); /* of all gradients of its call */
 void ledger_push_durable(struct ledger *l, uint32_t push);           /* OK means on disk */
-void ledger_push_cursor(struct ledger *l, uint32_t push, const struct ps_cursor *cursor);
+void ledger_push_cursor(struct ledger *l, uint32_t push, const struct ps_cursor *cursor, uint64_t round);
 void ledger_push_done(struct ledger *l, uint32_t push, enum ps_err result);
 
 enum ledger_pull {

@@ -16,6 +16,9 @@ ledger_same_example(const struct push *x, const struct push *y)
            x->cursor.epoch == y->cursor.epoch && x->cursor.position == y->cursor.position;
 }
 
+/* A round of the job begins from nowhere. Mostly that is a run of the worker's, an epoch here; but a shard that has
+ * lost its disk, and with it what round the job was in, hears of it from who came before the loss, and who came after
+ * it is in an earlier one until it joins again. */
 void
 ledger_check_example(struct ledger *l, const struct block_state *b, uint64_t number)
 {
@@ -26,7 +29,8 @@ ledger_check_example(struct ledger *l, const struct block_state *b, uint64_t num
     for (size_t i = 0; i < v->pushes_len && p->has_cursor; i++) {
         const struct push *other = &l->pushes[v->pushes[i]];
 
-        if (other != p && ledger_same_example(other, p) && ledger_block_version_of(b, other->number) != 0)
+        if (other != p && ledger_same_example(other, p) && other->round == p->round &&
+            ledger_block_version_of(b, other->number) != 0)
             sim_fail(l->sim, "%s counts example %" PRIu64 " of w%u once more with %s", ledger_block_name(l, b),
                      p->cursor.position, p->task, ledger_push_name(l, v->pushes[number], name, sizeof name));
     }

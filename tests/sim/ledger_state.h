@@ -19,6 +19,7 @@ struct push {
     bool turned_away;              /* durable, where that cannot be had: perhaps before its process was gone */
     bool has_cursor;
     struct ps_cursor cursor; /* its data goes up to here */
+    uint64_t round;          /* of the job, as its worker has been told */
     enum push_outcome outcome;
     enum ps_err result;
 };

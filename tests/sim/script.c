@@ -243,7 +243,7 @@ start_push(struct node_worker *w, uint32_t first, uint32_t n, bool awaited)
         if (durable)
             ledger_push_durable(w->ledger, o->pushes[i]);
         if (options.cursor != NULL)
-            ledger_push_cursor(w->ledger, o->pushes[i], options.cursor);
+            ledger_push_cursor(w->ledger, o->pushes[i], options.cursor, core_round(w->core));
     }
     for (uint32_t i = 0; i < n; i++) {
         vars[i] = w->vars[first + i];
