@@ -59,13 +59,14 @@ START_TEST(who_may_read_asks_and_changes_nothing)
     kit_observe(&k, 1);
     k.role = ROLE_READ;
     kit_frame(&k, 1, MSG_QUERY, 5, &query.base, NULL, 0);
-    kit_expect(&k, 1, MSG_REPORT);
+    kit_answer_free(kit_expect(&k, 1, MSG_REPORT));
     set.job = (char *)"j";
     kit_frame(&k, 1, MSG_SET, 6, &set.base, NULL, 0);
     a = kit_expect(&k, 1, MSG_ERROR);
     ck_assert_uint_eq(a->msg.u.error->code, PS_ERR_DENIED);
     ck_assert_uint_eq(a->msg.request, 6);
     ck_assert_ptr_nonnull(strstr(a->msg.u.error->text, "a set takes role admin, and this connection has role read"));
+    kit_answer_free(a);
     ck_assert(!k.closed[1]);
     ck_assert_uint_eq(k.shard->stats.denied, 1);
 }
