@@ -3,6 +3,7 @@
  * Certificates are made here, with times counted from now. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netdb.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <poll.h>
@@ -163,6 +164,18 @@ shares_memory(void)
     return found;
 }
 
+/* Not everywhere: a root without /etc/hosts may know no names at all. */
+static bool
+localhost_is_known(void)
+{
+    struct addrinfo *found = NULL;
+    bool known = getaddrinfo("localhost", NULL, &(struct addrinfo){.ai_family = AF_INET}, &found) == 0;
+
+    if (known)
+        freeaddrinfo(found);
+    return known;
+}
+
 START_TEST(workers_train_over_it)
 {
     struct ps_client_options o = believing("ca.pem");
@@ -174,10 +187,12 @@ START_TEST(workers_train_over_it)
     ck_assert(!shares_memory());
     train(c, "w");
     ps_client_close(c);
-    snprintf(by_name, sizeof by_name, "localhost%s", strchr(shards.address[0], ':'));
     o.observer = o.any_cluster = 1;
-    c = open_worker(by_name, 0, &o);
-    ps_client_close(c);
+    if (localhost_is_known()) {
+        snprintf(by_name, sizeof by_name, "localhost%s", strchr(shards.address[0], ':'));
+        c = open_worker(by_name, 0, &o);
+        ps_client_close(c);
+    }
     o.tls_name = "localhost"; /* whatever it is found by */
     c = open_worker(shards.address[1], 0, &o);
     ps_client_close(c);
