@@ -8,27 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "little_endian.h"
+
 #define META_OWN_MIN 256u
 #define META_KEEP    4096u /* a copy of metadata up to this size is kept by an idle reader */
 
 /* ---- Header ---- */
-
-static void
-put_le(uint8_t *out, uint64_t value, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        out[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t
-get_le(const uint8_t *in, int bytes)
-{
-    uint64_t value = 0;
-
-    for (int i = 0; i < bytes; i++)
-        value |= (uint64_t)in[i] << (8 * i);
-    return value;
-}
 
 enum { AT_MAGIC = 0, AT_VERSION = 4, AT_TYPE = 6, AT_META_LEN = 8, AT_ZERO = 12, AT_PAYLOAD_LEN = 16, AT_REQUEST = 24 };
 static_assert(AT_REQUEST + 8 == FRAME_HEAD_SIZE, "the header has no holes");

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "little_endian.h"
 #include "mac.h"
 
 #define NAME_BYTES  (KEYRING_NAME_MAX + 1)
@@ -37,23 +38,6 @@ static_assert(KNOCK_BYTES % FRAME_ALIGN == 0 && CHALLENGE_BYTES % FRAME_ALIGN ==
 static_assert(FRAME_HEAD_SIZE + KNOCK_BYTES <= PRELUDE_FRAME_MAX && KNOCK_BYTES <= PRELUDE_META_MAX,
               "the longest fits");
 
-static void
-put(uint8_t *out, uint64_t value, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        out[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t
-get(const uint8_t *in, int bytes)
-{
-    uint64_t value = 0;
-
-    for (int i = 0; i < bytes; i++)
-        value |= (uint64_t)in[i] << (8 * i);
-    return value;
-}
-
 /* Its head; the metadata behind it is zeroed. */
 static uint8_t *
 frame_begin(enum msg_type type, uint32_t meta_len, uint8_t *out)
@@ -84,7 +68,7 @@ proof_add(struct proof *proof, const void *data, size_t n)
 static void
 proof_number(struct proof *proof, uint64_t value, int bytes)
 {
-    put(proof->bytes + proof->len, value, bytes);
+    put_le(proof->bytes + proof->len, value, bytes);
     proof->len += (size_t)bytes;
 }
 
@@ -152,10 +136,10 @@ prelude_knock(struct prelude *p, uint8_t *out)
     uint8_t *meta = frame_begin(MSG_KNOCK, KNOCK_BYTES, out);
 
     ps_assert(p->state == PRELUDE_NONE);
-    put(meta + KNOCK_MIN, p->version_min, 2);
-    put(meta + KNOCK_MAX, p->version_max, 2);
-    put(meta + KNOCK_ROLE, (uint64_t)p->wanted, 4);
-    put(meta + KNOCK_ANY, p->any_cluster, 4);
+    put_le(meta + KNOCK_MIN, p->version_min, 2);
+    put_le(meta + KNOCK_MAX, p->version_max, 2);
+    put_le(meta + KNOCK_ROLE, (uint64_t)p->wanted, 4);
+    put_le(meta + KNOCK_ANY, p->any_cluster, 4);
     memcpy(meta + KNOCK_NONCE, p->nonces[0], PRELUDE_NONCE);
     memcpy(meta + KNOCK_NAME, p->name, NAME_BYTES);
     p->state = PRELUDE_KNOCKED;
@@ -216,7 +200,7 @@ static enum ps_err
 take_knock(struct prelude *p, const struct frame_head *head, const uint8_t *in, uint8_t *out, size_t *len,
            struct ps_error *e)
 {
-    uint64_t wanted = get(in + KNOCK_ROLE, 4), any = get(in + KNOCK_ANY, 4);
+    uint64_t wanted = get_le(in + KNOCK_ROLE, 4), any = get_le(in + KNOCK_ANY, 4);
     enum ps_err err;
     uint8_t *meta;
 
@@ -226,17 +210,17 @@ take_knock(struct prelude *p, const struct frame_head *head, const uint8_t *in, 
         return ps_fail(e, PS_ERR_DENIED,
                        "nobody here has a token, so none can be proven: give psd its --tokens, or leave PSD_TOKEN and "
                        "PSD_TOKEN_FILE out");
-    p->version_min = (uint16_t)get(in + KNOCK_MIN, 2);
-    p->version_max = (uint16_t)get(in + KNOCK_MAX, 2);
+    p->version_min = (uint16_t)get_le(in + KNOCK_MIN, 2);
+    p->version_max = (uint16_t)get_le(in + KNOCK_MAX, 2);
     if ((err = choose_version(p, e)) != PS_OK)
         return err;
-    if (wanted >= ROLES || any > 1 || get(in + KNOCK_ZERO, 4) != 0 || !name_take(p, in + KNOCK_NAME))
+    if (wanted >= ROLES || any > 1 || get_le(in + KNOCK_ZERO, 4) != 0 || !name_take(p, in + KNOCK_NAME))
         return ps_fail(e, PS_ERR_PROTOCOL, "a knock with a role or a name that cannot be");
     p->wanted = (enum role)wanted;
     p->any_cluster = any == 1;
     memcpy(p->nonces[0], in + KNOCK_NONCE, PRELUDE_NONCE);
     meta = frame_begin(MSG_CHALLENGE, CHALLENGE_BYTES, out);
-    put(meta + CHALLENGE_VERSION, p->version, 2);
+    put_le(meta + CHALLENGE_VERSION, p->version, 2);
     memcpy(meta + CHALLENGE_NONCE, p->nonces[1], PRELUDE_NONCE);
     *len = FRAME_HEAD_SIZE + CHALLENGE_BYTES;
     p->state = PRELUDE_CHALLENGED;
@@ -281,7 +265,7 @@ take_prove(struct prelude *p, const struct frame_head *head, const uint8_t *in, 
         return err;
     p->granted = p->wanted != ROLE_NONE ? p->wanted : key->role;
     meta = frame_begin(MSG_PROVEN, PROVEN_BYTES, out);
-    put(meta + PROVEN_ROLE, (uint64_t)p->granted, 4);
+    put_le(meta + PROVEN_ROLE, (uint64_t)p->granted, 4);
     if (!prove(p, key, true, p->granted, meta + PROVEN_MAC))
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a proof");
     *len = FRAME_HEAD_SIZE + PROVEN_BYTES;
@@ -300,7 +284,7 @@ take_challenge(struct prelude *p, const struct frame_head *head, const uint8_t *
 
     if ((err = check_length(head, CHALLENGE_BYTES, e)) != PS_OK)
         return err;
-    p->version = (uint16_t)get(in + CHALLENGE_VERSION, 2);
+    p->version = (uint16_t)get_le(in + CHALLENGE_VERSION, 2);
     if (p->version < p->version_min || p->version > p->version_max)
         return ps_fail(e, PS_ERR_VERSION, "the peer chose protocol version %u, this program speaks version %u",
                        p->version, PRELUDE_VERSION_MAX);
@@ -317,7 +301,7 @@ static enum ps_err
 take_proven(struct prelude *p, const struct frame_head *head, const uint8_t *in, uint8_t *out, size_t *len,
             struct ps_error *e)
 {
-    uint64_t granted = get(in + PROVEN_ROLE, 4);
+    uint64_t granted = get_le(in + PROVEN_ROLE, 4);
     uint8_t mac[PRELUDE_MAC];
     enum ps_err err;
 

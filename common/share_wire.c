@@ -2,25 +2,10 @@
 
 #include <string.h>
 
+#include "little_endian.h"
+
 #define OFFER_BYTES  16
 #define ANSWER_BYTES 8
-
-static void
-put(uint8_t *out, uint64_t value, int bytes)
-{
-    for (int i = 0; i < bytes; i++)
-        out[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t
-get(const uint8_t *in, int bytes)
-{
-    uint64_t value = 0;
-
-    for (int i = 0; i < bytes; i++)
-        value |= (uint64_t)in[i] << (8 * i);
-    return value;
-}
 
 static size_t
 head_encode(enum msg_type type, uint32_t meta_len, uint8_t *out)
@@ -39,9 +24,9 @@ share_offer_encode(const struct share_offer *o, uint8_t *out)
 {
     size_t len = head_encode(MSG_SHARE, OFFER_BYTES, out);
 
-    put(out + FRAME_HEAD_SIZE, o->pid, 4);
-    put(out + FRAME_HEAD_SIZE + 4, o->fd, 4);
-    put(out + FRAME_HEAD_SIZE + 8, o->token, 8);
+    put_le(out + FRAME_HEAD_SIZE, o->pid, 4);
+    put_le(out + FRAME_HEAD_SIZE + 4, o->fd, 4);
+    put_le(out + FRAME_HEAD_SIZE + 8, o->token, 8);
     return len;
 }
 
@@ -50,7 +35,7 @@ share_answer_encode(bool yes, uint8_t *out)
 {
     size_t len = head_encode(MSG_SHARED, ANSWER_BYTES, out);
 
-    put(out + FRAME_HEAD_SIZE, yes, 8);
+    put_le(out + FRAME_HEAD_SIZE, yes, 8);
     return len;
 }
 
@@ -71,7 +56,8 @@ share_offer_decode(const struct frame_head *head, const void *meta, struct share
 
     if (err != PS_OK)
         return err;
-    *o = (struct share_offer){.pid = (uint32_t)get(in, 4), .fd = (uint32_t)get(in + 4, 4), .token = get(in + 8, 8)};
+    *o = (struct share_offer){
+        .pid = (uint32_t)get_le(in, 4), .fd = (uint32_t)get_le(in + 4, 4), .token = get_le(in + 8, 8)};
     if (o->pid > INT32_MAX || o->fd > INT32_MAX || o->token == 0)
         return ps_fail(e, PS_ERR_PROTOCOL, "an offer to share memory that cannot be: process %u, descriptor %u", o->pid,
                        o->fd);
@@ -86,7 +72,7 @@ share_answer_decode(const struct frame_head *head, const void *meta, bool *yes, 
 
     if (err != PS_OK)
         return err;
-    value = get(meta, ANSWER_BYTES);
+    value = get_le(meta, ANSWER_BYTES);
     if (value > 1)
         return ps_fail(e, PS_ERR_PROTOCOL, "an answer to an offer of memory that is neither yes nor no");
     *yes = value == 1;
