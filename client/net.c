@@ -263,16 +263,8 @@ net_connect_done(uv_connect_t *req, int status)
         net_fail_open(nc, PS_ERR_UNREACHABLE, "cannot connect", uv_strerror(status));
         return;
     }
-    switch (conn_pass_connect(&nc->conn, c->options.observer ? ROLE_NONE : ROLE_TRAIN)) {
-    case CONN_PASS_NONE:
-        net_admitted(&nc->conn, ROLE_NONE, "");
-        return;
-    case CONN_PASS_BEGUN:
-        return;
-    case CONN_PASS_FAILED:
+    if (conn_pass_connect(&nc->conn, c->options.observer ? ROLE_NONE : ROLE_TRAIN) != PS_OK)
         net_fail_open(nc, PS_ERR_NOMEM, "cannot prove the token", "no memory");
-        return;
-    }
 }
 
 /* With a handle, attached to its link; NULL: it failed. */

@@ -48,17 +48,19 @@ conn_pass_free(struct conn_pool *p)
     p->pass = NULL;
 }
 
-enum conn_pass_way
+enum ps_err
 conn_pass_connect(struct conn *c, enum role wanted)
 {
     const struct conn_pass *pass = c->pool->pass;
     struct conn_guard_terms terms = {.patience_ms = CONN_PASS_MS, .wanted = wanted};
 
-    if (pass == NULL)
-        return CONN_PASS_NONE;
+    if (pass == NULL) {
+        c->events->admitted(c, ROLE_NONE, "");
+        return PS_OK;
+    }
     terms.key = &pass->key;
     terms.cluster = pass->any_cluster ? NULL : pass->cluster;
-    return conn_guard_connect(c, &terms) == PS_OK ? CONN_PASS_BEGUN : CONN_PASS_FAILED;
+    return conn_guard_connect(c, &terms);
 }
 
 enum ps_err

@@ -2,7 +2,7 @@
  *
  *     conn_pass_take(&pool, options->token, cluster, &e);   // once; nothing where there is no token
  *     conn_start(&c, NULL);
- *     way = conn_pass_connect(&c, ROLE_TRAIN);              // CONN_PASS_BEGUN: on with admitted()
+ *     conn_pass_connect(&c, ROLE_TRAIN);                    // on with admitted(), at once where there is no token
  *     conn_pass_listen(&c);
  */
 #ifndef COMMON_CONN_PASS_H
@@ -15,14 +15,9 @@
 /* token: as token_find() takes it. cluster: NULL for any. PS_ERR_CONFIG, PS_ERR_NOMEM. */
 enum ps_err conn_pass_take(struct conn_pool *p, const char *token, const char *cluster, struct ps_error *e) PS_MUST_USE;
 
-enum conn_pass_way {
-    CONN_PASS_NONE,  /* nothing is shown: it is a connection at once */
-    CONN_PASS_BEGUN, /* admitted() or ended() comes */
-    CONN_PASS_FAILED /* no memory */
-};
-
-/* Who connects, right after conn_start(). */
-enum conn_pass_way conn_pass_connect(struct conn *c, enum role wanted);
+/* Who connects, right after conn_start(): admitted() or ended() comes. Where this process has no token there is nothing
+ * to prove, and admitted() is called from here, with ROLE_NONE and "". PS_ERR_NOMEM, PS_ERR_IO. */
+enum ps_err conn_pass_connect(struct conn *c, enum role wanted) PS_MUST_USE;
 
 /* Who listens: the same token is demanded, as role train. Where this process has none, who wants to show one is told
  * so, and others pass. PS_ERR_NOMEM. */

@@ -249,16 +249,8 @@ connect_done(uv_connect_t *connect, int status)
         connect_next(q);
         return;
     }
-    switch (conn_pass_connect(&ic->conn, ROLE_TRAIN)) {
-    case CONN_PASS_NONE:
-        on_admitted(&ic->conn, ROLE_NONE, "");
-        return;
-    case CONN_PASS_BEGUN:
-        return;
-    case CONN_PASS_FAILED:
+    if (conn_pass_connect(&ic->conn, ROLE_TRAIN) != PS_OK)
         fail(q, PS_ERR_NOMEM, "no memory to prove the token");
-        return;
-    }
 }
 
 static const struct sockaddr *

@@ -567,7 +567,6 @@ connected(uv_connect_t *req, int status)
 {
     struct mesh_conn *m = CONTAINER_OF(req, struct mesh_conn, connect);
     ps_group *g = m->mesh->group;
-    enum conn_pass_way way = CONN_PASS_FAILED;
 
     if (m->gone)
         return;
@@ -580,11 +579,8 @@ connected(uv_connect_t *req, int status)
         return;
     }
     m->state = MESH_PROVING;
-    if (conn_start(m->conn, group_congestion(g, m->loopback)) == PS_OK)
-        way = conn_pass_connect(m->conn, ROLE_TRAIN);
-    if (way == CONN_PASS_NONE)
-        lower_admitted(m->conn, ROLE_NONE, "");
-    else if (way == CONN_PASS_FAILED)
+    if (conn_start(m->conn, group_congestion(g, m->loopback)) != PS_OK ||
+        conn_pass_connect(m->conn, ROLE_TRAIN) != PS_OK)
         lower_fail(m, PS_ERR_NOMEM, "no memory for a greeting", NULL);
 }
 
