@@ -223,16 +223,23 @@ over(struct conn *c)
     conn_tls_end(c, &e);
 }
 
-/* It is of no use any more: its owner hears why. The other side may be told by an alert. */
-void
-conn_tls_end(struct conn *c, const struct ps_error *why)
+/* Its owner hears why, unless it has done with it. */
+static void
+end(struct conn *c, const struct ps_error *why)
 {
     c->tls_ms = 0;
-    c->broken = true;
     if (c->finishing)
         conn_close(c, NULL);
     else
         conn_end(c, why);
+}
+
+/* It is of no use any more. The other side may be told by an alert. */
+void
+conn_tls_end(struct conn *c, const struct ps_error *why)
+{
+    c->broken = true;
+    end(c, why);
 }
 
 /* It has no TLS, but might understand why that is no use; so the connection goes on without, for as long as that takes.
@@ -240,12 +247,8 @@ conn_tls_end(struct conn *c, const struct ps_error *why)
 static void
 end_plain(struct conn *c, const struct ps_error *why)
 {
-    c->tls_ms = 0;
     conn_tls_free(c);
-    if (c->finishing)
-        conn_close(c, NULL);
-    else
-        conn_end(c, why);
+    end(c, why);
 }
 
 static void
