@@ -3,7 +3,7 @@
  * when; what is not waited for is computed. Nobody asks for that; it costs some ten nanoseconds for each wait.
  *
  *     PSD_TRACE_FILE=w0.json ./my_worker      # written when the last client, group or strategy has closed
- *     psctl trace -o all.json w0.json w1.json # with the shards' own, for Chrome's about:tracing and for Perfetto
+ *     psctl trace --output all.json w0.json w1.json # with the shards' own, for Chrome's about:tracing and for Perfetto
  *
  * or, in the program, ps_timeline_spent() for sums and ps_timeline_write() for the file. A step ends with a client's
  * tick, or as a strategy has them; a loop without either calls ps_timeline_step().
