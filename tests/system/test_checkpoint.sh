@@ -8,20 +8,11 @@ set -uo pipefail
 
 # shellcheck source-path=SCRIPTDIR source=tap.sh
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+# shellcheck source-path=SCRIPTDIR source=psctl.sh
+. "$here/psctl.sh"
 
-data=${PSD_SOURCE_DIR:-$here/../..}/client/examples/data/digits
-unset TF_CONFIG PSD_SHARDS PSD_WORKERS PSD_TASK PSD_CLUSTER
-export PSD_TOKEN=test:0123456789abcdef # of shards, workers and psctl
 disk=$work/disk
 models=$work/models
-
-psctl() {
-  "$PSCTL" "$@" >"$work/out" 2>"$work/err" </dev/null
-  status=$?
-}
-
-# has PATTERN: a line of the output, its columns one blank apart. (grep -q would end before the others have written all.)
-has() { tr -s ' ' <"$work/out" | sed 's/^ //' | grep -E -- "$1" >/dev/null; }
 
 # run SHARDS OPTION...: a run of the digits that leaves its shards; PSD_SHARDS and $stop are theirs.
 run() {
@@ -88,7 +79,6 @@ psctl checkpoint "$models" && [ "$(readlink "$models/latest")" = "${newest%-*}-$
 ok $? "the newest has the highest number, though others are gone"
 psctl checkpoint /proc/nowhere
 is 1 "$status" "a directory that cannot be made is no refusal of the shards"
-
 
 # begin_slow NAME: a checkpoint that waits for a clock that nobody reaches, in a process group of its own, so that bash
 # does not have it ignore Ctrl-C; and nohup, under which these tests may run, not the end of a terminal.

@@ -8,18 +8,8 @@ set -uo pipefail
 
 # shellcheck source-path=SCRIPTDIR source=tap.sh
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
-
-data=${PSD_SOURCE_DIR:-$here/../..}/client/examples/data/digits
-unset TF_CONFIG PSD_SHARDS PSD_WORKERS PSD_TASK PSD_CLUSTER
-export PSD_TOKEN=test:0123456789abcdef # of shards, workers and psctl
-
-psctl() {
-  "$PSCTL" "$@" >"$work/out" 2>"$work/err" </dev/null
-  status=$?
-}
-
-# has PATTERN: a line of the output, its columns one blank apart. (grep -q would end before the others have written all.)
-has() { tr -s ' ' <"$work/out" | sed 's/^ //' | grep -E -- "$1" >/dev/null; }
+# shellcheck source-path=SCRIPTDIR source=psctl.sh
+. "$here/psctl.sh"
 
 # member NAME: the numbers that the JSON document gives for a name, one a line.
 member() { sed -n "s/^ *\"$1\": \\([0-9]*\\),*\$/\\1/p" "$work/out"; }
