@@ -366,7 +366,7 @@ group_core_place(struct group_core *c, uint32_t from, const struct frame_head *h
     if (w == NULL || w->done || w->disputed || (k = w->agenda->peer_of[from]) == AGENDA_NOBODY)
         return;
     side = &w->sides[k];
-    if (side->held != NULL || side->received >= side->ready)
+    if (side->held.first != NULL || side->received >= side->ready)
         return;
     s = &w->agenda->plan.step[w->agenda->peers[k].receive[side->received]];
     bytes = (uint64_t)s->len * w->size;
@@ -378,58 +378,22 @@ group_core_place(struct group_core *c, uint32_t from, const struct frame_head *h
     *n = p->place[1].len > 0 ? 2 : 1;
 }
 
-/* A peer's word on an operation that this rank has not started. NULL: the group has failed. */
-static struct group_early *
-early_find(struct group_peer *p, uint64_t id)
-{
-    struct group_early *early = p->early;
-
-    while (early != NULL && early->id != id)
-        early = early->next;
-    return early;
-}
-
-static void
-early_hold(struct group_core *c, struct group_peer *p, struct group_early *early, uint64_t bytes, const void *payload)
-{
-    struct group_held *h;
-
-    if (bytes > GROUP_EAGER_MAX || p->held + bytes + GROUP_MESSAGE_COST > GROUP_AHEAD_BYTES) {
-        group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "a message of %llu bytes that was not asked for",
-                        (unsigned long long)bytes);
-        return;
-    }
-    if ((h = group_held_new(payload, bytes)) == NULL) {
-        group_fail_with(c, c->config.rank, PS_ERR_NOMEM, "no memory for a message that came early");
-        return;
-    }
-    p->held += bytes + GROUP_MESSAGE_COST;
-    *early->held_end = h;
-    early->held_end = &h->next;
-    early->held_len++;
-}
-
 static void
 early_new(struct group_core *c, struct group_peer *p, uint64_t id, const struct group_signature *s, uint32_t ready,
           const struct frame_head *head, const void *payload)
 {
     struct group_early *early;
 
-    if (p->early_len >= GROUP_AHEAD_WORKS) {
+    if (p->early.len >= GROUP_AHEAD_WORKS) {
         group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "it is more than %d operations ahead", GROUP_AHEAD_WORKS);
         return;
     }
-    if ((early = malloc(sizeof *early)) == NULL) {
+    if ((early = group_early_add(&p->early, id, s, ready)) == NULL) {
         group_fail_with(c, c->config.rank, PS_ERR_NOMEM, "no memory for an operation that another rank has started");
         return;
     }
-    *early = (struct group_early){.id = id, .signature = *s, .ready = ready};
-    early->held_end = &early->held;
-    *p->early_end = early;
-    p->early_end = &early->next;
-    p->early_len++;
     if (head->payload_len > 0 && !PLANTED(GROUP_EARLY_LOST))
-        early_hold(c, p, early, head->payload_len, payload);
+        group_hold(c, p, &early->held, head->payload_len, payload);
 }
 
 /* Was this started here before? Then it is over, and nobody has a part in it who did not say so. */
@@ -471,7 +435,7 @@ work_came(struct group_core *c, struct group_peer *p, const struct frame_head *h
             group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "it announced an operation that is over");
         return;
     }
-    if (w == NULL && early_find(p, id) != NULL) {
+    if (w == NULL && group_early_find(&p->early, id) != NULL) {
         group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "it announced an operation twice");
         return;
     }
@@ -501,8 +465,8 @@ data_came(struct group_core *c, struct group_peer *p, const struct frame_head *h
         group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "a GROUP_DATA with metadata");
     else if (w != NULL)
         group_work_message(c, w, p, head->payload_len, payload);
-    else if ((early = early_find(p, id)) != NULL)
-        early_hold(c, p, early, head->payload_len, payload);
+    else if ((early = group_early_find(&p->early, id)) != NULL)
+        group_hold(c, p, &early->held, head->payload_len, payload);
     else
         group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "a message of an operation that is not there");
 }
@@ -524,7 +488,7 @@ ready_came(struct group_core *c, struct group_peer *p, const struct frame_head *
             group_peer_unstall(c, p);
         if (!c->failed) /* else it may be gone */
             group_work_settle(c, w);
-    } else if ((early = early_find(p, id)) != NULL) {
+    } else if ((early = group_early_find(&p->early, id)) != NULL) {
         early->ready = MAX(early->ready, ready);
     } else {
         group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "it asked for messages of an operation that is not there");
@@ -633,7 +597,6 @@ make_peers(struct group_core *c)
         struct group_peer *p = &c->peers[r];
 
         p->rank = r;
-        p->early_end = &p->early;
         if ((p->farewell = calloc(1, room)) == NULL)
             return false;
         p->farewell->own = true;
@@ -692,13 +655,7 @@ group_core_free(struct group_core *c)
         free(s);
     }
     for (uint32_t r = 0; c->peers != NULL && r < c->config.ranks; r++) {
-        struct group_early *early;
-
-        while ((early = c->peers[r].early) != NULL) {
-            c->peers[r].early = early->next;
-            group_held_free(early->held);
-            free(early);
-        }
+        group_early_clear(&c->peers[r].early);
         free(c->peers[r].farewell);
     }
     for (uint32_t r = 0; c->config.names != NULL && r < c->config.ranks; r++)

@@ -28,20 +28,6 @@ drop_queue(struct group_core *c)
     c->queue_end = &c->queue;
 }
 
-static void
-drop_early(struct group_peer *p)
-{
-    struct group_early *early;
-
-    while ((early = p->early) != NULL) {
-        p->early = early->next;
-        group_held_free(early->held);
-        free(early);
-    }
-    p->early_end = &p->early;
-    p->early_len = 0;
-}
-
 /* The last frame to everybody: there for each of them in any case. */
 static void
 queue_farewells(struct group_core *c)
@@ -83,7 +69,7 @@ group_fail(struct group_core *c, uint32_t guilty, const struct ps_error *e)
     c->dispute.active = false;
     drop_queue(c);
     for (uint32_t r = 0; r < c->config.ranks; r++)
-        drop_early(&c->peers[r]);
+        group_early_clear(&c->peers[r].early);
     c->cut = !PLANTED(GROUP_NOT_CUT);
     c->changes++;
     end_all(c, PLANTED(GROUP_ENDS_WELL) ? PS_OK : e->code);
@@ -144,7 +130,7 @@ waits_for(const struct group_work *w, const struct group_peer *p)
     if (k == AGENDA_NOBODY)
         return false;
     ap = &w->agenda->peers[k];
-    return w->sides[k].received + w->sides[k].held_len < ap->receives || w->sides[k].sent < ap->sends;
+    return w->sides[k].received + w->sides[k].held.len < ap->receives || w->sides[k].sent < ap->sends;
 }
 
 static const char *

@@ -9,40 +9,24 @@
 
 #include "client/collective/agenda.h"
 #include "client/collective/group_core.h"
+#include "client/collective/group_early.h"
 
 #define GROUP_HASH    1024 /* buckets of works by id */
 #define GROUP_HISTORY 512  /* operations whose signature is remembered; more than GROUP_AHEAD_WORKS */
 #define GROUP_READY_LOW                                                                                                \
     4 /* GROUP_READY goes out when the peer has no more than this many messages left that it may send */
 
-/* A small message that came before it could be used. */
-struct group_held {
-    struct group_held *next;
-    uint32_t bytes;
-    _Alignas(16) uint8_t data[];
-};
-
-/* What a peer says of an operation that this rank has not started. */
-struct group_early {
-    struct group_early *next;
-    uint64_t id; /* as this rank names it */
-    struct group_signature signature;
-    uint32_t ready, held_len;
-    struct group_held *held, **held_end;
-};
-
 /* One work's traffic with one peer. */
 struct group_side {
-    uint32_t sent;                       /* messages handed out */
-    uint32_t asked;                      /* messages that the peer can take, as it said */
-    uint32_t received;                   /* messages that were taken */
-    uint32_t ready;                      /* messages that can be taken, in order */
-    uint32_t told;                       /* ... as the peer knows */
-    bool announced;                      /* GROUP_WORK went out, */
-    bool heard;                          /* came in */
-    bool marked;                         /* is in marks[] */
-    struct group_held *held, **held_end; /* came before its step was ready; oldest first */
-    uint32_t held_len;
+    uint32_t sent;          /* messages handed out */
+    uint32_t asked;         /* messages that the peer can take, as it said */
+    uint32_t received;      /* messages that were taken */
+    uint32_t ready;         /* messages that can be taken, in order */
+    uint32_t told;          /* ... as the peer knows */
+    bool announced;         /* GROUP_WORK went out, */
+    bool heard;             /* came in */
+    bool marked;            /* is in marks[] */
+    struct group_held held; /* came before its step was ready */
 };
 
 struct group_work {
@@ -75,17 +59,16 @@ struct group_work {
 
 struct group_peer {
     uint32_t rank;
-    bool bye;           /* it has closed, and nothing was wrong */
-    bool stalled;       /* some work may not send to it for now */
-    uint32_t unheard;   /* works announced to it that it has not announced itself */
-    uint64_t ahead;     /* bytes sent that it has not asked for */
-    uint64_t queued;    /* bytes that its link has */
-    uint64_t held;      /* bytes kept of it */
-    uint32_t early_len; /* operations that it started and we have not, in their order */
-    struct group_early *early, **early_end;
-    uint64_t sends, receives; /* of the pair's own operations, started here */
-    uint32_t ponged;          /* the last ping that it answered */
-    uint64_t started;         /* operations of the group that it had started then */
+    bool bye;                      /* it has closed, and nothing was wrong */
+    bool stalled;                  /* some work may not send to it for now */
+    uint32_t unheard;              /* works announced to it that it has not announced itself */
+    uint64_t ahead;                /* bytes sent that it has not asked for */
+    uint64_t queued;               /* bytes that its link has */
+    uint64_t held;                 /* bytes kept of it */
+    struct group_early_list early; /* operations that it started and we have not, in their order */
+    uint64_t sends, receives;      /* of the pair's own operations, started here */
+    uint32_t ponged;               /* the last ping that it answered */
+    uint64_t started;              /* operations of the group that it had started then */
     struct frame_part place[2];
     uint8_t sink[4];             /* where the bytes go that make a payload a multiple of 4 */
     struct group_send *farewell; /* ABORT or BYE: there in any case */
@@ -147,6 +130,10 @@ void group_work_begin(struct group_core *c, struct group_work *w);
 /* Message of a started work; payload NULL when it was placed or is empty. */
 void group_work_message(struct group_core *c, struct group_work *w, struct group_peer *p, uint64_t payload_len,
                         const void *payload);
+
+/* A small message that nothing can take yet is kept; one that may not come now fails the group. */
+void group_hold(struct group_core *c, struct group_peer *p, struct group_held *held, uint64_t bytes,
+                const void *payload);
 void group_work_heard(struct group_core *c, struct group_work *w, struct group_peer *p, const struct group_signature *s,
                       uint32_t ready);
 void group_work_wake(struct group_core *c, struct group_work *w, struct group_peer *p); /* after what it said */
@@ -162,8 +149,6 @@ void group_work_end(struct group_core *c, struct group_work *w, enum ps_err resu
 /* Give back what nobody needs any more. */
 void group_work_settle(struct group_core *c, struct group_work *w);
 void group_work_drop(struct group_core *c, struct group_work *w); /* in any case */
-void group_held_free(struct group_held *list);
-struct group_held *group_held_new(const void *payload, uint64_t bytes);
 
 /* ---- group_fail.c ---- */
 

@@ -17,29 +17,6 @@ static void work_advance(struct group_core *c, struct group_work *w);
 
 /* ---- Memory ---- */
 
-struct group_held *
-group_held_new(const void *payload, uint64_t bytes)
-{
-    struct group_held *h = malloc(sizeof *h + bytes);
-
-    if (h == NULL)
-        return NULL;
-    h->next = NULL;
-    h->bytes = (uint32_t)bytes;
-    if (bytes > 0)
-        memcpy(h->data, payload, bytes);
-    return h;
-}
-
-void
-group_held_free(struct group_held *list)
-{
-    for (struct group_held *next; list != NULL; list = next) {
-        next = list->next;
-        free(list);
-    }
-}
-
 static void *
 take_scratch(struct group_core *c, struct agenda *a, uint64_t bytes)
 {
@@ -103,7 +80,7 @@ group_work_drop(struct group_core *c, struct group_work *w)
     struct agenda *a = w->agenda;
 
     for (uint32_t k = 0; k < a->peers_len; k++)
-        group_held_free(w->sides[k].held);
+        group_held_clear(&w->sides[k].held);
     give_scratch(c, a, w->buffer[PLAN_SCRATCH], scratch_bytes(a));
     if (a->spare == NULL)
         a->spare = w;
@@ -380,20 +357,16 @@ use_held(struct group_core *c, struct group_work *w, uint32_t k, struct group_pe
     const struct agenda_peer *ap = &w->agenda->peers[k];
     struct group_side *side = &w->sides[k];
 
-    while (side->held != NULL && side->received < side->ready) {
-        struct group_held *h = side->held;
+    while (side->held.first != NULL && side->received < side->ready) {
+        const struct group_message *m = side->held.first;
         uint32_t step = ap->receive[side->received];
 
-        if (!take_message(w, step, h->data)) {
+        if (!take_message(w, step, m->data)) {
             no_memory(c);
             return;
         }
-        side->held = h->next;
-        if (side->held == NULL)
-            side->held_end = &side->held;
-        side->held_len--;
-        p->held -= message_cost(h->bytes);
-        free(h);
+        p->held -= message_cost(m->bytes);
+        group_held_remove(&side->held);
         side->received++;
         step_done(w, step);
     }
@@ -408,7 +381,7 @@ look_at(struct group_core *c, struct group_work *w, uint32_t k)
 
     while (side->ready < ap->receives && w->needs[ap->receive[side->ready]] == 0)
         side->ready++;
-    if (side->held != NULL)
+    if (side->held.first != NULL)
         use_held(c, w, k, p);
     if (w->done || (!side->announced && !announce(c, w, k, p)) || w->done)
         return;
@@ -439,23 +412,14 @@ static bool
 take_early(struct group_core *c, struct group_work *w, struct group_peer *p)
 {
     uint32_t k = w->agenda->peer_of[p->rank];
-    struct group_early **at = &p->early, *early;
+    struct group_early *early = group_early_take(&p->early, w->id);
 
-    while (*at != NULL && (*at)->id != w->id)
-        at = &(*at)->next;
-    if ((early = *at) == NULL)
+    if (early == NULL)
         return true;
-    *at = early->next;
-    if (*at == NULL)
-        p->early_end = at;
-    p->early_len--;
-    if (k != AGENDA_NOBODY) {
+    if (k != AGENDA_NOBODY)
         w->sides[k].held = early->held;
-        w->sides[k].held_end = early->held != NULL ? early->held_end : &w->sides[k].held;
-        w->sides[k].held_len = early->held_len;
-    } else {
-        group_held_free(early->held);
-    }
+    else
+        group_held_clear(&early->held);
     group_work_heard(c, w, p, &early->signature, early->ready);
     free(early);
     return !c->failed && !w->disputed;
@@ -468,10 +432,10 @@ check_held(struct group_core *c, struct group_work *w, uint32_t k)
     const struct agenda_peer *ap = &w->agenda->peers[k];
     uint32_t i = 0;
 
-    for (const struct group_held *h = w->sides[k].held; h != NULL; h = h->next, i++)
-        if (i >= ap->receives || h->bytes != round_up(step_bytes(w, ap->receive[i]), 4)) {
+    for (const struct group_message *m = w->sides[k].held.first; m != NULL; m = m->next, i++)
+        if (i >= ap->receives || m->bytes != round_up(step_bytes(w, ap->receive[i]), 4)) {
             group_fail_with(c, ap->rank, PS_ERR_PROTOCOL, "a message of %u bytes that the operation does not have",
-                            h->bytes);
+                            m->bytes);
             return false;
         }
     return true;
@@ -483,10 +447,10 @@ take_earlies(struct group_core *c, struct group_work *w)
     bool pair = group_id_lane(w->id) != GROUP_LANE_ALL;
 
     for (uint32_t r = 0; r < c->config.ranks; r++)
-        if (c->peers[r].early != NULL && (!pair || r == w->agenda->key.root) && !take_early(c, w, &c->peers[r]))
+        if (c->peers[r].early.first != NULL && (!pair || r == w->agenda->key.root) && !take_early(c, w, &c->peers[r]))
             return false;
     for (uint32_t k = 0; k < w->agenda->peers_len; k++)
-        if (w->sides[k].held != NULL && !check_held(c, w, k))
+        if (w->sides[k].held.first != NULL && !check_held(c, w, k))
             return false;
     return true;
 }
@@ -496,10 +460,8 @@ group_work_begin(struct group_core *c, struct group_work *w)
 {
     const struct agenda *a = w->agenda;
 
-    for (uint32_t k = 0; k < a->peers_len; k++) {
+    for (uint32_t k = 0; k < a->peers_len; k++)
         w->sides[k].ready = a->peers[k].ready;
-        w->sides[k].held_end = &w->sides[k].held;
-    }
     w->lacking = a->peers_len;
     for (uint32_t i = a->local_len; i-- > 0;)
         w->stack[w->stack_len++] = a->local[i];
@@ -514,6 +476,21 @@ group_work_begin(struct group_core *c, struct group_work *w)
     work_advance(c, w);
 }
 
+void
+group_hold(struct group_core *c, struct group_peer *p, struct group_held *held, uint64_t bytes, const void *payload)
+{
+    if (bytes > GROUP_EAGER_MAX || p->held + message_cost(bytes) > GROUP_AHEAD_BYTES) {
+        group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "a message of %llu bytes that was not asked for",
+                        (unsigned long long)bytes);
+        return;
+    }
+    if (!group_held_add(held, payload, bytes)) {
+        no_memory(c);
+        return;
+    }
+    p->held += message_cost(bytes);
+}
+
 /* What is wrong with a message of these bytes at this place; NULL: nothing. */
 static const char *
 message_wrong(const struct group_work *w, uint32_t k, uint64_t payload_len)
@@ -524,7 +501,7 @@ message_wrong(const struct group_work *w, uint32_t k, uint64_t payload_len)
         return "of a rank that has no part in it";
     if (!w->sides[k].heard)
         return "before it was announced";
-    index = w->sides[k].received + w->sides[k].held_len;
+    index = w->sides[k].received + w->sides[k].held.len;
     if (index >= w->agenda->peers[k].receives)
         return "that is one too many";
     if (round_up(step_bytes(w, w->agenda->peers[k].receive[index]), 4) != payload_len)
@@ -539,7 +516,6 @@ group_work_message(struct group_core *c, struct group_work *w, struct group_peer
     uint32_t k = w->agenda->peer_of[p->rank], step;
     const char *wrong = message_wrong(w, k, payload_len);
     struct group_side *side;
-    struct group_held *h;
 
     if (w->disputed)
         return;
@@ -549,7 +525,7 @@ group_work_message(struct group_core *c, struct group_work *w, struct group_peer
         return;
     }
     side = &w->sides[k];
-    if (side->held == NULL && side->received < side->ready) {
+    if (side->held.first == NULL && side->received < side->ready) {
         step = w->agenda->peers[k].receive[side->received];
         if (!take_message(w, step, payload)) {
             no_memory(c);
@@ -561,19 +537,7 @@ group_work_message(struct group_core *c, struct group_work *w, struct group_peer
         work_advance(c, w);
         return;
     }
-    if (payload_len > GROUP_EAGER_MAX || p->held + message_cost(payload_len) > GROUP_AHEAD_BYTES) {
-        group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "a message of %llu bytes that was not asked for",
-                        (unsigned long long)payload_len);
-        return;
-    }
-    if ((h = group_held_new(payload, payload_len)) == NULL) {
-        no_memory(c);
-        return;
-    }
-    p->held += message_cost(payload_len);
-    *side->held_end = h;
-    side->held_end = &h->next;
-    side->held_len++;
+    group_hold(c, p, &side->held, payload_len, payload);
 }
 
 /* ---- What a peer says of a work ---- */
