@@ -179,6 +179,19 @@ catch_up(struct core *c, struct link *l, const Psd__Welcome *w, bool session_new
     return behind || at < own ? insert_tick(c, l, NULL, MAX(at, own)) : PS_OK;
 }
 
+/* The core's own ticks that are still to be answered may be at the clock of a session that is no more. */
+static void
+take_back_ticks(const struct core *c, struct link *l)
+{
+    struct part *p;
+
+    if (!c->joined)
+        return;
+    for (p = l->parts.first; p != NULL; p = p->next)
+        if (p->kind == PART_TICK)
+            p->clock = MIN(p->clock, c->clock);
+}
+
 /* Room for the numbers of what has none yet. */
 static enum ps_err
 reserve_numbers(struct link *l)
@@ -374,6 +387,7 @@ prepare(struct core *c, struct link *l, const Psd__Welcome *w, const struct reun
         return err;
     if (!row->renumber)
         return fill_holes(c, l, w->last_seq);
+    take_back_ticks(c, l);
     if ((err = catch_up(c, l, w, row->session_new)) != PS_OK)
         return err;
     return reserve_numbers(l);

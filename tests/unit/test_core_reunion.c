@@ -531,6 +531,29 @@ START_TEST(a_session_that_was_ahead_of_its_worker_is_not_where_the_next_one_goes
 }
 END_TEST
 
+/* The same where the one that was ahead lacked what this worker had summed up: the tick that tells it is at the
+ * session's clock, and is answered before all is lost again, or is not. */
+START_TEST(a_tick_that_told_of_metrics_is_not_where_the_worker_was)
+{
+    struct core_op *op;
+
+    ck_assert_int_eq(core_set_metrics(h.core, 1, (double[]){7}, NULL), PS_OK);
+    tick_done(1);
+    expect(&h, 0, MSG_TICK);
+    lose_session((struct welcome){.clock = 9});
+    ck_assert_uint_eq(expect(&h, 0, MSG_TICK).u.tick->clock, 9);
+    if (_i == 0)
+        tell_ack(&h, 0, 1, PS_OK);
+    lose_session((struct welcome){0});
+    ck_assert_uint_eq(expect(&h, 0, MSG_TICK).u.tick->clock, 1);
+    tell_ack(&h, 0, 1, PS_OK);
+    op = start_tick(&h);
+    ck_assert_uint_eq(expect(&h, 0, MSG_TICK).u.tick->clock, 2);
+    tell_ack(&h, 0, 2, PS_OK);
+    end_op(&h, op, PS_OK);
+}
+END_TEST
+
 /* What the checkpoint has of this worker is not known, so nothing is said to be lost. */
 START_TEST(a_restore_is_told_as_one)
 {
@@ -878,6 +901,7 @@ make_suite(void)
     tcase_add_test(hand, all_is_gone_with_the_session);
     tcase_add_test(hand, a_restore_is_told_as_one);
     tcase_add_test(hand, a_session_that_was_ahead_of_its_worker_is_not_where_the_next_one_goes);
+    tcase_add_loop_test(hand, a_tick_that_told_of_metrics_is_not_where_the_worker_was, 0, 2);
     tcase_add_test(hand, what_was_made_ahead_of_a_session_keeps_its_clock);
     tcase_add_loop_test(hand, an_outcome_of_what_was_not_sent_is_final, 0, 2);
     suite_add_tcase(s, hand);
