@@ -20,8 +20,9 @@
 
 #define TIMEOUT_DEFAULT_MS 60000
 #define COPY_DEFAULT       (256 * MIB)
-#define NEAR_MS            250 /* this long before a deadline the shards are asked who they wait for */
-#define HOLD_US            20  /* a wait looks for so long before it sends what is held */
+#define REACH_MS           2000 /* closing waits so long for shards that are connected to again, to say goodbye there */
+#define NEAR_MS            250  /* this long before a deadline the shards are asked who they wait for */
+#define HOLD_US            20   /* a wait looks for so long before it sends what is held */
 #define FOREVER            (UINT64_MAX / 2)
 
 static_assert(PS_PATIENCE_NONE == PATIENCE_NONE, "an option is handed over");
@@ -618,6 +619,28 @@ quiet_or_failed(void *arg)
     return core_quiet(c->core) || core_fatal(c->core, NULL) != PS_OK;
 }
 
+static bool
+reaches_all_or_failed(void *arg)
+{
+    ps_client *c = arg;
+
+    return core_reaches_all(c->core) || core_fatal(c->core, NULL) != PS_OK;
+}
+
+/* A shard that starts again, or restores, would not hear the goodbye, and one that has lost the session would let the
+ * others wait for it for ever. */
+static void
+reach_all(ps_client *c)
+{
+    struct client_wait w = {.ready = reaches_all_or_failed, .arg = c};
+
+    if (c->options.observer)
+        return;
+    uv_run(&c->loop, UV_RUN_NOWAIT); /* what has been lost meanwhile is known then */
+    client_perform(c);
+    (void)client_wait(c, &w, REACH_MS);
+}
+
 void
 ps_client_close(ps_client *c)
 {
@@ -629,7 +652,8 @@ ps_client_close(ps_client *c)
     client_enter(c);
     core_cancel_all(c->core);
     client_perform(c);
-    (void)client_wait(c, &w, (uint64_t)c->options.timeout_ms);
+    if (client_wait(c, &w, (uint64_t)c->options.timeout_ms))
+        reach_all(c);
     if (c->recorded && recorder_writes())
         alignment_learn(c);
     core_goodbye(c->core);

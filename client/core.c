@@ -461,6 +461,17 @@ core_quiet(const struct core *c)
     return true;
 }
 
+bool
+core_reaches_all(const struct core *c)
+{
+    uint32_t i;
+
+    for (i = 0; i < c->config.shards; i++)
+        if (!link_up(&c->links[i]))
+            return false;
+    return true;
+}
+
 void
 core_cancel_all(struct core *c)
 {

@@ -191,6 +191,7 @@ void core_rejoin(struct core *c, uint64_t incarnation, uint64_t now_ms);
 
 /* True when no sequence number is unacknowledged. */
 bool core_quiet(const struct core *c);
+bool core_reaches_all(const struct core *c); /* every shard has welcomed it in the connection of now */
 
 /* Pushes, ticks and barriers that a shard has been given a number for and has not answered. */
 uint64_t core_unanswered(const struct core *c, uint32_t shard);

@@ -91,7 +91,8 @@ inbox_answered(struct core *c, struct link *l, struct part *p, const struct ps_e
 
     l->pushes += p->counts;
     if (p->kind == PART_TICK && error == NULL) {
-        l->ticked = MAX(l->ticked, MIN(p->clock, c->clock)); /* the core's own may be at a session's, past this worker */
+        l->ticked =
+            MAX(l->ticked, MIN(p->clock, c->clock)); /* the core's own may be at a session's, past this worker */
         l->clock = MAX(l->clock, p->clock);
     }
     if (p->kind == PART_PUSH)

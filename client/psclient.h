@@ -196,8 +196,9 @@ struct ps_client_options {
 PS_API enum ps_err ps_client_open(const ps_cluster *cluster, const struct ps_client_options *options, ps_client **out,
                                   struct ps_error *error) PS_MUST_USE;
 
-/* Wait for what is unacknowledged up to the default time-out, say goodbye (this worker's clock no longer holds others
- * back) and wait for that to be heard up to two seconds, close, and free with all variables and operations. Those that
+/* Wait for what is unacknowledged up to the default time-out, and up to two seconds for shards that are being connected
+ * to again; say goodbye (this worker's clock no longer holds others back) and wait for that to be heard up to two
+ * seconds; close, and free with all variables and operations. Those that
  * are not done are cancelled first. Accepts NULL. */
 PS_API void ps_client_close(ps_client *client);
 

@@ -821,6 +821,32 @@ START_TEST(goodbye_frees_the_others_at_once)
 }
 END_TEST
 
+/* Whether the worker has seen that its connection is gone or not: the shard, which would wait for it, hears of it. */
+START_TEST(goodbye_waits_for_a_shard_that_starts_again)
+{
+    struct ps_client_options o = {.mode = PS_SSP, .bound = 0, .timeout_ms = 20000}; /* less than the grace */
+    struct ps_pull_options soon = {.timeout_ms = 10};
+    float out[10], *outs[1] = {out};
+    ps_client *a, *b;
+    ps_var *va, *vb;
+
+    shards_stop(&shards);
+    shards_start_with(&shards, 2, &(struct shards_options){.more = (const char *const[]){"--grace", "60s", NULL}});
+    a = open_task(2, 0, &o);
+    b = open_task(2, 1, &o);
+    va = declare(a, "w", 10);
+    vb = declare(b, "w", 10);
+    FINE(ps_client_tick(a, &error));
+    shards_kill(&shards, 0);
+    if (_i == 0)
+        ck_assert_int_eq(ps_client_pull(b, 1, &vb, outs, &soon, &error), PS_ERR_TIMEOUT);
+    shards_restart(&shards, 0);
+    ps_client_close(b);
+    pull(a, va, out);
+    ps_client_close(a);
+}
+END_TEST
+
 /* ---- Questions ---- */
 
 START_TEST(queries_are_json_by_the_protocols_names)
@@ -1101,6 +1127,7 @@ make_suite(void)
     tcase_add_test(t, barrier_waits_for_all_and_names_who_is_missing);
     tcase_add_test(t, lapsed_worker_is_told_and_rejoins_at_the_slowest_clock);
     tcase_add_test(t, goodbye_frees_the_others_at_once);
+    tcase_add_loop_test(t, goodbye_waits_for_a_shard_that_starts_again, 0, 2);
     tcase_add_test(t, queries_are_json_by_the_protocols_names);
     tcase_add_test(t, a_list_of_workers_longer_than_a_report_is_whole);
     tcase_add_test(t, progress_thread_moves_things_while_the_caller_computes);
