@@ -114,12 +114,12 @@ may_spoil(const struct node_worker *w, bool awaited)
     return w->model->mode != PS_SYNC || (w->profile.may_lapse && !awaited);
 }
 
-/* Some have no patience with a connection that is lost. */
+/* Some have no patience with a connection that is lost, but who leaves waits until every shard knows it. */
 void
 script_lost(struct node_worker *w)
 {
     for (struct worker_op *o = w->ops; o != NULL; o = o->next)
-        if (o->cancel_us == 0 && (o->kind != WORKER_PUSH || may_spoil(w, o->awaited)) &&
+        if (o->cancel_us == 0 && o->kind != WORKER_PING && (o->kind != WORKER_PUSH || may_spoil(w, o->awaited)) &&
             sim_chance(w->sim, w->profile.hasty_per_mille))
             o->cancel_us = w->sim->now_us + sim_below(w->sim, CANCEL_US_MAX);
 }
