@@ -102,6 +102,8 @@ actions_data(struct shard *s, struct connection *c, struct shard_data *data)
 {
     c->turn = s->turn.number;
     data->boot = s->boot;
+    data->job_id = c->session != NULL ? c->session->job->id : 0;
+    data->task = c->session != NULL ? c->session->task : 0;
     queue(s, (struct shard_action){.kind = SHARD_DATA, .conn = c->id, .data = data});
 }
 

@@ -94,9 +94,19 @@ read_block(struct shard *s, struct store_snapshot *snap, struct shard_data *d, u
         return PS_OK;
     d->parts[out->parts_len++] = (struct span){head + 1, head->len * sizeof(float)};
     out->payload_len += head->len * sizeof(float);
-    v->stats.pulls++;
-    v->stats.pulled_bytes += head->len * sizeof(float);
+    traffic_pulled(&v->stats, 1, head->len * sizeof(float));
     return PS_OK;
+}
+
+static void
+count(struct shard *s, const struct shard_data *d, const struct shard_reply *reply)
+{
+    struct session *x = d->job_id != 0 ? session_find(s, d->job_id, d->task) : NULL;
+
+    s->stats.pulls += reply->parts_len;
+    s->stats.pulled_bytes += reply->payload_len;
+    if (x != NULL)
+        traffic_pulled(&x->stats, reply->parts_len, reply->payload_len);
 }
 
 /* A restore has begun to write since: what lies there now is of another life of the data, which who asked has not been
@@ -135,7 +145,6 @@ shard_data_open(struct shard *s, struct shard_data *d, struct store_snapshot *sn
         return PS_ERR_NOMEM;
     out->head = d->head;
     out->parts = d->parts;
-    s->stats.pulls += out->parts_len;
-    s->stats.pulled_bytes += out->payload_len;
+    count(s, d, out);
     return PS_OK;
 }

@@ -195,7 +195,9 @@ declare_attach(struct shard *s, struct connection *c, uint64_t request, const Ps
 static void
 waiter_end(struct shard *s, struct variable *v, struct declare_waiter *w)
 {
-    durations_add(&s->stats.waits[WAIT_BLOCKS], s->now_ms - w->since_ms);
+    struct traffic_wait over = traffic_waited(s, w->connection->session, WAIT_BLOCKS, w->since_ms);
+
+    traffic_waited_for(s, &over, v->id);
     DL_DELETE(v->waiters, w);
     w->connection->declares_len--;
     free(w);

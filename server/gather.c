@@ -196,6 +196,15 @@ count_data(struct shard *s, const struct gather *g, const struct block_ref *ref)
     }
 }
 
+/* Each worker's part of the update. */
+static void
+count_workers(const struct gather *g, const struct block_ref *ref)
+{
+    for (uint32_t i = 0; i < g->len; i++)
+        if (!g->entries[i].dropped)
+            traffic_pushed(&g->variable->job->sessions[g->entries[i].task]->stats, 1, ref->cut.len * sizeof(float));
+}
+
 /* One update from what is there; without one the block's clock goes on all the same. There is room for the block. now:
  * the gradient that is not copied, or NULL. */
 static enum ps_err
@@ -213,6 +222,7 @@ step(struct shard *s, struct gather *g, const float *now)
     if (n > 0 && apply_mean(s, g, &ref, n, clock)) {
         count_data(s, g, &ref);
         update_count(s, &ref, n);
+        count_workers(g, &ref);
         return PS_OK;
     }
     update_clock(&ref, clock);

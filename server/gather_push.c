@@ -49,6 +49,7 @@ too_late(struct shard *s, struct pending *p, uint32_t index, const struct block_
 {
     if (code == PS_ERR_LATE) {
         s->stats.dropped_late++;
+        p->session->stats.dropped++;
         ref->variable->stats.dropped++;
     }
     pending_block_done(s, p, index, code, NULL);
@@ -111,17 +112,11 @@ join(struct shard *s, struct pending *p, uint32_t index, struct block_ref *ref, 
 
 /* The scale of a gradient that joins, counted. */
 static float
-scale_of(struct shard *s, const struct block_ref *ref, const Psd__Push *m, size_t i)
+scale_of(struct shard *s, struct session *session, const struct block_ref *ref, const Psd__Push *m, size_t i)
 {
     float scale = push_scale(ref, m, i);
 
-    age_count(&s->stats.age, push_age(ref, m, i));
-    if (scale < 0) {
-        s->stats.dropped_stale++;
-        ref->variable->stats.dropped++;
-    } else {
-        ref->variable->stats.ages += push_age(ref, m, i);
-    }
+    traffic_aged(s, session, ref->variable, push_age(ref, m, i), scale >= 0);
     return scale;
 }
 
@@ -172,7 +167,7 @@ gather_push(struct shard *s, struct session *session, uint64_t request, const Ps
         if (g != NULL && g->due && m->clock > g->clock && !gather_close_due(s, ref->block->gather))
             ps_assert(false); /* there is room for every block of this push */
         if (m->clock >= clock_of_block(job, ref->block, CLOCK_FOR_PULL)) { /* into a due gather as well */
-            join(s, p, i, ref, payload, scale_of(s, ref, m, i));
+            join(s, p, i, ref, payload, scale_of(s, session, ref, m, i));
         } else {
             too_late(s, p, i, ref, late_code(session, m->clock));
         }

@@ -141,9 +141,9 @@ held_recorded(struct shard *s, uint64_t until)
 }
 
 static void
-unlist(struct shard *s, struct held *h)
+unlist(struct shard *s, const struct connection *c, struct held *h)
 {
-    durations_add(&s->stats.waits[WAIT_DISK], s->now_ms - h->since_ms);
+    (void)traffic_waited(s, c != NULL ? c->session : NULL, WAIT_DISK, h->since_ms);
     (void)spans_held(s, TIMELINE_HELD_DISK, h->since_ns, h->task, h->clock);
     DL_DELETE(s->held, h);
 }
@@ -154,7 +154,7 @@ take(struct shard *s, struct held *h)
 {
     struct connection *c = connection_find(s, h->conn);
 
-    unlist(s, h);
+    unlist(s, c, h);
     if (c != NULL)
         c->held_len--;
     return c;
@@ -206,7 +206,7 @@ held_forget(struct shard *s, struct connection *c)
         return;
     DL_FOREACH_SAFE (s->held, h, next)
         if (h->conn == c->id) {
-            unlist(s, h);
+            unlist(s, c, h);
             held_free(h);
         }
     c->held_len = 0;

@@ -36,6 +36,8 @@ measure_worker(const struct session *x, uint64_t now_ms, struct metrics *m)
     w->silent_ms = now_ms - MIN(x->heard_ms, now_ms);
     w->unanswered = x->pending_len;
     w->pushes = x->pushes;
+    w->lapses = x->lapses;
+    w->stats = x->stats;
     w->sums_len = x->round == x->job->round ? MIN(x->tally.len, (uint32_t)METRICS_SUMS_MAX) : 0;
     memcpy(w->sums, x->tally.value, w->sums_len * sizeof w->sums[0]);
 }

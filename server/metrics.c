@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 const char *const metrics_state_names[METRICS_STATES] = {
 #define X(id, name, text) [METRICS_##id] = name,
@@ -68,6 +69,15 @@ durations(struct exposition *x, const struct durations *d, const char *label, co
     for (size_t i = 0; i < ARRAY_LEN(bounds); i++)
         bounds[i] = seconds(duration_bounds_ms[i]);
     exposition_histogram(x, &h, label, value, NULL);
+}
+
+/* A family by reason. */
+static void
+reasons(struct exposition *x, enum family f, const char *const *names, const uint64_t *values, size_t n)
+{
+    begin(x, f);
+    for (size_t i = 0; i < n; i++)
+        exposition_count(x, values[i], "reason", names[i], NULL);
 }
 
 /* ---- The process ---- */
@@ -161,21 +171,30 @@ static void
 write_peers(const struct metrics *m, struct exposition *x)
 {
     static const char *const states[] = {"live", "lapsed", "finished"};
-    static const char *const reasons[DENIALS] = {[DENIAL_TOKEN] = "token",
+    static const char *const refusals[REFUSALS] = {
+        [REFUSAL_CONNECTIONS] = "connections-max", [REFUSAL_DESCRIPTORS] = "descriptors", [REFUSAL_MEMORY] = "memory"};
+    static const char *const handshakes[HANDSHAKES] = {
+        [HANDSHAKE_GONE] = "gone",   [HANDSHAKE_SILENCE] = "silence",
+        [HANDSHAKE_PLAIN] = "plain", [HANDSHAKE_CERTIFICATE] = "certificate",
+        [HANDSHAKE_ROOM] = "room",   [HANDSHAKE_OTHER] = "other"};
+    static const char *const denials[DENIALS] = {[DENIAL_TOKEN] = "token",
                                                  [DENIAL_SILENCE] = "silence",
                                                  [DENIAL_GARBAGE] = "garbage",
                                                  [DENIAL_USER] = "user",
                                                  [DENIAL_ROLE] = "role"};
+    uint64_t denied[DENIALS];
 
     count(x, FAMILY_RECEIVED, m->received_bytes);
     count(x, FAMILY_SENT, m->sent_bytes);
     count(x, FAMILY_CONNECTIONS, m->connections);
     count(x, FAMILY_ACCEPTED, m->accepted);
+    reasons(x, FAMILY_TURNED_AWAY, refusals, m->refused, REFUSALS);
     count(x, FAMILY_BAD_PEERS, m->stats.bad_peers);
     count(x, FAMILY_HELLO, m->stats.hello_timeouts);
-    begin(x, FAMILY_DENIED);
-    for (enum denial i = 0; i < DENIALS; i++)
-        exposition_count(x, i == DENIAL_ROLE ? m->stats.denied : m->denied[i], "reason", reasons[i], NULL);
+    reasons(x, FAMILY_HANDSHAKES, handshakes, m->handshakes_failed, HANDSHAKES);
+    memcpy(denied, m->denied, sizeof denied);
+    denied[DENIAL_ROLE] = m->stats.denied;
+    reasons(x, FAMILY_DENIED, denials, denied, DENIALS);
     begin(x, FAMILY_SESSIONS);
     for (size_t i = 0; i < ARRAY_LEN(states); i++)
         exposition_count(x, m->sessions[i], "state", states[i], NULL);
@@ -185,9 +204,7 @@ write_peers(const struct metrics *m, struct exposition *x)
 static void
 write_waits(const struct metrics *m, struct exposition *x)
 {
-    begin(x, FAMILY_WAITING);
-    for (enum wait i = 0; i < WAITS; i++)
-        exposition_count(x, m->waiting[i], "reason", wait_names[i], NULL);
+    reasons(x, FAMILY_WAITING, wait_names, m->waiting, WAITS);
     begin(x, FAMILY_WAIT);
     for (enum wait i = 0; i < WAITS; i++)
         durations(x, &m->stats.waits[i], "reason", wait_names[i]);
@@ -302,63 +319,104 @@ write_jobs(const struct metrics *m, struct exposition *x)
     count(x, FAMILY_JOBS_LEFT, m->jobs_len - m->jobs_shown);
 }
 
-static void
-write_variables(const struct metrics *m, struct exposition *x)
+/* Whole numbers of jobs' variables or workers, one family each. */
+struct column {
+    enum family family;
+    size_t offset; /* of an uint64_t */
+};
+
+static uint64_t
+cell(const void *row, const struct column *c)
 {
-    static const struct {
-        enum family family;
-        size_t offset; /* of an uint64_t */
-    } columns[] = {{FAMILY_VAR_BLOCKS, offsetof(struct metrics_variable, blocks)},
-                   {FAMILY_VAR_BYTES, offsetof(struct metrics_variable, bytes)},
-                   {FAMILY_VAR_PUSHES, offsetof(struct metrics_variable, stats.pushes)},
-                   {FAMILY_VAR_PUSHED, offsetof(struct metrics_variable, stats.pushed_bytes)},
-                   {FAMILY_VAR_PULLS, offsetof(struct metrics_variable, stats.pulls)},
-                   {FAMILY_VAR_PULLED, offsetof(struct metrics_variable, stats.pulled_bytes)},
-                   {FAMILY_VAR_REFUSED, offsetof(struct metrics_variable, stats.refused)},
-                   {FAMILY_VAR_DROPPED, offsetof(struct metrics_variable, stats.dropped)}};
+    return *(const uint64_t *)(const void *)((const char *)row + c->offset);
+}
 
-    for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
-        begin(x, columns[c].family);
-        for (size_t i = 0; i < m->variables_shown; i++) {
-            const struct metrics_variable *v = &m->variables[i];
-            const char *at = (const char *)v + columns[c].offset;
+/* Pulls of several variables, and pushes of several, wait for all of them; the rest is not about variables. */
+static void
+write_variable_waits(const struct metrics *m, struct exposition *x)
+{
+    static const enum wait about[] = {WAIT_BOUND, WAIT_STEP, WAIT_GRADIENTS, WAIT_BLOCKS};
 
-            exposition_count(x, *(const uint64_t *)(const void *)at, "job_name", v->job, "variable", v->name, NULL);
-        }
-    }
-    count(x, FAMILY_VARS_LEFT, m->variables_len - m->variables_shown);
+    begin(x, FAMILY_VAR_WAITED);
+    for (size_t i = 0; i < m->variables_shown; i++)
+        for (size_t j = 0; j < ARRAY_LEN(about); j++)
+            exposition_real(x, seconds(m->variables[i].stats.waited_ms[about[j]]), "job_name", m->variables[i].job,
+                            "variable", m->variables[i].name, "reason", wait_names[about[j]], NULL);
 }
 
 static void
-workers(const struct metrics *m, struct exposition *x, enum family f)
+write_variables(const struct metrics *m, struct exposition *x)
 {
-    begin(x, f);
-    for (size_t i = 0; i < m->workers_shown; i++) {
-        const struct metrics_worker *w = &m->workers[i];
-        uint64_t value = f == FAMILY_WORKER_LIVE        ? w->live
-                         : f == FAMILY_WORKER_CONNECTED ? w->connected
-                         : f == FAMILY_WORKER_CLOCK     ? w->clock
-                         : f == FAMILY_WORKER_WAITS     ? w->unanswered
-                                                        : w->pushes;
-        char task[16];
+    static const struct column columns[] = {{FAMILY_VAR_BLOCKS, offsetof(struct metrics_variable, blocks)},
+                                            {FAMILY_VAR_BYTES, offsetof(struct metrics_variable, bytes)},
+                                            {FAMILY_VAR_PUSHES, offsetof(struct metrics_variable, stats.pushes)},
+                                            {FAMILY_VAR_PUSHED, offsetof(struct metrics_variable, stats.pushed_bytes)},
+                                            {FAMILY_VAR_PULLS, offsetof(struct metrics_variable, stats.pulls)},
+                                            {FAMILY_VAR_PULLED, offsetof(struct metrics_variable, stats.pulled_bytes)},
+                                            {FAMILY_VAR_REFUSED, offsetof(struct metrics_variable, stats.refused)},
+                                            {FAMILY_VAR_DROPPED, offsetof(struct metrics_variable, stats.dropped)},
+                                            {FAMILY_VAR_AGES, offsetof(struct metrics_variable, stats.ages)},
+                                            {FAMILY_VAR_AGE_MAX, offsetof(struct metrics_variable, stats.age_max)}};
 
-        snprintf(task, sizeof task, "%" PRIu32, w->task);
-        if (f == FAMILY_WORKER_SILENT)
-            exposition_real(x, seconds(w->silent_ms), "job_name", w->job, "worker", task, NULL);
-        else
-            exposition_count(x, value, "job_name", w->job, "worker", task, NULL);
+    for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
+        begin(x, columns[c].family);
+        for (size_t i = 0; i < m->variables_shown; i++)
+            exposition_count(x, cell(&m->variables[i], &columns[c]), "job_name", m->variables[i].job, "variable",
+                             m->variables[i].name, NULL);
     }
+    write_variable_waits(m, x);
+    count(x, FAMILY_VARS_LEFT, m->variables_len - m->variables_shown);
+}
+
+static const char *
+task_text(const struct metrics_worker *w, char text[16])
+{
+    snprintf(text, 16, "%" PRIu32, w->task);
+    return text;
+}
+
+static void
+write_worker_times(const struct metrics *m, struct exposition *x)
+{
+    const struct metrics_worker *end = m->workers + m->workers_shown, *w;
+    char task[16];
+
+    begin(x, FAMILY_WORKER_SILENT);
+    for (w = m->workers; w < end; w++)
+        exposition_real(x, seconds(w->silent_ms), "job_name", w->job, "worker", task_text(w, task), NULL);
+    begin(x, FAMILY_WORKER_WAITED);
+    for (w = m->workers; w < end; w++)
+        for (enum wait i = 0; i < WAITS; i++)
+            exposition_real(x, seconds(w->stats.waited_ms[i]), "job_name", w->job, "worker", task_text(w, task),
+                            "reason", wait_names[i], NULL);
 }
 
 static void
 write_workers(const struct metrics *m, struct exposition *x)
 {
-    workers(m, x, FAMILY_WORKER_LIVE);
-    workers(m, x, FAMILY_WORKER_CONNECTED);
-    workers(m, x, FAMILY_WORKER_CLOCK);
-    workers(m, x, FAMILY_WORKER_SILENT);
-    workers(m, x, FAMILY_WORKER_WAITS);
-    workers(m, x, FAMILY_WORKER_PUSHES);
+    static const struct column columns[] = {{FAMILY_WORKER_LIVE, offsetof(struct metrics_worker, live)},
+                                            {FAMILY_WORKER_CONNECTED, offsetof(struct metrics_worker, connected)},
+                                            {FAMILY_WORKER_CLOCK, offsetof(struct metrics_worker, clock)},
+                                            {FAMILY_WORKER_WAITS, offsetof(struct metrics_worker, unanswered)},
+                                            {FAMILY_WORKER_PUSHES, offsetof(struct metrics_worker, pushes)},
+                                            {FAMILY_WORKER_APPLIED, offsetof(struct metrics_worker, stats.pushes)},
+                                            {FAMILY_WORKER_PUSHED, offsetof(struct metrics_worker, stats.pushed_bytes)},
+                                            {FAMILY_WORKER_PULLS, offsetof(struct metrics_worker, stats.pulls)},
+                                            {FAMILY_WORKER_PULLED, offsetof(struct metrics_worker, stats.pulled_bytes)},
+                                            {FAMILY_WORKER_REFUSED, offsetof(struct metrics_worker, stats.refused)},
+                                            {FAMILY_WORKER_DROPPED, offsetof(struct metrics_worker, stats.dropped)},
+                                            {FAMILY_WORKER_AGES, offsetof(struct metrics_worker, stats.ages)},
+                                            {FAMILY_WORKER_AGE_MAX, offsetof(struct metrics_worker, stats.age_max)},
+                                            {FAMILY_WORKER_LAPSES, offsetof(struct metrics_worker, lapses)}};
+    char task[16];
+
+    for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
+        begin(x, columns[c].family);
+        for (size_t i = 0; i < m->workers_shown; i++)
+            exposition_count(x, cell(&m->workers[i], &columns[c]), "job_name", m->workers[i].job, "worker",
+                             task_text(&m->workers[i], task), NULL);
+    }
+    write_worker_times(m, x);
     count(x, FAMILY_WORKERS_LEFT, m->workers_len - m->workers_shown);
 }
 

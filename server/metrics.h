@@ -18,7 +18,7 @@
 #include "save.h"
 #include "stats.h"
 #include "store.h"
-#include "variable.h"
+#include "traffic.h"
 #include "waits.h"
 
 #define METRICS_JOBS_MAX      64  /* shown one by one */
@@ -30,6 +30,11 @@
 #define METRICS_AGE_BUCKETS   18  /* of push ages: to 65,535, and above */
 
 #define METRICS_LOG_LEVELS 4
+
+/* Series of each that is shown one by one: what a cluster costs Prometheus. */
+#define METRICS_JOB_SERIES      6
+#define METRICS_VARIABLE_SERIES 14
+#define METRICS_WORKER_SERIES   23
 
 /* Whether work is taken, for readiness. */
 /* clang-format off */
@@ -77,15 +82,17 @@ struct metrics_job {
 struct metrics_variable {
     char job[WIRE_NAME_MAX + 1], name[WIRE_NAME_MAX + 1];
     uint64_t blocks, bytes;
-    struct variable_stats stats;
+    struct traffic stats;
 };
 
 struct metrics_worker {
     char job[WIRE_NAME_MAX + 1];
     uint32_t task;
     uint32_t job_id;
-    bool connected, live, finished;
-    uint64_t clock, silent_ms, unanswered, pushes;
+    bool finished;
+    uint64_t connected, live; /* 1, or 0 */
+    uint64_t clock, silent_ms, unanswered, pushes, lapses;
+    struct traffic stats;
     double sums[METRICS_SUMS_MAX]; /* [sums_len]: its own */
     uint32_t sums_len;
 };
@@ -132,6 +139,7 @@ struct metrics {
 
     /* ---- The glue's ---- */
     uint64_t denied[DENIALS]; /* but for DENIAL_ROLE, which is the shard's */
+    uint64_t handshakes_failed[HANDSHAKES], refused[REFUSALS];
     uint64_t accepted, received_bytes, sent_bytes;
     double saved_seconds; /* unix time of the newest save's end; 0: none is known */
     uint64_t redo_saved;  /* pieces before this one are in the newest save */
@@ -179,8 +187,10 @@ void metrics_write(const struct metrics *m, const char *version, struct expositi
     X(SENT, "psd_sent_bytes_total", COUNTER, "Bytes written to workers and tools.")                                      \
     X(CONNECTIONS, "psd_connections", GAUGE, "Connections of workers and tools.")                                        \
     X(ACCEPTED, "psd_connections_accepted_total", COUNTER, "Connections accepted.")                                      \
+    X(TURNED_AWAY, "psd_connections_refused_total", COUNTER, "Connections that could not stay, whoever it was, by reason.") \
     X(BAD_PEERS, "psd_bad_peers_total", COUNTER, "Connections closed for breaking the protocol.")                        \
     X(HELLO, "psd_hello_timeouts_total", COUNTER, "Connections closed because they did not say who they are.")           \
+    X(HANDSHAKES, "psd_tls_handshake_failures_total", COUNTER, "TLS handshakes that came to nothing, by reason.")        \
     X(DENIED, "psd_denied_total", COUNTER, "Connections that were not let in, and messages that take a higher role.")    \
     X(SESSIONS, "psd_sessions", GAUGE, "Workers that are remembered, by state.")                                         \
     X(LAPSES, "psd_lease_lapses_total", COUNTER, "Workers whose lease or grace ended.")                                  \
@@ -229,6 +239,9 @@ void metrics_write(const struct metrics *m, const char *version, struct expositi
     X(VAR_PULLED, "psd_variable_pulled_bytes_total", COUNTER, "Bytes of these.")                                         \
     X(VAR_REFUSED, "psd_variable_refused_total", COUNTER, "Gradients of its blocks that were refused.")                  \
     X(VAR_DROPPED, "psd_variable_dropped_total", COUNTER, "Gradients of its blocks that were too old or too late.")      \
+    X(VAR_AGES, "psd_variable_push_age_updates_total", COUNTER, "Ages of those that were applied, added up.")            \
+    X(VAR_AGE_MAX, "psd_variable_push_age_max_updates", GAUGE, "The greatest age of a gradient of its blocks since psd began.") \
+    X(VAR_WAITED, "psd_variable_wait_seconds_total", COUNTER, "How long requests waited that it was part of, by what for.") \
     X(VARS_LEFT, "psd_variables_left_out", GAUGE, "Variables that are not shown one by one.")                            \
     X(WORKER_LIVE, "psd_worker_live", GAUGE, "1 while the others count on this worker.")                                 \
     X(WORKER_CONNECTED, "psd_worker_connected", GAUGE, "1 while this worker has a connection.")                          \
@@ -236,6 +249,16 @@ void metrics_write(const struct metrics *m, const char *version, struct expositi
     X(WORKER_SILENT, "psd_worker_silent_seconds", GAUGE, "Since this worker was last heard.")                            \
     X(WORKER_WAITS, "psd_worker_unanswered", GAUGE, "Messages of this worker that have no answer yet.")                  \
     X(WORKER_PUSHES, "psd_worker_pushes_total", COUNTER, "Pushes of this life of the worker that are answered.")         \
+    X(WORKER_APPLIED, "psd_worker_pushes_applied_total", COUNTER, "Gradients of blocks that came from this worker and were applied.") \
+    X(WORKER_PUSHED, "psd_worker_pushed_bytes_total", COUNTER, "Bytes of these.")                                        \
+    X(WORKER_PULLS, "psd_worker_pulls_total", COUNTER, "Blocks that were sent to it.")                                   \
+    X(WORKER_PULLED, "psd_worker_pulled_bytes_total", COUNTER, "Bytes of these.")                                        \
+    X(WORKER_REFUSED, "psd_worker_pushes_refused_total", COUNTER, "Gradients of blocks of this worker that were refused.") \
+    X(WORKER_DROPPED, "psd_worker_pushes_dropped_total", COUNTER, "Gradients of blocks of this worker that were too old or too late.") \
+    X(WORKER_AGES, "psd_worker_push_age_updates_total", COUNTER, "Ages of those that were applied, added up.")           \
+    X(WORKER_AGE_MAX, "psd_worker_push_age_max_updates", GAUGE, "The greatest age of a gradient of this worker since psd began.") \
+    X(WORKER_LAPSES, "psd_worker_lease_lapses_total", COUNTER, "How often the lease or grace of this worker ended.")     \
+    X(WORKER_WAITED, "psd_worker_wait_seconds_total", COUNTER, "How long requests of this worker waited, by what for.")  \
     X(WORKERS_LEFT, "psd_workers_left_out", GAUGE, "Workers that are not shown one by one.")
 /* clang-format on */
 

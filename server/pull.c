@@ -206,6 +206,15 @@ pull_answer_now(struct shard *s, struct connection *c, uint64_t until, uint64_t 
 
 /* ---- Parked ones ---- */
 
+static void
+count_wait(struct shard *s, const struct pull *p, enum wait reason)
+{
+    struct traffic_wait w = traffic_waited(s, p->connection->session, reason, p->since_ms);
+
+    for (uint32_t i = 0; i < p->data->len && w.ms > 0; i++)
+        traffic_waited_for(s, &w, p->data->var[i]);
+}
+
 /* Out of both lists; what it asked for is the caller's. */
 static struct shard_data *
 unpark(struct shard *s, struct job *job, struct pull *p)
@@ -214,7 +223,7 @@ unpark(struct shard *s, struct job *job, struct pull *p)
     struct connection *c = p->connection;
     bool sync = job_is_sync(job);
 
-    durations_add(&s->stats.waits[sync ? WAIT_STEP : WAIT_BOUND], s->now_ms - p->since_ms);
+    count_wait(s, p, sync ? WAIT_STEP : WAIT_BOUND);
     data->held_us =
         spans_held(s, sync ? TIMELINE_HELD_STEP : TIMELINE_HELD_BOUND, p->since_ns, c->session->task, p->clock);
     DL_DELETE(job->pulls, p);

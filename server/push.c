@@ -36,13 +36,14 @@ push_scale(const struct block_ref *ref, const Psd__Push *m, size_t i)
 /* ---- Refusing ---- */
 
 static void
-count_refused(struct shard *s, const struct session *session, const Psd__Push *m, enum ps_err code)
+count_refused(struct shard *s, struct session *session, const Psd__Push *m, enum ps_err code)
 {
     uint64_t *count = code == PS_ERR_NONFINITE ? &s->stats.refused_nonfinite
                       : code == PS_ERR_SHAPE   ? &s->stats.refused_shape
                                                : &s->stats.refused_other;
 
     *count += m->n_var;
+    session->stats.refused += m->n_var;
     for (size_t i = 0; i < m->n_var; i++) {
         struct block_ref ref;
         struct ps_error e;
@@ -75,8 +76,6 @@ drop_block(struct shard *s, const Psd__Push *m, size_t i, uint32_t **codes)
         memset(*codes, 0, m->n_var * sizeof **codes);
     }
     (*codes)[i] = PS_ERR_STALE;
-    s->stats.dropped_stale++;
-    s->refs[i].variable->stats.dropped++;
     return true;
 }
 
@@ -119,7 +118,7 @@ apply_block(struct shard *s, struct session *session, const Psd__Push *m, size_t
         return true;
     if (scale < 0) {
         turn_untouch(s, ref); /* a block named twice may have grown too old in between */
-        age_count(&s->stats.age, age);
+        traffic_aged(s, session, ref->variable, age, false);
         return drop_block(s, m, i, codes);
     }
     if (!update_apply(s, ref, gradient, scale, 0)) {
@@ -131,8 +130,8 @@ apply_block(struct shard *s, struct session *session, const Psd__Push *m, size_t
     if (m->cursor != NULL)
         count_data(s, session, m, ref);
     update_count(s, ref, 1);
-    age_count(&s->stats.age, age);
-    ref->variable->stats.ages += age;
+    traffic_pushed(&session->stats, 1, ref->cut.len * sizeof(float));
+    traffic_aged(s, session, ref->variable, age, true);
     return true;
 }
 

@@ -211,11 +211,18 @@ save_request_free(struct save_request *list)
         free(r);
 }
 
+/* NULL: no worker, or the store could not be read again. */
+static struct session *
+asker(const struct shard *s, const struct connection *c)
+{
+    return c->job_id != 0 ? session_find(s, c->job_id, c->task) : NULL;
+}
+
 static void
 count_wait(struct shard *s, const struct save_request *r)
 {
     if (r->connection != NULL)
-        durations_add(&s->stats.waits[r->job_id != 0 ? WAIT_CHECKPOINT : WAIT_SAVE], s->now_ms - r->since_ms);
+        (void)traffic_waited(s, asker(s, r->connection), r->job_id != 0 ? WAIT_CHECKPOINT : WAIT_SAVE, r->since_ms);
 }
 
 void

@@ -332,9 +332,19 @@ sequence_take_pending(struct shard *s, struct session *session, uint32_t blocks)
 }
 
 static void
+count_wait(struct shard *s, const struct pending *p)
+{
+    enum wait reason = p->blocks_len > 0 ? WAIT_GRADIENTS : WAIT_BARRIER;
+    struct traffic_wait w = traffic_waited(s, p->session, reason, p->since_ms);
+
+    for (uint32_t i = 0; i < p->blocks_len && w.ms > 0; i++)
+        traffic_waited_for(s, &w, p->blocks[i].var);
+}
+
+static void
 pending_free(struct shard *s, struct pending *p)
 {
-    durations_add(&s->stats.waits[p->blocks_len > 0 ? WAIT_GRADIENTS : WAIT_BARRIER], s->now_ms - p->since_ms);
+    count_wait(s, p);
     DL_DELETE(p->session->pending, p);
     p->session->pending_len--;
     pool_give(&s->pool, p, pending_size(p->blocks_len));

@@ -134,6 +134,7 @@ lapse(struct shard *s, struct session *session)
     actions_log(s, SHARD_LOG_WARNING, "worker lapsed job=%s task=%u clock=%" PRIu64 " silent_ms=%" PRIu64, job->name,
                 session->task, session->clock, silent_ms);
     s->stats.lease_lapses++;
+    session->lapses++;
     leave(s, session, SESSION_LAPSED);
     if (job->options->lapse == PSD__LAPSE__FAIL) {
         gather_end_job(s, job, PS_ERR_STEP_FAILED, text);

@@ -13,6 +13,7 @@
 #include "job.h"
 #include "shard.h"
 #include "tally.h"
+#include "traffic.h"
 
 struct connection;
 struct pending;
@@ -57,6 +58,9 @@ struct session {
     /* What of it is durable: redo.h. */
     uint64_t redo;   /* the redo log's piece after its newest push that is in there */
     uint64_t pushes; /* of this incarnation that are resolved; not those that were rolled back */
+
+    struct traffic stats; /* of its task, over all incarnations */
+    uint64_t lapses;      /* the same */
 
     struct cursors cursors; /* of its task: cursor.h */
     struct tally tally;     /* the same: tally.h */

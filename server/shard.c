@@ -175,23 +175,13 @@ load(struct shard *s, struct ps_error *e)
     return catalog_load_blocks(s, e);
 }
 
-static struct variable_stats *
-save_stats(const struct shard *s, uint32_t len)
-{
-    struct variable_stats *stats = calloc((size_t)len + 1, sizeof *stats);
-
-    for (uint32_t id = 1; stats != NULL && id <= len; id++)
-        stats[id] = s->variables[id]->stats;
-    return stats;
-}
-
 /* Throw away what heap memory says and read the store again. */
 bool
 shard_reload(struct shard *s, struct ps_error *e)
 {
-    uint32_t len = s->variables_len;
-    struct variable_stats *stats = save_stats(s, len);
+    struct traffic_kept kept;
 
+    traffic_keep(s, &kept);
     catalog_free(s);
     s->sweep = false;
     s->lapse_at = UINT64_MAX;
@@ -200,9 +190,7 @@ shard_reload(struct shard *s, struct ps_error *e)
         catalog_free(s);
     save_loaded(s, !s->broken);
     restore_reloaded(s);
-    for (uint32_t id = 1; stats != NULL && id <= MIN(len, s->variables_len); id++)
-        s->variables[id]->stats = stats[id];
-    free(stats);
+    traffic_give_back(s, &kept);
     return !s->broken;
 }
 

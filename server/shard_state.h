@@ -45,6 +45,7 @@
 #include "spans.h"
 #include "stats.h"
 #include "store.h"
+#include "traffic.h"
 #include "turn.h"
 #include "update.h"
 #include "variable.h"
@@ -93,6 +94,7 @@ struct shard {
     struct arena arena;
     struct meet meet; /* of groups; shard 0 */
     struct shard_stats stats;
+    uint64_t waits_over;
 
     struct block_ref *refs; /* [WIRE_BLOCKS_MAX], of the event under way */
     const float **sums;     /* gradients of one update */

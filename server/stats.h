@@ -17,6 +17,25 @@ enum denial {
     DENIALS
 };
 
+/* Why a TLS handshake came to nothing. */
+enum handshake {
+    HANDSHAKE_GONE,        /* the newcomer went without a word: a probe */
+    HANDSHAKE_SILENCE,     /* it was not done in time */
+    HANDSHAKE_PLAIN,       /* the newcomer speaks no TLS */
+    HANDSHAKE_CERTIFICATE, /* it has no certificate, or one that is not believed */
+    HANDSHAKE_ROOM,        /* there were too many at once */
+    HANDSHAKE_OTHER,       /* no version or cipher in common, a message that breaks the rules, or it refused ours */
+    HANDSHAKES
+};
+
+/* Why a newcomer could not stay, whoever he is. */
+enum refusal {
+    REFUSAL_CONNECTIONS, /* --connections-max */
+    REFUSAL_DESCRIPTORS,
+    REFUSAL_MEMORY,
+    REFUSALS
+};
+
 struct shard_stats {
     uint64_t turns, commits;
     uint64_t pushes_applied, pushes_repeated; /* per block */

@@ -68,8 +68,7 @@ update_count(struct shard *s, const struct block_ref *ref, uint32_t pushes)
     struct variable *v = ref->variable;
     uint64_t bytes = (uint64_t)pushes * ref->cut.len * sizeof(float);
 
-    v->stats.pushes += pushes;
-    v->stats.pushed_bytes += bytes;
+    traffic_pushed(&v->stats, pushes, bytes);
     s->stats.pushes_applied += pushes;
     s->stats.pushed_bytes += bytes;
 }

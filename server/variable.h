@@ -11,16 +11,12 @@
 #include "proto/psd.pb-c.h"
 #include "row.h"
 #include "store.h"
+#include "traffic.h"
 
 struct shard;
 struct job;
 struct block;
 struct declare_waiter;
-
-struct variable_stats {
-    uint64_t pushes, pushed_bytes, pulls, pulled_bytes, refused, dropped; /* per block */
-    uint64_t ages;                                                        /* of these pushes, added up */
-};
 
 struct variable {
     uint32_t id; /* this shard's; counts from 1 */
@@ -39,7 +35,8 @@ struct variable {
     uint64_t bytes;        /* of all their values */
     uint64_t gather_bytes; /* sync: set aside for gradients */
     struct block *blocks;  /* [count], by placement_index() */
-    struct variable_stats stats;
+    struct traffic stats;
+    uint64_t waited; /* number of the newest wait that counts in there */
     struct declare_waiter *waiters;
     bool working; /* in the shard's list of variables to initialize */
     struct variable *work_prev, *work_next;

@@ -85,6 +85,15 @@ got = [row for row in rows(first) if row[0] != "limit" and "--" not in row[0]]
 ok(len(wanted) > 10 and got == wanted, "and every limit of a shard with its option, its default and what happens past it",
    *[w for w in wanted if w not in got], *[g for g in got if g not in wanted])
 
+# ---- metrics ----
+
+listed = re.findall(r"^    X\(\w+, \"(\w+)\", (\w+), +\"(.*?)\"\)", read("server/metrics.h"), re.M)
+table = rows(guide.split("### Every metric", 1)[1].split("<a id=", 1)[0])[2:]
+wanted = ["`%s` %s %s" % (name, kind.lower(), about) for name, kind, about in listed]
+got = ["%s %s %s" % (row[0], row[1], row[3]) for row in table]
+ok(len(listed) > 80 and got == wanted, "and every metric, in their order, with its kind and what it is",
+   *[w for w in wanted if w not in got], *[g for g in got if g not in wanted])
+
 # ---- constants ----
 
 fixed = {row[0]: row for row in rows(second) if row[0] != "limit" and "--" not in row[0]}

@@ -117,6 +117,13 @@ START_TEST(pushes_are_counted_by_what_became_of_them)
     EXPECT("psd_variable_pushes_total{job_name=\"train\",variable=\"w\"}", 4);
     EXPECT("psd_variable_refused_total{job_name=\"train\",variable=\"w\"}", 1);
     EXPECT("psd_worker_pushes_total{job_name=\"train\",worker=\"0\"}", 5);
+    EXPECT("psd_worker_pushes_applied_total{job_name=\"train\",worker=\"0\"}", 4);
+    EXPECT("psd_worker_pushed_bytes_total{job_name=\"train\",worker=\"0\"}", 4 * 16);
+    EXPECT("psd_worker_pushes_refused_total{job_name=\"train\",worker=\"0\"}", 1);
+    EXPECT("psd_worker_push_age_updates_total{job_name=\"train\",worker=\"0\"}", 3);
+    EXPECT("psd_worker_push_age_max_updates{job_name=\"train\",worker=\"0\"}", 3);
+    EXPECT("psd_variable_push_age_updates_total{job_name=\"train\",variable=\"w\"}", 3);
+    EXPECT("psd_variable_push_age_max_updates{job_name=\"train\",variable=\"w\"}", 3);
     EXPECT("psd_data_bytes", layout_value_size(0));
     EXPECT("psd_job_workers{job_name=\"train\",state=\"live\"}", 1);
     EXPECT("psd_job_workers{job_name=\"train\",state=\"missing\"}", 1);
@@ -142,6 +149,53 @@ START_TEST(what_is_too_old_is_dropped)
     EXPECT("psd_pushes_dropped_total{reason=\"stale\"}", 2);
     EXPECT("psd_variable_dropped_total{job_name=\"train\",variable=\"w\"}", 2);
     EXPECT("psd_push_age_updates_count", 4);
+    EXPECT("psd_worker_pushes_dropped_total{job_name=\"train\",worker=\"0\"}", 2);
+    EXPECT("psd_worker_push_age_updates_total{job_name=\"train\",worker=\"0\"}", 1);
+    EXPECT("psd_worker_push_age_max_updates{job_name=\"train\",worker=\"0\"}", 2);
+}
+END_TEST
+
+/* Each for himself, whoever applies and whoever reads, and whoever he is not: an observer's pulls are nobody's. */
+START_TEST(workers_are_counted_one_by_one)
+{
+    Psd__Job *job = kit_job("train", PSD__MODE__SYNC, 2);
+    float g[4] = {1, 1, 1, 1};
+    uint32_t var;
+
+    kit_join(&k, 1, job, 0);
+    kit_join(&k, 2, job, 1);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    kit_push(&k, 1, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4});
+    EXPECT("psd_worker_pushes_applied_total{job_name=\"train\",worker=\"0\"}", 0); /* it waits for the other's */
+    kit_push(&k, 2, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4});
+    kit_pull(&k, 2, var, 0, 0);
+    kit_pull(&k, 2, var, 0, 0);
+    EXPECT("psd_worker_pushes_applied_total{job_name=\"train\",worker=\"0\"}", 1);
+    EXPECT("psd_worker_pushes_applied_total{job_name=\"train\",worker=\"1\"}", 1);
+    EXPECT("psd_worker_pushed_bytes_total{job_name=\"train\",worker=\"1\"}", 16);
+    EXPECT("psd_worker_pulls_total{job_name=\"train\",worker=\"0\"}", 0);
+    EXPECT("psd_worker_pulls_total{job_name=\"train\",worker=\"1\"}", 2);
+    EXPECT("psd_worker_pulled_bytes_total{job_name=\"train\",worker=\"1\"}", 32);
+    EXPECT("psd_variable_pulled_bytes_total{job_name=\"train\",variable=\"w\"}", 32);
+}
+END_TEST
+
+/* The store says nothing of them: a commit that fails takes none of them back. */
+START_TEST(counts_outlive_a_commit_that_fails)
+{
+    float g[4] = {1, 1, 1, 1};
+    uint32_t var;
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
+    kit_join(&k, 2, kit_job("train", PSD__MODE__ASYNC, 2), 1);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    kit_push_four(&k, 1, 1, 0, var, 1);
+    store_mem_fail_at(k.store, STORE_MEM_FAIL_COMMIT, 1);
+    kit_push(&k, 2, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4});
+    ck_assert(k.closed[2]);
+    EXPECT("psd_worker_pushes_applied_total{job_name=\"train\",worker=\"0\"}", 1);
+    EXPECT("psd_worker_pushes_applied_total{job_name=\"train\",worker=\"1\"}", 1); /* it was, and was undone */
+    EXPECT("psd_variable_pushes_total{job_name=\"train\",variable=\"w\"}", 2);
 }
 END_TEST
 
@@ -167,6 +221,9 @@ START_TEST(pulls_that_wait_for_slower_workers_are_seen_waiting_and_measured)
     EXPECT("psd_wait_seconds_bucket{reason=\"bound\",le=\"0.1\"}", 0);
     EXPECT("psd_wait_seconds_bucket{reason=\"bound\",le=\"0.5\"}", 1);
     EXPECT("psd_worker_clock{job_name=\"train\",worker=\"1\"}", 1);
+    EXPECT("psd_worker_wait_seconds_total{job_name=\"train\",worker=\"0\",reason=\"bound\"}", 0.25);
+    EXPECT("psd_worker_wait_seconds_total{job_name=\"train\",worker=\"1\",reason=\"bound\"}", 0);
+    EXPECT("psd_variable_wait_seconds_total{job_name=\"train\",variable=\"w\",reason=\"bound\"}", 0.25);
 }
 END_TEST
 
@@ -192,6 +249,10 @@ START_TEST(steps_gradients_and_barriers_are_told_apart)
     EXPECT("psd_wait_seconds_sum{reason=\"gradients\"}", 0.007); /* the second did not wait */
     EXPECT("psd_wait_seconds_count{reason=\"gradients\"}", 2);
     EXPECT("psd_wait_seconds_sum{reason=\"step\"}", 0.007);
+    EXPECT("psd_worker_wait_seconds_total{job_name=\"train\",worker=\"0\",reason=\"gradients\"}", 0.007);
+    EXPECT("psd_worker_wait_seconds_total{job_name=\"train\",worker=\"0\",reason=\"step\"}", 0.007);
+    EXPECT("psd_variable_wait_seconds_total{job_name=\"train\",variable=\"w\",reason=\"gradients\"}", 0.007);
+    EXPECT("psd_variable_wait_seconds_total{job_name=\"train\",variable=\"w\",reason=\"step\"}", 0.007);
     EXPECT("psd_waiting{reason=\"barrier\"}", 1);
     kit_close(&k, 1);
     kit_pass(&k, 5000);
@@ -201,6 +262,9 @@ START_TEST(steps_gradients_and_barriers_are_told_apart)
     EXPECT("psd_waiting{reason=\"barrier\"}", 0); /* whoever waited is gone */
     EXPECT("psd_wait_seconds_count{reason=\"barrier\"}", 1);
     EXPECT("psd_worker_live{job_name=\"train\",worker=\"0\"}", 0);
+    EXPECT("psd_worker_lease_lapses_total{job_name=\"train\",worker=\"0\"}", 1);
+    EXPECT("psd_worker_lease_lapses_total{job_name=\"train\",worker=\"1\"}", 0);
+    EXPECT("psd_worker_wait_seconds_total{job_name=\"train\",worker=\"0\",reason=\"barrier\"}", 5.007);
     EXPECT("psd_worker_connected{job_name=\"train\",worker=\"1\"}", 1);
 }
 END_TEST
@@ -224,6 +288,7 @@ START_TEST(durable_pushes_wait_for_the_disk)
     EXPECT("psd_waiting{reason=\"disk\"}", 0);
     EXPECT("psd_redo_waiting_pieces", 0);
     EXPECT("psd_wait_seconds_sum{reason=\"disk\"}", 0.03);
+    EXPECT("psd_worker_wait_seconds_total{job_name=\"train\",worker=\"0\",reason=\"disk\"}", 0.03);
 }
 END_TEST
 
@@ -268,6 +333,16 @@ START_TEST(saves_are_counted_and_timed)
 }
 END_TEST
 
+static size_t
+series_of(const char *text, const char *prefix)
+{
+    size_t n = 0;
+
+    for (const char *at = text; at != NULL; at = strchr(at + 1, '\n'))
+        n += strncmp(at + (*at == '\n'), prefix, strlen(prefix)) == 0;
+    return n;
+}
+
 /* However many there are, the page has an end. */
 START_TEST(series_are_bounded)
 {
@@ -291,6 +366,12 @@ START_TEST(series_are_bounded)
     EXPECT("psd_variables", 5 * (METRICS_JOBS_MAX + 6));
     EXPECT("psd_variables_left_out", 5 * (METRICS_JOBS_MAX + 6) - METRICS_VARIABLES_MAX);
     EXPECT("psd_workers_left_out", 5 * (METRICS_JOBS_MAX + 6) - METRICS_WORKERS_MAX);
+    ck_assert_uint_eq(series_of(page(), "psd_job_"), METRICS_JOBS_MAX * METRICS_JOB_SERIES);
+    ck_assert_uint_eq(series_of(page(), "psd_variable_"), METRICS_VARIABLES_MAX * METRICS_VARIABLE_SERIES);
+    ck_assert_uint_eq(series_of(page(), "psd_worker_"), METRICS_WORKERS_MAX * METRICS_WORKER_SERIES);
+    ck_assert_uint_lt(series_of(page(), "psd_"), 300 + METRICS_JOBS_MAX * METRICS_JOB_SERIES +
+                                                     METRICS_VARIABLES_MAX * METRICS_VARIABLE_SERIES +
+                                                     METRICS_WORKERS_MAX * METRICS_WORKER_SERIES);
     EXPECT("psd_job_workers{job_name=\"job-63\",state=\"missing\"}", 3);
     ck_assert(isnan(page_value(page(), "psd_job_workers{job_name=\"job-64\",state=\"missing\"}")));
     EXPECT("psd_variable_blocks{job_name=\"job-51\",variable=\"a\"}", 1);
@@ -340,6 +421,8 @@ make_suite(void)
     tcase_add_test(t, an_empty_shard_has_all_families);
     tcase_add_test(t, pushes_are_counted_by_what_became_of_them);
     tcase_add_test(t, what_is_too_old_is_dropped);
+    tcase_add_test(t, workers_are_counted_one_by_one);
+    tcase_add_test(t, counts_outlive_a_commit_that_fails);
     tcase_add_test(t, pulls_that_wait_for_slower_workers_are_seen_waiting_and_measured);
     tcase_add_test(t, steps_gradients_and_barriers_are_told_apart);
     tcase_add_test(t, durable_pushes_wait_for_the_disk);
