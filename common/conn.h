@@ -145,10 +145,11 @@ struct conn {
     struct conn *kept_next, **kept_before; /* pool->kept; NULL: not in it */
     struct conn_share *share;              /* NULL: the stream carries the frames */
     struct conn *shared_next, **shared_before;
-    bool in_turn;         /* conn_share_turn() is below us on the stack */
-    int share_status;     /* how the stream has ended; eof */
-    struct conn_tls *tls; /* NULL: bytes are as they are */
-    uint64_t tls_ms;      /* deadline of the handshake; 0: none */
+    bool in_turn;             /* conn_share_turn() is below us on the stack */
+    int share_status;         /* how the stream has ended; eof */
+    struct conn_tls *tls;     /* NULL: bytes are as they are */
+    uint64_t tls_ms;          /* deadline of the handshake; 0: none */
+    enum tls_blame tls_blame; /* of one that failed with PS_ERR_TLS */
 };
 
 /* Make the handle (uv_tcp_init or uv_pipe_init); the caller then accepts or connects on c->u, and calls conn_start().

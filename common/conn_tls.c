@@ -256,6 +256,8 @@ fail(struct conn *c, const struct ps_error *why)
 {
     struct conn_tls *t = c->tls;
 
+    if (!t->done)
+        c->tls_blame = tls_stream_blames(t->stream);
     if (!t->done && tls_stream_is_plain(t->stream)) {
         end_plain(c, why);
         return;

@@ -25,6 +25,7 @@ struct tls_stream {
     bool too_much;  /* the other side has sent TLS_HANDSHAKE_MAX */
     uint64_t heard; /* bytes, while the handshake lasts */
     uint8_t first[STRANGER_LOOK];
+    bool uncertified;                 /* it showed no certificate, and had to */
     char distrust[PS_ERROR_TEXT_MAX]; /* why its certificate is not believed; "": it is, or was not seen */
 };
 
@@ -211,12 +212,21 @@ stranger(const struct tls_stream *s)
     return "the peer does not speak TLS";
 }
 
+enum tls_blame
+tls_stream_blames(const struct tls_stream *s)
+{
+    if (stranger(s) != NULL)
+        return TLS_BLAMES_STRANGER;
+    return s->uncertified || s->distrust[0] != '\0' ? TLS_BLAMES_CERTIFICATE : TLS_BLAMES_OTHER;
+}
+
 static enum tls_step
 not_shaken(struct tls_stream *s, struct ps_error *e)
 {
     const char *who = stranger(s);
     char why[PS_ERROR_TEXT_MAX];
 
+    s->uncertified = ERR_GET_REASON(ERR_peek_error()) == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE;
     tls_why_failed(why, sizeof why);
     if (s->nomem)
         ps_error_set(e, PS_ERR_NOMEM, "no memory for TLS");

@@ -43,6 +43,14 @@ void tls_stream_free(struct tls_stream *s); /* accepts NULL */
 /* PS_ERR_TLS: the two do not come together; the sentence names the certificate, why, and what to do. */
 enum tls_step tls_stream_handshake(struct tls_stream *s, struct ps_error *e);
 
+/* What a handshake that failed failed for, roughly, for who counts. */
+enum tls_blame {
+    TLS_BLAMES_OTHER,      /* version, ciphers, what breaks the rules; or it is the other side that does not believe */
+    TLS_BLAMES_STRANGER,   /* the other side speaks no TLS */
+    TLS_BLAMES_CERTIFICATE /* its certificate is not believed, or it has none */
+};
+enum tls_blame tls_stream_blames(const struct tls_stream *s);
+
 /* It has begun as a peer of psd does that has no TLS. */
 bool tls_stream_is_plain(const struct tls_stream *s);
 

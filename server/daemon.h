@@ -80,11 +80,11 @@ struct daemon {
     struct secure secure;
     struct restores restores;
     uint64_t denied_log_ms, refused_log_ms, accept_log_ms, full_log_ms,
-        commit_log_ms;                                 /* when such a line was last written */
-    uint64_t connections_refused, descriptors_refused; /* newcomers */
-    bool crowded;                                      /* the live directory is nearly full, and was told so */
-    bool unlinked;                                     /* the live directory is gone, and was told so */
-    char status[128];                                  /* what systemd was last told */
+        commit_log_ms;          /* when such a line was last written */
+    uint64_t refused[REFUSALS]; /* newcomers */
+    bool crowded;               /* the live directory is nearly full, and was told so */
+    bool unlinked;              /* the live directory is gone, and was told so */
+    char status[128];           /* what systemd was last told */
 
     /* Read the options again, for SIGHUP. */
     enum ps_err (*reload)(struct options *fresh, struct ps_error *e);

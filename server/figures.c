@@ -39,8 +39,8 @@ read_glue(const struct daemon *d, struct shard_figures *out)
                                   .in_flight_connection_max = d->in_flight.part_max,
                                   .in_flight_waits = d->in_flight.waits,
                                   .in_flight_connection_waits = d->in_flight.part_waits,
-                                  .connections_refused = d->connections_refused,
-                                  .descriptors_refused = d->descriptors_refused};
+                                  .connections_refused = d->refused[REFUSAL_CONNECTIONS],
+                                  .descriptors_refused = d->refused[REFUSAL_DESCRIPTORS]};
     memcpy(out->denied, d->guard->denied, sizeof out->denied);
     HASH_ITER (hh, d->peers, p, next)
         out->in_flight_connection = MAX(out->in_flight_connection, p->part.incoming + p->part.outgoing);
@@ -70,6 +70,8 @@ figures_measure(void *arg, struct metrics *m)
         m->state = METRICS_STOPPING;
     log_counts(m->log_lines);
     memcpy(m->denied, glue.denied, sizeof m->denied);
+    memcpy(m->handshakes_failed, d->secure.failed, sizeof m->handshakes_failed);
+    memcpy(m->refused, d->refused, sizeof m->refused);
     m->accepted = d->next_id;
     m->received_bytes = d->pool.received;
     m->sent_bytes = d->pool.sent;

@@ -26,7 +26,7 @@ on_connection(uv_stream_t *stream, int status)
 
     /* Out of descriptors: libuv has closed the newcomer with the help of a spare one. */
     if (status != 0) {
-        d->descriptors_refused += status == UV_EMFILE || status == UV_ENFILE;
+        d->refused[REFUSAL_DESCRIPTORS] += status == UV_EMFILE || status == UV_ENFILE;
         if (daemon_may_log(d, &d->accept_log_ms))
             log_line(LOG_LEVEL_WARNING, "cannot accept a connection: %s address=%s", uv_strerror(status), l->address);
         return;

@@ -45,12 +45,12 @@ why_refuse(const struct peer *p)
     uv_os_fd_t fd;
 
     if (HASH_COUNT(d->peers) - d->secure.len > d->options->connections_max) {
-        d->connections_refused++;
+        d->refused[REFUSAL_CONNECTIONS]++;
         return "this shard has as many connections as --connections-max allows";
     }
     if (uv_fileno(&p->conn.u.handle, &fd) == 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
         limit.rlim_cur != RLIM_INFINITY && (rlim_t)fd + DESCRIPTORS_KEPT >= limit.rlim_cur) {
-        d->descriptors_refused++;
+        d->refused[REFUSAL_DESCRIPTORS]++;
         return "this shard has used up its file descriptors (ulimit -n)";
     }
     return NULL;
@@ -181,6 +181,7 @@ set_guard(struct peer *p, bool optional)
 
     if (err == PS_OK)
         return true;
+    d->refused[REFUSAL_MEMORY]++;
     log_line(LOG_LEVEL_ERROR, "cannot guard a connection: %s", ps_strerror(err));
     conn_close(&p->conn, peer_closed);
     return false;
@@ -249,6 +250,7 @@ begin(struct peer *p, bool is_unix)
     enum ps_err err = !secure || secure_begin(p) ? PS_OK : PS_ERR_NOMEM;
 
     if (err != PS_OK || (err = conn_start(&p->conn, congestion_for(p, is_unix))) != PS_OK) {
+        p->daemon->refused[REFUSAL_MEMORY] += err == PS_ERR_NOMEM;
         log_line(LOG_LEVEL_WARNING, "cannot read from a connection: %s", ps_strerror(err));
         conn_close(&p->conn, peer_closed);
     } else if (!secure) {

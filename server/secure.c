@@ -74,7 +74,7 @@ make_room(struct daemon *d)
     if (daemon_may_log(d, &d->secure.log_ms[LOG_ROOM]))
         log_line(LOG_LEVEL_WARNING, "too many TLS handshakes at once: the oldest ends max=%d peer=%s",
                  SECURE_HANDSHAKES_MAX, oldest->conn.peer);
-    d->secure.failed++;
+    d->secure.failed[HANDSHAKE_ROOM]++;
     secure_leave(oldest);
     conn_close(&oldest->conn, peer_closed);
 }
@@ -111,6 +111,25 @@ secure_leave(struct peer *p)
     s->len--;
 }
 
+static enum handshake
+reason_of(const struct conn *c, const struct ps_error *why)
+{
+    static const enum handshake blamed[] = {[TLS_BLAMES_OTHER] = HANDSHAKE_OTHER,
+                                            [TLS_BLAMES_STRANGER] = HANDSHAKE_PLAIN,
+                                            [TLS_BLAMES_CERTIFICATE] = HANDSHAKE_CERTIFICATE};
+
+    switch (why->code) {
+    case PS_ERR_CLOSED:
+        return HANDSHAKE_GONE;
+    case PS_ERR_TIMEOUT:
+        return HANDSHAKE_SILENCE;
+    case PS_ERR_TLS:
+        return blamed[c->tls_blame];
+    default:
+        return HANDSHAKE_OTHER;
+    }
+}
+
 /* One that comes and goes without a word is a probe. */
 void
 secure_failed(struct peer *p, const struct ps_error *why)
@@ -118,7 +137,7 @@ secure_failed(struct peer *p, const struct ps_error *why)
     struct daemon *d = p->daemon;
     enum log_level level = why->code == PS_ERR_CLOSED ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARNING;
 
-    d->secure.failed++;
+    d->secure.failed[reason_of(&p->conn, why)]++;
     if (level == LOG_LEVEL_DEBUG || daemon_may_log(d, &d->secure.log_ms[LOG_FAILED]))
         log_line(level, "no TLS with a newcomer: %s peer=%s", why->text, p->conn.peer);
 }

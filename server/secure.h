@@ -11,6 +11,7 @@
 
 #include "base.h"
 #include "ps_err.h"
+#include "stats.h"
 
 #define SECURE_HANDSHAKES_MAX 1024 /* at once; one more ends the oldest */
 
@@ -22,7 +23,7 @@ struct secure {
     struct tls *tls; /* NULL: TCP is plain */
     struct peer *first, *last;
     uint32_t len;
-    uint64_t failed;    /* handshakes that ever did */
+    uint64_t failed[HANDSHAKES];
     uint64_t log_ms[2]; /* when it was last said that one failed, and that one had to make room */
 };
 
