@@ -65,7 +65,7 @@ struct agenda {
     /* the cache's */
     uint32_t refs;
     struct agenda *newer, *older;
-    void *spare; /* a work's memory that fits, for the next one; of group_work.c; free() frees it */
+    void *spare; /* a work's memory that fits, for the next one; of group_works.c; free() frees it */
     void *spare_scratch;
 };
 

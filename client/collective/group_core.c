@@ -94,35 +94,6 @@ group_core_sent(struct group_core *c, struct group_send *s, enum ps_err result)
         group_peer_unstall(c, p);
 }
 
-/* ---- Works by number ---- */
-
-static uint32_t
-bucket(uint64_t id)
-{
-    return (uint32_t)((id ^ id >> 57) % GROUP_HASH);
-}
-
-struct group_work *
-group_find(const struct group_core *c, uint64_t id, uint32_t rank)
-{
-    struct group_work *w = c->hash[bucket(id)];
-    bool pair = group_id_lane(id) != GROUP_LANE_ALL;
-
-    while (w != NULL && (w->id != id || (pair && w->agenda->key.root != rank)))
-        w = w->hash_next;
-    return w;
-}
-
-void
-group_hash_remove(struct group_core *c, struct group_work *w)
-{
-    struct group_work **at = &c->hash[bucket(w->id)];
-
-    while (*at != w)
-        at = &(*at)->hash_next;
-    *at = w->hash_next;
-}
-
 /* ---- Starting ---- */
 
 static bool
@@ -253,19 +224,6 @@ signature_of(const struct group_ask *ask, const struct agenda *a)
     };
 }
 
-static void
-work_link(struct group_core *c, struct group_work *w)
-{
-    struct group_work **at = &c->hash[bucket(w->id)];
-
-    w->hash_next = *at;
-    *at = w;
-    w->prev = c->running_last;
-    *(w->prev != NULL ? &w->prev->next : &c->running) = w;
-    c->running_last = w;
-    c->works++;
-}
-
 enum ps_err
 group_core_start(struct group_core *c, const struct group_ask *ask, uint64_t now_ms, struct group_work **out,
                  struct ps_error *e)
@@ -309,7 +267,7 @@ group_core_start(struct group_core *c, const struct group_ask *ask, uint64_t now
     w->start_ms = now_ms;
     w->deadline_ms = now_ms + c->config.timeout_ms;
     work_number(c, w, ask);
-    work_link(c, w);
+    group_work_link(c, w);
     if (c->dispute.active && group_id_lane(w->id) == GROUP_LANE_ALL)
         group_vote_started(c, w->id);
     if (!w->done)
@@ -318,32 +276,6 @@ group_core_start(struct group_core *c, const struct group_ask *ask, uint64_t now
         group_check_byes(c, w);
     *out = w;
     return PS_OK;
-}
-
-bool
-group_work_done(const struct group_work *w)
-{
-    return w->done;
-}
-
-enum ps_err
-group_work_result(const struct group_core *c, const struct group_work *w, struct ps_error *e)
-{
-    ps_assert(w->done);
-    if (w->result == PS_OK)
-        return PS_OK;
-    if (w->result == PS_ERR_CANCELLED)
-        return ps_fail(e, PS_ERR_CANCELLED, "the group was closed");
-    return group_core_state(c, e);
-}
-
-void
-group_work_free(struct group_core *c, struct group_work *w)
-{
-    ps_assert(w->done && !w->freed);
-    w->freed = true;
-    c->works--;
-    group_work_settle(c, w);
 }
 
 /* ---- Frames in ---- */
@@ -627,15 +559,6 @@ group_core_new(const struct group_core_config *config, struct group_core **out, 
     return PS_OK;
 }
 
-static void
-free_works(struct group_core *c, struct group_work *w)
-{
-    for (struct group_work *next; w != NULL; w = next) {
-        next = w->next;
-        group_work_drop(c, w);
-    }
-}
-
 void
 group_core_free(struct group_core *c)
 {
@@ -643,8 +566,7 @@ group_core_free(struct group_core *c)
 
     if (c == NULL)
         return;
-    free_works(c, c->running);
-    free_works(c, c->ended);
+    group_works_free(c);
     agenda_cache_finish(&c->agendas);
     while ((s = c->queue) != NULL) {
         c->queue = s->next;

@@ -1,6 +1,7 @@
 /* What the rooms of a group's core share.
  *
  *     group_core.c   its life; starting an operation; frames and actions handed on
+ *     group_works.c  operations: their memory, by number, until nobody needs them
  *     group_work.c   carrying out steps: what is ready, what goes out, what came in
  *     group_fail.c   who is guilty, and telling it: ends, aborts, deadlines
  *     group_vote.c   who started something else */
@@ -115,14 +116,25 @@ struct group_core {
 struct group_send *group_send_new(struct group_core *c, uint32_t to);
 void group_send_queue(struct group_core *c, struct group_send *s);
 
-/* The work of this number; of a pair's lane: with this rank. NULL: it is not there (yet, or any more). */
-struct group_work *group_find(const struct group_core *c, uint64_t id, uint32_t rank);
-void group_hash_remove(struct group_core *c, struct group_work *w);
-
-/* ---- group_work.c ---- */
+/* ---- group_works.c ---- */
 
 /* Memory for one by this agenda, zeroed where it must be, with its scratch. NULL: out of memory. */
 struct group_work *group_work_new(struct group_core *c, struct agenda *a);
+
+/* It has its number: it is found by it, and runs. */
+void group_work_link(struct group_core *c, struct group_work *w);
+
+/* The work of this number; of a pair's lane: with this rank. NULL: it is not there (yet, or any more). */
+struct group_work *group_find(const struct group_core *c, uint64_t id, uint32_t rank);
+
+/* Ends with this result, if it has none. */
+void group_work_end(struct group_core *c, struct group_work *w, enum ps_err result);
+
+/* Give back what nobody needs any more. */
+void group_work_settle(struct group_core *c, struct group_work *w);
+void group_works_free(struct group_core *c); /* all of them, in any case */
+
+/* ---- group_work.c ---- */
 
 /* It has been linked and hashed: tell the peers, take what came early, and do what can be done. */
 void group_work_begin(struct group_core *c, struct group_work *w);
@@ -142,13 +154,6 @@ void group_work_sent(struct group_core *c, struct group_work *w, const struct gr
 
 /* Works that could not send to this peer go on. */
 void group_peer_unstall(struct group_core *c, struct group_peer *p);
-
-/* Ends with this result, if it has none. */
-void group_work_end(struct group_core *c, struct group_work *w, enum ps_err result);
-
-/* Give back what nobody needs any more. */
-void group_work_settle(struct group_core *c, struct group_work *w);
-void group_work_drop(struct group_core *c, struct group_work *w); /* in any case */
 
 /* ---- group_fail.c ---- */
 
