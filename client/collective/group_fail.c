@@ -10,24 +10,6 @@
 
 /* ---- Failing ---- */
 
-/* Frames that no link has yet. */
-static void
-drop_queue(struct group_core *c)
-{
-    struct group_send *s;
-
-    while ((s = c->queue) != NULL) {
-        c->queue = s->next;
-        if (s->work != NULL) {
-            s->work->outs--;
-            c->peers[s->to].queued -= s->bytes;
-        }
-        s->next = c->free_sends;
-        c->free_sends = s;
-    }
-    c->queue_end = &c->queue;
-}
-
 /* The last frame to everybody: there for each of them in any case. */
 static void
 queue_farewells(struct group_core *c)
@@ -67,7 +49,7 @@ group_fail(struct group_core *c, uint32_t guilty, const struct ps_error *e)
     snprintf(c->error.peer, sizeof c->error.peer, "%s", c->config.names[guilty]);
     c->farewell_len = group_abort_encode(e->code, guilty, e->text, c->farewell);
     c->dispute.active = false;
-    drop_queue(c);
+    group_sends_drop(c);
     for (uint32_t r = 0; r < c->config.ranks; r++)
         group_early_clear(&c->peers[r].early);
     c->cut = !PLANTED(GROUP_NOT_CUT);
@@ -91,7 +73,7 @@ group_core_goodbye(struct group_core *c)
     if (c->failed)
         return; /* they know */
     if (c->running != NULL) {
-        drop_queue(c);
+        group_sends_drop(c);
         c->cut = true;
         end_all(c, PS_ERR_CANCELLED);
     }

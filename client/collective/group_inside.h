@@ -1,8 +1,10 @@
 /* What the rooms of a group's core share.
  *
- *     group_core.c   its life; starting an operation; frames and actions handed on
+ *     group_core.c   its life; starting an operation; frames handed on
+ *     group_send.c   frames out, until the links have taken them
  *     group_works.c  operations: their memory, by number, until nobody needs them
- *     group_work.c   carrying out steps: what is ready, what goes out, what came in
+ *     group_work.c   carrying out steps: what is ready, what came in
+ *     group_out.c    what goes out of it, and when
  *     group_fail.c   who is guilty, and telling it: ends, aborts, deadlines
  *     group_vote.c   who started something else */
 #ifndef CLIENT_COLLECTIVE_GROUP_INSIDE_H
@@ -110,11 +112,33 @@ struct group_core {
     struct group_send *free_sends;
 };
 
-/* ---- group_core.c ---- */
+static inline uint8_t *
+group_place(const struct group_work *w, enum plan_buffer buffer, size_t offset)
+{
+    return offset == 0 ? w->buffer[buffer] : w->buffer[buffer] + offset * w->size; /* one of no bytes may be NULL */
+}
+
+static inline uint64_t
+group_step_bytes(const struct group_work *w, uint32_t step)
+{
+    return (uint64_t)w->agenda->plan.step[step].len * w->size;
+}
+
+/* What a message counts in GROUP_AHEAD_BYTES: it takes a little room even when it is empty. */
+static inline uint64_t
+group_message_cost(uint64_t bytes)
+{
+    return round_up(bytes, 4) + GROUP_MESSAGE_COST;
+}
+
+/* ---- group_send.c ---- */
 
 /* An own one, or NULL when out of memory: then the group has failed. */
 struct group_send *group_send_new(struct group_core *c, uint32_t to);
 void group_send_queue(struct group_core *c, struct group_send *s);
+
+void group_sends_drop(struct group_core *c); /* that no link has yet */
+void group_sends_free(struct group_core *c); /* all of them: no link has any */
 
 /* ---- group_works.c ---- */
 
@@ -154,6 +178,11 @@ void group_work_sent(struct group_core *c, struct group_work *w, const struct gr
 
 /* Works that could not send to this peer go on. */
 void group_peer_unstall(struct group_core *c, struct group_peer *p);
+
+/* ---- group_out.c ---- */
+
+/* All that can be told to side k now; p is that peer. */
+void group_work_tell(struct group_core *c, struct group_work *w, uint32_t k, struct group_peer *p);
 
 /* ---- group_fail.c ---- */
 

@@ -15,25 +15,6 @@ static void work_advance(struct group_core *c, struct group_work *w);
 
 /* ---- Steps ---- */
 
-static uint8_t *
-place_of(const struct group_work *w, enum plan_buffer buffer, size_t offset)
-{
-    return offset == 0 ? w->buffer[buffer] : w->buffer[buffer] + offset * w->size; /* one of no bytes may be NULL */
-}
-
-static uint64_t
-step_bytes(const struct group_work *w, uint32_t step)
-{
-    return (uint64_t)w->agenda->plan.step[step].len * w->size;
-}
-
-/* What a message counts in GROUP_AHEAD_BYTES: it takes a little room even when it is empty. */
-static uint64_t
-message_cost(uint64_t bytes)
-{
-    return round_up(bytes, 4) + GROUP_MESSAGE_COST;
-}
-
 static void
 mark(struct group_work *w, uint32_t k)
 {
@@ -78,14 +59,14 @@ static void
 run_local(struct group_work *w, uint32_t step)
 {
     const struct plan_step *s = &w->agenda->plan.step[step];
-    uint8_t *to = place_of(w, s->buffer, s->offset), *from;
+    uint8_t *to = group_place(w, s->buffer, s->offset), *from;
 
     if (s->len > 0 && s->kind == PLAN_COPY) {
-        from = place_of(w, s->source, s->source_offset);
+        from = group_place(w, s->source, s->source_offset);
         if (from != to)
             memmove(to, from, s->len * w->size);
     } else if (s->len > 0 && s->kind == PLAN_REDUCE_LOCAL) {
-        reduce(w->dtype, w->reduce, s->len, to, to, place_of(w, s->source, s->source_offset));
+        reduce(w->dtype, w->reduce, s->len, to, to, group_place(w, s->source, s->source_offset));
     } else if (s->len > 0 && s->kind == PLAN_SCALE) {
         reduce_divide(w->dtype, s->len, to, w->core->config.ranks);
     } else if (s->kind == PLAN_MERGE && !merge(w, s)) {
@@ -99,7 +80,7 @@ static bool
 take_message(struct group_work *w, uint32_t step, const void *payload)
 {
     const struct plan_step *s = &w->agenda->plan.step[step];
-    uint8_t *to = place_of(w, s->buffer, s->offset);
+    uint8_t *to = group_place(w, s->buffer, s->offset);
     void *aligned = NULL;
 
     if (s->len == 0 || payload == NULL)
@@ -113,7 +94,7 @@ take_message(struct group_work *w, uint32_t step, const void *payload)
             return false;
         payload = memcpy(aligned, payload, s->len * w->size);
     }
-    reduce(w->dtype, w->reduce, s->len, to, place_of(w, s->source, s->source_offset), payload);
+    reduce(w->dtype, w->reduce, s->len, to, group_place(w, s->source, s->source_offset), payload);
     free(aligned);
     return true;
 }
@@ -122,123 +103,6 @@ static void
 no_memory(struct group_core *c)
 {
     group_fail_with(c, c->config.rank, PS_ERR_NOMEM, "no memory for a message of an operation");
-}
-
-/* ---- Out ---- */
-
-/* The message of this step, in s, whose head is written. */
-static void
-fill_message(struct group_work *w, struct group_peer *p, struct group_send *s, uint32_t step)
-{
-    static const uint8_t zeros[4];
-    const struct plan_step *ps = &w->agenda->plan.step[step];
-    uint64_t bytes = step_bytes(w, step);
-
-    s->work = w;
-    s->step = step;
-    s->bytes = bytes;
-    if (bytes > 0)
-        s->parts[s->parts_len++] = (struct span){place_of(w, ps->buffer, ps->offset), bytes};
-    if (bytes % 4 != 0)
-        s->parts[s->parts_len++] = (struct span){zeros, 4 - bytes % 4};
-    w->outs++;
-    p->queued += bytes;
-}
-
-/* May the next message to this peer go? */
-static bool
-may_send(const struct group_work *w, uint32_t k, struct group_peer *p)
-{
-    const struct agenda_peer *ap = &w->agenda->peers[k];
-    const struct group_side *side = &w->sides[k];
-    uint64_t bytes;
-
-    if (side->sent == ap->sends || w->needs[ap->send[side->sent]] > 0)
-        return false;
-    bytes = step_bytes(w, ap->send[side->sent]);
-    if (side->sent >= side->asked && bytes > GROUP_EAGER_MAX)
-        return false;
-    if (p->queued >= GROUP_QUEUED_MAX ||
-        (side->sent >= side->asked && p->ahead + message_cost(bytes) > GROUP_AHEAD_BYTES)) {
-        p->stalled = true;
-        return false;
-    }
-    return true;
-}
-
-static uint32_t
-next_message(struct group_work *w, uint32_t k, struct group_peer *p)
-{
-    struct group_side *side = &w->sides[k];
-    uint32_t step = w->agenda->peers[k].send[side->sent];
-
-    if (side->sent >= side->asked)
-        p->ahead += message_cost(step_bytes(w, step));
-    side->sent++;
-    return step;
-}
-
-/* GROUP_WORK, with the first message in it if that is a small one that may go. False: not now. */
-static bool
-announce(struct group_core *c, struct group_work *w, uint32_t k, struct group_peer *p)
-{
-    struct group_side *side = &w->sides[k];
-    uint64_t bytes = 0;
-    struct group_send *s;
-    bool with;
-
-    if (!side->heard && p->unheard >= GROUP_AHEAD_WORKS) {
-        p->stalled = true;
-        return false;
-    }
-    if ((s = group_send_new(c, p->rank)) == NULL)
-        return false;
-    with = may_send(w, k, p) && (bytes = step_bytes(w, w->agenda->peers[k].send[0])) > 0 && bytes <= GROUP_EAGER_MAX;
-    group_work_encode(w->id, &w->signature, side->ready, with ? round_up(bytes, 4) : 0, s->room);
-    s->head_len = FRAME_HEAD_SIZE + GROUP_WORK_SIZE;
-    if (with)
-        fill_message(w, p, s, next_message(w, k, p));
-    group_send_queue(c, s);
-    side->announced = true;
-    side->told = side->ready;
-    p->unheard += !side->heard;
-    return true;
-}
-
-static void
-send_messages(struct group_core *c, struct group_work *w, uint32_t k, struct group_peer *p)
-{
-    struct group_send *s;
-
-    while (may_send(w, k, p)) {
-        uint32_t step;
-
-        if ((s = group_send_new(c, p->rank)) == NULL)
-            return;
-        step = next_message(w, k, p);
-        group_data_encode(w->id, round_up(step_bytes(w, step), 4), s->room);
-        s->head_len = FRAME_HEAD_SIZE;
-        fill_message(w, p, s, step);
-        group_send_queue(c, s);
-    }
-}
-
-/* Say which messages can be taken, early enough that the peer need not wait for it, and not for each of them. */
-static void
-tell_ready(struct group_core *c, struct group_work *w, uint32_t k, struct group_peer *p)
-{
-    struct group_side *side = &w->sides[k];
-    struct group_send *s;
-
-    if (side->ready == side->told ||
-        (side->ready < w->agenda->peers[k].receives && side->told > side->received + GROUP_READY_LOW))
-        return;
-    if ((s = group_send_new(c, p->rank)) == NULL)
-        return;
-    group_ready_encode(w->id, side->ready, s->room);
-    s->head_len = FRAME_HEAD_SIZE + GROUP_READY_SIZE;
-    side->told = side->ready;
-    group_send_queue(c, s);
 }
 
 /* ---- In ---- */
@@ -257,7 +121,7 @@ use_held(struct group_core *c, struct group_work *w, uint32_t k, struct group_pe
             no_memory(c);
             return;
         }
-        p->held -= message_cost(m->bytes);
+        p->held -= group_message_cost(m->bytes);
         group_held_remove(&side->held);
         side->received++;
         step_done(w, step);
@@ -275,11 +139,8 @@ look_at(struct group_core *c, struct group_work *w, uint32_t k)
         side->ready++;
     if (side->held.first != NULL)
         use_held(c, w, k, p);
-    if (w->done || (!side->announced && !announce(c, w, k, p)) || w->done)
-        return;
-    tell_ready(c, w, k, p);
     if (!w->done)
-        send_messages(c, w, k, p);
+        group_work_tell(c, w, k, p);
 }
 
 static void
@@ -325,7 +186,7 @@ check_held(struct group_core *c, struct group_work *w, uint32_t k)
     uint32_t i = 0;
 
     for (const struct group_message *m = w->sides[k].held.first; m != NULL; m = m->next, i++)
-        if (i >= ap->receives || m->bytes != round_up(step_bytes(w, ap->receive[i]), 4)) {
+        if (i >= ap->receives || m->bytes != round_up(group_step_bytes(w, ap->receive[i]), 4)) {
             group_fail_with(c, ap->rank, PS_ERR_PROTOCOL, "a message of %u bytes that the operation does not have",
                             m->bytes);
             return false;
@@ -361,7 +222,7 @@ group_work_begin(struct group_core *c, struct group_work *w)
         return;
     /* What can go goes before anything is computed; but a little is copied sooner than a second frame is made for what
      * could not go without it. */
-    while (w->stack_len > 0 && !w->done && step_bytes(w, w->stack[w->stack_len - 1]) <= GROUP_EAGER_MAX)
+    while (w->stack_len > 0 && !w->done && group_step_bytes(w, w->stack[w->stack_len - 1]) <= GROUP_EAGER_MAX)
         run_local(w, w->stack[--w->stack_len]);
     for (uint32_t k = 0; k < a->peers_len && !w->done; k++)
         look_at(c, w, k);
@@ -371,7 +232,7 @@ group_work_begin(struct group_core *c, struct group_work *w)
 void
 group_hold(struct group_core *c, struct group_peer *p, struct group_held *held, uint64_t bytes, const void *payload)
 {
-    if (bytes > GROUP_EAGER_MAX || p->held + message_cost(bytes) > GROUP_AHEAD_BYTES) {
+    if (bytes > GROUP_EAGER_MAX || p->held + group_message_cost(bytes) > GROUP_AHEAD_BYTES) {
         group_fail_with(c, p->rank, PS_ERR_PROTOCOL, "a message of %llu bytes that was not asked for",
                         (unsigned long long)bytes);
         return;
@@ -380,7 +241,7 @@ group_hold(struct group_core *c, struct group_peer *p, struct group_held *held, 
         no_memory(c);
         return;
     }
-    p->held += message_cost(bytes);
+    p->held += group_message_cost(bytes);
 }
 
 /* What is wrong with a message of these bytes at this place; NULL: nothing. */
@@ -396,7 +257,7 @@ message_wrong(const struct group_work *w, uint32_t k, uint64_t payload_len)
     index = w->sides[k].received + w->sides[k].held.len;
     if (index >= w->agenda->peers[k].receives)
         return "that is one too many";
-    if (round_up(step_bytes(w, w->agenda->peers[k].receive[index]), 4) != payload_len)
+    if (round_up(group_step_bytes(w, w->agenda->peers[k].receive[index]), 4) != payload_len)
         return "of another length than its place";
     return NULL;
 }
@@ -456,7 +317,7 @@ group_work_asked(struct group_core *c, struct group_work *w, struct group_peer *
     side = &w->sides[k];
     lacked = lacks(w, k);
     for (uint32_t i = side->asked; i < MIN(ready, side->sent); i++)
-        p->ahead -= message_cost(step_bytes(w, w->agenda->peers[k].send[i]));
+        p->ahead -= group_message_cost(group_step_bytes(w, w->agenda->peers[k].send[i]));
     side->asked = MAX(side->asked, ready);
     w->lacking -= lacked && !lacks(w, k);
     group_work_wake(c, w, p);
@@ -483,7 +344,7 @@ group_work_heard(struct group_core *c, struct group_work *w, struct group_peer *
     w->sides[k].heard = true;
     p->unheard -= w->sides[k].announced;
     for (uint32_t i = 0; i < MIN(ready, w->sides[k].sent); i++)
-        p->ahead -= message_cost(step_bytes(w, w->agenda->peers[k].send[i]));
+        p->ahead -= group_message_cost(group_step_bytes(w, w->agenda->peers[k].send[i]));
     w->sides[k].asked = ready;
     w->lacking -= !lacks(w, k);
 }
