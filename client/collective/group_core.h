@@ -47,6 +47,7 @@
 #define CLIENT_COLLECTIVE_GROUP_CORE_H
 
 #include "base.h"
+#include "client/collective/group_ask.h"
 #include "client/collective/group_wire.h"
 #include "client/ps_group.h"
 #include "frame.h"
@@ -82,25 +83,6 @@ enum ps_err group_core_new(const struct group_core_config *config, struct group_
 void group_core_free(struct group_core *c);
 
 /* ---- Operations ---- */
-
-struct group_ask {
-    uint8_t op; /* enum plan_op, or AGENDA_MERGE, AGENDA_SEND, AGENDA_RECEIVE (agenda.h) */
-    const void *in;
-    void *out;
-    size_t count; /* elements */
-    enum ps_dtype dtype;
-    enum ps_reduce reduce;
-    uint32_t root; /* or the other rank of a pair */
-
-    /* AGENDA_MERGE (plan_merge()): count is a multiple of the ranks, slots lie one behind the other. */
-    size_t piece;     /* elements */
-    uint8_t encoding; /* of the parts: enum ps_compress_kind; ranks that differ in it are a MISMATCH */
-    /* Make the piece at `at` of this rank's slot of in, of what the others have there in out. Within the core's calls,
-     * in whatever thread makes them: it calls nothing of the group. Returns the rank that sent nonsense, by which the
-     * group fails with PROTOCOL, or PLAN_NONE. */
-    uint32_t (*merge)(void *arg, size_t at);
-    void *merge_arg;
-};
 
 /* Errors: INVALID (an argument), LIMIT, NOMEM; or why the group has failed. Nothing was started then. */
 enum ps_err group_core_start(struct group_core *c, const struct group_ask *ask, uint64_t now_ms,
