@@ -160,10 +160,10 @@ place_offset(const struct plan_build *b, struct build_place p)
     const struct plan_ask *a = b->ask;
 
     if (p.buffer == PLAN_SCRATCH)
-        return b->slots == 0 ? b->edge[p.index] : p.index * b->slot_len;
+        return b->slots == 0 ? b->grid.edge[p.index] : p.index * b->slot_len;
     if ((p.buffer == PLAN_OUT && a->op == PLAN_REDUCE_SCATTER) || (p.buffer == PLAN_IN && a->op == PLAN_ALL_GATHER))
-        return b->edge[p.index] - ps_group_part_offset(a->count, a->ranks, a->rank);
-    return b->edge[p.index];
+        return b->grid.edge[p.index] - ps_group_part_offset(a->count, a->ranks, a->rank);
+    return b->grid.edge[p.index];
 }
 
 /* Where the value of a cell goes that is to be in `to`: where it is, if that is there already. */
@@ -179,12 +179,6 @@ place_new(struct plan_build *b, enum plan_buffer to, uint32_t cell)
         b->slot_next = (b->slot_next + 1) % b->slots;
     }
     return p;
-}
-
-static size_t
-run_len(const struct plan_build *b, struct run r)
-{
-    return b->edge[r.to] - b->edge[r.from];
 }
 
 /* ---- Who needs whom ---- */
@@ -259,7 +253,7 @@ step_on(struct plan_build *b, enum plan_kind kind, uint32_t peer, struct run r, 
 
     ps_assert(b->slots == 0 || r.to - r.from == 1);
     s.peer = peer;
-    s.len = run_len(b, r);
+    s.len = plan_grid_len(&b->grid, r);
     if (source != NULL) {
         s.buffer = s.source = source->buffer;
         s.offset = s.source_offset = place_offset(b, *source);
@@ -282,20 +276,16 @@ step_on(struct plan_build *b, enum plan_kind kind, uint32_t peer, struct run r, 
 struct run
 build_pieces(const struct plan_build *b, uint32_t from, uint32_t to)
 {
-    return b->err == PS_OK ? (struct run){b->first[from], b->first[to]} : (struct run){0, 0};
+    return b->err == PS_OK ? plan_grid_run(&b->grid, from, to) : (struct run){0, 0};
 }
 
 bool
 build_next(const struct plan_build *b, struct run *rest, struct run *message)
 {
+    if (b->err == PS_OK)
+        return plan_grid_next(&b->grid, rest, message);
     *message = (struct run){rest->from, rest->from};
-    if (b->err != PS_OK || rest->from >= rest->to)
-        return false;
-    do
-        message->to++;
-    while (message->to < rest->to && b->edge[message->to + 1] - b->edge[message->from] <= b->segment);
-    rest->from = message->to;
-    return true;
+    return false;
 }
 
 void
@@ -403,58 +393,23 @@ build_aside(const struct plan_build *b)
 
 /* ---- The grid ---- */
 
-/* Pieces without elements have no cells. */
-static uint32_t
-cells_of(const struct plan_build *b, uint32_t pieces)
-{
-    uint32_t cells = 0;
-
-    for (uint32_t p = 0; p < pieces; p++)
-        cells += (uint32_t)((ps_group_part(b->ask->count, pieces, p) + b->segment - 1) / b->segment);
-    return cells;
-}
-
-static void
-grid_fill(struct plan_build *b)
-{
-    size_t count = b->ask->count;
-    uint32_t cell = 0;
-
-    for (uint32_t p = 0; p < b->pieces; p++) {
-        size_t end = ps_group_part_offset(count, b->pieces, p + 1);
-
-        b->first[p] = cell;
-        for (size_t at = ps_group_part_offset(count, b->pieces, p); at < end; at += b->segment)
-            b->edge[cell++] = at;
-    }
-    b->first[b->pieces] = cell;
-    b->edge[cell] = count;
-}
-
 void
 build_grid(struct plan_build *b, uint32_t pieces)
 {
     enum plan_buffer begin = b->ask->op == PLAN_BROADCAST ? PLAN_OUT : PLAN_IN;
+    size_t segment = MAX(b->plan->segment_bytes / b->ask->size, (size_t)1), cells;
 
-    b->segment = MAX(b->plan->segment_bytes / b->ask->size, (size_t)1);
-    /* A send and a receive of each cell are the least that there is. */
-    if (b->ask->count / b->segment > PLAN_STEPS_MAX) {
-        b->err = PS_ERR_LIMIT;
+    if ((b->err = plan_grid_make(&b->grid, b->ask->count, pieces, segment)) != PS_OK)
         return;
-    }
-    b->pieces = pieces;
-    b->cells = cells_of(b, pieces);
-    b->first = malloc((pieces + 1) * sizeof *b->first);
-    b->edge = malloc((b->cells + 1) * sizeof *b->edge);
-    b->at = malloc((b->cells + 1) * sizeof *b->at);
+    cells = b->grid.cells;
+    b->at = malloc((cells + 1) * sizeof *b->at);
     for (int k = 0; k < 3; k++)
-        b->touch[k] = malloc((b->cells + 1) * sizeof **b->touch);
-    if (!b->first || !b->edge || !b->at || !b->touch[0] || !b->touch[1] || !b->touch[2]) {
+        b->touch[k] = malloc((cells + 1) * sizeof **b->touch);
+    if (!b->at || !b->touch[0] || !b->touch[1] || !b->touch[2]) {
         b->err = PS_ERR_NOMEM;
         return;
     }
-    grid_fill(b);
-    for (uint32_t c = 0; c < b->cells; c++) {
+    for (uint32_t c = 0; c < cells; c++) {
         b->at[c] = (struct build_place){begin, c};
         for (int k = 0; k < 3; k++)
             b->touch[k][c] = (struct build_touch){.writer = PLAN_NONE, .readers = PLAN_NONE, .cell = PLAN_NONE};
@@ -465,49 +420,19 @@ build_grid(struct plan_build *b, uint32_t pieces)
 void
 build_window(struct plan_build *b, uint32_t slots)
 {
-    if (b->err != PS_OK || slots >= b->cells)
+    if (b->err != PS_OK || slots >= b->grid.cells)
         return;
     b->slots = slots;
-    for (uint32_t c = 0; c < b->cells; c++)
-        b->slot_len = MAX(b->slot_len, b->edge[c + 1] - b->edge[c]);
+    b->slot_len = plan_grid_widest(&b->grid);
 }
 
 void
 build_finish(struct plan_build *b)
 {
-    free(b->first);
-    free(b->edge);
+    plan_grid_finish(&b->grid);
     free(b->at);
     for (int k = 0; k < 3; k++)
         free(b->touch[k]);
     free(b->reader);
     *b = (struct plan_build){0};
-}
-
-/* ---- Teams ---- */
-
-uint32_t
-team_rank(const struct team *t, uint32_t member)
-{
-    return t->rank != NULL ? t->rank[member % t->n] : member % t->n;
-}
-
-void
-hosts_find(const struct plan_ask *a, struct hosts *h)
-{
-    uint32_t name[PS_GROUP_RANKS_MAX];
-
-    ps_assert(a->ranks <= PS_GROUP_RANKS_MAX);
-    h->n = 0;
-    for (uint32_t r = 0; r < a->ranks; r++) {
-        uint32_t k = 0;
-
-        while (a->host != NULL && k < h->n && name[k] != a->host[r])
-            k++;
-        if (a->host == NULL)
-            k = h->n;
-        if (k == h->n)
-            name[h->n++] = a->host != NULL ? a->host[r] : r;
-        h->of[r] = k;
-    }
 }

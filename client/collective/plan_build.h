@@ -1,26 +1,22 @@
 /* How a plan is put together: an algorithm says in order what this rank sends, receives and adds, as if each step ended
  * before the next began, and the builder finds out which steps need which. Internal to plan*.c.
  *
- * The whole is cut into pieces (one for each rank, say), and those into cells of at most a segment. Cells are what is
- * talked about: a run of them goes as messages of whole cells that are at most a segment long, the same for everybody
- * with the same grid. For each cell the builder knows where this rank's latest value of it lies, and for each place who
- * wrote it last and who read it since; a step needs whoever wrote what it reads and whoever touched what it writes.
+ * Cells of a grid (plan_grid.h) are what is talked about. For each cell the builder knows where this rank's latest
+ * value of it lies, and for each place who wrote it last and who read it since; a step needs whoever wrote what it
+ * reads and whoever touched what it writes.
  *
  * Running out of memory or steps is remembered and makes all that follows do nothing. */
 #ifndef CLIENT_COLLECTIVE_PLAN_BUILD_H
 #define CLIENT_COLLECTIVE_PLAN_BUILD_H
 
-#include "plan.h"
+#include "plan_grid.h"
+#include "plan_team.h"
 
 struct plan_build {
     const struct plan_ask *ask;
     struct plan *plan;
     enum ps_err err;
-    size_t segment; /* elements */
-
-    uint32_t pieces, cells;
-    uint32_t *first; /* [pieces + 1] cell at which a piece begins */
-    size_t *edge;    /* [cells + 1] element at which a cell begins */
+    struct plan_grid grid;
 
     struct build_place *at;       /* [cells] */
     struct build_touch *touch[3]; /* by buffer: [cells], and [slots] of scratch */
@@ -29,27 +25,6 @@ struct plan_build {
     uint32_t slots, slot_next; /* of scratch; 0 slots: scratch is laid out as the whole is */
     size_t slot_len;
 };
-
-/* A run of cells: [from, to). */
-struct run {
-    uint32_t from, to;
-};
-
-/* Those who take part in something, in an order, and this rank's place among them. */
-struct team {
-    uint32_t n, me;
-    const uint32_t *rank; /* NULL: all ranks in their order */
-};
-
-/* The hosts of a group, numbered in the order of their lowest ranks. */
-struct hosts {
-    uint32_t n;
-    uint32_t of[PS_GROUP_RANKS_MAX]; /* by rank */
-};
-
-void hosts_find(const struct plan_ask *ask, struct hosts *h);
-
-uint32_t team_rank(const struct team *t, uint32_t member); /* modulo n */
 
 /* A grid of `pieces` equal parts (ps_group_part()). b is zeroed but for ask and plan, whose segment is known. */
 void build_grid(struct plan_build *b, uint32_t pieces);

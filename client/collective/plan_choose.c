@@ -25,7 +25,7 @@
  *      250 kB    215      72.9    74.0     562     315     366
  *        1 MB   1093     341     313      2355     891     858 */
 #include "plan.h"
-#include "plan_build.h"
+#include "plan_team.h"
 
 /* DIRECT up to as many bytes from each rank to all the others together. */
 #define DIRECT_BYTES_MAX        (64 * KIB)

@@ -66,8 +66,8 @@ other_of_pair(const struct halving *h)
 static void
 fold(struct plan_build *b, const struct halving *h, enum plan_buffer aside)
 {
-    uint32_t other = other_of_pair(h), middle = b->pieces / 2;
-    struct run low = build_pieces(b, 0, middle), high = build_pieces(b, middle, b->pieces);
+    uint32_t other = other_of_pair(h), middle = b->grid.pieces / 2;
+    struct run low = build_pieces(b, 0, middle), high = build_pieces(b, middle, b->grid.pieces);
 
     if (h->second) {
         build_send(b, other, low);
@@ -110,7 +110,7 @@ double_up(struct plan_build *b, const struct halving *h)
 static void
 exchange_all(struct plan_build *b, const struct halving *h)
 {
-    struct run all = build_pieces(b, 0, b->pieces);
+    struct run all = build_pieces(b, 0, b->grid.pieces);
     uint32_t other = h->paired ? other_of_pair(h) : 0;
     bool aside = false; /* of PLAN_OUT: where the first sums go */
 
@@ -140,9 +140,9 @@ void
 halving_all_reduce(struct plan_build *b, const struct team *t)
 {
     struct halving h = halving_of(t, false);
-    struct run all = build_pieces(b, 0, b->pieces), own = span_of(b, &h, h.v, 1);
+    struct run all = build_pieces(b, 0, b->grid.pieces), own = span_of(b, &h, h.v, 1);
 
-    if (b->ask->count <= MIN(b->segment, HALVING_EXCHANGE_BYTES / b->ask->size)) {
+    if (b->ask->count <= MIN(b->grid.segment, HALVING_EXCHANGE_BYTES / b->ask->size)) {
         exchange_all(b, &h);
         return;
     }

@@ -47,7 +47,7 @@ levels_find(const struct plan_ask *a, bool rooted, struct levels *l)
 static enum tree_shape
 shape_for(const struct plan_build *b, uint32_t members)
 {
-    return b->cells >= CHAIN_MESSAGES_MIN(members) ? TREE_CHAIN : TREE_BINOMIAL;
+    return b->grid.cells >= CHAIN_MESSAGES_MIN(members) ? TREE_CHAIN : TREE_BINOMIAL;
 }
 
 /* ---- All-reduce ---- */
@@ -56,7 +56,7 @@ shape_for(const struct plan_build *b, uint32_t members)
 static struct run
 ring_piece(const struct plan_build *b, const struct levels *l, uint32_t round)
 {
-    uint32_t i = (l->leaders.me + 2 * b->pieces - 1 - round) % b->pieces;
+    uint32_t i = (l->leaders.me + 2 * b->grid.pieces - 1 - round) % b->grid.pieces;
 
     return build_pieces(b, i, i + 1);
 }
@@ -72,7 +72,7 @@ all_reduce_between(struct plan_build *b, const struct levels *l, bool ring)
     }
     if (l->hosts.n > 1)
         ring_reduce_scatter(b, &l->leaders, PLAN_OUT, PLAN_OUT);
-    build_scale(b, build_pieces(b, me % b->pieces, me % b->pieces + 1));
+    build_scale(b, build_pieces(b, me % b->grid.pieces, me % b->grid.pieces + 1));
     if (l->hosts.n > 1)
         ring_all_gather(b, &l->leaders);
 }
@@ -88,12 +88,12 @@ all_reduce(struct plan_build *b, const struct levels *l)
 
     build_grid(b, ring ? l->hosts.n : halving_pieces(l->hosts.n));
     shape = shape_for(b, l->host.n);
-    for (uint32_t i = 0; i < b->pieces; i++)
+    for (uint32_t i = 0; i < b->grid.pieces; i++)
         tree_reduce(b, &l->host, shape, ring_piece(b, l, i), PLAN_OUT, PLAN_OUT);
     if (l->leads)
         all_reduce_between(b, l, ring);
-    for (uint32_t i = 0; i < b->pieces; i++)
-        tree_broadcast(b, &l->host, shape, ring_piece(b, l, i + b->pieces - 1));
+    for (uint32_t i = 0; i < b->grid.pieces; i++)
+        tree_broadcast(b, &l->host, shape, ring_piece(b, l, i + b->grid.pieces - 1));
 }
 
 /* ---- Reduce-scatter ---- */

@@ -7,7 +7,7 @@
 static struct run
 piece(const struct plan_build *b, uint32_t i)
 {
-    i %= b->pieces;
+    i %= b->grid.pieces;
     return build_pieces(b, i, i + 1);
 }
 
@@ -68,8 +68,8 @@ slices_of(const struct plan_build *b)
 {
     uint32_t most = 0;
 
-    for (uint32_t p = 0; p < b->pieces && b->err == PS_OK; p++)
-        most = MAX(most, b->first[p + 1] - b->first[p]);
+    for (uint32_t p = 0; p < b->grid.pieces && b->err == PS_OK; p++)
+        most = MAX(most, b->grid.first[p + 1] - b->grid.first[p]);
     return most;
 }
 
