@@ -33,10 +33,10 @@ enum ps_err
 plan_grid_make(struct plan_grid *g, size_t count, uint32_t pieces, size_t segment)
 {
     g->segment = segment;
+    g->pieces = pieces; /* whatever comes of it: algorithms count modulo the pieces before they look for an error */
     /* A send and a receive of each cell are the least that there is. */
     if (count / segment > PLAN_STEPS_MAX)
         return PS_ERR_LIMIT;
-    g->pieces = pieces;
     g->cells = cells_of(count, pieces, segment);
     g->first = malloc((pieces + 1) * sizeof *g->first);
     g->edge = malloc((g->cells + 1) * sizeof *g->edge);

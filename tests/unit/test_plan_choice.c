@@ -104,7 +104,7 @@ START_TEST(more_steps_than_the_limit_are_refused)
     struct ps_error e = {0};
     struct plan p;
 
-    ask.algorithm = PS_ALGORITHM_RING;
+    ask.algorithm = (enum ps_algorithm)_i;
     ask.segment_bytes = 64;
     ck_assert_int_eq(plan_make(&ask, &p, &e), PS_ERR_LIMIT);
     ck_assert_ptr_nonnull(strstr(e.text, "messages of 64 bytes"));
@@ -205,7 +205,7 @@ make_suite(void)
     tcase_add_test(tc, several_ranks_on_several_hosts_go_in_levels);
     tcase_add_test(tc, every_rank_chooses_the_same);
     tcase_add_test(tc, what_is_chosen_for_very_much_has_not_too_many_steps);
-    tcase_add_test(tc, more_steps_than_the_limit_are_refused);
+    tcase_add_loop_test(tc, more_steps_than_the_limit_are_refused, PS_ALGORITHM_DIRECT, PS_ALGORITHM_HIERARCHICAL + 1);
     tcase_add_test(tc, a_schedule_reads_as_what_it_does);
     suite_add_tcase(suite, tc);
     return suite;

@@ -82,6 +82,7 @@ START_TEST(more_cells_than_steps_are_a_limit)
     struct plan_grid g = {0};
 
     ck_assert_int_eq(plan_grid_make(&g, (size_t)PLAN_STEPS_MAX + 1, 3, 1), PS_ERR_LIMIT);
+    ck_assert_uint_eq(g.pieces, 3);
     plan_grid_finish(&g);
 }
 END_TEST
