@@ -1,9 +1,8 @@
 /* Frames through two rings.
  *
- * Out: send() copies a frame into the ring if all of it has room there; what has not waits in a queue
- * (common/conn_queue.h, as for a socket), and flush() and poll() copy what the ring has room for. In: poll() gives
- * whole frames to the owner where they lie. A frame that fits half a ring is not looked at until all of it is there, so
- * it is never copied; a larger one comes in pieces.
+ * Out: send() copies a frame into the ring or queues it (ring_out.h), and flush() and poll() copy what the ring has
+ * room for. In: poll() gives whole frames to the owner where they lie. A frame that fits half a ring is not looked at
+ * until all of it is there, so it is never copied; a larger one comes in pieces.
  *
  * A position that one side writes and the other reads costs each of them a cache miss, so both look at the room as
  * rarely as can be: the writer believes what it knew until that is too little, and the reader says what it has read
@@ -12,7 +11,7 @@
  * says so.
  *
  * Both sides poll while they spin. Before a side sleeps it says so (share_sleep()), and whoever writes or reads after
- * that rings a bell: a frame on the connection, which ends the sleep of the other side's loop.
+ * that rings a bell (bell.h).
  *
  *     OPEN ──finish()──► LEAVING (writes what is queued, throws away what comes) ──all is written──► ENDING
  *       └──close()──────────────────────────────────────────────────────────────────────────────►  │ the connection
@@ -25,6 +24,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "client/group/ring_out.h"
+
 #define READ_AT_ONCE (8 * MIB) /* bytes, before the loop's other business gets its turn */
 #define LEAVE_LOOK   1         /* ms between two looks at the ring while LEAVING */
 #define TAKEN_PART   8         /* of a ring is read before the other side is told */
@@ -36,24 +37,17 @@ struct link_shm {
     enum shm_state state;
     struct share share;
     struct conn *conn; /* NULL: closed */
-    struct conn_queue queue;
+    struct bell bell;
+    struct ring_out out;
     struct frame_reader reader;
-    struct copying *copying; /* of all links of the group */
-    size_t room;             /* at least so much is in the ring out */
-    size_t untold;           /* bytes that were read, and the other side does not know */
-    bool unrung;             /* frames were put into the ring, and the other side may sleep */
-    bool reading, writing;   /* further up on the stack */
-    bool ended;              /* the owner knows of the end */
-    bool hung_up;            /* the connection has ended */
-    bool mute;               /* the stream out is cut in the middle of a frame */
+    size_t untold; /* bytes that were read, and the other side does not know */
+    bool reading;  /* further up on the stack */
+    bool ended;    /* the owner knows of the end */
+    bool hung_up;  /* the connection has ended */
 
     uv_timer_t timer; /* while LEAVING */
     uint64_t leave_ms;
     bool timing; /* libuv still has the timer */
-
-    struct conn_out bell;
-    uint8_t bell_head[FRAME_HEAD_SIZE];
-    bool rings; /* the connection has the bell */
 
     void (*closed)(struct link *l);
 };
@@ -84,138 +78,12 @@ tell_end(struct link_shm *t, enum ps_err code, const char *text)
     t->link.events->ended(&t->link, &e);
 }
 
-/* ---- The bell ---- */
-
-static void
-bell_done(struct conn_out *o, enum ps_err result)
-{
-    struct link_shm *t = CONTAINER_OF(o, struct link_shm, bell);
-
-    (void)result; /* where it failed the connection has ended, and that wakes as well */
-    t->rings = false;
-}
-
-/* One that is under way wakes the other side later than this one would: it is enough. */
-static void
-wake_other(struct link_shm *t, enum share_wants what)
-{
-    if (!share_ring(&t->share, what) || t->rings || t->conn == NULL)
-        return;
-    t->rings = true;
-    t->bell = (struct conn_out){.done = bell_done, .head = t->bell_head, .head_len = FRAME_HEAD_SIZE};
-    conn_send(t->conn, &t->bell, false);
-}
-
 /* ---- Out ---- */
 
-/* Into the ring, where it is `at` bytes past what was put. */
-static void
-copy(struct link_shm *t, size_t at, const void *from, size_t n)
-{
-    uint8_t *to = share_in(&t->share) + at;
-    enum copying_way way;
-    uint64_t begin;
-
-    if (n < COPYING_BYTES_MIN) {
-        memcpy(to, from, n);
-        return;
-    }
-    way = copying_way(t->copying, t->share.put);
-    begin = uv_hrtime();
-    if (way == COPYING_STREAMED)
-        copying_streamed(to, from, n);
-    else
-        memcpy(to, from, n);
-    copying_note(t->copying, way, COPYING_IN, n, uv_hrtime() - begin);
-}
-
-static size_t
-copy_in(struct link_shm *t, size_t room)
-{
-    uv_buf_t bufs[CONN_QUEUE_BUFS];
-    size_t bytes, at = 0;
-    unsigned n;
-
-    bytes = (size_t)conn_queue_gather(&t->queue, bufs, &n, room);
-    for (unsigned i = 0; i < n; at += bufs[i++].len)
-        copy(t, at, bufs[i].base, bufs[i].len);
-    return bytes;
-}
-
-/* Bytes that may be put into the ring, all of them looked for if what is known is less than wanted. */
-static size_t
-room_for(struct link_shm *t, size_t wanted)
-{
-    if (t->room < wanted)
-        t->room = share_room(&t->share);
-    if (t->room == SIZE_MAX) {
-        t->room = 0;
-        t->mute = true;
-    }
-    return t->room;
-}
-
-static void
-put(struct link_shm *t, size_t bytes)
-{
-    share_put(&t->share, bytes);
-    t->room -= bytes;
-    t->unrung = true;
-}
-
-static void
-ring_if_put(struct link_shm *t)
-{
-    if (!t->unrung)
-        return;
-    t->unrung = false;
-    wake_other(t, SHARE_DATA);
-}
-
-/* True: something moved. */
 static bool
 write_some(struct link_shm *t)
 {
-    bool moved = false;
-
-    if (t->writing || t->mute || t->state == SHM_ENDING)
-        return false;
-    t->writing = true;
-    while (t->queue.first != NULL) {
-        size_t room = room_for(t, t->share.ring_bytes / 2), bytes;
-
-        if (room == 0)
-            break;
-        conn_queue_prepare(&t->queue, t->timer.loop);
-        bytes = copy_in(t, room);
-        put(t, bytes);
-        ring_if_put(t);
-        conn_queue_take(&t->queue, bytes);
-        moved = true;
-    }
-    t->writing = false;
-    return moved;
-}
-
-/* False: not all of it has room, or others come first. */
-static bool
-write_at_once(struct link_shm *t, const struct link_out *out)
-{
-    size_t payload = 0, at = out->head_len, pad;
-
-    if (t->queue.first != NULL || t->writing)
-        return false;
-    for (size_t i = 0; i < out->parts_len; i++)
-        payload += out->parts[i].len;
-    pad = frame_pad(payload);
-    if (room_for(t, out->head_len + payload + pad) < out->head_len + payload + pad)
-        return false;
-    copy(t, 0, out->head, out->head_len);
-    for (size_t i = 0; i < out->parts_len; at += out->parts[i++].len)
-        copy(t, at, out->parts[i].data, out->parts[i].len);
-    memset(share_in(&t->share) + at, 0, pad);
-    put(t, out->head_len + payload + pad);
-    return true;
+    return t->state != SHM_ENDING && ring_out_write(&t->out);
 }
 
 static void
@@ -232,11 +100,11 @@ shm_send(struct link *l, struct link_out *out)
     struct link_shm *t = shm_of(l);
 
     out->link = l;
-    if (t->conn == NULL || t->state != SHM_OPEN || t->mute) {
+    if (t->conn == NULL || t->state != SHM_OPEN || t->out.mute) {
         out->done(out, PS_ERR_CLOSED);
         return;
     }
-    if (write_at_once(t, out)) {
+    if (ring_out_at_once(&t->out, out)) {
         out->done(out, PS_OK);
         return;
     }
@@ -245,7 +113,7 @@ shm_send(struct link *l, struct link_out *out)
                                     .head_len = out->head_len,
                                     .parts = out->parts,
                                     .parts_len = out->parts_len};
-    conn_queue_append(&t->queue, &out->u.conn);
+    conn_queue_append(&t->out.queue, &out->u.conn);
 }
 
 static void
@@ -253,7 +121,7 @@ shm_flush(struct link *l)
 {
     struct link_shm *t = shm_of(l);
 
-    ring_if_put(t);
+    ring_out_flush(&t->out);
     (void)write_some(t);
 }
 
@@ -284,7 +152,7 @@ taken(struct link_shm *t, size_t n)
         return;
     t->untold = 0;
     share_take(&t->share, 0);
-    wake_other(t, SHARE_ROOM);
+    bell_ring(&t->bell, SHARE_ROOM);
 }
 
 /* Bytes of one frame that comes in pieces, or whose head is wrong. */
@@ -357,7 +225,7 @@ hand_on(struct link_shm *t, const struct ripe *ripe)
 
     t->link.events->frame(&t->link, &ripe->head, meta, ripe->head.payload_len > 0 ? payload : NULL);
     if (tried)
-        copying_note(t->copying, way, COPYING_OUT, ripe->n, uv_hrtime() - begin);
+        copying_note(t->out.copying, way, COPYING_OUT, ripe->n, uv_hrtime() - begin);
     taken(t, ripe->n);
 }
 
@@ -413,7 +281,7 @@ shm_sleep(struct link *l)
     filled = share_filled(&t->share);
     if (filled == SIZE_MAX || (filled > 0 && look(t, filled).n > 0))
         return false;
-    if (t->queue.first != NULL && !t->mute)
+    if (t->out.queue.first != NULL && !t->out.mute)
         wants |= SHARE_ROOM;
     return share_sleep(&t->share, wants, filled);
 }
@@ -435,13 +303,8 @@ shm_cut(struct link *l)
     if (t->state == SHM_ENDING)
         return;
     frame_discard(&t->reader);
-    t->writing = true; /* what done() sends comes after the rest of what has begun */
-    if (!conn_queue_cut(&t->queue)) {
-        t->mute = true;
-        if (t->conn != NULL)
-            (void)shutdown(t->conn->fd, SHUT_WR); /* they hear that it has ended */
-    }
-    t->writing = false;
+    if (!ring_out_cut(&t->out) && t->conn != NULL)
+        (void)shutdown(t->conn->fd, SHUT_WR); /* they hear that it has ended */
 }
 
 /* ---- Life ---- */
@@ -460,7 +323,7 @@ shm_conn_closed(struct conn *c)
 {
     struct link_shm *t = c->arg;
 
-    t->conn = NULL;
+    t->conn = t->bell.conn = NULL;
     free(c);
     try_end(t);
 }
@@ -480,7 +343,7 @@ end_now(struct link_shm *t, bool politely)
     if (t->state == SHM_ENDING)
         return;
     t->state = SHM_ENDING;
-    conn_queue_drop(&t->queue);
+    conn_queue_drop(&t->out.queue);
     uv_close((uv_handle_t *)&t->timer, timer_closed);
     if (t->conn != NULL && politely)
         conn_leave(t->conn, LINK_PART_MS, shm_conn_closed);
@@ -497,10 +360,10 @@ leave_look(uv_timer_t *timer)
     if (filled != SIZE_MAX && filled + t->untold > 0) { /* so that the other side can write its last, too */
         t->untold = 0;
         share_take(&t->share, filled);
-        wake_other(t, SHARE_ROOM);
+        bell_ring(&t->bell, SHARE_ROOM);
     }
     (void)write_some(t);
-    if (t->queue.first == NULL || t->mute || t->hung_up || uv_now(timer->loop) >= t->leave_ms)
+    if (t->out.queue.first == NULL || t->out.mute || t->hung_up || uv_now(timer->loop) >= t->leave_ms)
         end_now(t, true);
 }
 
@@ -595,12 +458,12 @@ link_shm_new(struct conn *conn, struct share *share, uint32_t rank, struct copyi
         return NULL;
     t->link = (struct link){.ops = &shm_ops, .rank = rank};
     t->share = *share;
-    t->copying = copying;
     *share = (struct share){0};
     share_told(&t->share);
     frame_reader_init(&t->reader);
     t->reader.buffers = &conn->pool->buffers;
-    frame_head_encode(&(struct frame_head){.version = FRAME_VERSION, .type = MSG_GROUP_BELL}, t->bell_head);
+    bell_init(&t->bell, &t->share, conn);
+    ring_out_init(&t->out, &t->share, &t->bell, copying, conn->pool->loop);
     uv_timer_init(conn->pool->loop, &t->timer);
     t->timer.data = t;
     t->timing = true;
