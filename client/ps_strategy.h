@@ -277,7 +277,15 @@ PS_API uint64_t ps_strategy_steps_each(const ps_strategy *strategy); /* of an ep
 /* Train until ps_strategy_step() is at least `until`. A worker that comes late, or again, begins where the training is.
  * Every replica's values are the newest of this step when it returns. Errors: those of calls; NONFINITE (a step's
  * gradient: nothing of it was applied); TIMEOUT, CLOSED, STEP_FAILED and whatever else ended the exchange between
- * workers, which names who was lost. After an error of the exchange with PS_LAPSE_FAIL it may be closed and saved. */
+ * workers, which names who was lost. After an error of the exchange with PS_LAPSE_FAIL it may be closed and saved.
+ *
+ * Another run may follow an error that the session or the group outlives. Without shards the step that failed is done
+ * again. In parameter_server and local_sgd its tick has gone out with the push, so that nobody waits for this worker:
+ * an exchange with the shards that fails with NONFINITE, LIMIT, TIMEOUT and the like is over, of many blocks only those
+ * that were refused are without its gradient, its rows and metrics count, calls.after is not called for it, and the
+ * next run (or meeting) first fetches the values that have not come, then goes on behind it. In local_sgd that is the
+ * whole round. A step function that fails, or in local_sgd a step whose gradient holds NaN, is done again there, too.
+ */
 PS_API enum ps_err ps_strategy_run(ps_strategy *strategy, uint64_t until, const struct ps_strategy_calls *calls,
                                    struct ps_error *error) PS_MUST_USE;
 

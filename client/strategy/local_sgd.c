@@ -12,7 +12,7 @@
  *
  * The slots of a worker's own optimizers stay where they are, from round to round (DiLoCo keeps them so); they are in
  * no checkpoint, and a process that replaces another begins with new ones. A round that the end cuts short is pushed
- * when the workers meet. */
+ * when the workers meet. Where an exchange fails its round is over, as a step of parameter_server is. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,16 +136,30 @@ difference(ps_strategy *s, struct ps_error *e)
     return PS_OK;
 }
 
-/* After a lapsed lease the round is lost, and the next one begins where this worker's data goes on. */
+/* After a lapsed lease the round is lost, and the next one begins where this worker's data goes on. Lost is also one
+ * whose difference the shards refuse: what diverged here is given up for the values that they have. */
 static enum ps_err
 exchange(ps_strategy *s, struct ps_error *e)
 {
+    bool over = false;
     enum ps_err err;
 
     if ((err = difference(s, e)) != PS_OK)
         return err;
-    err = strategy_server_rejoin(s, strategy_server_exchange(s, s->next, e), e);
-    if (err == PS_OK)
+    err = strategy_server_rejoin(s, strategy_server_exchange(s, s->next, &over, e), e);
+    if (err == PS_OK || (over && !s->behind))
+        begin_round(s);
+    return err;
+}
+
+/* With the values that did not come when the last round ended begins the next one. */
+static enum ps_err
+local_resume(ps_strategy *s, struct ps_error *e)
+{
+    bool behind = s->behind;
+    enum ps_err err = strategy_server_resume(s, e);
+
+    if (err == PS_OK && behind)
         begin_round(s);
     return err;
 }
@@ -206,6 +220,7 @@ const struct strategy_ops strategy_local_sgd = {
     .open = local_open,
     .start = local_start,
     .step = local_step,
+    .resume = local_resume,
     .refresh = local_refresh,
     .meet = local_meet,
     .save = strategy_server_save,

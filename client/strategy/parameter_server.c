@@ -7,7 +7,10 @@
  *
  * When an update happens, and what a pull waits for, is the mode's business (async, ssp, sync), which the shards mind.
  * In sync they sum the pushes in the order of the workers and divide by their number: the loss is scaled accordingly.
- */
+ *
+ * The tick is out before it is known what has become of the push. So where that is refused (NONFINITE), or not answered
+ * in time, the run ends with the error, but the step is over: no other worker waits for this one, and the next run goes
+ * on behind it. */
 #include <stdio.h>
 
 #include "client/ps_tensors.h"
@@ -29,6 +32,7 @@ server_start(ps_strategy *s, struct ps_error *e)
 static enum ps_err
 server_step(ps_strategy *s, bool *done, struct ps_error *e)
 {
+    bool over = false;
     enum ps_err err;
 
     if (s->tensors != NULL)
@@ -37,9 +41,10 @@ server_step(ps_strategy *s, bool *done, struct ps_error *e)
         return err;
     strategy_count_none(s); /* of a step before that could not be pushed */
     strategy_count_step(s);
-    if ((err = strategy_server_exchange(s, s->next + 1, e)) != PS_OK)
+    err = strategy_server_exchange(s, s->next + 1, &over, e);
+    s->next += over;
+    if (err != PS_OK)
         return strategy_server_rejoin(s, err, e);
-    s->next++;
     *done = true;
     return PS_OK;
 }
@@ -64,6 +69,7 @@ const struct strategy_ops strategy_parameter_server = {
     .start = server_start,
     .ready = strategy_server_ready,
     .step = server_step,
+    .resume = strategy_server_resume,
     .refresh = strategy_server_refresh,
     .meet = strategy_server_meet,
     .save = strategy_server_save,

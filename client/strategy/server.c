@@ -43,9 +43,12 @@ pull(ps_strategy *s, int now, struct ps_error *e)
     enum ps_err err;
 
     if (s->tensors == NULL)
-        return ps_client_pull(s->client, s->vars_len, s->client_vars, s->copy[0].values, &options, e);
-    err = ps_tensors_pull(s->tensors, resident_values(s), &options, e);
-    return err == PS_OK ? resident_pulled(s, e) : err;
+        err = ps_client_pull(s->client, s->vars_len, s->client_vars, s->copy[0].values, &options, e);
+    else if ((err = ps_tensors_pull(s->tensors, resident_values(s), &options, e)) == PS_OK)
+        err = resident_pulled(s, e);
+    if (err == PS_OK && !now)
+        s->behind = false;
+    return err;
 }
 
 /* The others went on without this worker: join again where the slowest of them is, with the data that is next. */
@@ -124,27 +127,47 @@ strategy_server_close(ps_strategy *s, bool goodbye)
 
 /* ---- A step ---- */
 
-/* Wait for one of the three, and free it. */
+/* An exchange is three operations, and the tick cannot be taken back: once it is out the step is over, whatever becomes
+ * of its push, and its data is passed over. So a push that is refused ends the exchange with that error, but only after
+ * the tick and the pull; where these do not come in time, or at all, the values are fetched when training goes on. */
 static enum ps_err
-finish_op(ps_op *op, enum ps_err before, struct ps_error *e)
+first_of(enum ps_err before, enum ps_err err)
 {
-    enum ps_err err = before;
-
-    if (before == PS_OK)
-        err = ps_op_wait(op, -1, e);
-    ps_op_free(op);
-    return err;
+    return before != PS_OK ? before : err;
 }
 
-/* The tick takes along what was counted. */
-static enum ps_err
-start_tick(ps_strategy *s, ps_op **tick, struct ps_error *e)
+/* Whose text is to be known: the first error's. */
+static struct ps_error *
+text_after(enum ps_err before, struct ps_error *e)
 {
-    enum ps_err err = ps_client_set_metrics(s->client, strategy_totals_len(s), s->counted, e);
+    return before == PS_OK ? e : NULL;
+}
 
-    if (err == PS_OK && (err = ps_client_tick_start(s->client, tick, e)) == PS_OK)
-        strategy_count_none(s);
-    return err;
+/* Wait for one of the three, if it was started: not where one before has taken all the time. */
+static enum ps_err
+wait_op(ps_op *op, enum ps_err before, struct ps_error *e)
+{
+    if (op == NULL || before == PS_ERR_TIMEOUT)
+        return before;
+    return first_of(before, ps_op_wait(op, -1, text_after(before, e)));
+}
+
+/* The tick takes along what was counted. None goes out unless the push was started, or refused here for its gradient,
+ * as a shard would have done it. */
+static enum ps_err
+start_tick(ps_strategy *s, enum ps_err before, ps_op **tick, struct ps_error *e)
+{
+    enum ps_err err;
+
+    if (before != PS_OK && before != PS_ERR_NONFINITE)
+        return before;
+    e = text_after(before, e);
+    if ((err = ps_client_set_metrics(s->client, strategy_totals_len(s), s->counted, e)) != PS_OK ||
+        (err = ps_client_tick_start(s->client, tick, e)) != PS_OK)
+        return first_of(before, err);
+    strategy_count_none(s);
+    s->behind = true;
+    return before;
 }
 
 /* What the age policy or the quorum drops is what they are there for. */
@@ -159,51 +182,78 @@ count_drop(ps_strategy *s, enum ps_err err)
 
 /* A shard takes the three in this order, so the pull holds this worker's own update. */
 static enum ps_err
-exchange_host(ps_strategy *s, const struct ps_push_options *options, struct ps_error *e)
+exchange_host(ps_strategy *s, const struct ps_push_options *options, bool *over, struct ps_error *e)
 {
     ps_op *push = NULL, *tick = NULL, *next = NULL;
     enum ps_err err;
 
     err = ps_client_push_start(s->client, s->vars_len, s->client_vars, (const float *const *)s->replica[0].gradients,
                                options, &push, e);
-    if (err == PS_OK)
-        err = start_tick(s, &tick, e);
-    if (err == PS_OK)
-        err = ps_client_pull_start(s->client, s->vars_len, s->client_vars, s->copy[0].values, NULL, &next, e);
-    err = count_drop(s, finish_op(push, err, e));
-    err = finish_op(tick, err, e);
-    return finish_op(next, err, e);
+    err = start_tick(s, err, &tick, e);
+    if (tick != NULL)
+        err = first_of(err, ps_client_pull_start(s->client, s->vars_len, s->client_vars, s->copy[0].values, NULL, &next,
+                                                 text_after(err, e)));
+    err = count_drop(s, wait_op(push, err, e));
+    err = wait_op(tick, err, e);
+    err = wait_op(next, err, e);
+    *over = tick != NULL;
+    if (next != NULL && ps_op_result(next, NULL) == PS_OK)
+        s->behind = false;
+    ps_op_free(push);
+    ps_op_free(tick);
+    ps_op_free(next);
+    return err;
+}
+
+/* Values reach the device in this wait. */
+static enum ps_err
+wait_pulled(ps_strategy *s, enum ps_err before, struct ps_error *e)
+{
+    enum ps_err err;
+
+    if (!ps_tensors_pulling(s->tensors) || before == PS_ERR_TIMEOUT)
+        return before;
+    e = text_after(before, e);
+    if ((err = ps_tensors_pull_wait(s->tensors, -1, e)) == PS_OK && (err = resident_pulled(s, e)) == PS_OK)
+        s->behind = false;
+    return first_of(before, err);
 }
 
 /* The same out of and into the first replica's device. */
 static enum ps_err
-exchange_device(ps_strategy *s, const struct ps_push_options *options, struct ps_error *e)
+exchange_device(ps_strategy *s, const struct ps_push_options *options, bool *over, struct ps_error *e)
 {
     ps_op *tick = NULL;
     enum ps_err err;
 
     err = ps_tensors_push_start(s->tensors, resident_gradients(s), options, e);
-    if (err == PS_OK)
-        err = start_tick(s, &tick, e);
-    if (err == PS_OK)
-        err = ps_tensors_pull_start(s->tensors, resident_values(s), NULL, e);
+    err = start_tick(s, err, &tick, e);
+    if (tick != NULL)
+        err = first_of(err, ps_tensors_pull_start(s->tensors, resident_values(s), NULL, text_after(err, e)));
     if (err == PS_OK)
         err = count_drop(s, ps_tensors_push_wait(s->tensors, -1, e));
-    err = finish_op(tick, err, e);
-    if (err == PS_OK)
-        err = ps_tensors_pull_wait(s->tensors, -1, e);
+    err = wait_op(tick, err, e);
+    err = wait_pulled(s, err, e);
+    *over = tick != NULL;
+    ps_op_free(tick);
     ps_tensors_push_cancel(s->tensors);
     ps_tensors_pull_cancel(s->tensors);
-    return err == PS_OK ? resident_pulled(s, e) : err;
+    return err;
 }
 
 enum ps_err
-strategy_server_exchange(ps_strategy *s, uint64_t ends_at, struct ps_error *e)
+strategy_server_exchange(ps_strategy *s, uint64_t ends_at, bool *over, struct ps_error *e)
 {
     struct ps_cursor ends = cursor_of(s, ends_at);
     struct ps_push_options options = {.cursor = &ends};
 
-    return s->tensors != NULL ? exchange_device(s, &options, e) : exchange_host(s, &options, e);
+    return s->tensors != NULL ? exchange_device(s, &options, over, e) : exchange_host(s, &options, over, e);
+}
+
+enum ps_err
+strategy_server_resume(ps_strategy *s, struct ps_error *e)
+{
+    return s->behind ? strategy_server_rejoin(s, pull(s, 0, e), e) : PS_OK;
 }
 
 /* One that fails is copied, and reported, with the push. */

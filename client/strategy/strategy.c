@@ -259,6 +259,12 @@ need_start(const ps_strategy *s, struct ps_error *e)
     return s->started ? PS_OK : ps_fail(e, PS_ERR_INVALID, "the strategy was not started");
 }
 
+static enum ps_err
+resume(ps_strategy *s, struct ps_error *e)
+{
+    return s->ops->resume != NULL ? s->ops->resume(s, e) : PS_OK;
+}
+
 /* What is due after a step that was done. */
 static enum ps_err
 after_step(ps_strategy *s, struct ps_error *e)
@@ -289,6 +295,7 @@ ps_strategy_run(ps_strategy *strategy, uint64_t until, const struct ps_strategy_
     s->calls = calls;
     recorder_hold(true); /* where a step ends is known here */
     recorder_begin();
+    err = resume(s, error);
     while (err == PS_OK && s->next < until) {
         done = false;
         if ((err = s->ops->step(s, &done, error)) == PS_OK && done) {
@@ -317,6 +324,8 @@ ps_strategy_meet(ps_strategy *strategy, struct ps_error *error)
 {
     enum ps_err err = need_start(strategy, error);
 
+    if (err == PS_OK)
+        err = resume(strategy, error);
     if (err == PS_OK && strategy->ops->meet != NULL)
         err = strategy->ops->meet(strategy, error);
     if (err == PS_OK && strategy->client == NULL) /* all of it is here */

@@ -44,6 +44,8 @@ struct strategy_ops {
     void (*ready)(ps_strategy *s, size_t i);
     /* Do step s->next, and raise it; or leave it, or change it, where something was recovered from. */
     enum ps_err (*step)(ps_strategy *s, bool *done, struct ps_error *e);
+    /* Before a run and a meeting: what a step that failed has left open. */
+    enum ps_err (*resume)(ps_strategy *s, struct ps_error *e);
     enum ps_err (*refresh)(ps_strategy *s, struct ps_error *e);
     enum ps_err (*meet)(ps_strategy *s, struct ps_error *e);
     /* NULL: saved.c's, which takes replica 0's copy. */
@@ -109,6 +111,7 @@ struct ps_strategy {
     ps_client *client; /* NULL: there are no shards */
     ps_var **client_vars;
     struct ps_tensors *tensors; /* for variables that stay on devices; NULL: none do */
+    bool behind;                /* the values that belong to this worker's last tick have not come */
 
     /* the training */
     uint64_t next, steps_each;
@@ -198,8 +201,12 @@ enum ps_err strategy_server_start(ps_strategy *s, const struct ps_optimizer *opt
 
 /* Push the gradients of replica 0, on its device where variables stay there, which hold what has come of the data
  * before step ends_at, tick, and pull the values: in flight together, one round trip. A push that the job's policy
- * drops is counted. */
-enum ps_err strategy_server_exchange(ps_strategy *s, uint64_t ends_at, struct ps_error *e) PS_MUST_USE;
+ * drops is counted. over: the tick is out, also with an error: this data is never pushed again, and what was counted is
+ * told. s->behind then says whether the values came. */
+enum ps_err strategy_server_exchange(ps_strategy *s, uint64_t ends_at, bool *over, struct ps_error *e) PS_MUST_USE;
+
+/* Fetch the values that an exchange went without. */
+enum ps_err strategy_server_resume(ps_strategy *s, struct ps_error *e) PS_MUST_USE;
 
 /* After LEASE_LAPSED: join again, pull, and set s->next to where this worker's data goes on, as often as it takes.
  * Another err is returned as it is. */

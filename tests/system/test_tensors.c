@@ -509,6 +509,7 @@ struct training {
     ps_network *network[REPLICAS_MAX];
     bool on_host;      /* variables lie in host memory, networks send and fetch */
     uint64_t given_up; /* step + 1 that ends with an error when its gradients are computed, once */
+    uint64_t poisoned; /* step + 1 whose examples hold a NaN, once */
 };
 
 static enum ps_err
@@ -520,8 +521,11 @@ step(void *arg, struct ps_replica *r, struct ps_error *e)
     float wrong[BATCH * INPUTS] = {1};
     enum ps_err err;
 
-    if (t->given_up == r->step + 1)
+    if (t->poisoned == r->step + 1)
+        wrong[0] = NAN;
+    if (t->given_up == r->step + 1 || t->poisoned == r->step + 1)
         batch.x = wrong;
+    t->poisoned = t->poisoned == r->step + 1 ? 0 : t->poisoned;
     err = t->on_host ? ps_network_gradient(t->network[r->local], &batch, r->scale, r->draw, NULL, e)
                      : ps_replica_gradient(r, &batch, NULL, e);
     if (err != PS_OK || t->given_up != r->step + 1)
@@ -659,6 +663,32 @@ START_TEST(variables_on_a_device_have_the_bits_of_those_in_host_memory)
 }
 END_TEST
 
+/* parameter_server: that step is over; what of its gradients was in other pushes counts. local_sgd: it was refused
+ * here, and is done again. */
+START_TEST(a_gradient_that_is_not_finite_ends_a_run_and_the_next_goes_on)
+{
+    const char *name = strategies[_i];
+    float want[FLOATS_MAX], is[FLOATS_MAX];
+    struct training t = begin(name, "host", "cuda", 1, true);
+    size_t n;
+
+    t.poisoned = 4;
+    ck_assert_int_eq(run(&t, 9), PS_ERR_NONFINITE);
+    ck_assert_uint_eq(ps_strategy_step(t.strategy), _i == 0 ? 4 : 3);
+    FINE(run(&t, 9));
+    n = values_of(&t, want);
+    end(&t);
+    t = begin(name, "device", "cuda", 1, false);
+    t.poisoned = 4;
+    ck_assert_int_eq(run(&t, 9), PS_ERR_NONFINITE);
+    ck_assert_uint_eq(ps_strategy_step(t.strategy), _i == 0 ? 4 : 3);
+    FINE(run(&t, 9));
+    ck_assert_uint_eq(values_of(&t, is), n);
+    ck_assert_msg(memcmp(is, want, n * sizeof *is) == 0, "%s: another model than from host memory", name);
+    end(&t);
+}
+END_TEST
+
 /* parameter_server: the gradient out and the values in, once, whatever the number of replicas. local_sgd: so in an
  * exchange, and nothing of the model's size between two. */
 START_TEST(a_step_copies_no_more_than_travels)
@@ -699,6 +729,8 @@ make_suite(void)
     tcase_add_checked_fixture(trained, make_data, teardown);
     tcase_set_timeout(trained, 120);
     tcase_add_loop_test(trained, variables_on_a_device_have_the_bits_of_those_in_host_memory, 0, 6);
+    tcase_add_loop_test(trained, a_gradient_that_is_not_finite_ends_a_run_and_the_next_goes_on, 0,
+                        ARRAY_LEN(strategies));
     tcase_add_loop_test(trained, a_step_copies_no_more_than_travels, 0, 4);
     suite_add_tcase(suite, trained);
     return suite;
