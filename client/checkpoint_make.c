@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/wire.h"
+#include "common/wire_text.h"
 
 #define LATEST_NEXT   ".%.200s.latest"
 #define STALE_SECONDS ((time_t)24 * 60 * 60) /* a part that nobody has written to for so long is a dead process's */

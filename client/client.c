@@ -17,6 +17,7 @@
 #include "common/codec.h"
 #include "common/conn_pass.h"
 #include "common/wire.h"
+#include "common/wire_text.h"
 
 #define TIMEOUT_DEFAULT_MS 60000
 #define COPY_DEFAULT       (256 * MIB)

@@ -8,6 +8,7 @@
 #include "common/base.h"
 #include "common/tfconfig.h"
 #include "common/wire.h"
+#include "common/wire_text.h"
 #include "psclient.h"
 
 #define CLUSTER_NAME_DEFAULT "psd"

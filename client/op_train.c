@@ -10,6 +10,7 @@
 #include "client/residual.h"
 #include "common/codec.h"
 #include "common/placement.h"
+#include "common/wire_text.h"
 
 static enum ps_err
 check_vars(const char *what, size_t n, struct core_var *const vars[], const void *const buffers[], struct ps_error *e)

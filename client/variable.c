@@ -9,6 +9,7 @@
 #include "common/optimizer.h"
 #include "common/placement.h"
 #include "common/wire.h"
+#include "common/wire_text.h"
 
 void
 variables_init(struct variables *t, const char *job, uint32_t shards)

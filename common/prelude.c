@@ -5,6 +5,7 @@
 
 #include "little_endian.h"
 #include "mac.h"
+#include "wire_text.h"
 
 #define NAME_BYTES  (KEYRING_NAME_MAX + 1)
 #define LABEL_BYTES 24

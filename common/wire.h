@@ -106,15 +106,9 @@ void *wire_copy(const ProtobufCMessage *message);
 /* "push"; "message 77" for a number that is not known. */
 const char *wire_type_name(enum msg_type type);
 
-/* True when the n bytes are valid UTF-8 without control characters. */
-bool wire_text_ok(const char *text, size_t n);
-
 /* Beside the rules of all names: a variable may not have the one that has another meaning in a checkpoint's files.
  * PS_ERR_INVALID. */
 enum ps_err wire_check_variable_name(const char *name, struct ps_error *e) PS_MUST_USE;
-
-/* Put '?' for every byte of a terminated text that wire_text_ok() would refuse. */
-void wire_text_clean(char *text);
 
 /* Elements of a shape: the product of dims (1 for rank 0). PS_ERR_INVALID when a dimension is 0, PS_ERR_LIMIT past
  * WIRE_RANK_MAX or WIRE_ELEMENTS_MAX. */

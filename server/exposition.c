@@ -8,6 +8,7 @@
 
 #include "common/number.h"
 #include "common/wire.h"
+#include "common/wire_text.h"
 
 #define SIZE_MIN (16 * KIB)
 

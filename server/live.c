@@ -1,5 +1,7 @@
 #include "live.h"
 
+#include "wire_text.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

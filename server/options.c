@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/wire.h"
+#include "common/wire_text.h"
 
 static size_t
 row_index(const struct option *row)

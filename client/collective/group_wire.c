@@ -6,6 +6,7 @@
 #include "client/collective/plan.h"
 #include "ps_compress.h"
 #include "wire.h"
+#include "wire_text.h"
 
 /* More than 8 bytes are filled up with zeros. */
 static uint8_t *

@@ -12,6 +12,7 @@
 #include "client/group/inquiry.h"
 #include "client/group/site.h"
 #include "common/address.h"
+#include "common/wire_text.h"
 
 enum state {
     IDLE,    /* nothing is under way, or it is over */

@@ -17,6 +17,7 @@
 #include "common/schedule.h"
 #include "common/units.h"
 #include "common/wire.h"
+#include "common/wire_text.h"
 #include "server/options.h"
 
 static void

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "check_main.h"
+#include "common/wire_text.h"
 
 /* ---- Samples ---- */
 
