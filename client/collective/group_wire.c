@@ -4,26 +4,24 @@
 #include <string.h>
 
 #include "client/collective/plan.h"
+#include "little_endian.h"
 #include "ps_compress.h"
 #include "wire.h"
 #include "wire_text.h"
 
-/* More than 8 bytes are filled up with zeros. */
+/* Numbers one behind the other. */
 static uint8_t *
 put(uint8_t *at, uint64_t value, int bytes)
 {
-    for (int i = 0; i < bytes; i++)
-        at[i] = i < 8 ? (uint8_t)(value >> (8 * i)) : 0;
+    put_le(at, value, bytes);
     return at + bytes;
 }
 
 static uint64_t
 get(const uint8_t **at, int bytes)
 {
-    uint64_t value = 0;
+    uint64_t value = get_le(*at, bytes);
 
-    for (int i = 0; i < bytes; i++)
-        value |= (uint64_t)(*at)[i] << (8 * i);
     *at += bytes;
     return value;
 }
