@@ -250,8 +250,7 @@ core_disconnected(struct core *c, uint32_t shard, const struct ps_error *why, ui
     if (old)
         return;
     core_say(c, l, &e, why->code, "%s", why->text);
-    if (why->code == PS_ERR_PROTOCOL || why->code == PS_ERR_VERSION || why->code == PS_ERR_TLS ||
-        why->code == PS_ERR_DENIED)
+    if (link_error_final(why->code))
         core_fail(c, &e);
     else
         link_lost(c, l, &e);

@@ -192,6 +192,21 @@ START_TEST(port_that_speaks_something_else_is_final)
 }
 END_TEST
 
+/* A connection's end, a refusal and an error beside them are judged alike. */
+START_TEST(what_is_final_ends_the_client_with_its_connection)
+{
+    bool final = link_error_final((enum ps_err)_i);
+    struct ps_error why;
+
+    harness_perform(&h);
+    ps_fail(&why, (enum ps_err)_i, "so it ended");
+    harness_drop_connection(&h, 0);
+    core_disconnected(h.core, 0, &why, h.now);
+    ck_assert_int_eq(core_fatal(h.core, NULL), final ? _i : PS_OK);
+    ck_assert(final || core_next_time(h.core) < UINT64_MAX); /* it will be tried again */
+}
+END_TEST
+
 START_TEST(other_message_before_welcome_is_final)
 {
     Psd__Ack a = PSD__ACK__INIT;
@@ -733,6 +748,7 @@ make_suite(void)
     tcase_add_test(join, unreachable_shard_is_tried_with_growing_pauses);
     tcase_add_test(join, silent_connect_and_silent_hello_are_given_up);
     tcase_add_test(join, port_that_speaks_something_else_is_final);
+    tcase_add_loop_test(join, what_is_final_ends_the_client_with_its_connection, PS_OK + 1, PS_ERR_COUNT);
     tcase_add_test(join, other_message_before_welcome_is_final);
     suite_add_tcase(s, join);
 
