@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/file_error.h"
 #include "common/wire.h"
 #include "common/wire_text.h"
 
@@ -22,10 +23,8 @@
 static enum ps_err
 failed(struct ps_error *e, const char *what, const char *dir, const char *name)
 {
-    enum ps_err err = errno == ENOSPC || errno == EDQUOT ? PS_ERR_FULL : PS_ERR_IO;
-
-    return ps_fail(e, err, "cannot %s %.250s%s%.100s: %s", what, dir, name[0] != '\0' ? "/" : "", name,
-                   strerror(errno));
+    return ps_fail(e, file_error_code(errno), "cannot %s %.250s%s%.100s: %s", what, dir, name[0] != '\0' ? "/" : "",
+                   name, strerror(errno));
 }
 
 /* ---- Paths ---- */

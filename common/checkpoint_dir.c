@@ -13,16 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "file_error.h"
 #include "placement.h"
 
 #define DIGEST_CHUNK (1 * MIB)
-
-static enum ps_err
-io_failed(struct ps_error *e, const char *what, const char *file)
-{
-    return ps_fail(e, errno == ENOSPC || errno == EDQUOT ? PS_ERR_FULL : PS_ERR_IO, "cannot %s %.300s: %s", what, file,
-                   strerror(errno));
-}
 
 /* ---- The directory ---- */
 
@@ -50,7 +44,7 @@ descend(int *fd, const char *name, const char *path, struct ps_error *e)
         return ps_fail(e, PS_ERR_INVALID, "%.300s: '%.64s' is no directory, or a link, which is not followed here",
                        path, name);
     if (next < 0)
-        return io_failed(e, "open", path);
+        return file_failed(e, "open", path);
     close(*fd);
     *fd = next;
     return PS_OK;
@@ -67,7 +61,7 @@ open_below(const char *path, const char *root, int *fd, struct ps_error *e)
         return ps_fail(e, PS_ERR_INVALID, "%.300s does not lie below %.100s, where checkpoints belong here", path,
                        root);
     if ((*fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-        return io_failed(e, "open", root);
+        return file_failed(e, "open", root);
     if ((next = copy = strdup(rest)) == NULL)
         err = ps_fail(e, PS_ERR_NOMEM, "no memory for a path");
     while (err == PS_OK && (name = strsep(&next, "/")) != NULL)
@@ -90,7 +84,7 @@ checkpoint_dir_open(const char *path, const char *root, int *fd, struct ps_error
         return err;
     }
     *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *fd >= 0 ? PS_OK : io_failed(e, "open", path);
+    return *fd >= 0 ? PS_OK : file_failed(e, "open", path);
 }
 
 /* ---- Bytes ---- */
@@ -104,7 +98,7 @@ checkpoint_read(int fd, const char *file, void *to, size_t len, uint64_t offset,
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return io_failed(e, "read", file);
+            return file_failed(e, "read", file);
         if (n == 0)
             return ps_fail(e, PS_ERR_DATA, "%s: it ends at %" PRIu64 ", before its values", file, offset);
         to = (uint8_t *)to + n;
@@ -123,7 +117,7 @@ checkpoint_write(int fd, const char *file, const void *from, size_t len, uint64_
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return io_failed(e, "write", file);
+            return file_failed(e, "write", file);
         from = (const uint8_t *)from + n;
         len -= (size_t)n;
         offset += (uint64_t)n;
@@ -142,7 +136,7 @@ digest_all(EVP_MD_CTX *digest, int fd, const char *file, const struct checkpoint
 
     for (*bytes = 0; (n = pread(fd, chunk, DIGEST_CHUNK, (off_t)*bytes)) != 0; *bytes += (uint64_t)n) {
         if (n < 0 && errno != EINTR)
-            return io_failed(e, "read", file);
+            return file_failed(e, "read", file);
         n = MAX(n, 0);
         if (EVP_DigestUpdate(digest, chunk, (size_t)n) != 1)
             return ps_fail(e, PS_ERR_INTERNAL, "the checksum of %.300s cannot be computed", file);
@@ -182,7 +176,7 @@ size_of(int fd, const char *file, uint64_t *bytes, struct ps_error *e)
     struct stat st;
 
     if (fstat(fd, &st) != 0)
-        return io_failed(e, "look at", file);
+        return file_failed(e, "look at", file);
     if (!S_ISREG(st.st_mode))
         return ps_fail(e, PS_ERR_DATA, "%s: it is no file", file);
     *bytes = (uint64_t)st.st_size;
@@ -222,7 +216,7 @@ checkpoint_files_open(int dir, bool writable, struct checkpoint_files *out, stru
         /* O_NONBLOCK: a pipe of that name must not keep us */
         out->fd[f] = openat(dir, name, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
         if (out->fd[f] < 0)
-            err = errno == ENOENT ? ps_fail(e, PS_ERR_DATA, "%s: it is missing", name) : io_failed(e, "open", name);
+            err = errno == ENOENT ? ps_fail(e, PS_ERR_DATA, "%s: it is missing", name) : file_failed(e, "open", name);
         else
             err = checkpoint_header_read(out->fd[f], name, &out->tensors[f], e);
     }
@@ -272,7 +266,7 @@ checkpoint_manifest_read(int dir, struct checkpoint *out, struct ps_error *e)
     if (fd < 0 && errno == ENOENT)
         return ps_fail(e, PS_ERR_NOT_FOUND, CHECKPOINT_MANIFEST ": it is missing: this is no checkpoint");
     if (fd < 0)
-        return io_failed(e, "open", CHECKPOINT_MANIFEST);
+        return file_failed(e, "open", CHECKPOINT_MANIFEST);
     err = read_manifest(fd, out, e);
     close(fd);
     return err;
@@ -372,7 +366,7 @@ stamp(int fd, const char *file, uint64_t *out, struct ps_error *e)
     uint64_t is[6];
 
     if (fstat(fd, &st) != 0)
-        return io_failed(e, "look at", file);
+        return file_failed(e, "look at", file);
     is[0] = htole64((uint64_t)st.st_ino);
     is[1] = htole64((uint64_t)st.st_size);
     is[2] = htole64((uint64_t)st.st_mtim.tv_sec);

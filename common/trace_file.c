@@ -1,6 +1,5 @@
 #include "common/trace_file.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,8 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "file_error.h"
 
 static uint64_t
 now_ns(clockid_t clock)
@@ -45,14 +46,6 @@ trace_origin_here(struct trace_origin *out)
     trace_machine(out->machine);
 }
 
-static enum ps_err
-failed(struct ps_error *e, const char *what, const char *path)
-{
-    int error = errno;
-
-    return ps_fail(e, error == ENOSPC ? PS_ERR_FULL : PS_ERR_IO, "cannot %s %s: %s", what, path, strerror(error));
-}
-
 /* NULL: errno says why. */
 static FILE *
 open_in_dir(const char *path)
@@ -79,11 +72,11 @@ write_text(const char *path, const char *text, struct ps_error *e)
     bool well;
 
     if (f == NULL)
-        return failed(e, "write", path);
+        return file_failed(e, "write", path);
     well = fputs(text, f) >= 0 && fputc('\n', f) != EOF;
     if (fclose(f) == 0 && well)
         return PS_OK;
-    err = failed(e, "write", path);
+    err = file_failed(e, "write", path);
     unlink(path);
     return err;
 }
@@ -99,7 +92,7 @@ trace_write(const struct trace *t, const char *path, struct ps_error *e)
     if ((text = trace_text(t)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a trace");
     if ((err = write_text(beside, text, e)) == PS_OK && rename(beside, path) != 0) {
-        err = failed(e, "rename", beside);
+        err = file_failed(e, "rename", beside);
         unlink(beside);
     }
     free(text);

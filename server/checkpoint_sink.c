@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/checkpoint_dir.h"
+#include "common/file_error.h"
 #include "common/wire.h"
 #include "proto/store.pb-c.h"
 #include "row.h"
@@ -180,7 +181,7 @@ checkpoint_sink_end(struct checkpoint_sink *sink, uint64_t *left_out, struct ps_
     *left_out = sink->left_out;
     for (int f = 0; err == PS_OK && f < CHECKPOINT_FILES; f++)
         if (fsync(sink->files.fd[f]) != 0)
-            err = ps_fail(e, errno == ENOSPC || errno == EDQUOT ? PS_ERR_FULL : PS_ERR_IO, "cannot sync %s: %s",
+            err = ps_fail(e, file_error_code(errno), "cannot sync %s: %s",
                           checkpoint_file_name((enum checkpoint_file)f), strerror(errno));
     checkpoint_sink_drop(sink);
     return err;

@@ -15,6 +15,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "common/file_error.h"
 #include "store_room.h"
 
 #define LOCK_FILE "psd.lock"
@@ -96,8 +97,8 @@ store_dir_lock(struct store_dir *d, const char *dir, struct ps_error *e)
     snprintf(path, sizeof path, "%s/" LOCK_FILE, dir);
     do {
         if (!open_lock(d, path))
-            return ps_fail(e, errno == ENOSPC ? PS_ERR_FULL : PS_ERR_IO, "cannot write in the %s directory %s: %s",
-                           d->use, dir, strerror(errno));
+            return ps_fail(e, file_error_code(errno), "cannot write in the %s directory %s: %s", d->use, dir,
+                           strerror(errno));
         locked = flock(d->lock_fd, LOCK_EX | LOCK_NB) == 0;
     } while (locked && !is_named(d->lock_fd, path));
     if (!locked) {
@@ -110,8 +111,8 @@ store_dir_lock(struct store_dir *d, const char *dir, struct ps_error *e)
     }
     n = snprintf(holder, sizeof holder, "%ld\n", (long)getpid());
     if (pwrite(d->lock_fd, holder, (size_t)n, 0) != n || ftruncate(d->lock_fd, n) < 0)
-        return ps_fail(e, errno == ENOSPC ? PS_ERR_FULL : PS_ERR_IO, "cannot write in the %s directory %s: %s", d->use,
-                       dir, strerror(errno));
+        return ps_fail(e, file_error_code(errno), "cannot write in the %s directory %s: %s", d->use, dir,
+                       strerror(errno));
     return PS_OK;
 }
 

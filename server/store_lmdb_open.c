@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/file_error.h"
 #include "store_lmdb_env.h"
 
 #define READERS_DEFAULT 4096
@@ -60,7 +61,7 @@ allocate_readers(const struct store_dir *d, const char *dir, uint32_t readers, s
     if (fd < 0)
         return ps_fail(e, PS_ERR_IO, "cannot write in the %s directory %s: %s", d->use, dir, strerror(errno));
     if (fallocate(fd, 0, 0, size) < 0 && errno != EOPNOTSUPP)
-        err = ps_fail(e, errno == ENOSPC ? PS_ERR_FULL : PS_ERR_IO, "cannot allocate %s: %s", path, strerror(errno));
+        err = ps_fail(e, file_error_code(errno), "cannot allocate %s: %s", path, strerror(errno));
     close(fd);
     return err;
 }
@@ -126,8 +127,7 @@ open_tables(struct store_lmdb *s, struct ps_error *e)
     int rc;
 
     if (!store_room_open(&s->room, s->data_fd))
-        return ps_fail(e, errno == ENOSPC ? PS_ERR_FULL : PS_ERR_IO, "cannot allocate %s: %s", s->dir.data_path,
-                       strerror(errno));
+        return ps_fail(e, file_error_code(errno), "cannot allocate %s: %s", s->dir.data_path, strerror(errno));
     rc = mdb_txn_begin(s->env, NULL, 0, &txn);
     if (rc == 0)
         rc = mdb_dbi_open(txn, "blocks", MDB_CREATE | MDB_INTEGERKEY, &s->blocks);

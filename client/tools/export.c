@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/checkpoint_dir.h"
+#include "common/file_error.h"
 #include "common/pattern.h"
 #include "common/safetensors_file.h"
 #include "new_file.h"
@@ -41,7 +42,7 @@ begin(struct exporting *x, const char *file, const struct safetensors_note *note
     if ((err = safetensors_head_notes(&x->head, "psd " PSD_VERSION, notes, n, &head, e)) == PS_OK &&
         (err = new_file_begin(&x->file, file, e)) == PS_OK &&
         (rc = posix_fallocate(x->file.fd, 0, (off_t)x->head.bytes)) != 0)
-        err = ps_fail(e, rc == ENOSPC || rc == EDQUOT || rc == EFBIG ? PS_ERR_FULL : PS_ERR_IO,
+        err = ps_fail(e, rc == EFBIG ? PS_ERR_FULL : file_error_code(rc),
                       "no room for the %" PRIu64 " bytes of %.300s: %s", x->head.bytes, file, strerror(rc));
     if (err == PS_OK)
         err = checkpoint_write(x->file.fd, file, head, x->head.data, 0, e);

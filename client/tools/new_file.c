@@ -10,16 +10,9 @@
 #include <unistd.h>
 
 #include "common/base.h"
+#include "common/file_error.h"
 
 #define MODE 0666
-
-static enum ps_err
-failed(struct ps_error *e, const char *what, const char *path)
-{
-    enum ps_err err = errno == ENOSPC || errno == EDQUOT ? PS_ERR_FULL : PS_ERR_IO;
-
-    return ps_fail(e, err, "cannot %s %.300s: %s", what, path, strerror(errno));
-}
 
 /* ---- Signals ---- */
 
@@ -74,7 +67,7 @@ new_file_begin(struct new_file *f, const char *path, struct ps_error *e)
     if ((f->fd = mkostemp(f->partial, O_CLOEXEC)) < 0) {
         free(f->partial);
         f->partial = NULL;
-        return failed(e, "make", path);
+        return file_failed(e, "make", path);
     }
     usual_mode(f->fd);
     heed(f->partial);
@@ -88,7 +81,7 @@ sync_directory(const char *path, struct ps_error *e)
     const char *slash = strrchr(path, '/');
     char *dir = slash == NULL ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
     int fd = dir != NULL ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    enum ps_err err = fd >= 0 && fsync(fd) == 0 ? PS_OK : failed(e, "sync the directory of", path);
+    enum ps_err err = fd >= 0 && fsync(fd) == 0 ? PS_OK : file_failed(e, "sync the directory of", path);
 
     if (fd >= 0)
         close(fd);
@@ -100,9 +93,9 @@ enum ps_err
 new_file_end(struct new_file *f, struct ps_error *e)
 {
     if (fsync(f->fd) != 0)
-        return failed(e, "sync", f->partial);
+        return file_failed(e, "sync", f->partial);
     if (rename(f->partial, f->path) != 0)
-        return failed(e, "make", f->path);
+        return file_failed(e, "make", f->path);
     heed(NULL);
     free(f->partial);
     f->partial = NULL;
