@@ -135,7 +135,9 @@ struct ps_strategy_options {
     uint64_t batch;   /* in a step, over all replicas, at least 1. The last batch of an epoch holds what is left */
     uint32_t metrics; /* sums that a step makes, at most PS_STRATEGY_METRICS_MAX */
 
-    /* The chief saves a checkpoint into this directory after every so many steps; see ps_strategy_save(). NULL: none */
+    /* The chief saves a checkpoint into this directory after every so many steps; see ps_strategy_save(). Who becomes
+     * the chief in the place of another looks whether that one has: so all workers are given the same directory. NULL:
+     * none */
     const char *checkpoints;
     uint64_t checkpoint_steps;
     uint32_t checkpoints_keep; /* 0: all */

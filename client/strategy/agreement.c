@@ -109,6 +109,7 @@ take_standings(ps_strategy *s, const struct standing *all, uint32_t ranks, struc
     s->count = count;
     s->divisor = (float)count;
     s->workers = ranks;
+    s->inherits |= rank == 0 && (!s->chief || !a->agreed);
     s->chief = rank == 0;
     return PS_OK;
 }
@@ -258,6 +259,7 @@ all_reduced_agree(ps_strategy *s, struct ps_error *e)
     if (err == PS_OK && behind)
         a->done_epoch = (uint64_t)all[furthest].epoch;
     a->agreed |= err == PS_OK;
+    s->inherits &= s->chief && s->next > 0; /* at the beginning nobody was before it */
     free(all);
     return err == PS_OK ? open_devices(s, e) : err;
 }

@@ -3,6 +3,7 @@
  * job in the manifest is one in sync with a worker for each replica, whose steps have the same bits. */
 #include <endian.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,16 +132,29 @@ fill_files(const ps_strategy *s, const struct making *m, uint64_t *bytes, struct
     return err;
 }
 
+/* What the checkpoint of the step that is next is called where nobody wishes otherwise. */
+struct usual_name {
+    char text[64];
+};
+
+static struct usual_name
+usual_name(const ps_strategy *s)
+{
+    struct usual_name name;
+
+    snprintf(name.text, sizeof name.text, "clock-%" PRIu64, s->next);
+    return name;
+}
+
 static enum ps_err
 make(const ps_strategy *s, struct making *m, struct checkpoint *c, const char *dir,
      const struct ps_checkpoint_options *options, struct ps_error *e)
 {
-    char usual[64];
+    struct usual_name usual = usual_name(s);
     enum ps_err err;
 
-    snprintf(usual, sizeof usual, "clock-%" PRIu64, s->next);
     if ((err = write_manifest_of(s, c, e)) != PS_OK ||
-        (err = making_begin(m, dir, options->name != NULL ? options->name : usual, options->name == NULL, e)) !=
+        (err = making_begin(m, dir, options->name != NULL ? options->name : usual.text, options->name == NULL, e)) !=
             PS_OK ||
         (err = making_files(m, c, e)) != PS_OK || (err = fill_files(s, m, &c->shares[0].bytes, e)) != PS_OK ||
         (err = making_end(m, c, NULL, e)) != PS_OK)
@@ -163,6 +177,20 @@ strategy_save_copy(ps_strategy *s, const char *dir, const struct ps_checkpoint_o
     making_close(&m);
     checkpoint_finish(&c);
     return err;
+}
+
+bool
+strategy_copy_is_saved(const ps_strategy *s, const char *dir)
+{
+    struct checkpoint_source there = {0};
+    char path[PATH_MAX];
+    bool is;
+
+    if (snprintf(path, sizeof path, "%s/%s", dir, usual_name(s).text) >= (int)sizeof path)
+        return false;
+    is = checkpoint_source_open(path, NULL, &there, NULL) == PS_OK;
+    checkpoint_source_close(&there);
+    return is;
 }
 
 /* ---- Restoring ---- */

@@ -265,20 +265,42 @@ resume(ps_strategy *s, struct ps_error *e)
     return s->ops->resume != NULL ? s->ops->resume(s, e) : PS_OK;
 }
 
+static bool
+checkpoint_is_due(const ps_strategy *s)
+{
+    return s->options.checkpoints != NULL && s->next > 0 && s->next % s->options.checkpoint_steps == 0;
+}
+
+static enum ps_err
+save_due(ps_strategy *s, struct ps_error *e)
+{
+    struct ps_checkpoint_options keep = {.keep = s->options.checkpoints_keep};
+
+    s->inherits = false;
+    return checkpoint_is_due(s) ? ps_strategy_save(s, s->options.checkpoints, &keep, NULL, e) : PS_OK;
+}
+
 /* What is due after a step that was done. */
 static enum ps_err
 after_step(ps_strategy *s, struct ps_error *e)
 {
-    const struct ps_strategy_options *o = &s->options;
-    struct ps_checkpoint_options keep = {.keep = o->checkpoints_keep};
     enum ps_err err = PS_OK;
 
     s->stats.steps++;
     if (s->calls->after != NULL)
         err = s->calls->after(s->calls->arg, &s->done, e);
-    if (err == PS_OK && o->checkpoints != NULL && s->next % o->checkpoint_steps == 0)
-        err = ps_strategy_save(s, o->checkpoints, &keep, NULL, e);
-    return err;
+    return err == PS_OK ? save_due(s, e) : err;
+}
+
+/* Another worker was the chief when the last step was done, and is lost, or gave its place to this one, perhaps before
+ * it has saved that. */
+static enum ps_err
+take_over(ps_strategy *s, struct ps_error *e)
+{
+    bool missing = s->inherits && checkpoint_is_due(s) && !strategy_copy_is_saved(s, s->options.checkpoints);
+
+    s->inherits = false;
+    return missing ? save_due(s, e) : PS_OK;
 }
 
 enum ps_err
@@ -295,12 +317,14 @@ ps_strategy_run(ps_strategy *strategy, uint64_t until, const struct ps_strategy_
     s->calls = calls;
     recorder_hold(true); /* where a step ends is known here */
     recorder_begin();
-    err = resume(s, error);
+    if ((err = resume(s, error)) == PS_OK)
+        err = take_over(s, error);
     while (err == PS_OK && s->next < until) {
         done = false;
-        if ((err = s->ops->step(s, &done, error)) == PS_OK && done) {
-            err = after_step(s, error);
-            recorder_step(s->next - 1);
+        if ((err = s->ops->step(s, &done, error)) == PS_OK) {
+            err = done ? after_step(s, error) : take_over(s, error);
+            if (done)
+                recorder_step(s->next - 1);
         }
     }
     recorder_hold(false);

@@ -108,6 +108,7 @@ struct ps_strategy {
     /* workers */
     uint32_t task, workers; /* this one's number; as of now */
     bool chief;
+    bool inherits;     /* it is the chief since another one was: has that saved what was due after the last step? */
     ps_client *client; /* NULL: there are no shards */
     ps_var **client_vars;
     struct ps_tensors *tensors; /* for variables that stay on devices; NULL: none do */
@@ -221,6 +222,9 @@ enum ps_err strategy_server_save(ps_strategy *s, const char *dir, const struct p
 
 enum ps_err strategy_save_copy(ps_strategy *s, const char *dir, const struct ps_checkpoint_options *options,
                                char **name, struct ps_error *e) PS_MUST_USE;
+/* Whether dir has the checkpoint that this step is saved as, whole. */
+bool strategy_copy_is_saved(const ps_strategy *s, const char *dir);
+
 enum ps_err strategy_restore_copy(ps_strategy *s, const char *path, struct ps_error *e) PS_MUST_USE;
 
 #endif

@@ -27,6 +27,7 @@ enum {
     MORE = 20,
     PATIENCE_MS = 60000,
     FAILED = 3,
+    PACE_US = 10000,           /* of a step with a checkpoint behind it, so that there are not too many */
     HANDED = 3 * VARIABLES + 1 /* broadcasts of a hand-over: values, a slot and the version of each; what was counted */
 };
 
@@ -40,8 +41,9 @@ struct life {
     int form_dies; /* this forming of a group, from 1 on */
     uint32_t min_workers;
     const struct ps_group_options *group;
-    bool misfit;   /* it cuts batches otherwise */
-    bool replaces; /* it comes late */
+    const char *checkpoints; /* the chief saves each step there */
+    bool misfit;             /* it cuts batches otherwise */
+    bool replaces;           /* it comes late */
 };
 
 /* What a worker leaves for the test to look at. */
@@ -86,11 +88,11 @@ __wrap_group_form(ps_group *g, struct group_table *t, uint64_t deadline_ms, stru
 
 static const float start_value = 3;
 
-/* Every row pulls every value towards its number. */
+/* Every row pulls every value towards its number. arg: how long it takes. */
 static enum ps_err
 step(void *arg, struct ps_replica *r, struct ps_error *e)
 {
-    (void)arg;
+    usleep(*(const useconds_t *)arg);
     (void)e;
     for (size_t i = 0; i < VARIABLES; i++)
         for (size_t k = 0; k < WIDTH; k++) {
@@ -101,10 +103,12 @@ step(void *arg, struct ps_replica *r, struct ps_error *e)
     return PS_OK;
 }
 
+static useconds_t pace_us;
+
 static enum ps_err
 run_to(ps_strategy *s, uint64_t until, struct ps_error *e)
 {
-    return ps_strategy_run(s, until, &(struct ps_strategy_calls){.step = step}, e);
+    return ps_strategy_run(s, until, &(struct ps_strategy_calls){.step = step, .arg = &pace_us}, e);
 }
 
 static enum ps_err
@@ -133,6 +137,8 @@ options_of(const ps_cluster *cluster, const struct life *l)
         .rows = BATCH,
         .batch = l->misfit ? BATCH / 2 : BATCH,
         .min_workers = l->min_workers,
+        .checkpoints = l->checkpoints,
+        .checkpoint_steps = 1,
         .threads = 1};
 }
 
@@ -208,6 +214,7 @@ worker_main(const struct life *l)
     enum ps_err err;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pace_us = l->checkpoints != NULL ? PACE_US : 0;
     if ((err = ps_cluster_from_list(shards.addresses, l->workers, l->task, &cluster, e)) == PS_OK &&
         (err = ps_cluster_set_name(cluster, SHARDS_CLUSTER, e)) == PS_OK)
         err = work(&s, cluster, l, e);
@@ -412,6 +419,41 @@ START_TEST(the_only_one_that_gives_is_killed)
 }
 END_TEST
 
+/* ---- Who saves ---- */
+
+/* Whether there is a whole checkpoint of this step. */
+static bool
+is_saved(const char *dir, uint64_t step)
+{
+    char path[256];
+
+    snprintf(path, sizeof path, "%s/clock-%llu/manifest.json", dir, (unsigned long long)step);
+    return access(path, R_OK) == 0;
+}
+
+/* The chief is killed, another one saves in its place; and gives that back to who comes instead of the first, behind
+ * some step or other, which then neither of the two is the chief of all through. */
+START_TEST(each_step_is_saved_whoever_is_the_chief)
+{
+    struct life life = {.workers = 2};
+    char dir[192];
+
+    snprintf(dir, sizeof dir, "%s/saved", shards.directory);
+    life.checkpoints = dir;
+    start_all(life);
+    await(0, 'r');
+    await(1, 'r');
+    kill_worker(0);
+    await(1, 'l');
+    life.replaces = true;
+    start(life);
+    assert_one_model(2);
+    for (uint64_t n = 1; n <= left[0].step; n++)
+        ck_assert_msg(is_saved(dir, n), "there is no checkpoint after %llu of %llu steps", (unsigned long long)n,
+                      (unsigned long long)left[0].step);
+}
+END_TEST
+
 /* ---- Between meeting and connecting ---- */
 
 /* At the start: the others meet again, and wait for whoever takes its place. */
@@ -584,7 +626,7 @@ static Suite *
 make_suite(void)
 {
     Suite *suite = suite_create("handover");
-    TCase *tc = tcase_create("handover");
+    TCase *tc = tcase_create("handover"), *saved = tcase_create("saved");
 
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_set_timeout(tc, 180);
@@ -600,6 +642,10 @@ make_suite(void)
     tcase_add_test(tc, min_workers_are_no_more_than_there_are_and_of_one_strategy);
     tcase_add_test(tc, who_never_fits_does_not_keep_the_others_for_ever);
     suite_add_tcase(suite, tc);
+    tcase_add_checked_fixture(saved, setup, teardown);
+    tcase_set_timeout(saved, 180);
+    tcase_add_test(saved, each_step_is_saved_whoever_is_the_chief);
+    suite_add_tcase(suite, saved);
     return suite;
 }
 
