@@ -48,6 +48,12 @@ is_secret(const char *text, size_t n)
     return true;
 }
 
+bool
+keyring_is_secret(const char *text, size_t n)
+{
+    return n >= KEYRING_SECRET_MIN && n <= KEYRING_SECRET_MAX && is_secret(text, n);
+}
+
 /* Bytes up to the next colon, or all. */
 static size_t
 field(const char *text, size_t n)

@@ -48,6 +48,9 @@ enum ps_err key_parse(struct key *k, const char *source, const char *text, size_
 enum ps_err keyring_parse(struct keyring *r, const char *source, const char *text, size_t n,
                           struct ps_error *e) PS_MUST_USE;
 
+/* These may be a secret: characters and length. */
+bool keyring_is_secret(const char *text, size_t n);
+
 /* NULL: there is none of that name. */
 const struct key *keyring_find(const struct keyring *r, const char *name);
 

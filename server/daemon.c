@@ -326,6 +326,7 @@ reload_guard(struct daemon *d)
         log_line(LOG_LEVEL_ERROR, "tokens and users stay as they are: %s", e.text);
     else if (d->guard->ring.len > 0)
         log_line(LOG_LEVEL_INFO, "tokens read again tokens=%zu", d->guard->ring.len);
+    http_set_tokens(d->http, &d->guard->http);
 }
 
 static void

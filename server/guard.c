@@ -81,7 +81,8 @@ guard_open(struct guard *g, const struct options *o, struct ps_error *e)
     enum ps_err err;
 
     *g = (struct guard){.insecure = o->insecure, .client_ca = o->tls_cert != NULL && o->tls_client_ca != NULL};
-    if ((err = keyring_file_read(&g->ring, o->tokens, e)) != PS_OK)
+    if ((err = keyring_file_read(&g->ring, o->tokens, e)) != PS_OK ||
+        (err = http_tokens_read(&g->http, o->http_tokens, &g->ring, e)) != PS_OK)
         return err;
     return take_users(g, o->unix_users, e);
 }
@@ -98,6 +99,8 @@ check_fresh(const struct guard *was, const struct guard *is, struct ps_error *e)
 {
     if (was->ring.len > 0 && is->ring.len == 0)
         return ps_fail(e, PS_ERR_CONFIG, "there would be no tokens any more: that takes a restart");
+    if (was->http.len > 0 && is->http.len == 0)
+        return ps_fail(e, PS_ERR_CONFIG, "there would be no tokens of HTTP any more: that takes a restart");
     return PS_OK;
 }
 
@@ -119,6 +122,7 @@ guard_reload(struct guard *g, const struct options *o, guard_visit visit, void *
     }
     keyring_finish(&g->ring);
     g->ring = fresh.ring;
+    g->http = fresh.http;
     memcpy(g->users, fresh.users, sizeof g->users);
     g->users_len = fresh.users_len;
     return PS_OK;
@@ -144,6 +148,18 @@ guard_check_address(const struct guard *g, const struct sockaddr_storage *addres
         "all who reach it "
         "are trusted",
         text);
+}
+
+enum ps_err
+guard_check_http(const struct guard *g, const struct sockaddr_storage *address, const char *text, struct ps_error *e)
+{
+    if (g->http.len > 0 || g->insecure || sockname_is_loopback(address))
+        return PS_OK;
+    return ps_fail(e, PS_ERR_CONFIG,
+                   "will not tell names and figures at --http %s, where other machines may come, to whoever asks: give "
+                   "--http-tokens FILE (or " HTTP_TOKEN_VALUE
+                   "), or listen on 127.0.0.1, or say --insecure where all who reach it are trusted",
+                   text);
 }
 
 static const struct guard_user *

@@ -7,8 +7,10 @@
  *                                 user as admin; else a    as admin
  *                                 proof
  *
+ * HTTP has tokens of its own (http_tokens.h), or is open to whoever may connect.
+ *
  * Who may come without a proof may knock all the same, and has the role of the token then. What listens beyond this
- * machine demands a proof, unless --insecure says that it need not. */
+ * machine demands a proof, or HTTP's token, unless --insecure says that it need not. */
 #ifndef SERVER_GUARD_H
 #define SERVER_GUARD_H
 
@@ -16,6 +18,7 @@
 #include <sys/types.h>
 
 #include "common/keyring.h"
+#include "http_tokens.h"
 #include "options.h"
 #include "stats.h"
 
@@ -31,6 +34,7 @@ struct guard_user {
 
 struct guard {
     struct keyring ring;
+    struct http_tokens http;
     struct guard_user users[GUARD_USERS_MAX];
     size_t users_len;         /* 0: --unix-users was not given */
     bool insecure, client_ca; /* client_ca: TLS lets in only who has a certificate (secure.h) */
@@ -55,6 +59,10 @@ bool guard_authenticates(const struct guard *g);
 /* May psd listen there? text: the address for people. PS_ERR_CONFIG: no, and what to do. */
 enum ps_err guard_check_address(const struct guard *g, const struct sockaddr_storage *address, const char *text,
                                 struct ps_error *e) PS_MUST_USE;
+
+/* The same of --http. */
+enum ps_err guard_check_http(const struct guard *g, const struct sockaddr_storage *address, const char *text,
+                             struct ps_error *e) PS_MUST_USE;
 
 enum guard_way { GUARD_PASS, GUARD_DEMAND, GUARD_REFUSE };
 

@@ -16,6 +16,7 @@
 
 #include "common/hash.h"
 #include "common/sockname.h"
+#include "guard.h"
 #include "http_inside.h"
 
 #define BACKLOG  64
@@ -191,15 +192,16 @@ run(void *http)
 
 /* ---- Starting ---- */
 
+/* Bound, and nobody can come yet. -1: errno says why. */
 static int
-listen_on(const struct addrinfo *at)
+bind_to(const struct addrinfo *at)
 {
     int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1, error;
 
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
+    if (bind(fd, at->ai_addr, at->ai_addrlen) == 0)
         return fd;
     error = errno;
     close(fd);
@@ -208,11 +210,29 @@ listen_on(const struct addrinfo *at)
 }
 
 static enum ps_err
-open_socket(struct http *h, const char *text, struct ps_error *e)
+failed(const char *text, struct ps_error *e)
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *at;
+    return ps_fail(e, errno == EADDRINUSE ? PS_ERR_BUSY : PS_ERR_IO, "--http: cannot listen on %s: %s", text,
+                   strerror(errno));
+}
+
+/* Whether it may be where it is; and its name. */
+static enum ps_err
+check_place(struct http *h, const struct guard *guard, const char *text, struct ps_error *e)
+{
     struct sockaddr_storage bound = {0};
     socklen_t len = sizeof bound;
+
+    if (getsockname(h->listen_fd, (struct sockaddr *)&bound, &len) != 0)
+        return failed(text, e);
+    sockname_text(&bound, h->address, sizeof h->address);
+    return guard_check_http(guard, &bound, text, e);
+}
+
+static enum ps_err
+open_socket(struct http *h, const struct guard *guard, const char *text, struct ps_error *e)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *at;
     struct address address;
     char port[8];
     enum ps_err err;
@@ -223,14 +243,13 @@ open_socket(struct http *h, const char *text, struct ps_error *e)
     snprintf(port, sizeof port, "%u", address.port);
     if ((status = getaddrinfo(address.host, port, &hints, &at)) != 0)
         return ps_fail(e, PS_ERR_IO, "--http: cannot listen on %s: %s", text, gai_strerror(status));
-    h->listen_fd = listen_on(at);
+    h->listen_fd = bind_to(at);
     freeaddrinfo(at);
     if (h->listen_fd < 0)
-        return ps_fail(e, errno == EADDRINUSE ? PS_ERR_BUSY : PS_ERR_IO, "--http: cannot listen on %s: %s", text,
-                       strerror(errno));
-    if (getsockname(h->listen_fd, (struct sockaddr *)&bound, &len) == 0)
-        sockname_text(&bound, h->address, sizeof h->address);
-    return PS_OK;
+        return failed(text, e);
+    if ((err = check_place(h, guard, text, e)) != PS_OK)
+        return err;
+    return listen(h->listen_fd, BACKLOG) == 0 ? PS_OK : failed(text, e);
 }
 
 static bool
@@ -281,17 +300,17 @@ nomem:
 }
 
 static enum ps_err
-take_socket(struct http *h, const char *address, int fd, struct ps_error *e)
+take_socket(struct http *h, const struct guard *guard, const char *address, int fd, struct ps_error *e)
 {
-    snprintf(h->address, sizeof h->address, "%s", address);
     h->listen_fd = fd;
     if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
         return ps_fail(e, PS_ERR_IO, "--http: descriptor %d: %s", fd, strerror(errno));
-    return PS_OK;
+    return check_place(h, guard, address, e);
 }
 
 enum ps_err
-http_start(const char *address, int fd, const char *version, struct http **out, struct ps_error *e)
+http_start(const char *address, int fd, const char *version, const struct guard *guard, struct http **out,
+           struct ps_error *e)
 {
     struct http *h = calloc(1, sizeof *h);
     enum ps_err err;
@@ -304,7 +323,8 @@ http_start(const char *address, int fd, const char *version, struct http **out, 
     h->start_seconds = http_unix_seconds();
     h->version = version;
     h->listen_fd = h->wake_fd = -1;
-    err = fd >= 0 ? take_socket(h, address, fd, e) : open_socket(h, address, e);
+    h->tokens = guard->http;
+    err = fd >= 0 ? take_socket(h, guard, address, fd, e) : open_socket(h, guard, address, e);
     if (err != PS_OK || (err = start_thread(h, e)) != PS_OK) {
         http_free(h);
         return err;
@@ -389,6 +409,16 @@ http_beat(struct http *h)
         return;
     uv_mutex_lock(&h->lock);
     h->beat_ms = http_now_ms();
+    uv_mutex_unlock(&h->lock);
+}
+
+void
+http_set_tokens(struct http *h, const struct http_tokens *tokens)
+{
+    if (h == NULL)
+        return;
+    uv_mutex_lock(&h->lock);
+    h->tokens = *tokens;
     uv_mutex_unlock(&h->lock);
 }
 

@@ -19,6 +19,9 @@
  *     /api/live   the figures as JSON (live.h)
  *     /api/history    the last half hour of some (history.h): the loop is asked for it, whether anybody watches or not
  *
+ * With tokens (http_tokens.h) what has figures or names in it takes one: all but /healthz, /readyz and the page's
+ * files, which are the same for everybody. The page asks for it.
+ *
  * The page asks for /api/live once a second: nobody who watches holds a connection, let alone a thread.
  *
  * GET and HEAD, one request for each connection, no bodies. Whoever breaks a limit loses his connection, nobody else's.
@@ -42,8 +45,10 @@
 struct http;
 
 /* Listen on "host:port" and start the thread. version is borrowed. fd: a socket that listens there already, which is
- * taken in any case; -1: open one. PS_ERR_BUSY, PS_ERR_IO, PS_ERR_NOMEM, with a sentence. */
-enum ps_err http_start(const char *address, int fd, const char *version, struct http **out,
+ * taken in any case; -1: open one. guard: may it be there, and who may look? PS_ERR_CONFIG: no; PS_ERR_BUSY, PS_ERR_IO,
+ * PS_ERR_NOMEM; with a sentence. */
+struct guard;
+enum ps_err http_start(const char *address, int fd, const char *version, const struct guard *guard, struct http **out,
                        struct ps_error *e) PS_MUST_USE;
 
 /* The loop has ended, and http_detach() was called if http_attach() was. Accepts NULL. */
@@ -63,5 +68,9 @@ void http_detach(struct http *h);
 
 /* The loop has turned. Once a second or so. */
 void http_beat(struct http *h);
+
+/* From now on it is these. */
+struct http_tokens;
+void http_set_tokens(struct http *h, const struct http_tokens *tokens);
 
 #endif

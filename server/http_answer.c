@@ -23,6 +23,7 @@
 struct http_route {
     const char *path;
     bool figures; /* waits for them */
+    bool open;    /* takes no token */
     enum MHD_Result (*answer)(struct http *h, struct MHD_Connection *c, enum http_outcome outcome);
 };
 
@@ -45,6 +46,8 @@ queue(struct http *h, struct MHD_Connection *c, unsigned status, const char *typ
     MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    if (status == MHD_HTTP_UNAUTHORIZED)
+        MHD_add_response_header(r, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"psd\"");
     h->counts.answers[status / 100]++;
     result = MHD_queue_response(c, status, r);
     MHD_destroy_response(r);
@@ -179,11 +182,11 @@ answer_history(struct http *h, struct MHD_Connection *c, enum http_outcome outco
     return answer_json(h, c, live_history_text(h->history));
 }
 
-static const struct http_route routes[] = {{"/metrics", true, answer_metrics},
-                                           {"/readyz", true, answer_ready},
-                                           {"/healthz", false, answer_health},
-                                           {"/api/live", true, answer_live},
-                                           {"/api/history", false, answer_history}};
+static const struct http_route routes[] = {{"/metrics", true, false, answer_metrics},
+                                           {"/readyz", true, true, answer_ready},
+                                           {"/healthz", false, true, answer_health},
+                                           {"/api/live", true, false, answer_live},
+                                           {"/api/history", false, false, answer_history}};
 
 /* ---- The page ---- */
 
@@ -223,6 +226,22 @@ has_body(struct MHD_Connection *c)
 
     return (len != NULL && strcmp(len, "0") != 0) ||
            MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL;
+}
+
+/* True: it may have what this route tells. */
+static bool
+may_have(struct http *h, struct MHD_Connection *c, const struct http_route *route)
+{
+    enum http_pass pass;
+
+    if (route->open)
+        return true;
+    uv_mutex_lock(&h->lock);
+    pass = http_tokens_look(&h->tokens, MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION));
+    uv_mutex_unlock(&h->lock);
+    h->counts.denied[HTTP_DENIAL_MISSING] += pass == HTTP_PASS_MISSING;
+    h->counts.denied[HTTP_DENIAL_WRONG] += pass == HTTP_PASS_WRONG;
+    return pass == HTTP_PASS;
 }
 
 static void
@@ -281,6 +300,9 @@ http_answer(void *http, struct MHD_Connection *connection, const char *url, cons
         return answer_file(h, connection, file);
     if ((route = find(url)) == NULL)
         return say(h, connection, MHD_HTTP_NOT_FOUND, "there is no such page; / has links to those that are\n");
+    if (!may_have(h, connection, route))
+        return say(h, connection, MHD_HTTP_UNAUTHORIZED,
+                   "a token is wanted, and known: \"Authorization: Bearer TOKEN\" (psd's --http-tokens)\n");
     if (route->figures && http_figures_come(h, &state))
         return wait_for_figures(h, connection, route, request);
     return route->answer(h, connection, HTTP_ALONE);

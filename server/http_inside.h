@@ -11,6 +11,7 @@
 #include "common/base.h"
 #include "history.h"
 #include "http.h"
+#include "http_tokens.h"
 
 struct http_route;
 
@@ -54,6 +55,7 @@ struct http {
     bool asked;              /* the loop is to fill the figures in: they are its own until it has */
     bool given;              /* it has, or will not any more */
     uint64_t beat_ms;
+    struct http_tokens tokens;
     char durable_file[PATH_MAX]; /* "": there is none */
 
     /* The loop's. */

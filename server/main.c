@@ -116,7 +116,7 @@ start_http(struct server *s, struct ps_error *e)
     if (handed == NULL && strcmp(s->options.http, "none") == 0)
         return PS_OK;
     err = http_start(handed != NULL ? handed->address : s->options.http, handed != NULL ? handed->fd : -1, PSD_VERSION,
-                     &s->http, e);
+                     &s->guard, &s->http, e);
     if (err == PS_OK)
         log_line(LOG_LEVEL_INFO, "metrics and health at http=%s", http_address(s->http));
     return err;

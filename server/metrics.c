@@ -95,12 +95,14 @@ write_logged(const struct metrics *m, struct exposition *x)
 static void
 write_http(const struct metrics *m, struct exposition *x)
 {
+    static const char *const denials[HTTP_DENIALS] = {[HTTP_DENIAL_MISSING] = "missing", [HTTP_DENIAL_WRONG] = "wrong"};
     static const char *const classes[] = {"1xx", "2xx", "3xx", "4xx", "5xx"};
 
     begin(x, FAMILY_HTTP);
     for (size_t i = 1; i < ARRAY_LEN(classes); i++)
         exposition_count(x, m->http.answers[i + 1], "code", classes[i], NULL);
     count(x, FAMILY_HTTP_OVERDUE, m->http.overdue);
+    reasons(x, FAMILY_HTTP_DENIED, denials, m->http.denied, HTTP_DENIALS);
 }
 
 static void

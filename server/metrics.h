@@ -61,8 +61,12 @@ struct metrics_process {
     uint64_t descriptors, descriptors_max; /* 0: not known */
 };
 
+/* Why HTTP's figures were not told: there was no token, or none that is known. */
+enum http_denial { HTTP_DENIAL_MISSING, HTTP_DENIAL_WRONG, HTTP_DENIALS };
+
 /* The HTTP side's own. */
 struct metrics_http {
+    uint64_t denied[HTTP_DENIALS];
     uint64_t answers[6]; /* by status / 100 */
     uint64_t overdue;    /* connections closed because their time was up */
     double loop_seconds; /* that the loop took to give these figures */
@@ -164,6 +168,7 @@ void metrics_write(const struct metrics *m, const char *version, struct expositi
     X(LOG, "psd_log_messages_total", COUNTER, "Lines logged, by level.")                                                 \
     X(HTTP, "psd_http_responses_total", COUNTER, "Answers of this HTTP server, by class of status.")                     \
     X(HTTP_OVERDUE, "psd_http_overdue_total", COUNTER, "HTTP connections closed because their time was up.")             \
+    X(HTTP_DENIED, "psd_http_denied_total", COUNTER, "HTTP requests without a token that is known, by reason.")          \
     X(CPU, "process_cpu_seconds_total", COUNTER, "User and system CPU time of the process.")                             \
     X(START, "process_start_time_seconds", GAUGE, "When the process began, in unix time.")                               \
     X(RESIDENT, "process_resident_memory_bytes", GAUGE, "Resident memory, with what is touched of the live map.")        \

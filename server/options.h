@@ -22,7 +22,8 @@ struct options {
     const char *listen; /* addresses, separated by commas */
     const char *advertise;
     const char *unix_path;
-    const char *http; /* "none": nothing is served */
+    const char *http;        /* "none": nothing is served */
+    const char *http_tokens; /* NULL: the environment's one, or none */
     const char *cluster;
     const char *live_dir;           /* NULL: see live_dir_default() */
     const char *durable_dir;        /* NULL: see durable_dir_default(); "none" */

@@ -2,6 +2,7 @@
 #include "common/cli/command.h"
 #include "common/wire.h"
 #include "http.h"
+#include "http_tokens.h"
 #include "limit.h"
 #include "options.h"
 #include "shard.h"
@@ -50,8 +51,9 @@ static const struct option table[] = {
      .fallback = "none",
      .choices = no_address,
      FIELD(http),
-     .help = "serve a live page (/), metrics for Prometheus (/metrics) and health checks (/healthz, /readyz) there, "
-             "to whoever may connect; port 0 is any free one"},
+     .help = "serve a live page (/), metrics for Prometheus (/metrics) and health checks (/healthz, /readyz) there; "
+             "port 0 is any free one. To whoever may connect, unless there is --http-tokens; beyond this machine only "
+             "with those, or --insecure"},
     {.name = "tls-cert",
      .kind = OPTION_FILE,
      .argument = "FILE",
@@ -80,6 +82,16 @@ static const struct option table[] = {
          "only who proves to have one of these tokens is let in over TCP: lines name:role:secret with role read, train "
          "or admin. Others may not read the file; it is read again on SIGHUP, and who came with a token that is not "
          "in it any more is sent away"},
+    {.name = "http-tokens",
+     .kind = OPTION_FILE,
+     .argument = "FILE",
+     .usual = "the one of " HTTP_TOKEN_VALUE " in the environment",
+     .traits = OPTION_RELOADS,
+     FIELD(http_tokens),
+     .help =
+         "only who sends one of these tokens (\"Authorization: Bearer TOKEN\", one a line) is told figures and names "
+         "over HTTP; health checks and the empty page stay open. They travel as they are: none of them may be one "
+         "of --tokens. Read again on SIGHUP"},
     {.name = "unix-users",
      .kind = OPTION_NAME,
      .argument = "USER[:ROLE],...",
@@ -420,6 +432,7 @@ static const struct command_entry http_entries[] = {
     {"/readyz",
      "200 while workers are served; 503 with the reason while psd starts, restores a checkpoint or stops, or "
      "when its loop does not answer within 2 s"},
+    {"token", "with --http-tokens all but /healthz, /readyz and the page's own files take one; without it 401"},
     {"limits", "GET and HEAD without a body, one request for each connection; 32 connections at once, 16 from one "
                "address; 16 KiB for a request; 10 s from its beginning to the end of the answer"},
     {NULL, NULL}};
@@ -446,6 +459,7 @@ static const struct command_section sections[] = {
               "without --tokens: the one token, name:secret or name:role:secret; its role is admin where it "
               "says none"},
              {"PSD_TOKEN_FILE", "the same from a file, of which the first token counts"},
+             {HTTP_TOKEN_VALUE, "without --http-tokens: the one token of HTTP"},
              {"RUNTIME_DIRECTORY", "set by systemd: the live directory is made in it"},
              {"STATE_DIRECTORY", "the same: the durable directory is made in it"},
              {"LISTEN_FDS", "set by systemd, with LISTEN_PID and LISTEN_FDNAMES: sockets that it has opened. TCP ones "

@@ -396,38 +396,72 @@ function show(live) {
 
 /* ---- asking ---- */
 
+/* Kept for as long as this tab is. */
+const TOKEN = "psd-token";
+let token = sessionStorage.getItem(TOKEN) || "";
+let historyCame = false;
+
+class TokenWanted extends Error {}
+
 async function ask(path) {
-  const reply = await fetch(path, {cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS)});
+  const headers = token === "" ? {} : {Authorization: "Bearer " + token};
+  const reply = await fetch(path, {cache: "no-store", headers, signal: AbortSignal.timeout(TIMEOUT_MS)});
+  if (reply.status === 401)
+    throw new TokenWanted();
   if (!reply.ok)
     throw new Error(await reply.text());
   return reply.json();
 }
 
+/* Nobody is asked again before there is another token. */
+function askForToken() {
+  at("news").textContent = token === "" ? "" : "This token is not known here.";
+  token = "";
+  sessionStorage.removeItem(TOKEN);
+  at("state").textContent = "locked";
+  at("all").hidden = true;
+  at("door").hidden = false;
+  at("token").focus();
+}
+
+function useToken(event) {
+  event.preventDefault();
+  token = at("token").value.trim();
+  at("token").value = "";
+  sessionStorage.setItem(TOKEN, token);
+  at("door").hidden = true;
+  at("all").hidden = false;
+  poll();
+}
+
+async function look() {
+  if (!historyCame) {
+    const history = await ask("api/history");
+    samples = history.samples;
+    intervalS = history.interval_ms / 1000;
+    historyCame = true;
+  }
+  const live = await ask("api/live");
+  show(live);
+  before = live;
+  lost = null;
+  at("news").textContent = "";
+}
+
 async function poll() {
   try {
-    if (!document.hidden) {
-      const live = await ask("api/live");
-      show(live);
-      before = live;
-      lost = null;
-      at("news").textContent = "";
-    }
+    if (!document.hidden)
+      await look();
   } catch (error) {
+    if (error instanceof TokenWanted) {
+      askForToken();
+      return;
+    }
     lost = lost || new Date();
     at("news").textContent = "No figures since " + lost.toLocaleTimeString() + ": " + String(error.message).slice(0, 200);
   }
   setTimeout(poll, POLL_MS);
 }
 
-async function begin() {
-  try {
-    const history = await ask("api/history");
-    samples = history.samples;
-    intervalS = history.interval_ms / 1000;
-  } catch (error) {
-    at("news").textContent = "There is no history: " + String(error.message).slice(0, 200);
-  }
-  poll();
-}
-
-begin();
+at("door").addEventListener("submit", useToken);
+poll();

@@ -66,17 +66,36 @@ http_client_read(int fd)
     return r;
 }
 
+bool
+http_client_find(const char *log, char *address, size_t size)
+{
+    const char *at = NULL, *next;
+
+    while ((next = strstr(at != NULL ? at : log, "http=")) != NULL)
+        at = next + strlen("http=");
+    if (at == NULL)
+        return false;
+    snprintf(address, size, "%.*s", (int)strcspn(at, "\n"), at);
+    return true;
+}
+
 struct http_reply
-http_client_ask(const char *address, const char *request)
+http_client_ask_with(const char *address, const char *request, const char *header)
 {
     int fd = http_client_connect(address);
-    char text[512];
+    char text[1024];
 
     if (fd < 0)
         return (struct http_reply){.head = strdup(""), .body = ""};
-    snprintf(text, sizeof text, "%s HTTP/1.1\r\nHost: psd\r\n\r\n", request);
+    snprintf(text, sizeof text, "%s HTTP/1.1\r\nHost: psd\r\n%s%s\r\n", request, header, *header != '\0' ? "\r\n" : "");
     http_client_send(fd, text, strlen(text));
     return http_client_read(fd);
+}
+
+struct http_reply
+http_client_ask(const char *address, const char *request)
+{
+    return http_client_ask_with(address, request, "");
 }
 
 void

@@ -23,8 +23,12 @@ void http_client_send(int fd, const void *bytes, size_t len);
 /* Read to the end of the connection, which is closed. */
 struct http_reply http_client_read(int fd);
 
-/* One request, "GET /metrics". */
+/* Where the newest psd's pages are, as its log says. False: it has not said so yet. */
+bool http_client_find(const char *log, char *address, size_t size);
+
+/* One request, "GET /metrics"; and with a header, "Authorization: Bearer x". */
 struct http_reply http_client_ask(const char *address, const char *request);
+struct http_reply http_client_ask_with(const char *address, const char *request, const char *header);
 
 void http_reply_free(struct http_reply *r);
 

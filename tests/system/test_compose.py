@@ -69,9 +69,10 @@ def instructions():
     return found
 
 
-TOKEN = re.compile(r"\$\{PSD_TOKEN:\?[^}]*\}")
+TOKENS = {"PSD_TOKEN": "psd:0123456789abcdef", "PSD_HTTP_TOKEN": "fedcba9876543210"}
+TOKEN = re.compile(r"\$\{(PSD_\w*TOKEN):\?[^}]*\}")
 with open(COMPOSE, encoding="utf-8") as f:
-    compose = yaml.safe_load(TOKEN.sub("psd:0123456789abcdef", f.read()))
+    compose = yaml.safe_load(TOKEN.sub(lambda found: TOKENS[found.group(1)], f.read()))
 image = instructions()
 everything = compose["services"]
 watchers = {n: s for n, s in everything.items() if s.get("profiles") == ["watch"]} # not started unless they are asked for
@@ -100,8 +101,11 @@ ok([int(option(s["command"], "shard")) for s in shards.values()] == list(range(l
 ok({a.split(":")[1] for a in addresses} == {image["EXPOSE"]} and option(probe, "shards") == "127.0.0.1:" + image["EXPOSE"],
    "the port is the one that the image exposes and whose health is asked", addresses, probe)
 ok(all(s["environment"]["PSD_SHARDS"].split(",") == addresses for s in services.values()), "all have the same list")
-ok({s["environment"].get("PSD_TOKEN") for s in services.values()} == {"psd:0123456789abcdef"} and
+ok({s["environment"].get("PSD_TOKEN") for s in services.values()} == {TOKENS["PSD_TOKEN"]} and
    not any("insecure" in word for s in shards.values() for word in s["command"]), "and the same token, which is not in the file")
+prometheus = watchers["prometheus"]
+ok({s["environment"].get("PSD_HTTP_TOKEN") for s in [*shards.values(), prometheus]} == {TOKENS["PSD_HTTP_TOKEN"]} and
+   not any("PSD_HTTP_TOKEN" in s["environment"] for s in workers.values()), "shards and Prometheus have that of HTTP, workers not")
 ok([s["environment"]["PSD_TASK"] for s in workers.values()] == [str(i) for i in range(len(workers))] and
    {s["environment"]["PSD_WORKERS"] for s in workers.values()} == {str(len(workers))}, "the workers are numbered")
 ok(all(s["networks"] == ["cluster"] for s in services.values()) and compose["networks"]["cluster"]["internal"],
@@ -146,6 +150,11 @@ binds = [v.split(":") for s in watchers.values() for v in s["volumes"]]
 missing = [b[0] for b in binds if not os.path.exists(os.path.join(SOURCE, "deploy", b[0])) and b[0] not in compose["volumes"]]
 ok(not missing and all(b[2:] == ["ro"] for b in binds if b[0].startswith(".")),
    "what is mounted there is here, and only read", missing)
+with open(os.path.join(SOURCE, "deploy/prometheus/prometheus.yml"), encoding="utf-8") as f:
+    token_file = yaml.safe_load(f)["scrape_configs"][0]["authorization"]["credentials_file"]
+ok(token_file in prometheus["entrypoint"][2] and os.path.dirname(token_file) in prometheus["tmpfs"] and
+   any("--config.file=" + b[1] + "/prometheus.yml" in prometheus["command"] for b in binds),
+   "Prometheus finds its token where it was written", token_file)
 with open(os.path.join(SOURCE, "deploy/grafana/dashboards.yml"), encoding="utf-8") as f:
     place = yaml.safe_load(f)["providers"][0]["options"]["path"]
 ok(place + "/psd.json" in [b[1] for b in binds], "the dashboard is where Grafana looks for it", place)
@@ -155,7 +164,7 @@ ok(place + "/psd.json" in [b[1] for b in binds], "the dashboard is where Grafana
 docker = shutil.which("docker")
 if docker and subprocess.run([docker, "compose", "version"], capture_output=True, check=False).returncode == 0:
     ran = subprocess.run([docker, "compose", "-f", COMPOSE, "config", "--quiet"], text=True, capture_output=True, check=False,
-                         env={**os.environ, "PSD_TOKEN": "psd:0123456789abcdef"})
+                         env={**os.environ, **TOKENS})
     ok(ran.returncode == 0, "docker compose finds nothing wrong", ran.stderr)
 else:
     number += 1

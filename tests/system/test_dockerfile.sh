@@ -78,7 +78,8 @@ chmod 1777 "$shm"
 trap 'cleanup; rm -rf "$shm"' EXIT
 
 # As the image's user; a container's end is the end of all in it.
-as_user() { PSD_TEST_MARK=$mark root_exec --userspec="$user" PSD_TEST_MARK="$mark" "$@"; }
+token=psd:0123456789abcdef
+as_user() { PSD_TEST_MARK=$mark root_exec --userspec="$user" PSD_TEST_MARK="$mark" PSD_TOKEN="$token" "$@"; }
 healthy() { as_user "${health[@]}" >"$work/out" 2>"$work/err"; }
 crash() {
   local pid
@@ -130,8 +131,9 @@ start() {
   local words
   mapfile -t words < <(python3 -c 'import sys, yaml
 service = yaml.safe_load(open(sys.argv[1]))["services"][sys.argv[2]]
-print(*[k + "=" + v for k, v in service["environment"].items()], *service["command"], sep="\n")' \
-    "$source/deploy/compose.yaml" "$1")
+given = {**service["environment"], "PSD_TOKEN": sys.argv[3], "PSD_HTTP_TOKEN": "fedcba9876543210"}
+print(*[k + "=" + v for k, v in given.items()], *service["command"], sep="\n")' \
+    "$source/deploy/compose.yaml" "$1" "$token")
   net=$hub-$1 as_user "${words[@]}" >"$work/$1" 2>&1 &
 }
 start_shards() {

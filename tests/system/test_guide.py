@@ -106,7 +106,7 @@ for path in sorted(headers):
 public = [os.path.relpath(p, SOURCE) for d in ("client/ps", "common/ps_") for p in glob.glob(os.path.join(SOURCE, d + "*.h"))]
 places = [("common/wire.h", r"WIRE_\w+_MAX"), ("common/frame.h", r"FRAME_\w+_MAX"), ("server/shard.h", r"SHARD_\w+_MAX"),
           ("common/keyring.h", r"KEYRING_\w+_(MAX|MIN)"), ("common/prelude.h", r"PRELUDE_META_MAX"),
-          ("server/guard.h", r"GUARD_\w+_MAX"), ("server/http.h", r"HTTP_\w+_MAX"), ("server/handed.h", r"HANDED_MAX"), ("server/metrics.h", r"METRICS_\w+_MAX")]
+          ("server/guard.h", r"GUARD_\w+_MAX"), ("server/http.h", r"HTTP_\w+_MAX"), ("server/http_tokens.h", r"HTTP_\w+_MAX"), ("server/handed.h", r"HANDED_MAX"), ("server/metrics.h", r"METRICS_\w+_MAX")]
 places += [(path, r"PS_\w+_MAX") for path in public]
 missing = [name for path, pattern in places for name in constants(path)
            if re.fullmatch(pattern, name) and name not in fixed and "LINE" not in name]

@@ -40,18 +40,10 @@ static struct http_reply reply;
 
 /* ---- The world ---- */
 
-/* Where the newest psd's pages are, as its log says. False: it has not said so yet. */
 static bool
 find_address(void)
 {
-    const char *log = shards_log(&shards, 0), *at = NULL, *next;
-
-    while ((next = strstr(at != NULL ? at : log, "http=")) != NULL)
-        at = next + strlen("http=");
-    if (at == NULL)
-        return false;
-    snprintf(address, sizeof address, "%.*s", (int)strcspn(at, "\n"), at);
-    return true;
+    return http_client_find(shards_log(&shards, 0), address, sizeof address);
 }
 
 static void

@@ -37,6 +37,7 @@ setup(void)
     gone[0] = '\0';
     unsetenv("PSD_TOKEN");
     unsetenv("PSD_TOKEN_FILE");
+    unsetenv(HTTP_TOKEN_VALUE);
 }
 
 static void
@@ -146,6 +147,28 @@ START_TEST(beyond_this_machine_somebody_must_prove_something)
 }
 END_TEST
 
+START_TEST(http_beyond_this_machine_wants_tokens_of_its_own)
+{
+    struct sockaddr_storage address;
+
+    address_of(places[_i].address, &address);
+    open_guard(TOKENS, NULL); /* those of the data say nothing of it */
+    ck_assert_int_eq(guard_check_http(&guard, &address, "x:9420", &error), places[_i].here ? PS_OK : PS_ERR_CONFIG);
+    if (!places[_i].here)
+        ck_assert(strstr(error.text, "x:9420") != NULL && strstr(error.text, "--http-tokens FILE") != NULL &&
+                  strstr(error.text, "--insecure") != NULL);
+    guard.insecure = true;
+    ck_assert_int_eq(guard_check_http(&guard, &address, "x:9420", &error), PS_OK);
+    guard_finish(&guard);
+    setenv(HTTP_TOKEN_VALUE, "fedcba9876543210", 1);
+    open_guard(TOKENS, NULL);
+    ck_assert_int_eq(guard_check_http(&guard, &address, "x:9420", &error), PS_OK);
+    unsetenv(HTTP_TOKEN_VALUE); /* without a restart it stays shut */
+    ck_assert_int_eq(guard_reload(&guard, &options, NULL, NULL, &error), PS_ERR_CONFIG);
+    ck_assert_uint_eq(guard.http.len, 1);
+}
+END_TEST
+
 static const char *const bad_users[][2] = {
     {"nobody-of-this-name-here", "no user 'nobody-of-this-name-here'"},
     {"1:write", "the role of '1'"},
@@ -221,6 +244,7 @@ make_suite(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_loop_test(t, who_comes_how_has_to_prove_what, 0, ARRAY_LEN(looks));
     tcase_add_loop_test(t, beyond_this_machine_somebody_must_prove_something, 0, ARRAY_LEN(places));
+    tcase_add_loop_test(t, http_beyond_this_machine_wants_tokens_of_its_own, 0, ARRAY_LEN(places));
     tcase_add_loop_test(t, users_that_are_none_are_refused, 0, ARRAY_LEN(bad_users));
     tcase_add_test(t, users_have_names);
     tcase_add_test(t, tokens_are_read_again);
