@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define SHARE_MAGIC 0x3168736470u /* "pdsh1" */
@@ -107,12 +108,34 @@ unsupported(struct share *s, const char *what, struct ps_error *e)
     return ps_fail(e, PS_ERR_UNSUPPORTED, "%s: %s", what, strerror(why));
 }
 
+/* ThreadSanitizer keeps in mind who has made and used each descriptor, by its number. It sees neither memfd_create()
+ * nor how libuv closes (by syscall()); so where a number was one thread's socket, which libuv closed, and is now this
+ * memory, it takes mmap() and close() for races with that thread. They are none: the kernel gives a number out only
+ * after the close that freed it. An open() it does see: the file once more, under a number that begins anew. */
+static int
+known_to_sanitizer(int fd)
+{
+#ifdef __SANITIZE_THREAD__
+    char path[64];
+    int again;
+
+    if (fd < 0)
+        return fd;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    again = open(path, O_RDWR | O_CLOEXEC);
+    syscall(SYS_close, fd); /* as it came: unseen */
+    return again;
+#else
+    return fd;
+#endif
+}
+
 enum ps_err
 share_make(struct share *s, size_t ring_bytes, struct ps_error *e)
 {
     ps_assert(ring_bytes >= SHARE_RING_MIN && ring_bytes <= SHARE_RING_MAX && (ring_bytes & (ring_bytes - 1)) == 0);
     *s = (struct share){.ring_bytes = ring_bytes};
-    s->fd = memfd_create("psd-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    s->fd = known_to_sanitizer(memfd_create("psd-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     s->open = s->fd >= 0;
     if (!s->open || ftruncate(s->fd, file_bytes(ring_bytes)) != 0 || fcntl(s->fd, F_ADD_SEALS, SHARE_SEALS) != 0 ||
         !map_page(s, s->fd) || !map_rings(s, s->fd) || getrandom(&s->token, sizeof s->token, 0) != sizeof s->token)

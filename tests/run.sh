@@ -143,7 +143,7 @@ run_tests() {
   fi
   ASAN_OPTIONS=${ASAN_OPTIONS:-abort_on_error=1:detect_leaks=1:strict_string_checks=1} \
     UBSAN_OPTIONS=${UBSAN_OPTIONS:-abort_on_error=1:print_stacktrace=1} \
-    TSAN_OPTIONS=${TSAN_OPTIONS:-abort_on_error=1:halt_on_error=1:suppressions=$root/tests/tsan.supp} CK_TIMEOUT_MULTIPLIER=$patience \
+    TSAN_OPTIONS=${TSAN_OPTIONS:-abort_on_error=1:halt_on_error=1} CK_TIMEOUT_MULTIPLIER=$patience \
     "$root/tests/look.py" "${options[@]}" "$2" "$builds/$1.counts" -- ${selection[@]+"${selection[@]}"}
 }
 
