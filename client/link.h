@@ -183,6 +183,15 @@ void link_ask(struct link *l, struct part *p);
 void link_queue_lane(struct link *l, struct lane *lane);
 void link_unqueue_lane(struct link *l, struct lane *lane);
 
+/* ---- outbox_encode.c: messages ---- */
+
+/* Head of a frame into s. PS_ERR_NOMEM. */
+enum ps_err link_encode(struct send *s, enum msg_type type, uint64_t request, const ProtobufCMessage *message,
+                        uint64_t payload_len) PS_MUST_USE;
+
+/* A part's message: head and spans into s. PS_ERR_NOMEM. */
+enum ps_err part_encode(struct core *c, struct link *l, struct part *p, struct send *s) PS_MUST_USE;
+
 /* ---- inbox.c: what comes in ---- */
 
 void link_meta(struct core *c, struct link *l, const struct frame_head *head, const void *meta,
