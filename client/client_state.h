@@ -103,6 +103,22 @@ void client_leave(const ps_client *c);
 /* Carry out the core's actions. Within client_enter(). */
 void client_perform(ps_client *c);
 
+/* Small pushes that were held go out. Within client_enter(). */
+void client_release(ps_client *c);
+
+/* ---- client_options.c ---- */
+
+/* PS_ERR_INVALID, PS_ERR_CONFIG. */
+enum ps_err client_options_check(const struct ps_client_options *o, const ps_cluster *cluster,
+                                 struct ps_error *e) PS_MUST_USE;
+
+/* Into c->options, strings as copies, with what the environment and the cluster say; credentials are opened. NULL: all
+ * by default. */
+enum ps_err client_options_take(ps_client *c, const ps_cluster *cluster, const struct ps_client_options *options,
+                                struct ps_error *e) PS_MUST_USE;
+
+/* ---- client_wait.c ---- */
+
 /* Let the network move once, waiting up to until_ms (loop time). Not with a progress thread. */
 void client_turn(ps_client *c, bool wait, uint64_t until_ms);
 

@@ -1,0 +1,162 @@
+/* How a call lets the network move while it waits.
+ *
+ * Without a progress thread the caller runs the loop until what it waits for is so. The loop sleeps in the kernel until
+ * a byte or the timer comes; before that it is polled for a while (spin_us, patience.h). */
+#include <sched.h>
+
+#include "client/client_state.h"
+#include "client/recorder.h"
+
+#define NEAR_MS 250 /* this long before a deadline the shards are asked who they wait for */
+#define HOLD_US 20  /* a wait looks for so long before it sends what is held */
+#define FOREVER (UINT64_MAX / 2)
+
+static void
+timer_done(uv_timer_t *timer)
+{
+    ps_client *c = timer->data;
+
+    c->timer_due_ms = 0;
+}
+
+/* The timer ends the loop's sleep. It is set anew only when it must ring sooner, since one that rings early does no
+ * harm. It repeats: uv_run() may let it ring before it goes to sleep, and must not sleep without it then. */
+static void
+arm_timer(ps_client *c, uint64_t due_ms)
+{
+    uint64_t now = uv_now(&c->loop);
+
+    if (c->timer_due_ms > now && due_ms >= c->timer_due_ms)
+        return;
+    c->timer_due_ms = due_ms;
+    uv_timer_start(&c->timer, timer_done, due_ms > now ? due_ms - now : 0, 1);
+}
+
+void
+client_turn(ps_client *c, bool wait, uint64_t until_ms)
+{
+    if (!c->holding)
+        client_release(c);
+    if (wait)
+        arm_timer(c, MIN(until_ms, core_next_time(c->core)));
+    c->known = c->activity;
+    c->pool.sleeps = wait;
+    uv_run(&c->loop, wait ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+    core_time(c->core, uv_now(&c->loop));
+    client_perform(c);
+}
+
+uint64_t
+client_timeout(const ps_client *c, int timeout_ms)
+{
+    return timeout_ms < 0 ? (uint64_t)c->options.timeout_ms : (uint64_t)timeout_ms;
+}
+
+static bool
+holds_some(const ps_client *c)
+{
+    for (uint32_t i = 0; i < c->shards; i++)
+        if (c->links[i].held > 0)
+            return true;
+    return false;
+}
+
+/* While pushes are held, what is waited for may come without them: then the next ones can join them. */
+static void
+look_first(ps_client *c, const struct client_wait *w)
+{
+    uint64_t until;
+
+    if (!holds_some(c))
+        return;
+    until = uv_hrtime() + HOLD_US * 1000;
+    c->holding = true;
+    do
+        client_turn(c, false, 0);
+    while (!w->ready(w->arg) && holds_some(c) && uv_hrtime() < until);
+    c->holding = false;
+}
+
+/* Since something came last, or the wait began. */
+struct quiet {
+    uint64_t since_ns, poll_until_ns;
+    bool slept;
+};
+
+static void
+quiet_begin(const ps_client *c, struct quiet *q, uint64_t now_ns)
+{
+    uint64_t poll_ns = MAX(patience_now(&c->patience), (uint64_t)c->options.spin_us * 1000);
+
+    *q = (struct quiet){.since_ns = now_ns, .poll_until_ns = now_ns + poll_ns};
+}
+
+/* A turn of the loop that polls or, when that has been done for long enough, sleeps. */
+static void
+quiet_turn(ps_client *c, struct quiet *q, bool may_sleep, uint64_t until_ms)
+{
+    uint64_t before = c->activity, now_ns = uv_hrtime();
+    bool sleep = may_sleep && now_ns >= q->poll_until_ns;
+
+    q->slept |= sleep;
+    client_turn(c, sleep, until_ms);
+    if (c->activity != before) {
+        now_ns = uv_hrtime();
+        patience_learn(&c->patience, now_ns - q->since_ns, q->slept);
+        quiet_begin(c, q, now_ns);
+    } else if (!sleep && may_sleep) {
+        sched_yield(); /* who is waited for may want this processor */
+    }
+}
+
+/* The caller runs the loop. */
+static bool
+loop_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
+{
+    uint64_t deadline, near;
+    struct quiet quiet;
+
+    look_first(c, w);
+    uv_update_time(&c->loop); /* its time stood still while the caller did other things: the wait would be too short */
+    deadline = uv_now(&c->loop) + timeout_ms;
+    near = w->near != NULL && timeout_ms >= 4 ? deadline - MIN(NEAR_MS, timeout_ms / 4) : FOREVER;
+    quiet_begin(c, &quiet, uv_hrtime());
+    while (!w->ready(w->arg)) {
+        quiet_turn(c, &quiet, timeout_ms > 0, MIN(deadline, near));
+        if (uv_now(&c->loop) >= near) {
+            near = FOREVER;
+            w->near(w->arg);
+            client_perform(c);
+        }
+        if (uv_now(&c->loop) >= deadline)
+            return w->ready(w->arg);
+    }
+    return true;
+}
+
+static uint64_t
+bytes_moved(const ps_client *c)
+{
+    const struct ps_client_stats *s = core_stats(c->core);
+
+    return s->bytes_pushed + s->bytes_pulled;
+}
+
+bool
+client_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
+{
+    uint64_t start, end, moved;
+    bool ready;
+
+    if (w->ready(w->arg))
+        return true;
+    moved = bytes_moved(c);
+    start = uv_hrtime();
+    ready = c->threaded ? progress_wait(c, w, timeout_ms) : loop_wait(c, w, timeout_ms);
+    end = uv_hrtime();
+    c->waited_us += (end - start) / 1000;
+    if (w->op != NULL && c->recorded)
+        recorder_wait(core_op_time(w->op), start, end, ready ? core_op_held_us(w->op) * 1000 : 0,
+                      bytes_moved(c) - moved);
+    return ready;
+}
