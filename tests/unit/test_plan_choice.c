@@ -81,6 +81,30 @@ START_TEST(every_rank_chooses_the_same)
 }
 END_TEST
 
+static size_t
+segment_for(const uint32_t *host, bool shared_memory, size_t bytes)
+{
+    struct plan_ask ask = ask_for(PLAN_ALL_REDUCE, 2, bytes);
+
+    ask.host = host;
+    ask.shared_memory = shared_memory;
+    return plan_choose_segment(&ask, plan_choose(&ask));
+}
+
+START_TEST(messages_between_ranks_of_one_host_are_larger)
+{
+    static const uint32_t alone[] = {1, 2}, together[] = {5, 5};
+
+    ck_assert_uint_eq(segment_for(alone, false, 4 << 20), 256 << 10);
+    ck_assert_uint_eq(segment_for(NULL, false, 4 << 20), 256 << 10);
+    ck_assert_uint_eq(segment_for(together, false, 4 << 20), 1 << 20); /* two of a piece */
+    ck_assert_uint_eq(segment_for(together, false, (4 << 20) + 8), 512 << 10);
+    ck_assert_uint_eq(segment_for(together, false, 1 << 20), 512 << 10);
+    ck_assert_uint_eq(segment_for(together, false, 100 << 20), 512 << 10);
+    ck_assert_uint_eq(segment_for(together, true, 4 << 20), 128 << 10);
+}
+END_TEST
+
 START_TEST(what_is_chosen_for_very_much_has_not_too_many_steps)
 {
     for (int op = PLAN_ALL_REDUCE; op <= PLAN_REDUCE; op += PLAN_REDUCE - PLAN_ALL_REDUCE)
@@ -204,6 +228,7 @@ make_suite(void)
     tcase_add_test(tc, little_goes_to_all_at_once_and_much_round_the_ring);
     tcase_add_test(tc, several_ranks_on_several_hosts_go_in_levels);
     tcase_add_test(tc, every_rank_chooses_the_same);
+    tcase_add_test(tc, messages_between_ranks_of_one_host_are_larger);
     tcase_add_test(tc, what_is_chosen_for_very_much_has_not_too_many_steps);
     tcase_add_loop_test(tc, more_steps_than_the_limit_are_refused, PS_ALGORITHM_DIRECT, PS_ALGORITHM_HIERARCHICAL + 1);
     tcase_add_test(tc, a_schedule_reads_as_what_it_does);
