@@ -88,6 +88,9 @@ void tree_broadcast(struct plan_build *b, const struct team *t, enum tree_shape 
 void tree_reduce(struct plan_build *b, const struct team *t, enum tree_shape shape, struct run r,
                  enum plan_buffer partial, enum plan_buffer final);
 
+/* A broadcast or reduce among all ranks that way. */
+void tree_rooted(struct plan_build *b, enum tree_shape shape);
+
 /* Log2 n rounds of empty messages (Hensgen, Finkel and Manber, 1988) after `need`; the last step, or PLAN_NONE. */
 uint32_t dissemination(struct plan_build *b, const struct team *t, uint32_t need);
 

@@ -203,26 +203,6 @@ all_gather(struct plan_build *b, const struct team *t)
     }
 }
 
-static void
-tree(struct plan_build *b)
-{
-    const struct plan_ask *a = b->ask;
-    uint32_t rank[PS_GROUP_RANKS_MAX];
-    struct team t = {.n = a->ranks, .me = (a->rank + a->ranks - a->root) % a->ranks, .rank = rank};
-
-    for (uint32_t i = 0; i < a->ranks; i++)
-        rank[i] = (a->root + i) % a->ranks;
-    build_grid(b, 1);
-    if (a->op == PLAN_BROADCAST) {
-        tree_broadcast(b, &t, TREE_BINOMIAL, build_pieces(b, 0, 1));
-        return;
-    }
-    build_window(b, TREE_WINDOW);
-    tree_reduce(b, &t, TREE_BINOMIAL, build_pieces(b, 0, 1), PLAN_SCRATCH, PLAN_OUT);
-    if (a->rank == a->root)
-        build_scale(b, build_pieces(b, 0, 1));
-}
-
 void
 plan_halving(struct plan_build *b)
 {
@@ -244,7 +224,7 @@ plan_halving(struct plan_build *b)
         break;
     case PLAN_BROADCAST:
     case PLAN_REDUCE:
-        tree(b);
+        tree_rooted(b, TREE_BINOMIAL);
         break;
     case PLAN_BARRIER:
         dissemination(b, &all, PLAN_NONE);

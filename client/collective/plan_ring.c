@@ -133,26 +133,6 @@ barrier(struct plan_build *b)
     }
 }
 
-static void
-chain(struct plan_build *b)
-{
-    const struct plan_ask *a = b->ask;
-    uint32_t rank[PS_GROUP_RANKS_MAX];
-    struct team t = {.n = a->ranks, .me = (a->rank + a->ranks - a->root) % a->ranks, .rank = rank};
-
-    for (uint32_t i = 0; i < a->ranks; i++)
-        rank[i] = (a->root + i) % a->ranks;
-    build_grid(b, 1);
-    if (a->op == PLAN_BROADCAST) {
-        tree_broadcast(b, &t, TREE_CHAIN, build_pieces(b, 0, 1));
-        return;
-    }
-    build_window(b, TREE_WINDOW);
-    tree_reduce(b, &t, TREE_CHAIN, build_pieces(b, 0, 1), PLAN_SCRATCH, PLAN_OUT);
-    if (a->rank == a->root)
-        build_scale(b, build_pieces(b, 0, 1));
-}
-
 void
 plan_ring(struct plan_build *b)
 {
@@ -164,7 +144,7 @@ plan_ring(struct plan_build *b)
         return;
     }
     if (a->op == PLAN_BROADCAST || a->op == PLAN_REDUCE) {
-        chain(b);
+        tree_rooted(b, TREE_CHAIN);
         return;
     }
     build_grid(b, a->ranks);

@@ -56,6 +56,26 @@ tree_reduce(struct plan_build *b, const struct team *t, enum tree_shape shape, s
     }
 }
 
+void
+tree_rooted(struct plan_build *b, enum tree_shape shape)
+{
+    const struct plan_ask *a = b->ask;
+    uint32_t rank[PS_GROUP_RANKS_MAX];
+    struct team t = {.n = a->ranks, .me = (a->rank + a->ranks - a->root) % a->ranks, .rank = rank};
+
+    for (uint32_t i = 0; i < a->ranks; i++)
+        rank[i] = (a->root + i) % a->ranks;
+    build_grid(b, 1);
+    if (a->op == PLAN_BROADCAST) {
+        tree_broadcast(b, &t, shape, build_pieces(b, 0, 1));
+        return;
+    }
+    build_window(b, TREE_WINDOW);
+    tree_reduce(b, &t, shape, build_pieces(b, 0, 1), PLAN_SCRATCH, PLAN_OUT);
+    if (a->rank == a->root)
+        build_scale(b, build_pieces(b, 0, 1));
+}
+
 uint32_t
 dissemination(struct plan_build *b, const struct team *t, uint32_t need)
 {
