@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/meet_message.h"
 #include "report_builder.h"
 #include "shard_state.h"
 
@@ -12,22 +13,10 @@
 static void
 send_table(struct shard *s, struct connection *c, uint64_t request, const struct meet_table *t)
 {
-    Psd__Met m = PSD__MET__INIT;
-    Psd__GroupMember members[MEET_WORKERS_MAX], *list[MEET_WORKERS_MAX];
+    struct meet_message m;
 
-    for (uint32_t rank = 0; rank < t->ranks; rank++) {
-        psd__group_member__init(&members[rank]);
-        members[rank].task = t->members[rank].task;
-        members[rank].incarnation = t->members[rank].incarnation;
-        members[rank].address = (char *)(uintptr_t)t->members[rank].address;
-        members[rank].host = (char *)(uintptr_t)t->members[rank].host;
-        list[rank] = &members[rank];
-    }
-    m.epoch = t->epoch;
-    m.group = t->group;
-    m.n_member = t->ranks;
-    m.member = list;
-    actions_send(s, c, MSG_MET, request, &m.base);
+    meet_message(&m, t);
+    actions_send(s, c, MSG_MET, request, &m.met.base);
 }
 
 void

@@ -8,6 +8,7 @@
 
 #include "client/group/door.h"
 #include "client/group/post.h"
+#include "common/meet_message.h"
 
 #define OWN 0
 
@@ -87,22 +88,10 @@ static const struct conn_events guest_events = {.meta = guest_meta, .frame = gue
 static bool
 send_table(struct conn *c, uint64_t request, const struct meet_table *t)
 {
-    Psd__Met m = PSD__MET__INIT;
-    Psd__GroupMember members[MEET_WORKERS_MAX], *list[MEET_WORKERS_MAX];
+    struct meet_message m;
 
-    for (uint32_t rank = 0; rank < t->ranks; rank++) {
-        psd__group_member__init(&members[rank]);
-        members[rank].task = t->members[rank].task;
-        members[rank].incarnation = t->members[rank].incarnation;
-        members[rank].address = (char *)(uintptr_t)t->members[rank].address;
-        members[rank].host = (char *)(uintptr_t)t->members[rank].host;
-        list[rank] = &members[rank];
-    }
-    m.epoch = t->epoch;
-    m.group = t->group;
-    m.n_member = t->ranks;
-    m.member = list;
-    return post_message(c, MSG_MET, request, &m.base);
+    meet_message(&m, t);
+    return post_message(c, MSG_MET, request, &m.met.base);
 }
 
 static void
