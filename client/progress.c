@@ -9,9 +9,9 @@
  * turn are known to the kernel only after another one: the thread runs the loop until a turn brings nothing new. */
 #include <poll.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "client/client_state.h"
+#include "client/monotonic.h"
 
 static void
 async_done(uv_async_t *async)
@@ -80,7 +80,6 @@ progress_main(void *arg)
 enum ps_err
 progress_start(ps_client *c, struct ps_error *e)
 {
-    pthread_condattr_t attr;
     int rc;
 
     if (uv_async_init(&c->loop, &c->async, async_done) != 0)
@@ -88,10 +87,7 @@ progress_start(ps_client *c, struct ps_error *e)
     c->async.data = c;
     uv_timer_stop(&c->timer);
     c->timer_due_ms = 0;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    monotonic_cond_init(&c->changed);
     pthread_mutex_init(&c->mutex, NULL);
     c->threaded = true;
     if ((rc = pthread_create(&c->thread, NULL, progress_main, c)) == 0)
@@ -119,21 +115,6 @@ progress_stop(ps_client *c)
     uv_close((uv_handle_t *)&c->async, NULL);
 }
 
-static struct timespec
-clock_at(uint64_t ms)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += (time_t)(ms / 1000);
-    t.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
-    return t;
-}
-
 /* Within the mutex. Wait until ready() or a time; false: the time came. */
 static bool
 wait_until(ps_client *c, const struct client_wait *w, const struct timespec *until)
@@ -148,7 +129,7 @@ bool
 progress_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
 {
     uint64_t near = MIN(250, timeout_ms / 4);
-    struct timespec end = clock_at(timeout_ms), soon = clock_at(timeout_ms - near);
+    struct timespec end = monotonic_in(timeout_ms), soon = monotonic_in(timeout_ms - near);
 
     /* What the caller started must be known to the thread before the caller sleeps. */
     if (c->wake || core_next_time(c->core) < c->next_poll_ms) {

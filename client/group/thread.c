@@ -10,9 +10,9 @@
  * last turn are known to the kernel only after another one: the thread runs the loop until a turn brings nothing new.
  */
 #include <poll.h>
-#include <time.h>
 
 #include "client/group/group_state.h"
+#include "client/monotonic.h"
 
 static void
 async_came(uv_async_t *async)
@@ -79,7 +79,6 @@ thread_main(void *arg)
 enum ps_err
 group_thread_start(ps_group *g, struct ps_error *e)
 {
-    pthread_condattr_t attr;
     int rc;
 
     if (uv_async_init(&g->loop, &g->async, async_came) != 0)
@@ -89,10 +88,7 @@ group_thread_start(ps_group *g, struct ps_error *e)
     g->timer_due_ms = 0;
     g->stop = false;
     g->told = group_core_changes(g->core);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&g->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    monotonic_cond_init(&g->changed);
     pthread_mutex_init(&g->mutex, NULL);
     g->threaded = true;
     if ((rc = pthread_create(&g->thread, NULL, thread_main, g)) == 0)
@@ -120,25 +116,10 @@ group_thread_stop(ps_group *g)
     uv_close((uv_handle_t *)&g->async, NULL);
 }
 
-static struct timespec
-clock_at(uint64_t ms)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += (time_t)(ms / 1000);
-    t.tv_nsec += (long)(ms % 1000) * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
-    return t;
-}
-
 bool
 group_thread_wait(ps_group *g, const struct ps_work *work, uint64_t timeout_ms)
 {
-    struct timespec end = clock_at(timeout_ms);
+    struct timespec end = monotonic_in(timeout_ms);
 
     /* What the caller started must be known to the thread before the caller sleeps. */
     if (g->outs > 0 || group_core_next_time(g->core) < g->next_poll_ms)
