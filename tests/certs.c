@@ -65,13 +65,22 @@ path_of(struct certs *c, const char *file, const char *suffix)
     return certs_path(c, name);
 }
 
+static FILE *
+open_of(struct certs *c, const char *file, const char *what)
+{
+    FILE *f = fopen(path_of(c, file, what), "r");
+
+    need(f != NULL, "no such issuer");
+    return f;
+}
+
 static X509 *
 read_cert(struct certs *c, const char *file)
 {
-    FILE *f = fopen(path_of(c, file, "pem"), "r");
-    X509 *cert = f != NULL ? PEM_read_X509(f, NULL, NULL, NULL) : NULL;
+    FILE *f = open_of(c, file, "pem");
+    X509 *cert = PEM_read_X509(f, NULL, NULL, NULL);
 
-    need(cert != NULL, "no such issuer");
+    need(cert != NULL, "an issuer's certificate that cannot be read");
     fclose(f);
     return cert;
 }
@@ -79,10 +88,10 @@ read_cert(struct certs *c, const char *file)
 static EVP_PKEY *
 read_key(struct certs *c, const char *file)
 {
-    FILE *f = fopen(path_of(c, file, "key"), "r");
-    EVP_PKEY *key = f != NULL ? PEM_read_PrivateKey(f, NULL, NULL, NULL) : NULL;
+    FILE *f = open_of(c, file, "key");
+    EVP_PKEY *key = PEM_read_PrivateKey(f, NULL, NULL, NULL);
 
-    need(key != NULL, "no key of that issuer");
+    need(key != NULL, "an issuer's key that cannot be read");
     fclose(f);
     return key;
 }
