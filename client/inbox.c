@@ -371,7 +371,8 @@ link_frame(struct core *c, struct link *l, const struct frame_head *head, const 
         l->failures = 0; /* more than a welcome: it works */
     if (head->type == MSG_REPORT)
         inbox_report(c, l, head, meta);
-    else if (head->type == MSG_SAVE_DONE || head->type == MSG_CHECKPOINT_DONE || head->type == MSG_RESTORE_DONE)
+    else if (head->type == MSG_SAVE_DONE || head->type == MSG_CHECKPOINT_DONE || head->type == MSG_RESTORE_DONE ||
+             head->type == MSG_EVICTED)
         inbox_told(c, l, head, meta);
     else if (head->type < MSG_TYPE_MAX && handlers[head->type] != NULL)
         handlers[head->type](c, l);

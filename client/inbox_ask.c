@@ -71,7 +71,8 @@ inbox_told(struct core *c, struct link *l, const struct frame_head *head, const 
     static const enum msg_type answer_to[MSG_TYPE_MAX] = {[MSG_QUERY] = MSG_REPORT,
                                                           [MSG_SAVE] = MSG_SAVE_DONE,
                                                           [MSG_CHECKPOINT] = MSG_CHECKPOINT_DONE,
-                                                          [MSG_RESTORE] = MSG_RESTORE_DONE};
+                                                          [MSG_RESTORE] = MSG_RESTORE_DONE,
+                                                          [MSG_EVICT] = MSG_EVICTED};
     struct part *p = requests_find(&l->requests, l->msg.request);
 
     if (p == NULL || p->kind != PART_ASK || (!p->given_up && answer_to[p->op->ask_type] != head->type))

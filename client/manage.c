@@ -1,7 +1,10 @@
 /* The public calls that ask and change shards rather than train: queries, pings, sets, drains, saves. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/asking.h"
+#include "common/wire_text.h"
 
 struct ps_op *
 ask_new(ps_client *c, struct ps_error *e)
@@ -141,6 +144,59 @@ ps_client_drain(ps_client *c, uint32_t shard, int timeout_ms, struct ps_error *e
     }
     client_leave(c);
     return err;
+}
+
+/* ---- Evictions ---- */
+
+static enum ps_err
+take_evicted(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
+{
+    Psd__Evicted *m = psd__evicted__unpack(NULL, answer.len, answer.data);
+    struct ps_evict_report *out = arg;
+
+    if (m == NULL)
+        return asking_unreadable(shard, e);
+    *out = (struct ps_evict_report){.found = m->found, .live = m->live, .clock = m->clock};
+    snprintf(out->agent, sizeof out->agent, "%s", m->agent);
+    psd__evicted__free_unpacked(m, NULL);
+    return PS_OK;
+}
+
+/* What the shard would refuse is told here, before it is asked. */
+static enum ps_err
+check_evict(const char *job, uint32_t task, struct ps_error *e)
+{
+    if (job[0] == '\0' || strlen(job) > PS_NAME_MAX || !wire_text_ok(job, strlen(job)))
+        return ps_fail(e, PS_ERR_INVALID, "a job's name is 1 to %d bytes of UTF-8 without control characters",
+                       PS_NAME_MAX);
+    if (task >= WIRE_WORKERS_MAX)
+        return ps_fail(e, PS_ERR_INVALID, "worker %u: a job has at most %u workers", task, WIRE_WORKERS_MAX);
+    return PS_OK;
+}
+
+enum ps_err
+ps_client_evict(ps_client *c, uint32_t shard, const char *job, uint32_t task, int timeout_ms,
+                struct ps_evict_report *report, struct ps_error *error)
+{
+    Psd__Evict message = PSD__EVICT__INIT;
+    struct ps_evict_report room;
+    struct limit limit;
+    struct asking a = {.limit = &limit,
+                       .type = MSG_EVICT,
+                       .message = &message.base,
+                       .take = take_evicted,
+                       .arg = report != NULL ? report : &room};
+    enum ps_err err;
+
+    if ((err = call_need(c, c, error)) != PS_OK)
+        return err;
+    job = job != NULL ? job : c->options.job;
+    if ((err = check_evict(job, task, error)) != PS_OK)
+        return err;
+    message.job = (char *)job;
+    message.task = task;
+    limit = limit_of(c, timeout_ms);
+    return asking_run(&a, shard, 1, error);
 }
 
 /* ---- Saves ---- */

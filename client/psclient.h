@@ -554,6 +554,22 @@ PS_API enum ps_err ps_client_set(ps_client *client, const struct ps_setting *set
 PS_API enum ps_err ps_client_drain(ps_client *client, uint32_t shard, int timeout_ms,
                                    struct ps_error *error) PS_MUST_USE;
 
+struct ps_evict_report {
+    int found;                   /* the shard knows such a worker, */
+    int live;                    /* whose session was live, and is ended now */
+    uint64_t clock;              /* where it stood */
+    char agent[PS_NAME_MAX + 1]; /* who it was: host and process */
+};
+
+/* End a worker's session on one shard now, as if its lease had lapsed: nobody waits for it any more, and its pushes up
+ * to here count. Its connection ends with FENCED and the reason, and so does whatever its process sends under this
+ * incarnation later, also after a restart of the shard. Another process takes the index as ever, or the same one after
+ * ps_client_rejoin(); strategies do not rejoin after FENCED, as they do after LEASE_LAPSED. To be rid of a worker ask
+ * every shard. Twice is the same as once. For observers only. job: NULL: the client's own. report may be NULL.
+ * Errors: INVALID, DENIED, TIMEOUT, CANCELLED (ps_client_interrupt()). */
+PS_API enum ps_err ps_client_evict(ps_client *client, uint32_t shard, const char *job, uint32_t task, int timeout_ms,
+                                   struct ps_evict_report *report, struct ps_error *error) PS_MUST_USE;
+
 /* ---- Saves and checkpoints -------------------------------------------------------------------------------------- */
 
 struct ps_save_report {

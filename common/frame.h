@@ -42,7 +42,7 @@
 #include "ps_err.h"
 
 #define FRAME_MAGIC       0x31445350u /* "PSD1" */
-#define FRAME_VERSION     6
+#define FRAME_VERSION     7
 #define FRAME_HEAD_SIZE   32
 #define FRAME_ALIGN       8
 #define FRAME_META_MAX    (256 * KIB) /* bytes of metadata in one frame */
@@ -83,6 +83,8 @@ enum msg_type {
     MSG_MEET = 30,
     MSG_MEETING = 31,
     MSG_MET = 32,
+    MSG_EVICT = 33,
+    MSG_EVICTED = 34,
     MSG_TYPE_MAX, /* of those whose metadata is protobuf */
     /* between the ranks of a group: client/collective/group_wire.h */
     MSG_GROUP_HELLO = 64,

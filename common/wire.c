@@ -49,6 +49,8 @@ static const struct row rows[MSG_TYPE_MAX] = {
     [MSG_MEET] = {"meet", &psd__meet__descriptor, false, true, wire_check_meet},
     [MSG_MEETING] = {"meeting", &psd__meeting__descriptor, false, true, NULL},
     [MSG_MET] = {"met", &psd__met__descriptor, false, true, wire_check_met},
+    [MSG_EVICT] = {"evict", &psd__evict__descriptor, false, true, wire_check_evict},
+    [MSG_EVICTED] = {"evicted", &psd__evicted__descriptor, false, true, wire_check_evicted},
 };
 
 static const struct row *

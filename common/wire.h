@@ -76,6 +76,8 @@ struct wire_msg {
         Psd__Meet *meet;
         Psd__Meeting *meeting;
         Psd__Met *met;
+        Psd__Evict *evict;
+        Psd__Evicted *evicted;
     } u;
 };
 

@@ -433,3 +433,20 @@ wire_check_met(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
     }
     return PS_OK;
 }
+
+/* ---- Evictions ---- */
+
+enum ps_err
+wire_check_evict(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
+{
+    (void)arena;
+    TRY(rule_name(e, "evict.job", msg->u.evict->job, 1, WIRE_NAME_MAX));
+    return rule_within(e, "evict.task", msg->u.evict->task, 0, WIRE_WORKERS_MAX - 1);
+}
+
+enum ps_err
+wire_check_evicted(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
+{
+    (void)arena;
+    return rule_name(e, "evicted.agent", msg->u.evicted->agent, 0, WIRE_AGENT_MAX);
+}

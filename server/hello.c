@@ -29,6 +29,13 @@ lapsed(const struct session *session, struct ps_error *e)
                    session->task, session->job->name, session->clock);
 }
 
+static enum ps_err
+evicted(const struct session *session, struct ps_error *e)
+{
+    return ps_fail(e, PS_ERR_FENCED, "worker %u of job '%.64s' was evicted at clock %" PRIu64, session->task,
+                   session->job->name, session->clock);
+}
+
 static bool
 set_agent(struct session *session, const Psd__Hello *hello)
 {
@@ -48,7 +55,7 @@ resume(struct shard *s, struct session *session, struct connection *c, const Psd
     if (session->incarnation != hello->incarnation)
         return fenced(session, e);
     if (session->state == SESSION_LAPSED)
-        return lapsed(session, e);
+        return session->evicted ? evicted(session, e) : lapsed(session, e);
     if (session->state == SESSION_FINISHED)
         return ps_fail(e, PS_ERR_FENCED, "worker %u of job '%.64s' said goodbye", session->task, session->job->name);
     if (!set_agent(session, hello))
@@ -80,6 +87,7 @@ install(struct shard *s, struct session *session, struct connection *c, uint64_t
     }
     session->round = job->round;
     session->late = job->finished > 0;
+    session->evicted = false;
     session->incarnation = incarnation;
     session->state = SESSION_LIVE;
     sequence_begin(session);

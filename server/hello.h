@@ -10,6 +10,7 @@
  *         it is there and live ────────────────────────► attached: its sequences go on
  *         no session is there ─────────────────────────► NOT_FOUND
  *         another incarnation is, or it said goodbye ──► FENCED
+ *         it was evicted ──────────────────────────────► FENCED
  *         it lapsed ───────────────────────────────────► LEASE_LAPSED
  */
 #ifndef SERVER_HELLO_H

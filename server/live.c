@@ -100,6 +100,7 @@ totals(struct builder *b, const struct metrics *m)
                                      {"received_bytes", m->received_bytes},
                                      {"sent_bytes", m->sent_bytes},
                                      {"lease_lapses", s->lease_lapses},
+                                     {"evictions", s->evictions},
                                      {"bad_peers", s->bad_peers}};
 
     return COUNTS(b, members);

@@ -196,6 +196,30 @@ on_drain(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
     return SHARD_TAKEN;
 }
 
+/* Asked twice it is the same as once. */
+static enum shard_result
+on_evict(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    const Psd__Evict *m = msg->u.evict;
+    Psd__Evicted answer = PSD__EVICTED__INIT;
+    struct session *session;
+    const struct job *job;
+
+    (void)event;
+    HASH_FIND(hh, s->jobs, m->job, strlen(m->job), job);
+    session = job != NULL ? session_find(s, job->id, m->task) : NULL;
+    if (session != NULL) {
+        answer.found = true;
+        answer.live = session->state == SESSION_LIVE;
+        answer.clock = session->clock;
+        answer.agent = session->agent;
+    }
+    if (answer.live)
+        session_evict(s, session, connection_agent(c));
+    actions_send(s, c, MSG_EVICTED, msg->request, &answer.base);
+    return SHARD_TAKEN;
+}
+
 static enum shard_result
 on_save(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
 {
@@ -419,6 +443,7 @@ static const struct row dispatch[MSG_TYPE_MAX] = {
     [MSG_SET] = {on_set, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
     [MSG_DRAIN] = {on_drain, IN(CONN_WORKER) | IN(CONN_OBSERVER), false},
     [MSG_RESTORE] = {on_restore, IN(CONN_OBSERVER), true},
+    [MSG_EVICT] = {on_evict, IN(CONN_OBSERVER), true},
     [MSG_ATTACH] = {on_attach, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
     [MSG_SAVE] = {on_save, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
     [MSG_MEET] = {on_meet, IN(CONN_OBSERVER), true},

@@ -201,6 +201,7 @@ write_peers(const struct metrics *m, struct exposition *x)
     for (size_t i = 0; i < ARRAY_LEN(states); i++)
         exposition_count(x, m->sessions[i], "state", states[i], NULL);
     count(x, FAMILY_LAPSES, m->stats.lease_lapses);
+    count(x, FAMILY_EVICTIONS, m->stats.evictions);
 }
 
 static void

@@ -199,6 +199,7 @@ void metrics_write(const struct metrics *m, const char *version, struct expositi
     X(DENIED, "psd_denied_total", COUNTER, "Connections that were not let in, and messages that take a higher role.")    \
     X(SESSIONS, "psd_sessions", GAUGE, "Workers that are remembered, by state.")                                         \
     X(LAPSES, "psd_lease_lapses_total", COUNTER, "Workers whose lease or grace ended.")                                  \
+    X(EVICTIONS, "psd_evictions_total", COUNTER, "Workers that were ended with psctl evict.")                            \
     X(WAITING, "psd_waiting", GAUGE, "What waits now, by what it waits for.")                                            \
     X(WAIT, "psd_wait_seconds", HISTOGRAM, "How long that waited which waits no more, by what it waited for.")           \
     X(JOBS, "psd_jobs", GAUGE, "Jobs.")                                                                                  \

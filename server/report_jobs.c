@@ -131,6 +131,7 @@ worker(struct shard *s, const struct session *x)
     m->incarnation = x->incarnation;
     m->connected = x->connection != NULL;
     m->lapsed = x->state == SESSION_LAPSED;
+    m->evicted = x->evicted;
     m->finished = x->state == SESSION_FINISHED;
     m->clock = x->clock;
     m->last_seq = x->last_seq;

@@ -74,6 +74,7 @@ report_stats(struct shard *s, Psd__StatsReport *m, Psd__Histogram *age, const st
     m->pushed_bytes = x->pushed_bytes;
     m->pulled_bytes = x->pulled_bytes;
     m->lease_lapses = x->lease_lapses;
+    m->evictions = x->evictions;
     m->bad_peers = x->bad_peers;
     m->hello_timeouts = x->hello_timeouts;
     m->denied = x->denied;

@@ -13,6 +13,7 @@ static const enum role least[MSG_TYPE_MAX] = {
                                                                   where */
 
     [MSG_SET] = ROLE_ADMIN,     [MSG_DRAIN] = ROLE_ADMIN,      [MSG_RESTORE] = ROLE_ADMIN,
+    [MSG_EVICT] = ROLE_ADMIN,
 };
 
 enum role

@@ -120,21 +120,13 @@ session_finish_work(struct shard *s, struct session *session)
     gather_review(s, session->job);
 }
 
+/* Nobody waits for it from here on. text: what the others are told; its own connection hears it with this code. */
 static void
-lapse(struct shard *s, struct session *session)
+lapse(struct shard *s, struct session *session, enum ps_err code, const char *text)
 {
     struct job *job = session->job;
     struct connection *c = session->connection;
-    uint64_t silent_ms = s->now_ms - session->heard_ms;
-    char text[PS_ERROR_TEXT_MAX];
 
-    snprintf(text, sizeof text, "worker %u of job '%.64s' (%.128s) lapsed at clock %" PRIu64 " after %" PRIu64 " ms %s",
-             session->task, job->name, session->agent, session->clock, silent_ms,
-             c != NULL ? "of silence" : "without a connection");
-    actions_log(s, SHARD_LOG_WARNING, "worker lapsed job=%s task=%u clock=%" PRIu64 " silent_ms=%" PRIu64, job->name,
-                session->task, session->clock, silent_ms);
-    s->stats.lease_lapses++;
-    session->lapses++;
     leave(s, session, SESSION_LAPSED);
     if (job->options->lapse == PSD__LAPSE__FAIL) {
         gather_end_job(s, job, PS_ERR_STEP_FAILED, text);
@@ -146,7 +138,37 @@ lapse(struct shard *s, struct session *session)
     }
     actions_event(s, job, c, PSD__EVENT_KIND__EVENT_LEASE_LAPSED, session->task, text);
     if (c != NULL)
-        connection_refuse(s, c, PS_ERR_LEASE_LAPSED, "%s", text);
+        connection_refuse(s, c, code, "%s", text);
+}
+
+static void
+run_out(struct shard *s, struct session *session)
+{
+    uint64_t silent_ms = s->now_ms - session->heard_ms;
+    char text[PS_ERROR_TEXT_MAX];
+
+    snprintf(text, sizeof text, "worker %u of job '%.64s' (%.128s) lapsed at clock %" PRIu64 " after %" PRIu64 " ms %s",
+             session->task, session->job->name, session->agent, session->clock, silent_ms,
+             session->connection != NULL ? "of silence" : "without a connection");
+    actions_log(s, SHARD_LOG_WARNING, "worker lapsed job=%s task=%u clock=%" PRIu64 " silent_ms=%" PRIu64,
+                session->job->name, session->task, session->clock, silent_ms);
+    s->stats.lease_lapses++;
+    session->lapses++;
+    lapse(s, session, PS_ERR_LEASE_LAPSED, text);
+}
+
+void
+session_evict(struct shard *s, struct session *session, const char *by)
+{
+    char text[PS_ERROR_TEXT_MAX];
+
+    snprintf(text, sizeof text, "worker %u of job '%.64s' (%.128s) was evicted at clock %" PRIu64 " by %.128s",
+             session->task, session->job->name, session->agent, session->clock, by[0] != '\0' ? by : "an observer");
+    actions_log(s, SHARD_LOG_WARNING, "worker evicted job=%s task=%u agent=\"%s\" clock=%" PRIu64 " by=\"%s\"",
+                session->job->name, session->task, session->agent, session->clock, by);
+    s->stats.evictions++;
+    session->evicted = true;
+    lapse(s, session, PS_ERR_FENCED, text);
 }
 
 void
@@ -169,7 +191,7 @@ session_time(struct shard *s)
                 session_watch(s, session);
             } else {
                 lapses++;
-                lapse(s, session);
+                run_out(s, session);
             }
         }
     }

@@ -41,6 +41,7 @@ struct session {
     uint32_t rank;  /* slowest.h's */
     uint64_t round; /* that it is in */
     bool late;      /* it joined when another had finished that round */
+    bool evicted;   /* it lapsed because somebody wanted that: what was its worker's hears so */
 
     /* Its messages: sequence.h. */
     uint64_t last_seq, next_seq, last_tick, last_barrier, acked_through;
@@ -105,6 +106,10 @@ void session_count(const struct session *session, int by);
 
 /* The worker said goodbye: its clock holds nobody back. */
 void session_finish_work(struct shard *s, struct session *session);
+
+/* Somebody wants a live one gone, whatever its lease says: it lapses now, and its connection ends with FENCED. by: who
+ * wants that. */
+void session_evict(struct shard *s, struct session *session, const char *by);
 
 /* Lapse what is due, and find out when the next one will be. */
 void session_time(struct shard *s);

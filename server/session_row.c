@@ -44,6 +44,7 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     row.joined_past = session->joined_past;
     row.round = session->round;
     row.late = session->late;
+    row.evicted = session->evicted;
     row.redo = session->redo;
     row.pushes = session->pushes;
     row.boot = session->boot;
@@ -100,6 +101,7 @@ from_row(struct shard *s, struct session *session, const Psd__SessionRow *row)
     session->joined_past = row->joined_past;
     session->round = row->round;
     session->late = row->late;
+    session->evicted = row->evicted;
     session->redo = row->redo;
     session->pushes = row->pushes;
     session->cursors.at = cursor_of(row->cursor);

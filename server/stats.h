@@ -42,7 +42,7 @@ struct shard_stats {
     uint64_t refused_nonfinite, refused_shape, refused_other;
     uint64_t dropped_stale, dropped_late;
     uint64_t pulls, pulls_parked, pushed_bytes, pulled_bytes;
-    uint64_t lease_lapses, bad_peers, hello_timeouts;
+    uint64_t lease_lapses, evictions, bad_peers, hello_timeouts;
     uint64_t denied;          /* DENIAL_ROLE */
     uint64_t limited[LIMITS]; /* refused */
     uint64_t durable_pushes;

@@ -221,10 +221,12 @@ told(struct answer *a, enum msg_type type)
     static const Psd__SaveDone saved = PSD__SAVE_DONE__INIT;
     static const Psd__CheckpointDone written = PSD__CHECKPOINT_DONE__INIT;
     static const Psd__RestoreDone restored = PSD__RESTORE_DONE__INIT;
+    static const Psd__Evicted evicted = PSD__EVICTED__INIT;
 
     a->type = a->lie == 1 ? MSG_RESTORE_DONE : type;
     a->message = a->type == MSG_SAVE_DONE         ? &saved.base
                  : a->type == MSG_CHECKPOINT_DONE ? &written.base
+                 : a->type == MSG_EVICTED         ? &evicted.base
                                                   : &restored.base;
     deliver(a);
 }
@@ -314,6 +316,9 @@ client_answer(struct bytes *in, struct client_world *w, uint32_t shard, const st
         break;
     case MSG_RESTORE:
         told(a, MSG_RESTORE_DONE);
+        break;
+    case MSG_EVICT:
+        told(a, MSG_EVICTED);
         break;
     case MSG_SET:
         a->type = MSG_SET_DONE;

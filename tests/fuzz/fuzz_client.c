@@ -221,19 +221,21 @@ ask_more(struct script *s)
     Psd__Save save = PSD__SAVE__INIT;
     Psd__Checkpoint checkpoint = PSD__CHECKPOINT__INIT;
     Psd__Restore restore = PSD__RESTORE__INIT;
+    Psd__Evict evict = PSD__EVICT__INIT;
     const struct {
         enum msg_type type;
         const ProtobufCMessage *message;
     } asks[] = {{MSG_QUERY, &query.base},
                 {MSG_SAVE, &save.base},
                 {MSG_CHECKPOINT, &checkpoint.base},
-                {MSG_RESTORE, &restore.base}};
-    uint8_t how = bytes_one(&s->in), which = how / 2 % ARRAY_LEN(asks);
+                {MSG_RESTORE, &restore.base},
+                {MSG_EVICT, &evict.base}};
+    uint8_t how = bytes_one(&s->in), which = how & 128 ? 4 : how / 2 % 4;
     struct world_op *o = new_op(s);
     struct ps_error e = {0};
 
     query.kind = PSD__QUERY_KIND__DEFINITIONS;
-    query.job = checkpoint.job = (char *)"job";
+    query.job = checkpoint.job = evict.job = (char *)"job";
     checkpoint.dir = restore.dir = (char *)"/there";
     checkpoint.at_clock = how & 64;
     restore.check = how & 64;

@@ -330,6 +330,8 @@ static const ProtobufCMessageDescriptor *const descriptors[MSG_TYPE_MAX] = {
     [MSG_MEET] = &psd__meet__descriptor,
     [MSG_MEETING] = &psd__meeting__descriptor,
     [MSG_MET] = &psd__met__descriptor,
+    [MSG_EVICT] = &psd__evict__descriptor,
+    [MSG_EVICTED] = &psd__evicted__descriptor,
 };
 
 /* Append a random frame; returns its length, 0 when there is no room. */

@@ -67,15 +67,18 @@ crash(struct script *s)
     world_crash(&s->world);
 }
 
+/* An operator: a worker is to go, or the shard. */
 static void
-drain(struct script *s)
+end_something(struct script *s)
 {
     Psd__Drain m = PSD__DRAIN__INIT;
     uint8_t how = bytes_one(&s->in);
 
-    if (how < 200) /* seldom: little happens after it */
+    if (how < 128)
         return;
-    if (how % 2 == 0)
+    if (how < 200) /* a drain is seldom: little happens after it */
+        script_evict(s);
+    else if (how % 2 == 0)
         script_send(s, script_conn(s), (struct world_frame){.type = MSG_DRAIN}, &m.base);
     else
         world_event(&s->world, &(struct shard_event){.kind = SHARD_DRAIN});
@@ -122,7 +125,7 @@ static void (*const steps[])(struct script *) = {
     script_set,  script_query,   script_ping,
     pass,        script_observe, fail_soon,
     crash,       late,           script_goodbye,
-    broken,      drain,          script_raw_frame,
+    broken,      end_something,  script_raw_frame,
     grace,       script_attach,  script_round,
     disk,        script_save,
 };

@@ -465,6 +465,18 @@ script_save(struct script *s)
     script_send(s, script_conn(s), (struct world_frame){.type = MSG_SAVE, .asks = true}, &m.base);
 }
 
+void
+script_evict(struct script *s)
+{
+    struct world_conn *c = script_conn(s);
+    char name[2] = {(char)('a' + bytes_below(&s->in, SCRIPT_JOBS)), '\0'};
+    Psd__Evict m = PSD__EVICT__INIT;
+
+    m.job = name;
+    m.task = bytes_below(&s->in, SCRIPT_WORKERS);
+    script_send(s, c, (struct world_frame){.type = MSG_EVICT, .asks = true}, &m.base);
+}
+
 /* Groups of two, of which one is of another cluster. Whoever waits was refused, or is told in time: no two of an index,
  * no two questions of a connection, and none in a hurry. */
 void

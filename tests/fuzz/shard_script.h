@@ -36,6 +36,7 @@ void script_ping(struct script *s);
 void script_goodbye(struct script *s);
 void script_attach(struct script *s);
 void script_save(struct script *s);
+void script_evict(struct script *s);
 void script_meet(struct script *s);
 void script_round(struct script *s); /* a worker says goodbye and comes again */
 void script_raw_frame(struct script *s);

@@ -80,6 +80,7 @@ hear(struct world_conn *c, const struct wire_msg *msg)
     case MSG_SET_DONE:
     case MSG_SAVE_DONE:
     case MSG_MET:
+    case MSG_EVICTED:
         answered(c, msg->request);
         break;
     case MSG_ERROR:

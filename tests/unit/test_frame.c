@@ -472,16 +472,16 @@ END_TEST
 
 START_TEST(a_header_is_32_bytes_in_this_order)
 {
-    static const uint8_t expected[FRAME_HEAD_SIZE] = {'P', 'S', 'D',  '1',  6,    0,    7,    0,    0x04, 0x03, 0x02,
+    static const uint8_t expected[FRAME_HEAD_SIZE] = {'P', 'S', 'D',  '1',  7,    0,    7,    0,    0x04, 0x03, 0x02,
                                                       0,   0,   0,    0,    0,    0x18, 0x17, 0x16, 0,    0,    0,
                                                       0,   0,   0x28, 0x27, 0x26, 0x25, 0x24, 0x23, 0x22, 0x21};
-    struct frame_head head = {6, MSG_PUSH, 0x020304, 0x161718, 0x2122232425262728}, back;
+    struct frame_head head = {7, MSG_PUSH, 0x020304, 0x161718, 0x2122232425262728}, back;
     uint8_t bytes[FRAME_HEAD_SIZE];
 
     frame_head_encode(&head, bytes);
     ck_assert_mem_eq(bytes, expected, FRAME_HEAD_SIZE);
     ck_assert_int_eq(frame_head_decode(bytes, &back, NULL), PS_OK);
-    ck_assert_uint_eq(back.version, 6);
+    ck_assert_uint_eq(back.version, 7);
     ck_assert_uint_eq(back.type, MSG_PUSH);
     ck_assert_uint_eq(back.meta_len, head.meta_len);
     ck_assert_uint_eq(back.payload_len, head.payload_len);
@@ -508,11 +508,12 @@ static const struct bad_head {
     {4, 2, {3, 0}, PS_ERR_VERSION, "version 3"},
     {4, 2, {4, 0}, PS_ERR_VERSION, "version 4"},
     {4, 2, {5, 0}, PS_ERR_VERSION, "version 5"},
-    {4, 2, {7, 0}, PS_ERR_VERSION, "version 7"},
+    {4, 2, {6, 0}, PS_ERR_VERSION, "version 6"},
+    {4, 2, {8, 0}, PS_ERR_VERSION, "version 8"},
     {4, 2, {0, 0}, PS_ERR_VERSION, "version 0"},
     {4, 2, {1, 1}, PS_ERR_VERSION, "version 257"},
     {6, 2, {0, 0}, PS_ERR_PROTOCOL, "type 0"},
-    {6, 2, {MSG_TYPE_MAX, 0}, PS_ERR_PROTOCOL, "type 33"},
+    {6, 2, {MSG_TYPE_MAX, 0}, PS_ERR_PROTOCOL, "type 35"},
     {6, 2, {255, 255}, PS_ERR_PROTOCOL, "type 65535"},
     {8, 4, {1, 0, 4, 0}, PS_ERR_PROTOCOL, "262145 bytes of metadata"},
     {8, 4, {255, 255, 255, 255}, PS_ERR_PROTOCOL, "4294967295 bytes of metadata"},

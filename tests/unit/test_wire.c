@@ -63,6 +63,8 @@ static struct samples {
     Psd__CheckpointDone checkpoint_done;
     Psd__Restore restore;
     Psd__RestoreDone restore_done;
+    Psd__Evict evict;
+    Psd__Evicted evicted;
     Psd__Meet meet;
     Psd__Meeting meeting;
     Psd__GroupMember member[2], *member_list[2];
@@ -381,6 +383,13 @@ samples_saves(void)
     m.restore.dir = (char *)"/checkpoints/latest";
     psd__restore_done__init(&m.restore_done);
     m.restore_done.blocks = 3;
+    psd__evict__init(&m.evict);
+    m.evict.job = (char *)"train";
+    m.evict.task = 2;
+    psd__evicted__init(&m.evicted);
+    m.evicted.found = m.evicted.live = 1;
+    m.evicted.clock = 7;
+    m.evicted.agent = (char *)"host:17";
 }
 
 static void
@@ -452,6 +461,8 @@ sample(enum msg_type type)
         [MSG_MEET] = &m.meet.base,
         [MSG_MEETING] = &m.meeting.base,
         [MSG_MET] = &m.met.base,
+        [MSG_EVICT] = &m.evict.base,
+        [MSG_EVICTED] = &m.evicted.base,
     };
 
     return of_type[type];
@@ -642,6 +653,10 @@ END_TEST
     X(met_incarnation, MET, INVALID, "met.member.incarnation", m.member[0].incarnation = 0)                            \
     X(met_address, MET, INVALID, "met.member.address", m.member[1].address = (char *)"x")                              \
     X(met_host, MET, LIMIT, "met.member.host has 128 bytes", m.member[1].host = letters(128))                          \
+    X(evict_job, EVICT, INVALID, "evict.job is empty", m.evict.job = (char *)"")                                       \
+    X(evict_job_long, EVICT, LIMIT, "evict.job has 256 bytes", m.evict.job = letters(256))                             \
+    X(evict_task, EVICT, LIMIT, "evict.task is 65536", m.evict.task = 65536)                                           \
+    X(evicted_agent, EVICTED, LIMIT, "evicted.agent has 256 bytes", m.evicted.agent = letters(256))                    \
     X(restore_dir, RESTORE, INVALID, "restore.dir is empty", m.restore.dir = (char *)"")                               \
     X(restore_job_long, RESTORE, LIMIT, "restore.job has 256 bytes", m.restore.job = letters(256))                     \
     X(attach_no_job, ATTACH, INVALID, "attach.job is empty", m.attach.job = (char *)"")                                \
