@@ -126,6 +126,12 @@ ask_save(const struct question *q, ps_client *client, struct answer *a)
     return ps_client_save(client, 0, q->timeout_ms, &a->saved, &a->error);
 }
 
+static enum ps_err
+ask_evict(const struct question *q, ps_client *client, struct answer *a)
+{
+    return ps_client_evict(client, 0, q->job, q->task, q->timeout_ms, &a->evicted, &a->error);
+}
+
 /* To its client every shard is shard 0; people know it by its place in the list. */
 static void
 ask_rename(const struct answer *a, char *text, size_t size)
@@ -154,8 +160,12 @@ ask_trim(const struct answer *a, char *text)
 static void
 ask_shard(const struct question *q, struct answer *a)
 {
-    static enum ps_err (*const asks[])(const struct question *q, ps_client *client, struct answer *a) = {
-        [ASK_QUERIES] = ask_queries, [ASK_PINGS] = ask_pings, [ASK_DRAIN] = ask_drain, [ASK_SAVE] = ask_save};
+    static enum ps_err (*const asks[])(const struct question *q, ps_client *client,
+                                       struct answer *a) = {[ASK_QUERIES] = ask_queries,
+                                                            [ASK_PINGS] = ask_pings,
+                                                            [ASK_DRAIN] = ask_drain,
+                                                            [ASK_SAVE] = ask_save,
+                                                            [ASK_EVICT] = ask_evict};
     ps_client *client;
     enum ps_err err;
 
@@ -209,6 +219,7 @@ ask_shards(const ps_cluster *cluster, uint32_t first, uint32_t n, const struct q
     for (uint32_t i = 0; i < ask.n; i++) {
         ask.answers[i].address = ps_cluster_shard_address(cluster, first + i);
         ask.answers[i].shard = first + i;
+        ask.answers[i].kind = question->kind;
     }
     ask_run(&ask);
     *answers = ask.answers;

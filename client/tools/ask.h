@@ -12,16 +12,26 @@
 #define ASK_THREADS_MAX 16
 #define ASK_PINGS_MAX   100000
 
+enum ask_kind {
+    ASK_QUERIES,
+    ASK_PINGS, /* round trips */
+    ASK_DRAIN, /* drain, and wait until it has closed */
+    ASK_SAVE,  /* save, and wait until it is on disk */
+    ASK_EVICT  /* end a worker's session */
+};
+
 /* What one shard said; view.h and top.h print these. */
 struct answer {
     const char *address; /* borrowed from the cluster */
     uint32_t shard;      /* its place in the list */
+    enum ask_kind kind;  /* of the question */
     struct ps_error error;
     bool reached;
     int64_t ahead_ns; /* PS_QUERY_TIMELINE: how far its machine's clock is ahead of this one's */
     json_t *report; /* a Report, see psd.proto, of several queries the members of all; NULL: not reached, or no query */
-    struct ps_save_report saved;
-    double *pings; /* [pings_len] round trips, microseconds, in the order they were made */
+    struct ps_save_report saved;    /* ASK_SAVE */
+    struct ps_evict_report evicted; /* ASK_EVICT */
+    double *pings;                  /* [pings_len] round trips, microseconds, in the order they were made */
     size_t pings_len;
 };
 
@@ -31,19 +41,13 @@ struct sample {
     uint32_t n;
 };
 
-enum ask_kind {
-    ASK_QUERIES,
-    ASK_PINGS, /* round trips */
-    ASK_DRAIN, /* drain, and wait until it has closed */
-    ASK_SAVE   /* save, and wait until it is on disk */
-};
-
 #define ASK_BIT(query) (1u << (query)) /* of an enum ps_query */
 
 struct question {
     enum ask_kind kind;
     unsigned queries; /* bits; asked one after the other */
     const char *job;  /* NULL: all */
+    uint32_t task;    /* ASK_EVICT: of the job's worker */
     size_t pings;     /* how many round trips, 1 to ASK_PINGS_MAX */
     int timeout_ms;   /* for connecting, and for each answer */
 };

@@ -144,8 +144,8 @@ const struct command_entry output_workers[] = {
     JOB,
     WORKER,
     {"SHARD", "the shard that says so; each knows all workers"},
-    {"STATE", "live; away: not connected, its lease holds; lapsed: not heard of for as long as its lease; finished: it "
-              "said goodbye"},
+    {"STATE", "live; away: not connected, its lease holds; lapsed: not heard of for as long as its lease; evicted: "
+              "psctl evict has ended it; finished: it said goodbye"},
     {"CLOCK", "its clock: how many steps it has ended"},
     {"LAST SEQ", "pushes, clocks and barriers are numbered, for each shard from 1: all up to this one are settled"},
     {"UNANSWERED", "numbered messages that have come and are not answered yet, since they wait for other workers"},
@@ -212,7 +212,7 @@ const struct command_entry output_top_shards[] = {
 const struct command_entry output_top_workers[] = {
     JOB,
     WORKER,
-    {"STATE", "live, away, lapsed or finished, as workers explains them; the worst that any shard says"},
+    {"STATE", "live, away, lapsed, evicted or finished, as workers explains them; the worst that any shard says"},
     {"CLOCK", "its clock; the least that any shard has seen"},
     {"BEHIND", "clocks that it is behind the fastest of its job"},
     {"UNANSWERED", "numbered messages, on all shards, that wait for other workers"},

@@ -51,6 +51,8 @@ enum output_stat_kind {
       "weights that were sent, 4 bytes a value") \
     X(lease_lapses, TROUBLE, "leases lapsed", \
       "workers that were not heard of for as long as their lease") \
+    X(evictions, COUNT, "workers evicted", \
+      "workers whose sessions psctl evict has ended") \
     X(bad_peers, TROUBLE, "connections closed for bad input", \
       "connections that broke the protocol") \
     X(hello_timeouts, TROUBLE, "connections closed without hello", \

@@ -77,15 +77,19 @@ psctl_status_of(const struct answer *answers, uint32_t n)
 
 /* ---- telling shards ---- */
 
-static void
-psctl_say_answer(const struct psctl *p, const struct answer *a, psctl_say_done say)
+void
+psctl_say_answers(const struct psctl *p, const struct answer *answers, uint32_t n, psctl_say_done say)
 {
     char text[PS_ERROR_TEXT_MAX];
 
-    if (a->reached)
-        say(a, text, sizeof text);
-    page_line(&p->page, a->reached ? PAINT_PLAIN : PAINT_FAULT, "shard %u at %s: %s", a->shard, a->address,
-              a->reached ? text : a->error.text);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct answer *a = &answers[i];
+
+        if (a->reached)
+            say(p, a, text, sizeof text);
+        page_line(&p->page, a->reached ? PAINT_PLAIN : PAINT_FAULT, "shard %u at %s: %s", a->shard, a->address,
+                  a->reached ? text : a->error.text);
+    }
 }
 
 int
@@ -104,10 +108,10 @@ psctl_tell(struct psctl *p, enum ask_kind kind, psctl_say_done say)
     }
     if (ask_shards(p->cluster, first, n, &question, &answers, &e) != PS_OK)
         return psctl_failed(&e);
-    for (uint32_t i = 0; !p->settings.json && i < n; i++)
-        psctl_say_answer(p, &answers[i], say);
     if (p->settings.json)
         view_print_json(p->command, answers, n, &p->page);
+    else
+        psctl_say_answers(p, answers, n, say);
     status = psctl_status_of(answers, n);
     answers_free(answers, n);
     return status;
@@ -150,6 +154,8 @@ psctl_cluster(const struct psctl_settings *settings, ps_cluster **out, struct ps
 static enum ps_err
 psctl_check_words(enum psctl_word word, const struct command_line *line, struct ps_error *e)
 {
+    uint32_t worker;
+
     switch (word) {
     case WORD_CHECKPOINT:
     case WORD_RESTORE:
@@ -162,6 +168,10 @@ psctl_check_words(enum psctl_word word, const struct command_line *line, struct 
         if (line->len == 1 && line->words[0][0] != '\0')
             return PS_OK;
         return ps_fail(e, PS_ERR_INVALID, "%s: expected one file", line->command->name);
+    case WORD_EVICT:
+        if (line->len == 1 && psctl_worker_number(line->words[0], &worker))
+            return PS_OK;
+        return ps_fail(e, PS_ERR_INVALID, "evict: expected one worker's number, as psctl workers shows it");
     case WORD_SNAPSHOT:
         if (line->len == 3 && strcmp(line->words[0], "diff") == 0)
             return PS_OK;
@@ -220,6 +230,8 @@ psctl_run(struct psctl *p, enum psctl_word word)
         return psctl_set(p);
     case WORD_DRAIN:
         return psctl_drain(p);
+    case WORD_EVICT:
+        return psctl_evict(p);
     case WORD_SAVE:
         return psctl_save(p);
     case WORD_CHECKPOINT:

@@ -43,6 +43,7 @@ int psctl_look(struct psctl *p, enum view_kind kind);
 int psctl_top(struct psctl *p);
 int psctl_set(struct psctl *p);
 int psctl_drain(struct psctl *p);
+int psctl_evict(struct psctl *p);
 int psctl_save(struct psctl *p);
 int psctl_checkpoint(struct psctl *p);
 int psctl_restore(struct psctl *p);
@@ -81,9 +82,14 @@ int psctl_usage(const struct ps_error *e);
 /* The worst among the answers; 0 when all are well. */
 int psctl_status_of(const struct answer *answers, uint32_t n);
 
-/* Have the shard of --shard, or without it all of them, do something, and print a line for each: what say() puts into
- * out, or why it did not. The exit status. */
-typedef void (*psctl_say_done)(const struct answer *a, char *out, size_t size);
+/* A worker's number, as a word of the command. */
+bool psctl_worker_number(const char *word, uint32_t *out);
+
+/* A line for each: what say() puts into out, or why it did not do what it was told. */
+typedef void (*psctl_say_done)(const struct psctl *p, const struct answer *a, char *out, size_t size);
+void psctl_say_answers(const struct psctl *p, const struct answer *answers, uint32_t n, psctl_say_done say);
+
+/* Have the shard of --shard, or without it all of them, do something, and say how that went. The exit status. */
 int psctl_tell(struct psctl *p, enum ask_kind kind, psctl_say_done say);
 
 #endif

@@ -4,8 +4,9 @@
 #include "psctl.h"
 
 static void
-say_drained(const struct answer *a, char *out, size_t size)
+say_drained(const struct psctl *p, const struct answer *a, char *out, size_t size)
 {
+    (void)p;
     (void)a;
     snprintf(out, size, "drained");
 }

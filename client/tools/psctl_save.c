@@ -10,10 +10,11 @@
 /* ---- save ---- */
 
 static void
-say_saved(const struct answer *a, char *out, size_t size)
+say_saved(const struct psctl *p, const struct answer *a, char *out, size_t size)
 {
     struct units bytes, time;
 
+    (void)p;
     snprintf(out, size, "save %" PRIu64 ", %" PRIu64 " blocks, %s written in %s", a->saved.save, a->saved.blocks,
              units_bytes(a->saved.bytes, &bytes), units_duration(a->saved.ms, &time));
 }

@@ -9,7 +9,7 @@
 #include "views/ranking.h"
 
 #define JSON_COMMANDS                                                                                                  \
-    "status jobs variables stats workers blocked ping set drain save checkpoint restore "                              \
+    "status jobs variables stats workers blocked ping set drain evict save checkpoint restore "                        \
     "snapshot trace export import bench"
 #define FIELD(name) offsetof(struct psctl_settings, name)
 
@@ -67,13 +67,11 @@ static const struct option psctl_options[] = {
     {.name = "job",
      .kind = OPTION_TEXT,
      .argument = "NAME",
-     .usual = "all jobs; set, checkpoint, export, import: the only one; restore: the checkpoint's",
+     .usual = "all jobs; set, evict, checkpoint, export, import: the only one; restore: the checkpoint's",
      .offset = FIELD(job),
-     .commands = "jobs variables workers blocked top set checkpoint restore export import",
-     .help = "this job alone; set, checkpoint, export and import need it when the cluster has more than one; restore: "
-             "the name "
-             "that the "
-             "job gets"},
+     .commands = "jobs variables workers blocked top set evict checkpoint restore export import",
+     .help = "this job alone; set, evict, checkpoint, export and import need it when the cluster has more than one; "
+             "restore: the name that the job gets"},
     {.name = "variables",
      .kind = OPTION_NAME,
      .argument = "PATTERN",
@@ -351,6 +349,12 @@ const struct subcommand psctl_commands[WORDS] = {
                     .about = "stop shards as TERM does: a shard answers what is under way and exits; started again on "
                              "its live directory it goes on where it was. Needs --shard or --all; returns when they "
                              "have closed"},
+    [WORD_EVICT] = {.name = "evict",
+                    .operands = "WORKER",
+                    .about = "end a worker's session on all shards now, as if its lease had lapsed: nobody waits for "
+                             "it any more, and what it has pushed counts. Its process, also one that is stopped or "
+                             "cut off and comes back, gets FENCED; another process may take its number. Again is "
+                             "the same as once: do so when a shard was not reached"},
     [WORD_SAVE] = {.name = "save",
                    .about =
                        "write the state of all shards, or of one, to their durable directories now, and return when "
@@ -449,6 +453,8 @@ static const struct command_section psctl_sections[] = {
           "\"pushed_bytes\", \"pulls\", \"pulled_bytes\", \"age\", \"refused\", \"dropped\", "
           "\"pushes_per_second\", \"pushed_bytes_per_second\", \"pulls_per_second\", "
           "\"pulled_bytes_per_second\", \"optimizer\"}], null where a figure is not known"},
+         {"evict", "the same, \"job\" and \"worker\" beside \"command\", and for each shard \"evicted\" ({\"found\", "
+                   "\"live\", \"clock\", \"agent\"})"},
          {"set", "{\"command\", \"job\", \"changes\": [\"NAME=VALUE\"], \"pattern\", \"variables\", \"shards\"}"},
          {"checkpoint, restore", "{\"command\", \"path\", \"shards\"}"},
          {"trace",
@@ -474,6 +480,7 @@ static const struct command_section psctl_sections[] = {
          {"psctl blocked --job digits", "who waits for whom in that job"},
          {"psctl set learning_rate=0.01 clip=block_norm:1", "of all variables of the only job, from now on"},
          {"psctl drain --shard 1", "stop the second shard in good order"},
+         {"psctl evict 3", "the others wait for worker 3, which hangs: they go on without it"},
          {"psctl checkpoint --keep 3 /srv/models/digits", "write a checkpoint there, keep the newest three"},
          {"psctl restore /srv/models/digits/latest", "go on from the newest"},
          {"psctl export digits.safetensors --variables 'dense*'", "weights for other programs"},

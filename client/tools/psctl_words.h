@@ -10,6 +10,7 @@ enum psctl_word {
     WORD_TOP = VIEWS,
     WORD_SET,
     WORD_DRAIN,
+    WORD_EVICT,
     WORD_SAVE,
     WORD_CHECKPOINT,
     WORD_RESTORE,

@@ -63,6 +63,13 @@ saved_json(const struct ps_save_report *s)
 }
 
 static json_t *
+evicted_json(const struct ps_evict_report *r)
+{
+    return json_pack("{s:b,s:b,s:I,s:s}", "found", r->found, "live", r->live, "clock", (json_int_t)r->clock, "agent",
+                     r->agent);
+}
+
+static json_t *
 answer_json(const struct answer *a, bool reports)
 {
     json_t *object = json_pack("{s:i,s:s,s:b}", "shard", (int)a->shard, "address", a->address, "reached", a->reached);
@@ -75,6 +82,8 @@ answer_json(const struct answer *a, bool reports)
         json_object_set_new(object, "ping", ping_json(a));
     if (a->saved.save > 0)
         json_object_set_new(object, "saved", saved_json(&a->saved));
+    if (a->kind == ASK_EVICT && a->reached)
+        json_object_set_new(object, "evicted", evicted_json(&a->evicted));
     return object;
 }
 

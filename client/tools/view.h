@@ -19,8 +19,8 @@ void view_print_unreached(const struct answer *answers, uint32_t n, const struct
 /* {"command": "status", "shards": [{"shard": 0, "address": "...", "reached": true, "report": {...}},
  *  {"shard": 1, "address": "...", "reached": false, "error": {"code": "UNREACHABLE", "text": "...", "peer": "..."}}],
  *  "not_reached": 1}. For ping, "ping": {"count", "min_us", "median_us", "max_us"} instead of "report", for save
- * "saved":
- * {"save", "blocks", "bytes", "ms"}; for others nothing. */
+ * "saved": {"save", "blocks", "bytes", "ms"}, for evict "evicted": {"found", "live", "clock", "agent"}; for others
+ * nothing. */
 void view_print_json(const char *command, const struct answer *answers, uint32_t n, const struct page *page);
 
 /* The same document, the caller's; without reports, when what they say is said in another member. */

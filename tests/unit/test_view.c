@@ -198,11 +198,13 @@ START_TEST(workers_are_grouped_by_job_and_task)
         answer_of(0,
                   "{\"worker\": [{\"job\": \"b\", \"task\": 0, \"connected\": true, \"clock\": 1200, \"last_seq\": 9,"
                   " \"lease_ms\": 300000, \"agent\": \"host 12\"},"
-                  " {\"job\": \"a\", \"task\": 1, \"lapsed\": true}]}"),
+                  " {\"job\": \"a\", \"task\": 1, \"lapsed\": true},"
+                  " {\"job\": \"a\", \"task\": 2, \"lapsed\": true, \"evicted\": true}]}"),
         answer_of(1, "{\"worker\": [{\"job\": \"b\", \"task\": 0, \"clock\": 1199}]}")};
     char *text = shown(VIEW_WORKERS, answers, 2, false);
 
     ck_assert_line(text, "a 1 0 lapsed 0 0 0 0.0 s 0.0 s");
+    ck_assert_line(text, "a 2 0 evicted 0 0 0 0.0 s 0.0 s");
     ck_assert_line(text, "b 0 0 live 1,200 9 0 0.0 s 5m 00s host 12");
     ck_assert_line(text, "1 away 1,199 0 0 0.0 s 0.0 s");
     free(text);

@@ -101,7 +101,7 @@ count_state(const struct top_source *src, const char *state)
 static void
 states_text(const struct top_source *src, char *out, size_t size)
 {
-    static const char *const states[] = {"live", "away", "lapsed", "finished"};
+    static const char *const states[] = {"live", "away", "lapsed", "evicted", "finished"};
     size_t at = 0;
 
     out[0] = '\0';

@@ -12,6 +12,7 @@ worker_sum_add(struct worker_sum *w, const json_t *report)
         w->first = report;
     w->connected = (first || w->connected) && member_flag(report, "connected");
     w->lapsed = w->lapsed || member_flag(report, "lapsed");
+    w->evicted = w->evicted || member_flag(report, "evicted");
     w->finished = w->finished || member_flag(report, "finished");
     w->clock = first ? member_number(report, "clock") : MIN(w->clock, member_number(report, "clock"));
     w->unresolved += member_number(report, "unresolved");
@@ -23,7 +24,7 @@ worker_sum_state(const struct worker_sum *w)
     if (w->finished)
         return "finished";
     if (w->lapsed)
-        return "lapsed";
+        return w->evicted ? "evicted" : "lapsed";
     return w->connected ? "live" : "away";
 }
 

@@ -6,13 +6,13 @@
 #include "client/tools/views/members.h"
 
 struct worker_sum {
-    const json_t *first; /* a WorkerReport, for its job and number */
-    bool connected, lapsed, finished;
+    const json_t *first;                       /* a WorkerReport, for its job and number */
+    bool connected, lapsed, evicted, finished; /* evicted: that is why it lapsed */
     uint64_t clock, unresolved;
 };
 
 void worker_sum_add(struct worker_sum *w, const json_t *report);
-const char *worker_sum_state(const struct worker_sum *w); /* "live", "away", "lapsed", "finished" */
+const char *worker_sum_state(const struct worker_sum *w); /* "live", "away", "lapsed", "evicted", "finished" */
 
 /* All workers, by job and number; the caller frees them. NULL when out of memory, which reads as none. */
 struct worker_sum *worker_sums(const struct answer *answers, uint32_t n, size_t *len);
