@@ -363,6 +363,17 @@ plan_shard_list(const struct plan *p)
 static char *const plan_no_environment[] = {NULL};
 
 void
+plan_carried(char *const *environment, struct words *out)
+{
+    static const char *const names[] = {"PSD_TLS_CA=", "PSD_TLS_CERT=", "PSD_TLS_KEY=", "PSD_TLS_NAME="};
+
+    for (; *environment != NULL; environment++)
+        for (size_t i = 0; i < ARRAY_LEN(names); i++)
+            if (strncmp(*environment, names[i], strlen(names[i])) == 0)
+                words_put(out, *environment);
+}
+
+void
 plan_shard_order(const struct plan *p, uint32_t shard, int ready_fd, struct remote_order *out)
 {
     char remove_dir[PLAN_PATH_MAX];
@@ -385,7 +396,7 @@ plan_worker_order(const struct plan *p, uint32_t worker, int columns, struct rem
                                  .remove_dir = words_need(strdup("")),
                                  .silence_ms = (uint32_t)p->settings->silence_ms,
                                  .workers = p->settings->cpus_per_worker > 0 ? 0 : plan_worker(p, worker)->together};
-    plan_worker_env(p, worker, columns, plan_no_environment, &out->env);
+    plan_worker_env(p, worker, columns, p->carried != NULL ? p->carried : plan_no_environment, &out->env);
     for (size_t i = 0; p->program[i] != NULL; i++)
         words_add(&out->argv, "%s", p->program[i]);
 }

@@ -20,6 +20,7 @@ struct plan {
     const char *trace_dir;  /* --trace, whole; NULL: nobody asks */
     const char *remote_dir; /* the same on other machines, where it is made when it is wanted */
     const char *token;      /* name:role:secret, of shards and workers; NULL: they have none */
+    char *const *carried;   /* plan_carried(), ended by NULL; NULL: nothing */
     uint32_t cpus;          /* of this machine that psrun may use */
 };
 
@@ -82,6 +83,10 @@ uint32_t plan_threads(const struct plan *p);
 void plan_set_threads(struct words *env, uint32_t threads, bool always);
 
 /* ---- on other machines ---- */
+
+/* What of psrun's environment its workers there have as well: where their certificates lie (PSD_TLS_CA, PSD_TLS_CERT,
+ * PSD_TLS_KEY) and what the shards' say (PSD_TLS_NAME). Names of files, never what is in them. */
+void plan_carried(char *const *environment, struct words *out);
 
 /* Orders for the agent (remote.h), ended by remote_order_finish(); ssh's argv for any. */
 void plan_shard_order(const struct plan *p, uint32_t shard, int ready_fd, struct remote_order *out);

@@ -127,7 +127,7 @@ psrun_run(const struct plan_settings *settings, struct deal *deal, char *const *
 {
     struct plan plan = {
         .settings = settings, .deal = *deal, .program = program, .cpus = uv_available_parallelism(), .dir = ""};
-    struct words candidates = {0};
+    struct words candidates = {0}, carried = {0};
     char work_dir[PATH_MAX], trace_dir[PATH_MAX], *token;
     int status = EXIT_FAILURE;
     struct ps_error e;
@@ -137,6 +137,8 @@ psrun_run(const struct plan_settings *settings, struct deal *deal, char *const *
         return status;
     }
     plan.token = token;
+    plan_carried(environ, &carried);
+    plan.carried = carried.text;
     plan_psd_candidates(settings->psd, getenv("PSD_BIN"), exe, getenv("PATH"), &candidates);
     psrun_raise_descriptors();
     if (settings->trace != NULL && psrun_name_dir(settings->trace, trace_dir))
@@ -146,6 +148,7 @@ psrun_run(const struct plan_settings *settings, struct deal *deal, char *const *
          (plan.psd = psrun_find_psd(&candidates)) != NULL))
         status = run_plan(&plan, exe);
     words_free(&candidates);
+    words_free(&carried);
     if (token != NULL)
         explicit_bzero(token, strlen(token));
     free(token);

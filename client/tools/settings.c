@@ -244,22 +244,25 @@ static const struct option plan_options[] = {
 
 static const struct command_section plan_sections[] = {
     {"Environment",
-     ENTRIES{{"PSD_BIN", "the server to run, when --psd does not say it"},
-             {"TF_CONFIG",
-              "psrun's own: what to start, see --cluster-config; each worker's: the cluster, and which task of "
-              "it this is"},
-             {"PSD_TOKEN, PSD_TOKEN_FILE",
-              "psrun's own: the token that shards and workers prove to each other to have; without them, and where it "
-              "starts the shards, psrun makes a random one. Each process's: PSD_TOKEN has it"},
-             {"PSD_CLUSTER", "each worker's: the cluster's name"},
-             {"PSD_SHARDS", "each worker's: the shards' addresses, in order"},
-             {"PSD_WORKERS, PSD_TASK",
-              "each worker's: how many there are (the chief is one), and which one this is; an "
-              "evaluator has no number"},
-             {"PSD_TRACE_FILE", "each process's, with --trace: the file that it writes"},
-             {"PSRUN_COLUMNS", "each worker's, when psrun prints to a terminal: the columns that a live progress line, "
-                               "redrawn with \\r, may take"},
-             {NULL, NULL}}},
+     ENTRIES{
+         {"PSD_BIN", "the server to run, when --psd does not say it"},
+         {"TF_CONFIG",
+          "psrun's own: what to start, see --cluster-config; each worker's: the cluster, and which task of "
+          "it this is"},
+         {"PSD_TOKEN, PSD_TOKEN_FILE",
+          "psrun's own: the token that shards and workers prove to each other to have; without them, and where it "
+          "starts the shards, psrun makes a random one. Each process's: PSD_TOKEN has it"},
+         {"PSD_TLS_CA, PSD_TLS_CERT, PSD_TLS_KEY, PSD_TLS_NAME",
+          "psrun's own: each worker has them too, on other machines as well: the files are named there as here, and "
+          "have to be there; nothing of them is carried. For the shards it is --psd-option=--tls-cert=FILE and so on"},
+         {"PSD_CLUSTER", "each worker's: the cluster's name"},
+         {"PSD_SHARDS", "each worker's: the shards' addresses, in order"},
+         {"PSD_WORKERS, PSD_TASK", "each worker's: how many there are (the chief is one), and which one this is; an "
+                                   "evaluator has no number"},
+         {"PSD_TRACE_FILE", "each process's, with --trace: the file that it writes"},
+         {"PSRUN_COLUMNS", "each worker's, when psrun prints to a terminal: the columns that a live progress line, "
+                           "redrawn with \\r, may take"},
+         {NULL, NULL}}},
     {"Exit status",
      ENTRIES{{"0", "every worker ended with 0"},
              {"1", "the cluster could not be started, or a machine not be reached"},

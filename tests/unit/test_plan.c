@@ -243,6 +243,7 @@ START_TEST(an_order_has_all_that_another_machine_needs)
 {
     static const char *const dirs[] = {"/dev/shm/psrun-here-x", "/dev/shm/psrun-here-x/shard-1",
                                        "/dev/shm/psrun-here-x/shard-1/live"};
+    static char *const carried[] = {"PSD_TLS_CA=ca.pem", "PSD_TLS_NAME=psd", NULL};
     struct plan_settings settings;
     struct remote_order order;
     struct plan p;
@@ -284,12 +285,42 @@ START_TEST(an_order_has_all_that_another_machine_needs)
     ck_assert_str_eq(value_of(&order.env, "PSRUN_COLUMNS"), "80");
     ck_assert_uint_eq(order.argv.len, 2);
     remote_order_finish(&order);
+    p.carried = carried;
+    settings.env = (struct option_list){.text = {"A=b c", "PSD_TLS_NAME=lab"}, .len = 2};
+    plan_worker_order(&p, 2, 80, &order);
+    ck_assert_uint_eq(order.env.len, 10);
+    ck_assert_str_eq(value_of(&order.env, "PSD_TLS_CA"), "ca.pem");
+    ck_assert_str_eq(value_of(&order.env, "PSD_TLS_NAME"), "lab"); /* --env has the last word */
+    remote_order_finish(&order);
     settings.cpus_per_worker = 3;
     plan_worker_order(&p, 2, 0, &order);
     ck_assert_uint_eq(order.workers, 0);
     ck_assert_str_eq(value_of(&order.env, "OMP_NUM_THREADS"), "3");
     remote_order_finish(&order);
     deal_finish(&p.deal);
+}
+END_TEST
+
+START_TEST(where_certificates_lie_is_carried_and_nothing_else)
+{
+    static char *const environment[] = {"PSD_TLS_KEY=/etc/psd/worker.key",
+                                        "HOME=/root",
+                                        "PSD_TLS_KEY_TEXT=secret",
+                                        "PSD_TLS_CA=ca.pem",
+                                        "PSD_TOKEN=t:x",
+                                        "PSD_TLS_NAME=",
+                                        "PSD_TLS_CERT=worker.pem",
+                                        "MY_PSD_TLS_CA=",
+                                        NULL};
+    struct words carried = {0};
+
+    plan_carried(environment, &carried);
+    ck_assert_uint_eq(carried.len, 4);
+    ck_assert_str_eq(value_of(&carried, "PSD_TLS_CA"), "ca.pem");
+    ck_assert_str_eq(value_of(&carried, "PSD_TLS_CERT"), "worker.pem");
+    ck_assert_str_eq(value_of(&carried, "PSD_TLS_KEY"), "/etc/psd/worker.key");
+    ck_assert_str_eq(value_of(&carried, "PSD_TLS_NAME"), ""); /* none is wanted: that, too */
+    words_free(&carried);
 }
 END_TEST
 
@@ -437,6 +468,7 @@ make_suite(void)
     tcase_add_test(t, a_shard_is_told_where_it_belongs);
     tcase_add_test(t, a_shard_that_its_machine_gives_a_loopback_address_is_refused);
     tcase_add_test(t, an_order_has_all_that_another_machine_needs);
+    tcase_add_test(t, where_certificates_lie_is_carried_and_nothing_else);
     tcase_add_loop_test(t, shards_of_one_machine_share_its_memory, 0, ARRAY_LEN(memories));
     tcase_add_test(t, a_chief_is_the_first_worker_and_an_evaluator_none);
     tcase_add_loop_test(t, the_server_is_looked_for_in_order, 0, ARRAY_LEN(places));
