@@ -10,7 +10,7 @@
 
 /* clang-format off */
 #define AREA_LIST(X) /* name, what is asked */ \
-    X(wire,        "push, pull, push-and-pull by block size, over TCP and Unix socket, beside the pump and Redis") \
+    X(wire,        "push, pull, push-and-pull by block size, over TCP, Unix socket and TLS, beside pump, cipher and Redis") \
     X(small,       "many small variables, a hundred in a call and each with its own") \
     X(roundtrip,   "a push-and-pull at a time, blocking and spinning: median and 99th percentile") \
     X(models,      "blocks of 1 MiB by the size of the model: in the cache, 400 MB, 4 GB") \

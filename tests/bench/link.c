@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cipher.h"
 #include "common/base.h"
 #include "turns.h"
 
@@ -11,6 +12,7 @@
 
 static const char *const psd_names[LINK_TRANSPORTS] = {"psd", "psd-unix", "psd-shm", "psd-tls"};
 static const char *const pump_names[LINK_SOCKETS] = {"pump", "pump-unix"};
+static const char cipher_name[] = "cipher"; /* as much, sealed and opened, and nothing else */
 static const char *const redis_names[LINK_SOCKETS] = {"redis", "redis-unix"};
 
 /* Each transport has a job of its own: a job's variables know how often they were pushed. */
@@ -188,6 +190,15 @@ redis_rate(void *arg, double seconds, double *figures)
     figures[0] = redis_run(&k->redis, &k->all->load, seconds);
 }
 
+/* A push-and-pull is two streams; each end seals one and opens the other. */
+static void
+cipher_rate(void *arg, double seconds, double *figures)
+{
+    const struct load *load = &((struct links *)arg)->load;
+
+    figures[0] = cipher_run(load->size * load->batch, seconds) * (load->kind == LOAD_PUSH_PULL ? 2 : 1);
+}
+
 static double times[TRIPS_MAX];
 
 static void
@@ -221,7 +232,8 @@ redis_trips(void *arg, double seconds, double *figures)
     two_quantiles(redis_round_trips(&k->redis, &k->all->load, seconds, times, TRIPS_MAX), figures);
 }
 
-/* psd against the bare socket and Redis over the same transport, Unix sockets, shared memory and TLS against TCP. */
+/* psd against the bare socket and Redis over the same transport, Unix sockets, shared memory and TLS against TCP, TLS
+ * against its cipher alone. */
 static size_t
 make(struct links *l, struct way *ways, void (*psd)(void *, double, double *), void (*pump)(void *, double, double *),
      void (*redis)(void *, double, double *))
@@ -232,12 +244,13 @@ make(struct links *l, struct way *ways, void (*psd)(void *, double, double *), v
     for (int i = 0; i < l->transports; i++) {
         int beside = i < LINK_SOCKETS ? i : LINK_TCP;
 
-        ways[n++] = (struct way){psd_names[i],
-                                 {pump_names[beside], redis_names[beside], i > 0 ? psd_names[0] : NULL},
-                                 0,
-                                 psd,
-                                 &l->of[i],
-                                 i == LINK_TLS ? l->tls.pid : l->psd.pid};
+        ways[n++] = (struct way){
+            psd_names[i],
+            {pump_names[beside], i == LINK_TLS ? cipher_name : redis_names[beside], i > 0 ? psd_names[0] : NULL},
+            0,
+            psd,
+            &l->of[i],
+            i == LINK_TLS ? l->tls.pid : l->psd.pid};
     }
     for (int i = 0; i < sockets; i++)
         ways[n++] =
@@ -250,7 +263,11 @@ make(struct links *l, struct way *ways, void (*psd)(void *, double, double *), v
 size_t
 links_rates(struct links *l, struct way *ways)
 {
-    return make(l, ways, psd_rate, pump_rate, redis_rate);
+    size_t n = make(l, ways, psd_rate, pump_rate, redis_rate);
+
+    if (l->transports > LINK_TLS)
+        ways[n++] = (struct way){cipher_name, {NULL}, 0, cipher_rate, l, 0};
+    return n;
 }
 
 size_t
