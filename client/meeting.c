@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/asking.h"
+#include "client/place.h"
 #include "proto/psd.pb-c.h"
 
 enum ps_err
@@ -22,9 +23,21 @@ meeting_start(ps_client *c, const char *name, const struct ps_cursor *at, uint32
 }
 
 struct wanted {
+    const struct ps_cursor *at;
+    uint32_t again;
     double *sums; /* [n] */
     size_t n;
+    bool *known;
 };
+
+static bool
+is_there(const Psd__Place *place, const struct wanted *wanted)
+{
+    struct ps_cursor at = place_welcomed(place != NULL ? place->at : NULL);
+    int order = place_compare(&at, wanted->at);
+
+    return order > 0 || (order == 0 && (place != NULL ? place->again : 0) >= wanted->again);
+}
 
 static void
 take_sums(void *arg, const Psd__JobReport *m)
@@ -32,14 +45,16 @@ take_sums(void *arg, const Psd__JobReport *m)
     const struct wanted *wanted = arg;
 
     memset(wanted->sums, 0, wanted->n * sizeof *wanted->sums);
+    *wanted->known = m->opened != NULL && is_there(m->opened->place, wanted);
     if (m->opened != NULL && m->opened->n_sum > 0)
         memcpy(wanted->sums, m->opened->sum, MIN(wanted->n, m->opened->n_sum) * sizeof *wanted->sums);
 }
 
 enum ps_err
-meeting_sums(ps_client *c, size_t n, double *sums, struct ps_error *e)
+meeting_sums(ps_client *c, const struct ps_cursor *at, uint32_t again, size_t n, double *sums, bool *known,
+             struct ps_error *e)
 {
-    struct wanted wanted = {sums, n};
+    struct wanted wanted = {at, again, sums, n, known};
 
     return asking_job(c, take_sums, &wanted, -1, e);
 }

@@ -18,8 +18,11 @@ enum ps_err meeting_start(ps_client *c, const char *name, const struct ps_cursor
                           struct ps_error *e) PS_MUST_USE;
 
 /* Of the furthest meeting that was. Nobody leaves this one for a further one before this worker comes there too, or is
- * lost. sums: [n], 0 where nobody has set so many. */
-enum ps_err meeting_sums(ps_client *c, size_t n, double *sums, struct ps_error *e) PS_MUST_USE;
+ * lost. sums: [n], 0 where nobody has set so many. known: shard 0 has this meeting, or one behind it. It has not where
+ * it has lost its power since: what has opened is in no redo log, because all that it sums up is not there either. So
+ * who has not asked yet comes again: the workers' metrics are told again, too, and this time the same as the first. */
+enum ps_err meeting_sums(ps_client *c, const struct ps_cursor *at, uint32_t again, size_t n, double *sums, bool *known,
+                         struct ps_error *e) PS_MUST_USE;
 
 /* Of the live workers, as shard 0 has them. */
 struct meeting_clocks {

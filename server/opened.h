@@ -1,7 +1,14 @@
 /* The furthest barrier of a job that has opened, of those that have a place (Barrier.place): where in the data its
  * workers met, and what their metrics came to at that moment. It is kept with the job, in the transaction in which the
  * barrier opens, so that who comes there later, in the place of one that was lost, is let in and told the same; a new
- * round (clock.h) begins without. */
+ * round (clock.h) begins without.
+ *
+ * It is in saves, and not in the redo log. That holds durable pushes, and the metrics of the steps before them; those
+ * of the last step before the barrier are not among them. So after a power loss the job's data and metrics are of
+ * before the barrier, and with it who does the missing steps again would pass without the others. They meet again
+ * instead; a worker that was let go, and finds here that nothing has opened, comes again as well (client/meeting.h).
+ * What that cannot mend: where the others have heard the sums before the power was lost, and done further steps, those
+ * steps are in what the one that comes again hears. */
 #ifndef SERVER_OPENED_H
 #define SERVER_OPENED_H
 

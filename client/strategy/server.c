@@ -330,12 +330,19 @@ met_before(ps_strategy *s)
     return s->met.times;
 }
 
-static enum ps_err
-meet(ps_strategy *s, struct ps_error *e)
+static uint64_t
+reconnects(const ps_strategy *s)
 {
-    struct ps_cursor at = cursor_of(s, s->next);
-    uint32_t again = met_before(s);
-    double totals[STRATEGY_TOTALS_MAX];
+    struct ps_client_stats stats;
+
+    ps_client_stats(s->client, &stats);
+    return stats.reconnects;
+}
+
+/* Come to a meeting, and wait for the others. */
+static enum ps_err
+come(ps_strategy *s, const struct ps_cursor *at, uint32_t again, struct ps_error *e)
+{
     char name[64];
     enum ps_err err;
     ps_op *op;
@@ -343,11 +350,30 @@ meet(ps_strategy *s, struct ps_error *e)
     snprintf(name, sizeof name, "after %" PRIu64 " steps", s->next);
     if (again > 0)
         snprintf(name, sizeof name, "after %" PRIu64 " steps, again %" PRIu32, s->next, again);
-    if ((err = meeting_start(s->client, name, &at, again, &op, e)) != PS_OK)
+    if ((err = meeting_start(s->client, name, at, again, &op, e)) != PS_OK)
         return err;
     err = await(s, op, e);
     ps_op_free(op);
-    if (err != PS_OK || (err = meeting_sums(s->client, strategy_totals_len(s), totals, e)) != PS_OK)
+    return err;
+}
+
+/* Where shard 0 has lost its power before it was asked for the sums, this worker comes again. */
+static enum ps_err
+meet(ps_strategy *s, struct ps_error *e)
+{
+    struct ps_cursor at = cursor_of(s, s->next);
+    uint32_t again = met_before(s);
+    double totals[STRATEGY_TOTALS_MAX];
+    bool known = false;
+    uint64_t before;
+    enum ps_err err;
+
+    do {
+        before = reconnects(s);
+        if ((err = come(s, &at, again, e)) == PS_OK)
+            err = meeting_sums(s->client, &at, again, strategy_totals_len(s), totals, &known, e);
+    } while (err == PS_OK && !known && reconnects(s) != before);
+    if (err != PS_OK)
         return err;
     strategy_totals_are(s, totals);
     s->met.times++;

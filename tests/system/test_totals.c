@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/meeting.h"
 #include "client/ps_group.h"
 #include "client/ps_strategy.h"
 #include "common/base.h"
@@ -27,6 +28,7 @@ enum {
     METRICS = 1 + EPOCHS,
     FAILED = 3,
     PATIENCE_MS = 60000,
+    HELD_AT = 5,
     LATE_MS = 1200 /* longer than others wait before they look whether one of them is ahead */
 };
 
@@ -43,12 +45,19 @@ struct left {
 static struct left *left;  /* [WORKERS], shared */
 static atomic_uint *begun; /* how many have joined, shared */
 
+/* Shared: how many are held up, and that they may go on. */
+static struct held {
+    atomic_uint there;
+    atomic_bool go;
+} * held;
+
 static void
 setup(void)
 {
     left = mmap(NULL, WORKERS * sizeof *left, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     begun = mmap(NULL, sizeof *begun, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert(left != MAP_FAILED && begun != MAP_FAILED);
+    held = mmap(NULL, sizeof *held, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert(left != MAP_FAILED && begun != MAP_FAILED && held != MAP_FAILED);
     shards_start(&shards, 2);
 }
 
@@ -58,15 +67,36 @@ teardown(void)
     shards_stop(&shards);
     munmap(left, WORKERS * sizeof *left);
     munmap(begun, sizeof *begun);
+    munmap(held, sizeof *held);
 }
 
 /* ---- A worker ---- */
+
+static unsigned sums_before; /* questions for sums until one that is held up; 0: none is */
+
+enum ps_err __real_meeting_sums(ps_client *c, const struct ps_cursor *at, uint32_t again, size_t n, double *sums,
+                                bool *known, struct ps_error *e);
+enum ps_err __wrap_meeting_sums(ps_client *c, const struct ps_cursor *at, uint32_t again, size_t n, double *sums,
+                                bool *known, struct ps_error *e);
+
+enum ps_err
+__wrap_meeting_sums(ps_client *c, const struct ps_cursor *at, uint32_t again, size_t n, double *sums, bool *known,
+                    struct ps_error *e)
+{
+    if (sums_before > 0 && --sums_before == 0) {
+        atomic_fetch_add(&held->there, 1);
+        while (!atomic_load(&held->go))
+            usleep(200);
+    }
+    return __real_meeting_sums(c, at, again, n, sums, known, e);
+}
 
 struct way {
     const char *strategy;
     enum ps_mode mode;
     bool often; /* all meet after each step; else only in the end */
     bool late;  /* worker 1 comes late to one of the meetings */
+    bool held;  /* at one of them all are held up between hearing that it has opened and asking for the sums */
     useconds_t pace_us;
 };
 
@@ -212,6 +242,7 @@ worker_main(struct worker *w)
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     w->mine = &left[w->task];
+    sums_before = w->way->held ? HELD_AT : 0;
     if ((err = open_strategy(w, &s, &w->mine->error)) == PS_OK && (err = create(s, &w->mine->error)) == PS_OK)
         err = train(w, s, &w->mine->error);
     if (err == PS_OK)
@@ -395,6 +426,22 @@ START_TEST(a_worker_and_a_shard_killed_together_lose_and_double_nothing)
 }
 END_TEST
 
+/* All have been let go, and none has asked yet what it came to. */
+START_TEST(a_shard_that_loses_its_power_in_a_meeting_has_it_again)
+{
+    const struct way way = {many[_i], modes[_i], .often = true, .held = true};
+    struct crowd c;
+
+    start_all(&c, &way);
+    while (atomic_load(&held->there) < WORKERS)
+        usleep(1000);
+    shards_lose_power(&shards, 0);
+    shards_restart(&shards, 0);
+    atomic_store(&held->go, true);
+    await_all(&c);
+}
+END_TEST
+
 /* Where all wait at the same clock, nobody ticks without a gradient. */
 START_TEST(who_comes_late_to_a_meeting_changes_no_bit_of_the_model)
 {
@@ -515,6 +562,7 @@ make_suite(void)
     tcase_add_loop_test(tc, a_killed_worker_loses_and_doubles_nothing, 0, ARRAY_LEN(many));
     tcase_add_loop_test(tc, a_worker_killed_around_meetings_keeps_step_with_the_others, 0, ARRAY_LEN(many) - 1);
     tcase_add_loop_test(tc, a_worker_and_a_shard_killed_together_lose_and_double_nothing, 0, ARRAY_LEN(many) - 1);
+    tcase_add_loop_test(tc, a_shard_that_loses_its_power_in_a_meeting_has_it_again, 0, ARRAY_LEN(many) - 1);
     tcase_add_test(tc, who_comes_late_to_a_meeting_changes_no_bit_of_the_model);
     tcase_add_test(tc, a_client_sets_and_asks);
     suite_add_tcase(suite, tc);
