@@ -33,8 +33,8 @@ say_done(const struct psctl *p, const char *what, const char *dir, const char *n
     uint32_t shards = ps_cluster_shards(p->cluster);
 
     if (p->settings.json) {
-        view_print_document(json_pack("{s:s,s:s+++,s:i}", "command", p->command, "path", dir,
-                                      name[0] != '\0' ? "/" : "", name, "shards", (int)shards),
+        view_print_document(json_pack("{s:s,s:s++,s:i}", "command", p->command, "path", dir, name[0] != '\0' ? "/" : "",
+                                      name, "shards", (int)shards),
                             &p->page);
         return;
     }

@@ -45,7 +45,10 @@ tensors "$work/model.safetensors" >"$work/read" 2>"$work/err" && grep -qx 'job d
   grep -q '^dense0/weights F32 64x128 ' "$work/read" && grep -q '^dense1/bias F32 10 ' "$work/read"
 ok $? "and others read it"
 
-psctl checkpoint "$work/models" --name one
+psctl checkpoint "$work/models" --name one --json
+python3 -c 'import json, sys
+assert json.load(open(sys.argv[1])) == {"command": "checkpoint", "path": sys.argv[2], "shards": 2}' "$work/out" "$work/models/one"
+ok $? "a checkpoint is told as JSON"
 psctl export --json --from-checkpoint "$work/models/latest" "$work/one.safetensors"
 python3 - "$work/out" <<'EOF'
 import json, sys
@@ -196,6 +199,18 @@ psctl bench --seconds 0.1 --yes
 is 0 "$status" "unless it may"
 kill "$worker"
 wait "$worker" 2>/dev/null
+
+# ---- restore ----
+
+psctl restore "$work/models/one" --json
+[ "$status" -eq 0 ] && python3 -c 'import json, sys
+assert json.load(open(sys.argv[1])) == {"command": "restore", "path": sys.argv[2], "shards": 2}' "$work/out" "$work/models/one"
+ok $? "a restore is told as JSON"
+psctl restore "$work/models/none" --json
+[ "$status" -ne 0 ] && python3 -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+assert d["command"] == "restore" and d["error"]["text"]' "$work/out"
+ok $? "and so is one that fails"
 
 eval "$stop"
 within none_marked
