@@ -1,4 +1,4 @@
-/* psctl top: a live page on a terminal, one page of two rounds elsewhere. */
+/* psctl top: a live page on a terminal, one page of two rounds elsewhere; as JSON a document for each round. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 
 struct top {
     struct top_choice choice;
-    bool live;
+    bool live, json;
 };
 
 /* Without a terminal the first round is there for the second's rates. */
@@ -17,7 +17,9 @@ top_draw(void *arg, const struct sample *before, const struct sample *now, size_
 {
     const struct top *top = arg;
 
-    if (top->live || before != NULL)
+    if (top->json && before != NULL)
+        view_print_document(top_json(before, now), page);
+    else if (!top->json && (top->live || before != NULL))
         top_print(before, now, &top->choice, rows, page);
 }
 
@@ -44,17 +46,18 @@ top_key(void *arg, char key)
 int
 psctl_top(struct psctl *p)
 {
-    struct top top = {.choice = {(enum top_sort)p->settings.sort, p->settings.all}, .live = p->in_place};
+    bool json = p->settings.json, live = p->in_place && !json;
+    struct top top = {.choice = {(enum top_sort)p->settings.sort, p->settings.all}, .live = live, .json = json};
     struct question question = {
         .kind = ASK_QUERIES, .queries = top_queries, .job = p->settings.job, .timeout_ms = (int)p->settings.timeout_ms};
     struct watch watch = {.cluster = p->cluster,
                           .question = &question,
                           .interval_ms = (int)p->settings.interval_ms,
-                          .in_place = p->in_place,
+                          .in_place = live,
                           .colour = p->page.colour,
                           .bare = true,
                           .title = "psctl top: l, m, n sort by load, memory, name",
-                          .rounds = p->in_place ? 0 : 2,
+                          .rounds = live || json ? 0 : 2,
                           .draw = top_draw,
                           .key = top_key,
                           .arg = &top};
@@ -66,7 +69,7 @@ psctl_top(struct psctl *p)
         return status;
     if (watch_run(&watch, &last, &e) != PS_OK)
         return psctl_failed(&e);
-    status = p->in_place || last.answers == NULL ? EXIT_SUCCESS : psctl_status_of(last.answers, last.n);
+    status = live || json || last.answers == NULL ? EXIT_SUCCESS : psctl_status_of(last.answers, last.n);
     answers_free(last.answers, last.n);
     return status;
 }

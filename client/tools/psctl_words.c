@@ -9,7 +9,7 @@
 #include "views/ranking.h"
 
 #define JSON_COMMANDS                                                                                                  \
-    "status jobs variables stats workers blocked ping set drain evict save checkpoint restore "                        \
+    "status jobs variables stats workers blocked ping top set drain evict save checkpoint restore "                    \
     "snapshot trace export import bench"
 #define FIELD(name) offsetof(struct psctl_settings, name)
 
@@ -448,6 +448,9 @@ static const struct command_section psctl_sections[] = {
           "\"report\" (of a question: psd.proto's Report), \"ping\" ({\"count\", \"min_us\", \"median_us\", "
           "\"max_us\"}), \"saved\" ({\"save\", \"blocks\", \"bytes\", \"ms\"}), or \"error\" ({\"code\", \"text\", "
           "\"peer\"}) when it was not reached"},
+         {"top",
+          "the same for each round from the second on, with \"report\" of all that it asks, and \"per_second\": how "
+          "fast the counters rise, null where that is not known; until a signal ends it"},
          {"variables --top",
           "the same without reports, and \"top\": [{\"job\", \"name\", \"dims\", \"bytes\", \"version\", \"pushes\", "
           "\"pushed_bytes\", \"pulls\", \"pulled_bytes\", \"age\", \"refused\", \"dropped\", "

@@ -190,7 +190,20 @@ ok $? "blocked names the waiting worker, what it waits in and for whom"
 psctl --shards "$other" blocked --json
 python3 -m json.tool "$work/out" >/dev/null && [ "$(member task | sort -u)" = 0 ] && [ -n "$(member waited_ms)" ]
 ok $? "and as JSON"
-kill -TERM "$psrun"
+psctl --shards "$other" evict 5
+[ "$status" -eq 3 ] && says err '^psctl: job "digits" has no worker 5'
+ok $? "a worker that is not there cannot be evicted"
+psctl --shards "$other" evict 0 --json
+[ "$status" -eq 0 ] && python3 -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+e = d["shards"][0]["evicted"]
+assert d["command"] == "evict" and d["job"] == "digits" and d["worker"] == 0 and d["not_reached"] == 0
+assert e["found"] and e["live"] and e["clock"] <= 1 and ":" in e["agent"]' "$work/out"
+ok $? "evict ends its session, and says who it was"
+told() { grep -q 'FENCED: worker 0 of job .digits. .* was evicted' "$work/run"; }
+within told
+ok $? "the worker is told"
+kill -TERM "$psrun" 2>/dev/null # it may have ended by itself, as its worker has
 wait "$psrun"
 
 # ---- shards that are not there ----
@@ -281,6 +294,19 @@ psctl top --interval 0.2 --shards "$alone"
   has '^0 serving -+ 0 % 0 0 B/s 0 B/s 0 B '
 ok $? "top without a terminal is one page, with rates"
 
+"$PSCTL" top --json --interval 0.1 --shards "$alone" >"$work/watched" 2>"$work/err" </dev/null &
+watching=$!
+within blocks '^  "command": "top"' 2
+kill -TERM "$watching"
+wait "$watching"
+is 0 $? "top --json goes on until TERM"
+python3 -c 'import json, sys
+d, end = json.JSONDecoder().raw_decode(sys.stdin.read())
+s = d["shards"][0]
+assert d["not_reached"] == 0 and s["report"]["status"]["shards"] == 1 and s["report"]["stats"]["turns"] > 0
+assert s["per_second"]["pushes_applied"] == 0 and s["per_second"]["turns"] > 0' <"$work/watched"
+ok $? "a document each time, with the rates between"
+
 # on_terminal ARGS...: psctl on a terminal of 24 rows; keys go in through descriptor 9, what it draws to $work/screen.
 on_terminal() {
   rm -f "$work/keys" "$work/screen"
@@ -338,6 +364,18 @@ is "0 shard 0 at $alone: drained" "$status $(cat "$work/out")" "drain says when 
 wait "$shard"
 is 0 $? "which has ended as TERM ends it"
 serve alone
+psctl drain --shard 0 --json --shards "$alone"
+[ "$status" -eq 0 ] && python3 -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+assert d["command"] == "drain" and d["not_reached"] == 0 and d["shards"][0]["reached"]' "$work/out"
+ok $? "drain says so as JSON"
+wait "$shard"
+serve alone
+psctl save --json --shards "$alone"
+[ "$status" -eq 3 ] && python3 -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+assert d["command"] == "save" and d["shards"][0]["error"]["code"] == "UNSUPPORTED"' "$work/out"
+ok $? "and save, where there is no disk to save to"
 psctl drain --all --shards "$alone,unix:$work/none.sock"
 [ "$status" -eq 1 ] && says out "^shard 0 at $alone: drained$" && says out "^shard 1 at unix:$work/none.sock: .*connect"
 ok $? "drain --all drains those that it reaches and names those that it does not"
@@ -391,10 +429,11 @@ usage "an option that the question does not take is refused" "--count is not for
 usage "a time that is no number is refused" "--timeout" status --timeout soon
 usage "--check goes alone" "--check goes with neither" status --check --json
 usage "a watch that is no time is refused" "--watch" status --watch=soon
+usage "evict needs a worker" "expected one worker's number" evict
+usage "which is a number" "expected one worker's number" evict 1x
 usage "drain needs a choice" "expected either --shard N or --all" drain
 usage "and not both" "expected either --shard N or --all" drain --shard 0 --all
 usage "a shard that is not in the list is refused" "shards are 0 to 1" drain --shard 2
-usage "top is no JSON" "--json is not for top" top --json
 unset PSD_SHARDS
 usage "an environment without a cluster is refused" "neither --shards nor TF_CONFIG nor PSD_SHARDS says where the shards are" status
 export TF_CONFIG='{"cluster": '

@@ -33,4 +33,8 @@ struct top_choice {
 void top_print(const struct sample *before, const struct sample *now, const struct top_choice *choice, size_t rows,
                const struct page *page);
 
+/* psctl's document of the shards' answers to TOP, each with "per_second": the rates of its counters since before, null
+ * where one is not known. The caller's. */
+json_t *top_json(const struct sample *before, const struct sample *now);
+
 #endif
