@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 try:
     import yaml
@@ -158,6 +159,31 @@ ok(token_file in prometheus["entrypoint"][2] and os.path.dirname(token_file) in 
 with open(os.path.join(SOURCE, "deploy/grafana/dashboards.yml"), encoding="utf-8") as f:
     place = yaml.safe_load(f)["providers"][0]["options"]["path"]
 ok(place + "/psd.json" in [b[1] for b in binds], "the dashboard is where Grafana looks for it", place)
+
+# ---- with TLS ----
+
+with open(COMPOSE.replace(".yaml", ".tls.yaml"), encoding="utf-8") as f:
+    tls = yaml.safe_load(f)["services"]
+ok(set(tls) == set(services), "all have certificates with compose.tls.yaml", list(tls))
+ok(all(s["volumes"] == ["./certs:/certs:ro"] for s in tls.values()), "from one directory, which they only read")
+for name in services:
+    own = name if name in shards else "worker"
+    files = {"PSD_TLS_CA": "ca.pem", "PSD_TLS_CERT": own + ".pem", "PSD_TLS_KEY": own + ".key"}
+    ok(tls[name]["environment"] == {k: "/certs/" + v for k, v in files.items()}, name + " shows its own")
+with tempfile.TemporaryDirectory() as place:
+    hosts = ["%s=%s,127.0.0.1" % (n, n) for n in shards] + ["worker="]
+    with open(COMPOSE.replace(".yaml", ".tls.yaml"), encoding="utf-8") as f:
+        told = "make-certs.sh --owner 7420 deploy/certs " + " ".join(hosts) in f.read()
+    made = subprocess.run([os.path.join(SOURCE, "deploy/make-certs.sh"), place, *hosts], text=True, capture_output=True,
+                          check=False)
+    ok(told and made.returncode == 0, "make-certs.sh makes them as its head says", made.stderr)
+    for name, service in shards.items():
+        words = tls[name]["command"]
+        ok(words == service["command"] + ["--tls-cert", "/certs/%s.pem" % name, "--tls-key", "/certs/%s.key" % name,
+                                          "--tls-client-ca", "/certs/ca.pem"], name + "'s command is the other's and theirs",
+           words)
+        no = said_no([w.replace("/certs", place) for w in words], service["environment"])
+        ok(no == "", "which is accepted", no)
 
 # ---- the schema ----
 

@@ -3,6 +3,7 @@
 does the memory add up? Prints TAP. PSD_BIN, PSCTL_BIN and DIGITS_BIN name the programs. Their schema is looked at where
 kubernetes-validate (of PyPI), kubeconform or kubectl are installed."""
 
+import copy
 import os
 import shutil
 import stat
@@ -174,6 +175,53 @@ for whose, pod in (("shards", shard_pod), ("workers", worker_pod)):
 ok(shard_pod["spec"]["securityContext"]["fsGroup"] == int(user[1]), "to whose group the volumes belong")
 ok(all(c["securityContext"] == {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
                                 "capabilities": {"drop": ["ALL"]}} for c in containers), "no container has more rights")
+
+# ---- with TLS ----
+
+
+def patched(target):
+    """The object with the overlay's patches for it: additions alone, as kubectl makes them."""
+    made = copy.deepcopy(target)
+    for patch in overlay["patches"]:
+        if patch["target"] != {"kind": target["kind"], "name": target["metadata"]["name"]}:
+            continue
+        for step in yaml.safe_load(patch["patch"]):
+            at, *names = made, *step["path"].strip("/").split("/")
+            for key in names[:-1]:
+                at = at[int(key)] if isinstance(at, list) else at[key]
+            if isinstance(at, list):
+                at.append(step["value"])
+            else:
+                assert step["op"] == "add" and names[-1] not in at, step
+                at[names[-1]] = step["value"]
+    return made
+
+
+TLS = os.path.join(SOURCE, "deploy/kubernetes-tls")
+with open(os.path.join(PLACE, "kustomization.yaml"), encoding="utf-8") as f:
+    base = yaml.safe_load(f)["resources"]
+with open(os.path.join(TLS, "kustomization.yaml"), encoding="utf-8") as f:
+    overlay = yaml.safe_load(f)
+ok(base == [os.path.basename(p) for p in FILES] and overlay["resources"] == ["../kubernetes"], "kubernetes-tls is the same with TLS")
+secured = [patched(shards), patched(job)]
+for document, secret in zip(secured, ("psd-shard-tls", "psd-worker-tls")):
+    pod = document["spec"]["template"]["spec"]
+    ok({"name": "tls", "secret": {"secretName": secret, "defaultMode": 0o440}} in pod["volumes"] and
+       pod["securityContext"]["fsGroup"] == int(user[1]), "certificates come from %s, for the group alone" % secret, pod)
+    for container in pod.get("initContainers", []) + pod["containers"]:
+        said = {e["name"]: e.get("value") for e in container["env"]}
+        ok({"name": "tls", "mountPath": "/tls", "readOnly": True} in container["volumeMounts"] and
+           [said.get("PSD_TLS_" + n) for n in ("CA", "CERT", "KEY")] == ["/tls/ca.pem", "/tls/tls.crt", "/tls/tls.key"],
+           container["name"] + " finds them", said)
+ok(secured[0]["spec"]["template"]["spec"]["containers"][0]["args"] == shard["args"] +
+   ["--tls-cert=/tls/tls.crt", "--tls-key=/tls/tls.key", "--tls-client-ca=/tls/ca.pem"], "and psd demands them")
+documents += secured
+if shutil.which("kubectl"):
+    ran = subprocess.run(["kubectl", "kustomize", TLS], text=True, capture_output=True, check=False)
+    built = {d["kind"]: d for d in yaml.safe_load_all(ran.stdout) if d}
+    ok(ran.returncode == 0 and [built.get("StatefulSet"), built.get("Job")] == secured, "kubectl makes the same of it", ran.stderr)
+else:
+    skip("kubectl makes the same of it", "it is not installed")
 
 # ---- the schema ----
 
