@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """The page that psd serves. Its files: what they are sent as, that nothing in them leads elsewhere, and that what is
-asked for wrongly is refused. In Chromium, where there is one: what it shows of workers that train, at a phone's width
-too, and that names are never more than text. Prints TAP. PSD_BIN, PSRUN_BIN and DIGITS_BIN name the programs, CHROMIUM
+asked for wrongly is refused. In Chromium, where there is one: what it shows of workers that train, at a phone's width and
+in the dark too, that it asks for a token, and that names are never more than text. Prints TAP. PSD_BIN, PSRUN_BIN and DIGITS_BIN name the programs, CHROMIUM
 the browser."""
 
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,7 @@ import urllib.request
 SOURCE = os.environ.get("PSD_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "../.."))
 PSRUN, PSD, DIGITS = (os.environ.get(name + "_BIN", name.lower()) for name in ("PSRUN", "PSD", "DIGITS"))
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
+PROMTOOL = os.environ.get("PROMTOOL") or shutil.which("promtool")
 WAIT_S = 60
 JOB = "<script>document.title='owned'</script><b id=inside>"
 FILES = {"/": "text/html", "/page.css": "text/css", "/page.js": "text/javascript", "/icon.svg": "image/svg+xml"}
@@ -26,7 +28,10 @@ POLICY = {"default-src": "'none'", "script-src": "'self'", "style-src": "'self'"
           "base-uri": "'none'", "form-action": "'none'", "frame-ancestors": "'none'"}
 OURS = {"http://www.w3.org/2000/svg"}  # the name of a language, not an address
 
+TOKEN = "0123456789abcdef-of-http"
+
 number = failures = 0
+locked = False  # psd takes a token
 
 
 def ok(holds, sentence, *why):
@@ -47,7 +52,8 @@ def skip(sentence, why):
 
 def ask(path, method="GET"):
     """The status, the headers and the body."""
-    request = urllib.request.Request("http://" + address + path, method=method)
+    request = urllib.request.Request("http://" + address + path, method=method,
+                                     headers={"Authorization": "Bearer " + TOKEN} if locked else {})
     try:
         with urllib.request.urlopen(request, timeout=WAIT_S) as reply:
             return reply.status, reply.headers, reply.read().decode()
@@ -71,13 +77,86 @@ def said(pattern):
     return found and found.group(1)
 
 
+HEADLESS = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+
+
 def browse(*words):
     """What Chromium makes of the page, after some seconds that do not really pass."""
     profile = tempfile.mkdtemp(prefix="profile-", dir=work)
-    ran = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                          "--user-data-dir=" + profile, "--virtual-time-budget=4000", *words], text=True, timeout=WAIT_S,
-                         capture_output=True, check=False)
+    ran = subprocess.run([*HEADLESS, "--user-data-dir=" + profile, "--virtual-time-budget=4000", *words], text=True,
+                         timeout=WAIT_S, capture_output=True, check=False)
     return ran.stdout, ran.stderr
+
+
+class Phone:
+    """A Chromium that is told what to do, through a pair of pipes (DevTools protocol), and that takes itself for a phone of
+    360 by 800 points at night."""
+
+    def __init__(self):
+        (there_in, self.out), (self.back, there_out) = os.pipe(), os.pipe()
+        self.number, self.rest = 0, b""
+        script = 'exec 3<&%d 4>&%d; exec "$@"' % (there_in, there_out)
+        self.run = subprocess.Popen(["bash", "-c", script, "bash", *HEADLESS, "--remote-debugging-pipe", "--user-data-dir=" +
+                                     tempfile.mkdtemp(prefix="profile-", dir=work)], stdin=subprocess.DEVNULL,
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(there_in, there_out))
+        os.close(there_in)
+        os.close(there_out)
+        self.session = None
+        page = self.tell("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.tell("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
+        self.tell("Page.enable")
+        self.tell("Emulation.setDeviceMetricsOverride", width=360, height=800, deviceScaleFactor=2, mobile=True)
+        self.scheme("dark")
+
+    def tell(self, method, **params):
+        """One command; what it answers."""
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": params}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.out, json.dumps(message).encode() + b"\0")
+        end = time.monotonic() + WAIT_S
+        while time.monotonic() < end:
+            while b"\0" in self.rest:
+                said, self.rest = self.rest.split(b"\0", 1)
+                answer = json.loads(said)
+                if answer.get("id") == self.number:
+                    if "error" in answer:
+                        raise RuntimeError("%s: %s" % (method, answer["error"]))
+                    return answer["result"]
+            if select.select([self.back], [], [], WAIT_S)[0]:
+                more = os.read(self.back, 1 << 16)
+                if not more:
+                    break
+                self.rest += more
+        raise RuntimeError("Chromium does not answer " + method)
+
+    def scheme(self, name):
+        self.tell("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
+
+    def open(self, url):
+        self.tell("Page.navigate", url=url)
+
+    def see(self, expression):
+        """What an expression in the page is worth."""
+        return self.tell("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
+
+    def close(self):
+        os.close(self.out)
+        os.close(self.back)
+        self.run.terminate()
+        self.run.wait(WAIT_S)
+
+
+# How bright an element's own ground and words are, from 0 to 255.
+LIGHT = """(() => { const light = c => { const [r, g, b] = c.match(/[\\d.]+/g).map(Number);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b; }; const s = getComputedStyle(document.body);
+  return [light(s.backgroundColor), light(s.color)]; })()"""
+# What is wider than the screen, though it is in no box that scrolls.
+WIDE = """[...document.querySelectorAll("body, body *")].filter(e => e.getBoundingClientRect().right > innerWidth + 0.5 &&
+  !e.closest(".scroll, .plot svg")).map(e => e.tagName + "." + e.className + "#" + e.id)"""
+SERVES = """document.getElementById("state").textContent === "serving" &&
+  document.querySelectorAll("#workers tbody tr").length === 2 && document.querySelectorAll("#rate-charts figure").length > 0"""
 
 
 def cells(dom, table):
@@ -132,6 +211,12 @@ def check_figures():
     missing = [k for members in lists for k in members if "`%s`" % k not in guide]
     missing = [k for k in missing if not re.search(r"^(pushe|pull|refused|dropped)", k)]  # as the guide says in words
     ok(not missing, "the guide has every member", missing)
+    if PROMTOOL:
+        ran = subprocess.run([PROMTOOL, "check", "metrics"], input=ask("/metrics")[2], text=True, capture_output=True,
+                             check=False)
+        ok(ran.returncode == 0, "promtool finds nothing wrong with metrics of jobs, variables and workers", ran.stderr)
+    else:
+        skip("promtool finds nothing wrong", "promtool is not installed (Debian: prometheus)")
     status, headers, body = ask("/api/live", "HEAD")
     ok(status == 200 and body == "" and int(headers["Content-Length"]) > 100, "HEAD has none")
     samples = wait_for(lambda: (s := json.loads(ask("/api/history")[2])["samples"]) and len(s) > 2 and s,
@@ -140,10 +225,39 @@ def check_figures():
        "a history is kept while nobody looks", samples)
 
 
+def check_phone():
+    """At 360 points, in the dark and in the light, and behind a token."""
+    phone = Phone()
+    try:
+        phone.open("http://%s/" % address)
+        wait_for(lambda: phone.see('document.getElementById("door")?.hidden === false'), "the page asks for a token")
+        ok(phone.see('document.querySelectorAll("td").length') == 0 and phone.see("document.title") == "psd",
+           "without a token the page shows nothing")
+        enter = 'document.getElementById("token").value = %s; document.getElementById("door").requestSubmit()'
+        phone.see(enter % json.dumps("not-the-token-of-this"))
+        wait_for(lambda: phone.see('document.getElementById("news").textContent.includes("not known")'), "it is not known")
+        phone.see(enter % json.dumps(TOKEN))
+        wait_for(lambda: phone.see(SERVES), "the page shows workers and curves")
+        ok(phone.see('document.getElementById("door").hidden && !document.getElementById("all").hidden'),
+           "with one it shows all")
+        ok(phone.see("innerWidth") == 360, "a phone's width", phone.see("innerWidth"))
+        ok(phone.see("document.scrollingElement.scrollWidth <= innerWidth") and phone.see(WIDE) == [],
+           "the page is no wider than that", phone.see("document.scrollingElement.scrollWidth"), phone.see(WIDE))
+        ground, ink = phone.see(LIGHT)
+        ok(ground < 40 and ink > 200, "in the dark it is dark, and words are light", ground, ink)
+        ok(phone.see("""[...document.querySelectorAll("section, table, meter")].every(e => getComputedStyle(e).colorScheme
+          .includes("dark"))"""), "in all of it")
+        phone.scheme("light")
+        ground, ink = phone.see(LIGHT)
+        ok(ground > 200 and ink < 60, "by day it is light, and words are dark", ground, ink)
+        phone.open("http://%s/?again" % address)
+        wait_for(lambda: phone.see("location.search") == "?again" and phone.see(SERVES), "the tab remembers its token")
+        ok(phone.see('document.getElementById("door").hidden'), "who has looked is not asked again in the same tab")
+    finally:
+        phone.close()
+
+
 def check_browser():
-    if not CHROMIUM:
-        skip("in a browser", "chromium is not installed (Debian: chromium)")
-        return
     dom, errors = browse("--dump-dom", "http://%s/?metrics=rows,loss,accuracy" % address)
     ok('class="badge good">serving<' in dom, "the page shows that the shard serves", dom[:3000], errors)
     ok("<title>lab shard 0" in dom and 'id="inside"' not in dom and "&lt;b id=inside&gt;" in dom,
@@ -159,23 +273,34 @@ def check_browser():
     ok(re.search(r'id="news" role="status"></p>', dom), "and nothing is missing", re.findall(r'id="news".*?</p>', dom))
 
 
-with tempfile.TemporaryDirectory() as work:
-    log = os.path.join(work, "log")
+def train(then, environment):
+    """psd and two workers, until what is to be looked at was."""
+    global address
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PSD_", "TF_"))}
     with open(log, "w", encoding="utf-8") as out:
         run = subprocess.Popen([PSRUN, "--psd", PSD, "--cluster", "lab", "--workers", "2", "--cpus-per-worker", "1",
                                 "--psd-option=--http=127.0.0.1:0", "--psd-option=--memory=64MiB", "--", DIGITS, "--model",
                                 "conv", "--batch", "1500", "--epochs", "1000000", "--svg", "", "--job", JOB],
-                               stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=clean, start_new_session=True)
+                               stdout=out, stderr=out, stdin=subprocess.DEVNULL, env={**clean, **environment},
+                               start_new_session=True)
     try:
         address = wait_for(lambda: said(r"http=(\S+)"), "psd listens")
         wait_for(workers_train, "workers train")
-        check_files()
-        check_figures()
-        check_browser()
+        for check in then:
+            check()
     finally:
         run.send_signal(signal.SIGTERM)
         run.wait(WAIT_S)
+
+
+with tempfile.TemporaryDirectory() as work:
+    log = os.path.join(work, "log")
+    train([check_files, check_figures] + [check_browser] * bool(CHROMIUM), {})
+    if CHROMIUM:
+        locked = True
+        train([check_phone], {"PSD_HTTP_TOKEN": TOKEN})
+    else:
+        skip("in a browser", "chromium is not installed (Debian: chromium)")
 
 print("1..%d" % number)
 sys.exit(failures > 0)
