@@ -433,7 +433,7 @@ serve_figures(struct daemon *d)
 
     if (d->saves.durable)
         snprintf(file, sizeof file, "%s/data.mdb", d->start->durable.path);
-    http_attach(d->http, &d->loop, file, figures_measure, d);
+    http_attach(d->http, &d->loop, file, shard_timeline(d->shard), (uint32_t)d->options->shard, figures_measure, d);
 }
 
 /* The loop hears them only when it runs. */

@@ -369,7 +369,8 @@ on_async(uv_async_t *async)
 }
 
 void
-http_attach(struct http *h, uv_loop_t *loop, const char *durable_file, http_measure measure, void *arg)
+http_attach(struct http *h, uv_loop_t *loop, const char *durable_file, const struct timeline *timeline, uint32_t shard,
+            http_measure measure, void *arg)
 {
     if (h == NULL)
         return;
@@ -380,6 +381,8 @@ http_attach(struct http *h, uv_loop_t *loop, const char *durable_file, http_meas
     uv_unref((uv_handle_t *)&h->async); /* it keeps no loop from ending */
     uv_mutex_lock(&h->lock);
     h->attached = true;
+    h->timeline = timeline;
+    h->shard = shard;
     h->beat_ms = http_now_ms();
     snprintf(h->durable_file, sizeof h->durable_file, "%s", durable_file != NULL ? durable_file : "");
     tell(h);

@@ -17,6 +17,7 @@
  *     /readyz     200 while workers are served, else 503 with the reason
  *     /           a page that shows the figures, with what it needs (page.h)
  *     /api/live   the figures as JSON (live.h)
+ *     /api/trace  what the loop did lately, as psctl trace writes it: read from its timeline, of which it hears nothing
  *     /api/history    the last half hour of some (history.h): the loop is asked for it, whether anybody watches or not
  *
  * With tokens (http_tokens.h) what has figures or names in it takes one: all but /healthz, /readyz and the page's
@@ -37,6 +38,7 @@
 #define HTTP_CONNECTIONS_MAX 32         /* at once; others wait in the system's queue */
 #define HTTP_HOST_MAX        16         /* of them from one address; more are closed */
 #define HTTP_REQUEST_MAX     (16 * KIB) /* bytes of a request's line and headers, and of what is kept to answer it */
+#define HTTP_TRACE_MAX       4096       /* spans of /api/trace: the newest */
 #define HTTP_LIFE_MS         10000      /* of a connection, from its beginning to the last byte of the answer */
 #define HTTP_LOOP_MS         2000       /* the loop's time to give figures; who waits is told 503 then */
 #define HTTP_FIGURES_MS      100        /* between two times that it is asked */
@@ -59,9 +61,12 @@ const char *http_address(const struct http *h);
 
 /* ---- On the loop's thread; all accept NULL ---- */
 
-/* From now on the loop gives figures. durable_file: whose size is told, or NULL. */
+/* From now on the loop gives figures. durable_file: whose size is told, or NULL. timeline: of this shard, read by the
+ * HTTP thread until http_detach(). */
+struct timeline;
 typedef void (*http_measure)(void *arg, struct metrics *m);
-void http_attach(struct http *h, uv_loop_t *loop, const char *durable_file, http_measure measure, void *arg);
+void http_attach(struct http *h, uv_loop_t *loop, const char *durable_file, const struct timeline *timeline,
+                 uint32_t shard, http_measure measure, void *arg);
 
 /* It does no more; the loop must run once more, for a handle to close. Calling it again is allowed. */
 void http_detach(struct http *h);

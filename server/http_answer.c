@@ -182,11 +182,17 @@ answer_history(struct http *h, struct MHD_Connection *c, enum http_outcome outco
     return answer_json(h, c, live_history_text(h->history));
 }
 
-static const struct http_route routes[] = {{"/metrics", true, false, answer_metrics},
-                                           {"/readyz", true, true, answer_ready},
-                                           {"/healthz", false, true, answer_health},
-                                           {"/api/live", true, false, answer_live},
-                                           {"/api/history", false, false, answer_history}};
+static enum MHD_Result
+answer_trace(struct http *h, struct MHD_Connection *c, enum http_outcome outcome)
+{
+    (void)outcome;
+    return answer_json(h, c, http_trace_text(h));
+}
+
+static const struct http_route routes[] = {
+    {"/metrics", true, false, answer_metrics},      {"/readyz", true, true, answer_ready},
+    {"/healthz", false, true, answer_health},       {"/api/live", true, false, answer_live},
+    {"/api/history", false, false, answer_history}, {"/api/trace", false, false, answer_trace}};
 
 /* ---- The page ---- */
 

@@ -1,5 +1,5 @@
 /* All that an HTTP server is, for its rooms: http.c (its life, sockets and deadlines), http_figures.c (what the loop
- * gives), http_answer.c (who is told what). */
+ * gives), http_answer.c (who is told what), http_trace.c (what the loop did). */
 #ifndef SERVER_HTTP_INSIDE_H
 #define SERVER_HTTP_INSIDE_H
 
@@ -56,7 +56,9 @@ struct http {
     bool given;              /* it has, or will not any more */
     uint64_t beat_ms;
     struct http_tokens tokens;
-    char durable_file[PATH_MAX]; /* "": there is none */
+    char durable_file[PATH_MAX];     /* "": there is none */
+    const struct timeline *timeline; /* while attached */
+    uint32_t shard;                  /* the same */
 
     /* The loop's. */
     uv_async_t async;
@@ -110,6 +112,11 @@ uint64_t http_figures_stuck_ms(struct http *h);
 enum MHD_Result http_answer(void *http, struct MHD_Connection *connection, const char *url, const char *method,
                             const char *version, const char *body, size_t *body_len, void **request);
 void http_answered(void *http, struct MHD_Connection *connection, void **request, enum MHD_RequestTerminationCode how);
+
+/* ---- http_trace.c ---- */
+
+/* What the loop did lately, in Chrome's trace format; empty where there is no loop. Heap; NULL: no memory. */
+char *http_trace_text(struct http *h);
 
 /* ---- http_process.c ---- */
 

@@ -432,12 +432,15 @@ static const struct command_entry http_entries[] = {
     {"/readyz",
      "200 while workers are served; 503 with the reason while psd starts, restores a checkpoint or stops, or "
      "when its loop does not answer within 2 s"},
+    {"/api/live, /api/history", "what the page at / shows, and its last half hour, as JSON"},
+    {"/api/trace",
+     "the newest 4,096 turns, waits and saves of the timeline, in Chrome's trace format, as of psctl trace"},
     {"token", "with --http-tokens all but /healthz, /readyz and the page's own files take one; without it 401"},
     {"limits", "GET and HEAD without a body, one request for each connection; 32 connections at once, 16 from one "
                "address; 16 KiB for a request; 10 s from its beginning to the end of the answer"},
     {NULL, NULL}};
-static_assert(HTTP_STUCK_MS == 30000 && HTTP_LOOP_MS == 2000 && HTTP_CONNECTIONS_MAX == 32 && HTTP_HOST_MAX == 16 &&
-                  HTTP_REQUEST_MAX == 16 * KIB && HTTP_LIFE_MS == 10000,
+static_assert(HTTP_TRACE_MAX == 4096 && HTTP_STUCK_MS == 30000 && HTTP_LOOP_MS == 2000 && HTTP_CONNECTIONS_MAX == 32 &&
+                  HTTP_HOST_MAX == 16 && HTTP_REQUEST_MAX == 16 * KIB && HTTP_LIFE_MS == 10000,
               "what is said of the HTTP server holds");
 
 static const struct command_section sections[] = {

@@ -120,7 +120,7 @@ train(struct probe *p)
 
 /* ---- Over HTTP ---- */
 
-static const char *const secrets[] = {"/metrics", ("/metrics?token=" TOKEN), "/api/live", "/api/history"};
+static const char *const secrets[] = {"/metrics", ("/metrics?token=" TOKEN), "/api/live", "/api/history", "/api/trace"};
 
 START_TEST(intruders_get_nothing)
 {

@@ -257,6 +257,18 @@ def check_phone():
         phone.close()
 
 
+def check_trace():
+    status, headers, body = ask("/api/trace")
+    trace = json.loads(body)
+    events = trace["traceEvents"]
+    ok(status == 200 and headers["Content-Type"] == "application/json" and trace["otherData"]["psd"],
+       "the timeline is a trace of psd's", body[:500])
+    ok([e["args"]["name"] for e in events if e["name"] == "process_name"] == ["shard 0"] and
+       {"turn", "apply", "commit", "answer"} <= {e["name"] for e in events if e["ph"] == "X"} and
+       all(e["ts"] >= 0 and e["dur"] >= 0 for e in events if e["ph"] == "X"), "with the shard's turns", body[:500])
+    ok(0 < sum(e["name"] == "turn" for e in events) <= 4096, "the newest of them", len(events))
+
+
 def check_browser():
     dom, errors = browse("--dump-dom", "http://%s/?metrics=rows,loss,accuracy" % address)
     ok('class="badge good">serving<' in dom, "the page shows that the shard serves", dom[:3000], errors)
@@ -295,7 +307,7 @@ def train(then, environment):
 
 with tempfile.TemporaryDirectory() as work:
     log = os.path.join(work, "log")
-    train([check_files, check_figures] + [check_browser] * bool(CHROMIUM), {})
+    train([check_files, check_figures, check_trace] + [check_browser] * bool(CHROMIUM), {})
     if CHROMIUM:
         locked = True
         train([check_phone], {"PSD_HTTP_TOKEN": TOKEN})
