@@ -97,6 +97,30 @@ ok $? "and the journal says which"
 inside sh -c 'sed -i "/nonsense/d; /log-level/d" /etc/psd/psd.conf; systemctl start psd@0'
 is "$before" "$(bits pull)" "put right, the shard has the same bits"
 
+# ---- tokens and certificates ----
+
+# As README and psd.conf say: root's, and the group psd may read them.
+secure='chgrp psd /etc/psd/tokens /etc/psd/shard.key && chmod 640 /etc/psd/tokens /etc/psd/shard.key'
+secured() { inside env PSD_TLS_CA=/etc/psd/ca.pem PSD_TOKEN_FILE=/etc/psd/tokens psctl --shards 127.0.0.1:7420 --timeout 5s variables; }
+"${PSD_SOURCE_DIR:-$here/../..}/deploy/make-certs.sh" "$work/certs" shard=127.0.0.1 2>"$work/err"
+cp "$work"/certs/{ca.pem,shard.pem,shard.key} "$root/etc/psd/"
+echo "boss:admin:$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')" >"$root/etc/psd/tokens"
+inside sh -c "$secure"' && cp /etc/psd/psd.conf /etc/psd/plain.conf && sed -i -E "s/^#((tokens|tls-cert|tls-key|tls-client-ca) = )/\1/; /^tls-client-ca/d" /etc/psd/psd.conf &&
+  systemctl restart psd@0'
+secured
+ok $? "with the lines of psd.conf uncommented, who has the token and the CA is let in"
+! inside psctl --shards 127.0.0.1:7420 --timeout 5s variables
+ok $? "and who has neither is not"
+"${PSD_SOURCE_DIR:-$here/../..}/deploy/make-certs.sh" "$work/certs" shard=127.0.0.1 2>"$work/err"
+cp "$work"/certs/{shard.pem,shard.key} "$root/etc/psd/"
+echo "next:admin:$(od -An -v -tx1 -N32 /dev/urandom | tr -d ' \n')" >"$root/etc/psd/tokens"
+inside sh -c "$secure"' && systemctl reload psd@0'
+read_again() { grep -q 'certificate, key and CA were read again' <<<"$(journal 0)"; }
+within read_again && within secured
+ok $? "a reload reads both again"
+inside sh -c 'mv /etc/psd/plain.conf /etc/psd/psd.conf && systemctl restart psd@0'
+is "$before" "$(bits pull)" "without them, the shard has the same bits"
+
 # ---- a throw-away shard ----
 
 inside systemd-run --unit psd-try -p Type=notify -p DynamicUser=yes -p RuntimeDirectory=psd-try \
