@@ -218,8 +218,8 @@ hand_through(struct hand *h, const char *token, enum role wanted, const char *ad
 
 /* ---- Without a token ---- */
 
-static const unsigned firsts[] = {MSG_HELLO, MSG_QUERY, MSG_PING,   MSG_MEET,  MSG_DRAIN,       MSG_SET,   MSG_RESTORE,
-                                  MSG_ERROR, MSG_SHARE, MSG_SHARED, MSG_PROVE, MSG_GROUP_HELLO, MSG_PROVEN};
+static const unsigned firsts[] = {MSG_HELLO, MSG_QUERY, MSG_PING,  MSG_MEET,   MSG_DRAIN, MSG_SET,         MSG_RESTORE,
+                                  MSG_EVICT, MSG_ERROR, MSG_SHARE, MSG_SHARED, MSG_PROVE, MSG_GROUP_HELLO, MSG_PROVEN};
 
 START_TEST(who_has_no_token_hears_nothing)
 {
