@@ -118,7 +118,7 @@ note_versions(struct core_op *op, struct link *l, struct part *p, bool seen)
 
 /* The next stretch of a pull or push. */
 static enum ps_err
-part_take_stretch(struct link *l, struct lane *lane, struct part *p)
+part_take_stretch(struct core *c, struct link *l, struct lane *lane, struct part *p)
 {
     struct core_op *op = lane->op;
     struct walk walk = {op->vars, op->n, l->shard};
@@ -131,7 +131,7 @@ part_take_stretch(struct link *l, struct lane *lane, struct part *p)
     p->blocks = s.blocks;
     p->bytes = p->gradient_bytes = s.bytes;
     if (note_versions(op, l, p, by_seen && s.seen) != PS_OK ||
-        (p->kind == PART_PUSH && op->compress.kind != PS_COMPRESS_NONE && residual_room(l, p) != PS_OK))
+        (p->kind == PART_PUSH && op->compress.kind != PS_COMPRESS_NONE && residual_room(&c->pools, l, p) != PS_OK))
         return PS_ERR_NOMEM;
     lane->at = s.to;
     lane->queued = !s.end;
@@ -151,7 +151,7 @@ static const enum part_kind kind_of_part[] = {
 
 /* Fill p with what is next in the lane; lane->queued is false after the last. */
 static enum ps_err
-part_fill(struct link *l, struct lane *lane, struct part *p)
+part_fill(struct core *c, struct link *l, struct lane *lane, struct part *p)
 {
     struct core_op *op = lane->op;
 
@@ -161,7 +161,7 @@ part_fill(struct link *l, struct lane *lane, struct part *p)
     p->clock = op->clock;
     p->gated = p->kind == PART_PUSH && l->gates && p->clock <= l->gated_through;
     lane->queued = false;
-    if ((op->kind == OP_PULL || op->kind == OP_PUSH) && part_take_stretch(l, lane, p) != PS_OK) {
+    if ((op->kind == OP_PULL || op->kind == OP_PUSH) && part_take_stretch(c, l, lane, p) != PS_OK) {
         lane->queued = true;
         return PS_ERR_NOMEM;
     }
@@ -170,7 +170,7 @@ part_fill(struct link *l, struct lane *lane, struct part *p)
         lane->queued = true;
         return PS_ERR_NOMEM;
     }
-    if (p->encoding != NULL)
+    if (p->encoding.data != NULL)
         residual_encode(l, p);
     return PS_OK;
 }
@@ -186,7 +186,7 @@ make_part(struct core *c, struct link *l)
     if (lane == NULL || !lane_has_room(l, lane))
         return false;
     p = pool_part(&c->pools);
-    if (p == NULL || part_fill(l, lane, p) != PS_OK) {
+    if (p == NULL || part_fill(c, l, lane, p) != PS_OK) {
         if (p != NULL)
             pool_part_put(&c->pools, p);
         core_say(c, l, &e, PS_ERR_NOMEM, "no memory to go on");

@@ -33,7 +33,7 @@ list_blocks(struct core *c, struct link *l, struct part *p, struct send *s)
         c->block_numbers[i] = (uint32_t)b.block;
         if (p->versions.any)
             c->block_versions[i] = part_version(p, i);
-        if (p->kind == PART_PUSH && p->encoding == NULL &&
+        if (p->kind == PART_PUSH && p->encoding.data == NULL &&
             spans_add(&s->spans, op->grads[b.var] + b.first, b.len * sizeof(float)) != PS_OK)
             return PS_ERR_NOMEM;
     }
@@ -82,10 +82,10 @@ encode_push(struct core *c, struct link *l, struct part *p, struct send *s)
     Psd__Cursor begins, ends;
 
     if (list_blocks(c, l, p, s) != PS_OK ||
-        (p->encoding != NULL && spans_add(&s->spans, p->encoding, p->bytes) != PS_OK))
+        (p->encoding.data != NULL && spans_add(&s->spans, p->encoding.data, p->bytes) != PS_OK))
         return PS_ERR_NOMEM;
     m.seq = p->seq;
-    m.encoding = p->encoding != NULL ? p->op->compress.kind : PS_COMPRESS_NONE;
+    m.encoding = p->encoding.data != NULL ? p->op->compress.kind : PS_COMPRESS_NONE;
     m.clock = push_clock(c, l, p);
     m.acked_through = l->window.acked_through;
     m.n_var = m.n_block = p->blocks;

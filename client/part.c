@@ -19,7 +19,7 @@ part_detach_send(struct part *p)
         return;
     p->send->part = NULL;
     p->send->encoding = p->encoding; /* who acknowledges before all has come ends the part while its bytes are read */
-    p->encoding = NULL;
+    p->encoding = (struct encoding){0};
     p->send = NULL;
 }
 

@@ -43,8 +43,7 @@ void
 pool_part_put(struct pools *p, struct part *part)
 {
     ps_assert(part->send == NULL && part->request == 0);
-    free(part->encoding);
-    part->encoding = NULL;
+    pool_encoding_put(p, &part->encoding);
     if (part->versions.room > VERSIONS_ROOM_KEPT) {
         free(part->versions.each);
         part->versions.each = NULL;
@@ -77,8 +76,7 @@ void
 pool_send_put(struct pools *p, struct send *s)
 {
     ps_assert(!s->out_there);
-    free(s->encoding);
-    s->encoding = NULL;
+    pool_encoding_put(p, &s->encoding);
     s->free = p->sends;
     p->sends = s;
 }
@@ -98,6 +96,27 @@ send_head_room(struct send *s, size_t size)
     return PS_OK;
 }
 
+enum ps_err
+pool_encoding(struct pools *p, size_t size, struct encoding *e)
+{
+    e->lent = 0;
+    if (size >= BUFFER_SIZE_MIN && size <= BUFFER_SIZE_MAX)
+        e->data = buffer_pool_take(&p->encodings, size, &e->lent);
+    else
+        e->data = malloc(size);
+    return e->data != NULL ? PS_OK : PS_ERR_NOMEM;
+}
+
+void
+pool_encoding_put(struct pools *p, struct encoding *e)
+{
+    if (e->lent > 0)
+        buffer_pool_give(&p->encodings, e->data, e->lent);
+    else
+        free(e->data);
+    *e = (struct encoding){0};
+}
+
 void
 pools_finish(struct pools *p)
 {
@@ -112,10 +131,11 @@ pools_finish(struct pools *p)
     for (s = p->all_sends; s != NULL; s = next_send) {
         next_send = s->all;
         free(s->head);
-        free(s->encoding);
+        pool_encoding_put(p, &s->encoding);
         spans_finish(&s->spans);
         free(s);
     }
+    buffer_pool_finish(&p->encodings);
     *p = (struct pools){0};
 }
 

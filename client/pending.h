@@ -17,6 +17,7 @@
 
 #include "client/core.h"
 #include "client/gather.h"
+#include "common/buffer_pool.h"
 
 struct core_op;
 struct lane;
@@ -43,6 +44,13 @@ enum part_kind {
 
 enum part_state { PART_HELD, PART_HANDED, PART_SENT };
 
+/* Memory for what a compressed push sends. Large ones are lent by a pool: what malloc() gets anew from the system costs
+ * more for its first touch than the encoding does. */
+struct encoding {
+    uint8_t *data; /* NULL: there is none */
+    size_t lent;   /* as the pool says; 0: it is of the heap */
+};
+
 /* A frame that was handed out; kept apart from its part because the part may end, or be sent anew, before it is told
  * back. */
 struct send {
@@ -55,8 +63,8 @@ struct send {
     uint8_t *head;
     size_t head_room;
     struct spans spans;
-    uint8_t *encoding; /* of a part that ended before this was told back */
-    bool out_there;    /* handed out and not told back */
+    struct encoding encoding; /* of a part that ended before this was told back */
+    bool out_there;           /* handed out and not told back */
 };
 
 /* Versions that a part's message carries, one per block: from_version of a push, newer_than of a pull. Kept because
@@ -86,9 +94,9 @@ struct part {
     uint64_t clock;
     struct cursor from; /* pull, push: its stretch */
     uint32_t blocks;
-    uint64_t bytes;          /* of payload */
-    uint64_t gradient_bytes; /* push: as float32 */
-    uint8_t *encoding;       /* [bytes] of a compressed push, made once; NULL: the gradients go as they are */
+    uint64_t bytes;           /* of payload */
+    uint64_t gradient_bytes;  /* push: as float32 */
+    struct encoding encoding; /* [bytes] of a compressed push, made once; none: the gradients go as they are */
     struct part_versions versions;
     struct core_var *var; /* PART_DECLARE, PART_RESTORE, PART_ATTACH but the first */
 };
@@ -112,13 +120,16 @@ enum ps_err part_versions_room(struct part_versions *v, size_t n) PS_MUST_USE;
 struct pools {
     struct part *parts;
     struct send *sends, *all_sends;
+    struct buffer_pool encodings;
 };
 struct part *pool_part(struct pools *p); /* zeroed; NULL when out of memory */
 void pool_part_put(struct pools *p, struct part *part);
 struct send *pool_send(struct pools *p); /* head and spans keep their room */
 void pool_send_put(struct pools *p, struct send *send);
 enum ps_err send_head_room(struct send *s, size_t size) PS_MUST_USE;
-void pools_finish(struct pools *p); /* parts that are in use are not known to it */
+enum ps_err pool_encoding(struct pools *p, size_t size, struct encoding *e) PS_MUST_USE;
+void pool_encoding_put(struct pools *p, struct encoding *e); /* there may be none; then there is none */
+void pools_finish(struct pools *p);                          /* parts that are in use are not known to it */
 
 /* A list of parts in order. */
 struct parts {

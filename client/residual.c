@@ -29,7 +29,7 @@ residual_begin(size_t n, struct core_var *const vars[], const float *const grads
 /* ---- Encoding ---- */
 
 enum ps_err
-residual_room(struct link *l, struct part *p)
+residual_room(struct pools *pools, struct link *l, struct part *p)
 {
     struct walk walk = {p->op->vars, p->op->n, l->shard};
     struct cursor at = p->from;
@@ -38,7 +38,7 @@ residual_room(struct link *l, struct part *p)
 
     for (uint32_t i = 0; i < p->blocks && cursor_next(&walk, &at, &b); i++)
         size += codec_size_max(&p->op->compress, b.len);
-    return (p->encoding = malloc(size)) != NULL ? PS_OK : PS_ERR_NOMEM;
+    return pool_encoding(pools, size, &p->encoding);
 }
 
 void
@@ -46,13 +46,13 @@ residual_encode(struct link *l, struct part *p)
 {
     struct walk walk = {p->op->vars, p->op->n, l->shard};
     struct cursor at = p->from;
-    uint8_t *out = p->encoding;
+    uint8_t *out = p->encoding.data;
     struct walk_block b;
 
     for (uint32_t i = 0; i < p->blocks && cursor_next(&walk, &at, &b); i++)
         out += codec_encode(&p->op->compress, b.len, p->op->grads[b.var] + b.first,
                             p->op->vars[b.var]->residual + b.first, out);
-    p->bytes = (uint64_t)(out - p->encoding);
+    p->bytes = (uint64_t)(out - p->encoding.data);
 }
 
 /* ---- Taking back ---- */
@@ -70,15 +70,15 @@ residual_note(struct link *l, struct part *p, const uint32_t *codes, uint32_t al
     struct walk walk = {p->op->vars, p->op->n, l->shard};
     enum ps_compress_kind kind = p->op->compress.kind;
     struct cursor at = p->from;
-    const uint8_t *encoding = p->encoding;
+    const uint8_t *encoding = p->encoding.data;
     struct walk_block b;
     size_t bytes;
     enum ps_err err;
 
-    if (p->encoding == NULL)
+    if (encoding == NULL)
         return;
     for (uint32_t i = 0; i < p->blocks && cursor_next(&walk, &at, &b); i++) {
-        err = codec_measure(kind, b.len, encoding, p->bytes - (uint64_t)(encoding - p->encoding), &bytes, NULL);
+        err = codec_measure(kind, b.len, encoding, p->bytes - (uint64_t)(encoding - p->encoding.data), &bytes, NULL);
         ps_assert(err == PS_OK); /* our own */
         if (did_not_count(codes != NULL ? codes[i] : all))
             codec_undo(kind, b.len, encoding, p->op->grads[b.var] + b.first, p->op->vars[b.var]->residual + b.first);
@@ -89,6 +89,6 @@ residual_note(struct link *l, struct part *p, const uint32_t *codes, uint32_t al
 void
 residual_undo(struct link *l, struct part *p)
 {
-    if (p->encoding != NULL && p->op != NULL)
+    if (p->encoding.data != NULL && p->op != NULL)
         residual_note(l, p, NULL, PS_ERR_CANCELLED);
 }

@@ -18,6 +18,7 @@
 
 struct link;
 struct part;
+struct pools;
 
 /* PS_ERR_NONFINITE names the variable; PS_ERR_NOMEM. Nothing to do where the push is not compressed. */
 enum ps_err residual_begin(size_t n, struct core_var *const vars[], const float *const grads[],
@@ -25,7 +26,7 @@ enum ps_err residual_begin(size_t n, struct core_var *const vars[], const float 
 
 /* Room for the encoding of a part whose stretch is known, and then the encoding: it cannot fail. p->bytes becomes its
  * length. */
-enum ps_err residual_room(struct link *l, struct part *p) PS_MUST_USE;
+enum ps_err residual_room(struct pools *pools, struct link *l, struct part *p) PS_MUST_USE;
 void residual_encode(struct link *l, struct part *p);
 
 /* How its blocks ended: codes [p->blocks], or NULL: `all` for each. Gradients are still borrowed. */

@@ -12,7 +12,8 @@
 
 #define BUFFER_ALIGN    64
 #define BUFFER_SIZE_MIN (32 * KIB)
-#define BUFFER_CLASSES  8         /* powers of two: 32 KiB to 4 MiB */
+#define BUFFER_CLASSES  8 /* powers of two: 32 KiB to 4 MiB */
+#define BUFFER_SIZE_MAX (BUFFER_SIZE_MIN << (BUFFER_CLASSES - 1))
 #define BUFFER_KEEP_MAX (8 * MIB) /* bytes kept for the next taker; more are freed when they come back */
 
 struct buffer_free; /* the first bytes of a buffer that nobody has */
