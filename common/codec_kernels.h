@@ -82,19 +82,30 @@ expand(size_t n, const int8_t *restrict q, float scale, float *restrict x)
         x[i] = (float)q[i] * scale;
 }
 
-/* The same as within(). */
+/* The same as within(). Both instructions give their second operand when one is NaN. */
 KERNEL_INLINE floats
 lanes_within(floats x, float most)
 {
     floats high = most - (floats){0};
 
+#if defined(__AVX512F__) && KERNEL_LANES == 16
+    return (floats)_mm512_max_ps((__m512)-high, _mm512_min_ps((__m512)high, (__m512)x));
+#elif defined(__AVX2__) && KERNEL_LANES == 8
+    return (floats)_mm256_max_ps((__m256)-high, _mm256_min_ps((__m256)high, (__m256)x));
+#elif defined(__SSE2__) && KERNEL_LANES == 4
+    return (floats)_mm_max_ps((__m128)-high, _mm_min_ps((__m128)high, (__m128)x));
+#endif
     x = (floats)choose((words)(x > high), (words)high, (words)x);
     return (floats)choose((words)(x < -high), (words)-high, (words)x);
 }
 
+/* The residual of a model lies in no near cache: it is asked for some lines ahead. (Past its end that does nothing.) */
+#define FEED_AHEAD 512
+
 KERNEL_INLINE floats
 lanes_feed(const float *gradient, const float *residual)
 {
+    __builtin_prefetch(residual + FEED_AHEAD);
     return lanes_within(*(const floats_anywhere *)gradient + *(const floats_anywhere *)residual, 0x1p127f);
 }
 
