@@ -28,7 +28,7 @@ enum ps_err
 catalog_load_blocks(struct shard *s, struct ps_error *e)
 {
     struct row_load l = {.s = s, .e = e};
-    enum ps_err err = s->store->ops->each_block(s->store, block_load, &l);
+    enum ps_err err = s->store->ops->each_head(s->store, block_load, &l);
 
     if (l.err != PS_OK)
         return l.err;

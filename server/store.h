@@ -51,6 +51,7 @@ enum store_table {
     STORE_CURSORS,  /* by job id, task and chunk, big-endian u32 each */
     STORE_TABLES
 };
+#define STORE_HEAD        48         /* bytes of a value that each_head() shows: a block's head (layout.h) */
 #define STORE_ROW_KEY_MAX 256        /* bytes, at least 1 */
 #define STORE_ROW_MAX     (64 * KIB) /* bytes of one metadata row */
 
@@ -94,6 +95,9 @@ struct store_ops {
 
     /* Read all of the last committed state, for loading. In order of (generation, var, block) and of row key. */
     enum ps_err (*each_block)(struct store *s, store_visit_block visit, void *arg);
+    /* The same for who looks at no more than the first STORE_HEAD bytes of each value: there may be no more of it where
+     * data points, though len is the value's. */
+    enum ps_err (*each_head)(struct store *s, store_visit_block visit, void *arg);
     /* The same from this key on, itself included. */
     enum ps_err (*each_block_from)(struct store *s, const struct store_key *from, store_visit_block visit, void *arg);
     enum ps_err (*each_row)(struct store *s, enum store_table t, store_visit_row visit, void *arg);

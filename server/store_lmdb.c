@@ -281,6 +281,7 @@ const struct store_ops store_lmdb_ops = {
     .snapshot_unref = store_lmdb_snapshot_unref,
     .snapshot_get = store_lmdb_snapshot_get,
     .each_block = store_lmdb_each_block,
+    .each_head = store_lmdb_each_head,
     .each_block_from = store_lmdb_each_block_from,
     .each_row = store_lmdb_each_row,
     .reader_open = store_lmdb_reader_open,

@@ -134,6 +134,7 @@ void store_lmdb_snapshot_unref(struct store *base, struct store_snapshot *snap);
 enum ps_err store_lmdb_snapshot_get(struct store *base, struct store_snapshot *snap, const struct store_key *key,
                                     struct span *value);
 enum ps_err store_lmdb_each_block(struct store *base, store_visit_block visit, void *arg);
+enum ps_err store_lmdb_each_head(struct store *base, store_visit_block visit, void *arg);
 enum ps_err store_lmdb_each_block_from(struct store *base, const struct store_key *from, store_visit_block visit,
                                        void *arg);
 enum ps_err store_lmdb_each_row(struct store *base, enum store_table t, store_visit_row visit, void *arg);

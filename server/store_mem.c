@@ -330,6 +330,7 @@ static const struct store_ops mem_ops = {
     .snapshot_unref = store_mem_snapshot_unref,
     .snapshot_get = store_mem_snapshot_get,
     .each_block = store_mem_each_block,
+    .each_head = store_mem_each_block,
     .each_block_from = store_mem_each_block_from,
     .each_row = store_mem_each_row,
     .reader_open = store_mem_reader_open,

@@ -364,6 +364,35 @@ START_TEST(blocks_come_in_order_of_generation_variable_and_block)
 }
 END_TEST
 
+/* What is shown is the beginning of what a snapshot has, as long as that says. */
+static bool
+check_head(void *arg, const struct store_key *key, struct span value)
+{
+    struct store_snapshot *snap;
+    struct span whole;
+
+    OK(store->ops->snapshot_ref(store, &snap));
+    OK(store->ops->snapshot_get(store, snap, key, &whole));
+    ck_assert_uint_eq(value.len, whole.len);
+    ck_assert_mem_eq(value.data, whole.data, STORE_HEAD);
+    store->ops->snapshot_unref(store, snap);
+    ++*(int *)arg;
+    return true;
+}
+
+START_TEST(heads_are_those_of_the_blocks)
+{
+    int seen = 0;
+
+    for (uint32_t i = 0; i < 30; i++)
+        put_alone(&(struct store_key){.var = 7, .block = i}, (int)(i % LAYOUT_CLASSES), i);
+    for (uint32_t i = 0; i < 30; i += 4) /* and newer ones elsewhere */
+        put_alone(&(struct store_key){.var = 7, .block = i}, (int)(i % LAYOUT_CLASSES), i + 100);
+    OK(store->ops->each_head(store, check_head, &seen));
+    ck_assert_int_eq(seen, 30);
+}
+END_TEST
+
 static bool
 check_from(void *arg, const struct store_key *key, struct span value)
 {
@@ -843,6 +872,7 @@ store_suite_case(const struct store_maker *m)
     tcase_add_test(tc, snapshot_is_shared_until_the_next_commit);
     tcase_add_test(tc, snapshot_stays_while_a_thousand_updates_go_on);
     tcase_add_test(tc, blocks_come_in_order_of_generation_variable_and_block);
+    tcase_add_test(tc, heads_are_those_of_the_blocks);
     tcase_add_test(tc, blocks_are_walked_from_a_key_on);
     tcase_add_test(tc, reader_sees_the_newest_commit_at_each_get_and_nothing_of_an_open_transaction);
     tcase_add_test(tc, what_a_reader_got_stays_until_its_next_get_or_done);

@@ -204,6 +204,32 @@ written_bytes(void)
     return (uint64_t)hole;
 }
 
+/* As one that was copied by who leaves out what is empty. */
+START_TEST(holes_of_a_file_are_backed_when_it_is_opened)
+{
+    struct store *s = kit_open(64 * MIB);
+    struct store_usage usage;
+    char path[PATH_MAX];
+    uint64_t had;
+    int fd;
+
+    for (uint32_t i = 0; i < 32; i++)
+        OK(kit_update(s, 1, i, 2, 1));
+    s->ops->usage(s, &usage);
+    had = usage.file_bytes;
+    s->ops->close(s);
+    snprintf(path, sizeof path, "%s/data.mdb", kit_dir);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 2 * MIB, (off_t)(had - 2 * MIB)), 0);
+    close(fd);
+    s = kit_open(64 * MIB);
+    s->ops->usage(s, &usage);
+    ck_assert_uint_ge(usage.file_bytes, 32 * layout_value_size(2));
+    s->ops->close(s);
+}
+END_TEST
+
 START_TEST(file_stays_within_115_percent_of_its_data)
 {
     enum { LARGE = 512, MIDDLE = 512, SMALL = 4096, UPDATES = 20000 };
@@ -572,6 +598,7 @@ make_suite(void)
     tcase_add_test(tc, smaller_limit_than_before_still_serves_and_updates);
     tcase_add_test(tc, unlinked_directory_is_noticed);
     tcase_add_test(tc, too_many_different_snapshots_are_refused);
+    tcase_add_test(tc, holes_of_a_file_are_backed_when_it_is_opened);
     tcase_add_test(tc, file_stays_within_115_percent_of_its_data);
     tcase_add_test(tc, updates_go_on_when_the_limit_refuses_new_blocks);
     tcase_add_test(tc, full_tmpfs_is_an_error_and_updates_go_on);
