@@ -1,6 +1,6 @@
 /* How fast the optimizers' kernels are, beside memcpy and the triad a = b + s * c over the same memory.
  *
- * Two places: one block of 1 MiB over and over ("in the cache"), and --memory of blocks, weights and slots together,
+ * Two places: one block of 256 KiB over and over ("in the cache"), and --memory of blocks, weights and slots together,
  * from the first to the last ("in memory"). Three ways: in place, to another block ("copy"), and the same with
  * non-temporal stores ("stream"). Bytes are those that the program reads and writes; lines that the cache reads before
  * they are written are not counted, for anyone. Full measures every instruction set that the processor has, short the
@@ -16,7 +16,7 @@
 #include "tests/bench/turns.h"
 #include "tests/now.h"
 
-#define BLOCK_BYTES    ((size_t)1 << 20) /* arrays of one largest block */
+#define BLOCK_BYTES    ((size_t)256 << 10) /* arrays of one largest block */
 #define MEMORY_DEFAULT 400000000
 
 enum { WAY_MEMCPY, WAY_TRIAD, WAY_IN_PLACE, WAY_COPY, WAY_STREAM, KERNEL_WAYS };
@@ -53,7 +53,7 @@ allocate(size_t size)
     return (char *)p;
 }
 
-/* The arrays of block i: weights and slots in one MiB. */
+/* The arrays of block i: weights and slots in one block. */
 static struct optimizer_arrays
 arrays_at(char *memory, size_t i, size_t n)
 {
