@@ -134,6 +134,7 @@ cipher_run(size_t bytes, double seconds)
     pthread_t thread;
 
     ps_assert(bytes > 0 && bytes <= LOAD_BYTES_MAX);
+    (void)load_gradients(); /* made by one thread alone */
     need(pthread_create(&thread, NULL, side_main, &opens) == 0);
     side_main(&seals);
     pthread_join(thread, NULL);
