@@ -335,12 +335,12 @@ if command -v script >/dev/null && command -v stty >/dev/null; then
     ok $? "${keys#*:} on a terminal is drawn in place until ${called[${keys%%:*}]}"
   done
   on_terminal "status --watch 5m --shards $alone"
-  within drawn "$home" 1
-  before=$(grep -c "$home" "$work/screen")
+  within drawn "q ends it" 1 # not before there is a page to draw again
+  before=$(grep -c "q ends it" "$work/screen")
   for pid in $(marked); do
     [ "$(cat "/proc/$pid/comm")" = psctl ] && kill -WINCH "$pid"
   done
-  within drawn "$home" $((before + 1))
+  within drawn "q ends it" $((before + 1))
   ok $? "it is drawn again when the window changes"
   printf q >&9
   exec 9>&-
