@@ -509,7 +509,7 @@ struct training {
     ps_network *network[REPLICAS_MAX];
     bool on_host;      /* variables lie in host memory, networks send and fetch */
     uint64_t given_up; /* step + 1 that ends with an error when its gradients are computed, once */
-    uint64_t poisoned; /* step + 1 whose examples hold a NaN, once */
+    uint64_t poisoned; /* step + 1 in which an example of the first replica holds a NaN, once */
 };
 
 static enum ps_err
@@ -518,14 +518,14 @@ step(void *arg, struct ps_replica *r, struct ps_error *e)
     struct training *t = arg;
     uint64_t first = r->batch * BATCH + r->first;
     struct ps_batch batch = {.rows = r->rows, .x = x + first * INPUTS, .labels = labels + first};
-    float wrong[BATCH * INPUTS] = {1};
+    bool poisoned = r->local == 0 && t->poisoned == r->step + 1; /* no other replica looks, which may run beside it */
+    float wrong[BATCH * INPUTS] = {poisoned ? NAN : 1};
     enum ps_err err;
 
-    if (t->poisoned == r->step + 1)
-        wrong[0] = NAN;
-    if (t->given_up == r->step + 1 || t->poisoned == r->step + 1)
+    if (poisoned || t->given_up == r->step + 1)
         batch.x = wrong;
-    t->poisoned = t->poisoned == r->step + 1 ? 0 : t->poisoned;
+    if (poisoned)
+        t->poisoned = 0;
     err = t->on_host ? ps_network_gradient(t->network[r->local], &batch, r->scale, r->draw, NULL, e)
                      : ps_replica_gradient(r, &batch, NULL, e);
     if (err != PS_OK || t->given_up != r->step + 1)
