@@ -12,7 +12,8 @@
 
 static const char *const psd_names[LINK_TRANSPORTS] = {"psd", "psd-unix", "psd-shm", "psd-tls"};
 static const char *const pump_names[LINK_SOCKETS] = {"pump", "pump-unix"};
-static const char cipher_name[] = "cipher"; /* as much, sealed and opened, and nothing else */
+static const char beside_name[] = "pump-beside"; /* over TCP, and not in place: as psd has to */
+static const char cipher_name[] = "cipher";      /* as much, sealed and opened, and nothing else */
 static const char *const redis_names[LINK_SOCKETS] = {"redis", "redis-unix"};
 
 /* Each transport has a job of its own: a job's variables know how often they were pushed. */
@@ -73,6 +74,8 @@ stay_apart(const struct links *l)
         stay(l->tls.pid, 1, &l->cores);
     for (int i = 0; i < MIN(l->transports, LINK_SOCKETS); i++)
         stay(l->of[i].pump.server, 1, &l->cores);
+    if (l->transports > LINK_SOCKETS)
+        stay(l->beside.server, 1, &l->cores);
     if (l->has_redis)
         stay(l->redis.pid, 1, &l->cores);
 }
@@ -116,6 +119,12 @@ links_open(struct links *l, const struct settings *s, struct report *r, size_t m
         l->of[i].transport = i;
         link_open(&l->of[i], model_bytes, spin);
     }
+    if (l->transports > LINK_SOCKETS)
+        pump_start(&l->beside, &(struct pump_options){.congestion = s->congestion,
+                                                      .spin = spin,
+                                                      .beside = true,
+                                                      .bytes_max = LOAD_BYTES_MAX,
+                                                      .model_bytes = model_bytes});
     if (sched_getaffinity(0, sizeof l->cores, &l->cores) < 0)
         bench_die("affinity", NULL);
     if ((flags & LINKS_APART) != 0)
@@ -136,6 +145,8 @@ links_close(struct links *l)
         if (i < LINK_SOCKETS && l->has_redis)
             redis_close(&k->redis);
     }
+    if (l->transports > LINK_SOCKETS)
+        pump_stop(&l->beside);
     if (l->has_redis)
         redis_stop(&l->redis);
     bench_server_stop(&l->psd);
@@ -180,6 +191,14 @@ pump_rate(void *arg, double seconds, double *figures)
     struct link *k = arg;
 
     figures[0] = pump_run(&k->pump, &k->all->load, seconds);
+}
+
+static void
+beside_rate(void *arg, double seconds, double *figures)
+{
+    struct links *l = arg;
+
+    figures[0] = pump_run(&l->beside, &l->load, seconds);
 }
 
 static void
@@ -246,7 +265,7 @@ make(struct links *l, struct way *ways, void (*psd)(void *, double, double *), v
 
         ways[n++] = (struct way){
             psd_names[i],
-            {pump_names[beside], i == LINK_TLS ? cipher_name : redis_names[beside], i > 0 ? psd_names[0] : NULL},
+            {pump_names[beside], i == LINK_TLS ? cipher_name : redis_names[beside], i > 0 ? psd_names[0] : beside_name},
             0,
             psd,
             &l->of[i],
@@ -265,6 +284,8 @@ links_rates(struct links *l, struct way *ways)
 {
     size_t n = make(l, ways, psd_rate, pump_rate, redis_rate);
 
+    if (l->transports > LINK_SOCKETS)
+        ways[n++] = (struct way){beside_name, {pump_names[0]}, 0, beside_rate, l, l->beside.server};
     if (l->transports > LINK_TLS)
         ways[n++] = (struct way){cipher_name, {NULL}, 0, cipher_rate, l, 0};
     return n;

@@ -40,9 +40,10 @@ struct links {
     const char *tls_options[8];
     struct redis redis;
     bool has_redis;
-    int transports;   /* the first ones */
-    cpu_set_t cores;  /* where we were */
-    struct load load; /* that is worked off */
+    struct pump beside; /* over TCP, where all transports are there */
+    int transports;     /* the first ones */
+    cpu_set_t cores;    /* where we were */
+    struct load load;   /* that is worked off */
     struct link of[LINK_TRANSPORTS];
 };
 

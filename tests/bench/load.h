@@ -16,6 +16,7 @@ struct load {
     uint32_t window; /* messages in flight */
 };
 
+#define LOAD_SIZE_MIN   64 /* bytes of a block */
 #define LOAD_BATCH_MAX  16384
 #define LOAD_WINDOW_MAX 4096
 

@@ -53,6 +53,8 @@ struct end {
 struct server {
     struct end end;
     uint8_t *model;
+    uint8_t *other;  /* beside it, where updates are not in place; else NULL */
+    bool *moved;     /* of each block: it is there */
     uint8_t *gather; /* replies of many small blocks */
     size_t model_bytes, gather_size, gather_at;
 };
@@ -163,30 +165,45 @@ end_wait(struct end *e)
         die("poll");
 }
 
+static uint8_t *
+block_of(const struct server *s, uint32_t index, size_t size)
+{
+    return (s->other != NULL && s->moved[index] ? s->other : s->model) + index * size;
+}
+
+static void
+update(struct server *s, uint32_t index, size_t size, const uint8_t *grad)
+{
+    static const struct ps_optimizer sgd = {.kind = PS_SGD, .learning_rate = 1e-6};
+    struct optimizer_arrays from = {.weights = (float *)(void *)block_of(s, index, size)}, to;
+
+    if (s->other != NULL)
+        s->moved[index] = !s->moved[index];
+    to.weights = (float *)(void *)block_of(s, index, size);
+    (void)optimizer_apply(&sgd, &(struct optimizer_when){.version = 1}, 1.0f, size / sizeof(float),
+                          (const float *)(const void *)grad, &from, &to, false);
+}
+
 /* Apply what came and queue the answer. */
 static void
 serve(struct server *s)
 {
-    static const struct ps_optimizer sgd = {.kind = PS_SGD, .learning_rate = 1e-6};
     const struct pump_head *h = &s->end.head;
     const uint32_t *index = (const uint32_t *)(const void *)s->end.body;
     const uint8_t *grad = s->end.body + h->count * sizeof *index;
     struct out reply = {.head = {.kind = h->kind, .count = h->count, .size = h->size}};
 
-    for (uint32_t i = 0; h->kind != LOAD_PULL && i < h->count; i++) {
-        struct optimizer_arrays at = {.weights = (float *)(void *)(s->model + index[i] * h->size)};
-        (void)optimizer_apply(&sgd, &(struct optimizer_when){.version = 1}, 1.0f, h->size / sizeof(float),
-                              (const float *)(const void *)(grad + i * h->size), &at, &at, false);
-    }
+    for (uint32_t i = 0; h->kind != LOAD_PULL && i < h->count; i++)
+        update(s, index[i], h->size, grad + i * h->size);
     if (h->kind != LOAD_PUSH) {
         reply.body_len = reply.head.body = h->count * h->size;
         if (h->count == 1) {
-            reply.body = s->model + index[0] * h->size;
+            reply.body = block_of(s, index[0], h->size);
         } else {
             if (s->gather_at + reply.body_len > s->gather_size)
                 s->gather_at = 0;
             for (uint32_t i = 0; i < h->count; i++)
-                memcpy(s->gather + s->gather_at + i * h->size, s->model + index[i] * h->size, h->size);
+                memcpy(s->gather + s->gather_at + i * h->size, block_of(s, index[i], h->size), h->size);
             reply.body = s->gather + s->gather_at;
             s->gather_at += reply.body_len;
         }
@@ -205,6 +222,10 @@ server_main(int fd, const struct pump_options *o)
     s.end.body = load_memory(o->bytes_max + LOAD_BATCH_MAX * sizeof(uint32_t));
     s.model_bytes = o->model_bytes;
     s.model = load_memory(o->model_bytes);
+    if (o->beside) {
+        s.other = load_memory(o->model_bytes);
+        s.moved = load_memory(o->model_bytes / LOAD_SIZE_MIN);
+    }
     s.gather_size = 64 * MIN(o->bytes_max, (size_t)1 << 20);
     s.gather = load_memory(s.gather_size);
     for (;;) {

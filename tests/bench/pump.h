@@ -5,7 +5,8 @@
  *
  *     struct pump_head | count block indices (u32) | count * size bytes, when the kind carries them that way
  *
- * The server keeps `blocks` blocks of `size` bytes and applies SGD in place. */
+ * The server keeps `blocks` blocks of `size` bytes and applies SGD in place; or, for who asks what it costs that a
+ * reader or kill -9 never meets half an update, beside what it read, to and fro between two memories. */
 #ifndef TESTS_BENCH_PUMP_H
 #define TESTS_BENCH_PUMP_H
 
@@ -20,6 +21,7 @@ struct pump_options {
     const char *congestion; /* of the TCP sockets; NULL: the system's */
     bool is_unix;           /* a Unix socket instead of TCP */
     bool spin;              /* both ends poll without sleeping */
+    bool beside;            /* updates are not in place */
     size_t bytes_max;       /* largest payload of one message */
     size_t model_bytes;     /* what the server's blocks take in all */
 };

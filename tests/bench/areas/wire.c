@@ -1,7 +1,7 @@
 /* One worker and one shard, by the size of a block: several messages in flight, each as large as the work is done with
- * anyway. The pump moves the same bytes between two processes and applies the same optimizer to heap memory; Redis
- * stores them and does no arithmetic. Rates are payload bytes in one direction a second, also of push-and-pull, which
- * moves as many in the other.
+ * anyway. The pump moves the same bytes between two processes and applies the same optimizer to heap memory, once in
+ * place and once beside what it read, as psd does; Redis stores them and does no arithmetic. Rates are payload bytes in
+ * one direction a second, also of push-and-pull, which moves as many in the other.
  *
  * 4032 bytes are what the smallest block holds of weights of sgd: one page with its headers. */
 #include <stdio.h>
@@ -63,7 +63,7 @@ sizes_of(const struct settings *s, struct report *r, uint64_t sizes[SIZES_MAX])
                                           full ? ARRAY_LEN(all_sizes) : ARRAY_LEN(few_sizes), sizes, SIZES_MAX);
 
     for (size_t i = 0; i < n; i++) {
-        if (sizes[i] >= 64 && sizes[i] <= 4 * MIB && sizes[i] % 64 == 0)
+        if (sizes[i] >= LOAD_SIZE_MIN && sizes[i] <= 4 * MIB && sizes[i] % 64 == 0)
             sizes[kept++] = sizes[i];
         else
             report_left_out(r, "wire: blocks of %llu bytes, which are not 64 B to 4 MiB in whole cache lines",
