@@ -12,6 +12,7 @@
 #define COPY_DEFAULT       (256 * MIB)
 
 static_assert(PS_PATIENCE_NONE == PATIENCE_NONE, "an option is handed over");
+static_assert(PS_NAME_MAX == WIRE_NAME_MAX, "what is promised of names is what is checked");
 
 static enum ps_err
 check_age(const struct ps_client_options *o, struct ps_error *e)
@@ -29,9 +30,8 @@ client_options_check(const struct ps_client_options *o, const ps_cluster *cluste
     enum ps_role role = ps_cluster_role(cluster);
     enum ps_err err;
 
-    if (o->job != NULL && (o->job[0] == '\0' || strlen(o->job) > PS_NAME_MAX || !wire_text_ok(o->job, strlen(o->job))))
-        return ps_fail(e, PS_ERR_INVALID, "a job's name is 1 to %d bytes of UTF-8 without control characters",
-                       PS_NAME_MAX);
+    if (o->job != NULL && (err = wire_name_check("job", o->job, e)) != PS_OK)
+        return err;
     if ((int)o->mode < PS_ASYNC || o->mode > PS_SYNC)
         return ps_fail(e, PS_ERR_INVALID, "mode %d is not known", (int)o->mode);
     if ((int)o->lapse < PS_LAPSE_SHRINK || o->lapse > PS_LAPSE_FAIL)

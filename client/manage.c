@@ -166,12 +166,11 @@ take_evicted(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
 static enum ps_err
 check_evict(const char *job, uint32_t task, struct ps_error *e)
 {
-    if (job[0] == '\0' || strlen(job) > PS_NAME_MAX || !wire_text_ok(job, strlen(job)))
-        return ps_fail(e, PS_ERR_INVALID, "a job's name is 1 to %d bytes of UTF-8 without control characters",
-                       PS_NAME_MAX);
-    if (task >= WIRE_WORKERS_MAX)
-        return ps_fail(e, PS_ERR_INVALID, "worker %u: a job has at most %u workers", task, WIRE_WORKERS_MAX);
-    return PS_OK;
+    enum ps_err err = wire_name_check("job", job, e);
+
+    if (err == PS_OK && task >= WIRE_WORKERS_MAX)
+        err = ps_fail(e, PS_ERR_INVALID, "worker %u: a job has at most %u workers", task, WIRE_WORKERS_MAX);
+    return err;
 }
 
 enum ps_err

@@ -60,10 +60,7 @@ check_attach(const struct core *c, const char *name, struct ps_error *e)
         return err;
     if (c->config.any_cluster)
         return ps_fail(e, PS_ERR_INVALID, "who observes any cluster cannot know where the blocks of a variable lie");
-    if (name == NULL || name[0] == '\0' || strlen(name) > PS_NAME_MAX || !wire_text_ok(name, strlen(name)))
-        return ps_fail(e, PS_ERR_INVALID, "a variable's name is 1 to %d bytes of UTF-8 without control characters",
-                       PS_NAME_MAX);
-    return PS_OK;
+    return wire_name_check("variable", name, e);
 }
 
 enum ps_err

@@ -251,9 +251,8 @@ start_barrier(struct core *c, const char *name, const struct ps_cursor *at, uint
 
     if ((err = op_may_train(c, e)) != PS_OK)
         return err;
-    if (name == NULL || name[0] == '\0' || strlen(name) > PS_NAME_MAX || !wire_text_ok(name, strlen(name)))
-        return ps_fail(e, PS_ERR_INVALID, "a barrier's name is 1 to %d bytes of UTF-8 without control characters",
-                       PS_NAME_MAX);
+    if ((err = wire_name_check("barrier", name, e)) != PS_OK)
+        return err;
     if ((op = op_new(c, OP_BARRIER)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to start a barrier");
     if (op_room(op, 0, 1) != PS_OK)

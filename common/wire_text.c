@@ -3,6 +3,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "wire.h"
+
 static bool
 continues(uint8_t byte)
 {
@@ -40,6 +42,17 @@ wire_text_ok(const char *text, size_t n)
         if ((len = character_len(s, n)) == 0)
             return false;
     return true;
+}
+
+enum ps_err
+wire_name_check(const char *what, const char *name, struct ps_error *e)
+{
+    size_t len = name != NULL ? strnlen(name, WIRE_NAME_MAX + 1) : 0;
+
+    if (len == 0 || len > WIRE_NAME_MAX || !wire_text_ok(name, len))
+        return ps_fail(e, PS_ERR_INVALID, "a %s's name is 1 to %d bytes of UTF-8 without control characters", what,
+                       WIRE_NAME_MAX);
+    return PS_OK;
 }
 
 void

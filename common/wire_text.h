@@ -5,8 +5,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "ps_err.h"
+
 /* True when the n bytes are valid UTF-8 without control characters. */
 bool wire_text_ok(const char *text, size_t n);
+
+/* A name that a caller gives: 1 to WIRE_NAME_MAX bytes of such text. what: "variable", for the sentence. NULL is none.
+ * PS_ERR_INVALID. */
+enum ps_err wire_name_check(const char *what, const char *name, struct ps_error *e) PS_MUST_USE;
 
 /* Put '?' for every byte of a terminated text that wire_text_ok() would refuse. */
 void wire_text_clean(char *text);

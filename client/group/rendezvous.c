@@ -599,16 +599,15 @@ check_cluster(const struct rendezvous *r, struct ps_error *e)
     enum ps_role role = ps_cluster_role(c);
     struct address address;
     struct ps_error why;
+    enum ps_err err;
 
     if (role != PS_ROLE_WORKER && role != PS_ROLE_CHIEF)
         return ps_fail(e, PS_ERR_CONFIG, "this process is no worker of the cluster: a group is one of workers");
     if (r->workers > PS_GROUP_RANKS_MAX)
         return ps_fail(e, PS_ERR_LIMIT, "the cluster has %u workers; a group has at most %d", r->workers,
                        PS_GROUP_RANKS_MAX);
-    if (strlen(r->config.name) > WIRE_NAME_MAX || r->config.name[0] == '\0' ||
-        !wire_text_ok(r->config.name, strlen(r->config.name)))
-        return ps_fail(e, PS_ERR_INVALID, "a group's name has 1 to %d bytes of UTF-8 without control characters",
-                       WIRE_NAME_MAX);
+    if ((err = wire_name_check("group", r->config.name, e)) != PS_OK)
+        return err;
     for (uint32_t task = 0; !r->by_shard && r->workers > 1 && task < r->workers; task++) {
         const char *text = cluster_worker_address(c, task);
 
