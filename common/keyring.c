@@ -118,6 +118,49 @@ key_finish(struct key *k)
     explicit_bzero(k, sizeof *k);
 }
 
+/* ---- Lines ---- */
+
+static bool
+is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* The line without its comment and the blanks around it. */
+static size_t
+strip(const char **text, size_t n)
+{
+    const char *comment = memchr(*text, '#', n);
+
+    if (comment != NULL)
+        n = (size_t)(comment - *text);
+    while (n > 0 && is_blank((*text)[n - 1]))
+        n--;
+    for (; n > 0 && is_blank(**text); (*text)++)
+        n--;
+    return n;
+}
+
+enum ps_err
+keyring_lines(const char *source, const char *text, size_t n, keyring_line *take, void *arg, struct ps_error *e)
+{
+    char called[PS_ERROR_TEXT_MAX / 2];
+    enum ps_err err = PS_OK;
+
+    for (size_t number = 1; err == PS_OK && n > 0; number++) {
+        const char *end = memchr(text, '\n', n), *line = text;
+        size_t len = end != NULL ? (size_t)(end - text) : n, bare = strip(&line, len);
+
+        snprintf(called, sizeof called, "%s:%zu", source, number);
+        if (bare > 0)
+            err = take(arg, called, line, bare, e);
+        len += end != NULL;
+        text += len;
+        n -= len;
+    }
+    return err;
+}
+
 /* ---- All of them ---- */
 
 const struct key *
@@ -150,8 +193,9 @@ keys_grow(struct keyring *r)
 }
 
 static enum ps_err
-keyring_add(struct keyring *r, const char *source, const char *text, size_t n, struct ps_error *e)
+keyring_add(void *keyring, const char *source, const char *text, size_t n, struct ps_error *e)
 {
+    struct keyring *r = keyring;
     struct key k;
     enum ps_err err = key_parse(&k, source, text, n, e);
 
@@ -167,48 +211,16 @@ keyring_add(struct keyring *r, const char *source, const char *text, size_t n, s
     return err;
 }
 
-static bool
-is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
-static enum ps_err
-take_line(struct keyring *r, const char *source, size_t number, const char *text, size_t n, struct ps_error *e)
-{
-    const char *comment = memchr(text, '#', n);
-    char called[PS_ERROR_TEXT_MAX / 2];
-
-    if (comment != NULL)
-        n = (size_t)(comment - text);
-    while (n > 0 && is_blank(text[n - 1]))
-        n--;
-    for (; n > 0 && is_blank(*text); text++)
-        n--;
-    if (n == 0)
-        return PS_OK;
-    snprintf(called, sizeof called, "%s:%zu", source, number);
-    return keyring_add(r, called, text, n, e);
-}
-
 enum ps_err
 keyring_parse(struct keyring *r, const char *source, const char *text, size_t n, struct ps_error *e)
 {
-    enum ps_err err = PS_OK;
+    enum ps_err err;
 
     *r = (struct keyring){0};
     if (n > KEYRING_TEXT_MAX)
         return ps_fail(e, PS_ERR_CONFIG, "%s: more than %llu bytes of tokens", source,
                        (unsigned long long)KEYRING_TEXT_MAX);
-    for (size_t number = 1, len; err == PS_OK && n > 0; number++) {
-        const char *end = memchr(text, '\n', n);
-
-        len = end != NULL ? (size_t)(end - text) : n;
-        err = take_line(r, source, number, text, len, e);
-        len += end != NULL;
-        text += len;
-        n -= len;
-    }
+    err = keyring_lines(source, text, n, keyring_add, r, e);
     if (err == PS_OK && r->len == 0)
         err = ps_fail(e, PS_ERR_CONFIG, "%s: there is no token in it; a line is name:role:secret", source);
     if (err != PS_OK)

@@ -48,6 +48,13 @@ enum ps_err key_parse(struct key *k, const char *source, const char *text, size_
 enum ps_err keyring_parse(struct keyring *r, const char *source, const char *text, size_t n,
                           struct ps_error *e) PS_MUST_USE;
 
+/* A line of such a file, without comment and blanks around it; none is empty. source: which, for sentences. */
+typedef enum ps_err keyring_line(void *arg, const char *source, const char *text, size_t n, struct ps_error *e);
+
+/* All lines, one after the other, until one fails. source: the file's name. */
+enum ps_err keyring_lines(const char *source, const char *text, size_t n, keyring_line *take, void *arg,
+                          struct ps_error *e) PS_MUST_USE;
+
 /* These may be a secret: characters and length. */
 bool keyring_is_secret(const char *text, size_t n);
 

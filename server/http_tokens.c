@@ -47,39 +47,25 @@ add(struct http_tokens *t, const char *source, const char *text, size_t n, const
     return PS_OK;
 }
 
-/* The line without its comment and the blanks around it. */
-static size_t
-strip(const char **text, size_t n)
-{
-    const char *comment = memchr(*text, '#', n);
+struct reading {
+    struct http_tokens *tokens;
+    const struct keyring *apart;
+};
 
-    if (comment != NULL)
-        n = (size_t)(comment - *text);
-    while (n > 0 && strchr(" \t\r", (*text)[n - 1]) != NULL)
-        n--;
-    for (; n > 0 && strchr(" \t\r", **text) != NULL; (*text)++)
-        n--;
-    return n;
+static enum ps_err
+add_line(void *arg, const char *source, const char *text, size_t n, struct ps_error *e)
+{
+    const struct reading *r = arg;
+
+    return add(r->tokens, source, text, n, r->apart, e);
 }
 
 static enum ps_err
 parse(struct http_tokens *t, const char *path, const char *text, size_t n, const struct keyring *apart,
       struct ps_error *e)
 {
-    char source[PS_ERROR_TEXT_MAX / 2];
-    enum ps_err err = PS_OK;
+    enum ps_err err = keyring_lines(path, text, n, add_line, &(struct reading){t, apart}, e);
 
-    for (size_t number = 1; err == PS_OK && n > 0; number++) {
-        const char *end = memchr(text, '\n', n), *line = text;
-        size_t len = end != NULL ? (size_t)(end - text) : n, bare = strip(&line, len);
-
-        snprintf(source, sizeof source, "%s:%zu", path, number);
-        if (bare > 0)
-            err = add(t, source, line, bare, apart, e);
-        len += end != NULL;
-        text += len;
-        n -= len;
-    }
     if (err == PS_OK && t->len == 0)
         err = ps_fail(e, PS_ERR_CONFIG, "%s: there is no token in it; a line is a token", path);
     return err;
