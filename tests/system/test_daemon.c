@@ -21,6 +21,7 @@
 #include "tests/now.h"
 #include "tests/remove_tree.h"
 #include "tests/sanitized.h"
+#include "tests/system/wait_for.h"
 #include "tests/unit/check_main.h"
 #include "tests/unit/memory_dir.h"
 
@@ -120,13 +121,7 @@ wait_exit(void)
 }
 
 /* Wait until the condition holds, or fail. The process ending is a failure too. */
-#define WAIT_FOR(condition)                                                                                            \
-    do {                                                                                                               \
-        for (int waited = 0; !(condition); waited += SLEEP_MS) {                                                       \
-            ck_assert_msg(waited < PROBE_WAIT_MS, "waited in vain for " #condition "; log: %s", file_text(log_path));  \
-            usleep(SLEEP_MS * 1000);                                                                                   \
-        }                                                                                                              \
-    } while (0)
+#define WAIT_FOR(condition) WAIT_FOR_LOGGED(condition, file_text(log_path))
 
 static bool
 logged(const char *fragment)

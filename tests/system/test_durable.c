@@ -18,12 +18,11 @@
 #include "probe.h"
 #include "tests/faults/fail_io.h"
 #include "tests/system/shards.h"
+#include "tests/system/wait_for.h"
 #include "tests/unit/check_main.h"
 
-#define N       (65536 + 16384 + 500) /* floats of the variable: a block of each size */
-#define BLOCKS  3
-#define WAIT_MS 60000
-#define STEP_MS 5
+#define N      (65536 + 16384 + 500) /* floats of the variable: a block of each size */
+#define BLOCKS 3
 
 static const char *const quiet[] = {"--cluster", "psd", "--log-level", "info", "--save-interval", "0", NULL};
 static const char *const eager[] = {"--cluster", "psd",          "--log-level", "info", "--save-interval",
@@ -203,13 +202,7 @@ said(const char *text)
     return strstr(shards_log(&shards, 0), text) != NULL;
 }
 
-#define WAIT_FOR(condition)                                                                                            \
-    do {                                                                                                               \
-        for (int waited = 0; !(condition); waited += STEP_MS) {                                                        \
-            ck_assert_msg(waited < WAIT_MS, "waited in vain for " #condition "; log: %s", shards_log(&shards, 0));     \
-            usleep(STEP_MS * 1000);                                                                                    \
-        }                                                                                                              \
-    } while (0)
+#define WAIT_FOR(condition) WAIT_FOR_LOGGED(condition, shards_log(&shards, 0))
 
 /* ---- Saves ---- */
 

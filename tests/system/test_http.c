@@ -18,10 +18,8 @@
 #include "tests/now.h"
 #include "tests/system/http_client.h"
 #include "tests/system/shards.h"
+#include "tests/system/wait_for.h"
 #include "tests/unit/check_main.h"
-
-#define WAIT_MS 60000
-#define STEP_MS 5
 
 static const char *const options[] = {"--cluster", "psd",    "--log-level", "info", "--save-interval",
                                       "0",         "--http", "127.0.0.1:0", NULL};
@@ -30,13 +28,7 @@ static struct shards shards;
 static char address[64], control[192];
 static struct http_reply reply;
 
-#define WAIT_FOR(condition)                                                                                            \
-    do {                                                                                                               \
-        for (int waited = 0; !(condition); waited += STEP_MS) {                                                        \
-            ck_assert_msg(waited < WAIT_MS, "waited in vain for " #condition);                                         \
-            usleep(STEP_MS * 1000);                                                                                    \
-        }                                                                                                              \
-    } while (0)
+#define WAIT_FOR(condition) WAIT_FOR_LOGGED(condition, shards_log(&shards, 0))
 
 /* ---- The world ---- */
 

@@ -16,26 +16,19 @@
 #include "tests/exposition_page.h"
 #include "tests/system/http_client.h"
 #include "tests/system/shards.h"
+#include "tests/system/wait_for.h"
 #include "tests/unit/check_main.h"
 
 #define TOKEN    "0123456789abcdef0123"
 #define NEWER    "abcdefghijklmnopqrst"
 #define VARIABLE "hidden-variable"
-#define WAIT_MS  60000
-#define STEP_MS  5
 
 static struct certs certs;
 static struct shards shards;
 static char address[64];
 static struct http_reply reply;
 
-#define WAIT_FOR(condition)                                                                                            \
-    do {                                                                                                               \
-        for (int waited = 0; !(condition); waited += STEP_MS) {                                                        \
-            ck_assert_msg(waited < WAIT_MS, "waited in vain for " #condition);                                         \
-            usleep(STEP_MS * 1000);                                                                                    \
-        }                                                                                                              \
-    } while (0)
+#define WAIT_FOR(condition) WAIT_FOR_LOGGED(condition, shards_log(&shards, 0))
 
 static void
 write_tokens(const char *text)
