@@ -9,13 +9,10 @@
  * sim_planted is the same over cores with bugs in them: --plant RESENT_AS_NEW. */
 #include <getopt.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "command.h"
 #include "common/planted.h"
 #include "run.h"
 #include "shrink.h"
@@ -23,24 +20,16 @@
 static const char *const mode_names[] = {"async", "ssp", "sync", "mixed", NULL};
 static const char *const fault_names[] = {"none", "delays", "cuts", "crashes", "all", NULL};
 
-#ifdef PSD_PLANTED
-enum planted planted;
-#endif
-
 static const char *const planted_names[] = {"NONE",
 #define X(name, text) #name,
                                             PLANTED_LIST(X)
 #undef X
                                                 NULL};
 
-/* What reproduces the run that is under way, for when something ends the process. */
-static char again[256];
-
 /* What was asked for. */
 struct plan {
     struct run_options o;
-    uint64_t runs, seconds;
-    bool fresh; /* another mode and other faults each time */
+    struct command_runs runs;
     bool small; /* look for a smaller run */
 };
 
@@ -62,61 +51,6 @@ static const char usage[] = "usage: sim [options]\n"
                             "  --plant BUG    one of common/planted.h's\n"
 #endif
                             "  --trace        print every line of the run; PS_TRACE=1 does the same\n";
-
-static void
-aborted(int signal_number)
-{
-    ssize_t n = write(STDERR_FILENO, again, strlen(again));
-
-    (void)n;
-    signal(signal_number, SIG_DFL);
-    raise(signal_number);
-}
-
-static int
-index_of(const char *const *names, const char *name)
-{
-    for (int i = 0; names[i] != NULL; i++)
-        if (strcmp(names[i], name) == 0)
-            return i;
-    fprintf(stderr, "sim: '%s' is not known\n%s", name, usage);
-    exit(2);
-}
-
-static uint64_t
-number(const char *text, uint64_t max)
-{
-    char *end;
-    uint64_t n = strtoull(text, &end, 0);
-
-    if (end != text && *end == 0 && n <= max)
-        return n;
-    fprintf(stderr, "sim: '%s' is no number up to %" PRIu64 "\n", text, max);
-    exit(2);
-}
-
-static void
-plant(const char *name)
-{
-    int bug = index_of(planted_names, name);
-
-#ifdef PSD_PLANTED
-    planted = (enum planted)bug;
-#else
-    (void)bug;
-    fprintf(stderr, "sim: there are no bugs in these cores; sim_planted has them\n");
-    exit(2);
-#endif
-}
-
-/* Two that follow each other share no seeds. */
-static uint64_t
-fresh_seed(void)
-{
-    const char *text = getenv("PSD_TEST_SEED");
-
-    return text != NULL ? number(text, UINT64_MAX) : (uint64_t)time(NULL) * 1000;
-}
 
 /* All pairs in turn; without faults, and without more than delays, there is little left to find. */
 static void
@@ -142,62 +76,52 @@ parse(int argc, char **argv, struct plan *p)
 
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (c == 's')
-            o->seed = number(optarg, UINT64_MAX);
+            o->seed = command_number(optarg, UINT64_MAX);
         else if (c == 'r')
-            p->runs = number(optarg, UINT64_MAX);
+            p->runs.runs = command_number(optarg, UINT64_MAX);
         else if (c == 'F' || c == 'R')
-            p->seconds = number(optarg, UINT32_MAX);
+            p->runs.seconds = command_number(optarg, UINT32_MAX);
         else if (c == 'm')
-            o->mode = (enum run_mode)index_of(mode_names, optarg);
+            o->mode = (enum run_mode)command_index(mode_names, optarg);
         else if (c == 'f')
-            o->faults = (enum sim_faults)index_of(fault_names, optarg);
+            o->faults = (enum sim_faults)command_index(fault_names, optarg);
         else if (c == 'S')
-            o->shards = (uint32_t)number(optarg, MODEL_SHARDS_MAX);
+            o->shards = (uint32_t)command_number(optarg, MODEL_SHARDS_MAX);
         else if (c == 'W')
-            o->workers = (uint32_t)number(optarg, MODEL_WORKERS_MAX);
+            o->workers = (uint32_t)command_number(optarg, MODEL_WORKERS_MAX);
         else if (c == 'n')
-            o->steps = (uint32_t)number(optarg, 200);
+            o->steps = (uint32_t)command_number(optarg, 200);
         else if (c == 'v')
-            o->vars = (uint32_t)number(optarg, MODEL_VARS_MAX);
+            o->vars = (uint32_t)command_number(optarg, MODEL_VARS_MAX);
         else if (c == 'x')
-            o->faults_max = (uint32_t)number(optarg, 100);
+            o->faults_max = (uint32_t)command_number(optarg, 100);
         else if (c == 't')
             o->trace = true;
         else if (c == 'k')
             p->small = true;
         else if (c == 'p')
-            plant(optarg);
-        else {
-            fputs(usage, c == 'h' ? stdout : stderr);
-            exit(c == 'h' ? 0 : 2);
-        }
+            command_plant(planted_names, optarg);
+        else
+            command_usage(c == 'h');
         if (c == 'R') {
-            p->fresh = true;
-            o->seed = fresh_seed();
+            p->runs.fresh = true;
+            o->seed = command_fresh_seed();
         }
     }
 }
 
 static void
-say_again(const char *program, const struct run_options *o)
+say_again(const struct run_options *o)
 {
-    int n = snprintf(again, sizeof again, "  %s --seed %" PRIu64 " --mode %s --faults %s", program, o->seed,
-                     mode_names[o->mode], fault_names[o->faults]);
-
-    if (o->shards != 0)
-        n += snprintf(again + n, sizeof again - (size_t)n, " --shards %u", o->shards);
-    if (o->workers != 0)
-        n += snprintf(again + n, sizeof again - (size_t)n, " --workers %u", o->workers);
-    if (o->steps != 0)
-        n += snprintf(again + n, sizeof again - (size_t)n, " --steps %u", o->steps);
-    if (o->vars != 0)
-        n += snprintf(again + n, sizeof again - (size_t)n, " --vars %u", o->vars);
-    if (o->faults_max != 0)
-        n += snprintf(again + n, sizeof again - (size_t)n, " --max-faults %u", o->faults_max);
-#ifdef PSD_PLANTED
-    n += snprintf(again + n, sizeof again - (size_t)n, " --plant %s", planted_names[planted]);
-#endif
-    snprintf(again + n, sizeof again - (size_t)n, " --trace\n");
+    command_again_begin(o->seed);
+    command_again_word("mode", mode_names[o->mode]);
+    command_again_word("faults", fault_names[o->faults]);
+    command_again_number("shards", o->shards);
+    command_again_number("workers", o->workers);
+    command_again_number("steps", o->steps);
+    command_again_number("vars", o->vars);
+    command_again_number("max-faults", o->faults_max);
+    command_again_end();
 }
 
 struct totals {
@@ -227,36 +151,30 @@ add(struct totals *t, const struct run_report *r)
 
 /* The smallest run that fails as this one does, with its trace. */
 static void
-run_small(const char *program, const struct run_options *o, struct run_report *r)
+run_small(const struct run_options *o, struct run_report *r)
 {
     run_apart(o, r);
     if (!r->failed)
         return;
     shrink(r, SHRINK_SEEDS);
-    say_again(program, &r->options);
+    say_again(&r->options);
     r->options.trace = true;
     run_apart(&r->options, r);
 }
 
-static bool
-goes_on(const struct plan *p, uint64_t i, time_t begin)
-{
-    return p->seconds > 0 ? (uint64_t)(time(NULL) - begin) < p->seconds : i < p->runs;
-}
-
 static void
-run_next(const char *program, struct plan *p, struct totals *t)
+run_next(struct plan *p, struct totals *t)
 {
     struct run_report r;
 
-    say_again(program, &p->o);
+    say_again(&p->o);
     if (p->small)
-        run_small(program, &p->o, &r);
+        run_small(&p->o, &r);
     else
         run_one(&p->o, &r);
     add(t, &r);
     if (r.failed)
-        printf("seed %" PRIu64 " failed %s\n%s", r.options.seed, r.failure, again);
+        printf("seed %" PRIu64 " failed %s\n%s", r.options.seed, r.failure, command_again());
     fflush(stdout);
 }
 
@@ -275,22 +193,17 @@ say_totals(const struct totals *t)
 int
 main(int argc, char **argv)
 {
-    struct plan p = {.o = {.seed = 1, .mode = RUN_MIXED, .faults = FAULTS_ALL}, .runs = 1};
+    struct plan p = {.o = {.seed = 1, .mode = RUN_MIXED, .faults = FAULTS_ALL}, .runs = {.runs = 1}};
     struct totals t = {0};
-    time_t begin = time(NULL);
 
     p.o.trace = getenv("PS_TRACE") != NULL;
+    command_begin(argv[0], usage);
     parse(argc, argv, &p);
-    signal(SIGABRT, aborted);
-    signal(SIGSEGV, aborted);
-    signal(SIGTERM, aborted); /* by who lost patience */
-    if (p.fresh)
-        printf("PSD_TEST_SEED=%" PRIu64 "\n", p.o.seed);
-    fflush(stdout);
-    for (uint64_t i = 0; goes_on(&p, i, begin); i++, p.o.seed++) {
-        if (p.fresh)
+    command_watch(&p.runs, p.o.seed);
+    for (uint64_t i = 0; command_goes_on(&p.runs, i); i++, p.o.seed++) {
+        if (p.runs.fresh)
             draw_fresh(&p.o, i);
-        run_next(argv[0], &p, &t);
+        run_next(&p, &t);
     }
     say_totals(&t);
     return t.failed == 0 ? 0 : 1;

@@ -8,21 +8,14 @@
  * sim_group_planted is the same over cores with bugs in them: --plant GROUP_.... */
 #include <getopt.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "common/planted.h"
+#include "tests/sim/command.h"
 #include "world.h"
 
 static const char *const fault_names[] = {"none", "delays", "cuts", "crashes", "lies", "all", NULL};
-
-#ifdef PSD_PLANTED
-enum planted planted;
-#endif
 
 static const char *const planted_names[] = {"NONE",
 #define X(name, text) #name,
@@ -30,13 +23,9 @@ static const char *const planted_names[] = {"NONE",
 #undef X
                                                 NULL};
 
-/* What reproduces the run that is under way, for when something ends the process. */
-static char again[256];
-
 struct plan_of_runs {
     struct group_options o;
-    uint64_t runs, seconds;
-    bool fresh;
+    struct command_runs runs;
 };
 
 static const char usage[] = "usage: sim_group [options]\n"
@@ -54,61 +43,6 @@ static const char usage[] = "usage: sim_group [options]\n"
                             "  --plant BUG      one of common/planted.h's\n"
 #endif
                             "  --trace          print every line of the run; PS_TRACE=1 does the same\n";
-
-static void
-aborted(int signal_number)
-{
-    ssize_t n = write(STDERR_FILENO, again, strlen(again));
-
-    (void)n;
-    signal(signal_number, SIG_DFL);
-    raise(signal_number);
-}
-
-static int
-index_of(const char *const *names, const char *name)
-{
-    for (int i = 0; names[i] != NULL; i++)
-        if (strcmp(names[i], name) == 0)
-            return i;
-    fprintf(stderr, "sim_group: '%s' is not known\n%s", name, usage);
-    exit(2);
-}
-
-static uint64_t
-number(const char *text, uint64_t max)
-{
-    char *end;
-    uint64_t n = strtoull(text, &end, 0);
-
-    if (end != text && *end == 0 && n <= max)
-        return n;
-    fprintf(stderr, "sim_group: '%s' is no number up to %" PRIu64 "\n", text, max);
-    exit(2);
-}
-
-static void
-plant(const char *name)
-{
-    int bug = index_of(planted_names, name);
-
-#ifdef PSD_PLANTED
-    planted = (enum planted)bug;
-#else
-    (void)bug;
-    fprintf(stderr, "sim_group: there are no bugs in these cores; sim_group_planted has them\n");
-    exit(2);
-#endif
-}
-
-/* Two that follow each other share no seeds. */
-static uint64_t
-fresh_seed(void)
-{
-    const char *text = getenv("PSD_TEST_SEED");
-
-    return text != NULL ? number(text, UINT64_MAX) : (uint64_t)time(NULL) * 1000;
-}
 
 static void
 parse(int argc, char **argv, struct plan_of_runs *p)
@@ -133,54 +67,44 @@ parse(int argc, char **argv, struct plan_of_runs *p)
 
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (c == 's')
-            o->seed = number(optarg, UINT64_MAX);
+            o->seed = command_number(optarg, UINT64_MAX);
         else if (c == 'r')
-            p->runs = number(optarg, UINT64_MAX);
+            p->runs.runs = command_number(optarg, UINT64_MAX);
         else if (c == 'F' || c == 'R')
-            p->seconds = number(optarg, UINT32_MAX);
+            p->runs.seconds = command_number(optarg, UINT32_MAX);
         else if (c == 'f')
-            o->faults = (enum group_faults)index_of(fault_names, optarg);
+            o->faults = (enum group_faults)command_index(fault_names, optarg);
         else if (c == 'm')
-            o->members = (uint32_t)number(optarg, WORLD_MEMBERS_MAX);
+            o->members = (uint32_t)command_number(optarg, WORLD_MEMBERS_MAX);
         else if (c == 'n')
-            o->steps = (uint32_t)number(optarg, 200);
+            o->steps = (uint32_t)command_number(optarg, 200);
         else if (c == 'x')
-            o->faults_max = (uint32_t)number(optarg, 50);
+            o->faults_max = (uint32_t)command_number(optarg, 50);
         else if (c == 'H')
             o->heavy = true;
         else if (c == 't')
             o->trace = true;
         else if (c == 'p')
-            plant(optarg);
-        else {
-            fputs(usage, c == 'h' ? stdout : stderr);
-            exit(c == 'h' ? 0 : 2);
-        }
+            command_plant(planted_names, optarg);
+        else
+            command_usage(c == 'h');
         if (c == 'R') {
-            p->fresh = true;
-            o->seed = fresh_seed();
+            p->runs.fresh = true;
+            o->seed = command_fresh_seed();
         }
     }
 }
 
 static void
-say_again(const char *program, const struct group_options *o)
+say_again(const struct group_options *o)
 {
-    int n =
-        snprintf(again, sizeof again, "  %s --seed %" PRIu64 " --faults %s", program, o->seed, fault_names[o->faults]);
-
-    if (o->members != 0)
-        n += snprintf(again + n, sizeof again - (size_t)n, " --members %u", o->members);
-    if (o->steps != 0)
-        n += snprintf(again + n, sizeof again - (size_t)n, " --steps %u", o->steps);
-    if (o->heavy)
-        n += snprintf(again + n, sizeof again - (size_t)n, " --heavy");
-    if (o->faults_max != 0)
-        n += snprintf(again + n, sizeof again - (size_t)n, " --max-faults %u", o->faults_max);
-#ifdef PSD_PLANTED
-    n += snprintf(again + n, sizeof again - (size_t)n, " --plant %s", planted_names[planted]);
-#endif
-    snprintf(again + n, sizeof again - (size_t)n, " --trace\n");
+    command_again_begin(o->seed);
+    command_again_word("faults", fault_names[o->faults]);
+    command_again_number("members", o->members);
+    command_again_number("steps", o->steps);
+    command_again_flag("heavy", o->heavy);
+    command_again_number("max-faults", o->faults_max);
+    command_again_end();
 }
 
 static void
@@ -188,12 +112,6 @@ draw_fresh(struct group_options *o, uint64_t i)
 {
     o->faults = (enum group_faults)(GROUP_FAULTS_DELAYS + i % (GROUP_FAULTS_LEVELS - 1));
     o->heavy = i / (GROUP_FAULTS_LEVELS - 1) % 4 == 3;
-}
-
-static bool
-goes_on(const struct plan_of_runs *p, uint64_t i, time_t begin)
-{
-    return p->seconds > 0 ? (uint64_t)(time(NULL) - begin) < p->seconds : i < p->runs;
 }
 
 static void
@@ -226,29 +144,24 @@ say_sum(const struct group_report *s, uint64_t passed, uint64_t failed)
 int
 main(int argc, char **argv)
 {
-    struct plan_of_runs p = {.o = {.seed = 1, .faults = GROUP_FAULTS_ALL}, .runs = 1};
+    struct plan_of_runs p = {.o = {.seed = 1, .faults = GROUP_FAULTS_ALL}, .runs = {.runs = 1}};
     struct group_report sum = {0}, r;
     uint64_t passed = 0, failed = 0;
-    time_t begin = time(NULL);
 
     p.o.trace = getenv("PS_TRACE") != NULL;
+    command_begin(argv[0], usage);
     parse(argc, argv, &p);
-    signal(SIGABRT, aborted);
-    signal(SIGSEGV, aborted);
-    signal(SIGTERM, aborted); /* by who lost patience */
-    if (p.fresh)
-        printf("PSD_TEST_SEED=%" PRIu64 "\n", p.o.seed);
-    fflush(stdout);
-    for (uint64_t i = 0; goes_on(&p, i, begin); i++, p.o.seed++) {
-        if (p.fresh)
+    command_watch(&p.runs, p.o.seed);
+    for (uint64_t i = 0; command_goes_on(&p.runs, i); i++, p.o.seed++) {
+        if (p.runs.fresh)
             draw_fresh(&p.o, i);
-        say_again(argv[0], &p.o);
+        say_again(&p.o);
         group_run(&p.o, &r);
         add(&sum, &r);
         passed += !r.failed;
         failed += r.failed;
         if (r.failed)
-            printf("seed %" PRIu64 " failed %s\n%s", p.o.seed, r.failure, again);
+            printf("seed %" PRIu64 " failed %s\n%s", p.o.seed, r.failure, command_again());
         fflush(stdout);
     }
     say_sum(&sum, passed, failed);

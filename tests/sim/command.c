@@ -1,0 +1,155 @@
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "common/planted.h"
+
+#ifdef PSD_PLANTED
+enum planted planted;
+#endif
+
+static const char *program = "sim", *usage = "";
+static const char *bug; /* that is planted, or NULL */
+static char again[512];
+static size_t again_len;
+
+void
+command_begin(const char *program_, const char *usage_)
+{
+    program = program_;
+    usage = usage_;
+}
+
+_Noreturn void
+command_usage(bool asked)
+{
+    fputs(usage, asked ? stdout : stderr);
+    exit(asked ? 0 : 2);
+}
+
+int
+command_index(const char *const *names, const char *name)
+{
+    for (int i = 0; names[i] != NULL; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    fprintf(stderr, "%s: '%s' is not known\n", program, name);
+    command_usage(false);
+}
+
+uint64_t
+command_number(const char *text, uint64_t max)
+{
+    char *end;
+    uint64_t n = strtoull(text, &end, 0);
+
+    if (end != text && *end == 0 && n <= max)
+        return n;
+    fprintf(stderr, "%s: '%s' is no number up to %" PRIu64 "\n", program, text, max);
+    exit(2);
+}
+
+uint64_t
+command_fresh_seed(void)
+{
+    const char *text = getenv("PSD_TEST_SEED");
+
+    return text != NULL ? command_number(text, UINT64_MAX) : (uint64_t)time(NULL) * 1000;
+}
+
+void
+command_plant(const char *const *names, const char *name)
+{
+    int index = command_index(names, name);
+
+    bug = names[index];
+#ifdef PSD_PLANTED
+    planted = (enum planted)index;
+#else
+    fprintf(stderr, "%s: there are no bugs in these cores; that of the same name with _planted has them\n", program);
+    exit(2);
+#endif
+}
+
+static void
+ended(int signal_number)
+{
+    ssize_t n = write(STDERR_FILENO, again, strlen(again));
+
+    (void)n;
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+void
+command_watch(struct command_runs *runs, uint64_t seed)
+{
+    signal(SIGABRT, ended);
+    signal(SIGSEGV, ended);
+    signal(SIGTERM, ended); /* by who lost patience */
+    if (runs->fresh)
+        printf("PSD_TEST_SEED=%" PRIu64 "\n", seed);
+    fflush(stdout);
+    runs->begin = time(NULL);
+}
+
+bool
+command_goes_on(const struct command_runs *runs, uint64_t done)
+{
+    return runs->seconds > 0 ? (uint64_t)(time(NULL) - runs->begin) < runs->seconds : done < runs->runs;
+}
+
+const char *
+command_again(void)
+{
+    return again;
+}
+
+static void
+add(const char *option, const char *between, const char *value)
+{
+    again_len += (size_t)snprintf(again + again_len, sizeof again - again_len, " --%s%s%s", option, between, value);
+    if (again_len >= sizeof again)
+        again_len = sizeof again - 1;
+}
+
+void
+command_again_begin(uint64_t seed)
+{
+    again_len = (size_t)snprintf(again, sizeof again, "  %.256s --seed %" PRIu64, program, seed);
+}
+
+void
+command_again_number(const char *option, uint64_t n)
+{
+    char text[24];
+
+    snprintf(text, sizeof text, "%" PRIu64, n);
+    if (n != 0)
+        add(option, " ", text);
+}
+
+void
+command_again_word(const char *option, const char *word)
+{
+    if (word != NULL)
+        add(option, " ", word);
+}
+
+void
+command_again_flag(const char *option, bool set)
+{
+    if (set)
+        add(option, "", "");
+}
+
+void
+command_again_end(void)
+{
+    command_again_word("plant", bug);
+    add("trace", "", "\n");
+}
