@@ -6,14 +6,15 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
+
+from tap import finish, ok, skip
 
 try:
     import yaml
 except ImportError:
-    print("ok 1 - compose.yaml fits # SKIP python3-yaml is not installed\n1..1")
-    sys.exit(0)
+    skip("compose.yaml fits", "python3-yaml is not installed")
+    finish()
 
 SOURCE = os.environ.get("PSD_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "../.."))
 COMPOSE = os.path.join(SOURCE, "deploy/compose.yaml")
@@ -21,18 +22,6 @@ DOCKERFILE = os.path.join(SOURCE, "deploy/Dockerfile")
 PROGRAMS = {name: os.environ.get(name.upper() + "_BIN", name) for name in ("psd", "psctl", "digits")}
 REST = 160 << 20  # what psd needs beside what its options say
 UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-
-number = failures = 0
-
-
-def ok(holds, sentence, *why):
-    global number, failures
-    number += 1
-    failures += not holds
-    print(("ok" if holds else "not ok"), number, "-", sentence)
-    if not holds:
-        for line in why:
-            print("#", str(line).replace("\n", "\n# "))
 
 
 def size(text):
@@ -193,8 +182,6 @@ if docker and subprocess.run([docker, "compose", "version"], capture_output=True
                          env={**os.environ, **TOKENS})
     ok(ran.returncode == 0, "docker compose finds nothing wrong", ran.stderr)
 else:
-    number += 1
-    print("ok %d - docker compose finds nothing wrong # SKIP docker compose is not installed" % number)
+    skip("docker compose finds nothing wrong", "docker compose is not installed")
 
-print("1..%d" % number)
-sys.exit(failures > 0)
+finish()

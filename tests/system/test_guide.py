@@ -6,24 +6,13 @@ import glob
 import os
 import re
 import subprocess
-import sys
+
+from tap import finish, ok
 
 SOURCE = os.environ.get("PSD_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "../.."))
 PSD = os.environ.get("PSD_BIN", os.path.join(SOURCE, "build/server/psd"))
 GUIDE = "deploy/README.md"
 UNITS = {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
-
-number = failures = 0
-
-
-def ok(holds, sentence, *why):
-    global number, failures
-    number += 1
-    failures += not holds
-    print(("ok" if holds else "not ok"), number, "-", sentence)
-    if not holds:
-        for line in why:
-            print("#", str(line).replace("\n", "\n# "))
 
 
 def read(path):
@@ -137,5 +126,4 @@ ok(len(links) > 20 and not bad, "its links lead somewhere", *bad)
 scripts = set(re.findall(r"\btest_\w+\.(?:sh|py|c)\b", guide))
 ok(all(os.path.exists(os.path.join(SOURCE, "tests/system", s)) for s in scripts), "and the tests that it names are there", scripts)
 
-print("1..%d" % number)
-sys.exit(failures > 0)
+finish()

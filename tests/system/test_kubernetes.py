@@ -8,14 +8,15 @@ import os
 import shutil
 import stat
 import subprocess
-import sys
 import tempfile
+
+from tap import finish, ok, skip
 
 try:
     import yaml
 except ImportError:
-    print("ok 1 - the manifests fit # SKIP python3-yaml is not installed\n1..1")
-    sys.exit(0)
+    skip("the manifests fit", "python3-yaml is not installed")
+    finish()
 
 SOURCE = os.environ.get("PSD_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "../.."))
 PLACE = os.path.join(SOURCE, "deploy/kubernetes")
@@ -26,24 +27,6 @@ LIVE_REST = 16 << 20  # and its live directory: files beside the data
 SAVE_ON_STOP = 60  # seconds, the default of the option
 UNITS = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 MINE = "app.kubernetes.io/part-of"
-
-number = failures = 0
-
-
-def ok(holds, sentence, *why):
-    global number, failures
-    number += 1
-    failures += not holds
-    print(("ok" if holds else "not ok"), number, "-", sentence)
-    if not holds:
-        for line in why:
-            print("#", str(line).replace("\n", "\n# "))
-
-
-def skip(sentence, why):
-    global number
-    number += 1
-    print("ok %d - %s # SKIP %s" % (number, sentence, why))
 
 
 def size(text):
@@ -245,5 +228,4 @@ if shutil.which("kubeconform"):
 else:
     skip("kubeconform finds nothing wrong", "it is not installed")
 
-print("1..%d" % number)
-sys.exit(failures > 0)
+finish()

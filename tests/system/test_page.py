@@ -11,11 +11,12 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
+
+from tap import finish, ok, skip
 
 SOURCE = os.environ.get("PSD_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "../.."))
 PSRUN, PSD, DIGITS = (os.environ.get(name + "_BIN", name.lower()) for name in ("PSRUN", "PSD", "DIGITS"))
@@ -30,24 +31,7 @@ OURS = {"http://www.w3.org/2000/svg"}  # the name of a language, not an address
 
 TOKEN = "0123456789abcdef-of-http"
 
-number = failures = 0
 locked = False  # psd takes a token
-
-
-def ok(holds, sentence, *why):
-    global number, failures
-    number += 1
-    failures += not holds
-    print(("ok" if holds else "not ok"), number, "-", sentence, flush=True)
-    if not holds:
-        for line in why:
-            print("#", str(line).replace("\n", "\n# "))
-
-
-def skip(sentence, why):
-    global number
-    number += 1
-    print("ok %d - %s # SKIP %s" % (number, sentence, why))
 
 
 def ask(path, method="GET"):
@@ -314,5 +298,4 @@ with tempfile.TemporaryDirectory() as work:
     else:
         skip("in a browser", "chromium is not installed (Debian: chromium)")
 
-print("1..%d" % number)
-sys.exit(failures > 0)
+finish()

@@ -9,10 +9,11 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
+
+from tap import finish, ok, skip
 
 SOURCE = os.environ.get("PSD_SOURCE_DIR", os.path.join(os.path.dirname(__file__), "../.."))
 PSD = os.environ.get("PSD_BIN", "psd")
@@ -25,24 +26,6 @@ PROMETHEUS_OWN = {"up", "ALERTS"}
 SOMETIMES = {"psd_save_last_success_timestamp_seconds", "psd_save_last_duration_seconds", "psd_save_last_bytes",
              "psd_save_progress_ratio"}
 TARGET_LABELS = {"job", "instance", "alertname", "alertstate", "severity"}
-
-number = failures = 0
-
-
-def ok(holds, sentence, *why):
-    global number, failures
-    number += 1
-    failures += not holds
-    print(("ok" if holds else "not ok"), number, "-", sentence)
-    if not holds:
-        for line in why:
-            print("#", str(line).replace("\n", "\n# "))
-
-
-def skip(sentence, why):
-    global number
-    number += 1
-    print("ok %d - %s # SKIP %s" % (number, sentence, why))
 
 
 def wait_for(log, pattern):
@@ -167,5 +150,4 @@ with tempfile.TemporaryDirectory() as work:
             {"record": "question:%d" % i, "expr": re.sub(r"\$__rate_interval", "5m", e)} for i, e in enumerate(asked)]}]}, f)
     promtool("the dashboard's questions are PromQL", "check", "rules", path)
 
-print("1..%d" % number)
-sys.exit(failures > 0)
+finish()

@@ -6,24 +6,13 @@ PSRUN_BIN, PSCTL_BIN and TRACE_WORKER_BIN name the programs."""
 import json
 import os
 import subprocess
-import sys
 import tempfile
+
+from tap import finish, ok
 
 PSRUN, PSCTL, WORKER = (os.environ[name] for name in ("PSRUN_BIN", "PSCTL_BIN", "TRACE_WORKER_BIN"))
 STEPS = 6
 PARTS = ["compute", "pull", "push", "all-reduce", "bound", "barrier", "other"]
-number = failures = 0
-
-
-def ok(holds, sentence, *why):
-    global number, failures
-    number += 1
-    failures += not holds
-    print(("ok" if holds else "not ok"), number, "-", sentence)
-    if not holds:
-        for line in why:
-            print("#", str(line)[:4000].replace("\n", "\n# "))
-    sys.stdout.flush()
 
 
 def run(*words, **more):
@@ -133,5 +122,4 @@ with tempfile.TemporaryDirectory() as place:
     written = check_mode("sync", place)
     check_live(place)
     check_bad(written, place)
-print("1..%d" % number)
-sys.exit(failures > 0)
+finish()
