@@ -7,6 +7,7 @@
 #include "client/ps_data.h"
 #include "client/psclient.h"
 #include "common/base.h"
+#include "tests/system/digits_kit.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 
@@ -20,17 +21,7 @@ static struct ps_dataset data, held_out;
 static void
 setup(void)
 {
-    const char *source = getenv("PSD_SOURCE_DIR");
-    struct ps_scaling scaling;
-    char directory[512];
-
-    snprintf(directory, sizeof directory, "%s/client/examples/data/digits", source != NULL ? source : ".");
-    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_TRAIN, &data, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_HELD_OUT, &held_out, NULL), PS_OK);
-    ck_assert_int_eq(ps_scaling_fit(&data, PS_SCALE_UNIT, &scaling, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_scale(&data, &scaling, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_scale(&held_out, &scaling, NULL), PS_OK);
-    ps_scaling_free(&scaling);
+    digits_load(&data, &held_out);
     shards_start(&shards, 2);
 }
 

@@ -11,6 +11,7 @@
 #include "client/examples/digits/model.h"
 #include "client/examples/digits/train.h"
 #include "common/base.h"
+#include "tests/system/digits_kit.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 
@@ -32,25 +33,9 @@ struct left {
 static struct left *left; /* [WORKERS_MAX], shared */
 
 static void
-load_digits(void)
-{
-    const char *source = getenv("PSD_SOURCE_DIR");
-    struct ps_scaling scaling;
-    char directory[512];
-
-    snprintf(directory, sizeof directory, "%s/client/examples/data/digits", source != NULL ? source : ".");
-    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_TRAIN, &data, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_HELD_OUT, &held_out, NULL), PS_OK);
-    ck_assert_int_eq(ps_scaling_fit(&data, PS_SCALE_UNIT, &scaling, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_scale(&data, &scaling, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_scale(&held_out, &scaling, NULL), PS_OK);
-    ps_scaling_free(&scaling);
-}
-
-static void
 setup(void)
 {
-    load_digits();
+    digits_load(&data, &held_out);
     left = mmap(NULL, WORKERS_MAX * sizeof *left, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert(left != MAP_FAILED);
     shards_start(&shards, 1);
@@ -108,47 +93,26 @@ run(uint32_t workers, worker_body body, const void *arg, int want)
 
 /* ---- The digits ---- */
 
-/* All values, one parameter after the other. */
-static void
-copy_weights(const ps_network *network, struct left *out)
-{
-    struct ps_var_spec spec;
-
-    ck_assert_uint_le(ps_network_elements(network), FLOATS_MAX);
-    for (size_t i = 0; i < ps_network_params(network); i++) {
-        size_t n = 1;
-
-        ps_network_var_spec(network, i, &spec);
-        for (uint32_t k = 0; k < spec.rank; k++)
-            n *= (size_t)spec.dims[k];
-        memcpy(out->weights + out->len, ps_network_values(network)[i], n * sizeof *out->weights);
-        out->len += n;
-    }
-}
-
 /* arg: the encoding's text. */
 static enum ps_err
 train_digits(const ps_cluster *cluster, struct left *mine, const void *arg, struct ps_error *e)
 {
-    char *argv[] = {(char *)"test",
-                    (char *)"--strategy=multi_worker_mirrored",
-                    (char *)"--threads=1",
-                    (char *)"--epochs=20",
-                    (char *)"--optimizer=momentum",
-                    (char *)"--compress",
-                    (char *)arg};
+    struct digits_words words;
     struct digits_options options;
     struct train t = {.options = &options, .data = &data, .held_out = &held_out, .silent = true};
     struct ps_network_result result;
     enum ps_err err;
 
-    if ((err = digits_options_parse(ARRAY_LEN(argv), argv, &options, e)) == PS_OK &&
+    if ((err =
+             digits_read(&words, &options, e,
+                         "--strategy multi_worker_mirrored --threads=1 --epochs=20 --optimizer=momentum --compress %s",
+                         (const char *)arg)) == PS_OK &&
         (err = train_open(&t, cluster, e)) == PS_OK && (err = train_run(&t, e)) == PS_OK &&
         (err = train_meet(&t, e)) == PS_OK && (err = train_evaluate(&t, &result, e)) == PS_OK) {
         mine->correct = result.correct;
         mine->loss = result.loss / (double)result.rows;
         ps_strategy_stats(t.strategy, &mine->stats);
-        copy_weights(t.replica[0].network, mine);
+        mine->len = digits_weights(t.replica[0].network, FLOATS_MAX, mine->weights);
     }
     train_close(&t, err == PS_OK);
     return err;

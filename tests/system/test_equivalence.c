@@ -11,6 +11,7 @@
 #include "client/examples/digits/train.h"
 #include "client/ps_group.h"
 #include "common/base.h"
+#include "tests/system/digits_kit.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 
@@ -20,25 +21,9 @@ static struct shards shards;
 static struct ps_dataset data, held_out;
 
 static void
-load_digits(void)
-{
-    const char *source = getenv("PSD_SOURCE_DIR");
-    struct ps_scaling scaling;
-    char directory[512];
-
-    snprintf(directory, sizeof directory, "%s/client/examples/data/digits", source != NULL ? source : ".");
-    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_TRAIN, &data, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_HELD_OUT, &held_out, NULL), PS_OK);
-    ck_assert_int_eq(ps_scaling_fit(&data, PS_SCALE_UNIT, &scaling, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_scale(&data, &scaling, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_scale(&held_out, &scaling, NULL), PS_OK);
-    ps_scaling_free(&scaling);
-}
-
-static void
 setup(void)
 {
-    load_digits();
+    digits_load(&data, &held_out);
     shards_start(&shards, 2);
 }
 
@@ -74,7 +59,8 @@ struct worker {
     pthread_t thread;
     struct digits_options options;
     struct ps_group_options group;
-    char text[256], replicas[32], job[32];
+    char job[32];
+    struct digits_words words;
     struct train train;
     enum ps_err err;
     struct ps_error error;
@@ -84,35 +70,8 @@ struct worker {
 static enum ps_err
 read_options(struct worker *w)
 {
-    char *argv[40] = {(char *)"test", (char *)"--strategy", (char *)w->way->strategy, (char *)"--threads=1"};
-    char *rest = w->text;
-    int argc = 4;
-
-    snprintf(w->replicas, sizeof w->replicas, "--replicas=%u", w->way->replicas);
-    argv[argc++] = w->replicas;
-    argv[argc++] = w->job;
-    snprintf(w->text, sizeof w->text, "%s", w->way->arguments);
-    while (rest != NULL && argc < 39)
-        argv[argc++] = strsep(&rest, " ");
-    return digits_options_parse(argc, argv, &w->options, &w->error);
-}
-
-/* All values, one parameter after the other. */
-static void
-copy_weights(const ps_network *network, struct outcome *out)
-{
-    struct ps_var_spec spec;
-
-    ck_assert_uint_le(ps_network_elements(network), FLOATS_MAX);
-    for (size_t i = 0; i < ps_network_params(network); i++) {
-        size_t n = 1;
-
-        ps_network_var_spec(network, i, &spec);
-        for (uint32_t k = 0; k < spec.rank; k++)
-            n *= (size_t)spec.dims[k];
-        memcpy(out->weights + out->len, ps_network_values(network)[i], n * sizeof *out->weights);
-        out->len += n;
-    }
+    return digits_read(&w->words, &w->options, &w->error, "--strategy %s --threads=1 --replicas=%u %s %s",
+                       w->way->strategy, w->way->replicas, w->job, w->way->arguments);
 }
 
 static enum ps_err
@@ -133,7 +92,7 @@ train(struct worker *w, const ps_cluster *cluster)
         return err;
     w->outcome.correct = result.correct;
     w->outcome.totals = train_totals(t);
-    copy_weights(t->replica[0].network, &w->outcome);
+    w->outcome.len = digits_weights(t->replica[0].network, FLOATS_MAX, w->outcome.weights);
     return PS_OK;
 }
 

@@ -15,6 +15,7 @@
 #include "client/examples/digits/train.h"
 #include "client/local_optimizer.h"
 #include "common/optimizer.h"
+#include "tests/system/digits_kit.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 
@@ -33,17 +34,7 @@ static struct shared {
 static void
 setup(void)
 {
-    const char *source = getenv("PSD_SOURCE_DIR");
-    struct ps_scaling scaling;
-    char directory[512];
-
-    snprintf(directory, sizeof directory, "%s/client/examples/data/digits", source != NULL ? source : ".");
-    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_TRAIN, &data, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_HELD_OUT, &held_out, NULL), PS_OK);
-    ck_assert_int_eq(ps_scaling_fit(&data, PS_SCALE_UNIT, &scaling, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_scale(&data, &scaling, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_scale(&held_out, &scaling, NULL), PS_OK);
-    ps_scaling_free(&scaling);
+    digits_load(&data, &held_out);
     ck_assert_uint_le(data.rows, ROWS_MAX);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert(shared != MAP_FAILED);
@@ -62,43 +53,14 @@ teardown(void)
 static struct digits_options
 options_for(const char *arguments)
 {
-    static char copy[256]; /* the options borrow from it until the next call */
-    char *argv[32] = {(char *)"test", (char *)"--threads=1"}, *rest = copy;
+    static struct digits_words words; /* the options borrow from it until the next call */
     struct digits_options o;
     struct ps_error error;
-    int argc = 2;
 
-    ck_assert_int_lt(snprintf(copy, sizeof copy, "%s", arguments), sizeof copy);
-    while (rest != NULL && argc < 31)
-        argv[argc++] = strsep(&rest, " ");
-    if (digits_options_parse(argc, argv, &o, &error) != PS_OK)
+    if (digits_read(&words, &o, &error, "--threads=1 %s", arguments) != PS_OK)
         ck_abort_msg("%s", error.text);
     o.timeout_ms = 30000;
     return o;
-}
-
-static size_t
-elements_of(const ps_network *network, size_t i)
-{
-    struct ps_var_spec spec;
-    size_t n = 1;
-
-    ps_network_var_spec(network, i, &spec);
-    for (uint32_t k = 0; k < spec.rank; k++)
-        n *= (size_t)spec.dims[k];
-    return n;
-}
-
-/* All values, one parameter after the other. Returns how many there are. */
-static size_t
-copy_weights(const ps_network *network, float *out)
-{
-    size_t n = 0;
-
-    ck_assert_uint_le(ps_network_elements(network), FLOATS_MAX);
-    for (size_t i = 0; i < ps_network_params(network); n += elements_of(network, i++))
-        memcpy(out + n, ps_network_values(network)[i], elements_of(network, i) * sizeof *out);
-    return n;
 }
 
 /* ---- A worker ---- */
@@ -164,7 +126,7 @@ work(struct train *t, struct ps_error *e)
     if (t->task != 0)
         return PS_OK;
     if ((err = train_evaluate(t, &shared->held_out, e)) == PS_OK)
-        (void)copy_weights(t->replica[0].network, shared->weights);
+        (void)digits_weights(t->replica[0].network, FLOATS_MAX, shared->weights);
     return err;
 }
 
@@ -237,7 +199,7 @@ new_floats(size_t n)
 static void
 alone_init_param(struct alone *a, size_t i)
 {
-    size_t n = elements_of(a->network, i);
+    size_t n = digits_elements(a->network, i);
 
     a->base[i] = new_floats(n);
     a->sum[i] = new_floats(n);
@@ -314,7 +276,7 @@ alone_gradient(struct alone *a, uint32_t w, uint64_t step)
     for (size_t i = 0; i < a->params; i++) {
         for (uint32_t r = 0; r < a->replicas; r++)
             gradients[r] = a->gradient[r][i];
-        optimizer_sum(elements_of(a->network, i), a->replicas, gradients, a->sum[i]);
+        optimizer_sum(digits_elements(a->network, i), a->replicas, gradients, a->sum[i]);
     }
 }
 
@@ -336,7 +298,7 @@ static void
 go_to_base(struct alone *a)
 {
     for (size_t i = 0; i < a->params; i++)
-        memcpy(ps_network_values(a->network)[i], a->base[i], elements_of(a->network, i) * sizeof(float));
+        memcpy(ps_network_values(a->network)[i], a->base[i], digits_elements(a->network, i) * sizeof(float));
 }
 
 /* The mean of three lists, in the order of workers, is the outer gradient. */
@@ -347,11 +309,11 @@ outer_update(struct alone *a, float *from[WORKERS][PARAMS_MAX], uint64_t clock)
     for (size_t i = 0; i < a->params; i++) {
         const float *each[WORKERS] = {from[0][i], from[1][i], from[2][i]};
 
-        optimizer_sum(elements_of(a->network, i), WORKERS, each, a->sum[i]);
+        optimizer_sum(digits_elements(a->network, i), WORKERS, each, a->sum[i]);
     }
     alone_update(a, a->outer, 1.0f / WORKERS, clock);
     for (size_t i = 0; i < a->params; i++)
-        memcpy(a->base[i], ps_network_values(a->network)[i], elements_of(a->network, i) * sizeof(float));
+        memcpy(a->base[i], ps_network_values(a->network)[i], digits_elements(a->network, i) * sizeof(float));
 }
 
 /* Steps first to end - 1 of all workers, and the exchange. */
@@ -365,7 +327,7 @@ alone_round(struct alone *a, uint64_t first, uint64_t end, uint64_t clock)
             alone_update(a, a->inner[w], 1.0f / (float)a->replicas, step);
         }
         for (size_t i = 0; i < a->params; i++)
-            for (size_t k = 0; k < elements_of(a->network, i); k++)
+            for (size_t k = 0; k < digits_elements(a->network, i); k++)
                 a->difference[w][i][k] = a->base[i][k] - ps_network_values(a->network)[i][k];
     }
     outer_update(a, a->difference, clock);
@@ -383,7 +345,7 @@ train_alone(const struct digits_options *o, float *weights)
     steps = o->epochs * a.steps_each;
     for (uint64_t step = 0; step < steps; step += o->local.steps)
         alone_round(&a, step, MIN(step + o->local.steps, steps), clock++);
-    n = copy_weights(a.network, weights);
+    n = digits_weights(a.network, FLOATS_MAX, weights);
     alone_finish(&a);
     return n;
 }
@@ -432,20 +394,20 @@ START_TEST(rounds_of_one_step_are_synchronous_sgd_but_for_rounding)
     alone_init(&a, &o);
     o.local.outer = o.optimizer; /* on the shards, in sync */
     alone_init(&b, &o);
-    (void)copy_weights(a.network, before);
+    (void)digits_weights(a.network, FLOATS_MAX, before);
     for (uint64_t step = 0; step < 48; step++) {
         alone_round(&a, step, step + 1, step);
         for (uint32_t w = 0; w < WORKERS; w++) {
             go_to_base(&b);
             alone_gradient(&b, w, step);
             for (size_t i = 0; i < b.params; i++)
-                memcpy(b.difference[w][i], b.sum[i], elements_of(b.network, i) * sizeof(float));
+                memcpy(b.difference[w][i], b.sum[i], digits_elements(b.network, i) * sizeof(float));
         }
         outer_update(&b, b.difference, step);
-        n = copy_weights(a.network, local);
-        ck_assert_uint_eq(copy_weights(b.network, sync), n);
-        for (size_t i = 0; step == 0 && i < a.params; at += elements_of(a.network, i++))
-            for (size_t k = 0; k < elements_of(a.network, i); k++)
+        n = digits_weights(a.network, FLOATS_MAX, local);
+        ck_assert_uint_eq(digits_weights(b.network, FLOATS_MAX, sync), n);
+        for (size_t i = 0; step == 0 && i < a.params; at += digits_elements(a.network, i++))
+            for (size_t k = 0; k < digits_elements(a.network, i); k++)
                 away[at + k] = fmaxf(fmaxf(fabsf(a.difference[0][i][k]), fabsf(a.difference[1][i][k])),
                                      fabsf(a.difference[2][i][k]));
         for (size_t i = 0; i < n; i++) {

@@ -14,6 +14,7 @@
 #include "client/examples/digits/train.h"
 #include "common/base.h"
 #include "common/optimizer.h"
+#include "tests/system/digits_kit.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 
@@ -34,25 +35,9 @@ struct shared {
 static struct shared *shared;
 
 static void
-load_digits(void)
-{
-    const char *source = getenv("PSD_SOURCE_DIR");
-    struct ps_scaling scaling;
-    char directory[512];
-
-    snprintf(directory, sizeof directory, "%s/client/examples/data/digits", source != NULL ? source : ".");
-    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_TRAIN, &data, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_HELD_OUT, &held_out, NULL), PS_OK);
-    ck_assert_int_eq(ps_scaling_fit(&data, PS_SCALE_UNIT, &scaling, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_scale(&data, &scaling, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_scale(&held_out, &scaling, NULL), PS_OK);
-    ps_scaling_free(&scaling);
-}
-
-static void
 setup(void)
 {
-    load_digits();
+    digits_load(&data, &held_out);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert(shared != MAP_FAILED);
     shards_start(&shards, 2);
@@ -70,17 +55,11 @@ teardown(void)
 static struct digits_options
 options_for(const char *arguments)
 {
-    static char copy[256]; /* the options borrow from it */
+    static struct digits_words words; /* the options borrow from it until the next call */
     struct digits_options o;
     struct ps_error error;
-    char *argv[32] = {(char *)"test", (char *)"--epochs=30"}, *rest = copy;
-    int argc = 2;
 
-    snprintf(copy, sizeof copy, "%s", arguments);
-
-    while (rest != NULL && argc < 31)
-        argv[argc++] = strsep(&rest, " ");
-    if (digits_options_parse(argc, argv, &o, &error) != PS_OK)
+    if (digits_read(&words, &o, &error, "--epochs=30 %s", arguments) != PS_OK)
         ck_abort_msg("%s", error.text);
     o.timeout_ms = 60000;
     return o;
@@ -121,29 +100,6 @@ open_worker(struct job *j, const struct digits_options *o, uint32_t task, uint32
     return train_open(t, j->cluster, e);
 }
 
-static size_t
-elements_of(const ps_network *network, size_t i)
-{
-    struct ps_var_spec spec;
-    size_t n = 1;
-
-    ps_network_var_spec(network, i, &spec);
-    for (uint32_t k = 0; k < spec.rank; k++)
-        n *= (size_t)spec.dims[k];
-    return n;
-}
-
-/* All values, one parameter after the other. */
-static void
-copy_weights(const ps_network *network, float *out)
-{
-    ck_assert_uint_le(ps_network_elements(network), FLOATS_MAX);
-    for (size_t i = 0; i < ps_network_params(network); i++) {
-        memcpy(out, ps_network_values(network)[i], elements_of(network, i) * sizeof *out);
-        out += elements_of(network, i);
-    }
-}
-
 static enum ps_err
 work(struct job *j, struct ps_error *e)
 {
@@ -163,7 +119,7 @@ work(struct job *j, struct ps_error *e)
     if ((err = train_evaluate(t, &shared->held_out, e)) != PS_OK)
         return err;
     ps_var_versions(ps_strategy_var(t->strategy, 0), &shared->updates, NULL);
-    copy_weights(t->replica[0].network, shared->weights);
+    (void)digits_weights(t->replica[0].network, FLOATS_MAX, shared->weights);
     return PS_OK;
 }
 
@@ -249,8 +205,8 @@ evaluator_attach(ps_client *client, const ps_network *network, ps_var *vars[], b
         do
             err = ps_client_attach(client, spec.name, &vars[i], &e);
         while (err == PS_ERR_NOT_FOUND && first); /* the workers are only starting */
-        if (err != PS_OK || ps_var_elements(vars[i]) != elements_of(network, i) || ps_var_rank(vars[i]) != spec.rank ||
-            ps_var_dim(vars[i], 0) != spec.dims[0]) {
+        if (err != PS_OK || ps_var_elements(vars[i]) != digits_elements(network, i) ||
+            ps_var_rank(vars[i]) != spec.rank || ps_var_dim(vars[i], 0) != spec.dims[0]) {
             fprintf(stderr, "evaluator: %s: %s (%s)\n", spec.name, e.text, e.peer);
             _exit(1);
         }
@@ -322,7 +278,7 @@ evaluator_main(const struct digits_options *o, int say, int hear)
         _exit(1);
     evaluator_attach(client, network, vars, false);
     evaluate_now(client, network, vars);
-    copy_weights(network, shared->evaluated);
+    (void)digits_weights(network, FLOATS_MAX, shared->evaluated);
     evaluator_says(say, SAW_THE_END);
     ps_client_close(client);
     _exit(0);
@@ -412,11 +368,11 @@ reference_init(struct reference *r, const struct digits_options *o, ps_device *d
         struct optimizer_arrays arrays = {.weights = ps_network_values(r->network)[i]};
 
         for (uint32_t w = 0; w < WORKERS; w++)
-            r->gradient[w][i] = new_floats(elements_of(r->network, i));
-        r->sum[i] = new_floats(elements_of(r->network, i));
+            r->gradient[w][i] = new_floats(digits_elements(r->network, i));
+        r->sum[i] = new_floats(digits_elements(r->network, i));
         for (size_t k = 0; k < LAYOUT_SLOTS_MAX; k++)
-            arrays.slot[k] = r->slot[i][k] = new_floats(elements_of(r->network, i));
-        optimizer_start(&r->optimizer, elements_of(r->network, i), &arrays);
+            arrays.slot[k] = r->slot[i][k] = new_floats(digits_elements(r->network, i));
+        optimizer_start(&r->optimizer, digits_elements(r->network, i), &arrays);
     }
 }
 
@@ -449,7 +405,7 @@ reference_gradient(struct reference *r, uint32_t w, uint64_t epoch, uint64_t ste
     ck_assert_int_eq(ps_network_gradient(r->network, &batch, ps_slice_scale_mean(&slice, WORKERS), draw, NULL, NULL),
                      PS_OK);
     for (size_t i = 0; i < ps_network_params(r->network); i++)
-        memcpy(r->gradient[w][i], ps_network_gradients(r->network)[i], elements_of(r->network, i) * sizeof(float));
+        memcpy(r->gradient[w][i], ps_network_gradients(r->network)[i], digits_elements(r->network, i) * sizeof(float));
 }
 
 static void
@@ -462,9 +418,9 @@ reference_update(struct reference *r, uint64_t version)
         for (uint32_t w = 0; w < WORKERS; w++)
             gradients[w] = r->gradient[w][i];
         memcpy(arrays.slot, r->slot[i], sizeof arrays.slot);
-        optimizer_sum(elements_of(r->network, i), WORKERS, gradients, r->sum[i]);
+        optimizer_sum(digits_elements(r->network, i), WORKERS, gradients, r->sum[i]);
         ck_assert(optimizer_apply(&r->optimizer, &(struct optimizer_when){version, version - 1}, 1.0f / WORKERS,
-                                  elements_of(r->network, i), r->sum[i], &arrays, &arrays, false));
+                                  digits_elements(r->network, i), r->sum[i], &arrays, &arrays, false));
     }
 }
 
@@ -485,7 +441,7 @@ train_alone(const struct digits_options *o, float *weights)
                 reference_gradient(&r, w, epoch, step);
             reference_update(&r, ++version);
         }
-    copy_weights(r.network, weights);
+    (void)digits_weights(r.network, FLOATS_MAX, weights);
     elements = ps_network_elements(r.network);
     reference_finish(&r);
     ps_device_close(device);

@@ -19,6 +19,7 @@
 #include "client/examples/digits/train.h"
 #include "client/ps_group.h"
 #include "common/base.h"
+#include "tests/system/digits_kit.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 
@@ -40,25 +41,9 @@ struct left {
 static struct left *left; /* [WORKERS], shared */
 
 static void
-load_digits(void)
-{
-    const char *source = getenv("PSD_SOURCE_DIR");
-    struct ps_scaling scaling;
-    char directory[512];
-
-    snprintf(directory, sizeof directory, "%s/client/examples/data/digits", source != NULL ? source : ".");
-    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_TRAIN, &data, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_HELD_OUT, &held_out, NULL), PS_OK);
-    ck_assert_int_eq(ps_scaling_fit(&data, PS_SCALE_UNIT, &scaling, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_scale(&data, &scaling, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_scale(&held_out, &scaling, NULL), PS_OK);
-    ps_scaling_free(&scaling);
-}
-
-static void
 setup(void)
 {
-    load_digits();
+    digits_load(&data, &held_out);
     left = mmap(NULL, WORKERS * sizeof *left, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert(left != MAP_FAILED);
     shards_start(&shards, 1);
@@ -83,37 +68,6 @@ struct life {
     uint32_t task;
     int tell; /* where it says that it has come to step REACHED, and that one is missing */
 };
-
-static enum ps_err
-read_options(const char *arguments, const char *strategy, struct digits_options *out, struct ps_error *e)
-{
-    static char copy[256]; /* the options borrow from it */
-    char *argv[40] = {(char *)"test", (char *)"--strategy", (char *)strategy, (char *)"--threads=1"}, *rest = copy;
-    int argc = 4;
-
-    snprintf(copy, sizeof copy, "%s", arguments);
-    while (rest != NULL && argc < 39)
-        argv[argc++] = strsep(&rest, " ");
-    return digits_options_parse(argc, argv, out, e);
-}
-
-/* All values, one parameter after the other. */
-static void
-copy_weights(const ps_network *network, struct left *out)
-{
-    struct ps_var_spec spec;
-
-    out->len = 0;
-    for (size_t i = 0; i < ps_network_params(network); i++) {
-        size_t n = 1;
-
-        ps_network_var_spec(network, i, &spec);
-        for (uint32_t k = 0; k < spec.rank; k++)
-            n *= (size_t)spec.dims[k];
-        memcpy(out->weights + out->len, ps_network_values(network)[i], n * sizeof *out->weights);
-        out->len += n;
-    }
-}
 
 static enum ps_err
 run_to(struct train *t, uint64_t step, struct ps_error *e)
@@ -176,7 +130,7 @@ work(struct train *t, const struct life *l, const ps_cluster *cluster, struct ps
     mine->workers = ps_strategy_workers(t->strategy);
     mine->chief = ps_strategy_is_chief(t->strategy);
     ps_strategy_stats(t->strategy, &mine->stats);
-    copy_weights(t->replica[0].network, mine);
+    mine->len = digits_weights(t->replica[0].network, FLOATS_MAX, mine->weights);
     return PS_OK;
 }
 
@@ -185,13 +139,15 @@ worker_main(const struct life *l)
 {
     struct ps_group_options group = {.settle_ms = l->settle_ms};
     struct ps_error *e = &left[l->task].error;
+    struct digits_words words;
     struct digits_options options;
     struct train t = {.options = &options, .data = &data, .held_out = &held_out, .silent = true, .group = &group};
     ps_cluster *cluster;
     enum ps_err err;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if ((err = read_options(l->arguments, "multi_worker_mirrored", &options, e)) == PS_OK &&
+    if ((err = digits_read(&words, &options, e, "--strategy multi_worker_mirrored --threads=1 %s", l->arguments)) ==
+            PS_OK &&
         (err = ps_cluster_from_list(shards.addresses, WORKERS, l->task, &cluster, e)) == PS_OK &&
         (err = ps_cluster_set_name(cluster, SHARDS_CLUSTER, e)) == PS_OK)
         err = work(&t, l, cluster, e);
@@ -319,6 +275,7 @@ START_TEST(the_others_go_on_without_the_one_that_was_killed)
     const uint32_t victim = (uint32_t)_i;
     struct left alone = {0};
     const struct left *model;
+    struct digits_words words;
     struct digits_options options;
     struct train t = {.options = &options, .data = &data, .held_out = &held_out, .silent = true};
     struct crowd crowd = {0};
@@ -331,10 +288,11 @@ START_TEST(the_others_go_on_without_the_one_that_was_killed)
     ck_assert_uint_eq(model->workers, WORKERS - 1);
     ck_assert_uint_ge(model->stats.reforms, 1);
 
-    ck_assert_int_eq(read_options(life.arguments, "one_device", &options, NULL), PS_OK);
+    ck_assert_int_eq(digits_read(&words, &options, NULL, "--strategy one_device --threads=1 %s", life.arguments),
+                     PS_OK);
     ck_assert_int_eq(train_open(&t, NULL, NULL), PS_OK);
     ck_assert_int_eq(train_run(&t, NULL), PS_OK);
-    copy_weights(t.replica[0].network, &alone);
+    alone.len = digits_weights(t.replica[0].network, FLOATS_MAX, alone.weights);
     train_close(&t, true);
     for (size_t i = 0; i < alone.len; i++)
         ck_assert_msg(fabs((double)alone.weights[i] - (double)model->weights[i]) < 2e-5,

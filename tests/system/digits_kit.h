@@ -1,0 +1,39 @@
+/* What tests of training take from the digits example: its images, its options from a text, the weights of its
+ * networks.
+ *
+ *     digits_load(&data, &held_out);
+ *     err = digits_read(&words, &options, &error, "--strategy sync --seed %d", 7);
+ *     len = digits_weights(network, FLOATS_MAX, weights);
+ *
+ * Functions that return nothing fail the running Check test. */
+#ifndef TESTS_SYSTEM_DIGITS_KIT_H
+#define TESTS_SYSTEM_DIGITS_KIT_H
+
+#include "client/examples/digits/options.h"
+#include "client/ps_data.h"
+#include "client/ps_network.h"
+
+enum { DIGITS_WORDS_MAX = 48 };
+
+/* What options that were read from a text borrow from. */
+struct digits_words {
+    char text[512];
+    char *argv[DIGITS_WORDS_MAX];
+};
+
+/* The examples that are trained on, and those that are not, scaled to 0 to 1; both to be freed. */
+void digits_load(struct ps_dataset *data, struct ps_dataset *held_out);
+
+/* The options that digits would read from this command line: printf's text, its words apart by one blank. out borrows
+ * from words. What digits would refuse is an error. */
+__attribute__((format(printf, 4, 5))) enum ps_err digits_read(struct digits_words *words, struct digits_options *out,
+                                                              struct ps_error *error, const char *format,
+                                                              ...) PS_MUST_USE;
+
+/* How many values parameter i has. */
+size_t digits_elements(const ps_network *network, size_t i);
+
+/* All values, one parameter after the other: out is [max]. Returns how many there are. */
+size_t digits_weights(const ps_network *network, size_t max, float *out);
+
+#endif
