@@ -4,8 +4,8 @@
 
 #include "psclient.h"
 
-/* Where TF_CONFIG says that worker `task` (counted with the chief) is, "host:port"; NULL when that is not known, or there
- * is no such worker. The cluster's. */
+/* Where TF_CONFIG says that worker `task` (counted with the chief) is, "host:port"; NULL when that is not known, or
+ * there is no such worker. The cluster's. */
 const char *cluster_worker_address(const ps_cluster *cluster, uint32_t task);
 
 /* A copy, for ps_cluster_free(). PS_ERR_NOMEM. */

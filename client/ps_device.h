@@ -47,8 +47,8 @@ struct ps_device_options {
     int workers; /* worker processes that share this machine; 0: 1 */
 };
 
-/* Open a device by name: "cpu" (OpenBLAS); "cuda" or "cuda:0", the first NVIDIA GPU, "cuda:1", the second one, and so on
- * (cuBLAS; libpsclient-cuda.so is loaded for it). options may be NULL. Free it with ps_device_close(). Errors:
+/* Open a device by name: "cpu" (OpenBLAS); "cuda" or "cuda:0", the first NVIDIA GPU, "cuda:1", the second one, and so
+ * on (cuBLAS; libpsclient-cuda.so is loaded for it). options may be NULL. Free it with ps_device_close(). Errors:
  * UNSUPPORTED (the name is known, but not on this machine: says whether the module, the driver or the GPU is missing),
  * INVALID (not known: lists the names), NOMEM.
  * The number of threads belongs to the process, not the device: the last open of "cpu" decides for all. */

@@ -1,6 +1,6 @@
 /* A loop that does not fall asleep on news. Before version 1.45 libuv lets timers ring first and polls then: with
- * UV_RUN_ONCE it would sleep although what a timer's callback did is all that was waited for, or asks for something to be
- * done outside the loop.
+ * UV_RUN_ONCE it would sleep although what a timer's callback did is all that was waited for, or asks for something to
+ * be done outside the loop.
  *
  *     loop_news_init(&n, loop, comes, arg);
  *     uv_run(loop, UV_RUN_ONCE);            // polls without sleeping when comes(arg) after the timers

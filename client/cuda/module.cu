@@ -432,9 +432,9 @@ module_describe(PS_MODULE_DEVICE, char *text, size_t size)
 
 /* ---- The table ---- */
 
-#define TEXT_OF(x)      #x
-#define NUMBER_OF(x)    TEXT_OF(x)
-#define MODULE_BUILT    "CUDA " NUMBER_OF(__CUDACC_VER_MAJOR__) "." NUMBER_OF(__CUDACC_VER_MINOR__)
+#define TEXT_OF(x)   #x
+#define NUMBER_OF(x) TEXT_OF(x)
+#define MODULE_BUILT "CUDA " NUMBER_OF(__CUDACC_VER_MAJOR__) "." NUMBER_OF(__CUDACC_VER_MINOR__)
 
 static const struct ps_device_module *
 fill_table(struct ps_device_module *m)
