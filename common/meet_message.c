@@ -19,3 +19,20 @@ meet_message(struct meet_message *m, const struct meet_table *t)
     m->met.n_member = t->ranks;
     m->met.member = m->list;
 }
+
+struct meet_guest
+meet_message_guest(const Psd__Meet *m, uint64_t guest)
+{
+    return (struct meet_guest){.guest = guest,
+                               .name = m->group,
+                               .workers = m->workers,
+                               .task = m->task,
+                               .ranks_min = m->ranks_min,
+                               .settle_ms = m->settle_ms,
+                               .timeout_ms = m->timeout_ms,
+                               .incarnation = m->incarnation,
+                               .attempt = m->attempt,
+                               .epoch = m->epoch,
+                               .address = m->address,
+                               .host = m->host};
+}

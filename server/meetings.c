@@ -44,18 +44,7 @@ meetings_time(struct shard *s)
 static enum ps_err
 come(struct shard *s, const struct connection *c, const Psd__Meet *m, struct ps_error *e)
 {
-    struct meet_guest guest = {.guest = c->id,
-                               .name = m->group,
-                               .workers = m->workers,
-                               .task = m->task,
-                               .ranks_min = m->ranks_min,
-                               .settle_ms = m->settle_ms,
-                               .timeout_ms = m->timeout_ms,
-                               .incarnation = m->incarnation,
-                               .attempt = m->attempt,
-                               .epoch = m->epoch,
-                               .address = m->address,
-                               .host = m->host};
+    struct meet_guest guest = meet_message_guest(m, c->id);
 
     if (s->config.shard != 0)
         return ps_fail(e, PS_ERR_INVALID, "groups meet at shard 0, this is shard %u", s->config.shard);

@@ -162,18 +162,7 @@ static enum ps_err
 guest_come(struct host *h, const struct host_guest *g, const Psd__Meet *m, struct ps_error *e)
 {
     const struct host_config *k = &h->config;
-    struct meet_guest guest = {.guest = g->number,
-                               .name = m->group,
-                               .workers = m->workers,
-                               .task = m->task,
-                               .ranks_min = m->ranks_min,
-                               .settle_ms = m->settle_ms,
-                               .timeout_ms = m->timeout_ms,
-                               .incarnation = m->incarnation,
-                               .attempt = m->attempt,
-                               .epoch = m->epoch,
-                               .address = m->address,
-                               .host = m->host};
+    struct meet_guest guest = meet_message_guest(m, g->number);
 
     if (strcmp(m->cluster, k->cluster) != 0)
         return ps_fail(e, PS_ERR_CLUSTER, "this is %s of cluster '%.128s', worker %u belongs to '%.128s'", h->where,
