@@ -1,4 +1,5 @@
-/* What a meeting takes from messages and gives to them: a worker that comes (MSG_MEET), a table of who met (MSG_MET). */
+/* What a meeting takes from messages and gives to them: a worker that comes (MSG_MEET), a table of who met (MSG_MET).
+ */
 #ifndef COMMON_MEET_MESSAGE_H
 #define COMMON_MEET_MESSAGE_H
 
