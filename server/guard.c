@@ -101,6 +101,10 @@ check_fresh(const struct guard *was, const struct guard *is, struct ps_error *e)
         return ps_fail(e, PS_ERR_CONFIG, "there would be no tokens any more: that takes a restart");
     if (was->http.len > 0 && is->http.len == 0)
         return ps_fail(e, PS_ERR_CONFIG, "there would be no tokens of HTTP any more: that takes a restart");
+    if (was->users_len > 0 && is->users_len == 0 && is->ring.len == 0)
+        return ps_fail(e, PS_ERR_CONFIG,
+                       "without --unix-users and tokens whoever may open the Unix socket would be let in: that takes a "
+                       "restart");
     return PS_OK;
 }
 

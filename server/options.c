@@ -207,24 +207,31 @@ options_compare(const struct options *was, const struct options *is, options_vis
                   was->text[i] != NULL ? was->text[i] : "(none)", is->text[i] != NULL ? is->text[i] : "(none)");
 }
 
+/* The value that it has in `from`, which may be none. False: no memory, and it stays as it is. */
+static bool
+take_over(struct options *o, const struct options *from, size_t i)
+{
+    const struct option *row = &psd_command.options[i];
+    char *copy = NULL;
+
+    if (from->text[i] == NULL) {
+        option_clear(row, o);
+    } else if ((copy = strdup(from->text[i])) == NULL || option_store(row, row->name, copy, o, NULL) != PS_OK) {
+        free(copy);
+        return false;
+    }
+    free(o->text[i]);
+    o->text[i] = copy;
+    o->source[i] = from->source[i];
+    return true;
+}
+
 void
 options_reload(struct options *o, const struct options *from)
 {
-    for (size_t i = 0; i < psd_command.options_len; i++) {
-        const struct option *row = &psd_command.options[i];
-        char *copy;
-
-        if (!(row->traits & OPTION_RELOADS) || same(o->text[i], from->text[i]) || from->text[i] == NULL)
-            continue;
-        copy = strdup(from->text[i]);
-        if (copy == NULL || option_store(row, row->name, copy, o, NULL) != PS_OK) { /* it was read once: memory lacks */
-            free(copy);
-            continue;
-        }
-        free(o->text[i]);
-        o->text[i] = copy;
-        o->source[i] = from->source[i];
-    }
+    for (size_t i = 0; i < psd_command.options_len; i++)
+        if ((psd_command.options[i].traits & OPTION_RELOADS) && !same(o->text[i], from->text[i]))
+            (void)take_over(o, from, i); /* it was read once: it may lack memory, nothing else */
 }
 
 /* ---- A file to begin with ---- */

@@ -84,7 +84,7 @@ void options_sample(FILE *out);
 typedef void (*options_visit)(void *arg, const char *name, bool reloadable, const char *was, const char *is);
 void options_compare(const struct options *was, const struct options *is, options_visit visit, void *arg);
 
-/* Take over what is reloadable. */
+/* Take over what is reloadable, also that it is not given any more. */
 void options_reload(struct options *o, const struct options *from);
 
 /* ---- For the rooms ---- */

@@ -235,6 +235,33 @@ START_TEST(bad_tokens_change_nothing)
 }
 END_TEST
 
+START_TEST(users_are_read_again)
+{
+    enum role role;
+
+    open_guard(TOKENS, "root:train");
+    options.unix_users = "root:read,1001";
+    ck_assert_int_eq(guard_reload(&guard, &options, note_gone, NULL, &error), PS_OK);
+    ck_assert_int_eq(look(1001, &role), GUARD_PASS);
+    options.unix_users = NULL; /* as if it had never been given */
+    ck_assert_int_eq(guard_reload(&guard, &options, note_gone, NULL, &error), PS_OK);
+    ck_assert_int_eq(look(1001, &role), GUARD_DEMAND);
+    ck_assert_str_eq(gone, "");
+}
+END_TEST
+
+START_TEST(without_users_and_tokens_the_socket_is_not_opened_to_all)
+{
+    enum role role;
+
+    open_guard(NULL, "1001");
+    options.unix_users = NULL;
+    ck_assert_int_eq(guard_reload(&guard, &options, note_gone, NULL, &error), PS_ERR_CONFIG);
+    ck_assert_int_eq(look(1002, &role), GUARD_REFUSE);
+    ck_assert_int_eq(look(1001, &role), GUARD_PASS);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -249,6 +276,8 @@ make_suite(void)
     tcase_add_test(t, users_have_names);
     tcase_add_test(t, tokens_are_read_again);
     tcase_add_test(t, bad_tokens_change_nothing);
+    tcase_add_test(t, users_are_read_again);
+    tcase_add_test(t, without_users_and_tokens_the_socket_is_not_opened_to_all);
     suite_add_tcase(s, t);
     return s;
 }

@@ -379,6 +379,31 @@ START_TEST(reload_takes_what_is_reloadable_and_names_the_rest)
 }
 END_TEST
 
+START_TEST(reload_takes_away_what_is_not_given_any_more)
+{
+    struct options fresh = {0};
+    struct seen seen = {""};
+    char *argv[] = {"psd", "--tokens=/b"};
+
+    OK(PARSE("--tokens=/a", "--unix-users=alice", "--unix-users=bob:read", "--unix=/run/x", "--grace=7s"));
+    OK(options_parse(&fresh, 2, argv, &e));
+    options_compare(&o, &fresh, note, &seen);
+    ck_assert_str_eq(seen.text,
+                     "unix restart /run/x->(none); tokens now /a->/b; unix-users now alice,bob:read->(none); "
+                     "grace now 7s->5s; ");
+    options_reload(&o, &fresh);
+    ck_assert_str_eq(o.tokens, "/b");
+    ck_assert_ptr_null(o.unix_users);
+    ck_assert_uint_eq(o.grace_ms, 5000);
+    ck_assert_str_eq(o.unix_path, "/run/x");
+    ck_assert(!options_given(&o, "unix-users"));
+    seen.text[0] = '\0';
+    options_compare(&o, &fresh, note, &seen);
+    ck_assert_str_eq(seen.text, "unix restart /run/x->(none); ");
+    options_finish(&fresh);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -403,6 +428,7 @@ make_suite(void)
     tcase_add_test(tc, options_win_over_the_list_of_shards);
     tcase_add_test(tc, a_shard_that_the_cluster_does_not_have_is_refused);
     tcase_add_test(tc, reload_takes_what_is_reloadable_and_names_the_rest);
+    tcase_add_test(tc, reload_takes_away_what_is_not_given_any_more);
     suite_add_tcase(suite, tc);
     return suite;
 }
