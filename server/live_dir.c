@@ -116,7 +116,7 @@ believable(const char *dir)
 
     snprintf(path, sizeof path, "%s/boot", dir);
     if (!read_word_file(path, was, sizeof was))
-        return true; /* there is nothing yet */
+        return access(path, F_OK) < 0 && errno == ENOENT; /* there is nothing yet; else who knows what it says */
     state = strchr(was, ' ');
     if (state == NULL || strncmp(state + 1, state_names[LIVE_DIR_MAKING], strlen(state_names[LIVE_DIR_MAKING])) == 0)
         return false;

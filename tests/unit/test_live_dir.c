@@ -166,6 +166,18 @@ START_TEST(damaged_boot_file_is_not_believed)
 }
 END_TEST
 
+START_TEST(boot_file_that_cannot_be_read_is_not_believed)
+{
+    char path[PATH_MAX];
+
+    put("data.mdb", "");
+    path_of("boot", path);
+    ck_assert_int_eq(mkdir(path, 0700), 0); /* it opens, and no more */
+    ck_assert_int_eq(live_dir_check(dir, false, &discarded, &e), PS_ERR_IO);
+    ck_assert_int_eq(rmdir(path), 0);
+}
+END_TEST
+
 START_TEST(what_was_half_rebuilt_is_not_believed_in_the_same_boot_either)
 {
     OK(live_dir_mark(dir, LIVE_DIR_MAKING, &e));
@@ -264,6 +276,7 @@ make_suite(void)
     tcase_add_test(tc, on_a_disk_nothing_is_believed_where_no_boot_is_known);
     tcase_add_test(tc, in_memory_data_is_believed_where_no_boot_is_known);
     tcase_add_test(tc, damaged_boot_file_is_not_believed);
+    tcase_add_test(tc, boot_file_that_cannot_be_read_is_not_believed);
     tcase_add_test(tc, what_was_half_rebuilt_is_not_believed_in_the_same_boot_either);
     tcase_add_test(tc, discard_removes_the_data_and_nothing_else);
     tcase_add_test(tc, what_another_program_put_there_is_refused);
