@@ -144,18 +144,19 @@ worker(struct shard *s, const struct session *x)
     return m;
 }
 
-/* Jobs come in order of id; "job/task" names where the last report ended. */
+/* Jobs come in order of id; "job/task" names where the last report ended, and a job's name may have a '/', too. */
 static uint32_t
 first_task(const struct report_builder *b, const struct job *job, bool *past)
 {
+    const char *task = strrchr(b->after, '/');
     size_t len = strlen(job->name);
 
     if (*past)
         return 0;
-    if (strncmp(b->after, job->name, len) != 0 || b->after[len] != '/')
+    if (task == NULL || (size_t)(task - b->after) != len || memcmp(b->after, job->name, len) != 0)
         return UINT32_MAX;
     *past = true;
-    return (uint32_t)strtoul(b->after + len + 1, NULL, 10) + 1;
+    return (uint32_t)strtoul(task + 1, NULL, 10) + 1;
 }
 
 void

@@ -254,6 +254,32 @@ START_TEST(workers_are_listed_with_their_state)
 }
 END_TEST
 
+START_TEST(workers_go_on_after_the_one_that_was_named)
+{
+    static const struct {
+        const char *after;
+        size_t n;
+        const char *job; /* of the first */
+        uint32_t task;
+    } pages[] = {{"", 4, "a", 0},     {"a/0", 3, "a", 1}, {"a/1", 2, "a/1", 0}, {"a/1/0", 1, "a/1", 1},
+                 {"a/1/1", 0, "", 0}, {"a", 0, "", 0},    {"b/0", 0, "", 0}};
+
+    for (uint64_t conn = 1; conn <= 4; conn++)
+        kit_join(&k, conn, kit_job(conn <= 2 ? "a" : "a/1", PSD__MODE__ASYNC, 2), (uint32_t)(conn + 1) % 2);
+    for (size_t i = 0; i < ARRAY_LEN(pages); i++) {
+        struct kit_answer *a = ask(1, PSD__QUERY_KIND__WORKERS, "", pages[i].after);
+        const Psd__Report *r = a->msg.u.report;
+
+        ck_assert_msg(r->n_worker == pages[i].n, "after '%s': %zu", pages[i].after, r->n_worker);
+        if (r->n_worker > 0) {
+            ck_assert_str_eq(r->worker[0]->job, pages[i].job);
+            ck_assert_uint_eq(r->worker[0]->task, pages[i].task);
+        }
+        kit_answer_free(a);
+    }
+}
+END_TEST
+
 START_TEST(blocked_says_who_waits_for_whom)
 {
     Psd__Job *job = kit_job("ssp", PSD__MODE__SSP, 3);
@@ -494,6 +520,7 @@ make_suite(void)
     tcase_add_test(tc, many_variables_come_in_pages);
     tcase_add_test(tc, stats_count_what_happened);
     tcase_add_test(tc, workers_are_listed_with_their_state);
+    tcase_add_test(tc, workers_go_on_after_the_one_that_was_named);
     tcase_add_test(tc, blocked_says_who_waits_for_whom);
     tcase_add_test(tc, report_always_fits_a_frame);
     tcase_add_test(tc, jobs_are_told_as_they_are_now);
