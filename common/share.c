@@ -147,11 +147,12 @@ share_make(struct share *s, size_t ring_bytes, struct ps_error *e)
     return PS_OK;
 }
 
-/* What it holds was written by whoever has that process number. */
+/* What it holds was written by whoever has that process number, who may write something else at any moment: what is
+ * checked here is what is used later, and was read once. */
 static const char *
-page_wrong(const struct share *s, int fd, uint64_t token)
+take_size(struct share *s, int fd, uint64_t token)
 {
-    const struct share_page *p = s->page;
+    const volatile struct share_page *p = s->page;
     struct stat st;
     uint64_t bytes = p->ring_bytes;
 
@@ -160,6 +161,7 @@ page_wrong(const struct share *s, int fd, uint64_t token)
     if (bytes < SHARE_RING_MIN || bytes > SHARE_RING_MAX || (bytes & (bytes - 1)) != 0 || fstat(fd, &st) != 0 ||
         st.st_size != file_bytes((size_t)bytes))
         return "its size makes no sense";
+    s->ring_bytes = (size_t)bytes;
     return NULL;
 }
 
@@ -182,11 +184,8 @@ share_find(struct share *s, pid_t pid, int fd, uint64_t token, struct ps_error *
         wrong = "it has no page";
     else if (!map_page(s, own))
         wrong = "it cannot be mapped";
-    else if ((wrong = page_wrong(s, own, token)) == NULL) {
-        s->ring_bytes = (size_t)s->page->ring_bytes;
-        if (!map_rings(s, own))
-            wrong = "its rings cannot be mapped";
-    }
+    else if ((wrong = take_size(s, own, token)) == NULL && !map_rings(s, own))
+        wrong = "its rings cannot be mapped";
     close(own);
     if (wrong == NULL)
         return PS_OK;

@@ -1,9 +1,12 @@
 /* Memory that two sides share, both of them here: what is put comes out, wherever the ring ends; positions that cannot
  * be are noticed; what is not the other side's memory is not taken. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check_main.h"
@@ -154,6 +157,38 @@ START_TEST(a_size_that_makes_no_sense_is_not_taken)
 }
 END_TEST
 
+/* The other side writes there while this one looks: what was checked must be what is used. */
+START_TEST(a_size_that_changes_meanwhile_is_read_once)
+{
+    unsigned taken = 0, refused_len = 0;
+    volatile uint64_t *size;
+    struct ps_error e;
+    pid_t other;
+
+    ck_assert(share_make(&a, SHARE_RING_MIN, &e) == PS_OK);
+    size = (volatile uint64_t *)a.page + 2;
+    if ((other = fork()) == 0)
+        for (prctl(PR_SET_PDEATHSIG, SIGKILL);;) {
+            *size = 64 * SHARE_RING_MIN;
+            *size = SHARE_RING_MIN;
+        }
+    ck_assert_int_gt(other, 0);
+    while (taken < 50 || refused_len < 50) {
+        if (share_find(&b, getpid(), a.fd, a.token, &e) == PS_OK) {
+            ck_assert_uint_eq(b.ring_bytes, SHARE_RING_MIN);
+            taken++;
+        } else {
+            ck_assert_msg(strstr(e.text, "size") != NULL, "%s", e.text);
+            refused_len++;
+        }
+        share_finish(&b);
+    }
+    kill(other, SIGKILL);
+    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+    share_finish(&a);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -165,6 +200,7 @@ make_suite(void)
     tcase_add_test(t, a_position_that_cannot_be_is_noticed);
     tcase_add_test(t, what_is_not_the_others_memory_is_not_taken);
     tcase_add_test(t, a_size_that_makes_no_sense_is_not_taken);
+    tcase_add_test(t, a_size_that_changes_meanwhile_is_read_once);
     suite_add_tcase(s, t);
     return s;
 }
