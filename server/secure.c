@@ -55,12 +55,6 @@ secure_finish(struct secure *s)
     *s = (struct secure){0};
 }
 
-bool
-secure_authenticates(const struct secure *s)
-{
-    return s->tls != NULL && tls_authenticates(s->tls);
-}
-
 /* ---- Handshakes ---- */
 
 /* Whoever fills the room with silence loses it to those who come. */

@@ -31,9 +31,6 @@ enum ps_err secure_open(struct secure *s, const struct options *o, struct ps_err
 void secure_reload(struct secure *s, const struct options *o);
 void secure_finish(struct secure *s); /* accepts zeroed and finished ones */
 
-/* Only clients with a certificate of our CA are let in. */
-bool secure_authenticates(const struct secure *s);
-
 /* True: frames of this peer, which has a TCP connection, come when it is through. False: no memory. */
 bool secure_begin(struct peer *p) PS_MUST_USE;
 

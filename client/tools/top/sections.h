@@ -41,9 +41,4 @@ size_t top_print_sums(const struct top_source *src, size_t most, const struct pa
 void cell_rate(struct table *t, double per_second);
 void cell_rate_bytes(struct table *t, double bytes_per_second);
 
-/* The same in a line: "1,204", "0.5", "-"; "9.41 MiB/s". */
-struct units;
-const char *rate_text(double per_second, struct units *out);
-const char *rate_bytes_text(double bytes_per_second, struct units *out);
-
 #endif

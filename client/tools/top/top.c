@@ -18,7 +18,8 @@ const unsigned top_queries = ASK_BIT(PS_QUERY_STATUS) | ASK_BIT(PS_QUERY_STATS) 
 
 /* ---- figures ---- */
 
-const char *
+/* "1,204", "0.5", "-" */
+static const char *
 rate_text(double per_second, struct units *out)
 {
     if (isnan(per_second))
@@ -30,7 +31,8 @@ rate_text(double per_second, struct units *out)
     return out->text;
 }
 
-const char *
+/* "9.41 MiB/s" */
+static const char *
 rate_bytes_text(double bytes_per_second, struct units *out)
 {
     size_t len;

@@ -9,7 +9,8 @@
 #include "client/tools/views/views.h"
 #include "common/units.h"
 
-void
+/* "worker 2", "workers 0, 3", "workers 0, 1, 2 ..." when there is no room for all. */
+static void
 blocked_on(const json_t *tasks, char *out, size_t size)
 {
     static const char more[] = " ...";
@@ -31,7 +32,8 @@ blocked_on(const json_t *tasks, char *out, size_t size)
     }
 }
 
-bool
+/* No clock ends it. */
+static bool
 blocked_in_barrier(const json_t *report)
 {
     return strncmp(member_text(report, "what"), "barrier", strlen("barrier")) == 0;

@@ -16,13 +16,8 @@ void view_ping(const struct answer *answers, uint32_t n, const struct page *page
 /* "0", "1", "2-3", "4-7": the ages that a bucket of the histogram counts. */
 void age_range(size_t bucket, char *out, size_t size);
 
-/* "worker 2", "workers 0, 3", "workers 0, 1, 2 ..." when there is no room for all. size: at least 64. */
-void blocked_on(const json_t *tasks, char *out, size_t size);
-
-/* Whether a BlockedReport waits in a barrier, which no clock ends. */
-bool blocked_in_barrier(const json_t *report);
-
-/* What it waits for: workers, or the shard's own work in words. Whether it ends at some clock. */
+/* What a BlockedReport waits for: workers, or the shard's own work in words (size: at least 64). Whether it ends at
+ * some clock. */
 void blocked_for(const json_t *report, char *out, size_t size);
 bool blocked_has_clock(const json_t *report);
 
