@@ -158,6 +158,8 @@ events_are_well(const json_t *events)
         if (ph == NULL || !json_is_integer(json_object_get(event, "pid")) ||
             json_string_value(json_object_get(event, "name")) == NULL)
             return false;
+        if (pid_of(event) < 0 || pid_of(event) > UINT32_MAX) /* there is room above it to move them apart */
+            return false;
         if (strcmp(ph, "M") != 0 && !json_is_number(json_object_get(event, "ts")))
             return false;
     }

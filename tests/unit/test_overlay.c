@@ -126,6 +126,36 @@ START_TEST(two_with_one_process_id_stay_two)
 }
 END_TEST
 
+/* The same file twice is two processes; and numbers that no process has end the command, not the arithmetic. */
+START_TEST(what_is_no_trace_is_refused)
+{
+    static const struct {
+        const char *event;
+        bool good;
+    } files[] = {{"\"ph\": \"M\", \"pid\": 4294967295, \"name\": \"process_name\"", true},
+                 {"\"ph\": \"M\", \"pid\": 4294967295, \"name\": \"process_name\"", true},
+                 {"\"ph\": \"M\", \"pid\": 9223372036854775807, \"name\": \"process_name\"", false},
+                 {"\"ph\": \"M\", \"pid\": -1, \"name\": \"process_name\"", false},
+                 {"\"ph\": \"M\", \"pid\": 1.5, \"name\": \"process_name\"", false},
+                 {"\"ph\": \"X\", \"pid\": 1, \"name\": \"turn\"", false},
+                 {"\"pid\": 1, \"name\": \"turn\", \"ts\": 1", false}};
+    struct overlay *o = overlay_new();
+    struct ps_error e;
+
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        char text[512];
+        json_t *trace;
+
+        snprintf(text, sizeof text, "{\"otherData\": {\"psd\": \"1\", \"machine\": \"m\"}, \"traceEvents\": [{%s}]}",
+                 files[i].event);
+        ck_assert_ptr_nonnull(trace = json_loads(text, 0, NULL));
+        ck_assert_int_eq(overlay_add_file(o, trace, "file", &e), files[i].good ? PS_OK : PS_ERR_DATA);
+        json_decref(trace);
+    }
+    overlay_free(o);
+}
+END_TEST
+
 START_TEST(what_ended_long_ago_is_left_out)
 {
     struct overlay *o = overlay_new();
@@ -154,6 +184,7 @@ make_suite(void)
     tcase_add_test(tc, clocks_that_were_compared_are_made_one_through_others);
     tcase_add_test(tc, where_nobody_compared_them_the_wall_clocks_do);
     tcase_add_test(tc, two_with_one_process_id_stay_two);
+    tcase_add_test(tc, what_is_no_trace_is_refused);
     tcase_add_test(tc, what_ended_long_ago_is_left_out);
     suite_add_tcase(suite, tc);
     return suite;
