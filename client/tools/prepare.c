@@ -88,6 +88,17 @@ prepare_token_file(const char *path, const char *token, struct ps_error *e)
 
 /* ---- directories ---- */
 
+/* A tmpfs without a limit has no figures of its own: the machine's then. */
+static uint64_t
+prepare_free_bytes(const struct statvfs *fs)
+{
+    struct sysinfo machine;
+
+    if (fs->f_blocks > 0)
+        return (uint64_t)fs->f_bavail * fs->f_frsize;
+    return sysinfo(&machine) == 0 ? (uint64_t)machine.freeram * machine.mem_unit : 0;
+}
+
 /* True when the directory is there and has room for all shards to begin with: containers often have a /dev/shm of
  * 64 MiB. */
 static bool
@@ -95,7 +106,7 @@ prepare_has_room(const char *dir, uint32_t shards)
 {
     struct statvfs fs;
 
-    return statvfs(dir, &fs) == 0 && (uint64_t)fs.f_bavail * fs.f_frsize >= shards * SHARD_BYTES;
+    return statvfs(dir, &fs) == 0 && prepare_free_bytes(&fs) >= shards * SHARD_BYTES;
 }
 
 /* Where files go when memory has no room. */
@@ -233,17 +244,6 @@ prepare_remove_shard(const char *dir)
 }
 
 /* ---- memory ---- */
-
-/* A tmpfs without a limit has no figures of its own: the machine's then. */
-static uint64_t
-prepare_free_bytes(const struct statvfs *fs)
-{
-    struct sysinfo machine;
-
-    if (fs->f_blocks > 0)
-        return (uint64_t)fs->f_bavail * fs->f_frsize;
-    return sysinfo(&machine) == 0 ? (uint64_t)machine.freeram * machine.mem_unit : 0;
-}
 
 /* What a file takes of its filesystem. */
 static uint64_t
