@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The operators' guide, deploy/README.md, and PROTOCOL.md's limits against the sources: every error, every limit and its
-default, every constant and its value; and that its links lead somewhere. Prints TAP. PSD_BIN names the program."""
+default, every constant and its value; and that its links lead somewhere. Then README's code tour: every module is in it,
+and what it names is there. Prints TAP. PSD_BIN names the program."""
 
 import glob
 import os
@@ -125,5 +126,29 @@ bad += [link for link in links if not link.startswith(("#", "http"))
 ok(len(links) > 20 and not bad, "its links lead somewhere", *bad)
 scripts = set(re.findall(r"\btest_\w+\.(?:sh|py|c)\b", guide))
 ok(all(os.path.exists(os.path.join(SOURCE, "tests/system", s)) for s in scripts), "and the tests that it names are there", scripts)
+
+# ---- the code tour ----
+
+tour = section(read("README.md"), "Code tour")
+sources = [os.path.relpath(path, SOURCE) for top in ("common", "server", "client", "proto")
+           for path in glob.glob(os.path.join(SOURCE, top, "**", "*.*"), recursive=True)]
+named, whole = set(), []
+for word in re.findall(r"`([^`\n]+)`", tour):
+    name = re.sub(r"\.(c|h|cu|cuh)$", "", word.rstrip("/").split("/")[-1])
+    if not name.startswith("_"):
+        named.add(name)
+        whole.append(name)
+    for before in whole[-6:] if name.startswith("_") else ():  # `plan` (`_text`); `plan_ring`, `_tree`
+        named |= {before + name, before.rsplit("_", 1)[0] + name}
+modules = {path: re.sub(r"\.\w+$", "", os.path.basename(path)) for path in sources if re.search(r"\.(c|cu)$", path)}
+rooms = ("client/layers/", "common/optimizers/", "client/tools/views/", "client/tools/top/", "client/examples/")  # as wholes
+missing = [path for path, name in sorted(modules.items())
+           if name not in named and not name.startswith("psctl_") and not path.startswith(rooms)]
+ok(len(modules) > 300 and not missing, "README's code tour names every module", *missing)
+there = {re.sub(r"\.\w+$", "", os.path.basename(path)) for path in sources}
+gone = [word for word in re.findall(r"`([\w/]+(?:\.(?:c|h|cu|cuh))?)`", tour.split("| **common core** |")[1].split("| `tests` |")[0])
+        if not word.startswith("_") and re.sub(r"\.\w+$", "", os.path.basename(word.rstrip("/"))) not in there
+        and not any(os.path.isdir(os.path.join(SOURCE, at, word)) for at in (".", "common", "server", "client", "client/tools"))]
+ok(not gone, "and nothing that is not there", *gone)
 
 finish()
