@@ -88,7 +88,7 @@ ps_client_pull_start(ps_client *c, size_t n, ps_var *const vars[], float *const 
         if ((handle = call_new(c)) == NULL)
             err = ps_fail(error, PS_ERR_NOMEM, "no memory to start a pull");
         else
-            err = call_started(handle, core_pull(c->core, n, list, out, options, &handle->core, error), op);
+            err = call_held_started(handle, core_pull(c->core, n, list, out, options, &handle->core, error), op);
     }
     client_leave(c);
     return err;
@@ -123,7 +123,7 @@ push_start(ps_client *c, size_t n, ps_var *const vars[], const float *const grad
         if ((handle = call_new(c)) == NULL)
             err = ps_fail(error, PS_ERR_NOMEM, "no memory to start a push");
         else
-            err = call_push_started(handle, core_push(c->core, n, list, grads, out, options, &handle->core, error), op);
+            err = call_held_started(handle, core_push(c->core, n, list, grads, out, options, &handle->core, error), op);
     }
     client_leave(c);
     return err;

@@ -16,6 +16,7 @@ call_new(ps_client *c)
         return NULL;
     op->client = c;
     op->core = NULL;
+    op->start = 0;
     op->prev = NULL;
     op->next = c->ops;
     if (c->ops != NULL)
@@ -51,10 +52,13 @@ call_started(struct ps_op *op, enum ps_err err, ps_op **out)
 }
 
 enum ps_err
-call_push_started(struct ps_op *op, enum ps_err err, ps_op **out)
+call_held_started(struct ps_op *op, enum ps_err err, ps_op **out)
 {
     ps_client *c = op->client;
 
+    op->start = ++c->starts;
+    if (!client_holds(c))
+        c->held_from = op->start;
     c->holding = !c->threaded;
     err = call_started(op, err, out);
     c->holding = false;
@@ -85,10 +89,16 @@ op_near(void *arg)
     core_op_ask_why(op->client->core, op->core);
 }
 
+static bool
+may_be_held(const ps_op *op)
+{
+    return client_holds(op->client) && op->start >= op->client->held_from;
+}
+
 enum ps_err
 call_wait(ps_op *op, uint64_t timeout_ms, struct ps_error *e)
 {
-    struct client_wait w = {.ready = op_ready, .near = op_near, .arg = op, .op = op->core};
+    struct client_wait w = {.ready = op_ready, .near = op_near, .arg = op, .op = op->core, .at_once = may_be_held(op)};
 
     if (client_wait(op->client, &w, timeout_ms))
         return core_op_result(op->core, e);
@@ -234,6 +244,15 @@ all_near(void *arg)
         }
 }
 
+static bool
+some_may_be_held(const struct any *a)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (a->ops[i] != NULL && may_be_held(a->ops[i]))
+            return true;
+    return false;
+}
+
 static enum ps_err
 all_result(const struct any *a, struct ps_error *e)
 {
@@ -259,6 +278,7 @@ ps_op_wait_all(size_t n, ps_op *const ops[], int timeout_ms, struct ps_error *er
         return ps_fail(error, PS_ERR_INVALID, "waiting needs operations, all of one client");
     client_enter(c);
     w.op = first_to_come(&a);
+    w.at_once = some_may_be_held(&a);
     ms = client_timeout(c, timeout_ms);
     err = client_wait(c, &w, ms) ? all_result(&a, error) : any_waiting(c, &a, ms, error);
     client_leave(c);

@@ -86,19 +86,31 @@ perform_one(ps_client *c, const struct core_action *a)
     }
 }
 
-/* As Nagle's rule for TCP (RFC 896): a small push waits for others as long as the shard has not answered earlier ones.
- * A system call for each would be most of what it costs. */
+/* As Nagle's rule for TCP (RFC 896): a small push waits for others as long as the shard has not answered earlier ones,
+ * and so does a pull for pulls. (It waits for no push: who asks for what comes next goes on to compute.) A system call
+ * for each would be most of what it costs. */
 static bool
 may_hold(const ps_client *c, const struct net_link *n)
 {
-    return n->held_bytes < NET_HOLD_BYTES && core_unanswered(c->core, n->shard) > n->held;
+    return n->held_bytes < NET_HOLD_BYTES &&
+           (n->held_pushes == 0 || core_unanswered(c->core, n->shard) > n->held_pushes) &&
+           (n->held_pulls == 0 || core_pulls_unanswered(c->core, n->shard) > n->held_pulls);
+}
+
+bool
+client_holds(const ps_client *c)
+{
+    for (uint32_t i = 0; i < c->shards; i++)
+        if (c->links[i].held_bytes > 0)
+            return true;
+    return false;
 }
 
 void
 client_release(ps_client *c)
 {
     for (uint32_t i = 0; i < c->shards; i++)
-        c->links[i].flush |= c->links[i].held > 0;
+        c->links[i].flush |= c->links[i].held_bytes > 0;
     client_perform(c);
 }
 
@@ -112,7 +124,7 @@ flush_links(ps_client *c)
     for (i = 0; i < c->shards; i++) {
         struct net_link *n = &c->links[i];
 
-        if (!n->flush && (n->held == 0 || may_hold(c, n)))
+        if (!n->flush && (n->held_bytes == 0 || may_hold(c, n)))
             continue;
         any = true;
         net_flush(n);

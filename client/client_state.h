@@ -36,11 +36,12 @@ struct net_link {
     struct net_conn *conn;   /* NULL: none */
     uint32_t outs;           /* frames handed to conn and not told back */
     bool flush;              /* frames were queued and are to be written */
-    uint32_t held;           /* frames that were queued and may wait for the next ones, */
-    size_t held_bytes;       /* and how long they are; none: 0 */
+    uint32_t held_pushes;    /* frames that were queued and may wait for the next ones, */
+    uint32_t held_pulls;
+    size_t held_bytes; /* and how long they are, with the answers to pulls; none: 0 */
 };
 
-#define NET_HOLD_BYTES (16 * KIB) /* small pushes that wait for each other before they are written */
+#define NET_HOLD_BYTES (16 * KIB) /* small pushes and pulls that wait for each other before they are written */
 
 struct ps_var {
     ps_client *client;
@@ -51,6 +52,7 @@ struct ps_var {
 struct ps_op {
     ps_client *client;
     struct core_op *core;
+    uint64_t start;            /* which of client->starts it was; 0: none, it is never held */
     struct ps_op *prev, *next; /* the client's list; next alone when free */
 };
 
@@ -73,10 +75,12 @@ struct ps_client {
     bool wakes;
     atomic_bool interrupted; /* by ps_client_interrupt() */
     bool performing;
-    bool holding;      /* what is performed is the start of a push: it may wait for the next one */
-    bool wake;         /* something was done that the progress thread's loop must know */
-    uint64_t activity; /* counts what the loop called us for */
-    uint64_t known;    /* as much of it as was there when the loop's turn began */
+    bool holding;       /* what is performed is the start of a push or pull: it may wait for the next one */
+    uint64_t starts;    /* of those, counted */
+    uint64_t held_from; /* while something is held, the first of them of which that may be so */
+    bool wake;          /* something was done that the progress thread's loop must know */
+    uint64_t activity;  /* counts what the loop called us for */
+    uint64_t known;     /* as much of it as was there when the loop's turn began */
     uint64_t waited_us;
     struct patience patience; /* without a progress thread */
 
@@ -103,8 +107,9 @@ void client_leave(const ps_client *c);
 /* Carry out the core's actions. Within client_enter(). */
 void client_perform(ps_client *c);
 
-/* Small pushes that were held go out. Within client_enter(). */
+/* Small pushes and pulls that were held go out. Within client_enter(). */
 void client_release(ps_client *c);
+bool client_holds(const ps_client *c); /* there are some */
 
 /* ---- client_options.c ---- */
 
@@ -129,6 +134,7 @@ struct client_wait {
     void (*near)(void *arg);
     void *arg;
     const struct core_op *op; /* that is waited for, or the first of them, for the timeline; NULL: none */
+    bool at_once;             /* it is, or may be, held itself: what is held goes out first of all */
 };
 bool client_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms);
 
@@ -141,8 +147,8 @@ void call_free(struct ps_op *op);
 /* The end of every start: what it made goes out; a failed one leaves no handle. */
 enum ps_err call_started(struct ps_op *op, enum ps_err err, ps_op **out) PS_MUST_USE;
 
-/* The same of a push, which may be held for a while (psclient.h, "Small pushes"). */
-enum ps_err call_push_started(struct ps_op *op, enum ps_err err, ps_op **out) PS_MUST_USE;
+/* The same of a push or pull that may be held for a while (psclient.h, "Small pushes and pulls"). */
+enum ps_err call_held_started(struct ps_op *op, enum ps_err err, ps_op **out) PS_MUST_USE;
 
 /* Until it is done or the time is over. */
 enum ps_err call_wait(ps_op *op, uint64_t timeout_ms, struct ps_error *e) PS_MUST_USE;

@@ -52,28 +52,19 @@ client_timeout(const ps_client *c, int timeout_ms)
     return timeout_ms < 0 ? (uint64_t)c->options.timeout_ms : (uint64_t)timeout_ms;
 }
 
-static bool
-holds_some(const ps_client *c)
-{
-    for (uint32_t i = 0; i < c->shards; i++)
-        if (c->links[i].held > 0)
-            return true;
-    return false;
-}
-
-/* While pushes are held, what is waited for may come without them: then the next ones can join them. */
+/* While some are held, what is waited for may come without them: then the next ones can join them. */
 static void
 look_first(ps_client *c, const struct client_wait *w)
 {
     uint64_t until;
 
-    if (!holds_some(c))
+    if (!client_holds(c) || w->at_once)
         return;
     until = uv_hrtime() + HOLD_US * 1000;
     c->holding = true;
     do
         client_turn(c, false, 0);
-    while (!w->ready(w->arg) && holds_some(c) && uv_hrtime() < until);
+    while (!w->ready(w->arg) && client_holds(c) && uv_hrtime() < until);
     c->holding = false;
 }
 

@@ -542,6 +542,12 @@ core_unanswered(const struct core *c, uint32_t shard)
     return w->next - 1 - w->acked_through;
 }
 
+uint32_t
+core_pulls_unanswered(const struct core *c, uint32_t shard)
+{
+    return c->links[shard].pulling;
+}
+
 const struct ps_client_stats *
 core_stats(const struct core *c)
 {

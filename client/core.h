@@ -153,6 +153,7 @@ struct core_send {
     const struct span *parts; /* in user buffers */
     size_t parts_len;
     size_t payload_len;
+    size_t asked_len; /* of a pull: payload that it may be answered with; else 0 */
 };
 void core_sent(struct core *c, struct core_send *send, enum ps_err result);
 
@@ -195,6 +196,9 @@ bool core_reaches_all(const struct core *c); /* every shard has welcomed it in t
 
 /* Pushes, ticks and barriers that a shard has been given a number for and has not answered. */
 uint64_t core_unanswered(const struct core *c, uint32_t shard);
+
+/* Frames of pulls that were made for a shard, handed out or not, and not answered. */
+uint32_t core_pulls_unanswered(const struct core *c, uint32_t shard);
 
 /* Cancel every operation. Actions. */
 void core_cancel_all(struct core *c);

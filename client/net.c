@@ -60,6 +60,13 @@ net_disconnect_closed(struct conn *c)
     net_conn_free(c->arg);
 }
 
+static void
+none_held(struct net_link *n)
+{
+    n->held_pushes = n->held_pulls = 0;
+    n->held_bytes = 0;
+}
+
 static struct net_conn *
 net_detach(struct net_link *n)
 {
@@ -68,8 +75,7 @@ net_detach(struct net_link *n)
     n->conn = NULL;
     n->outs = 0;
     n->flush = false;
-    n->held = 0;
-    n->held_bytes = 0;
+    none_held(n);
     if (nc != NULL)
         nc->link = NULL;
     return nc;
@@ -444,8 +450,9 @@ net_send(struct net_link *n, struct core_send *send)
     o->out.parts_len = send->parts_len;
     n->outs++;
     if (c->holding) {
-        n->held++;
-        n->held_bytes += send->head_len + send->payload_len;
+        n->held_pulls += send->asked_len > 0;
+        n->held_pushes += send->asked_len == 0;
+        n->held_bytes += send->head_len + send->payload_len + send->asked_len;
     } else {
         n->flush = true;
     }
@@ -456,8 +463,7 @@ void
 net_flush(struct net_link *n)
 {
     n->flush = false;
-    n->held = 0;
-    n->held_bytes = 0;
+    none_held(n);
     if (n->conn != NULL)
         conn_flush(&n->conn->conn);
 }

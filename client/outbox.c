@@ -79,6 +79,7 @@ part_hand_out(struct core *c, struct link *l, struct part *p)
     p->was_sent = true;
     p->send = s;
     s->part = p;
+    s->out.asked_len = p->kind == PART_PULL ? p->bytes : 0;
     out_append(c, l, s, p->kind == PART_PUSH ? p->bytes : 0);
     return true;
 }

@@ -103,6 +103,13 @@ pull(ps_client *c, ps_var *v, float *out)
     FINE(ps_client_pull(c, 1, &v, &out, NULL, &error));
 }
 
+static void
+finish(ps_op *op)
+{
+    FINE(ps_op_wait(op, -1, &error));
+    ps_op_free(op);
+}
+
 /* Every element is this. */
 static void
 check_all(const float *x, size_t n, float value)
@@ -234,11 +241,52 @@ START_TEST(small_push_is_held_behind_another_until_it_is_flushed)
         pull(other, seen, got);
     while (got[0] == -1);
     check_all(got, 4, -2);
-    for (int i = 0; i < 2; i++) {
-        FINE(ps_op_wait(op[i], -1, &error));
-        ps_op_free(op[i]);
-    }
+    for (int i = 0; i < 2; i++)
+        finish(op[i]);
     ps_client_flush(NULL);
+    ps_client_close(other);
+    ps_client_close(c);
+}
+END_TEST
+
+/* The second one is written by the wait: it sees what others pushed before. */
+START_TEST(small_pull_is_held_behind_another_until_something_waits)
+{
+    ps_client *c = open_task(2, 0, NULL), *other = open_task(2, 1, NULL);
+    ps_var *v = declare(c, "v", 4), *seen = declare(other, "v", 4);
+    float grad[4] = {1, 1, 1, 1}, first[4], second[4], *outs[2] = {first, second};
+    ps_op *op[2];
+
+    for (int i = 0; i < 2; i++)
+        FINE(ps_client_pull_start(c, 1, &v, &outs[i], NULL, &op[i], &error));
+    push(other, seen, grad);
+    for (int i = 0; i < 2; i++)
+        finish(op[1 - i]);
+    check_all(second, 4, -1);
+    ps_client_close(other);
+    ps_client_close(c);
+}
+END_TEST
+
+/* It asks for what comes next, and its caller goes on to compute: no push keeps it back, but for those that are held.
+ */
+START_TEST(pull_is_not_held_behind_pushes)
+{
+    ps_client *c = open_task(2, 0, NULL), *other = open_task(2, 1, NULL);
+    ps_var *v = declare(c, "v", 4), *seen = declare(other, "v", 4);
+    const float grad[4] = {1, 1, 1, 1}, *grads = grad;
+    float got[4], out[4], *outs = out;
+    ps_op *op[3];
+
+    for (int i = 0; i < 2; i++)
+        FINE(ps_client_push_start(c, 1, &v, &grads, NULL, &op[i], &error));
+    FINE(ps_client_pull_start(c, 1, &v, &outs, NULL, &op[2], &error));
+    do /* it has sent the second push as well */
+        pull(other, seen, got);
+    while (got[0] != -2);
+    for (int i = 0; i < 3; i++)
+        finish(op[i]);
+    check_all(out, 4, -2);
     ps_client_close(other);
     ps_client_close(c);
 }
@@ -1101,6 +1149,8 @@ make_suite(void)
     tcase_add_test(t, push_pull_gives_the_value_after_the_update);
     tcase_add_test(t, started_operations_take_effect_in_order);
     tcase_add_test(t, small_push_is_held_behind_another_until_it_is_flushed);
+    tcase_add_test(t, small_pull_is_held_behind_another_until_something_waits);
+    tcase_add_test(t, pull_is_not_held_behind_pushes);
     tcase_add_test(t, only_changed_blocks_travel);
     tcase_add_test(t, cancelled_pull_leaves_its_buffer_alone);
     tcase_add_test(t, cancelled_push_counts_once_or_not_at_all);
