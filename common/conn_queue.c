@@ -189,8 +189,9 @@ conn_queue_prepare(struct conn_queue *q, const uv_loop_t *loop)
 {
     struct conn_out *before = NULL, *o = q->first;
     uint64_t bytes = 0;
+    unsigned n = 0; /* frames: each fills a buffer at least */
 
-    while (o != NULL && bytes < CONN_QUEUE_BATCH) {
+    while (o != NULL && bytes < CONN_QUEUE_BATCH && n < CONN_QUEUE_BUFS) {
         enum ps_err err = !o->ready && o->prepare != NULL ? o->prepare(o) : PS_OK;
 
         if (err != PS_OK) {
@@ -198,7 +199,7 @@ conn_queue_prepare(struct conn_queue *q, const uv_loop_t *loop)
             out_done(q, o, err);
             before = NULL; /* the callback may have changed the queue: start anew */
             o = q->first;
-            bytes = 0;
+            bytes = n = 0;
             continue;
         }
         if (!o->ready) {
@@ -209,6 +210,7 @@ conn_queue_prepare(struct conn_queue *q, const uv_loop_t *loop)
         if (q->closing)
             return;
         bytes += o->left;
+        n++;
         before = o;
         o = o->next;
     }
