@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "file_error.h"
+#include "hex.h"
 #include "placement.h"
 
 #define DIGEST_CHUNK (1 * MIB)
@@ -161,8 +162,8 @@ checkpoint_digest(int fd, const char *file, const struct checkpoint_patience *pa
         err = digest_all(digest, fd, file, patience, chunk, bytes, e);
     if (err == PS_OK && (EVP_DigestFinal_ex(digest, sum, &len) != 1 || 2 * len + 1 != CHECKPOINT_DIGEST))
         err = ps_fail(e, PS_ERR_INTERNAL, "the checksum of %.300s cannot be computed", file);
-    for (unsigned i = 0; err == PS_OK && i < len; i++)
-        snprintf(out + (size_t)2 * i, 3, "%02x", sum[i]);
+    if (err == PS_OK)
+        hex_write(sum, len, out);
     free(chunk);
     EVP_MD_CTX_free(digest);
     return err;

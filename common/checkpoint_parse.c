@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hex.h"
 #include "wire.h"
 
 #define NAME_SHOWN 64
@@ -45,12 +46,6 @@ read_text(struct reader *r, const json_t *object, const char *member, const char
     return PS_OK;
 }
 
-static int
-digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The bytes that hexadecimal digits stand for, freed by the caller. */
 static enum ps_err
 read_hex(struct reader *r, const json_t *object, const char *member, struct span *out)
@@ -65,11 +60,8 @@ read_hex(struct reader *r, const json_t *object, const char *member, struct span
     if ((bytes = malloc(out->len + 1)) == NULL)
         return checkpoint_no_memory(r->e);
     out->data = bytes;
-    for (size_t i = 0; i < strlen(digits); i++) {
-        if (digit(digits[i]) < 0 || strlen(digits) % 2 != 0)
-            return REFUSE(r, member, "%s", "expected pairs of hexadecimal digits");
-        bytes[i / 2] = (uint8_t)(i % 2 == 0 ? digit(digits[i]) << 4 : bytes[i / 2] | digit(digits[i]));
-    }
+    if (strlen(digits) % 2 != 0 || !hex_read(digits, out->len, bytes))
+        return REFUSE(r, member, "%s", "expected pairs of hexadecimal digits");
     return PS_OK;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hex.h"
 #include "placement.h"
 #include "wire.h"
 
@@ -20,10 +21,10 @@ hex(const ProtobufCMessage *m)
     char *digits = bytes != NULL ? malloc(2 * len + 1) : NULL;
     json_t *text = NULL;
 
-    for (size_t i = 0; digits != NULL && i < len; i++)
-        snprintf(digits + 2 * i, 3, "%02x", bytes[i]);
-    if (digits != NULL)
+    if (digits != NULL) {
+        hex_write(bytes, len, digits);
         text = json_stringn(digits, 2 * len);
+    }
     free(digits);
     free(bytes);
     return text;

@@ -14,6 +14,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include "common/hex.h"
 #include "common/token.h"
 
 #define MEMORY_DIR  "/dev/shm"
@@ -48,8 +49,7 @@ prepare_random_token(char **token, struct ps_error *e)
 
     if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
         return ps_fail(e, PS_ERR_IO, "no random number for the run's token: %s", strerror(errno));
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(secret + 2 * i, 3, "%02x", bytes[i]);
+    hex_write(bytes, sizeof bytes, secret);
     if (asprintf(token, "psrun:%s:%s", role_name(ROLE_ADMIN), secret) < 0)
         *token = NULL;
     words_need(*token);
