@@ -358,20 +358,28 @@ ps_client_open(const ps_cluster *cluster, const struct ps_client_options *option
 
 /* ---- Closing ---- */
 
-static bool
-quiet_or_failed(void *arg)
-{
-    ps_client *c = arg;
+/* Before a goodbye. */
+struct farewell {
+    const struct core *core;
+    bool (*so_far)(const struct core *c);
+};
 
-    return core_quiet(c->core) || core_fatal(c->core, NULL) != PS_OK;
+/* What has failed for good needs nothing more. */
+static bool
+so_far_or_failed(void *arg)
+{
+    const struct farewell *f = arg;
+
+    return f->so_far(f->core) || core_fatal(f->core, NULL) != PS_OK;
 }
 
 static bool
-reaches_all_or_failed(void *arg)
+wait_before_goodbye(ps_client *c, bool (*so_far)(const struct core *c), uint64_t timeout_ms)
 {
-    ps_client *c = arg;
+    struct farewell f = {c->core, so_far};
+    struct client_wait w = {.ready = so_far_or_failed, .arg = &f};
 
-    return core_reaches_all(c->core) || core_fatal(c->core, NULL) != PS_OK;
+    return client_wait(c, &w, timeout_ms);
 }
 
 /* A shard that starts again, or restores, would not hear the goodbye, and one that has lost the session would let the
@@ -379,27 +387,23 @@ reaches_all_or_failed(void *arg)
 static void
 reach_all(ps_client *c)
 {
-    struct client_wait w = {.ready = reaches_all_or_failed, .arg = c};
-
     if (c->options.observer)
         return;
     uv_run(&c->loop, UV_RUN_NOWAIT); /* what has been lost meanwhile is known then */
     client_perform(c);
-    (void)client_wait(c, &w, REACH_MS);
+    (void)wait_before_goodbye(c, core_reaches_all, REACH_MS);
 }
 
 void
 ps_client_close(ps_client *c)
 {
-    struct client_wait w = {.ready = quiet_or_failed, .arg = c};
-
     if (c == NULL)
         return;
     progress_stop(c);
     client_enter(c);
     core_cancel_all(c->core);
     client_perform(c);
-    if (client_wait(c, &w, (uint64_t)c->options.timeout_ms))
+    if (wait_before_goodbye(c, core_quiet, (uint64_t)c->options.timeout_ms))
         reach_all(c);
     if (c->recorded && recorder_writes())
         alignment_learn(c);
