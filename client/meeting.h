@@ -20,7 +20,11 @@ enum ps_err meeting_start(ps_client *c, const char *name, const struct ps_cursor
 /* Of the furthest meeting that was. Nobody leaves this one for a further one before this worker comes there too, or is
  * lost. sums: [n], 0 where nobody has set so many. known: shard 0 has this meeting, or one behind it. It has not where
  * it has lost its power since: what has opened is in no redo log, because all that it sums up is not there either. So
- * who has not asked yet comes again: the workers' metrics are told again, too, and this time the same as the first. */
+ * who has not asked yet comes again, and the workers' metrics are told again, too.
+ *
+ * Not mended: where some had asked before the power was lost, and have done further steps, what is told now has those
+ * in it as well (server/opened.h). Values of variables do not depend on sums, and those of the next meeting are the
+ * same for all again. */
 enum ps_err meeting_sums(ps_client *c, const struct ps_cursor *at, uint32_t again, size_t n, double *sums, bool *known,
                          struct ps_error *e) PS_MUST_USE;
 

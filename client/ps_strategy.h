@@ -313,6 +313,10 @@ PS_API enum ps_err ps_strategy_meet(ps_strategy *strategy, struct ps_error *erro
  * in multi_worker_mirrored, who joins is given them with the variables. They are not in checkpoints: what goes on from
  * one counts from there. In local_sgd a step counts with its round; one that a lapsed lease cost does not.
  *
+ * One case is not the same at each: shard 0 loses its power (a kill is nothing) when some workers have been told and have
+ * gone on, and others have not. These are then told the first ones' further steps as well. No value depends on that, and
+ * after the next meeting all is as it should be; but where totals decide whether training goes on, let one worker decide.
+ *
  * rows, and metrics that are whole numbers, are the same in every strategy whose workers lose no step; others are
  * summed in another order. One that was NaN once stays NaN. */
 PS_API void ps_strategy_totals(const ps_strategy *strategy, uint64_t *rows, double *metrics);

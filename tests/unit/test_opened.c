@@ -1,6 +1,6 @@
 /* Barriers with a place in the data: who comes again passes, who is beyond is not waited for, and what the metrics came
  * to is kept. */
-#include "shard_kit.h"
+#include "power_kit.h"
 
 #include <string.h>
 
@@ -204,6 +204,37 @@ START_TEST(one_name_has_one_place)
 }
 END_TEST
 
+/* What opened is gone with the power, and so are the sums that it had: a worker that had not heard them comes again.
+ * The first one has, and went on: the others are told of its later step, too (opened.h says why). */
+START_TEST(after_a_power_loss_later_steps_of_who_went_on_are_told_too)
+{
+    struct disk disk = {0};
+
+    disk_save(&disk, &k);
+    all_do_step_1();
+    step(1, 3, 2, 100, 20);
+    opened_is(10, 0, 1, 6);
+    power_loss(&disk, &k, 78);
+    for (uint64_t conn = 4; conn <= 6; conn++)
+        ck_assert_uint_eq(kit_resume(&k, conn, job(), (uint32_t)conn - 4, 0), 0);
+    opened_is(0, 0, 0, 0);
+    step(4, 1, 2, 100, 20); /* workers tell their metrics again */
+    step(5, 1, 1, 2, 10);
+    step(6, 1, 1, 3, 10);
+    come(5, 2, 10);
+    come(6, 2, 10); /* and wait for each other, not for the first */
+    kit_ack(&k, 5, 2, PS_OK);
+    kit_ack(&k, 6, 2, PS_OK);
+    opened_is(10, 0, 1, 105);
+    step(5, 3, 2, 20, 20);
+    step(6, 3, 2, 30, 20);
+    for (uint64_t conn = 4; conn <= 6; conn++)
+        come(conn, conn == 4 ? 2 : 4, 20);
+    opened_is(20, 0, 1, 150); /* the next one is as if nothing had been */
+    disk_finish(&disk);
+}
+END_TEST
+
 /* The row of the job is made to say more than any ticks could have brought. */
 START_TEST(a_row_with_too_many_sums_is_not_loaded)
 {
@@ -245,6 +276,7 @@ make_suite(void)
     tcase_add_test(tc, who_has_done_later_data_is_not_waited_for);
     tcase_add_test(tc, who_waits_at_a_later_one_is_not_waited_for);
     tcase_add_test(tc, a_kill_of_the_shard_forgets_nothing_and_a_new_round_all);
+    tcase_add_test(tc, after_a_power_loss_later_steps_of_who_went_on_are_told_too);
     tcase_add_test(tc, one_name_has_one_place);
     tcase_add_test(tc, a_row_with_too_many_sums_is_not_loaded);
     suite_add_tcase(suite, tc);
