@@ -193,6 +193,9 @@ struct ps_strategy_stats {
     uint64_t received;                      /* times that this worker took its variables from another one */
     uint64_t gradient_sent, gradient_plain; /* bytes of gradients that went to shards or other workers; that they would
                                                be uncompressed. Of what devices reduce by themselves: those of rings */
+    /* With shards: exchanges that were over with an error, so that nothing of their gradient counts, or a part, or it
+     * is not known; and times that a run or a meeting first fetched values that were missing since. */
+    uint64_t given_over, resumed;
 };
 PS_API void ps_strategy_stats(const ps_strategy *strategy, struct ps_strategy_stats *out);
 
@@ -313,9 +316,10 @@ PS_API enum ps_err ps_strategy_meet(ps_strategy *strategy, struct ps_error *erro
  * in multi_worker_mirrored, who joins is given them with the variables. They are not in checkpoints: what goes on from
  * one counts from there. In local_sgd a step counts with its round; one that a lapsed lease cost does not.
  *
- * One case is not the same at each: shard 0 loses its power (a kill is nothing) when some workers have been told and have
- * gone on, and others have not. These are then told the first ones' further steps as well. No value depends on that, and
- * after the next meeting all is as it should be; but where totals decide whether training goes on, let one worker decide.
+ * One case is not the same at each: shard 0 loses its power (a kill is nothing) when some workers have been told and
+ * have gone on, and others have not. These are then told the first ones' further steps as well. No value depends on
+ * that, and after the next meeting all is as it should be; but where totals decide whether training goes on, let one
+ * worker decide.
  *
  * rows, and metrics that are whole numbers, are the same in every strategy whose workers lose no step; others are
  * summed in another order. One that was NaN once stays NaN. */

@@ -241,19 +241,28 @@ exchange_device(ps_strategy *s, const struct ps_push_options *options, bool *ove
     return err;
 }
 
+/* After a lapse the training goes on elsewhere (rejoin()). */
 enum ps_err
 strategy_server_exchange(ps_strategy *s, uint64_t ends_at, bool *over, struct ps_error *e)
 {
     struct ps_cursor ends = cursor_of(s, ends_at);
     struct ps_push_options options = {.cursor = &ends};
+    enum ps_err err = s->tensors != NULL ? exchange_device(s, &options, over, e) : exchange_host(s, &options, over, e);
 
-    return s->tensors != NULL ? exchange_device(s, &options, over, e) : exchange_host(s, &options, over, e);
+    s->stats.given_over += err != PS_OK && err != PS_ERR_LEASE_LAPSED && *over;
+    return err;
 }
 
 enum ps_err
 strategy_server_resume(ps_strategy *s, struct ps_error *e)
 {
-    return s->behind ? strategy_server_rejoin(s, pull(s, 0, e), e) : PS_OK;
+    enum ps_err err;
+
+    if (!s->behind)
+        return PS_OK;
+    err = strategy_server_rejoin(s, pull(s, 0, e), e);
+    s->stats.resumed += err == PS_OK;
+    return err;
 }
 
 /* One that fails is copied, and reported, with the push. */

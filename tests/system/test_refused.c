@@ -151,6 +151,16 @@ assert_totals(const struct worker *w, uint64_t steps)
     ck_assert_double_eq(metric, (double)steps);
 }
 
+static void
+assert_given_over(const struct worker *w, uint64_t given_over, uint64_t resumed)
+{
+    struct ps_strategy_stats stats;
+
+    ps_strategy_stats(w->strategy, &stats);
+    ck_assert_uint_eq(stats.given_over, given_over);
+    ck_assert_uint_eq(stats.resumed, resumed);
+}
+
 /* ---- A gradient that is refused ---- */
 
 static const struct way ways[] = {
@@ -179,6 +189,7 @@ START_TEST(a_step_that_is_refused_is_over_and_the_next_run_goes_on_behind_it)
     ck_assert_uint_eq(w.after, STEPS - 1);
     assert_values(&w, 1 - STEPS, 1 - STEPS - other);
     assert_totals(&w, STEPS);
+    assert_given_over(&w, 1, 0); /* the values came along with the error */
     ps_strategy_close(w.strategy);
 }
 END_TEST
@@ -198,6 +209,7 @@ START_TEST(a_round_that_is_refused_is_over_and_the_next_one_begins_with_the_shar
     FINE(run(&w, STEPS));
     assert_values(&w, 2 - STEPS, -STEPS);
     assert_totals(&w, STEPS);
+    assert_given_over(&w, 1, 0); /* the values came along with the error */
     ps_strategy_close(w.strategy);
 }
 END_TEST
@@ -228,6 +240,8 @@ START_TEST(a_step_that_is_not_answered_in_time_is_over_and_its_values_come_later
         c->options.timeout_ms = patience;
         FINE(run(&other, n));
         FINE(run(&w, n));
+        assert_given_over(&w, n, n); /* the second run of each step waited for values alone */
+        assert_given_over(&other, 0, 0);
         assert_values(&w, -a_step * (float)n, -a_step * (float)n);
         assert_values(&other, -a_step * (float)n, -a_step * (float)n);
     }

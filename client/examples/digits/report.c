@@ -188,6 +188,9 @@ report_print(FILE *file, const struct train *t, const struct ps_network_result *
                 c->dropped, c->refused);
     if (stats.rejoins > 0)
         fprintf(file, "rejoined           %" PRIu64 " times after a lapsed lease\n", stats.rejoins);
+    if (stats.given_over > 0)
+        fprintf(file, "given over         %" PRIu64 " exchanges with the shards, resumed %" PRIu64 " times\n",
+                stats.given_over, stats.resumed);
     if (stats.reforms > 0)
         fprintf(file, "formed again       %" PRIu64 " times, of the workers that were left\n", stats.reforms);
     print_ages(file, c, t->progress.utf8);
