@@ -35,6 +35,9 @@
     X(LATE_IS_COUNTED,      "after a crash every push whose step is over is said to be in it")                         \
     /* workers */                                                                                                      \
     X(LAPSED_HOLDS_UP,      "the others still wait for the clock of a worker whose lease lapsed")                      \
+    X(EVICTED_HOLDS_UP,     "the others still wait for the clock of a worker that was evicted")                        \
+    X(EVICTED_IS_HEARD,     "what comes on the connection of a worker that was evicted is taken")                      \
+    X(EVICTION_NOT_KEPT,    "after the next start who was evicted is told to join again")                              \
     X(BARRIER_EARLY,        "a barrier opens when one worker has not come")                                            \
     X(AGE_IGNORED,          "a gradient older than the cutoff is applied")                                             \
     /* settings */                                                                                                     \

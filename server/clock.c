@@ -32,7 +32,9 @@ held(const struct session *session)
 static bool
 holds_up(const struct session *session)
 {
-    return session->state == SESSION_LIVE || (PLANTED(LAPSED_HOLDS_UP) && session->state == SESSION_LAPSED);
+    bool planted_too = PLANTED(LAPSED_HOLDS_UP) || (PLANTED(EVICTED_HOLDS_UP) && session->evicted);
+
+    return session->state == SESSION_LIVE || (planted_too && session->state == SESSION_LAPSED);
 }
 
 static void

@@ -137,7 +137,7 @@ lapse(struct shard *s, struct session *session, enum ps_err code, const char *te
         gather_review(s, job);
     }
     actions_event(s, job, c, PSD__EVENT_KIND__EVENT_LEASE_LAPSED, session->task, text);
-    if (c != NULL)
+    if (c != NULL && !(PLANTED(EVICTED_IS_HEARD) && session->evicted))
         connection_refuse(s, c, code, "%s", text);
 }
 

@@ -44,7 +44,7 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     row.joined_past = session->joined_past;
     row.round = session->round;
     row.late = session->late;
-    row.evicted = session->evicted;
+    row.evicted = session->evicted && !PLANTED(EVICTION_NOT_KEPT);
     row.redo = session->redo;
     row.pushes = session->pushes;
     row.boot = session->boot;

@@ -45,8 +45,10 @@ ledger_free(struct ledger *l)
     free(l->barriers);
     free(l->sets);
     free(l->restored);
-    for (uint32_t i = 0; i < MODEL_SHARDS_MAX; i++)
+    for (uint32_t i = 0; i < MODEL_SHARDS_MAX; i++) {
         free(l->ids[i].var);
+        free(l->over[i]);
+    }
     free(l);
 }
 
@@ -59,12 +61,12 @@ ledger_starts(struct ledger *l, uint32_t task, uint32_t round)
 }
 
 uint32_t
-ledger_join(struct ledger *l, uint32_t task, uint32_t round, uint64_t clock)
+ledger_join(struct ledger *l, uint32_t task, uint32_t round, uint64_t incarnation, uint64_t clock)
 {
     l->runs[task].joined = round + 1;
     l->runs[task].from = clock;
     l->lives = sim_grow(l->lives, &l->lives_room, l->lives_len, sizeof *l->lives);
-    l->lives[l->lives_len] = (struct life){.task = task, .round = round};
+    l->lives[l->lives_len] = (struct life){.task = task, .round = round, .incarnation = incarnation};
     return (uint32_t)l->lives_len++;
 }
 

@@ -15,7 +15,8 @@
  *   - metrics: each step is in its worker's sums once (ledger_tally.c);
  *   - each age: a push that was older than the cutoff is not counted;
  *   - each set: what is in force was asked for, and holds from then on (ledger_setting.c);
- *   - barriers: who passes has waited for all.
+ *   - barriers: who passes has waited for all;
+ *   - evictions: who was evicted is heard no more (ledger_evict.c).
  *
  * Failures go to sim_fail(). */
 #ifndef TESTS_SIM_LEDGER_H
@@ -31,6 +32,7 @@ struct ledger;
 
 struct ledger_config {
     bool may_lapse; /* the run has faults that may end a worker's lease */
+    bool evictions; /* somebody evicts workers */
 };
 
 struct ledger *ledger_new(struct sim *s, const struct model *m, const struct ledger_config *config);
@@ -56,7 +58,20 @@ void ledger_turned_away(struct ledger *l, uint32_t task, const struct ps_cursor 
 void ledger_lapsed(struct ledger *l, uint32_t task);
 void ledger_crashed(struct ledger *l, uint32_t shard);
 
+/* The incarnation of this worker that is live there by what was committed last; 0: none is. */
+uint64_t ledger_live(const struct ledger *l, uint32_t shard, uint32_t task);
+/* The shard said that it has evicted a worker, who was found live; incarnation: ledger_live()'s when it was asked. */
+void ledger_evicted(struct ledger *l, uint32_t shard, uint32_t task, uint64_t incarnation);
+/* A hello's answer: PS_OK: a welcome. */
+void ledger_greeted(struct ledger *l, uint32_t shard, uint32_t task, uint64_t incarnation, enum ps_err code);
+/* A push for a block came from this incarnation. */
+void ledger_push_came(struct ledger *l, uint32_t shard, uint64_t incarnation, uint32_t id, uint32_t block,
+                      uint64_t clock);
+
 /* ---- What survives ---- */
+
+/* How often a shard came back older. */
+uint32_t ledger_losses(const struct ledger *l);
 
 /* A save begins: its instant is what was committed last. */
 void ledger_instant(struct ledger *l, uint32_t shard);
@@ -107,7 +122,7 @@ enum ledger_fate ledger_fate(const struct ledger *l, uint32_t task, uint32_t lif
 /* A process of this task begins, in the job's round-th run, counted from 0. */
 void ledger_starts(struct ledger *l, uint32_t task, uint32_t round);
 /* A new incarnation of a task is welcome everywhere: its number. */
-uint32_t ledger_join(struct ledger *l, uint32_t task, uint32_t round, uint64_t clock);
+uint32_t ledger_join(struct ledger *l, uint32_t task, uint32_t round, uint64_t incarnation, uint64_t clock);
 /* A shard's session of this task is at this clock: where a worker that is not so far is taken to be. */
 void ledger_welcomed(struct ledger *l, uint32_t shard, uint32_t task, uint64_t clock);
 /* It is about to; from now on the others of a shard that forgot it would wait for ever. */
@@ -160,6 +175,8 @@ struct ledger_counts {
     uint64_t sets;        /* done on all shards */
     uint64_t saves, lost; /* complete; updates of blocks that a power loss or a restore took back */
     uint64_t restores;    /* of a shard each */
+    uint64_t evictions;   /* the same */
+    uint64_t fenced;      /* hellos of who was evicted */
 };
 void ledger_counts(const struct ledger *l, struct ledger_counts *out);
 

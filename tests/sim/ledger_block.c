@@ -105,6 +105,12 @@ ledger_block_lost(const struct block_state *b, uint64_t number)
     return number < b->traces_len && b->traces[number].lost;
 }
 
+bool
+ledger_block_came(const struct block_state *b, uint64_t number)
+{
+    return number < b->traces_len && b->traces[number].came;
+}
+
 const struct state *
 ledger_block_find(const struct block_state *b, uint32_t epoch, uint64_t hash, uint64_t lowest, uint64_t highest)
 {
@@ -142,6 +148,12 @@ traces_of(struct block_state *b, uint64_t number)
 }
 
 void
+ledger_block_note_came(struct block_state *b, uint64_t number)
+{
+    traces_of(b, number)->came = true;
+}
+
+void
 ledger_block_count(struct ledger *l, struct block_state *b, uint64_t number, uint64_t version)
 {
     uint32_t id = l->vars[b->var].pushes[number];
@@ -156,6 +168,8 @@ ledger_block_count(struct ledger *l, struct block_state *b, uint64_t number, uin
                  ledger_push_name(l, id, name, sizeof name));
     else
         ledger_check_age(l, b, id, t->from);
+    if (!l->replaying)
+        ledger_check_evicted(l, b, number);
     t->version = version;
     t->epoch = l->epoch[b->shard];
     t->lost = false;
@@ -609,6 +623,8 @@ ledger_commit(struct ledger *l, uint32_t shard, struct store *store)
     ledger_check_boot(l, shard, store, false);
     look(l, shard, store, false);
     ledger_tally_look(l, shard, store);
+    if (l->config.evictions)
+        ledger_evict_look(l, shard, store);
 }
 
 void

@@ -58,6 +58,7 @@ ledger_instant(struct ledger *l, uint32_t shard)
 {
     each_block(l, shard, take_pending);
     memcpy(l->pending_runs[shard], l->runs, sizeof l->runs);
+    ledger_evict_instant(l, shard);
 }
 
 struct saved_visit {
@@ -108,6 +109,7 @@ ledger_saved(struct ledger *l, uint32_t shard, struct store *durable, uint8_t ge
     ps_assert(err == PS_OK);
     each_block(l, shard, settle_instant);
     memcpy(l->saved_runs[shard], l->pending_runs[shard], sizeof l->runs);
+    ledger_evict_saved(l, shard);
     l->disk_empty[shard] = false;
     l->counts.saves++;
 }
@@ -124,7 +126,14 @@ ledger_disk_lost(struct ledger *l, uint32_t shard)
 {
     l->disk_empty[shard] = true;
     each_block(l, shard, forget_saved);
+    ledger_evict_forgotten(l, shard);
     memset(l->saved_runs[shard], 0, sizeof l->runs);
+}
+
+uint32_t
+ledger_losses(const struct ledger *l)
+{
+    return l->losses;
 }
 
 bool
@@ -361,10 +370,13 @@ ledger_lost(struct ledger *l, uint32_t shard, struct store *live)
     ledger_check_boot(l, shard, live, true);
     each_block(l, shard, rewind_block);
     read_ids(l, shard, live);
+    ledger_evict_lost(l, shard);
     ledger_settings_before(l, shard, live);
     err = live->ops->each_block(live, visit_back, &v);
     ps_assert(err == PS_OK);
     ledger_settings_after(l, shard);
+    if (l->config.evictions)
+        ledger_evict_look(l, shard, live);
     if (!l->sim->failed)
         each_block(l, shard, check_promises);
 }

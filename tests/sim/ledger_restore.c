@@ -43,6 +43,7 @@ void
 ledger_restore_begins(struct ledger *l, uint32_t shard, uint64_t boot)
 {
     l->expected[shard] = boot;
+    ledger_evict_forgotten(l, shard);
 }
 
 bool
@@ -103,6 +104,7 @@ restored(struct ledger *l, uint32_t shard, struct store *store)
     l->looks++;
     l->boot[shard] = l->expected[shard];
     l->expected[shard] = 0;
+    ledger_evict_forgotten(l, shard);
     ledger_settings_before(l, shard, store);
     err = store->ops->each_block(store, visit_restored, &v);
     ps_assert(err == PS_OK);

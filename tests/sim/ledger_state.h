@@ -47,6 +47,14 @@ struct in_force {
 
 struct life {
     uint32_t task, round;
+    uint64_t incarnation;
+};
+
+/* An incarnation that a shard has said to be evicted. pending, saved: so it was at the instant of the save that runs,
+ * and of the one that counts. */
+struct over {
+    uint64_t incarnation;
+    bool pending, saved;
 };
 
 /* How many runs of the job a task has begun, joined and finished; and the clock at which it joined the newest. */
@@ -72,6 +80,7 @@ struct traces {
     uint64_t was;     /* that counted it before the shard came back older */
     uint32_t epoch;   /* that it was counted in */
     bool lost;        /* it was counted, and is no more */
+    bool came;        /* sync: to its shard, when its worker had not been evicted there */
     uint64_t from;    /* version that it says it was computed from; UINT64_MAX: it says none */
 };
 
@@ -156,7 +165,10 @@ struct ledger {
     uint64_t floor[MODEL_SHARDS_MAX]
                   [MODEL_WORKERS_MAX]; /* highest clock that a session of this task began or went on at */
     struct runs saved_runs[MODEL_SHARDS_MAX][MODEL_WORKERS_MAX], pending_runs[MODEL_SHARDS_MAX][MODEL_WORKERS_MAX];
-    struct ps_cursor counted[MODEL_WORKERS_MAX]; /* by shard 0, of each worker's metrics */
+    struct ps_cursor counted[MODEL_WORKERS_MAX];        /* by shard 0, of each worker's metrics */
+    uint64_t live[MODEL_SHARDS_MAX][MODEL_WORKERS_MAX]; /* incarnations; 0: the session is not, or there is none */
+    struct over *over[MODEL_SHARDS_MAX];
+    size_t over_len[MODEL_SHARDS_MAX], over_room[MODEL_SHARDS_MAX];
     uint32_t losses;
     bool leaves;    /* some worker, or has left */
     uint64_t looks; /* counts looks at a shard's store */
@@ -184,6 +196,17 @@ void ledger_check_example(struct ledger *l, const struct block_state *b, uint64_
 /* ---- ledger_tally.c ---- */
 
 void ledger_tally_look(struct ledger *l, uint32_t shard, struct store *store);
+
+/* ---- ledger_evict.c ---- */
+
+void ledger_evict_look(struct ledger *l, uint32_t shard, struct store *store);
+/* The block counts this push. */
+void ledger_check_evicted(struct ledger *l, const struct block_state *b, uint64_t number);
+/* A save's instant, and its end; the shard came back with that one; with none. */
+void ledger_evict_instant(struct ledger *l, uint32_t shard);
+void ledger_evict_saved(struct ledger *l, uint32_t shard);
+void ledger_evict_lost(struct ledger *l, uint32_t shard);
+void ledger_evict_forgotten(struct ledger *l, uint32_t shard);
 
 /* The shard calls a variable by this id. */
 /* Of the data that a shard's store holds; 0: it holds none. */
@@ -213,6 +236,8 @@ void ledger_check_age(struct ledger *l, const struct block_state *b, uint32_t pu
 bool ledger_block_tells(const struct ledger *l, const struct block_state *b, uint64_t number);
 uint64_t ledger_block_version_of(const struct block_state *b, uint64_t number);
 uint32_t ledger_block_epoch_of(const struct block_state *b, uint64_t number);
+bool ledger_block_came(const struct block_state *b, uint64_t number);
+void ledger_block_note_came(struct block_state *b, uint64_t number);
 bool ledger_block_lost(const struct block_state *b, uint64_t number); /* counted, and then the shard came back older */
 
 /* A committed state with this hash that was not gone before this epoch: one whose version is from lowest to highest if

@@ -25,9 +25,11 @@ struct shard_conn {
     struct frame_reader reader;
     char peer[32];
     uint32_t task; /* whose it is, as its hello said */
-    bool ended;    /* no more frames */
-    bool lost;     /* to be closed */
-    bool told;     /* the core knows that it is gone, or is itself gone */
+    uint64_t incarnation;
+    bool asks;  /* its hello is not answered */
+    bool ended; /* no more frames */
+    bool lost;  /* to be closed */
+    bool told;  /* the core knows that it is gone, or is itself gone */
 };
 
 /* An outgoing frame of either kind. */
@@ -100,28 +102,96 @@ out_done(struct net_out *out, enum ps_err result)
 
 /* ---- What goes by: the ledger learns variable ids from frames and lapses from the log ---- */
 
-static void
-see_declare(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
+static struct shard_conn *
+conn_find(struct node_shard *n, uint64_t id)
+{
+    struct shard_conn *c = n->conns;
+
+    while (c != NULL && c->id != id)
+        c = c->next;
+    return c;
+}
+
+static struct asked *
+asked_new(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
 {
     struct asked *a;
 
     n->asked = sim_grow(n->asked, &n->asked_room, n->asked_len, sizeof *n->asked);
     a = &n->asked[n->asked_len++];
-    *a = (struct asked){.conn = conn, .request = msg->request};
+    *a = (struct asked){.type = msg->type, .conn = conn, .request = msg->request};
+    return a;
+}
+
+/* Takes it out. */
+static bool
+asked_take(struct node_shard *n, enum msg_type type, uint64_t conn, const struct wire_msg *answer, struct asked *out)
+{
+    for (size_t i = 0; i < n->asked_len; i++) {
+        *out = n->asked[i];
+        if (out->type != type || out->conn != conn || out->request != answer->request)
+            continue;
+        n->asked[i] = n->asked[--n->asked_len];
+        return true;
+    }
+    sim_fail(n->sim, "s%u answered a %s that nobody asked for", n->index, wire_type_name(type));
+    return false;
+}
+
+static void
+see_declare(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
+{
+    struct asked *a = asked_new(n, conn, msg);
+
     snprintf(a->name, sizeof a->name, "%s", msg->u.declare->name);
 }
 
 static void
 see_declared(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
 {
-    for (size_t i = 0; i < n->asked_len; i++) {
-        if (n->asked[i].conn != conn || n->asked[i].request != msg->request)
-            continue;
-        ledger_declared(n->ledger, n->index, msg->u.declared->var, n->asked[i].name, n->store);
-        n->asked[i] = n->asked[--n->asked_len];
+    struct asked a;
+
+    if (asked_take(n, MSG_DECLARE, conn, msg, &a))
+        ledger_declared(n->ledger, n->index, msg->u.declared->var, a.name, n->store);
+}
+
+static void
+see_evict(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
+{
+    struct asked *a = asked_new(n, conn, msg);
+
+    a->task = msg->u.evict->task;
+    a->incarnation = ledger_live(n->ledger, n->index, a->task);
+}
+
+static void
+see_evicted(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
+{
+    struct asked a;
+
+    if (asked_take(n, MSG_EVICT, conn, msg, &a) && msg->u.evicted->live)
+        ledger_evicted(n->ledger, n->index, a.task, a.incarnation);
+}
+
+static void
+see_hello(struct shard_conn *c, const Psd__Hello *m)
+{
+    c->task = m->task;
+    c->incarnation = m->incarnation;
+    c->asks = m->incarnation != 0;
+}
+
+/* What it is told first answers its hello. */
+static void
+see_greeting(struct node_shard *n, uint64_t conn, const struct wire_msg *msg)
+{
+    struct shard_conn *c = conn_find(n, conn);
+
+    if (c == NULL || !c->asks)
         return;
-    }
-    sim_fail(n->sim, "s%u answered a declare that nobody asked for", n->index);
+    c->asks = false;
+    ledger_greeted(n->ledger, n->index, c->task, c->incarnation,
+                   msg->type == MSG_ERROR ? (enum ps_err)msg->u.error->code : PS_OK);
 }
 
 static bool
@@ -156,23 +226,34 @@ see_durable(struct node_shard *n, const struct shard_conn *c, const Psd__Push *m
 }
 
 static void
+see_came(struct node_shard *n, const struct shard_conn *c, const Psd__Push *m)
+{
+    for (size_t i = 0; i < m->n_var; i++)
+        ledger_push_came(n->ledger, n->index, c->incarnation, m->var[i], m->block[i], m->clock);
+}
+
+static void
 see_in(struct shard_conn *c, const struct frame_head *head, const void *meta, const void *payload)
 {
     struct node_shard *n = c->node;
     struct wire_msg msg;
 
-    if (head->type != MSG_HELLO && head->type != MSG_DECLARE && head->type != MSG_PUSH)
+    if (head->type != MSG_HELLO && head->type != MSG_DECLARE && head->type != MSG_PUSH && head->type != MSG_EVICT)
         return;
     if (!look(n, head, meta, &msg))
         return;
     if (msg.type == MSG_HELLO)
-        c->task = msg.u.hello->task;
+        see_hello(c, msg.u.hello);
+    if (msg.type == MSG_EVICT)
+        see_evict(n, c->id, &msg);
     if (msg.type == MSG_DECLARE)
         see_declare(n, c->id, &msg);
     if (msg.type == MSG_PUSH && n->model->age == PS_AGE_CUTOFF)
         see_push(n, msg.u.push, payload);
-    if (msg.type == MSG_PUSH)
+    if (msg.type == MSG_PUSH) {
         see_durable(n, c, msg.u.push);
+        see_came(n, c, msg.u.push);
+    }
 }
 
 static void
@@ -192,6 +273,10 @@ see_out(struct node_shard *n, uint64_t conn, const uint8_t *bytes)
         see_declared(n, conn, &msg);
     else if (msg.type == MSG_DECLARED) /* to an attach: perhaps before who declared it has heard */
         ledger_declared(n->ledger, n->index, msg.u.declared->var, msg.u.declared->declare->name, n->store);
+    if (msg.type == MSG_EVICTED)
+        see_evicted(n, conn, &msg);
+    if (msg.type == MSG_WELCOME || msg.type == MSG_ERROR)
+        see_greeting(n, conn, &msg);
     if (msg.type == MSG_ERROR)
         sim_trace(n->sim, "s%u > error %s to c%" PRIu64 ": %s", n->index, ps_err_name((enum ps_err)msg.u.error->code),
                   conn, msg.u.error->text);
@@ -203,7 +288,8 @@ see_log(struct node_shard *n, const char *text)
     uint32_t task;
 
     sim_trace(n->sim, "s%u log %s", n->index, text);
-    if (sscanf(text, "worker lapsed job=train task=%u", &task) == 1)
+    if (sscanf(text, "worker lapsed job=train task=%u", &task) == 1 ||
+        sscanf(text, "worker evicted job=train task=%u", &task) == 1)
         ledger_lapsed(n->ledger, task);
 }
 
@@ -221,16 +307,6 @@ conn_unlink(struct shard_conn *c)
         c->node->conns = c->next;
     if (c->next != NULL)
         c->next->prev = c->prev;
-}
-
-static struct shard_conn *
-conn_find(struct node_shard *n, uint64_t id)
-{
-    struct shard_conn *c = n->conns;
-
-    while (c != NULL && c->id != id)
-        c = c->next;
-    return c;
 }
 
 /* One answer is missing: who asked comes back and asks again. */

@@ -11,6 +11,7 @@
 #define TESTS_SIM_NODE_SHARD_H
 
 #include "common/arena.h"
+#include "common/frame.h"
 #include "ledger.h"
 #include "model.h"
 #include "net.h"
@@ -38,10 +39,13 @@ struct node_shard_profile {
     uint64_t store_bytes_max;
 };
 
-/* What a DECLARE asked, until its answer says the id. */
+/* What a DECLARE or an EVICT asked, until it is answered. */
 struct asked {
+    enum msg_type type;
     uint64_t conn, request;
-    char name[32];
+    char name[32]; /* DECLARE: of the variable */
+    uint32_t task; /* EVICT: whose incarnation was live then */
+    uint64_t incarnation;
 };
 
 struct node_shard {

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PATIENT_MS 1800000 /* longer than any run waits */
+
 struct worker_link {
     struct node_worker *worker;
     uint32_t shard;
@@ -337,8 +339,8 @@ poll_comes(struct sim_timer *t)
         sim_at(w->sim, t, w->held_us);
         return;
     }
-    w->profile.observer ? observer_poll(w) : script_poll(w);
-    next = w->profile.observer ? observer_next_us(w) : script_next_us(w);
+    w->profile.program->poll(w);
+    next = w->profile.program->next_us(w);
     if (next == UINT64_MAX)
         sim_cancel(w->sim, &w->wake);
     else
@@ -381,8 +383,10 @@ config_fill(struct node_worker *w, struct core_config *c, const char **addresses
                                                         "sim-6",  "sim-7",  "sim-8",  "sim-9", "sim-10", "sim-11",
                                                         "sim-12", "sim-13", "sim-14", "sim-15"};
     const struct model *m = w->model;
-    uint64_t incarnation = sim_rand(w->sim) | 1, seed = sim_rand(w->sim);
+    uint64_t seed;
 
+    w->incarnation = sim_rand(w->sim) | 1;
+    seed = sim_rand(w->sim);
     for (uint32_t i = 0; i < m->shards; i++)
         addresses[i] = names[i];
     *c = (struct core_config){.cluster = m->cluster,
@@ -398,10 +402,10 @@ config_fill(struct node_worker *w, struct core_config *c, const char **addresses
                               .lapse = m->lapse,
                               .age = m->age,
                               .age_parameter = m->age_parameter,
-                              .lease_ms = w->profile.lease_ms,
+                              .lease_ms = w->profile.patient ? PATIENT_MS : w->profile.lease_ms,
                               .observer = w->profile.observer,
                               .copy_max = GIB,
-                              .incarnation = incarnation,
+                              .incarnation = w->incarnation,
                               .seed = seed};
 }
 
@@ -423,7 +427,7 @@ node_worker_start(struct node_worker *w)
         return;
     }
     w->held_us = 0;
-    w->profile.observer ? observer_start(w) : script_start(w);
+    w->profile.program->start(w);
     node_worker_perform(w);
 }
 
@@ -441,7 +445,7 @@ process_end(struct node_worker *w)
     ps_assert(w->sends_out == 0);
     core_free(w->core);
     w->core = NULL;
-    w->profile.observer ? observer_stop(w) : script_stop(w);
+    w->profile.program->stop(w);
     receipts_finish(w);
     sim_cancel(w->sim, &w->time);
     sim_cancel(w->sim, &w->poll);
@@ -479,6 +483,15 @@ node_worker_hold(struct node_worker *w, uint64_t for_us)
 }
 
 void
+node_worker_cut(struct node_worker *w)
+{
+    sim_trace(w->sim, "w%u is cut off", w->task);
+    for (uint32_t i = 0; i < w->model->shards; i++)
+        if (w->links[i] != NULL)
+            net_cut(w->links[i]->end->conn);
+}
+
+void
 node_worker_again(struct node_worker *w, uint64_t in_us)
 {
     ps_assert(node_worker_over(w));
@@ -497,8 +510,8 @@ node_worker_over(const struct node_worker *w)
 void
 node_worker_watch(struct node_worker *w, uint64_t limit_us)
 {
-    if (w->core != NULL)
-        w->profile.observer ? observer_watch(w, limit_us) : script_watch(w, limit_us);
+    if (w->core != NULL && !stopped(w))
+        w->profile.program->watch(w, limit_us);
 }
 
 void

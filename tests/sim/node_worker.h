@@ -1,7 +1,7 @@
 /* A simulated worker process: the client core, driven as libpsclient's glue drives it, under a training script.
  *
- * node_worker.c is the process: connections, timers, lives and deaths. script.c is what a worker runs (and observer.c
- * what an evaluator does):
+ * node_worker.c is the process: connections, timers, lives and deaths. script.c is what a worker runs (observer.c what
+ * an evaluator does, evictor.c an administrator):
  *
  *     JOINING ─► DECLARING ─► PULLING ─► COMPUTING ─► PUSHING ─► TICKING ─► MEETING ─┐   clock == steps
  *        ▲                      ▲                                                   ├──────────────────► LEAVING ─►
@@ -64,7 +64,9 @@ struct worker_profile {
     bool may_restore; /* shards may be made to go back to a checkpoint */
     bool store_fails; /* pushes may end with IO */
     enum sim_lie lie;
-    bool observer; /* runs observer.c, not script.c */
+    const struct worker_program *program; /* what it runs; its like is a profile's, too: */
+    bool observer;                        /* no worker of the job */
+    bool patient;                         /* nobody notices by its lease that it hangs */
 };
 
 enum worker_op_kind {
@@ -76,7 +78,8 @@ enum worker_op_kind {
     WORKER_QUERY,
     WORKER_PING,
     WORKER_SET,
-    WORKER_ATTACH /* the observer's */
+    WORKER_ATTACH, /* the observer's */
+    WORKER_EVICT   /* the evictor's */
 };
 
 /* An operation under way. */
@@ -110,6 +113,7 @@ struct node_worker {
     uint32_t round;                  /* of the job's runs, from 0 */
     struct net_listener **listeners; /* [shards] */
     struct core *core;
+    uint64_t incarnation;
     struct worker_link *links[MODEL_SHARDS_MAX];
     struct worker_link *finishing[MODEL_SHARDS_MAX]; /* goodbye was said there */
     uint64_t clock_offset_ms;
@@ -154,6 +158,9 @@ void node_worker_again(struct node_worker *w, uint64_t in_us);
 /* SIGSTOP for a while. */
 void node_worker_hold(struct node_worker *w, uint64_t for_us);
 
+/* Its connections are lost, which it hears when it runs. */
+void node_worker_cut(struct node_worker *w);
+
 /* True when it has nothing more to do, unless it runs again. */
 bool node_worker_over(const struct node_worker *w);
 
@@ -165,23 +172,21 @@ uint64_t node_worker_ms(const struct node_worker *w);
 /* Carry out what the core wants, and look at the script soon. After every call into the core that makes actions. */
 void node_worker_perform(struct node_worker *w);
 
-/* ---- script.c ---- */
+/* ---- Programs ---- */
 
-void script_start(struct node_worker *w);             /* of a new process */
-void script_poll(struct node_worker *w);              /* something may be done */
-void script_lost(struct node_worker *w);              /* a connection; it is made again by itself */
-void script_stop(struct node_worker *w);              /* the process is dying: what was under way has no outcome */
-uint64_t script_next_us(const struct node_worker *w); /* UINT64_MAX: only the core's events count */
-void script_describe(const struct node_worker *w);    /* to the trace: what it waits for */
-void script_watch(struct node_worker *w, uint64_t limit_us);
+struct worker_program {
+    void (*start)(struct node_worker *w);             /* of a new process */
+    void (*poll)(struct node_worker *w);              /* something may be done */
+    void (*stop)(struct node_worker *w);              /* the process is dying: what was under way has no outcome */
+    uint64_t (*next_us)(const struct node_worker *w); /* UINT64_MAX: only the core's events count */
+    void (*watch)(const struct node_worker *w, uint64_t limit_us);
+};
 
-/* ---- observer.c: the same, and ---- */
+extern const struct worker_program script_program, observer_program;
 
-void observer_start(struct node_worker *w);
-void observer_poll(struct node_worker *w);
-void observer_stop(struct node_worker *w);
-uint64_t observer_next_us(const struct node_worker *w);
-void observer_watch(const struct node_worker *w, uint64_t limit_us);
+void script_lost(struct node_worker *w);           /* a connection; it is made again by itself */
+void script_describe(const struct node_worker *w); /* to the trace: what it waits for */
+
 void observer_leave(struct node_worker *w); /* the workers are over: a last look, then it is over, too */
 
 #endif

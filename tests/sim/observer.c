@@ -166,7 +166,7 @@ leave(struct node_worker *w)
     }
 }
 
-void
+static void
 observer_start(struct node_worker *w)
 {
     for (uint32_t v = 0; v < w->model->vars_len; v++)
@@ -184,7 +184,7 @@ observer_leave(struct node_worker *w)
     node_worker_perform(w);
 }
 
-void
+static void
 observer_poll(struct node_worker *w)
 {
     struct worker_op *o = w->ops;
@@ -211,7 +211,7 @@ observer_poll(struct node_worker *w)
         go_on(w);
 }
 
-uint64_t
+static uint64_t
 observer_next_us(const struct node_worker *w)
 {
     if (w->core == NULL)
@@ -221,7 +221,7 @@ observer_next_us(const struct node_worker *w)
     return w->ops->cancel_us != 0 && !w->ops->cancelled ? MAX(w->ops->cancel_us, w->sim->now_us) : UINT64_MAX;
 }
 
-void
+static void
 observer_stop(struct node_worker *w)
 {
     free(w->ops);
@@ -232,7 +232,7 @@ observer_stop(struct node_worker *w)
     }
 }
 
-void
+static void
 observer_watch(const struct node_worker *w, uint64_t limit_us)
 {
     struct ps_error e = {0};
@@ -242,3 +242,11 @@ observer_watch(const struct node_worker *w, uint64_t limit_us)
     (void)core_op_waiting(w->core, w->ops->op, (w->sim->now_us - w->ops->started_us) / SIM_MS, &e);
     sim_fail(w->sim, "the observer hangs: %s", e.text);
 }
+
+const struct worker_program observer_program = {
+    .start = observer_start,
+    .poll = observer_poll,
+    .stop = observer_stop,
+    .next_us = observer_next_us,
+    .watch = observer_watch,
+};

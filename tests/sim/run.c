@@ -10,6 +10,7 @@
 
 #include "admin.h"
 #include "common/optimizer.h"
+#include "evictor.h"
 
 #define WATCH_US    (5 * SIM_SECOND)
 #define HANG_US     (400 * SIM_SECOND)
@@ -32,8 +33,9 @@ struct run {
     struct node_worker observer;
     struct net_listener *listeners[MODEL_SHARDS_MAX];
     struct faults faults;
-    struct admin admin; /* when has_admin */
-    bool has_admin;
+    struct admin admin;     /* when has_admin */
+    struct evictor evictor; /* when has_evictor */
+    bool has_admin, has_evictor;
     struct sim_timer watch, lie;
     bool ending;
     uint64_t ending_us;
@@ -182,6 +184,7 @@ watch_comes(struct sim_timer *t)
     for (uint32_t i = 0; i < r->model.workers; i++)
         node_worker_watch(&r->workers[i], HANG_US);
     node_worker_watch(&r->observer, HANG_US);
+    node_worker_watch(&r->evictor.node, HANG_US);
     if (r->sim.failed)
         for (uint32_t i = 0; i < r->model.workers; i++)
             script_describe(&r->workers[i]);
@@ -194,6 +197,8 @@ watch_comes(struct sim_timer *t)
         r->ending_us = r->sim.now_us;
         faults_stop(&r->faults);
         admin_stop(&r->admin);
+        if (r->has_evictor)
+            node_worker_finish(&r->evictor.node);
     }
     if (r->ending)
         stop_shards(r);
@@ -249,6 +254,17 @@ draw_model(struct run *r)
 }
 
 static void
+build_evictor(struct run *r)
+{
+    static const struct worker_profile profile = {.observer = true, .program = &evictor_program};
+
+    node_worker_init(&r->evictor.node, &r->sim, &r->net, r->ledger, &r->model, r->model.workers + 1, r->listeners,
+                     &profile);
+    r->evictor.workers = r->workers;
+    evictor_init(&r->evictor, r->options->seed);
+}
+
+static void
 build(struct run *r)
 {
     const struct run_options *o = r->options;
@@ -260,6 +276,8 @@ build(struct run *r)
 
     draw_model(r);
     r->has_admin = o->lie == LIE_NONE && admin_drawn(o->seed, o->faults);
+    r->has_evictor = o->lie == LIE_NONE && evictor_drawn(o->seed, o->faults);
+    ledger.evictions = r->has_evictor;
     barrier_every = sim_chance(&r->sim, 500) ? (uint32_t)sim_between(&r->sim, 1, 8) : 0;
     if (barrier_every > 0 && sim_chance(&r->sim, 500))
         barrier_every = 1;
@@ -282,13 +300,16 @@ build(struct run *r)
             worker.cursors = false; /* a checkpoint has none */
         worker.may_restore = r->has_admin;
         worker.lie = o->lie;
+        worker.program = &script_program;
         if (o->lie == LIE_FORGED_ACK)
             worker.broken_per_mille = 200;
         node_worker_init(&r->workers[i], &r->sim, &r->net, r->ledger, &r->model, i, r->listeners, &worker);
     }
     node_worker_init(&r->observer, &r->sim, &r->net, r->ledger, &r->model, r->model.workers, r->listeners,
-                     &(struct worker_profile){
-                         .cancel_per_mille = 50, .observer = true, .store_fails = faults_fail_stores(o->faults)});
+                     &(struct worker_profile){.cancel_per_mille = 50,
+                                              .observer = true,
+                                              .store_fails = faults_fail_stores(o->faults),
+                                              .program = &observer_program});
     r->faults = (struct faults){.sim = &r->sim,
                                 .net = &r->net,
                                 .level = o->faults,
@@ -303,6 +324,8 @@ build(struct run *r)
                               .faults = &r->faults,
                               .shards = r->shards,
                               .workers = r->workers};
+    if (r->has_evictor)
+        build_evictor(r);
 }
 
 static void
@@ -334,6 +357,8 @@ start(struct run *r)
     faults_start(&r->faults, r->options->seed);
     if (r->has_admin)
         admin_start(&r->admin, r->options->seed);
+    if (r->has_evictor)
+        sim_in(&r->sim, &r->evictor.node.restart, 0);
     r->lie.run = lie_comes;
     if (r->options->lie == LIE_APPLY_TWICE || r->options->lie == LIE_LOST_UPDATE)
         sim_in(&r->sim, &r->lie, 10 * SIM_MS);
@@ -361,6 +386,8 @@ take_apart(struct run *r)
     for (uint32_t i = 0; i < r->model.workers; i++)
         node_worker_finish(&r->workers[i]);
     node_worker_finish(&r->observer);
+    if (r->has_evictor)
+        node_worker_finish(&r->evictor.node);
     for (uint32_t i = 0; i < r->model.shards; i++)
         node_shard_stop(&r->shards[i]);
     net_finish(&r->net);

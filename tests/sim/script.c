@@ -82,7 +82,7 @@ on_joining(struct node_worker *w)
 {
     if (!core_joined(w->core))
         return false;
-    w->life = ledger_join(w->ledger, w->task, w->round, core_clock(w->core));
+    w->life = ledger_join(w->ledger, w->task, w->round, w->incarnation, core_clock(w->core));
     w->joined_before = true;
     sim_trace(w->sim, "w%u joined at clock %" PRIu64, w->task, core_clock(w->core));
     resume_data(w);
@@ -289,7 +289,8 @@ rejoin(struct node_worker *w)
 {
     w->rejoins++;
     sim_trace(w->sim, "w%u joins again", w->task);
-    core_rejoin(w->core, sim_rand(w->sim) | 1, node_worker_ms(w));
+    w->incarnation = sim_rand(w->sim) | 1;
+    core_rejoin(w->core, w->incarnation, node_worker_ms(w));
     receipts_begin(w);
     enter(w, WORKER_JOINING);
     node_worker_perform(w);
@@ -319,7 +320,7 @@ on_fatal(struct node_worker *w)
 
 /* ---- What the process calls ---- */
 
-void
+static void
 script_start(struct node_worker *w)
 {
     w->pinged = false;
@@ -339,7 +340,7 @@ core_end(struct node_worker *w)
         node_worker_again(w, sim_below(w->sim, AGAIN_US_MAX));
 }
 
-void
+static void
 script_poll(struct node_worker *w)
 {
     lose_patience(w);
@@ -355,7 +356,7 @@ script_poll(struct node_worker *w)
         core_end(w);
 }
 
-uint64_t
+static uint64_t
 script_next_us(const struct node_worker *w)
 {
     uint64_t next = UINT64_MAX;
@@ -372,7 +373,7 @@ script_next_us(const struct node_worker *w)
     return next;
 }
 
-void
+static void
 script_stop(struct node_worker *w)
 {
     while (w->ops != NULL) {
@@ -405,14 +406,14 @@ script_describe(const struct node_worker *w)
     }
 }
 
-void
-script_watch(struct node_worker *w, uint64_t limit_us)
+static void
+script_watch(const struct node_worker *w, uint64_t limit_us)
 {
-    uint64_t now = w->sim->now_us, since = w->phase_us;
+    uint64_t now = w->sim->now_us, since = MAX(w->phase_us, w->held_us);
     struct ps_error e = {0};
 
     for (const struct worker_op *o = w->ops; o != NULL; o = o->next) {
-        if (o->op == NULL || core_op_done(o->op) || now < o->started_us + limit_us)
+        if (o->op == NULL || core_op_done(o->op) || now < MAX(o->started_us, w->held_us) + limit_us)
             continue;
         (void)core_op_waiting(w->core, o->op, (now - o->started_us) / SIM_MS, &e);
         sim_fail(w->sim, "w%u hangs in a %s at clock %" PRIu64 ": %s", w->task, script_op_name(o->kind),
@@ -424,3 +425,11 @@ script_watch(struct node_worker *w, uint64_t limit_us)
     sim_fail(w->sim, "w%u hangs while %s at clock %" PRIu64 ": %s", w->task, phase_names[w->phase], core_clock(w->core),
              e.text);
 }
+
+const struct worker_program script_program = {
+    .start = script_start,
+    .poll = script_poll,
+    .stop = script_stop,
+    .next_us = script_next_us,
+    .watch = script_watch,
+};

@@ -104,6 +104,23 @@ START_TEST(faults_do_happen)
 }
 END_TEST
 
+START_TEST(some_are_evicted_and_come_again)
+{
+    struct run_options o = {.mode = RUN_MIXED, .faults = FAULTS_ALL, .seed = test_seed()};
+    uint64_t evictions = 0, fenced = 0;
+
+    for (uint64_t left = 1000; left > 0 && (evictions == 0 || fenced == 0); left--, o.seed++) {
+        struct run_report report;
+
+        run_one(&o, &report);
+        evictions += report.ledger.evictions;
+        fenced += report.ledger.fenced;
+    }
+    ck_assert_uint_gt(evictions, 0);
+    ck_assert_uint_gt(fenced, 0);
+}
+END_TEST
+
 START_TEST(same_seed_is_the_same_run)
 {
     struct run_options o = {.mode = RUN_MIXED, .faults = FAULTS_ALL};
@@ -312,6 +329,7 @@ make_suite(void)
     tcase_add_loop_test(tc, nothing_is_lost_doubled_or_torn, 0, RUN_MIXED * FAULTS_LEVELS);
     tcase_add_loop_test(tc, what_was_found_once_stays_mended, 0, (int)ARRAY_LEN(found));
     tcase_add_test(tc, faults_do_happen);
+    tcase_add_test(tc, some_are_evicted_and_come_again);
     tcase_add_test(tc, same_seed_is_the_same_run);
     tcase_add_test(tc, other_seed_is_another_run);
     suite_add_tcase(suite, tc);
