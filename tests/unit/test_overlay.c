@@ -7,122 +7,113 @@
 
 #define MS INT64_C(1000000)
 
+static struct overlay *o;
+static const char *unsure; /* who is laid over by its wall clock alone */
+static struct trace t;     /* all of them, once they are laid over each other */
+
+static void
+setup(void)
+{
+    o = overlay_new();
+    t = (struct trace){0};
+}
+
+static void
+teardown(void)
+{
+    trace_finish(&t);
+    overlay_free(o);
+}
+
 /* One slice of 2 ms at the origin. */
 static void
-add(struct overlay *o, const char *machine, uint64_t origin_ns, int64_t wall_ns, uint32_t pid)
+add(const char *machine, uint64_t origin_ns, int64_t wall_ns, uint32_t pid)
 {
     struct trace_origin origin = {.origin_ns = origin_ns, .wall_ns = wall_ns};
     struct timeline_span turn = {.start_ns = origin_ns, .end_ns = origin_ns + 2 * MS, .kind = TIMELINE_TURN};
-    struct trace t;
+    struct trace one;
 
     strcpy(origin.machine, machine);
-    ck_assert_int_eq(trace_init(&t, &origin), PS_OK);
-    trace_name_process(&t, pid, machine);
-    trace_shard(&t, pid, &turn, 1);
-    overlay_add(o, t.events, &origin, machine);
+    ck_assert_int_eq(trace_init(&one, &origin), PS_OK);
+    trace_name_process(&one, pid, machine);
+    trace_shard(&one, pid, &turn, 1);
+    overlay_add(o, one.events, &origin, machine);
 }
 
 /* When the turn of the process with this name began, ms after the origin; -1: it is not there. */
 static double
-begins(const struct trace *t, const char *name)
+begins(const char *name)
 {
     json_int_t pid = -1;
     const json_t *event;
     size_t i;
 
-    json_array_foreach(t->events, i,
+    json_array_foreach(t.events, i,
                        event) if (strcmp(json_string_value(json_object_get(event, "name")), "process_name") == 0 &&
                                   strcmp(json_string_value(json_object_get(json_object_get(event, "args"), "name")),
                                          name) == 0) pid = json_integer_value(json_object_get(event, "pid"));
-    json_array_foreach(t->events, i, event) if (strcmp(json_string_value(json_object_get(event, "ph")), "X") == 0 &&
-                                                json_integer_value(json_object_get(event, "pid")) ==
-                                                    pid) return json_number_value(json_object_get(event, "ts")) /
+    json_array_foreach(t.events, i, event) if (strcmp(json_string_value(json_object_get(event, "ph")), "X") == 0 &&
+                                               json_integer_value(json_object_get(event, "pid")) ==
+                                                   pid) return json_number_value(json_object_get(event, "ts")) /
         1e3;
     return -1;
 }
 
 static void
-expect(const struct trace *t, const char *name, double ms)
+expect(const char *name, double ms)
 {
-    ck_assert_double_eq_tol(begins(t, name), ms, 1e-3);
-}
-
-static void
-finish(struct overlay *o, struct trace *t)
-{
-    trace_finish(t);
-    overlay_free(o);
+    ck_assert_double_eq_tol(begins(name), ms, 1e-3);
 }
 
 START_TEST(processes_of_one_machine_have_one_clock)
 {
-    struct overlay *o = overlay_new();
-    const char *unsure;
-    struct trace t;
-
-    add(o, "a", 100 * MS, 0, 1);
-    add(o, "a", 70 * MS, 9 * MS, 2); /* whatever their wall clocks say */
+    add("a", 100 * MS, 0, 1);
+    add("a", 70 * MS, 9 * MS, 2); /* whatever their wall clocks say */
     t = overlay_finish(o, 0, &unsure);
     ck_assert_ptr_null(unsure);
     ck_assert_uint_eq(t.origin.origin_ns, 70 * MS);
     ck_assert_uint_eq(json_array_size(t.events), 6);
-    finish(o, &t);
 }
 END_TEST
 
 /* b is 1000 ms ahead of a, c 50 ms behind b: nobody has compared a and c. */
 START_TEST(clocks_that_were_compared_are_made_one_through_others)
 {
-    struct overlay *o = overlay_new();
-    const char *unsure;
-    struct trace t;
-
-    add(o, "a", 100 * MS, 0, 1);
-    add(o, "c", 955 * MS + 100 * MS, 0, 2);
-    add(o, "b", 1000 * MS + 130 * MS, 0, 3);
+    add("a", 100 * MS, 0, 1);
+    add("c", 955 * MS + 100 * MS, 0, 2);
+    add("b", 1000 * MS + 130 * MS, 0, 3);
     overlay_knows(o, "b", "c", -50 * MS);
     overlay_knows(o, "a", "b", 1000 * MS);
     t = overlay_finish(o, 0, &unsure);
     ck_assert_ptr_null(unsure);
-    expect(&t, "a", 0);
-    expect(&t, "c", 5);
-    expect(&t, "b", 30);
-    finish(o, &t);
+    expect("a", 0);
+    expect("c", 5);
+    expect("b", 30);
 }
 END_TEST
 
 START_TEST(where_nobody_compared_them_the_wall_clocks_do)
 {
-    struct overlay *o = overlay_new();
-    const char *unsure;
-    struct trace t;
-
-    add(o, "a", 100 * MS, 5000 * MS, 1);
-    add(o, "z", 7 * MS, 5012 * MS, 2);
+    add("a", 100 * MS, 5000 * MS, 1);
+    add("z", 7 * MS, 5012 * MS, 2);
     t = overlay_finish(o, 0, &unsure);
     ck_assert_str_eq(unsure, "z");
-    expect(&t, "a", 0);
-    expect(&t, "z", 12);
-    finish(o, &t);
+    expect("a", 0);
+    expect("z", 12);
 }
 END_TEST
 
 START_TEST(two_with_one_process_id_stay_two)
 {
-    struct overlay *o = overlay_new();
-    const char *unsure;
-    struct trace t;
-
-    add(o, "a", 100 * MS, 0, 1001);
-    add(o, "b", 103 * MS, 0, 1001);
-    add(o, "c", 104 * MS, 0, 1001);
+    add("a", 100 * MS, 0, 1001);
+    add("b", 103 * MS, 0, 1001);
+    add("c", 104 * MS, 0, 1001);
     overlay_knows(o, "a", "b", 0);
     overlay_knows(o, "a", "c", 0);
     t = overlay_finish(o, 0, &unsure);
-    expect(&t, "a", 0);
-    expect(&t, "b", 3);
-    expect(&t, "c", 4);
-    finish(o, &t);
+    expect("a", 0);
+    expect("b", 3);
+    expect("c", 4);
 }
 END_TEST
 
@@ -139,7 +130,6 @@ START_TEST(what_is_no_trace_is_refused)
                  {"\"ph\": \"M\", \"pid\": 1.5, \"name\": \"process_name\"", false},
                  {"\"ph\": \"X\", \"pid\": 1, \"name\": \"turn\"", false},
                  {"\"pid\": 1, \"name\": \"turn\", \"ts\": 1", false}};
-    struct overlay *o = overlay_new();
     struct ps_error e;
 
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
@@ -152,25 +142,22 @@ START_TEST(what_is_no_trace_is_refused)
         ck_assert_int_eq(overlay_add_file(o, trace, "file", &e), files[i].good ? PS_OK : PS_ERR_DATA);
         json_decref(trace);
     }
-    overlay_free(o);
 }
 END_TEST
 
 START_TEST(what_ended_long_ago_is_left_out)
 {
-    struct overlay *o = overlay_new();
-    const char *unsure;
-    struct trace t;
-
-    add(o, "a", 100 * MS, 0, 1);
-    add(o, "a", 500 * MS, 0, 2);
+    add("a", 100 * MS, 0, 1);
+    add("a", 500 * MS, 0, 2);
     t = overlay_finish(o, 100 * MS, &unsure);
     ck_assert_uint_eq(json_array_size(t.events), 5); /* names stay */
-    finish(o, &t);
-    o = overlay_new();
-    t = overlay_finish(o, 0, &unsure); /* nothing at all */
+}
+END_TEST
+
+START_TEST(nothing_laid_over_nothing_is_nothing)
+{
+    t = overlay_finish(o, 0, &unsure);
     ck_assert_uint_eq(json_array_size(t.events), 0);
-    finish(o, &t);
 }
 END_TEST
 
@@ -180,12 +167,14 @@ make_suite(void)
     Suite *suite = suite_create("overlay");
     TCase *tc = tcase_create("overlay");
 
+    tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, processes_of_one_machine_have_one_clock);
     tcase_add_test(tc, clocks_that_were_compared_are_made_one_through_others);
     tcase_add_test(tc, where_nobody_compared_them_the_wall_clocks_do);
     tcase_add_test(tc, two_with_one_process_id_stay_two);
     tcase_add_test(tc, what_is_no_trace_is_refused);
     tcase_add_test(tc, what_ended_long_ago_is_left_out);
+    tcase_add_test(tc, nothing_laid_over_nothing_is_nothing);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -10,6 +10,7 @@
 #define HOUR_S (60L * 60)
 
 static struct certs certs;
+static struct tls *usual_client, *usual_server; /* who come together */
 
 /* ---- Files ---- */
 
@@ -59,11 +60,15 @@ make_all(void)
     certs_make(&certs, &(struct cert_spec){.file = "shut", .issuer = "ca", .passphrase = "secret"});
     certs_write(&certs, "nonsense.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
     certs_write(&certs, "empty.pem", "");
+    usual_client = context(TLS_CLIENT, NULL, NULL, "ca.pem");
+    usual_server = context(TLS_SERVER, "psd.pem", "psd.key", NULL);
 }
 
 static void
 remove_all(void)
 {
+    tls_free(usual_client);
+    tls_free(usual_server);
     certs_close(&certs);
 }
 
@@ -264,15 +269,13 @@ say(struct pair *p, unsigned from, const void *data, size_t n)
 
 START_TEST(what_one_side_says_the_other_hears)
 {
-    struct tls *client = context(TLS_CLIENT, NULL, NULL, "ca.pem");
-    struct tls *server = context(TLS_SERVER, "psd.pem", "psd.key", NULL);
     static const size_t lengths[] = {1, 7, 4096, 16384, 16385, 1000003};
     uint8_t *data = malloc(1000003);
     struct pair p;
 
     for (size_t i = 0; i < 1000003; i++)
         data[i] = (uint8_t)(i * 0x9e3779b1u >> 24);
-    pair_open(&p, client, _i == 0 ? "shard.example" : "127.0.0.1", server);
+    pair_open(&p, usual_client, _i == 0 ? "shard.example" : "127.0.0.1", usual_server);
     p.to[0].most = p.to[1].most = _i == 0 ? 0 : 1; /* byte by byte */
     ck_assert_int_eq(shake(&p, NULL), -1);
     p.to[0].most = p.to[1].most = _i == 0 ? 0 : 17000;
@@ -280,30 +283,24 @@ START_TEST(what_one_side_says_the_other_hears)
         say(&p, i % 2, data, lengths[i]);
     pair_close(&p);
     free(data);
-    tls_free(client);
-    tls_free(server);
 }
 END_TEST
 
 START_TEST(both_sides_know_the_binding_and_no_other_connection_has_it)
 {
-    struct tls *client = context(TLS_CLIENT, NULL, NULL, "ca.pem");
-    struct tls *server = context(TLS_SERVER, "psd.pem", "psd.key", NULL);
     uint8_t one[2][TLS_BINDING_SIZE], two[2][TLS_BINDING_SIZE];
     struct pair p, q;
 
-    pair_open(&p, client, "127.0.0.1", server);
+    pair_open(&p, usual_client, "127.0.0.1", usual_server);
     ck_assert(!tls_stream_binding(p.end[0].s, one[0]));
     ck_assert_int_eq(shake(&p, NULL), -1);
-    pair_meet(&q, client, "127.0.0.1", server);
+    pair_meet(&q, usual_client, "127.0.0.1", usual_server);
     for (unsigned i = 0; i < 2; i++)
         ck_assert(tls_stream_binding(p.end[i].s, one[i]) && tls_stream_binding(q.end[i].s, two[i]));
     ck_assert(memcmp(one[0], one[1], TLS_BINDING_SIZE) == 0 && memcmp(two[0], two[1], TLS_BINDING_SIZE) == 0);
     ck_assert(memcmp(one[0], two[0], TLS_BINDING_SIZE) != 0);
     pair_close(&p);
     pair_close(&q);
-    tls_free(client);
-    tls_free(server);
 }
 END_TEST
 
@@ -394,7 +391,7 @@ static const struct {
 
 START_TEST(strangers_are_named)
 {
-    struct tls *t[2] = {context(TLS_CLIENT, NULL, NULL, "ca.pem"), context(TLS_SERVER, "psd.pem", "psd.key", NULL)};
+    const struct tls *t[2] = {usual_client, usual_server};
 
     for (unsigned side = 0; side < 2; side++) {
         struct pipe in = {0}, out = {0};
@@ -414,15 +411,12 @@ START_TEST(strangers_are_named)
         free(in.data);
         free(out.data);
     }
-    tls_free(t[0]);
-    tls_free(t[1]);
 }
 END_TEST
 
 /* A raw client of OpenSSL that speaks no more than TLS 1.2. */
 START_TEST(older_versions_are_refused)
 {
-    struct tls *server = context(TLS_SERVER, "psd.pem", "psd.key", NULL);
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
     SSL *ssl;
     BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
@@ -438,7 +432,7 @@ START_TEST(older_versions_are_refused)
     SSL_set_connect_state(ssl);
     ck_assert_int_lt(SSL_do_handshake(ssl), 1);
     ck_assert_int_gt(n = BIO_read(out, hello, sizeof hello), 0);
-    end.s = stream(server, NULL, &end);
+    end.s = stream(usual_server, NULL, &end);
     pipe_put(&to, hello, (size_t)n);
     ck_assert_int_eq(tls_stream_handshake(end.s, &e), TLS_BAD);
     ck_assert_int_eq(e.code, PS_ERR_TLS);
@@ -449,19 +443,17 @@ START_TEST(older_versions_are_refused)
     SSL_CTX_free(context);
     free(to.data);
     free(from.data);
-    tls_free(server);
 }
 END_TEST
 
 START_TEST(a_handshake_has_a_bound)
 {
-    struct tls *server = context(TLS_SERVER, "psd.pem", "psd.key", NULL);
     struct pipe to = {0}, from = {0};
     struct end end = {.in = &to, .out = &from};
     uint8_t record[5 + 4 + 16000] = {0x16, 3, 1, (4 + 16000) >> 8, (4 + 16000) & 0xff, 1, 1, 0xff, 0xff};
     struct ps_error e = {0};
 
-    end.s = stream(server, NULL, &end);
+    end.s = stream(usual_server, NULL, &end);
     for (unsigned i = 0; i < 20; i++) {
         pipe_put(&to, record, sizeof record);
         memset(record + 5, 0, 4); /* it goes on */
@@ -472,7 +464,6 @@ START_TEST(a_handshake_has_a_bound)
     tls_stream_free(end.s);
     free(to.data);
     free(from.data);
-    tls_free(server);
 }
 END_TEST
 
@@ -480,14 +471,12 @@ END_TEST
 
 START_TEST(the_end_is_told_with_a_last_record_and_without)
 {
-    struct tls *client = context(TLS_CLIENT, NULL, NULL, "ca.pem");
-    struct tls *server = context(TLS_SERVER, "psd.pem", "psd.key", NULL);
     struct ps_error e = {0};
     struct pair p;
     uint8_t byte;
     size_t n;
 
-    pair_meet(&p, client, "127.0.0.1", server);
+    pair_meet(&p, usual_client, "127.0.0.1", usual_server);
     say(&p, 0, "hello", 5);
     if (_i == 0)
         tls_stream_bye(p.end[0].s);
@@ -495,20 +484,16 @@ START_TEST(the_end_is_told_with_a_last_record_and_without)
     ck_assert_int_eq(tls_stream_read(p.end[1].s, &byte, 1, &n, &e), TLS_END);
     ck_assert_int_eq(tls_stream_read(p.end[1].s, &byte, 1, &n, &e), TLS_END);
     pair_close(&p);
-    pair_open(&p, client, "127.0.0.1", server);
+    pair_open(&p, usual_client, "127.0.0.1", usual_server);
     p.to[1].ended = true;
     ck_assert_int_eq(tls_stream_handshake(p.end[1].s, &e), TLS_END);
     pair_close(&p);
-    tls_free(client);
-    tls_free(server);
 }
 END_TEST
 
 /* A record that was changed on the way, one that was sent twice, one that was made up. */
 START_TEST(records_of_somebody_else_end_it)
 {
-    struct tls *client = context(TLS_CLIENT, NULL, NULL, "ca.pem");
-    struct tls *server = context(TLS_SERVER, "psd.pem", "psd.key", NULL);
     static const uint8_t made_up[] = {0x17, 3,  3,  0,  32, 1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14,
                                       15,   16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32};
     struct ps_error e = {0};
@@ -516,7 +501,7 @@ START_TEST(records_of_somebody_else_end_it)
     struct pair p;
     size_t n, begin;
 
-    pair_meet(&p, client, "127.0.0.1", server);
+    pair_meet(&p, usual_client, "127.0.0.1", usual_server);
     begin = p.to[1].len;
     ck_assert(tls_stream_write(p.end[0].s, "a gradient", 10));
     if (_i == 0)
@@ -535,29 +520,23 @@ START_TEST(records_of_somebody_else_end_it)
     ck_assert_int_eq(e.code, PS_ERR_CLOSED);
     ck_assert_msg(strstr(e.text, "damaged on the way") != NULL, "%s", e.text);
     pair_close(&p);
-    tls_free(client);
-    tls_free(server);
 }
 END_TEST
 
 START_TEST(no_memory_for_what_it_says_is_told)
 {
-    struct tls *client = context(TLS_CLIENT, NULL, NULL, "ca.pem");
-    struct tls *server = context(TLS_SERVER, "psd.pem", "psd.key", NULL);
     struct ps_error e = {0};
     struct pair p;
 
-    pair_open(&p, client, "127.0.0.1", server);
+    pair_open(&p, usual_client, "127.0.0.1", usual_server);
     p.to[1].no_memory = true;
     ck_assert_int_eq(tls_stream_handshake(p.end[0].s, &e), TLS_BAD);
     ck_assert_int_eq(e.code, PS_ERR_NOMEM);
     pair_close(&p);
-    pair_meet(&p, client, "127.0.0.1", server);
+    pair_meet(&p, usual_client, "127.0.0.1", usual_server);
     p.to[1].no_memory = true;
     ck_assert(!tls_stream_write(p.end[0].s, "hello", 5));
     pair_close(&p);
-    tls_free(client);
-    tls_free(server);
 }
 END_TEST
 
@@ -565,42 +544,34 @@ END_TEST
 
 START_TEST(files_are_read_again_for_new_connections)
 {
-    struct tls *client = context(TLS_CLIENT, NULL, NULL, "ca.pem"), *server;
     struct tls *other = context(TLS_CLIENT, NULL, NULL, "other.pem");
-    struct tls_files f;
+    struct tls_files f = files("stranger.pem", "stranger.key", NULL);
     struct ps_error e = {0};
     struct pair before, after;
 
-    server = context(TLS_SERVER, "psd.pem", "psd.key", NULL);
-    pair_meet(&before, client, "127.0.0.1", server);
-    f = files("stranger.pem", "stranger.key", NULL);
-    ck_assert_int_eq(tls_reload(server, &f, &e), PS_OK);
-    ck_assert_msg(strstr(tls_shows(server), "CN=stranger") != NULL, "%s", tls_shows(server));
-    pair_meet(&after, other, "127.0.0.1", server);
+    pair_meet(&before, usual_client, "127.0.0.1", usual_server);
+    ck_assert_int_eq(tls_reload(usual_server, &f, &e), PS_OK);
+    ck_assert_msg(strstr(tls_shows(usual_server), "CN=stranger") != NULL, "%s", tls_shows(usual_server));
+    pair_meet(&after, other, "127.0.0.1", usual_server);
     say(&before, 0, "still here", 10);
     pair_close(&before);
     pair_close(&after);
-    tls_free(client);
     tls_free(other);
-    tls_free(server);
 }
 END_TEST
 
 START_TEST(bad_files_change_nothing)
 {
-    struct tls *client = context(TLS_CLIENT, NULL, NULL, "ca.pem"), *server;
-    struct tls_files f;
+    struct tls *client = context(TLS_CLIENT, "worker.pem", "worker.key", "ca.pem");
+    struct tls *server = context(TLS_SERVER, "psd.pem", "psd.key", "ca.pem");
+    struct tls_files f = files("old.pem", "old.key", NULL);
     struct ps_error e = {0};
     struct pair p;
 
-    server = context(TLS_SERVER, "psd.pem", "psd.key", "ca.pem");
-    f = files("old.pem", "old.key", NULL);
     ck_assert_int_eq(tls_reload(server, &f, &e), PS_ERR_CONFIG);
     ck_assert_msg(strstr(e.text, "has expired on ") != NULL, "%s", e.text);
     ck_assert(tls_authenticates(server));
     ck_assert_msg(strstr(tls_shows(server), "CN=psd") != NULL, "%s", tls_shows(server));
-    tls_free(client);
-    client = context(TLS_CLIENT, "worker.pem", "worker.key", "ca.pem");
     pair_meet(&p, client, "127.0.0.1", server);
     pair_close(&p);
     tls_free(client);
