@@ -58,6 +58,15 @@ ssp(uint32_t workers)
     return job;
 }
 
+/* The first workers of the job join, task n on connection n + 1, and declare 'w': its id. */
+static uint32_t
+begin(const Psd__Job *job, uint32_t workers)
+{
+    for (uint32_t task = 0; task < workers; task++)
+        kit_join(&k, task + 1, job, task);
+    return kit_declare(&k, 1, "w", 4, PS_SGD);
+}
+
 START_TEST(before_there_is_a_shard_the_page_is_about_the_process)
 {
     m->state = METRICS_STARTING;
@@ -99,8 +108,7 @@ START_TEST(pushes_are_counted_by_what_became_of_them)
     uint64_t old = 0;
     uint32_t var;
 
-    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    var = begin(kit_job("train", PSD__MODE__ASYNC, 2), 1);
     for (uint64_t seq = 1; seq <= 3; seq++)
         kit_push_four(&k, 1, seq, 0, var, 1);
     kit_push(&k, 1, &(struct kit_push){.seq = 4, .var = var, .gradient = good, .len = 4, .from_version = &old});
@@ -141,8 +149,7 @@ START_TEST(what_is_too_old_is_dropped)
     age.kind = PSD__AGE_KIND__AGE_CUTOFF;
     age.parameter = 1;
     job->age = &age;
-    kit_join(&k, 1, job, 0);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    var = begin(job, 1);
     for (uint64_t seq = 1; seq <= 4; seq++)
         kit_push(&k, 1, &(struct kit_push){.seq = seq, .var = var, .gradient = g, .len = 4, .from_version = &old});
     EXPECT("psd_pushes_applied_total", 2);
@@ -162,9 +169,7 @@ START_TEST(workers_are_counted_one_by_one)
     float g[4] = {1, 1, 1, 1};
     uint32_t var;
 
-    kit_join(&k, 1, job, 0);
-    kit_join(&k, 2, job, 1);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    var = begin(job, 2);
     kit_push(&k, 1, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4});
     EXPECT("psd_worker_pushes_applied_total{job_name=\"train\",worker=\"0\"}", 0); /* it waits for the other's */
     kit_push(&k, 2, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4});
@@ -186,9 +191,7 @@ START_TEST(counts_outlive_a_commit_that_fails)
     float g[4] = {1, 1, 1, 1};
     uint32_t var;
 
-    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
-    kit_join(&k, 2, kit_job("train", PSD__MODE__ASYNC, 2), 1);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    var = begin(kit_job("train", PSD__MODE__ASYNC, 2), 2);
     kit_push_four(&k, 1, 1, 0, var, 1);
     store_mem_fail_at(k.store, STORE_MEM_FAIL_COMMIT, 1);
     kit_push(&k, 2, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4});
@@ -203,9 +206,7 @@ START_TEST(pulls_that_wait_for_slower_workers_are_seen_waiting_and_measured)
 {
     uint32_t var;
 
-    kit_join(&k, 1, ssp(2), 0);
-    kit_join(&k, 2, ssp(2), 1);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    var = begin(ssp(2), 2);
     kit_ticked(&k, 1, 1, 1);
     kit_pull(&k, 1, var, 0, 1);
     EXPECT("psd_waiting{reason=\"bound\"}", 1);
@@ -233,9 +234,7 @@ START_TEST(steps_gradients_and_barriers_are_told_apart)
     float g[4] = {1, 1, 1, 1};
     uint32_t var;
 
-    kit_join(&k, 1, job, 0);
-    kit_join(&k, 2, job, 1);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    var = begin(job, 2);
     kit_push(&k, 1, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4});
     kit_pull(&k, 1, var, 0, 1);
     kit_barrier(&k, 1, 2, "here");
@@ -274,8 +273,7 @@ START_TEST(durable_pushes_wait_for_the_disk)
     float g[4] = {1, 1, 1, 1};
     uint32_t var;
 
-    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    var = begin(kit_job("train", PSD__MODE__ASYNC, 1), 1);
     kit_durable(&k, k.redo);
     kit_push(&k, 1, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4, .durable = true});
     EXPECT("psd_waiting{reason=\"disk\"}", 1);
@@ -307,8 +305,7 @@ START_TEST(saves_are_counted_and_timed)
 {
     struct ps_error disk = {.code = PS_ERR_IO, .text = "no"};
 
-    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
-    kit_declare(&k, 1, "w", 4, PS_SGD);
+    begin(kit_job("train", PSD__MODE__ASYNC, 1), 1);
     EXPECT("psd_save_due", 1);
     ck_assert(isnan(page_value(page(), "psd_save_last_duration_seconds")));
     kit_event(&k, &(struct shard_event){.kind = SHARD_SAVE});
