@@ -243,3 +243,59 @@ tls_shows(const struct tls *t)
 {
     return t->shows;
 }
+
+/* ---- For others ---- */
+
+static char *
+copy_text(BIO *from)
+{
+    char *data, *copy;
+    long n = BIO_get_mem_data(from, &data);
+
+    if ((copy = malloc((size_t)n + 1)) == NULL)
+        return NULL;
+    memcpy(copy, data, (size_t)n);
+    copy[n] = '\0';
+    return copy;
+}
+
+static bool
+write_certs(BIO *out, SSL_CTX *context)
+{
+    STACK_OF(X509) *behind = NULL;
+    bool good = PEM_write_bio_X509(out, SSL_CTX_get0_certificate(context)) == 1;
+
+    SSL_CTX_get0_chain_certs(context, &behind);
+    for (int i = 0; i < sk_X509_num(behind) && good; i++) /* -1 of NULL */
+        good = PEM_write_bio_X509(out, sk_X509_value(behind, i)) == 1;
+    return good;
+}
+
+enum ps_err
+tls_pem(const struct tls *t, struct tls_pem *out, struct ps_error *e)
+{
+    BIO *cert = BIO_new(BIO_s_mem()), *key = BIO_new(BIO_s_secmem()); /* which is overwritten when it is freed */
+
+    *out = (struct tls_pem){0};
+    if (cert != NULL && key != NULL && write_certs(cert, t->context) &&
+        PEM_write_bio_PrivateKey(key, SSL_CTX_get0_privatekey(t->context), NULL, NULL, 0, NULL, NULL) == 1) {
+        out->cert = copy_text(cert);
+        out->key = copy_text(key);
+    }
+    BIO_free(cert);
+    BIO_free(key);
+    if (out->cert != NULL && out->key != NULL)
+        return PS_OK;
+    tls_pem_finish(out);
+    return ps_fail(e, PS_ERR_NOMEM, "no memory for TLS");
+}
+
+void
+tls_pem_finish(struct tls_pem *p)
+{
+    if (p->key != NULL)
+        explicit_bzero(p->key, strlen(p->key));
+    free(p->key);
+    free(p->cert);
+    *p = (struct tls_pem){0};
+}

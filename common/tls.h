@@ -41,4 +41,12 @@ bool tls_authenticates(const struct tls *t);
 /* Whom its own certificate names, and until when, for logs: "CN = psd, until Nov 25 14:00:00 2026 GMT"; "" without. */
 const char *tls_shows(const struct tls *t);
 
+/* The same certificate, those behind it and its key, as PEM: for a library that has a TLS of its own. Freed with
+ * tls_pem_finish(), which overwrites the key. PS_ERR_NOMEM. */
+struct tls_pem {
+    char *cert, *key;
+};
+enum ps_err tls_pem(const struct tls *t, struct tls_pem *out, struct ps_error *e) PS_MUST_USE;
+void tls_pem_finish(struct tls_pem *p); /* accepts zeroed and finished ones */
+
 #endif

@@ -349,6 +349,7 @@ on_hangup(uv_signal_t *signal, int number)
     }
     options_finish(&fresh);
     secure_reload(&d->secure, d->options);
+    http_reload_tls(d->http, d->options);
     notify_reloaded();
 }
 

@@ -1,6 +1,5 @@
-/* The thread waits for three descriptors: who connects, what libmicrohttpd waits for (it runs without a thread of its
- * own), and the loop's news. A connection whose time is up is shut down; libmicrohttpd finds it ended and forgets it.
- */
+/* The thread waits for who connects, for what libmicrohttpd waits for (it runs without a thread of its own), for guests
+ * who hang up, and for the loop's news. */
 #include "http.h"
 
 #include <errno.h>
@@ -19,9 +18,8 @@
 #include "guard.h"
 #include "http_inside.h"
 
-#define BACKLOG  64
-#define TICK_MS  100  /* between looks at deadlines, while there are connections */
-#define PAUSE_MS 1000 /* without accepting, when there were no descriptors */
+#define BACKLOG 64
+#define TICK_MS 100 /* between looks at deadlines, while there are connections */
 
 uint64_t
 http_now_us(void)
@@ -44,99 +42,22 @@ http_unix_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* ---- Connections ---- */
-
-static void
-guest_came(struct http *h, struct MHD_Connection *connection, void **guest)
-{
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    struct http_guest *g = calloc(1, sizeof *g);
-
-    h->guests_len++;
-    if (g == NULL) { /* nobody stays without a deadline */
-        shutdown(info->connect_fd, SHUT_RDWR);
-        return;
-    }
-    g->fd = info->connect_fd;
-    g->since_ms = http_now_ms();
-    DL_APPEND(h->guests, g);
-    *guest = g;
-}
-
-static void
-guest_went(struct http *h, void **guest)
-{
-    struct http_guest *g = *guest;
-
-    h->guests_len--;
-    if (g != NULL)
-        DL_DELETE(h->guests, g);
-    free(g);
-    *guest = NULL;
-}
-
-static void
-on_connection(void *http, struct MHD_Connection *connection, void **guest, enum MHD_ConnectionNotificationCode what)
-{
-    if (what == MHD_CONNECTION_NOTIFY_STARTED)
-        guest_came(http, connection, guest);
-    else
-        guest_went(http, guest);
-}
-
-/* Its time is up; or it has hung up in the middle of a request, which libmicrohttpd does not see when that comes
- * together with its last bytes. */
-static void
-end_guests(struct http *h)
-{
-    uint64_t now = http_now_ms();
-    struct http_guest *g;
-
-    DL_FOREACH (h->guests, g) {
-        bool overdue = now - g->since_ms >= HTTP_LIFE_MS;
-
-        if (g->ended || !(overdue || (g->hung_up && !g->asked)))
-            continue;
-        g->ended = true;
-        h->counts.overdue += overdue;
-        shutdown(g->fd, SHUT_RDWR);
-    }
-}
-
-static void
-accept_all(struct http *h)
-{
-    struct sockaddr_storage address;
-    socklen_t len;
-    int fd;
-
-    while (h->guests_len < HTTP_CONNECTIONS_MAX) {
-        len = sizeof address;
-        fd = accept4(h->listen_fd, (struct sockaddr *)&address, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0) {
-            (void)MHD_add_connection(h->daemon, fd, (struct sockaddr *)&address, len); /* closes it, should it fail */
-        } else if (errno != EINTR && errno != ECONNABORTED) {
-            if (errno != EAGAIN)
-                h->accept_ms = http_now_ms() + PAUSE_MS;
-            return;
-        }
-    }
-}
-
 /* ---- The thread ---- */
 
 static int
 patience(const struct http *h, uint64_t now)
 {
     uint64_t due = http_figures_due(h);
+    const struct http_house *house;
     MHD_UNSIGNED_LONG_LONG ms;
 
     if (h->guests_len > 0)
         due = MIN(due, now + TICK_MS);
     if (h->accept_ms > now)
         due = MIN(due, h->accept_ms);
-    if (MHD_get_timeout(h->daemon, &ms) == MHD_YES)
-        due = MIN(due, now + ms);
+    DL_FOREACH (h->houses, house)
+        if (MHD_get_timeout(house->daemon, &ms) == MHD_YES)
+            due = MIN(due, now + ms);
     return due == UINT64_MAX ? -1 : (int)(due - MIN(due, now));
 }
 
@@ -151,21 +72,27 @@ is_stopping(struct http *h)
     return stopping;
 }
 
-/* For news, newcomers, what libmicrohttpd waits for, and those who hang up before they have asked. */
+/* For news, newcomers, what libmicrohttpd waits for, and those who hang up before they have asked. A house that takes
+ * no newcomers has at least one guest. */
 static void
 wait_for_something(struct http *h, bool accepts, int ms)
 {
-    struct pollfd fds[3 + HTTP_CONNECTIONS_MAX] = {
-        {h->wake_fd, POLLIN, 0}, {h->epoll_fd, POLLIN, 0}, {accepts ? h->listen_fd : -1, POLLIN, 0}};
-    nfds_t n = 3, i = 3;
+    struct pollfd fds[3 + 2 * HTTP_CONNECTIONS_MAX] = {{h->wake_fd, POLLIN, 0},
+                                                       {accepts ? h->listen_fd : -1, POLLIN, 0}};
+    nfds_t n = 2, first;
+    const struct http_house *house;
     struct http_guest *g;
     uint64_t news;
 
+    DL_FOREACH (h->houses, house)
+        fds[n++] = (struct pollfd){house->epoll_fd, POLLIN, 0};
+    first = n;
     DL_FOREACH (h->guests, g)
         fds[n++] = (struct pollfd){g->asked || g->ended ? -1 : g->fd, POLLRDHUP, 0};
+    ps_assert(n <= ARRAY_LEN(fds));
     if (poll(fds, n, ms) > 0)
         DL_FOREACH (h->guests, g)
-            g->hung_up = g->hung_up || fds[i++].revents != 0;
+            g->hung_up = g->hung_up || fds[first++].revents != 0;
     (void)!read(h->wake_fd, &news, sizeof news);
 }
 
@@ -179,15 +106,15 @@ run(void *http)
         bool accepts = h->guests_len < HTTP_CONNECTIONS_MAX && now >= h->accept_ms;
 
         wait_for_something(h, accepts, patience(h, now));
+        http_houses_change(h);
         if (accepts)
-            accept_all(h);
+            http_houses_accept(h);
         http_figures_go_on(h);
-        MHD_run(h->daemon);
-        end_guests(h);
+        http_houses_run(h);
+        http_houses_send_away(h);
     }
     http_figures_end(h);
-    MHD_run(h->daemon);
-    MHD_stop_daemon(h->daemon);
+    http_houses_run(h);
 }
 
 /* ---- Starting ---- */
@@ -226,6 +153,7 @@ check_place(struct http *h, const struct guard *guard, const char *text, struct 
     if (getsockname(h->listen_fd, (struct sockaddr *)&bound, &len) != 0)
         return failed(text, e);
     sockname_text(&bound, h->address, sizeof h->address);
+    h->local = sockname_is_loopback(&bound);
     return guard_check_http(guard, &bound, text, e);
 }
 
@@ -252,26 +180,10 @@ open_socket(struct http *h, const struct guard *guard, const char *text, struct 
     return listen(h->listen_fd, BACKLOG) == 0 ? PS_OK : failed(text, e);
 }
 
-static bool
-open_daemon(struct http *h)
-{
-    const union MHD_DaemonInfo *info;
-
-    h->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
-                                 http_answer, h, MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX,
-                                 MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)HTTP_HOST_MAX,
-                                 MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_REQUEST_MAX,
-                                 MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
-                                 MHD_OPTION_NOTIFY_COMPLETED, http_answered, h, MHD_OPTION_END);
-    if (h->daemon == NULL || (info = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD)) == NULL)
-        return false;
-    h->epoll_fd = info->epoll_fd;
-    return true;
-}
-
 static void
 http_free(struct http *h)
 {
+    http_houses_close(h);
     if (h->listen_fd >= 0)
         close(h->listen_fd);
     if (h->wake_fd >= 0)
@@ -287,16 +199,24 @@ start_thread(struct http *h, struct ps_error *e)
     h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     h->figures = calloc(1, sizeof *h->figures);
     h->history = calloc(1, sizeof *h->history);
-    if (h->wake_fd < 0 || h->figures == NULL || h->history == NULL || !open_daemon(h))
-        goto nomem;
+    if (h->wake_fd < 0 || h->figures == NULL || h->history == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "--http: no memory or descriptors to serve");
     ps_assert(uv_mutex_init(&h->lock) == 0);
     if (uv_thread_create(&h->thread, run, h) == 0)
         return PS_OK;
     uv_mutex_destroy(&h->lock);
-nomem:
-    if (h->daemon != NULL)
-        MHD_stop_daemon(h->daemon);
-    return ps_fail(e, PS_ERR_NOMEM, "--http: no memory or descriptors to serve");
+    return ps_fail(e, PS_ERR_NOMEM, "--http: no memory for a thread");
+}
+
+static enum ps_err
+open_house(struct http *h, const struct tls_files *files, struct ps_error *e)
+{
+    struct http_house *house;
+    enum ps_err err = http_tls_house(h, files, &house, h->shows, e);
+
+    if (err == PS_OK)
+        DL_APPEND(h->houses, house);
+    return err;
 }
 
 static enum ps_err
@@ -309,23 +229,23 @@ take_socket(struct http *h, const struct guard *guard, const char *address, int 
 }
 
 enum ps_err
-http_start(const char *address, int fd, const char *version, const struct guard *guard, struct http **out,
+http_start(const struct http_place *at, const char *version, const struct guard *guard, struct http **out,
            struct ps_error *e)
 {
     struct http *h = calloc(1, sizeof *h);
     enum ps_err err;
 
     if (h == NULL) {
-        if (fd >= 0)
-            close(fd);
+        if (at->fd >= 0)
+            close(at->fd);
         return ps_fail(e, PS_ERR_NOMEM, "out of memory");
     }
     h->start_seconds = http_unix_seconds();
     h->version = version;
     h->listen_fd = h->wake_fd = -1;
     h->tokens = guard->http;
-    err = fd >= 0 ? take_socket(h, guard, address, fd, e) : open_socket(h, guard, address, e);
-    if (err != PS_OK || (err = start_thread(h, e)) != PS_OK) {
+    err = at->fd >= 0 ? take_socket(h, guard, at->address, at->fd, e) : open_socket(h, guard, at->address, e);
+    if (err != PS_OK || (err = open_house(h, at->tls, e)) != PS_OK || (err = start_thread(h, e)) != PS_OK) {
         http_free(h);
         return err;
     }
@@ -339,11 +259,22 @@ http_address(const struct http *h)
     return h->address;
 }
 
+bool
+http_is_local(const struct http *h)
+{
+    return h->local;
+}
+
+const char *
+http_shows(const struct http *h)
+{
+    return h->shows;
+}
+
 /* ---- The loop's side ---- */
 
-/* The lock is held, and let go here. */
-static void
-tell(struct http *h)
+void
+http_tell(struct http *h)
 {
     uint64_t one = 1;
 
@@ -365,7 +296,7 @@ on_async(uv_async_t *async)
     h->measure(h->arg, h->figures);
     uv_mutex_lock(&h->lock);
     h->given = true;
-    tell(h);
+    http_tell(h);
 }
 
 void
@@ -385,7 +316,7 @@ http_attach(struct http *h, uv_loop_t *loop, const char *durable_file, const str
     h->shard = shard;
     h->beat_ms = http_now_ms();
     snprintf(h->durable_file, sizeof h->durable_file, "%s", durable_file != NULL ? durable_file : "");
-    tell(h);
+    http_tell(h);
 }
 
 void
@@ -401,7 +332,7 @@ http_detach(struct http *h)
     h->attached = false;
     h->detached = true;
     h->given = h->asked;
-    tell(h);
+    http_tell(h);
     uv_close((uv_handle_t *)&h->async, NULL);
 }
 
@@ -432,7 +363,7 @@ http_stop(struct http *h)
         return;
     uv_mutex_lock(&h->lock);
     h->stopping = true;
-    tell(h);
+    http_tell(h);
     uv_thread_join(&h->thread);
     uv_mutex_destroy(&h->lock);
     http_free(h);

@@ -26,7 +26,8 @@
  * The page asks for /api/live once a second: nobody who watches holds a connection, let alone a thread.
  *
  * GET and HEAD, one request for each connection, no bodies. Whoever breaks a limit loses his connection, nobody else's.
- */
+ *
+ * With --http-tls it speaks TLS 1.3 and nothing else: a handshake is part of a connection's time. */
 #ifndef SERVER_HTTP_H
 #define SERVER_HTTP_H
 
@@ -46,18 +47,34 @@
 
 struct http;
 
-/* Listen on "host:port" and start the thread. version is borrowed. fd: a socket that listens there already, which is
- * taken in any case; -1: open one. guard: may it be there, and who may look? PS_ERR_CONFIG: no; PS_ERR_BUSY, PS_ERR_IO,
- * PS_ERR_NOMEM; with a sentence. */
 struct guard;
-enum ps_err http_start(const char *address, int fd, const char *version, const struct guard *guard, struct http **out,
+struct options;
+struct tls_files;
+
+struct http_place {
+    const char *address;         /* "host:port" */
+    int fd;                      /* a socket that listens there already, which is taken in any case; -1: open one */
+    const struct tls_files *tls; /* certificate and key; NULL: HTTP is plain. No CA: who may look has a token */
+};
+
+/* Listen and start the thread. version is borrowed. guard: may it be there, and who may look? PS_ERR_CONFIG: no, or the
+ * files of TLS are not what they should be; PS_ERR_UNSUPPORTED: there is no TLS here; PS_ERR_BUSY, PS_ERR_IO,
+ * PS_ERR_NOMEM; with a sentence. */
+enum ps_err http_start(const struct http_place *at, const char *version, const struct guard *guard, struct http **out,
                        struct ps_error *e) PS_MUST_USE;
 
 /* The loop has ended, and http_detach() was called if http_attach() was. Accepts NULL. */
 void http_stop(struct http *h);
 
-/* Where it listens: "127.0.0.1:41234". */
+/* Where it listens: "127.0.0.1:41234"; and whether this machine alone reaches it. */
 const char *http_address(const struct http *h);
+bool http_is_local(const struct http *h);
+
+/* What it showed when it started, as tls_shows() has it; "": HTTP is plain. */
+const char *http_shows(const struct http *h);
+
+/* What --http-tls means: false: nothing. The files are those of HTTP alone, or those of psd's other sockets. */
+bool http_tls_files(const struct options *o, struct tls_files *files);
 
 /* ---- On the loop's thread; all accept NULL ---- */
 
@@ -77,5 +94,9 @@ void http_beat(struct http *h);
 /* From now on it is these. */
 struct http_tokens;
 void http_set_tokens(struct http *h, const struct http_tokens *tokens);
+
+/* Certificate and key are read again, for newcomers; guests that are there go on. Bad files change nothing. Either is
+ * logged. */
+void http_reload_tls(struct http *h, const struct options *o);
 
 #endif

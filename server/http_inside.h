@@ -1,5 +1,6 @@
-/* All that an HTTP server is, for its rooms: http.c (its life, sockets and deadlines), http_figures.c (what the loop
- * gives), http_answer.c (who is told what), http_trace.c (what the loop did). */
+/* All that an HTTP server is, for its rooms: http.c (its life), http_house.c (connections and their deadlines),
+ * http_tls.c (its certificate), http_figures.c (what the loop gives), http_answer.c (who is told what), http_trace.c
+ * (what the loop did). */
 #ifndef SERVER_HTTP_INSIDE_H
 #define SERVER_HTTP_INSIDE_H
 
@@ -9,9 +10,12 @@
 
 #include "common/address.h"
 #include "common/base.h"
+#include "common/tls.h"
 #include "history.h"
 #include "http.h"
 #include "http_tokens.h"
+
+#define HTTP_SHOWS_MAX 256
 
 struct http_route;
 
@@ -23,6 +27,18 @@ struct http_guest {
     bool hung_up; /* nothing more will come */
     bool ended;   /* by us */
     struct http_guest *prev, *next;
+};
+
+/* A libmicrohttpd, plain or with a certificate, and its guests. The newest takes newcomers; one that another has
+ * replaced ends with its last guest. */
+struct http_house {
+    struct http *http;
+    struct MHD_Daemon *daemon;
+    int epoll_fd; /* libmicrohttpd's */
+    unsigned guests_len;
+    struct tls_pem pem; /* empty: it is plain */
+    char complaint[200];
+    struct http_house *prev, *next;
 };
 
 enum http_outcome {
@@ -44,6 +60,8 @@ struct http_request {
 
 struct http {
     char address[ADDRESS_MAX];
+    char shows[HTTP_SHOWS_MAX]; /* its certificate, when it started; "": HTTP is plain */
+    bool local;                 /* no other machine reaches it */
     const char *version;
     uv_thread_t thread;
     uv_mutex_t lock;
@@ -59,6 +77,7 @@ struct http {
     char durable_file[PATH_MAX];     /* "": there is none */
     const struct timeline *timeline; /* while attached */
     uint32_t shard;                  /* the same */
+    struct http_house *fresh;        /* to be the newest */
 
     /* The loop's. */
     uv_async_t async;
@@ -73,8 +92,7 @@ struct http {
     bool asking;
     bool attends; /* the loop, when it was last looked at */
     uint64_t asked_us, may_ask_us;
-    struct MHD_Daemon *daemon;
-    int epoll_fd; /* libmicrohttpd's */
+    struct http_house *houses; /* newest last */
     int listen_fd;
     uint64_t accept_ms; /* no newcomer is accepted before this: there were no descriptors */
     struct http_guest *guests;
@@ -86,6 +104,30 @@ struct http {
 uint64_t http_now_us(void);
 uint64_t http_now_ms(void);
 double http_unix_seconds(void);
+
+/* The lock is held, and let go here; the HTTP thread looks at what has changed. */
+void http_tell(struct http *h);
+
+/* ---- http_house.c ---- */
+
+/* Any thread. With what tls shows; NULL: plain. PS_ERR_UNSUPPORTED: libmicrohttpd has no TLS; PS_ERR_CONFIG: it does
+ * not take this certificate; PS_ERR_NOMEM. */
+enum ps_err http_house_new(struct http *h, const struct tls *tls, struct http_house **out,
+                           struct ps_error *e) PS_MUST_USE;
+void http_house_free(struct http_house *house); /* accepts NULL */
+
+/* The others on the HTTP thread. A fresh house takes newcomers from now on; those that are empty go. */
+void http_houses_change(struct http *h);
+void http_houses_accept(struct http *h);
+void http_houses_run(struct http *h);
+void http_houses_send_away(struct http *h); /* whoever's time is up */
+void http_houses_close(struct http *h);
+
+/* ---- http_tls.c ---- */
+
+/* A house with certificate and key of these files, NULL: plain. Any thread. shows: as of tls_shows(). */
+enum ps_err http_tls_house(struct http *h, const struct tls_files *files, struct http_house **out,
+                           char shows[HTTP_SHOWS_MAX], struct ps_error *e) PS_MUST_USE;
 
 /* ---- http_figures.c, on the HTTP thread ---- */
 

@@ -106,19 +106,37 @@ log_start(const struct server *s)
              o->advertise != NULL ? " advertise=" : "", o->advertise != NULL ? o->advertise : "");
 }
 
+static void
+log_http(const struct server *s)
+{
+    const char *shows = http_shows(s->http), *address = http_address(s->http);
+
+    if (shows[0] != '\0')
+        log_line(LOG_LEVEL_INFO, "metrics and health, encrypted, certificate=\"%s\" http=%s", shows, address);
+    else
+        log_line(LOG_LEVEL_INFO, "metrics and health at http=%s", address);
+    if (shows[0] == '\0' && s->guard.http.len > 0 && !http_is_local(s->http))
+        log_line(LOG_LEVEL_WARNING, "tokens of HTTP travel as they are, to be read on the way: give --http-tls http=%s",
+                 address);
+}
+
 /* First of all: to open the data may take long, and who watches is told so. */
 static enum ps_err
 start_http(struct server *s, struct ps_error *e)
 {
     const struct handed_socket *handed = handed_http(&s->handed);
+    struct http_place at = {.address = s->options.http, .fd = -1};
+    struct tls_files files;
     enum ps_err err;
 
     if (handed == NULL && strcmp(s->options.http, "none") == 0)
         return PS_OK;
-    err = http_start(handed != NULL ? handed->address : s->options.http, handed != NULL ? handed->fd : -1, PSD_VERSION,
-                     &s->guard, &s->http, e);
-    if (err == PS_OK)
-        log_line(LOG_LEVEL_INFO, "metrics and health at http=%s", http_address(s->http));
+    if (handed != NULL)
+        at = (struct http_place){.address = handed->address, .fd = handed->fd};
+    if (http_tls_files(&s->options, &files))
+        at.tls = &files;
+    if ((err = http_start(&at, PSD_VERSION, &s->guard, &s->http, e)) == PS_OK)
+        log_http(s);
     return err;
 }
 

@@ -102,6 +102,7 @@ write_http(const struct metrics *m, struct exposition *x)
     for (size_t i = 1; i < ARRAY_LEN(classes); i++)
         exposition_count(x, m->http.answers[i + 1], "code", classes[i], NULL);
     count(x, FAMILY_HTTP_OVERDUE, m->http.overdue);
+    count(x, FAMILY_HTTP_UNASKED, m->http.unasked);
     reasons(x, FAMILY_HTTP_DENIED, denials, m->http.denied, HTTP_DENIALS);
 }
 

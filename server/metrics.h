@@ -69,6 +69,7 @@ struct metrics_http {
     uint64_t denied[HTTP_DENIALS];
     uint64_t answers[6]; /* by status / 100 */
     uint64_t overdue;    /* connections closed because their time was up */
+    uint64_t unasked;    /* that ended before there was a request */
     double loop_seconds; /* that the loop took to give these figures */
     uint64_t durable_file_bytes;
 };
@@ -168,6 +169,7 @@ void metrics_write(const struct metrics *m, const char *version, struct expositi
     X(LOG, "psd_log_messages_total", COUNTER, "Lines logged, by level.")                                                 \
     X(HTTP, "psd_http_responses_total", COUNTER, "Answers of this HTTP server, by class of status.")                     \
     X(HTTP_OVERDUE, "psd_http_overdue_total", COUNTER, "HTTP connections closed because their time was up.")             \
+    X(HTTP_UNASKED, "psd_http_unasked_total", COUNTER, "HTTP connections that ended without a request: probes, silence, TLS that failed.") \
     X(HTTP_DENIED, "psd_http_denied_total", COUNTER, "HTTP requests without a token that is known, by reason.")          \
     X(CPU, "process_cpu_seconds_total", COUNTER, "User and system CPU time of the process.")                             \
     X(START, "process_start_time_seconds", GAUGE, "When the process began, in unix time.")                               \

@@ -153,6 +153,14 @@ options_check(const struct options *o, struct ps_error *e)
         return ps_fail(e, PS_ERR_CONFIG, "--tls-cert and --tls-key belong together");
     if (o->tls_client_ca != NULL && o->tls_cert == NULL)
         return ps_fail(e, PS_ERR_CONFIG, "--tls-client-ca needs --tls-cert and --tls-key");
+    if ((o->http_tls_cert == NULL) != (o->http_tls_key == NULL))
+        return ps_fail(e, PS_ERR_CONFIG, "--http-tls-cert and --http-tls-key belong together");
+    if (o->http_tls == 0 && o->http_tls_cert != NULL)
+        return ps_fail(e, PS_ERR_CONFIG, "--http-tls-cert and --http-tls-key are for --http-tls, which is not given");
+    if (o->http_tls != 0 && o->http_tls_cert == NULL && o->tls_cert == NULL)
+        return ps_fail(e, PS_ERR_CONFIG,
+                       "--http-tls needs a certificate: --tls-cert and --tls-key, or --http-tls-cert and "
+                       "--http-tls-key for HTTP alone");
     if (o->in_flight_connection > o->in_flight)
         return ps_fail(e, PS_ERR_CONFIG,
                        "--in-flight-connection (%" PRIu64 " MiB) is more than --in-flight (%" PRIu64 " MiB)",

@@ -22,8 +22,9 @@ struct options {
     const char *listen; /* addresses, separated by commas */
     const char *advertise;
     const char *unix_path;
-    const char *http;        /* "none": nothing is served */
-    const char *http_tokens; /* NULL: the environment's one, or none */
+    const char *http;                         /* "none": nothing is served */
+    const char *http_tokens;                  /* NULL: the environment's one, or none */
+    const char *http_tls_cert, *http_tls_key; /* NULL: with --http-tls tls_cert and tls_key */
     const char *cluster;
     const char *live_dir;           /* NULL: see live_dir_default() */
     const char *durable_dir;        /* NULL: see durable_dir_default(); "none" */
@@ -54,6 +55,7 @@ struct options {
     uint64_t ready_fd; /* 0: none */
     uint64_t until;    /* record to replay to; 0: list them */
     enum log_level log_level;
+    int http_tls; /* 0: HTTP is plain; 1: it is TLS alone */
     bool discard_stale, insecure, sample_config, check;
     struct command_line line; /* what is asked for besides serving */
 

@@ -13,6 +13,8 @@
 
 static const struct option_choice no_address[] = {{"none", 0}, {NULL, 0}};
 
+static const struct option_choice switches[] = {{"off", 0}, {"on", 1}, {NULL, 0}};
+
 #define LEVEL_CHOICE(name, number, text) {text, number},
 static const struct option_choice log_levels[] = {LOG_LEVEL_LIST(LEVEL_CHOICE){NULL, 0}};
 #undef LEVEL_CHOICE
@@ -71,6 +73,27 @@ static const struct option table[] = {
      .argument = "FILE",
      FIELD(tls_client_ca),
      .help = "let in over TCP only who shows a certificate of this CA"},
+    {.name = "http-tls",
+     .kind = OPTION_CHOICE,
+     .argument = "SWITCH",
+     .fallback = "off",
+     .bare = "on",
+     .choices = switches,
+     FIELD(http_tls),
+     .help = "speak TLS 1.3, and nothing else, at --http, too: with --tls-cert and --tls-key, unless HTTP has its own; "
+             "HUP reads them again, for new connections"},
+    {.name = "http-tls-cert",
+     .kind = OPTION_FILE,
+     .argument = "FILE",
+     .usual = "that of --tls-cert",
+     FIELD(http_tls_cert),
+     .help = "HTTP's own certificate, where the names are others or browsers want another CA"},
+    {.name = "http-tls-key",
+     .kind = OPTION_FILE,
+     .argument = "FILE",
+     .usual = "that of --tls-key",
+     FIELD(http_tls_key),
+     .help = "its private key"},
     {.name = "tokens",
      .kind = OPTION_FILE,
      .argument = "FILE",
@@ -90,8 +113,8 @@ static const struct option table[] = {
      FIELD(http_tokens),
      .help =
          "only who sends one of these tokens (\"Authorization: Bearer TOKEN\", one a line) is told figures and names "
-         "over HTTP; health checks and the empty page stay open. They travel as they are: none of them may be one "
-         "of --tokens. Read again on SIGHUP"},
+         "over HTTP; health checks and the empty page stay open. They travel as they are, encrypted with --http-tls "
+         "alone: none of them may be one of --tokens. Read again on SIGHUP"},
     {.name = "unix-users",
      .kind = OPTION_NAME,
      .argument = "USER[:ROLE],...",
@@ -436,6 +459,7 @@ static const struct command_entry http_entries[] = {
     {"/api/trace",
      "the newest 4,096 turns, waits and saves of the timeline, in Chrome's trace format, as of psctl trace"},
     {"token", "with --http-tokens all but /healthz, /readyz and the page's own files take one; without it 401"},
+    {"TLS", "with --http-tls 1.3 and nothing else: https:// for browsers and Prometheus, scheme HTTPS for probes"},
     {"limits", "GET and HEAD without a body, one request for each connection; 32 connections at once, 16 from one "
                "address; 16 KiB for a request; 10 s from its beginning to the end of the answer"},
     {NULL, NULL}};
@@ -474,7 +498,7 @@ static const struct command_section sections[] = {
              {NULL, NULL}}},
     {"Signals",
      ENTRIES{{"TERM, INT", "finish what is in flight, save what has changed and exit; a second one exits at once"},
-             {"HUP", "read the configuration file again"},
+             {"HUP", "read the configuration file, tokens and certificates again"},
              {NULL, NULL}}},
     {"Files",
      ENTRIES{{"/etc/psd/psd.conf", "the configuration of the shards that the service psd@INDEX starts on this machine"},

@@ -4,7 +4,6 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,7 +166,7 @@ certs_make(struct certs *c, const struct cert_spec *spec)
     need(cert != NULL, "no memory");
     fill(cert, spec, key);
     need(X509_set_issuer_name(cert, X509_get_subject_name(issuer)) == 1, "no issuer");
-    extend(cert, issuer, NID_basic_constraints, spec->issuer == NULL ? "critical,CA:TRUE" : "CA:FALSE");
+    extend(cert, issuer, NID_basic_constraints, spec->issuer == NULL || spec->signs ? "critical,CA:TRUE" : "CA:FALSE");
     extend(cert, issuer, NID_subject_key_identifier, "hash");
     if (spec->issuer != NULL)
         extend(cert, issuer, NID_authority_key_identifier, "keyid");

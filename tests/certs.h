@@ -11,6 +11,7 @@
 #ifndef TESTS_CERTS_H
 #define TESTS_CERTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct certs {
@@ -27,6 +28,7 @@ struct cert_spec {
     const char *usage;      /* extendedKeyUsage, "clientAuth"; NULL: any */
     long from_s, until_s;   /* from now; both 0: from an hour ago until in ten days */
     const char *passphrase; /* of the key's file; NULL: none */
+    bool signs;             /* it is a CA although it has an issuer */
 };
 
 void certs_open(struct certs *c);

@@ -41,20 +41,19 @@ http_client_send(int fd, const void *bytes, size_t len)
 }
 
 struct http_reply
-http_client_read(int fd)
+http_client_take(ssize_t (*take)(void *arg, void *data, size_t n), void *arg)
 {
     size_t size = 4096, len = 0;
     char *text = malloc(size), *end;
     struct http_reply r = {.status = 0};
     ssize_t n;
 
-    while ((n = recv(fd, text + len, size - 1 - len, 0)) > 0) {
+    while ((n = take(arg, text + len, size - 1 - len)) > 0) {
         len += (size_t)n;
         if (len + 1 == size)
             text = realloc(text, size *= 2);
         ck_assert_ptr_nonnull(text);
     }
-    close(fd);
     text[len] = '\0';
     r.head = text;
     r.body = text + len;
@@ -63,6 +62,21 @@ http_client_read(int fd)
         r.body = end + 4;
         r.body_len = len - (size_t)(r.body - text);
     }
+    return r;
+}
+
+static ssize_t
+take_plain(void *fd, void *data, size_t n)
+{
+    return recv(*(int *)fd, data, n, 0);
+}
+
+struct http_reply
+http_client_read(int fd)
+{
+    struct http_reply r = http_client_take(take_plain, &fd);
+
+    close(fd);
     return r;
 }
 
@@ -79,16 +93,22 @@ http_client_find(const char *log, char *address, size_t size)
     return true;
 }
 
+int
+http_client_write(char text[HTTP_CLIENT_REQUEST_MAX], const char *request, const char *header)
+{
+    return snprintf(text, HTTP_CLIENT_REQUEST_MAX, "%s HTTP/1.1\r\nHost: psd\r\n%s%s\r\n", request, header,
+                    *header != '\0' ? "\r\n" : "");
+}
+
 struct http_reply
 http_client_ask_with(const char *address, const char *request, const char *header)
 {
+    char text[HTTP_CLIENT_REQUEST_MAX];
     int fd = http_client_connect(address);
-    char text[1024];
 
     if (fd < 0)
         return (struct http_reply){.head = strdup(""), .body = ""};
-    snprintf(text, sizeof text, "%s HTTP/1.1\r\nHost: psd\r\n%s%s\r\n", request, header, *header != '\0' ? "\r\n" : "");
-    http_client_send(fd, text, strlen(text));
+    http_client_send(fd, text, (size_t)http_client_write(text, request, header));
     return http_client_read(fd);
 }
 

@@ -4,8 +4,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
-#define HTTP_CLIENT_WAIT_MS 60000 /* the longest that any answer may take */
+#define HTTP_CLIENT_WAIT_MS     60000 /* the longest that any answer may take */
+#define HTTP_CLIENT_REQUEST_MAX 1024
 
 struct http_reply {
     int status;       /* 0: the connection ended without an answer */
@@ -22,6 +24,12 @@ void http_client_send(int fd, const void *bytes, size_t len);
 
 /* Read to the end of the connection, which is closed. */
 struct http_reply http_client_read(int fd);
+
+/* The same of what take() gives, as recv() would. */
+struct http_reply http_client_take(ssize_t (*take)(void *arg, void *data, size_t n), void *arg);
+
+/* "GET /metrics" and a header, or "", as it is sent; its length. */
+int http_client_write(char text[HTTP_CLIENT_REQUEST_MAX], const char *request, const char *header);
 
 /* Where the newest psd's pages are, as its log says. False: it has not said so yet. */
 bool http_client_find(const char *log, char *address, size_t size);

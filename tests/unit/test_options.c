@@ -117,6 +117,19 @@ START_TEST(listen_may_be_given_again)
 }
 END_TEST
 
+START_TEST(http_tls_is_a_switch)
+{
+    OK(PARSE("--tls-cert=a", "--tls-key=b"));
+    ck_assert_int_eq(o.http_tls, 0);
+    OK(PARSE("--tls-cert=a", "--tls-key=b", "--http-tls", "--log-level=debug"));
+    ck_assert_int_eq(o.http_tls, 1);
+    OK(PARSE("--http-tls=on", "--http-tls-cert=a", "--http-tls-key=b"));
+    ck_assert_int_eq(o.http_tls, 1);
+    OK(PARSE("--http-tls=off", "--tls-cert=a", "--tls-key=b"));
+    ck_assert_int_eq(o.http_tls, 0);
+}
+END_TEST
+
 static const struct {
     const char *words[4];
     const char *says;
@@ -146,6 +159,11 @@ static const struct {
     {{"--check=maybe"}, "--check takes no value"},
     {{"--in-flight=8MiB"}, "is more than --in-flight"},
     {{"--config=/does/not/exist"}, "/does/not/exist"},
+    {{"--http-tls"}, "--http-tls needs a certificate: --tls-cert and --tls-key, or --http-tls-cert and"},
+    {{"--http-tls=maybe"}, "--http-tls: expected one of off, on, got 'maybe'"},
+    {{"--http-tls", "--http-tls-cert=a"}, "--http-tls-cert and --http-tls-key belong together"},
+    {{"--http-tls", "--http-tls-key=a"}, "--http-tls-cert and --http-tls-key belong together"},
+    {{"--http-tls-cert=a", "--http-tls-key=b"}, "are for --http-tls, which is not given"},
     {{"--ready-fd=1"}, "--ready-fd: expected a number from 3 to 1048576"},
 };
 
@@ -160,13 +178,15 @@ START_TEST(file_gives_values_and_the_command_line_wins)
 {
     char arg[96];
 
-    write_config("# psd.conf\n\n cluster = blue  # a comment\nshards=3\nshard = 1\ngrace = 2s\n");
+    write_config("# psd.conf\n\n cluster = blue  # a comment\nshards=3\nshard = 1\ngrace = 2s\n"
+                 "tls-cert = a\ntls-key = b\nhttp-tls = on\n");
     snprintf(arg, sizeof arg, "--config=%s", config);
     OK(PARSE("--shard=2", arg, "--log-level=debug"));
     ck_assert_str_eq(o.cluster, "blue");
     ck_assert_uint_eq(o.shards, 3);
     ck_assert_uint_eq(o.shard, 2);
     ck_assert_uint_eq(o.grace_ms, 2000);
+    ck_assert_int_eq(o.http_tls, 1);
 }
 END_TEST
 
@@ -415,6 +435,7 @@ make_suite(void)
     tcase_add_test(tc, values_come_with_space_or_equals_sign_and_units);
     tcase_add_test(tc, log_levels_go_by_name);
     tcase_add_test(tc, listen_may_be_given_again);
+    tcase_add_test(tc, http_tls_is_a_switch);
     tcase_add_loop_test(tc, bad_command_line_is_one_clear_sentence, 0, (int)ARRAY_LEN(bad));
     tcase_add_test(tc, file_gives_values_and_the_command_line_wins);
     tcase_add_loop_test(tc, bad_file_is_named_with_its_line, 0, (int)ARRAY_LEN(bad_files));

@@ -1,0 +1,562 @@
+/* Metrics and health over TLS, as who watches has them: OpenSSL's peers, curl, and those who come with something else;
+ * and certificates that are renewed while somebody asks all the time. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base.h"
+#include "server/http.h"
+#include "tests/certs.h"
+#include "tests/exposition_page.h"
+#include "tests/now.h"
+#include "tests/system/https_client.h"
+#include "tests/system/shards.h"
+#include "tests/system/wait_for.h"
+#include "tests/unit/check_main.h"
+
+#define TOKEN    "0123456789abcdef0123"
+#define WITH     "Authorization: Bearer " TOKEN
+#define HOUR_S   (60L * 60)
+#define RENEWALS 12
+#define SCRAPERS 3
+
+static struct certs certs;
+static struct shards shards;
+static char address[64];
+
+#define WAIT_FOR(condition) WAIT_FOR_LOGGED(condition, shards_log(&shards, 0))
+
+/* ---- The world ---- */
+
+static void
+make(const char *file, const char *cn)
+{
+    certs_make(&certs, &(struct cert_spec){.file = file, .cn = cn, .issuer = "ca", .names = "IP:127.0.0.1"});
+}
+
+static void
+setup(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    unsetenv("PSD_HTTP_TOKEN");
+    certs_open(&certs);
+    certs_make(&certs, &(struct cert_spec){.file = "ca"});
+    certs_make(&certs, &(struct cert_spec){.file = "other"});
+    make("psd", "shared");
+    make("web", "of its own");
+    certs_write(&certs, "tokens", TOKEN "\n");
+    ck_assert_int_eq(chmod(certs_path(&certs, "tokens"), 0600), 0);
+}
+
+static void
+teardown(void)
+{
+    if (shards.count > 0)
+        shards_stop(&shards);
+    shards.count = 0;
+    certs_close(&certs);
+}
+
+/* psd's options: with tokens, there, and these. */
+static const char *const *
+want(const char *at, const char *const *options)
+{
+    static char words[24][128];
+    static const char *all[ARRAY_LEN(words)];
+    const char *const usual[] = {"--cluster", "psd", "--log-level",   "info",
+                                 "--http",    at,    "--http-tokens", certs_path(&certs, "tokens")};
+    size_t n = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(usual) || *options != NULL; i++) {
+        ck_assert_uint_lt(n + 1, ARRAY_LEN(words));
+        snprintf(words[n], sizeof words[n], "%s", i < ARRAY_LEN(usual) ? usual[i] : *options++);
+        all[n] = words[n];
+        n++;
+    }
+    all[n] = NULL;
+    return all;
+}
+
+static void
+start_at(const char *at, const char *const *options)
+{
+    shards_start_with(&shards, 1, &(struct shards_options){.more = want(at, options), .log = true});
+    ck_assert_msg(http_client_find(shards_log(&shards, 0), address, sizeof address), "%s", shards_log(&shards, 0));
+}
+
+static void
+start(const char *const *options)
+{
+    start_at("127.0.0.1:0", options);
+}
+
+/* Killed before, with other options. */
+static void
+start_again(const char *const *options)
+{
+    shards.options.more = want("127.0.0.1:0", options);
+    shards_restart(&shards, 0);
+    ck_assert(http_client_find(shards_log(&shards, 0), address, sizeof address));
+}
+
+/* With the certificate that TCP has, and with one of HTTP's own. */
+#define TCP    "--tls-cert", certs_path(&certs, "psd.pem"), "--tls-key", certs_path(&certs, "psd.key")
+#define SHARED TCP, "--http-tls"
+#define OWN                                                                                                            \
+    "--http-tls", "--http-tls-cert", certs_path(&certs, "web.pem"), "--http-tls-key", certs_path(&certs, "web.key")
+#define OPTIONS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* ---- Asking ---- */
+
+static bool
+open_with(struct https *s, const char *ca, int version)
+{
+    return https_open(s, address, certs_path(&certs, ca), version);
+}
+
+static struct https
+opened(void)
+{
+    struct https s;
+
+    ck_assert(open_with(&s, "ca.pem", TLS1_3_VERSION));
+    return s;
+}
+
+static int
+ask(const char *request)
+{
+    struct https s = opened();
+    struct http_reply r = https_ask(&s, request, WITH);
+
+    http_reply_free(&r);
+    return r.status;
+}
+
+static double
+figure(const char *series)
+{
+    struct https s = opened();
+    struct http_reply r = https_ask(&s, "GET /metrics", WITH);
+    const char *wrong = page_wrong(r.body);
+    double value;
+
+    ck_assert_int_eq(r.status, 200);
+    ck_assert_msg(wrong == NULL, "%s", wrong);
+    value = page_value(r.body, series);
+    http_reply_free(&r);
+    return value;
+}
+
+static bool
+shows(const char *cn)
+{
+    struct https s = opened();
+    bool is = https_shows(&s, cn);
+
+    https_close(&s);
+    return is;
+}
+
+static bool
+said(const char *text)
+{
+    return strstr(shards_log(&shards, 0), text) != NULL;
+}
+
+static int run(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static int
+run(const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    int status;
+
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    status = system(line);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* ---- Who is served ---- */
+
+START_TEST(it_shows_what_tcp_shows)
+{
+    struct https s;
+    struct http_reply r;
+
+    start(OPTIONS(SHARED));
+    ck_assert(said("metrics and health, encrypted, certificate=\"CN=shared, until "));
+    ck_assert_int_eq(ask("GET /healthz"), 200);
+    ck_assert_int_eq(ask("GET /readyz"), 200);
+    ck_assert_int_eq(ask("GET /api/live"), 200);
+    ck_assert_int_eq(ask("GET /page.js"), 200);
+    ck_assert_int_eq(ask("POST /metrics"), 405);
+    ck_assert_double_eq(figure("psd_state{state=\"serving\"}"), 1);
+    s = opened();
+    ck_assert(https_shows(&s, "shared"));
+    r = https_ask(&s, "GET /metrics", "");
+    ck_assert_int_eq(r.status, 401); /* a certificate is no token */
+    http_reply_free(&r);
+}
+END_TEST
+
+START_TEST(it_shows_one_of_its_own)
+{
+    start(OPTIONS(OWN));
+    ck_assert(shows("of its own"));
+    ck_assert(!said("TCP connections are encrypted"));
+    ck_assert_double_eq(figure("psd_state{state=\"serving\"}"), 1);
+    shards_kill(&shards, 0);
+    start_again(OPTIONS(TCP, OWN));
+    ck_assert(shows("of its own"));
+}
+END_TEST
+
+/* A chain of two: the certificate's issuer is no CA that anybody knows, but was signed by one and is sent along. */
+START_TEST(those_between_it_and_the_ca_are_shown)
+{
+    certs_make(&certs, &(struct cert_spec){.file = "between", .issuer = "ca", .signs = true});
+    certs_make(&certs, &(struct cert_spec){.file = "web", .issuer = "between", .names = "IP:127.0.0.1"});
+    ck_assert_int_eq(run("cat %s >>%s", certs_path(&certs, "between.pem"), certs_path(&certs, "web.pem")), 0);
+    start(OPTIONS(OWN));
+    ck_assert_int_eq(ask("GET /healthz"), 200);
+}
+END_TEST
+
+static const char *const kinds[] = {"RSA -pkeyopt rsa_keygen_bits:2048", "EC -pkeyopt ec_paramgen_curve:P-384",
+                                    "ED25519"};
+
+/* Of openssl's making, as an operator has it. */
+START_TEST(keys_of_each_kind_serve)
+{
+    const char *key = certs_path(&certs, "web.key"), *cert = certs_path(&certs, "web.pem");
+
+    ck_assert_int_eq(run("openssl genpkey -algorithm %s -out %s 2>/dev/null", kinds[_i], key), 0);
+    ck_assert_int_eq(run("openssl req -new -x509 -key %s -subj '/CN=of its own' -addext subjectAltName=IP:127.0.0.1 "
+                         "-days 2 -out %s",
+                         key, cert),
+                     0);
+    start(OPTIONS(OWN));
+    ck_assert_int_eq(run("cp %s %s", cert, certs_path(&certs, "ca.pem")), 0);
+    ck_assert(shows("of its own"));
+    ck_assert_int_eq(ask("GET /healthz"), 200);
+}
+END_TEST
+
+START_TEST(curl_and_openssl_agree)
+{
+    const char *ca = certs_path(&certs, "ca.pem");
+
+    if (run("command -v curl >/dev/null && command -v openssl >/dev/null") != 0)
+        return; /* the library's peers say the same */
+    start(OPTIONS(SHARED));
+    ck_assert_int_eq(
+        run("curl -sS --cacert %s -H '" WITH "' https://%s/metrics | grep -q '^psd_turns_total '", ca, address), 0);
+    ck_assert_int_eq(run("curl -s --cacert %s https://%s/healthz >/dev/null", certs_path(&certs, "other.pem"), address),
+                     60 /* it cannot be verified */);
+    ck_assert_int_eq(run("curl -s --tls-max 1.2 --cacert %s https://%s/healthz", ca, address), 35 /* no handshake */);
+    ck_assert_int_eq(run("curl -s http://%s/healthz", address), 52 /* nothing */);
+    ck_assert_int_eq(run("openssl s_client -connect %s -CAfile %s -verify_return_error -verify_ip 127.0.0.1 </dev/null "
+                         ">%s/out 2>&1",
+                         address, ca, certs.dir),
+                     0);
+    ck_assert_int_eq(run("grep -q 'New, TLSv1.3, Cipher is TLS_AES_128_GCM_SHA256' %s/out", certs.dir), 0);
+    ck_assert_int_ne(run("openssl s_client -connect %s -tls1_2 </dev/null >/dev/null 2>&1", address), 0);
+    ck_assert_int_ne(
+        run("openssl s_client -connect %s -ciphersuites TLS_AES_128_CCM_SHA256 </dev/null >/dev/null 2>&1", address),
+        0);
+}
+END_TEST
+
+/* ---- Who is not ---- */
+
+static void
+hurl(const void *bytes, size_t len)
+{
+    int fd = http_client_connect(address);
+    struct http_reply r;
+
+    ck_assert_int_ge(fd, 0);
+    http_client_send(fd, bytes, len);
+    shutdown(fd, SHUT_WR);
+    r = http_client_read(fd);
+    ck_assert_int_eq(r.status, 0);
+    ck_assert_msg(strstr(r.head, "psd") == NULL && strstr(r.head, "alive") == NULL, "%s", r.head);
+    http_reply_free(&r);
+}
+
+START_TEST(intruders_get_nothing)
+{
+    static const char plain[] = "GET /healthz HTTP/1.1\r\nHost: psd\r\n\r\n", alert[] = "\x15\x03\x03\x00\x02\x02\x28";
+    struct test_rng rng = {test_seed()};
+    uint8_t bytes[512];
+    struct https s;
+    size_t len;
+
+    start(OPTIONS(SHARED));
+    ck_assert(!open_with(&s, "ca.pem", TLS1_2_VERSION));
+    ck_assert(!open_with(&s, "other.pem", TLS1_3_VERSION));
+    hurl(plain, sizeof plain - 1);
+    hurl(alert, sizeof alert - 1);
+    hurl("", 0);
+    ck_assert_double_eq(figure("psd_http_unasked_total"), 5);
+    for (int i = 0; i < 200; i++) { /* what begins as a hello, and does not */
+        len = 5 + test_below(&rng, sizeof bytes - 5);
+        for (size_t j = 0; j < len; j++)
+            bytes[j] = (uint8_t)test_rand(&rng);
+        if (i % 2 == 0)
+            memcpy(bytes, "\x16\x03\x01\x01\x00\x01\x00\x00\xfc\x03\x03", 11);
+        hurl(bytes, len);
+    }
+    ck_assert_double_eq(figure("psd_http_unasked_total"), 205);
+    ck_assert_int_eq(ask("GET /readyz"), 200);
+}
+END_TEST
+
+/* A handshake is part of a connection's time: before it, in its midst, after it. */
+START_TEST(silence_has_an_end)
+{
+    static const uint8_t hello[] = {0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3};
+    int silent, half;
+    struct https done;
+    uint64_t began;
+    char byte;
+
+    start(OPTIONS(SHARED));
+    began = now_ms();
+    silent = http_client_connect(address);
+    half = http_client_connect(address);
+    http_client_send(half, hello, sizeof hello);
+    done = opened();
+    ck_assert_int_eq(ask("GET /healthz"), 200); /* they are in nobody's way */
+    ck_assert_int_le(recv(silent, &byte, 1, 0), 0);
+    ck_assert_uint_ge(now_ms() - began, HTTP_LIFE_MS - 1000);
+    ck_assert_int_le(recv(half, &byte, 1, 0), 0);
+    ck_assert_int_le(SSL_read(done.ssl, &byte, 1), 0);
+    close(silent);
+    close(half);
+    https_close(&done);
+    ck_assert_double_ge(figure("psd_http_overdue_total"), 3);
+}
+END_TEST
+
+START_TEST(one_host_cannot_take_all_places)
+{
+    int fds[HTTP_HOST_MAX];
+    struct https s;
+
+    start(OPTIONS(SHARED));
+    for (int i = 0; i < HTTP_HOST_MAX; i++)
+        ck_assert_int_ge(fds[i] = http_client_connect(address), 0);
+    ck_assert(!open_with(&s, "ca.pem", TLS1_3_VERSION));
+    for (int i = 0; i < HTTP_HOST_MAX; i++)
+        close(fds[i]);
+    WAIT_FOR(open_with(&s, "ca.pem", TLS1_3_VERSION));
+    https_close(&s);
+}
+END_TEST
+
+/* ---- Files ---- */
+
+/* What is wrong with them, and what is said of it. */
+static const char *
+spoil(int how)
+{
+    switch (how) {
+    case 0:
+        certs_write(&certs, "web.pem", "nonsense");
+        return "web.pem' holds no certificate in PEM form";
+    case 1:
+        certs_make(&certs,
+                   &(struct cert_spec){.file = "web", .issuer = "ca", .from_s = -2 * HOUR_S, .until_s = -HOUR_S});
+        return "has expired on ";
+    case 2:
+        certs_make(&certs, &(struct cert_spec){.file = "web", .issuer = "ca", .from_s = HOUR_S, .until_s = 2 * HOUR_S});
+        return "is the clock right?";
+    case 3:
+        ck_assert_int_eq(run("cp %s %s", certs_path(&certs, "psd.key"), certs_path(&certs, "web.key")), 0);
+        return "does not belong to the certificate ";
+    case 4:
+        certs_make(&certs, &(struct cert_spec){.file = "web", .issuer = "ca", .passphrase = "secret"});
+        return "is protected by a passphrase";
+    default:
+        ck_assert_int_eq(unlink(certs_path(&certs, "web.key")), 0);
+        return "cannot read the private key '";
+    }
+}
+enum { SPOILT = 6 };
+
+START_TEST(it_does_not_start_with_files_that_are_none)
+{
+    const char *why;
+
+    start(OPTIONS(OWN));
+    shards_kill(&shards, 0);
+    why = spoil(_i);
+    ck_assert_int_eq(shards_refused(&shards, 0), 1);
+    ck_assert_msg(said(why), "\"%s\" is not in %s", why, shards_log(&shards, 0));
+}
+END_TEST
+
+START_TEST(where_libmicrohttpd_has_no_tls_it_says_so)
+{
+    start(OPTIONS(OWN));
+    shards_kill(&shards, 0);
+    shards_preload("NO_HTTP_TLS_LIB");
+    ck_assert_int_eq(shards_refused(&shards, 0), 1);
+    ck_assert(said("--http-tls: libmicrohttpd was built without TLS here"));
+    start_again(OPTIONS(TCP)); /* plain HTTP needs none */
+}
+END_TEST
+
+START_TEST(a_token_on_a_plain_wire_is_warned_of)
+{
+    start_at("0.0.0.0:0", OPTIONS(TCP));
+    ck_assert(said("tokens of HTTP travel as they are, to be read on the way"));
+    shards_stop(&shards);
+    start_at("0.0.0.0:0", OPTIONS(OWN));
+    ck_assert(!said("tokens of HTTP travel as they are"));
+}
+END_TEST
+
+/* ---- Again ---- */
+
+static void
+hang_up(const char *text)
+{
+    kill(shards.pids[0], SIGHUP);
+    WAIT_FOR(said(text));
+}
+
+START_TEST(bad_files_after_a_hangup_change_nothing)
+{
+    struct https s;
+    const char *why;
+    char text[64];
+
+    start(OPTIONS(OWN));
+    s = opened();
+    why = spoil(_i);
+    hang_up("HTTP's certificate and key stay as they are: ");
+    ck_assert_msg(said(why), "\"%s\" is not in %s", why, shards_log(&shards, 0));
+    ck_assert(shows("of its own"));
+    ck_assert_int_eq(ask("GET /healthz"), 200);
+    make("web", "renewed");
+    snprintf(text, sizeof text, "for new connections certificate=\"CN=renewed, until ");
+    hang_up(text);
+    WAIT_FOR(shows("renewed"));
+    https_close(&s);
+}
+END_TEST
+
+/* Who has shaken hands with the old one is answered, as long as his time is; newcomers see the new one. */
+START_TEST(guests_go_on_with_what_they_began_with)
+{
+    enum { LIVES = 5 };
+    struct https guest[LIVES];
+    struct http_reply r;
+    char cn[16], text[64];
+
+    start(OPTIONS(OWN));
+    for (int i = 0; i < LIVES; i++) {
+        snprintf(cn, sizeof cn, "life %d", i);
+        snprintf(text, sizeof text, "certificate=\"CN=%s, until ", cn);
+        make("web", cn);
+        hang_up(text);
+        WAIT_FOR(shows(cn));
+        guest[i] = opened();
+    }
+    for (int i = 0; i < LIVES; i++) {
+        snprintf(cn, sizeof cn, "life %d", i);
+        ck_assert(https_shows(&guest[i], cn));
+        r = https_ask(&guest[i], "GET /metrics", WITH);
+        ck_assert_int_eq(r.status, 200);
+        http_reply_free(&r);
+    }
+    ck_assert_double_eq(figure("psd_http_overdue_total"), 0);
+}
+END_TEST
+
+static atomic_bool over;
+static atomic_uint failures, answers;
+
+static void *
+scrape(void *ca)
+{
+    while (!atomic_load(&over)) {
+        struct https s;
+        struct http_reply r = {.status = 0};
+
+        if (https_open(&s, address, ca, TLS1_3_VERSION)) {
+            r = https_ask(&s, "GET /metrics", WITH);
+            http_reply_free(&r);
+        }
+        atomic_fetch_add(r.status == 200 ? &answers : &failures, 1);
+    }
+    return NULL;
+}
+
+START_TEST(nobody_is_refused_while_certificates_are_renewed)
+{
+    pthread_t threads[SCRAPERS];
+    char cn[16], text[64], ca[128];
+
+    start(OPTIONS(OWN));
+    snprintf(ca, sizeof ca, "%s", certs_path(&certs, "ca.pem")); /* threads of their own know no certs */
+    for (int i = 0; i < SCRAPERS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, scrape, ca), 0);
+    for (int i = 0; i < RENEWALS; i++) {
+        unsigned before = atomic_load(&answers);
+
+        snprintf(cn, sizeof cn, "life %d", i);
+        snprintf(text, sizeof text, "certificate=\"CN=%s, until ", cn);
+        make("web", cn);
+        hang_up(text);
+        WAIT_FOR(shows(cn));
+        WAIT_FOR(atomic_load(&answers) > before);
+    }
+    atomic_store(&over, true);
+    for (int i = 0; i < SCRAPERS; i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_uint_eq(atomic_load(&failures), 0);
+    ck_assert_uint_ge(atomic_load(&answers), RENEWALS);
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *s = suite_create("http_tls");
+    TCase *t = tcase_create("http_tls");
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, it_shows_what_tcp_shows);
+    tcase_add_test(t, it_shows_one_of_its_own);
+    tcase_add_test(t, those_between_it_and_the_ca_are_shown);
+    tcase_add_loop_test(t, keys_of_each_kind_serve, 0, ARRAY_LEN(kinds));
+    tcase_add_test(t, curl_and_openssl_agree);
+    tcase_add_test(t, intruders_get_nothing);
+    tcase_add_test(t, silence_has_an_end);
+    tcase_add_test(t, one_host_cannot_take_all_places);
+    tcase_add_loop_test(t, it_does_not_start_with_files_that_are_none, 0, SPOILT);
+    tcase_add_test(t, where_libmicrohttpd_has_no_tls_it_says_so);
+    tcase_add_test(t, a_token_on_a_plain_wire_is_warned_of);
+    tcase_add_loop_test(t, bad_files_after_a_hangup_change_nothing, 0, SPOILT);
+    tcase_add_test(t, guests_go_on_with_what_they_began_with);
+    tcase_add_test(t, nobody_is_refused_while_certificates_are_renewed);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+CHECK_MAIN(make_suite)
