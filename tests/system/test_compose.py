@@ -153,6 +153,7 @@ ok(place + "/psd.json" in [b[1] for b in binds], "the dashboard is where Grafana
 
 with open(COMPOSE.replace(".yaml", ".tls.yaml"), encoding="utf-8") as f:
     tls = yaml.safe_load(f)["services"]
+secure_watch = tls.pop("prometheus")
 ok(set(tls) == set(services), "all have certificates with compose.tls.yaml", list(tls))
 ok(all(s["volumes"] == ["./certs:/certs:ro"] for s in tls.values()), "from one directory, which they only read")
 for name in services:
@@ -169,10 +170,21 @@ with tempfile.TemporaryDirectory() as place:
     for name, service in shards.items():
         words = tls[name]["command"]
         ok(words == service["command"] + ["--tls-cert", "/certs/%s.pem" % name, "--tls-key", "/certs/%s.key" % name,
-                                          "--tls-client-ca", "/certs/ca.pem"], name + "'s command is the other's and theirs",
+                                          "--tls-client-ca", "/certs/ca.pem", "--http-tls"], name + "'s command is the other's and theirs",
            words)
         no = said_no([w.replace("/certs", place) for w in words], service["environment"])
         ok(no == "", "which is accepted", no)
+
+configs = []
+for name in ("prometheus.yml", "prometheus.tls.yml"):
+    with open(os.path.join(SOURCE, "deploy/prometheus", name), encoding="utf-8") as f:
+        configs.append(yaml.safe_load(f))
+scheme, wants = (configs[1]["scrape_configs"][0].pop(key) for key in ("scheme", "tls_config"))
+ok(configs[0] == configs[1] and scheme == "https" and wants["min_version"] == "TLS13",
+   "Prometheus asks the same shards over TLS, for the same", configs, scheme)
+ok([w.replace(".tls.yml", ".yml") for w in secure_watch["command"]] == prometheus["command"] != secure_watch["command"] and
+   secure_watch["volumes"] == ["./certs/ca.pem:%s:ro" % wants["ca_file"]], "it is told so, and has the CA and no more of it",
+   secure_watch)
 
 # ---- the schema ----
 

@@ -169,7 +169,7 @@ def patched(target):
         if patch["target"] != {"kind": target["kind"], "name": target["metadata"]["name"]}:
             continue
         for step in yaml.safe_load(patch["patch"]):
-            at, *names = made, *step["path"].strip("/").split("/")
+            at, *names = made, *(name.replace("~1", "/") for name in step["path"].strip("/").split("/"))
             for key in names[:-1]:
                 at = at[int(key)] if isinstance(at, list) else at[key]
             if isinstance(at, list):
@@ -197,7 +197,11 @@ for document, secret in zip(secured, ("psd-shard-tls", "psd-worker-tls")):
            [said.get("PSD_TLS_" + n) for n in ("CA", "CERT", "KEY")] == ["/tls/ca.pem", "/tls/tls.crt", "/tls/tls.key"],
            container["name"] + " finds them", said)
 ok(secured[0]["spec"]["template"]["spec"]["containers"][0]["args"] == shard["args"] +
-   ["--tls-cert=/tls/tls.crt", "--tls-key=/tls/tls.key", "--tls-client-ca=/tls/ca.pem"], "and psd demands them")
+   ["--tls-cert=/tls/tls.crt", "--tls-key=/tls/tls.key", "--tls-client-ca=/tls/ca.pem", "--http-tls"], "and psd demands them")
+probed = secured[0]["spec"]["template"]["spec"]["containers"][0]
+ok(all(probed[name]["httpGet"] == {**get, "scheme": "HTTPS"} for name, get in probes.items()) and
+   secured[0]["spec"]["template"]["metadata"]["annotations"]["prometheus.io/scheme"] == "https",
+   "probes and Prometheus speak TLS, too", probed)
 documents += secured
 if shutil.which("kubectl"):
     ran = subprocess.run(["kubectl", "kustomize", TLS], text=True, capture_output=True, check=False)

@@ -3,6 +3,7 @@
 labels; and promtool, where there is one, finds nothing wrong with the page, the rules, their tests and the dashboard's
 questions. Prints TAP. PSD_BIN names psd, PROMTOOL promtool."""
 
+import contextlib
 import json
 import os
 import re
@@ -39,27 +40,32 @@ def wait_for(log, pattern):
     raise RuntimeError("psd did not say " + pattern)
 
 
-def page_of(directory):
-    """What /metrics says after a save."""
+@contextlib.contextmanager
+def psd_with(directory, *options):
+    """A psd with these options; its log. It has ended well afterwards."""
     log = os.path.join(directory, "log")
     live = tempfile.mkdtemp(prefix="psd-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else directory)
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PSD_", "TF_"))}
     with open(log, "w", encoding="utf-8") as out:
         psd = subprocess.Popen([PSD, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--memory", "64MiB", "--live-dir",
-                                live + "/live", "--durable-dir", directory + "/durable", "--save-interval", "100ms",
-                                "--save-pause", "10ms"], stderr=out, stdin=subprocess.DEVNULL, env=clean)
+                                live + "/live", *options], stderr=out, stdin=subprocess.DEVNULL, env=clean)
     try:
-        address = wait_for(log, r"http=(\S+)")
-        wait_for(log, r"(save done)")
-        with urllib.request.urlopen("http://%s/metrics" % address, timeout=WAIT_S) as reply:
-            text = reply.read().decode()
+        yield log
         psd.send_signal(signal.SIGTERM)
         ok(psd.wait(WAIT_S) == 0, "psd ends as it should")
-        return text
     finally:
         psd.kill()
         psd.wait()
         shutil.rmtree(live)
+
+
+def page_of(directory):
+    """What /metrics says after a save."""
+    with psd_with(directory, "--durable-dir", directory + "/durable", "--save-interval", "100ms", "--save-pause", "10ms") as log:
+        address = wait_for(log, r"http=(\S+)")
+        wait_for(log, r"(save done)")
+        with urllib.request.urlopen("http://%s/metrics" % address, timeout=WAIT_S) as reply:
+            return reply.read().decode()
 
 
 def families(page):
@@ -106,6 +112,56 @@ def promtool(sentence, *words, text=None):
     ok(ran.returncode == 0, sentence, ran.stdout, ran.stderr)
 
 
+def configured(work, name, *changes):
+    """A copy of deploy/prometheus/NAME in which files that are named are there."""
+    with open(os.path.join(SOURCE, "deploy/prometheus", name), encoding="utf-8") as f:
+        text = f.read()
+    for pattern, instead in ((r"credentials_file: [^ }]*", "credentials_file: token"), (r"/certs/", ""), *changes):
+        text = re.sub(pattern, instead, text)
+    with open(os.path.join(work, name), "w", encoding="utf-8") as f:
+        f.write(text)
+    return os.path.join(work, name)
+
+
+def secure(work):
+    """A token, and certificates of make-certs.sh."""
+    with open(os.path.join(work, "token"), "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
+        f.write("0123456789abcdef")
+    made = subprocess.run([os.path.join(SOURCE, "deploy/make-certs.sh"), work, "shard=127.0.0.1"], text=True, capture_output=True,
+                          check=False)
+    ok(made.returncode == 0, "make-certs.sh makes certificates", made.stderr)
+
+
+def asked_of(address, query):
+    with urllib.request.urlopen("http://%s/api/v1/query?query=%s" % (address, query), timeout=WAIT_S) as reply:
+        return [float(r["value"][1]) for r in json.load(reply)["data"]["result"]]
+
+
+def scraped(work):
+    """Prometheus itself, with prometheus.tls.yml, of a psd with a token and TLS."""
+    sentence = "Prometheus scrapes psd over TLS, with its token"
+    if not shutil.which("prometheus"):
+        skip(sentence, "it is not installed")
+        return
+    token, cert, key = (os.path.join(work, name) for name in ("token", "shard.pem", "shard.key"))
+    with psd_with(work, "--durable-dir", "none", "--http-tokens", token, "--http-tls", "--http-tls-cert", cert,
+                  "--http-tls-key", key) as log, open(os.path.join(work, "said"), "w", encoding="utf-8") as said:
+        config = configured(work, "prometheus.tls.yml", (r"targets: .*", 'targets: ["%s"]' % wait_for(log, r"http=(\S+)")),
+                            (r"15s", "500ms"))
+        prometheus = subprocess.Popen(["prometheus", "--config.file=" + config, "--storage.tsdb.path=" + work + "/tsdb",
+                                       "--web.listen-address=127.0.0.1:0"], stdout=said, stderr=said)
+        try:
+            address = wait_for(said.name, r'msg="Listening on" address=(\S+)')
+            wait_for(said.name, r"(ready to receive web requests)")
+            end = time.monotonic() + WAIT_S
+            while not (up := asked_of(address, "up")) and time.monotonic() < end:
+                time.sleep(0.1)
+            ok(up == [1] and asked_of(address, "sum(psd_state)") == [1], sentence, up)
+        finally:
+            prometheus.terminate()
+            prometheus.wait()
+
+
 with tempfile.TemporaryDirectory() as work:
     page = page_of(work)
     known = families(page)
@@ -137,12 +193,10 @@ with tempfile.TemporaryDirectory() as work:
     promtool("promtool finds nothing wrong with the page", "check", "metrics", text=page)
     promtool("nor with the alerts", "check", "rules", RULES)
     shutil.copy(RULES, work)
-    with open(os.path.join(SOURCE, "deploy/prometheus/prometheus.yml"), encoding="utf-8") as f:
-        config = re.sub(r"credentials_file: [^ }]*", "credentials_file: token", f.read())
-    for name, text in (("token", "0123456789abcdef"), ("prometheus.yml", config)):
-        with open(os.path.join(work, name), "w", encoding="utf-8") as f:
-            f.write(text)
-    promtool("nor with the configuration", "check", "config", os.path.join(work, "prometheus.yml"))
+    secure(work)
+    for name in ("prometheus.yml", "prometheus.tls.yml"):
+        promtool("nor with %s" % name, "check", "config", configured(work, name))
+    scraped(work)
     promtool("each alert comes when it should", "test", "rules", os.path.join(SOURCE, "deploy/prometheus/psd.rules.test.yml"))
     path = os.path.join(work, "questions.json")
     with open(path, "w", encoding="utf-8") as f: # JSON is YAML
