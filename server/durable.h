@@ -53,6 +53,7 @@ struct durable {
     struct durable_manifest manifest;
     uint64_t redo_next;  /* piece that comes next; 1 in an empty log */
     uint64_t redo_first; /* oldest that is there and counts; redo_next: none */
+    uint64_t redo_bytes; /* of those that count */
 
     bool saving;          /* since durable_begin_save() */
     uint64_t staged;      /* blocks of that save */

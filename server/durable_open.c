@@ -97,6 +97,7 @@ read_manifest(const struct durable *d, const char *name, struct durable_manifest
 struct pieces {
     uint64_t first, next; /* the run that counts */
     uint64_t counts;      /* from this one on */
+    uint64_t bytes;
     bool gap;
 };
 
@@ -106,10 +107,10 @@ see_piece(void *arg, const struct store_key *key, struct span value)
     struct pieces *p = arg;
     uint64_t number = store_redo_number(key);
 
-    (void)value;
     if (number >= p->counts) {
         p->gap = p->gap || number != p->next;
         p->next = number + 1;
+        p->bytes += value.len;
     }
     return !p->gap;
 }
@@ -130,6 +131,7 @@ find_redo(struct durable *d, struct ps_error *e)
                        from);
     d->redo_first = p.first;
     d->redo_next = p.next;
+    d->redo_bytes = p.bytes;
     return PS_OK;
 }
 

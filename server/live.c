@@ -132,6 +132,7 @@ saves(struct builder *b, const struct metrics *m)
                                      {"blocks_done", m->save_blocks_done},
                                      {"file_bytes", m->http.durable_file_bytes},
                                      {"log_pieces", m->redo_committed - MIN(m->redo_committed, m->redo_saved)},
+                                     {"log_bytes", m->redo_log_bytes},
                                      {"log_waiting_pieces", m->redo_waiting},
                                      {"log_waiting_bytes", m->redo_waiting_bytes}};
     json_t *object;

@@ -190,6 +190,7 @@ measure_saves(const struct shard *s, struct metrics *m)
     m->redo_committed = s->redo.committed;
     m->redo_waiting = s->redo.committed - MIN(s->redo.committed, s->redo.durable);
     m->redo_waiting_bytes = s->redo.bytes;
+    m->redo_log_bytes = s->redo.log_bytes;
 }
 
 static enum metrics_state

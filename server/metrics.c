@@ -267,6 +267,7 @@ write_redo(const struct metrics *m, struct exposition *x)
     count(x, FAMILY_NOT_DURABLE, m->durable_failed);
     count(x, FAMILY_DURABLE_FILE, m->http.durable_file_bytes);
     count(x, FAMILY_REDO, m->redo_committed - MIN(m->redo_committed, m->redo_saved));
+    count(x, FAMILY_REDO_LOG_BYTES, m->redo_log_bytes);
     count(x, FAMILY_REDO_WAITING, m->redo_waiting);
     count(x, FAMILY_REDO_BYTES, m->redo_waiting_bytes);
 }

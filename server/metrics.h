@@ -133,6 +133,7 @@ struct metrics {
     bool save_running, unsaved, durable_failed;
     uint64_t save_number, save_blocks, save_blocks_done;
     uint64_t redo_committed, redo_waiting, redo_waiting_bytes; /* pieces: all that ever were, not on disk yet */
+    uint64_t redo_log_bytes;                                   /* since the newest save */
 
     struct metrics_job jobs[METRICS_JOBS_MAX];
     struct metrics_variable variables[METRICS_VARIABLES_MAX];
@@ -233,6 +234,7 @@ void metrics_write(const struct metrics *m, const char *version, struct expositi
     X(NOT_DURABLE, "psd_durable_failed", GAUGE, "1 while pushes cannot be made durable.")                                \
     X(DURABLE_FILE, "psd_durable_file_bytes", GAUGE, "Size of the file of the durable environment.")                     \
     X(REDO, "psd_redo_log_pieces", GAUGE, "Pieces of the redo log since the newest save.")                               \
+    X(REDO_LOG_BYTES, "psd_redo_log_bytes", GAUGE, "Their bytes: what a start after a power loss replays.")               \
     X(REDO_WAITING, "psd_redo_waiting_pieces", GAUGE, "Pieces of the redo log that are not on disk yet.")                \
     X(REDO_BYTES, "psd_redo_waiting_bytes", GAUGE, "Their bytes.")                                                       \
     X(JOB_WORKERS, "psd_job_workers", GAUGE, "Workers of a job, by state; missing: not there in this round.")            \

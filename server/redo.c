@@ -96,6 +96,7 @@ redo_load(struct shard *s, struct ps_error *e)
     r->gap = scan.first != 0 ? scan.last + 1 : r->next;
     r->gap_end = r->next;
     r->durable = scan.waiting != 0 ? MAX(s->config.redo_next, 1) : r->next; /* what waits may lack its beginning */
+    r->log_bytes = s->config.redo_bytes + scan.bytes;
     if (scan.waiting == 0)
         return PS_OK;
     if (!mark_add(r, r->next, scan.bytes))
@@ -392,15 +393,17 @@ redo_turn_over(struct shard *s, bool committed)
     struct redo *r = &s->redo;
 
     record_clear(r->record);
-    r->turn_bytes = 0;
     if (committed) {
         r->committed = r->next;
+        r->log_bytes += r->turn_bytes;
+        r->turn_bytes = 0;
         r->first = r->erased;
         redo_give_up(s);
         return;
     }
     while (r->marks_len > r->marks_first && r->marks[r->marks_len - 1].next > r->committed)
         r->bytes -= r->marks[--r->marks_len].bytes;
+    r->turn_bytes = 0;
     r->next = r->committed;
     r->erased = r->first;
 }

@@ -69,6 +69,7 @@ struct redo {
     uint64_t given_up;          /* all before this will not be, but in a save: see redo_give_up() */
     uint64_t erased;            /* all before this are erased by the turn that runs */
     uint64_t bytes, turn_bytes; /* of pieces that wait for the disk; of this turn's */
+    uint64_t log_bytes;         /* of committed pieces that are in no save, on disk or not */
     struct ps_error failure;    /* why nothing can be written to disk; PS_OK: it can */
     struct redo_mark *marks;    /* [marks_first, marks_len) of turns that are not on disk yet */
     size_t marks_first, marks_len, marks_size;
@@ -141,6 +142,9 @@ void redo_turn_over(struct shard *s, bool committed);
 
 /* All pieces before this one are on disk, by themselves or within a save: answers go out. */
 void redo_saved(struct shard *s, uint64_t number);
+
+/* A save is complete that has so many bytes of the log: those that log_bytes had at its instant. */
+void redo_cut(struct shard *s, uint64_t bytes);
 
 /* SHARD_DURABLE and SHARD_NOT_DURABLE. */
 void redo_durable(struct shard *s, uint64_t number);

@@ -96,6 +96,13 @@ redo_saved(struct shard *s, uint64_t number)
 }
 
 void
+redo_cut(struct shard *s, uint64_t bytes)
+{
+    ps_assert(bytes <= s->redo.log_bytes);
+    s->redo.log_bytes -= bytes;
+}
+
+void
 redo_durable(struct shard *s, uint64_t number)
 {
     if (redo_failed(s))

@@ -93,6 +93,7 @@ say_begun(struct shard *s, const struct job *job, const char *dir)
     out->number = job == NULL ? save->number + 1 : 0;
     out->boot = s->boot;
     out->redo = save->redo = s->redo.committed + PLANTED(LOG_CUT_AHEAD);
+    save->redo_bytes = s->redo.log_bytes;
     out->blocks = save->len;
     out->bytes = save->bytes;
     if (!actions_save(s, SHARD_SAVE_BEGUN, out))
@@ -268,6 +269,7 @@ save_done(struct shard *s, uint64_t bytes)
     durations_add(&save->stats.took, m.ms);
     save->stats.failure[0] = '\0';
     redo_saved(s, save->redo);
+    redo_cut(s, save->redo_bytes);
     actions_log(s, SHARD_LOG_INFO, "save done number=%" PRIu64 " blocks=%" PRIu64 " written=%" PRIu64 " ms=%" PRIu64,
                 m.save, m.blocks, m.bytes, m.ms);
     save->answering = NULL;

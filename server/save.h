@@ -83,10 +83,10 @@ struct save {
     uint64_t *counts;               /* [vars + 1] blocks of each variable that belong to it */
     uint32_t vars;
     struct save_place handed, passed;
-    uint64_t handed_len, passed_len, len, bytes; /* blocks, and the bytes of all */
-    uint64_t begun_ms, begun_ns, redo;
-    Psd__CheckpointDone *done;     /* of a checkpoint: its instant */
-    bool say_close, say_abandoned; /* after this turn */
+    uint64_t handed_len, passed_len, len, bytes;   /* blocks, and the bytes of all */
+    uint64_t begun_ms, begun_ns, redo, redo_bytes; /* pieces of the log before this one are in it; their bytes */
+    Psd__CheckpointDone *done;                     /* of a checkpoint: its instant */
+    bool say_close, say_abandoned;                 /* after this turn */
 
     /* Left behind, by whatever save. */
     struct save_place erase;

@@ -84,6 +84,7 @@ struct shard_config {
     const char *durable_dir;      /* for reports */
     uint64_t saved;               /* number of its newest save, 0: none */
     uint64_t redo_next;           /* the next piece of its redo log, 0 or 1: it is empty */
+    uint64_t redo_bytes;          /* of those that are in no save */
     uint64_t redo_bytes_max; /* of pieces that wait for the disk; past it durable pushes are LIMIT; default 1 GiB */
     uint32_t timeline;       /* spans that it keeps, a power of two; 0: none */
     const char *machine;     /* whose clock their times are by: its boot; NULL: not known */

@@ -206,6 +206,7 @@ make_shard(struct start *s, uint64_t boot, struct ps_error *e)
         config.durable_dir = s->durable.path;
         config.saved = s->durable.durable.manifest.save;
         config.redo_next = s->durable.durable.redo_next;
+        config.redo_bytes = s->durable.durable.redo_bytes;
     }
     return shard_new(&config, s->store, uv_hrtime() / 1000000, &s->shard, e);
 }

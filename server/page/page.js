@@ -366,7 +366,7 @@ function showSaves(live) {
   figures("saves", [["newest", s.saved_at === null ? "none" : duration(Math.max(live.at - s.saved_at, 0)) + " ago"],
     ["it took", s.saves > 0 ? duration(s.last_ms / 1000) : "–"], ["it wrote", s.saves > 0 ? bytes(s.last_bytes) : "–"],
     ["failed", count(s.failures), s.failures > 0 ? "warn" : ""], ["durable file", bytes(s.file_bytes)],
-    ["redo log", count(s.log_pieces) + " pieces"]]);
+    ["redo log", bytes(s.log_bytes)]]);
 }
 
 function showVariables(live) {

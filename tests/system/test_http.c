@@ -184,7 +184,7 @@ END_TEST
 
 START_TEST(saves_are_told_also_of_the_process_before)
 {
-    double now = (double)time(NULL);
+    double now = (double)time(NULL), log_bytes;
     float g[4] = {1, 1, 1, 1};
     Psd__Save save = PSD__SAVE__INIT;
     struct probe p;
@@ -205,13 +205,18 @@ START_TEST(saves_are_told_also_of_the_process_before)
     EXPECT("psd_save_duration_seconds_count", 1);
     EXPECT("psd_wait_seconds_count{reason=\"save\"}", 1);
     EXPECT("psd_redo_log_pieces", 0);
+    EXPECT("psd_redo_log_bytes", 0);
     ck_assert_double_ge(figure("psd_save_last_success_timestamp_seconds"), now - 1);
+    var = probe_declare(&p, "v", 4);
+    WAIT_FOR(figure("psd_redo_log_bytes") > 0 && figure("psd_redo_waiting_pieces") == 0);
+    log_bytes = figure("psd_redo_log_bytes");
     probe_close(&p);
     shards_kill(&shards, 0);
     shards_restart(&shards, 0);
     ck_assert(find_address());
     EXPECT("psd_saves_total", 0);
     EXPECT("psd_save_number", 1);
+    ck_assert_double_ge(figure("psd_redo_log_bytes"), log_bytes);
     ck_assert_double_ge(figure("psd_save_last_success_timestamp_seconds"), now - 1);
 }
 END_TEST

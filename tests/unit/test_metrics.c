@@ -301,6 +301,48 @@ read_save(void)
         kit_event(&k, &(struct shard_event){.kind = SHARD_SAVE_PASSED, .count = n});
 }
 
+static void
+push_durable(uint32_t var, uint64_t seq)
+{
+    float g[4] = {1, 1, 1, 1};
+
+    kit_push(&k, 1, &(struct kit_push){.seq = seq, .var = var, .gradient = g, .len = 4, .durable = true});
+}
+
+START_TEST(the_redo_log_is_what_no_save_has)
+{
+    struct ps_error disk = {.code = PS_ERR_IO, .text = "no"};
+    double rows, one, two;
+    uint32_t var;
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 1), 0);
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    rows = page_value(page(), "psd_redo_log_bytes"); /* of the job, the session and the variable */
+    ck_assert_double_gt(rows, 0);
+    push_durable(var, 1);
+    one = page_value(page(), "psd_redo_log_bytes");
+    ck_assert_double_gt(one, rows);
+    kit_durable(&k, k.redo);
+    EXPECT("psd_redo_log_bytes", one); /* that is where it lies */
+    kit_event(&k, &(struct shard_event){.kind = SHARD_SAVE});
+    kit_save_ended(&k, 0, 0, &disk);
+    EXPECT("psd_redo_log_bytes", one);
+    kit_event(&k, &(struct shard_event){.kind = SHARD_SAVE});
+    push_durable(var, 2); /* after its instant */
+    two = page_value(page(), "psd_redo_log_bytes");
+    ck_assert_double_gt(two, one);
+    read_save();
+    kit_turn(&k);
+    kit_save_ended(&k, 4096, 0, NULL);
+    EXPECT("psd_redo_log_bytes", two - one);
+    kit_durable(&k, k.redo);
+    k.config.redo_next = k.redo;
+    k.config.redo_bytes = 12288;
+    kit_crash(&k);
+    EXPECT("psd_redo_log_bytes", 12288); /* as the disk has it */
+}
+END_TEST
+
 START_TEST(saves_are_counted_and_timed)
 {
     struct ps_error disk = {.code = PS_ERR_IO, .text = "no"};
@@ -423,6 +465,7 @@ make_suite(void)
     tcase_add_test(t, pulls_that_wait_for_slower_workers_are_seen_waiting_and_measured);
     tcase_add_test(t, steps_gradients_and_barriers_are_told_apart);
     tcase_add_test(t, durable_pushes_wait_for_the_disk);
+    tcase_add_test(t, the_redo_log_is_what_no_save_has);
     tcase_add_test(t, saves_are_counted_and_timed);
     tcase_add_test(t, series_are_bounded);
     tcase_add_test(t, workers_are_found_however_far_apart);
