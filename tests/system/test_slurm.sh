@@ -11,7 +11,7 @@ set -uo pipefail
 
 source=${PSD_SOURCE_DIR:-$here/../..}
 batch=$source/deploy/slurm/psd.sbatch
-unset TF_CONFIG PSD_SHARDS PSD_WORKERS PSD_TASK PSD_CLUSTER PSD_CHECKPOINTS PSD_OPTIONS
+unset TF_CONFIG PSD_SHARDS PSD_WORKERS PSD_TASK PSD_CLUSTER PSD_CHECKPOINTS PSD_OPTIONS PSD_TLS_CA PSD_TLS_CERT PSD_TLS_KEY PSD_TLS_NAME
 
 # ---- a Slurm ----
 
@@ -109,6 +109,20 @@ submit PSD_OPTIONS=--nonsense -- true
 is 1 $? "shards that do not start end the job"
 says err 'the 2 shards did not start'
 ok $? "which says so"
+
+# ---- TLS ----
+
+certs=$work/certs
+"$source/deploy/make-certs.sh" "$certs" shard=127.0.0.1,127.0.0.2 worker=127.0.0.1,127.0.0.2 2>"$work/err"
+tls="--memory=64MiB --tls-cert=$certs/shard.pem --tls-key=$certs/shard.key --tls-client-ca=$certs/ca.pem"
+shows=(PSD_TLS_CA="$certs/ca.pem" PSD_TLS_CERT="$certs/worker.pem" PSD_TLS_KEY="$certs/worker.key")
+submit PSD_OPTIONS="$tls" "${shows[@]}" PSD_CHECKPOINTS="$work/sealed" -- sh -c 'test "$PSD_TASK" != 0 || exec bits push'
+status=$?
+[ "$status" -eq 0 ] && [ "$(grep -c 'TCP connections are encrypted .*clients=with_certificate' "$work/err")" -eq 2 ]
+ok $? "with certificates shards, workers and psctl speak TLS"
+[ -e "$work/sealed/latest" ]
+ok $? "and the job leaves its checkpoint"
+is "" "$(left)" "and nothing else"
 
 # ---- checkpoints ----
 
