@@ -63,6 +63,16 @@ tls() {
   [ "${1:-}" != mutual ] || echo "--psd-option=--tls-client-ca=$certs/ca.pem"
 }
 
+secret >"$work/http-token"
+
+# scrape CA [CURL'S OPTIONS...]: what shard 0 tells who watches.
+scrape() {
+  local ca=$1
+  shift
+  try curl -sS --max-time 20 --cacert "$ca" "$@" "https://$(sed -n 's/.* http=//p' "$work/log-0")/metrics"
+}
+watch=(-H "Authorization: Bearer $(cat "$work/http-token")" --fail)
+
 # ---- psrun, here and on other machines ----
 
 digits=("$DIGITS" --epochs 6 --strategy sync --seed 7 --svg '' --data "$source/client/examples/data/digits")
@@ -104,6 +114,7 @@ start_shard() {
   rm -f "$work/ready-$1"
   PSD_TEST_MARK=$mark RUNTIME_DIRECTORY=$live/$1 "$PSD_BIN" --shard "$1" --shards 2 --listen "127.0.0.1:0" \
     --tls-cert "$work/now/shard.pem" --tls-key "$work/now/shard.key" --tls-client-ca "$work/now/ca.pem" --tokens "$work/tokens" \
+    --http 127.0.0.1:0 --http-tls --http-tokens "$work/http-token" \
     --memory 128MiB --ready-file "$work/ready-$1" 2>"$work/log-$1" >/dev/null </dev/null &
   psds[$1]=$!
   within test -s "$work/ready-$1"
@@ -124,6 +135,13 @@ model=$(cat "$work/out")
 try "$PSCTL" --token-file "$work/token" --tls-ca "$certs/ca.pem" --tls-cert "$certs/psctl.pem" --tls-key "$certs/psctl.key" variables &&
   says out '^ *bits .*\bw\b'
 ok $? "and psctl tells what they hold"
+
+if command -v curl >/dev/null; then
+  scrape "$certs/ca.pem" "${watch[@]}" && says out '^psd_variables 1$'
+  ok $? "who watches has a token of his own, and the CA: he scrapes over TLS"
+  ! scrape "$certs/ca.pem" --fail && ! scrape "$other/ca.pem" "${watch[@]}" && [ ! -s "$work/out" ]
+  ok $? "and gets nothing without either"
+fi
 
 # nothing SENTENCE WHY TOKEN CA CERT: neither a training nor a question gets anything but why.
 unknown='does not know the CA of our certificate'
@@ -176,6 +194,10 @@ within further "$(clock "$work/new" "$other")" "$work/new" "$other" && kill -0 "
 ok $? "which the training does not notice"
 as "$work/new" "$other" "$other" "$BITS" pull
 is "$model" "$(cat "$work/out")" "who has the new of both is let in"
+if command -v curl >/dev/null; then
+  within scrape "$other/ca.pem" "${watch[@]}" && ! scrape "$certs/ca.pem" "${watch[@]}"
+  ok $? "and who watches sees the new certificate"
+fi
 as "$work/token" "$work/between" "$work/between" "$BITS" pull
 is "$model" "$(cat "$work/out")" "and so is who has the old"
 
