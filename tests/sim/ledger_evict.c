@@ -8,13 +8,9 @@
  * from its log; after a restore, or without its disk, it knows none. Who was evicted where decide the rows that were
  * committed before the EVICT came: whoever took the number between then and the answer has put an end to that
  * incarnation, too. */
-#include <endian.h>
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "ledger_state.h"
-#include "proto/store.pb-c.h"
 #include "server/session.h"
 
 static bool
@@ -38,13 +34,9 @@ visit_seat(void *arg, struct span key, struct span value)
 {
     const struct seats_visit *v = arg;
     struct ledger *l = v->l;
-    Psd__SessionRow *row = psd__session_row__unpack(NULL, value.len, value.data);
     uint32_t task;
+    Psd__SessionRow *row = ledger_session_row(key, value, &task);
 
-    ps_assert(row != NULL && key.len == 2 * sizeof task);
-    memcpy(&task, (const uint8_t *)key.data + sizeof task, sizeof task);
-    task = be32toh(task);
-    ps_assert(task < MODEL_WORKERS_MAX);
     l->live[v->shard][task] = row->state == SESSION_LIVE ? row->incarnation : 0;
     if (row->state != SESSION_LAPSED && is_over(l, v->shard, row->incarnation))
         sim_fail(l->sim, "s%u has w%u's session, which was evicted, as if it were not", v->shard, task);

@@ -6,6 +6,7 @@
 
 #include "common/layout.h"
 #include "ledger.h"
+#include "proto/store.pb-c.h"
 
 enum push_outcome { PUSH_OPEN, PUSH_COUNTED, PUSH_NOT_COUNTED, PUSH_UNKNOWN };
 
@@ -196,6 +197,8 @@ void ledger_check_example(struct ledger *l, const struct block_state *b, uint64_
 /* ---- ledger_tally.c ---- */
 
 void ledger_tally_look(struct ledger *l, uint32_t shard, struct store *store);
+/* A row of STORE_SESSIONS, to be freed, and whose it is. */
+Psd__SessionRow *ledger_session_row(struct span key, struct span value, uint32_t *task);
 
 /* ---- ledger_evict.c ---- */
 

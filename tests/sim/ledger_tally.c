@@ -7,19 +7,26 @@
 #include <string.h>
 
 #include "ledger_state.h"
-#include "proto/store.pb-c.h"
+
+Psd__SessionRow *
+ledger_session_row(struct span key, struct span value, uint32_t *task)
+{
+    Psd__SessionRow *row = psd__session_row__unpack(NULL, value.len, value.data);
+
+    ps_assert(row != NULL && key.len == 2 * sizeof *task);
+    memcpy(task, (const uint8_t *)key.data + sizeof *task, sizeof *task);
+    *task = be32toh(*task);
+    ps_assert(*task < MODEL_WORKERS_MAX);
+    return row;
+}
 
 static bool
 check_row(void *arg, struct span key, struct span value)
 {
     struct ledger *l = arg;
-    Psd__SessionRow *row = psd__session_row__unpack(NULL, value.len, value.data);
     uint32_t task;
+    Psd__SessionRow *row = ledger_session_row(key, value, &task);
 
-    ps_assert(row != NULL && key.len == 2 * sizeof task);
-    memcpy(&task, (const uint8_t *)key.data + sizeof task, sizeof task);
-    task = be32toh(task);
-    ps_assert(task < MODEL_WORKERS_MAX);
     l->counted[task] = (struct ps_cursor){0};
     if (row->metrics != NULL && row->metrics->at != NULL) {
         uint64_t epoch = row->metrics->at->epoch, at = row->metrics->at->position,
