@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "address.h"
+#include "wire_text.h"
 
 #define TF_PLACE_MAX 96
 
@@ -89,6 +90,8 @@ tf_addresses_add(struct tf_addresses *list, json_t *seen, const char *text, cons
 
     if (strlen(text) >= ADDRESS_MAX)
         return ps_fail(e, PS_ERR_CONFIG, "%s: the address is longer than %d bytes", place, ADDRESS_MAX - 1);
+    if (!wire_text_ok(text, strlen(text))) /* a path might not be; but workers get their addresses as JSON */
+        return ps_fail(e, PS_ERR_CONFIG, "%s: the address is not UTF-8, or has control characters", place);
     if (address_parse(text, &address, &why) != PS_OK)
         return ps_fail(e, PS_ERR_CONFIG, "%s: %s", place, why.text);
     if (!address.is_unix && address.port == 0)

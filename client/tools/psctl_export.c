@@ -39,10 +39,10 @@ say(const struct psctl *p, const struct export_report *r)
     struct units u;
 
     if (p->settings.json) {
-        view_print_document(json_pack("{s:s,s:s,s:s,s:I,s:I,s:I,s:b,s:o}", "command", p->command, "path", p->words[0],
-                                      "job", r->job, "variables", (json_int_t)r->variables, "bytes",
-                                      (json_int_t)r->bytes, "changed_blocks", (json_int_t)r->changed, "one_moment",
-                                      (int)r->one_moment, "clock",
+        view_print_document(json_pack("{s:s,s:o,s:s,s:I,s:I,s:I,s:b,s:o}", "command", p->command, "path",
+                                      view_text(p->words[0]), "job", r->job, "variables", (json_int_t)r->variables,
+                                      "bytes", (json_int_t)r->bytes, "changed_blocks", (json_int_t)r->changed,
+                                      "one_moment", (int)r->one_moment, "clock",
                                       checkpoint ? json_integer((json_int_t)r->clock) : json_null()),
                             &p->page);
         return;

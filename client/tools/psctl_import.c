@@ -15,10 +15,10 @@ say(const struct psctl *p, const char *job, const struct ps_import_report *r)
     struct units u;
 
     if (p->settings.json)
-        view_print_document(json_pack("{s:s,s:s,s:s,s:I,s:I,s:I,s:i}", "command", p->command, "path", p->words[0],
-                                      "job", job, "variables", (json_int_t)r->variables, "declared",
-                                      (json_int_t)r->declared, "elements", (json_int_t)r->elements, "shards",
-                                      (int)shards),
+        view_print_document(json_pack("{s:s,s:o,s:s,s:I,s:I,s:I,s:i}", "command", p->command, "path",
+                                      view_text(p->words[0]), "job", job, "variables", (json_int_t)r->variables,
+                                      "declared", (json_int_t)r->declared, "elements", (json_int_t)r->elements,
+                                      "shards", (int)shards),
                             &p->page);
     else
         page_line(&p->page, PAINT_PLAIN,

@@ -1,5 +1,6 @@
 /* psctl save, checkpoint and restore: a cluster's state to disk, and back. */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,13 +33,15 @@ say_done(const struct psctl *p, const char *what, const char *dir, const char *n
 {
     uint32_t shards = ps_cluster_shards(p->cluster);
 
-    if (p->settings.json) {
-        view_print_document(json_pack("{s:s,s:s++,s:i}", "command", p->command, "path", dir, name[0] != '\0' ? "/" : "",
-                                      name, "shards", (int)shards),
-                            &p->page);
-        return;
-    }
-    printf("%s %s%s%s; %u shard%s\n", what, dir, name[0] != '\0' ? "/" : "", name, shards, shards == 1 ? "" : "s");
+    char path[PATH_MAX + PS_NAME_MAX];
+
+    snprintf(path, sizeof path, "%s%s%s", dir, name[0] != '\0' ? "/" : "", name);
+    if (p->settings.json)
+        view_print_document(
+            json_pack("{s:s,s:o,s:i}", "command", p->command, "path", view_text(path), "shards", (int)shards),
+            &p->page);
+    else
+        printf("%s %s; %u shard%s\n", what, path, shards, shards == 1 ? "" : "s");
 }
 
 int

@@ -109,9 +109,9 @@ show(const struct psctl *p, struct found *found)
     struct units a, b;
 
     if (found->json) {
-        view_print_document(json_pack("{s:s,s:s,s:s,s:O,s:I,s:I}", "command", p->command, "before", p->words[1],
-                                      "after", p->words[2], "tensors", found->list, "different",
-                                      (json_int_t)found->different, "all", (json_int_t)found->all),
+        view_print_document(json_pack("{s:s,s:o,s:o,s:O,s:I,s:I}", "command", p->command, "before",
+                                      view_text(p->words[1]), "after", view_text(p->words[2]), "tensors", found->list,
+                                      "different", (json_int_t)found->different, "all", (json_int_t)found->all),
                             &p->page);
         return;
     }

@@ -86,7 +86,7 @@ show(const struct psctl *p, const struct trace *all, const char *unsure, const s
 {
     if (p->settings.json) {
         json_t *document = json_pack("{s:s, s:o*, s:o*}", "command", p->command, "output",
-                                     p->settings.output != NULL ? json_string(p->settings.output) : NULL, "unsure",
+                                     p->settings.output != NULL ? view_text(p->settings.output) : NULL, "unsure",
                                      unsure != NULL ? json_string(unsure) : NULL);
         json_t *spent = time_spent_json(all->events);
 

@@ -1,6 +1,10 @@
 #include "view.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "client/tools/views/views.h"
+#include "common/wire_text.h"
 
 static const char *const view_names[VIEWS] = {
     [VIEW_STATUS] = "status",   [VIEW_VARIABLES] = "variables", [VIEW_STATS] = "stats", [VIEW_WORKERS] = "workers",
@@ -40,10 +44,25 @@ view_print(enum view_kind kind, const struct answer *answers, uint32_t n, const 
     view_print_unreached(answers, n, page);
 }
 
+json_t *
+view_text(const char *text)
+{
+    char *clean = strdup(text);
+    json_t *string;
+
+    if (clean == NULL)
+        return NULL;
+    wire_text_clean(clean);
+    string = json_string(clean);
+    free(clean);
+    return string;
+}
+
 static json_t *
 error_json(const struct ps_error *e)
 {
-    return json_pack("{s:s,s:s,s:s}", "code", ps_err_name(e->code), "text", e->text, "peer", e->peer);
+    return json_pack("{s:s,s:o,s:o}", "code", ps_err_name(e->code), "text", view_text(e->text), "peer",
+                     view_text(e->peer));
 }
 
 static json_t *
@@ -72,7 +91,8 @@ evicted_json(const struct ps_evict_report *r)
 static json_t *
 answer_json(const struct answer *a, bool reports)
 {
-    json_t *object = json_pack("{s:i,s:s,s:b}", "shard", (int)a->shard, "address", a->address, "reached", a->reached);
+    json_t *object =
+        json_pack("{s:i,s:o,s:b}", "shard", (int)a->shard, "address", view_text(a->address), "reached", a->reached);
 
     if (!a->reached)
         json_object_set_new(object, "error", error_json(&a->error));

@@ -29,6 +29,10 @@ json_t *view_json(const char *command, const struct answer *answers, uint32_t n,
 /* {"command": "restore", "error": {"code", "text", "peer"}}, of one that failed as a whole. The caller's. */
 json_t *view_error_json(const char *command, const struct ps_error *e);
 
+/* A path or a sentence as JSON, which is UTF-8: paths need not be, and a sentence may have been cut in the middle of a
+ * character. What is no UTF-8, or a control character, becomes '?'. The caller's; NULL: out of memory. */
+json_t *view_text(const char *text);
+
 /* Print it, and give it up. */
 void view_print_document(json_t *document, const struct page *page);
 

@@ -203,6 +203,9 @@ START_TEST(a_list_names_its_source_and_place)
     ck_assert_int_eq(tf_config_parse_list("PSD_SHARDS", "a:1,A:1", &c, &e), PS_ERR_CONFIG);
     ck_assert(strstr(e.text, "PSD_SHARDS[1]: 'A:1' was already given at PSD_SHARDS[0]") != NULL);
     tf_config_finish(&c);
+    ck_assert_int_eq(tf_config_parse_list("PSD_SHARDS", "a:1,unix:/\xff", &c, &e), PS_ERR_CONFIG);
+    ck_assert_str_eq(e.text, "PSD_SHARDS[1]: the address is not UTF-8, or has control characters");
+    tf_config_finish(&c);
 }
 END_TEST
 

@@ -372,6 +372,27 @@ START_TEST(json_is_one_document_with_everything)
 }
 END_TEST
 
+START_TEST(json_survives_what_is_no_utf8)
+{
+    struct answer answers[] = {answer_of(0, "{}"), answer_lost(1)};
+    json_t *root, *shards;
+    char *text;
+
+    answers[0].address = "unix:/tmp/\xff";
+    strcpy(answers[1].error.text, "no job '\xc3"); /* a name that was cut in the middle of a letter */
+    strcpy(answers[1].error.peer, "shard 1 at \xe2\x82");
+    text = shown(VIEW_STATUS, answers, 2, true);
+    root = report(text);
+    shards = json_object_get(root, "shards");
+    ck_assert_str_eq(json_string_value(json_object_get(json_array_get(shards, 0), "address")), "unix:/tmp/?");
+    shards = json_object_get(json_array_get(shards, 1), "error");
+    ck_assert_str_eq(json_string_value(json_object_get(shards, "text")), "no job '?");
+    ck_assert_str_eq(json_string_value(json_object_get(shards, "peer")), "shard 1 at ??");
+    json_decref(root);
+    free(text);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -395,6 +416,7 @@ make_suite(void)
     tcase_add_test(t, a_shard_is_well_when_it_answers_serves_and_has_room);
     tcase_add_test(t, ping_gives_least_median_and_most);
     tcase_add_test(t, json_is_one_document_with_everything);
+    tcase_add_test(t, json_survives_what_is_no_utf8);
     suite_add_tcase(s, t);
     return s;
 }
