@@ -2,9 +2,11 @@
  * say; who opens and fills them is elsewhere (checkpoint_dir.h, the client's and the server's checkpoint.c).
  *
  *     DIR/clock-500/weights.safetensors   "dense/w": F32 of the variable's shape
- *     DIR/clock-500/slots.safetensors     "dense/w#0": the optimizer's first slot, F32 of the same shape; "dense/w#1"
- * ... "dense/w#version", "dense/w#clock": I64 [blocks], of each block DIR/clock-500/manifest.json         struct
- * checkpoint; written last DIR/latest -> clock-500
+ *     DIR/clock-500/slots.safetensors     "dense/w#0": the optimizer's first slot, F32 of the same shape;
+ *                                         "dense/w#1" ...
+ *                                         "dense/w#version", "dense/w#clock": I64 [blocks], of each block
+ *     DIR/clock-500/manifest.json         struct checkpoint; written last
+ *     DIR/latest -> clock-500
  *
  * How a variable is cut into blocks depends on its shape and optimizer alone (layout.h), so a checkpoint goes into any
  * number of shards. proto/PROTOCOL.md has the format for others to read and write. */

@@ -4,8 +4,9 @@
  *
  *     begin    the file has room past LMDB's last page for the worst case (fallocate), then mdb_txn_begin
  *     get      the old value, in the map
- *     reserve  mdb_cursor_put(MDB_RESERVE): LMDB frees the old pages for later transactions and lends new ones in the
- * map commit   the meta page flips; kill -9 leaves either the old one or the new one
+ *     reserve  mdb_cursor_put(MDB_RESERVE): LMDB frees the old pages for later transactions and lends new ones in
+ *              the map
+ *     commit   the meta page flips; kill -9 leaves either the old one or the new one
  *
  * In the durable environment, reserve lends heap memory; commit writes it to pages that no committed state uses, syncs
  * the file, and writes the meta page through a descriptor that is synced at each write.

@@ -5,7 +5,8 @@
  * sums are exact in float32 and do not depend on the order. Within a block,
  *
  *     element 0, 2, 4 ...   every gradient is 1: each holds the number of updates, so a torn block disagrees with
- * itself element 1, 3, 5 ...   the nth push to the variable adds 4^(n mod 11) to element 2 (n / 11) + 1 and 0 to the
+ *                           itself
+ *     element 1, 3, 5 ...   the nth push to the variable adds 4^(n mod 11) to element 2 (n / 11) + 1 and 0 to the
  *                           others: a digit of its own, which afterwards is 0 or 1, or 2 when it was applied twice
  *
  * In sync gradients are arbitrary floats by (seed, push, element), any optimizer is drawn, and the ledger finds the one

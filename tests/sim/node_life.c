@@ -1,8 +1,9 @@
 /* A simulated psd's lives: starts over whatever the last one left, and ends.
  *
  *     kill -9, drain           the live store stays: the next core loads it
- *     power loss               it is gone: durable_rebuild() and a replay of the redo log make it anew, under a new
- * boot power loss, disk gone    both are: an empty shard
+ *     power loss               it is gone: durable_rebuild() and a replay of the redo log make it anew, under a
+ *                              new boot
+ *     power loss, disk gone    both are: an empty shard
  *
  * A rebuild may be killed on the way, too; then the next one begins with nothing again. */
 #include <inttypes.h>
