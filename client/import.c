@@ -2,8 +2,8 @@
  * every shard before any of them changes something, a shard that dies in the middle does it again, workers are told,
  * and variables that it does not name stay as they are.
  *
- *     header ──► import_plan() ──► a checkpoint: values, fresh slots, versions from 0 ──► ps_client_restore() ──►
- * removed
+ *     header ──► import_plan() ──► a checkpoint: values, fresh slots, versions from 0 ──► ps_client_restore()
+ *     ──► removed
  */
 #include "client/import_plan.h"
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "client/client_state.h"
+#include "common/wire_text.h"
 #include "proto/psd.pb-c.h"
 
 struct report {
@@ -40,6 +41,17 @@ enum_json(const ProtobufCEnumDescriptor *d, int value)
     return v != NULL ? json_string(v->name) : json_integer(value);
 }
 
+/* A shard's paths need not be UTF-8, and its sentences may be cut in the middle of a character: what was left out for
+ * that would be no save that fails. The message is ours. */
+static json_t *
+text_json(char *text)
+{
+    if (text == NULL)
+        return json_string("");
+    wire_text_clean(text);
+    return json_string(text);
+}
+
 /* One value of a field; at points to it. */
 static json_t *
 value_json(const ProtobufCFieldDescriptor *f, const void *at)
@@ -58,7 +70,7 @@ value_json(const ProtobufCFieldDescriptor *f, const void *at)
     case PROTOBUF_C_TYPE_ENUM:
         return enum_json(f->descriptor, *(const int *)at);
     case PROTOBUF_C_TYPE_STRING:
-        return json_string(*(const char *const *)at != NULL ? *(const char *const *)at : "");
+        return text_json(*(char *const *)at);
     case PROTOBUF_C_TYPE_MESSAGE:
         return *(const void *const *)at != NULL ? message_json(*(const ProtobufCMessage *const *)at) : NULL;
     default:

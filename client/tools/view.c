@@ -84,8 +84,8 @@ saved_json(const struct ps_save_report *s)
 static json_t *
 evicted_json(const struct ps_evict_report *r)
 {
-    return json_pack("{s:b,s:b,s:I,s:s}", "found", r->found, "live", r->live, "clock", (json_int_t)r->clock, "agent",
-                     r->agent);
+    return json_pack("{s:b,s:b,s:I,s:o}", "found", r->found, "live", r->live, "clock", (json_int_t)r->clock, "agent",
+                     view_text(r->agent));
 }
 
 static json_t *
