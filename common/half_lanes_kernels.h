@@ -18,8 +18,8 @@
 
 #define KERNEL_INLINE static inline __attribute__((always_inline))
 
-typedef float floats __attribute__((vector_size(KERNEL_LANES * 4)));
-typedef uint32_t words __attribute__((vector_size(KERNEL_LANES * 4)));
+typedef float floats __attribute__((vector_size(KERNEL_LANES * 4), may_alias));
+typedef uint32_t words __attribute__((vector_size(KERNEL_LANES * 4), may_alias));
 typedef uint16_t shorts __attribute__((vector_size(KERNEL_LANES * 2)));
 typedef uint16_t shorts_anywhere __attribute__((vector_size(KERNEL_LANES * 2), may_alias, aligned(2)));
 

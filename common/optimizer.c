@@ -272,16 +272,32 @@ aligned(const struct optimizer_arrays *a, uint32_t slots)
     return all % LAYOUT_ALIGN == 0;
 }
 
-bool
-optimizer_apply(const struct ps_optimizer *o, const struct optimizer_when *when, float scale, size_t n,
-                const float *grad, const struct optimizer_arrays *from, const struct optimizer_arrays *to, bool stream)
+static bool
+apply(const optimizer_kernel update[], const struct ps_optimizer *o, const struct optimizer_when *when, float scale,
+      size_t n, const void *grad, const struct optimizer_arrays *from, const struct optimizer_arrays *to, bool stream)
 {
     struct optimizer_step s;
 
     ps_assert(optimizer_row(o->kind) != NULL && when->version >= 1);
-    if (o->clip.kind == PS_CLIP_BLOCK_NORM)
-        scale = optimizer_clip_block(&o->clip, scale, optimizer_norm(n, grad));
     optimizer_prepare(o, when, scale, &s);
     ps_assert(aligned(from, s.slots) && aligned(to, s.slots));
-    return optimizer_kernels_chosen()->update[o->kind](&s, n, grad, from, to, stream);
+    return update[o->kind](&s, n, grad, from, to, stream);
+}
+
+bool
+optimizer_apply(const struct ps_optimizer *o, const struct optimizer_when *when, float scale, size_t n,
+                const float *grad, const struct optimizer_arrays *from, const struct optimizer_arrays *to, bool stream)
+{
+    if (o->clip.kind == PS_CLIP_BLOCK_NORM)
+        scale = optimizer_clip_block(&o->clip, scale, optimizer_norm(n, grad));
+    return apply(optimizer_kernels_chosen()->update, o, when, scale, n, grad, from, to, stream);
+}
+
+bool
+optimizer_apply_half(const struct ps_optimizer *o, const struct optimizer_when *when, float scale, size_t n,
+                     const uint16_t *grad, const struct optimizer_arrays *from, const struct optimizer_arrays *to,
+                     bool stream)
+{
+    ps_assert(o->clip.kind != PS_CLIP_BLOCK_NORM);
+    return apply(optimizer_kernels_chosen()->update_half, o, when, scale, n, grad, from, to, stream);
 }

@@ -91,6 +91,12 @@ bool optimizer_apply(const struct ps_optimizer *o, const struct optimizer_when *
                      const float *grad, const struct optimizer_arrays *from, const struct optimizer_arrays *to,
                      bool stream);
 
+/* The same of a gradient that is [n] float16 (half.h), at least 2-byte aligned: the same bits as of what it decodes to.
+ * Not with PS_CLIP_BLOCK_NORM. */
+bool optimizer_apply_half(const struct ps_optimizer *o, const struct optimizer_when *when, float scale, size_t n,
+                          const uint16_t *grad, const struct optimizer_arrays *from, const struct optimizer_arrays *to,
+                          bool stream);
+
 /* False when any of x[0..n) is NaN or Inf. x: 4-byte aligned. */
 bool optimizer_finite(size_t n, const float *x);
 

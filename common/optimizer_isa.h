@@ -6,8 +6,9 @@
 #include "optimizer_row.h"
 
 struct optimizer_kernels {
-    const char *name; /* "avx2" */
-    optimizer_kernel update[PS_OPTIMIZER_KINDS];
+    const char *name;                                 /* "avx2" */
+    optimizer_kernel update[PS_OPTIMIZER_KINDS];      /* grad is [n] f32 */
+    optimizer_kernel update_half[PS_OPTIMIZER_KINDS]; /* [n] float16 */
     bool (*finite)(size_t n, const float *x);
     double (*square_sum)(size_t n, const float *x);
     void (*sum)(size_t n, size_t k, const float *const x[], float *sum);

@@ -8,8 +8,9 @@
  *
  * A rule says what happens to the elements of one vector; run_loop() is the loop: load, check, shape (scale, and
  * for those who ask for it clipping and penalties), rule, store, and once more through small buffers for what is left
- * over. The rule, the shaping and the way to store are constants where run_loop() is called, so that each kernel
- * becomes straight loops and nobody pays for what others use.
+ * over. The rule, the shaping, what the gradient is made of (float32, or float16 that is decoded in passing) and the
+ * way to store are constants where run_loop() is called, so that each kernel becomes straight loops and nobody pays for
+ * what others use.
  *
  * Same bits everywhere: + - * / and sqrt are rounded exactly by IEEE 754, each element goes through the same operations
  * in the same order whatever the width, and no product may be fused with a sum. The last is not in the language's
@@ -24,24 +25,19 @@
 
 #include <math.h>
 #include <string.h>
-#ifdef __SSE2__
-#include <immintrin.h>
-#elif defined(__aarch64__)
+#ifdef __aarch64__
 #include <arm_neon.h>
 #endif
 
 #include "elementary.h"
+#include "half_lanes_kernels.h"
 #include "optimizer_isa.h"
 
 #ifdef __clang__
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-#define KERNEL_INLINE static inline __attribute__((always_inline))
-
-typedef float floats __attribute__((vector_size(KERNEL_LANES * 4), may_alias));
 typedef float floats_anywhere __attribute__((vector_size(KERNEL_LANES * 4), may_alias, aligned(4)));
-typedef uint32_t words __attribute__((vector_size(KERNEL_LANES * 4), may_alias));
 
 static_assert(LAYOUT_ALIGN % sizeof(floats) == 0, "arrays of a block are aligned for whole vectors");
 
@@ -63,6 +59,24 @@ KERNEL_INLINE floats
 load_anywhere(const float *p)
 {
     return *(const floats_anywhere *)p;
+}
+
+/* Of a gradient, which is [n] f32 or float16. */
+KERNEL_INLINE floats
+load_grad(const void *grad, bool half, size_t i)
+{
+    return half ? half_load((const uint16_t *)grad + i) : load_anywhere((const float *)grad + i);
+}
+
+/* Its n < KERNEL_LANES elements from i on, and zeros. */
+KERNEL_INLINE floats
+load_grad_rest(const void *grad, bool half, size_t i, size_t n)
+{
+    size_t size = half ? sizeof(uint16_t) : sizeof(float);
+    float rest[KERNEL_LANES] = {0};
+
+    memcpy(rest, (const char *)grad + i * size, n * size);
+    return load_grad(rest, half, 0);
 }
 
 /* How a result is stored. Two functions and no flag: where a flag chooses between two stores to one address, clang
@@ -193,14 +207,14 @@ shape(const struct optimizer_step *s, bool shaped, floats g, struct lanes *x)
 /* The last n < KERNEL_LANES elements from i on. Nothing past them is read or written; the lanes without an element
  * compute on zeros. */
 KERNEL_INLINE words
-run_rest(const struct optimizer_step *s, size_t i, size_t n, const float *grad, const struct optimizer_arrays *from,
-         const struct optimizer_arrays *to, uint32_t slots, bool shaped, kernel_rule rule)
+run_rest(const struct optimizer_step *s, size_t i, size_t n, const void *grad, bool half,
+         const struct optimizer_arrays *from, const struct optimizer_arrays *to, uint32_t slots, bool shaped,
+         kernel_rule rule)
 {
     struct lanes x = {0};
-    floats g = {0};
+    floats g = load_grad_rest(grad, half, i, n);
     words bad;
 
-    memcpy(&g, grad + i, n * sizeof(float));
     memcpy(&x.weights, from->weights + i, n * sizeof(float));
     for (uint32_t k = 0; k < slots; k++)
         memcpy(&x.slot[k], from->slot[k] + i, n * sizeof(float));
@@ -213,8 +227,9 @@ run_rest(const struct optimizer_step *s, size_t i, size_t n, const float *grad, 
 }
 
 KERNEL_INLINE bool
-run_loop(const struct optimizer_step *step, size_t n, const float *grad, const struct optimizer_arrays *from_arrays,
-         const struct optimizer_arrays *to_arrays, uint32_t slots, bool shaped, kernel_rule rule, kernel_store put)
+run_loop(const struct optimizer_step *step, size_t n, const void *grad, bool half,
+         const struct optimizer_arrays *from_arrays, const struct optimizer_arrays *to_arrays, uint32_t slots,
+         bool shaped, kernel_rule rule, kernel_store put)
 {
     /* Copies that no store through a float pointer can change: they stay in registers. */
     const struct optimizer_step s = *step;
@@ -223,7 +238,7 @@ run_loop(const struct optimizer_step *step, size_t n, const float *grad, const s
     size_t i;
 
     for (i = 0; i + KERNEL_LANES <= n; i += KERNEL_LANES) {
-        floats g = load_anywhere(grad + i);
+        floats g = load_grad(grad, half, i);
         struct lanes x;
 
         bad |= unfinite(g);
@@ -232,22 +247,22 @@ run_loop(const struct optimizer_step *step, size_t n, const float *grad, const s
         store_lanes(&x, &to, slots, i, put);
     }
     if (i < n)
-        bad |= run_rest(&s, i, n - i, grad, &from, &to, slots, shaped, rule);
+        bad |= run_rest(&s, i, n - i, grad, half, &from, &to, slots, shaped, rule);
     return !any_sign(bad);
 }
 
 /* Whether anything is shaped and how to store become constants here, and so the loop is straight. */
 KERNEL_INLINE bool
-run(const struct optimizer_step *s, size_t n, const float *grad, const struct optimizer_arrays *from,
+run(const struct optimizer_step *s, size_t n, const void *grad, bool half, const struct optimizer_arrays *from,
     const struct optimizer_arrays *to, uint32_t slots, kernel_rule rule, bool stream)
 {
     bool finite;
 
     if (!stream)
-        return s->shaped ? run_loop(s, n, grad, from, to, slots, true, rule, store)
-                         : run_loop(s, n, grad, from, to, slots, false, rule, store);
-    finite = s->shaped ? run_loop(s, n, grad, from, to, slots, true, rule, store_streamed)
-                       : run_loop(s, n, grad, from, to, slots, false, rule, store_streamed);
+        return s->shaped ? run_loop(s, n, grad, half, from, to, slots, true, rule, store)
+                         : run_loop(s, n, grad, half, from, to, slots, false, rule, store);
+    finite = s->shaped ? run_loop(s, n, grad, half, from, to, slots, true, rule, store_streamed)
+                       : run_loop(s, n, grad, half, from, to, slots, false, rule, store_streamed);
     stream_done();
     return finite;
 }
@@ -259,12 +274,23 @@ run(const struct optimizer_step *s, size_t n, const float *grad, const struct op
         memcpy(&own, s->own, sizeof own);                                                                              \
         name##_rule(&own, slots, g, x);                                                                                \
     }                                                                                                                  \
-    static bool name##_kernel(const struct optimizer_step *s, size_t n, const float *grad,                             \
-                              const struct optimizer_arrays *from, const struct optimizer_arrays *to, bool stream)     \
+    KERNEL_INLINE bool name##_run(const struct optimizer_step *s, size_t n, const void *grad, bool half,               \
+                                  const struct optimizer_arrays *from, const struct optimizer_arrays *to, bool stream) \
     {                                                                                                                  \
         if (NAME##_SLOTS_MIN < NAME##_SLOTS_MAX && s->slots == NAME##_SLOTS_MIN)                                       \
-            return run(s, n, grad, from, to, NAME##_SLOTS_MIN, name##_lanes, stream);                                  \
-        return run(s, n, grad, from, to, NAME##_SLOTS_MAX, name##_lanes, stream);                                      \
+            return run(s, n, grad, half, from, to, NAME##_SLOTS_MIN, name##_lanes, stream);                            \
+        return run(s, n, grad, half, from, to, NAME##_SLOTS_MAX, name##_lanes, stream);                                \
+    }                                                                                                                  \
+    static bool name##_kernel(const struct optimizer_step *s, size_t n, const void *grad,                              \
+                              const struct optimizer_arrays *from, const struct optimizer_arrays *to, bool stream)     \
+    {                                                                                                                  \
+        return name##_run(s, n, grad, false, from, to, stream);                                                        \
+    }                                                                                                                  \
+    static bool name##_half_kernel(const struct optimizer_step *s, size_t n, const void *grad,                         \
+                                   const struct optimizer_arrays *from, const struct optimizer_arrays *to,             \
+                                   bool stream)                                                                        \
+    {                                                                                                                  \
+        return name##_run(s, n, grad, true, from, to, stream);                                                         \
     }
 
 PS_OPTIMIZER_LIST(KERNEL)
@@ -351,6 +377,12 @@ const struct optimizer_kernels KERNEL_TABLE = {
     .update =
         {
 #define KERNEL_ROW(NAME, name, number) [number] = name##_kernel,
+            PS_OPTIMIZER_LIST(KERNEL_ROW)
+#undef KERNEL_ROW
+        },
+    .update_half =
+        {
+#define KERNEL_ROW(NAME, name, number) [number] = name##_half_kernel,
             PS_OPTIMIZER_LIST(KERNEL_ROW)
 #undef KERNEL_ROW
         },

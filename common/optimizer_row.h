@@ -60,7 +60,7 @@ struct optimizer_step {
 };
 
 /* See optimizer_apply() for the arrays. Returns false when grad holds NaN or Inf. */
-typedef bool (*optimizer_kernel)(const struct optimizer_step *s, size_t n, const float *grad,
+typedef bool (*optimizer_kernel)(const struct optimizer_step *s, size_t n, const void *grad,
                                  const struct optimizer_arrays *from, const struct optimizer_arrays *to, bool stream);
 
 /* NULL for a number that is not known. */

@@ -121,7 +121,8 @@ apply_block(struct shard *s, struct session *session, const Psd__Push *m, size_t
         traffic_aged(s, session, ref->variable, age, false);
         return drop_block(s, m, i, codes);
     }
-    if (!update_apply(s, ref, gradient, scale, 0)) {
+    if (!(s->halves != NULL ? update_apply_half(s, ref, s->halves, scale, 0)
+                            : update_apply(s, ref, gradient, scale, 0))) {
         turn_unmove(s, ref);
         return false;
     }
@@ -145,7 +146,7 @@ apply(struct shard *s, struct session *session, const Psd__Push *m, const float 
         return ps_fail(e, err, "shard %u: %s", s->config.shard, ps_strerror(err));
     for (size_t i = 0; i < m->n_var && s->turn.failed == PS_OK; i++) {
         if (!apply_block(s, session, m, i, payload, codes))
-            return push_nonfinite(&s->refs[i], payload, e);
+            return push_nonfinite(s, &s->refs[i], payload, e);
         payload += s->refs[i].cut.len;
     }
     return PS_OK;

@@ -35,15 +35,17 @@ enum ps_err push_check_durable(struct shard *s, const struct session *session, c
                                uint64_t *room, struct ps_error *e) PS_MUST_USE;
 
 /* PS_ERR_NONFINITE, with the first element that is no number. */
-enum ps_err push_nonfinite(const struct block_ref *ref, const float *gradient, struct ps_error *e);
+enum ps_err push_nonfinite(const struct shard *s, const struct block_ref *ref, const float *gradient,
+                           struct ps_error *e);
 
 /* ---- push_decode.c ---- */
 
-/* *payload: from what came to float32; bytes: those of its blocks (s->refs). PS_ERR_SHAPE: it has another length;
+/* *payload: from what came to float32; bytes: those of its blocks (s->refs). in_passing: float16 need not be decoded
+ * before its update, and may be left as it came: s->halves. PS_ERR_SHAPE: it has another length;
  * UNSUPPORTED: an encoding that is not known; INVALID: not what an encoder makes; LIMIT: float32 would not fit into one
  * frame, so few bytes cannot make the shard work for long; NOMEM. */
-enum ps_err push_decode(struct shard *s, const struct wire_msg *msg, uint64_t bytes, const float **payload,
-                        struct ps_error *e) PS_MUST_USE;
+enum ps_err push_decode(struct shard *s, const struct wire_msg *msg, uint64_t bytes, bool in_passing,
+                        const float **payload, struct ps_error *e) PS_MUST_USE;
 
 /* ---- push.c ---- */
 

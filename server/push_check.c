@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/half.h"
 #include "common/ps_compress.h"
 #include "push.h"
 #include "shard_state.h"
@@ -102,6 +103,14 @@ checked_by_kernel(const struct shard *s, const struct job *job, const Psd__Push 
     return !job_is_sync(job) && m->n_var == 1 && s->refs[0].block->turn != s->turn.number;
 }
 
+/* Nor need such a block be decoded before. */
+static bool
+decoded_by_kernel(const struct shard *s, const struct job *job, const Psd__Push *m)
+{
+    return checked_by_kernel(s, job, m) && !m->durable &&
+           s->refs[0].variable->optimizer.clip.kind != PS_CLIP_BLOCK_NORM;
+}
+
 /* Whether what the checks have seen must still be there afterwards. What is decoded is decoded once, but for top-k,
  * whose indices are checked first. */
 static bool
@@ -126,15 +135,21 @@ hold_still(struct shard *s, const struct wire_msg *msg, const float **payload, s
     return PS_OK;
 }
 
+static float
+element(const struct shard *s, const float *gradient, uint32_t i)
+{
+    return s->halves != NULL ? half_to_float(s->halves[i]) : gradient[i];
+}
+
 enum ps_err
-push_nonfinite(const struct block_ref *ref, const float *gradient, struct ps_error *e)
+push_nonfinite(const struct shard *s, const struct block_ref *ref, const float *gradient, struct ps_error *e)
 {
     uint32_t i = 0;
 
-    while (i + 1 < ref->cut.len && isfinite(gradient[i]))
+    while (i + 1 < ref->cut.len && isfinite(element(s, gradient, i)))
         i++;
     return ps_fail(e, PS_ERR_NONFINITE, "the gradient for variable '%.64s' is %g at element %" PRIu64,
-                   ref->variable->name, (double)gradient[i], ref->cut.first + i);
+                   ref->variable->name, (double)element(s, gradient, i), ref->cut.first + i);
 }
 
 static enum ps_err
@@ -146,7 +161,7 @@ check_finite(const struct shard *s, const struct job *job, const Psd__Push *m, c
         const struct block_ref *ref = &s->refs[i];
 
         if (ref->variable->refuse_nonfinite && !optimizer_finite(ref->cut.len, payload))
-            return push_nonfinite(ref, payload, e);
+            return push_nonfinite(s, ref, payload, e);
         payload += ref->cut.len;
     }
     return PS_OK;
@@ -162,7 +177,7 @@ push_check(struct shard *s, const struct session *session, const struct wire_msg
     if ((err = check_clock(session, m, e)) != PS_OK || (err = check_cursor(session, m, e)) != PS_OK ||
         (err = check_blocks(s, session, m, room, e)) != PS_OK ||
         (s->unstable && must_stay(s, session->job, m) && (err = hold_still(s, msg, payload, e)) != PS_OK) ||
-        (err = push_decode(s, msg, gradient_bytes(s, m), payload, e)) != PS_OK)
+        (err = push_decode(s, msg, gradient_bytes(s, m), decoded_by_kernel(s, session->job, m), payload, e)) != PS_OK)
         return err;
     return check_finite(s, session->job, m, *payload, e);
 }

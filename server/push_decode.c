@@ -1,5 +1,6 @@
 /* An encoded push (PROTOCOL.md, section 12) as float32. All that comes after this knows no encodings: gathers, updates
- * and the redo log see what a worker would have pushed that does not compress, so a replay gives the same bits. */
+ * and the redo log see what a worker would have pushed that does not compress, so a replay gives the same bits. But for
+ * float16, which an update may take as it came and decode in passing: a block's worth less to write and read again. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -44,6 +45,7 @@ refused(const struct block_ref *ref, enum ps_err err, const struct ps_error *why
     return ps_fail(e, err, "block %u of variable '%.64s': %s", ref->number, ref->variable->name, why->text);
 }
 
+/* out NULL: it is looked at, and left as it is. */
 static enum ps_err
 decode(struct shard *s, const struct wire_msg *msg, const uint8_t *data, float *out, struct ps_error *e)
 {
@@ -59,8 +61,10 @@ decode(struct shard *s, const struct wire_msg *msg, const uint8_t *data, float *
 
         if ((err = codec_measure(kind, ref->cut.len, data, left, &bytes, &why)) != PS_OK)
             return refused(ref, err, &why, e);
-        codec_decode(kind, ref->cut.len, data, out);
-        out += ref->cut.len;
+        if (out != NULL) {
+            codec_decode(kind, ref->cut.len, data, out);
+            out += ref->cut.len;
+        }
         data += bytes;
         left -= bytes;
     }
@@ -72,12 +76,15 @@ decode(struct shard *s, const struct wire_msg *msg, const uint8_t *data, float *
 }
 
 enum ps_err
-push_decode(struct shard *s, const struct wire_msg *msg, uint64_t bytes, const float **payload, struct ps_error *e)
+push_decode(struct shard *s, const struct wire_msg *msg, uint64_t bytes, bool in_passing, const float **payload,
+            struct ps_error *e)
 {
     const Psd__Push *m = msg->u.push;
-    float *room;
+    float *room = NULL;
     enum ps_err err;
 
+    in_passing &= m->encoding == PS_COMPRESS_FLOAT16;
+    s->halves = NULL;
     if (m->encoding == PS_COMPRESS_NONE) {
         if (bytes == msg->payload_len)
             return PS_OK;
@@ -92,9 +99,13 @@ push_decode(struct shard *s, const struct wire_msg *msg, uint64_t bytes, const f
         return ps_fail(e, PS_ERR_SHAPE, "an encoded push without a payload, from '%.64s'", s->refs[0].variable->name);
     if ((err = check_size(s, m, bytes, e)) != PS_OK)
         return err;
-    if ((room = room_for(s, bytes)) == NULL)
+    if (!in_passing && (room = room_for(s, bytes)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to decode %" PRIu64 " bytes of gradients", bytes);
-    if ((err = decode(s, msg, (const uint8_t *)*payload, room, e)) == PS_OK)
+    if ((err = decode(s, msg, (const uint8_t *)*payload, room, e)) != PS_OK)
+        return err;
+    if (in_passing)
+        s->halves = (const uint16_t *)(const void *)*payload;
+    else
         *payload = room;
-    return err;
+    return PS_OK;
 }

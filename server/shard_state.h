@@ -102,6 +102,7 @@ struct shard {
     bool unstable;  /* the payload of the event under way may change */
     float *decoded; /* gradients of an encoded push, of the event under way */
     uint64_t decoded_size;
+    const uint16_t *halves; /* float16 of the push under way that its update decodes in passing; NULL: there is none */
 };
 
 /* A heap copy; NULL when out of memory. */

@@ -30,15 +30,10 @@ update_when(const struct variable *v, uint64_t clock)
     return job_is_sync(v->job) ? clock - 1 : v->job->slowest;
 }
 
-bool
-update_apply(struct shard *s, const struct block_ref *ref, const float *gradient, float scale, uint64_t clock)
-{
-    return update_apply_at(s, ref, gradient, scale, clock, update_when(ref->variable, clock));
-}
-
-bool
-update_apply_at(struct shard *s, const struct block_ref *ref, const float *gradient, float scale, uint64_t clock,
-                uint64_t when_clock)
+/* One of the two gradients is NULL. */
+static bool
+apply(struct shard *s, const struct block_ref *ref, const float *gradient, const uint16_t *halves, float scale,
+      uint64_t clock, uint64_t when_clock)
 {
     struct optimizer_arrays from, to;
     struct variable *v = ref->variable;
@@ -49,7 +44,10 @@ update_apply_at(struct shard *s, const struct block_ref *ref, const float *gradi
 
     set_arrays(&from, ref->old, ref);
     set_arrays(&to, ref->place, ref);
-    finite = optimizer_apply(&v->optimizer, &when, scale, ref->cut.len, gradient, &from, &to, stream);
+    if (halves != NULL)
+        finite = optimizer_apply_half(&v->optimizer, &when, scale, ref->cut.len, halves, &from, &to, stream);
+    else
+        finite = optimizer_apply(&v->optimizer, &when, scale, ref->cut.len, gradient, &from, &to, stream);
     if (!finite && v->refuse_nonfinite) {
         ps_assert(out_of_place);
         memcpy(ref->place, ref->old, PLANTED(REFUSED_LEAVES_TRACE) ? sizeof(struct block_head) : block_size(ref));
@@ -60,6 +58,25 @@ update_apply_at(struct shard *s, const struct block_ref *ref, const float *gradi
     ref->block->clock = clock;
     set_head(ref);
     return true;
+}
+
+bool
+update_apply(struct shard *s, const struct block_ref *ref, const float *gradient, float scale, uint64_t clock)
+{
+    return apply(s, ref, gradient, NULL, scale, clock, update_when(ref->variable, clock));
+}
+
+bool
+update_apply_half(struct shard *s, const struct block_ref *ref, const uint16_t *gradient, float scale, uint64_t clock)
+{
+    return apply(s, ref, NULL, gradient, scale, clock, update_when(ref->variable, clock));
+}
+
+bool
+update_apply_at(struct shard *s, const struct block_ref *ref, const float *gradient, float scale, uint64_t clock,
+                uint64_t when_clock)
+{
+    return apply(s, ref, gradient, NULL, scale, clock, when_clock);
 }
 
 void

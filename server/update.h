@@ -14,6 +14,10 @@ struct variable;
  * block is as it was. In place the caller has checked before. */
 bool update_apply(struct shard *s, const struct block_ref *ref, const float *gradient, float scale, uint64_t clock);
 
+/* The same of float16; not where the variable clips by the block's norm. Only out of place. */
+bool update_apply_half(struct shard *s, const struct block_ref *ref, const uint16_t *gradient, float scale,
+                       uint64_t clock);
+
 /* The same by the clock that the schedule goes by, when it is not that of now. */
 bool update_apply_at(struct shard *s, const struct block_ref *ref, const float *gradient, float scale, uint64_t clock,
                      uint64_t when_clock);

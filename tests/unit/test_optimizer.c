@@ -3,6 +3,7 @@
  * touched outside the arrays. */
 #include <float.h>
 
+#include "common/half.h"
 #include "optimizer_kit.h"
 
 /* Lengths around the vectors' widths, and a large odd one. */
@@ -245,6 +246,56 @@ START_TEST(nan_and_inf_are_found_in_every_lane)
 }
 END_TEST
 
+/* In passing, from any address of a half; what lies around it is NaN. */
+static void
+check_halves(const struct optimizer_kernels *k, const struct ps_optimizer *o, size_t n, size_t shift, bool stream,
+             struct test_rng *r)
+{
+    uint16_t *memory = malloc((shift + n + 1) * sizeof *memory), *halves = memory + shift;
+    float *decoded = malloc(n * sizeof *decoded);
+    struct state from = state_new(n), expected = state_new(n), got = state_new(n), chosen = state_new(n);
+    struct optimizer_when when = {.version = 1};
+    struct optimizer_step s;
+    size_t at = test_below(r, n);
+
+    start(o, &from, r);
+    for (size_t i = 0; i < shift + n + 1; i++)
+        memory[i] = 0x7c01;
+    for (size_t i = 0; i < n; i++)
+        halves[i] = (uint16_t)(test_below(r, 0x7c00) | test_below(r, 2) << 15);
+    half_to_floats(n, halves, decoded);
+    optimizer_prepare(o, &when, 0.3f, &s);
+    ck_assert(k->update[o->kind](&s, n, decoded, &from.arrays, &expected.arrays, stream));
+    ck_assert(k->update_half[o->kind](&s, n, halves, &from.arrays, &got.arrays, stream));
+    ck_assert(optimizer_apply_half(o, &when, 0.3f, n, halves, &from.arrays, &chosen.arrays, stream));
+    check_same(&expected, &got, optimizer_slots(o), k->name);
+    check_same(&expected, &chosen, optimizer_slots(o), "chosen");
+    check_fences(&got);
+    halves[at] = (uint16_t)(0x7c00 | test_below(r, 0x400) | test_below(r, 2) << 15);
+    if (k->update_half[o->kind](&s, n, halves, &from.arrays, &got.arrays, stream))
+        ck_abort_msg("%s: %#x at %zu of %zu passed", k->name, halves[at], at, n);
+    free(memory);
+    free(decoded);
+    free(from.memory);
+    free(expected.memory);
+    free(got.memory);
+    free(chosen.memory);
+}
+
+START_TEST(halves_are_taken_as_what_they_decode_to)
+{
+    struct test_rng r = {test_seed()};
+    const struct optimizer_kernels *k;
+    struct ps_optimizer o = example(_i);
+
+    for (size_t i = 0; (k = optimizer_kernels_at(i)) != NULL; i++)
+        for (size_t l = 0; l < ARRAY_LEN(lengths); l++)
+            for (size_t shift = 1; shift < 16; shift += 5)
+                for (int stream = 0; stream < 2; stream++)
+                    check_halves(k, &o, lengths[l], shift, stream, &r);
+}
+END_TEST
+
 START_TEST(large_and_tiny_numbers_are_finite)
 {
     static const float numbers[] = {FLT_MAX, -FLT_MAX, FLT_MIN, 0x1p-149f, -0x1p-149f, 0.0f, -0.0f};
@@ -364,6 +415,7 @@ make_suite(void)
     tcase_add_test(t, products_and_sums_are_not_fused);
     tcase_add_test(t, norm_has_the_same_bits_everywhere);
     tcase_add_loop_test(t, nan_and_inf_are_found_in_every_lane, 0, ARRAY_LEN(examples));
+    tcase_add_loop_test(t, halves_are_taken_as_what_they_decode_to, 0, ARRAY_LEN(examples));
     tcase_add_test(t, large_and_tiny_numbers_are_finite);
     tcase_add_test(t, neighbours_of_the_gradient_are_not_looked_at);
     tcase_add_test(t, sum_adds_in_order_with_the_same_bits);
