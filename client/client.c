@@ -184,6 +184,8 @@ make_core(ps_client *c, const ps_cluster *cluster, struct ps_error *e)
         .addresses = addresses,
         .agent = agent,
         .job = o->job,
+        .metric_names = o->metric_names,
+        .metrics_named = o->metrics_named,
         .task = o->observer ? 0 : ps_cluster_task(cluster),
         .workers = o->observer ? 1 : ps_cluster_workers(cluster),
         .mode = o->mode,
@@ -323,7 +325,8 @@ open_client(ps_client *c, const ps_cluster *cluster, const struct ps_client_opti
                               e)) != PS_OK ||
         (err = net_init(c, cluster, e)) != PS_OK || (err = make_core(c, cluster, e)) != PS_OK)
         return err;
-    c->options.token = NULL; /* the caller's */
+    c->options.token = NULL; /* the caller's, as the next */
+    c->options.metric_names = NULL;
     client_perform(c);
     if ((err = wait_joined(c, (uint64_t)c->options.timeout_ms, e)) != PS_OK)
         return err;

@@ -12,7 +12,8 @@
 #define COPY_DEFAULT       (256 * MIB)
 
 static_assert(PS_PATIENCE_NONE == PATIENCE_NONE, "an option is handed over");
-static_assert(PS_NAME_MAX == WIRE_NAME_MAX, "what is promised of names is what is checked");
+static_assert(PS_NAME_MAX == WIRE_NAME_MAX && PS_METRIC_NAME_MAX == WIRE_METRIC_NAME_MAX,
+              "what is promised of names is what is checked");
 
 static enum ps_err
 check_age(const struct ps_client_options *o, struct ps_error *e)
@@ -31,6 +32,8 @@ client_options_check(const struct ps_client_options *o, const ps_cluster *cluste
     enum ps_err err;
 
     if (o->job != NULL && (err = wire_name_check("job", o->job, e)) != PS_OK)
+        return err;
+    if ((err = wire_metric_names_check(o->metrics_named, o->metric_names, e)) != PS_OK)
         return err;
     if ((int)o->mode < PS_ASYNC || o->mode > PS_SYNC)
         return ps_fail(e, PS_ERR_INVALID, "mode %d is not known", (int)o->mode);

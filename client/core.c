@@ -27,8 +27,11 @@ copy_config(struct core *c, const struct core_config *k)
     char *at;
     uint32_t i;
 
+    ps_assert(k->metrics_named <= WIRE_METRICS_MAX);
     for (i = 0; i < k->shards; i++)
         bytes += strlen(k->addresses[i]) + 1;
+    for (i = 0; i < k->metrics_named; i++)
+        bytes += strlen(k->metric_names[i]) + 1;
     c->config = *k;
     c->strings = at = malloc(bytes);
     c->addresses = malloc(k->shards * sizeof(*c->addresses));
@@ -40,6 +43,9 @@ copy_config(struct core *c, const struct core_config *k)
     for (i = 0; i < k->shards; i++)
         c->addresses[i] = put_string(&at, k->addresses[i]);
     c->config.addresses = c->addresses;
+    for (i = 0; i < k->metrics_named; i++)
+        c->metric_names[i] = put_string(&at, k->metric_names[i]);
+    c->config.metric_names = c->metric_names;
     return PS_OK;
 }
 

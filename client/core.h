@@ -91,7 +91,9 @@ struct core_config {
     const char *const *addresses; /* [shards]: for sentences only */
     const char *agent;            /* host and pid, for people */
     const char *job;
-    uint32_t task, workers; /* task < workers */
+    const char *const *metric_names; /* [metrics_named] */
+    uint32_t metrics_named;          /* at most WIRE_METRICS_MAX */
+    uint32_t task, workers;          /* task < workers */
     enum ps_mode mode;
     uint32_t bound;  /* ssp */
     uint32_t quorum; /* sync; 0: all */

@@ -125,6 +125,7 @@ link_connected(struct core *c, struct link *l)
         hello.resume = l->joined;
         hello.lease_ms = k->lease_ms;
         hello.acked_through = l->window.acked_through;
+        tally_name(c, l, &hello);
     }
     link_post(c, l, MSG_HELLO, REQUEST_HELLO, &hello.base);
 }

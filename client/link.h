@@ -94,6 +94,7 @@ struct core {
     struct core_config config; /* strings are copies, in `strings` */
     char *strings;
     const char **addresses;
+    const char *metric_names[WIRE_METRICS_MAX];
     uint64_t now_ms;
     uint64_t timed_ms; /* of the last core_time() */
     uint64_t rng;

@@ -2,7 +2,9 @@
  * variables, deals every global batch out to replicas, runs the caller's step function once for each of them, and makes
  * one update of their gradients. Another name, and the same loop trains otherwise.
  *
- *     struct ps_strategy_options options = {.cluster = cluster, .rows = data.rows, .batch = 96, .metrics = 2};
+ *     const char *const names[] = {"loss", "accuracy"};
+ *     struct ps_strategy_options options = {
+ *         .cluster = cluster, .rows = data.rows, .batch = 96, .metrics = 2, .metric_names = names};
  *     ps_strategy *strategy;
  *     ps_strategy_open("mirrored", &options, &strategy, &error);
  *     for (i = 0; i < ps_strategy_replicas(strategy); i++)
@@ -146,6 +148,11 @@ struct ps_strategy_options {
         min_workers; /* multi_worker_mirrored with PS_LAPSE_SHRINK: who is left goes on only while there are as many
                         workers; with fewer the run ends with STEP_FAILED, after they have been waited for. More than
                         half of the cluster's: of those that a network cuts apart at most one side goes on. 0: 1 */
+
+    /* [metrics] what they are called, for psctl top, psd's page and Prometheus: each as client.metric_names says, and
+     * not "rows", which are told with them. NULL: they have no names. client.metric_names is not for callers of a
+     * strategy (INVALID). */
+    const char *const *metric_names;
 };
 
 #define PS_STRATEGY_REPLICAS_MAX 64 /* of one process */

@@ -178,6 +178,13 @@ struct ps_client_options {
                           secret itself does not travel. NULL: that of PSD_TOKEN in the environment, or the first in the
                           file that PSD_TOKEN_FILE names, or none; "": none. A shard that does not accept it ends the
                           client with DENIED */
+    /* What this worker's metrics are called (ps_client_set_metrics()), the first so many of them, for people: psctl
+     * top, the page, Prometheus. [metrics_named] names, at most PS_METRICS_MAX, each of 1 to PS_METRIC_NAME_MAX bytes
+     * of UTF-8, no two alike (INVALID). Read once, when this is opened. Shard 0 keeps them with the job. Another worker
+     * may give none, or fewer or more of the same; names that differ from those that a live worker has brought are
+     * refused (MISMATCH: says which), because metrics are summed over all workers by their index. */
+    const char *const *metric_names;
+    uint32_t metrics_named;
 };
 
 /* Connect to every shard of the cluster and take this worker's index. Waits up to options.timeout_ms, retrying
@@ -395,7 +402,8 @@ PS_API enum ps_err ps_client_push_pull(ps_client *client, size_t n, ps_var *cons
 /* This worker finished a step: its clock rises by one, here at once, and on every shard. */
 PS_API enum ps_err ps_client_tick(ps_client *client, struct ps_error *error) PS_MUST_USE;
 
-#define PS_METRICS_MAX 32
+#define PS_METRICS_MAX     32
+#define PS_METRIC_NAME_MAX 63 /* bytes */
 
 /* What the step under way adds to this worker's metrics: losses, rows, whatever the program sums up. values: [n], n at
  * most PS_METRICS_MAX; any doubles, NaN and infinity too. They count with the step's tick, which settles them on shard

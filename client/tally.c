@@ -96,6 +96,15 @@ tally_tick(struct core *c, const struct core_op *op)
     m->step_len = 0;
 }
 
+void
+tally_name(const struct core *c, const struct link *l, Psd__Hello *hello)
+{
+    if (!is_told(l))
+        return;
+    hello->n_metric_names = c->config.metrics_named;
+    hello->metric_names = (char **)c->config.metric_names;
+}
+
 Psd__Metrics *
 tally_told(struct core *c, const struct link *l, struct tally_room *room)
 {

@@ -44,6 +44,9 @@ bool tally_behind(const struct core *c, const struct link *l);
 /* The step is over with this tick, whose place in the data is known. */
 void tally_tick(struct core *c, const struct core_op *op);
 
+/* A hello on this link names the metrics, if its shard is told of them. */
+void tally_name(const struct core *c, const struct link *l, Psd__Hello *hello);
+
 /* As a tick's message, which borrows from c; NULL when there are none, or the link's shard is not told. */
 struct tally_room {
     Psd__Metrics message;

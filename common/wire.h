@@ -18,26 +18,27 @@
 #include "proto/psd.pb-c.h"
 #include "ps_err.h"
 
-#define WIRE_NAME_MAX       255          /* bytes of UTF-8 in a variable, job or barrier name */
-#define WIRE_PATH_MAX       3500         /* bytes of UTF-8 in the path of a directory; file names are put behind it */
-#define WIRE_SURVIVED_MAX   8192         /* bytes of WELCOME.survived: a bit for each sequence that may be unanswered */
-#define WIRE_ODD_MAX        32           /* outcomes other than OK in one welcome */
-#define WIRE_CLUSTER_MAX    255          /* bytes of UTF-8 in a cluster name */
-#define WIRE_AGENT_MAX      255          /* bytes */
-#define WIRE_RANK_MAX       8            /* dimensions of a variable */
-#define WIRE_ELEMENTS_MAX   (1ull << 48) /* elements of one variable */
-#define WIRE_BLOCKS_MAX     8192         /* blocks in one pull or push: its metadata always fits FRAME_META_MAX */
-#define WIRE_WORKERS_MAX    65536        /* workers in one job */
-#define WIRE_SHARDS_MAX     4096         /* shards in one cluster */
-#define WIRE_BUCKETS_MAX    64           /* of a histogram */
-#define WIRE_PARAMETERS_MAX 64           /* in one set */
-#define WIRE_METRICS_MAX    32           /* of one worker */
-#define WIRE_LEASE_MS       300000u      /* of a worker that asks for none */
-#define WIRE_LEASE_MS_MAX   (24u * 3600u * 1000u)
-#define WIRE_GROUP_MAX      256  /* workers in one group */
-#define WIRE_ADDRESS_MAX    63   /* bytes of a member's address */
-#define WIRE_HOST_MAX       127  /* bytes of what names a member's machine */
-#define WIRE_ERROR_TEXT_MAX 2048 /* bytes of a sentence */
+#define WIRE_NAME_MAX        255  /* bytes of UTF-8 in a variable, job or barrier name */
+#define WIRE_PATH_MAX        3500 /* bytes of UTF-8 in the path of a directory; file names are put behind it */
+#define WIRE_SURVIVED_MAX    8192 /* bytes of WELCOME.survived: a bit for each sequence that may be unanswered */
+#define WIRE_ODD_MAX         32   /* outcomes other than OK in one welcome */
+#define WIRE_CLUSTER_MAX     255  /* bytes of UTF-8 in a cluster name */
+#define WIRE_AGENT_MAX       255  /* bytes */
+#define WIRE_RANK_MAX        8    /* dimensions of a variable */
+#define WIRE_ELEMENTS_MAX    (1ull << 48) /* elements of one variable */
+#define WIRE_BLOCKS_MAX      8192         /* blocks in one pull or push: its metadata always fits FRAME_META_MAX */
+#define WIRE_WORKERS_MAX     65536        /* workers in one job */
+#define WIRE_SHARDS_MAX      4096         /* shards in one cluster */
+#define WIRE_BUCKETS_MAX     64           /* of a histogram */
+#define WIRE_PARAMETERS_MAX  64           /* in one set */
+#define WIRE_METRICS_MAX     32           /* of one worker */
+#define WIRE_METRIC_NAME_MAX 63           /* bytes of UTF-8 in the name of one */
+#define WIRE_LEASE_MS        300000u      /* of a worker that asks for none */
+#define WIRE_LEASE_MS_MAX    (24u * 3600u * 1000u)
+#define WIRE_GROUP_MAX       256  /* workers in one group */
+#define WIRE_ADDRESS_MAX     63   /* bytes of a member's address */
+#define WIRE_HOST_MAX        127  /* bytes of what names a member's machine */
+#define WIRE_ERROR_TEXT_MAX  2048 /* bytes of a sentence */
 
 struct wire_msg {
     enum msg_type type;

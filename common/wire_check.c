@@ -9,6 +9,7 @@
 
 #include "address.h"
 #include "wire_rules.h"
+#include "wire_text.h"
 
 /* ---- Hello, welcome ---- */
 
@@ -65,6 +66,8 @@ wire_check_hello(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
         return PS_OK;
     TRY(check_job(h->job, e));
     TRY(rule_below(e, "hello.task", h->task, "job.workers", h->job->workers));
+    TRY(rule_within(e, "the number of hello.metric_names", h->n_metric_names, 0, WIRE_METRICS_MAX));
+    TRY(wire_metric_names_check(h->n_metric_names, (const char *const *)h->metric_names, e));
     return rule_within(e, "hello.incarnation", h->incarnation, 1, UINT64_MAX);
 }
 
@@ -285,6 +288,8 @@ wire_check_report(struct wire_msg *msg, struct arena *arena, struct ps_error *e)
     for (size_t i = 0; i < r->n_job; i++) {
         TRY(rule_sentence(e, "report.job.name", r->job[i]->name));
         TRY(rule_sentence(e, "report.job.options", r->job[i]->options));
+        for (size_t j = 0; j < r->job[i]->n_metric_names; j++)
+            TRY(rule_sentence(e, "report.job.metric_names", r->job[i]->metric_names[j]));
     }
     if (r->timeline != NULL)
         TRY(check_timeline(r->timeline, e));

@@ -44,14 +44,39 @@ wire_text_ok(const char *text, size_t n)
     return true;
 }
 
+static enum ps_err
+name_check(const char *what, const char *name, size_t most, struct ps_error *e)
+{
+    size_t len = name != NULL ? strnlen(name, most + 1) : 0;
+
+    if (len == 0 || len > most || !wire_text_ok(name, len))
+        return ps_fail(e, PS_ERR_INVALID, "a %s's name is 1 to %zu bytes of UTF-8 without control characters", what,
+                       most);
+    return PS_OK;
+}
+
 enum ps_err
 wire_name_check(const char *what, const char *name, struct ps_error *e)
 {
-    size_t len = name != NULL ? strnlen(name, WIRE_NAME_MAX + 1) : 0;
+    return name_check(what, name, WIRE_NAME_MAX, e);
+}
 
-    if (len == 0 || len > WIRE_NAME_MAX || !wire_text_ok(name, len))
-        return ps_fail(e, PS_ERR_INVALID, "a %s's name is 1 to %d bytes of UTF-8 without control characters", what,
-                       WIRE_NAME_MAX);
+enum ps_err
+wire_metric_names_check(size_t n, const char *const *names, struct ps_error *e)
+{
+    enum ps_err err;
+
+    if (n > WIRE_METRICS_MAX)
+        return ps_fail(e, PS_ERR_INVALID, "%zu metrics are named; there are at most %d", n, WIRE_METRICS_MAX);
+    if (n > 0 && names == NULL)
+        return ps_fail(e, PS_ERR_INVALID, "%zu metrics are named, and there are no names", n);
+    for (size_t i = 0; i < n; i++) {
+        if ((err = name_check("metric", names[i], WIRE_METRIC_NAME_MAX, e)) != PS_OK)
+            return err;
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(names[i], names[j]) == 0)
+                return ps_fail(e, PS_ERR_INVALID, "metrics %zu and %zu are both called '%s'", j, i, names[i]);
+    }
     return PS_OK;
 }
 

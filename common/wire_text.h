@@ -14,6 +14,10 @@ bool wire_text_ok(const char *text, size_t n);
  * PS_ERR_INVALID. */
 enum ps_err wire_name_check(const char *what, const char *name, struct ps_error *e) PS_MUST_USE;
 
+/* Names of metrics, in their order: at most WIRE_METRICS_MAX, each 1 to WIRE_METRIC_NAME_MAX bytes of such text, no two
+ * alike. names: [n]. PS_ERR_INVALID. */
+enum ps_err wire_metric_names_check(size_t n, const char *const *names, struct ps_error *e) PS_MUST_USE;
+
 /* Put '?' for every byte of a terminated text that wire_text_ok() would refuse. */
 void wire_text_clean(char *text);
 

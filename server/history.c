@@ -10,7 +10,7 @@ history_due(const struct history *h)
 
 /* Jobs that train are first among those that are shown. */
 static void
-take_jobs(struct history_sample *s, const struct metrics *m)
+take_jobs(struct history *h, struct history_sample *s, const struct metrics *m)
 {
     for (size_t i = 0; i < m->jobs_shown && s->jobs_len < HISTORY_JOBS; i++) {
         const struct metrics_job *job = &m->jobs[i];
@@ -21,6 +21,7 @@ take_jobs(struct history_sample *s, const struct metrics *m)
         to->id = job->id;
         to->sums_len = job->sums_len;
         memcpy(to->sums, job->sums, sizeof to->sums);
+        h->names[s->jobs_len] = job->names;
         s->jobs_len++;
     }
 }
@@ -43,7 +44,7 @@ history_take(struct history *h, uint64_t now_ms, double at, const struct metrics
                                  .pulls = m->stats.pulls,
                                  .pushed_bytes = m->stats.pushed_bytes,
                                  .pulled_bytes = m->stats.pulled_bytes};
-    take_jobs(s, m);
+    take_jobs(h, s, m);
 }
 
 const struct history_sample *

@@ -27,6 +27,7 @@ struct history_sample {
 };
 
 struct history {
+    struct metrics_names names[HISTORY_JOBS];       /* of the newest sample's jobs */
     struct history_sample samples[HISTORY_SAMPLES]; /* a ring */
     size_t first, len;
     uint64_t due_ms;

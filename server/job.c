@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/wire.h"
+#include "common/wire_text.h"
 #include "proto/store.pb-c.h"
 #include "shard_state.h"
 
@@ -22,6 +23,7 @@ job_free(struct shard *s, struct job *job)
     free(job->sessions);
     roster_finish(&job->there);
     slowest_finish(&job->holding);
+    metric_names_clear(&job->metric_names);
     free(job->restored);
     psd__job__free_unpacked(job->options, NULL);
     free(job);
@@ -172,6 +174,8 @@ job_put(struct shard *s, const struct job *job, row_sink sink)
     bound.clocks = job->bound;
     row.bound = &bound;
     row.opened = opened_message(&job->opened, &opened);
+    row.n_metric_names = job->metric_names.len;
+    row.metric_names = (char **)job->metric_names.name;
     return row_put(s, STORE_JOBS, job->id, &row.base, sink);
 }
 
@@ -188,37 +192,54 @@ age_ok(const Psd__AgePolicy *a)
     return age_check(&policy, &e) == PS_OK;
 }
 
+static bool
+row_ok(const struct shard *s, const Psd__JobRow *row, uint32_t id)
+{
+    struct ps_error e;
+
+    return row != NULL && row->id == id && id >= 1 && id <= SHARD_JOBS_MAX && row->options != NULL &&
+           age_ok(row->options->age) && (row->age == NULL || age_ok(row->age)) && row->options->workers >= 1 &&
+           row->options->workers <= WIRE_WORKERS_MAX && s->jobs_by_id[id] == NULL &&
+           wire_metric_names_check(row->n_metric_names, (const char *const *)row->metric_names, &e) == PS_OK;
+}
+
+/* PS_ERR_IO: it says what cannot be. */
+static enum ps_err
+from_row(struct job *job, const Psd__JobRow *row)
+{
+    job->slowest = row->slowest;
+    job->round = row->round;
+    if (row->age != NULL)
+        job->age = wire_age(row->age);
+    if (row->bound != NULL)
+        job->bound = row->bound->clocks;
+    job->restored_boot = row->restored_boot;
+    job->restored = shard_strdup(row->restored);
+    if (!opened_take(&job->opened, row->opened))
+        return PS_ERR_IO;
+    return job->restored != NULL && metric_names_extend(&job->metric_names, row->n_metric_names, row->metric_names)
+               ? PS_OK
+               : PS_ERR_NOMEM;
+}
+
 bool
 job_load(void *arg, struct span key, struct span value)
 {
     struct row_load *l = arg;
     uint32_t id = row_id(key);
     Psd__JobRow *row = psd__job_row__unpack(NULL, value.len, value.data);
+    enum ps_err err = PS_ERR_IO;
     struct job *job = NULL;
-    bool ok = row != NULL && row->id == id && id >= 1 && id <= SHARD_JOBS_MAX && row->options != NULL &&
-              age_ok(row->options->age) && (row->age == NULL || age_ok(row->age)) && row->options->workers >= 1 &&
-              row->options->workers <= WIRE_WORKERS_MAX && l->s->jobs_by_id[id] == NULL;
 
-    if (ok && (job = job_new(row->options, id)) != NULL) {
-        job->slowest = row->slowest;
-        job->round = row->round;
-        if (row->age != NULL)
-            job->age = wire_age(row->age);
-        if (row->bound != NULL)
-            job->bound = row->bound->clocks;
-        job->restored_boot = row->restored_boot;
-        job->restored = shard_strdup(row->restored);
-        ok = opened_take(&job->opened, row->opened);
-        if (job->restored == NULL || !ok) {
-            job_free(l->s, job);
-            job = NULL;
-        } else if (!job_add(l->s, job)) {
-            job = NULL;
-        }
+    if (row_ok(l->s, row, id))
+        err = (job = job_new(row->options, id)) != NULL ? from_row(job, row) : PS_ERR_NOMEM;
+    if (err == PS_OK && !job_add(l->s, job)) { /* and has freed it */
+        job = NULL;
+        err = PS_ERR_NOMEM;
     }
+    if (err != PS_OK)
+        job_free(l->s, job);
     if (row != NULL)
         psd__job_row__free_unpacked(row, NULL);
-    if (job == NULL)
-        return row_load_stop(l, ok ? PS_ERR_NOMEM : PS_ERR_IO, "job", id);
-    return true;
+    return err == PS_OK || row_load_stop(l, err, "job", id);
 }

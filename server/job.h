@@ -6,6 +6,7 @@
 #include "common/base.h"
 #include "common/hash.h"
 #include "common/ps_err.h"
+#include "metric_names.h"
 #include "opened.h"
 #include "proto/psd.pb-c.h"
 #include "roster.h"
@@ -41,6 +42,7 @@ struct job {
     struct gather *gathers;
     struct barrier *barriers;
     struct opened opened; /* of those */
+    struct metric_names metric_names;
     bool marked;
     struct job *marked_next;
     UT_hash_handle hh; /* by name */

@@ -62,6 +62,16 @@ sums_of(struct builder *b, const double *sums, uint32_t len)
     return array;
 }
 
+static json_t *
+names_of(struct builder *b, const struct metrics_names *names)
+{
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; i < names->len; i++)
+        append(b, array, json_string(names->name[i]));
+    return array;
+}
+
 /* Whole numbers by name. */
 struct member {
     const char *name;
@@ -204,6 +214,7 @@ jobs(struct builder *b, const struct metrics *m)
         put_text(b, object, "name", j->name);
         put_text(b, object, "options", j->options);
         put(b, object, "metrics", sums_of(b, j->sums, j->sums_len));
+        put(b, object, "metric_names", names_of(b, &j->names));
         append(b, array, object);
     }
     return array;
@@ -363,6 +374,23 @@ sample(struct builder *b, const struct history_sample *s)
     return object;
 }
 
+/* What the metrics of the newest sample's jobs are called. */
+static json_t *
+history_names(struct builder *b, const struct history *h)
+{
+    const struct history_sample *newest = h->len > 0 ? history_at(h, h->len - 1) : NULL;
+    json_t *array = json_array();
+
+    for (uint32_t i = 0; newest != NULL && i < newest->jobs_len; i++) {
+        json_t *job = json_object();
+
+        put_count(b, job, "id", newest->jobs[i].id);
+        put(b, job, "metric_names", names_of(b, &h->names[i]));
+        append(b, array, job);
+    }
+    return array;
+}
+
 char *
 live_history_text(const struct history *h)
 {
@@ -372,6 +400,7 @@ live_history_text(const struct history *h)
     for (size_t i = 0; i < h->len; i++)
         append(&b, list, sample(&b, history_at(h, i)));
     put_count(&b, root, "interval_ms", HISTORY_MS);
+    put(&b, root, "jobs", history_names(&b, h));
     put(&b, root, "samples", list);
     return text_of(&b, root);
 }

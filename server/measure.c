@@ -6,12 +6,18 @@
 #include "shard_state.h"
 
 static void
+copy_text(char *out, const char *text, size_t most)
+{
+    size_t len = MIN(strlen(text), most);
+
+    memcpy(out, text, len);
+    out[len] = '\0';
+}
+
+static void
 copy_name(char out[WIRE_NAME_MAX + 1], const char *name)
 {
-    size_t len = MIN(strlen(name), (size_t)WIRE_NAME_MAX);
-
-    memcpy(out, name, len);
-    out[len] = '\0';
+    copy_text(out, name, WIRE_NAME_MAX);
 }
 
 /* ---- Jobs and their workers ---- */
@@ -60,6 +66,9 @@ measure_sums(const struct job *job, struct metrics_job *j)
 
     j->sums_len = MIN(tally_sum(job, sums), (uint32_t)METRICS_SUMS_MAX);
     memcpy(j->sums, sums, j->sums_len * sizeof sums[0]);
+    j->names.len = MIN((uint32_t)job->metric_names.len, j->sums_len);
+    for (uint32_t i = 0; i < j->names.len; i++)
+        copy_text(j->names.name[i], job->metric_names.name[i], WIRE_METRIC_NAME_MAX);
 }
 
 static void

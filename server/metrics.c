@@ -301,6 +301,21 @@ write_saves(const struct metrics *m, struct exposition *x)
 
 /* ---- One by one ---- */
 
+/* One without a name has an index alone. */
+static void
+write_job_metrics(const struct metrics *m, struct exposition *x)
+{
+    char index[16];
+
+    begin(x, FAMILY_JOB_METRIC);
+    for (const struct metrics_job *j = m->jobs; j < m->jobs + m->jobs_shown; j++)
+        for (uint32_t i = 0; i < j->sums_len; i++) {
+            snprintf(index, sizeof index, "%" PRIu32, i);
+            exposition_real(x, j->sums[i], "job_name", j->name, "index", index, i < j->names.len ? "metric" : NULL,
+                            j->names.name[i], NULL);
+        }
+}
+
 static void
 write_jobs(const struct metrics *m, struct exposition *x)
 {
@@ -321,6 +336,7 @@ write_jobs(const struct metrics *m, struct exposition *x)
     begin(x, FAMILY_JOB_FASTEST);
     for (j = m->jobs; j < end; j++)
         exposition_count(x, j->fastest, "job_name", j->name, NULL);
+    write_job_metrics(m, x);
     count(x, FAMILY_JOBS_LEFT, m->jobs_len - m->jobs_shown);
 }
 

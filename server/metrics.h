@@ -32,7 +32,7 @@
 #define METRICS_LOG_LEVELS 4
 
 /* Series of each that is shown one by one: what a cluster costs Prometheus. */
-#define METRICS_JOB_SERIES      6
+#define METRICS_JOB_SERIES      (6 + METRICS_SUMS_MAX)
 #define METRICS_VARIABLE_SERIES 14
 #define METRICS_WORKER_SERIES   23
 
@@ -74,6 +74,12 @@ struct metrics_http {
     uint64_t durable_file_bytes;
 };
 
+/* What the first of a job's metrics are called (metric_names.h). */
+struct metrics_names {
+    char name[METRICS_SUMS_MAX][WIRE_METRIC_NAME_MAX + 1]; /* [len] */
+    uint32_t len;
+};
+
 struct metrics_job {
     char name[WIRE_NAME_MAX + 1];
     char options[160]; /* "ssp(bound 4), 3 workers, ..." */
@@ -82,6 +88,7 @@ struct metrics_job {
     uint64_t slowest, fastest;     /* clocks */
     double sums[METRICS_SUMS_MAX]; /* [sums_len]: of its workers' metrics (tally.h); shard 0 has them */
     uint32_t sums_len;
+    struct metrics_names names; /* of the same */
 };
 
 struct metrics_variable {
@@ -240,6 +247,7 @@ void metrics_write(const struct metrics *m, const char *version, struct expositi
     X(JOB_WORKERS, "psd_job_workers", GAUGE, "Workers of a job, by state; missing: not there in this round.")            \
     X(JOB_SLOWEST, "psd_job_slowest_clock", GAUGE, "Clock of a job's slowest live worker.")                              \
     X(JOB_FASTEST, "psd_job_fastest_clock", GAUGE, "Clock of a job's fastest worker.")                                   \
+    X(JOB_METRIC, "psd_job_metric", GAUGE, "What a job's workers have added up in this round, by index and name; shard 0 has it.") \
     X(JOBS_LEFT, "psd_jobs_left_out", GAUGE, "Jobs that are not shown one by one.")                                      \
     X(VAR_BLOCKS, "psd_variable_blocks", GAUGE, "Blocks of a variable on this shard.")                                   \
     X(VAR_BYTES, "psd_variable_bytes", GAUGE, "Weights and slots of a variable on this shard.")                          \

@@ -115,12 +115,13 @@ void redo_session(struct shard *s, const struct session *session);
 
 /* ---- Turns ---- */
 
-/* Room that so many rows may take. */
+/* Room that so many rows may take, a job's among them: that has names of metrics. */
 #define REDO_ROW_MAX (1 * KIB)
+#define REDO_JOB_MAX (8 * KIB)
 static inline uint64_t
 redo_rows_room(uint64_t rows)
 {
-    return round_up(rows * REDO_ROW_MAX, 4 * KIB) + 4 * KIB;
+    return round_up(rows * REDO_ROW_MAX, 4 * KIB) + REDO_JOB_MAX;
 }
 
 /* The event has ended: write the record, if it has gradients. */

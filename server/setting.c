@@ -164,7 +164,8 @@ setting_take(struct shard *s, struct connection *c, uint64_t request, const Psd_
     uint64_t named;
     enum ps_err err;
 
-    static_assert((SHARD_SET_MAX + 1) * (uint64_t)(STORE_ROW_ROOM + REDO_ROW_MAX) + 8 * KIB + TURN_ROWS_MAX <=
+    static_assert((SHARD_SET_MAX + 1) * (uint64_t)(STORE_ROW_ROOM + REDO_ROW_MAX) + 4 * KIB + REDO_JOB_MAX +
+                          TURN_ROWS_MAX <=
                       STORE_ROOM_MAX,
                   "rows of a set");
     if (check(s, m, &job, &named, &e) != PS_OK) {

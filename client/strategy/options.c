@@ -4,6 +4,7 @@
 
 #include "client/strategy/strategy.h"
 #include "common/codec.h"
+#include "common/wire_text.h"
 
 struct strategy_row {
     const char *name;
@@ -112,6 +113,23 @@ check_survivors(const ps_strategy *s, struct ps_error *e)
     return PS_OK;
 }
 
+/* The shards are told rows and metrics, and what they are called: the rows in any case. */
+static enum ps_err
+name_totals(ps_strategy *s, struct ps_error *e)
+{
+    struct ps_strategy_options *o = &s->options;
+    uint32_t named = o->metric_names != NULL ? o->metrics : 0;
+
+    if (o->client.metric_names != NULL || o->client.metrics_named != 0)
+        return ps_fail(e, PS_ERR_INVALID, "a strategy's metrics are named by its metric_names, not by its client's");
+    s->totals_names[0] = "rows";
+    for (uint32_t i = 0; i < named; i++)
+        s->totals_names[1 + i] = o->metric_names[i];
+    o->client.metric_names = s->totals_names;
+    o->client.metrics_named = 1 + named;
+    return wire_metric_names_check(o->client.metrics_named, s->totals_names, e);
+}
+
 /* The number of replicas, and what else follows from the rest. */
 static enum ps_err
 fill_in(ps_strategy *s, struct ps_error *e)
@@ -167,7 +185,7 @@ strategy_read_options(ps_strategy *s, const char *name, const struct ps_strategy
     s->workers = cluster != NULL ? ps_cluster_workers(cluster) : 1;
     s->task = cluster != NULL ? ps_cluster_task(cluster) : 0;
     s->chief = cluster == NULL || ps_cluster_is_chief(cluster);
-    if ((err = check_survivors(s, e)) != PS_OK)
+    if ((err = check_survivors(s, e)) != PS_OK || (err = name_totals(s, e)) != PS_OK)
         return err;
     return fill_in(s, e);
 }

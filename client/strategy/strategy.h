@@ -124,6 +124,7 @@ struct ps_strategy {
     double metrics[PS_STRATEGY_METRICS_MAX];
     double counted[STRATEGY_TOTALS_MAX]; /* of all steps and workers; with shards, of this worker since its last tick */
     double totals[STRATEGY_TOTALS_MAX];  /* of all steps and workers, when they met last */
+    const char *totals_names[STRATEGY_TOTALS_MAX]; /* borrowed: those of the options behind that of the rows */
     struct strategy_met {
         uint64_t step;  /* that was next when this process came to a meeting last, */
         uint32_t times; /* and how many it was at there */

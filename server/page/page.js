@@ -4,9 +4,6 @@
 
 const POLL_MS = 1000, TIMEOUT_MS = 5000, POINTS_MAX = 720;
 const at = id => document.getElementById(id);
-/* ?metrics=rows,loss,accuracy names what workers add up. */
-const names = (new URLSearchParams(location.search).get("metrics") || "").split(",").map(s => s.trim().slice(0, 40));
-const nameOf = i => names[i] || (i === 0 ? "metric 0" : "metric " + i + " (mean)");
 
 let before = null;        // the answer before the newest one
 let samples = [];         // of the history, and one of ours every so often
@@ -250,10 +247,15 @@ function jobBox(job) {
   return at(id);
 }
 
-/* Of all steps: "metric 0 1,200, loss 0.31"; what nothing was added to yet says nothing. */
-function sumsText(metrics) {
+/* What its workers call a metric. */
+function nameOf(job, i) {
+  return job?.metric_names[i] ?? (i === 0 ? "metric 0" : "metric " + i + " (mean)");
+}
+
+/* Of all steps: "rows 1,200, loss 0.31"; what nothing was added to yet says nothing. */
+function sumsText(job, metrics) {
   return metrics.map((m, i) => [m, i]).filter(([m, i]) => i === 0 || m !== 0)
-    .map(([m, i]) => nameOf(i) + " " + (i === 0 ? m === null ? "–" : count(m) : m === null || !metrics[0] ? "–" :
+    .map(([m, i]) => nameOf(job, i) + " " + (i === 0 ? m === null ? "–" : count(m) : m === null || !metrics[0] ? "–" :
       real(m / metrics[0]))).join(", ");
 }
 
@@ -262,10 +264,10 @@ function showTraining(live) {
   at("training").hidden = jobs.length === 0;
   for (const job of jobs) {
     const box = jobBox(job), [, note, grid] = box.children;
-    note.textContent = "over all steps: " + sumsText(job.metrics);
+    note.textContent = "over all steps: " + sumsText(job, job.metrics);
     for (let i = 1; i < job.metrics.length; i++)
       if (job.metrics[i] !== 0)
-        chart(box.id + "-" + i, grid, nameOf(i), [{label: "", points: means(job.id, i)}], real, false);
+        chart(box.id + "-" + i, grid, nameOf(job, i), [{label: "", points: means(job.id, i)}], real, false);
   }
 }
 
@@ -300,15 +302,15 @@ function showWorkers(live) {
   const columns = [["Job"], ["Worker", "number"], ["State", "word"], ["Clock", "number"], ["Behind", "number"],
     ["Pushes/s", "number"], ["Waits for", "wide"], ["Silent", "number"]].concat(metrics ? [["Metrics", "wide"]] : []);
   const old = new Map(before && before.measured ? before.workers.map(w => [w.job_id + "/" + w.worker, w]) : []);
-  const fastest = new Map(live.jobs.map(j => [j.id, j.fastest]));
+  const jobs = new Map(live.jobs.map(j => [j.id, j]));
   table("workers", columns, live.workers.map(w => {
     const was = old.get(w.job_id + "/" + w.worker), wait = waitOf(w, live.waits);
-    const behind = w.state === "finished" ? 0 : Math.max((fastest.get(w.job_id) || 0) - w.clock, 0);
+    const behind = w.state === "finished" ? 0 : Math.max((jobs.get(w.job_id)?.fastest || 0) - w.clock, 0);
     const pushes = was && w.pushes >= was.pushes ? (w.pushes - was.pushes) / (live.at - before.at) : null;
     const cells = [w.job, count(w.worker), [w.state, w.state === "lapsed" ? "bad" : w.state === "away" ? "warn" : ""],
       count(w.clock), count(behind), rate(pushes),
       wait ? wait.what + ": " + onText(wait) + ", " + duration(wait.waited_ms / 1000) : "–", duration(w.silent_ms / 1000)];
-    return metrics ? cells.concat(sumsText(w.metrics)) : cells;
+    return metrics ? cells.concat(sumsText(jobs.get(w.job_id), w.metrics)) : cells;
   }));
   more("workers", live.workers_left_out, "workers");
 }

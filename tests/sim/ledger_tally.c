@@ -1,7 +1,8 @@
 /* Metrics: each step of a worker adds 1 to that of its epoch, so what shard 0 has settled says how many steps are in
  * it, and must be the place in the worker's data that lies beside it: no step is summed up twice or left out, whatever
  * process of the worker did it, and however often. So it is after power loss, too: what a shard lost of the metrics it
- * lost of the place, as far as pushes were durable and as far as they were not. */
+ * lost of the place, as far as pushes were durable and as far as they were not. And whatever is there of metrics has
+ * its names beside it. */
 #include <endian.h>
 #include <inttypes.h>
 #include <string.h>
@@ -36,9 +37,28 @@ check_row(void *arg, struct span key, struct span value)
             sim_fail(l->sim, "w%u's metrics have %" PRIu64 " steps in them, and go up to example %" PRIu64, task, steps,
                      at);
         l->counted[task] = (struct ps_cursor){epoch, at};
+        l->any_counted = true;
     }
     psd__session_row__free_unpacked(row, NULL);
     return !l->sim->failed;
+}
+
+static bool
+check_names(void *arg, struct span key, struct span value)
+{
+    struct ledger *l = arg;
+    Psd__JobRow *row = psd__job_row__unpack(NULL, value.len, value.data);
+    bool same;
+
+    (void)key;
+    ps_assert(row != NULL);
+    same = row->n_metric_names == MODEL_METRICS;
+    for (size_t i = 0; same && i < MODEL_METRICS; i++)
+        same = strcmp(row->metric_names[i], model_metric_names[i]) == 0;
+    if (!same)
+        sim_fail(l->sim, "there are metrics, and %zu names of them", row->n_metric_names);
+    psd__job_row__free_unpacked(row, NULL);
+    return same;
 }
 
 void
@@ -48,7 +68,12 @@ ledger_tally_look(struct ledger *l, uint32_t shard, struct store *store)
 
     if (shard != 0)
         return;
+    l->any_counted = false;
     err = store->ops->each_row(store, STORE_SESSIONS, check_row, l);
+    ps_assert(err == PS_OK);
+    if (!l->any_counted || l->sim->failed)
+        return;
+    err = store->ops->each_row(store, STORE_JOBS, check_names, l);
     ps_assert(err == PS_OK);
 }
 

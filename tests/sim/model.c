@@ -9,6 +9,8 @@
 #include "common/philox.h"
 #include "common/placement.h"
 
+const char *const model_metric_names[MODEL_METRICS] = {"steps of epoch 0", "of epoch 1"};
+
 #define CLIPPED_MIN 16 /* elements of a block whose gradients are clipped */
 
 bool

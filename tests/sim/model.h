@@ -24,6 +24,7 @@
 #define MODEL_SHARDS_MAX  16
 #define MODEL_BOUND_MAX   5  /* that a set may ask for */
 #define MODEL_DIGITS      11 /* in one element: sums stay below 2^24 */
+#define MODEL_METRICS     2  /* of a worker that have names */
 
 struct model_var {
     char name[24];
@@ -47,6 +48,9 @@ struct model {
     uint32_t vars_len;
     struct model_var vars[MODEL_VARS_MAX];
 };
+
+/* What every worker calls its first metrics. */
+extern const char *const model_metric_names[MODEL_METRICS];
 
 /* Draw the rest; mode, shards, workers and steps are set. */
 void model_draw(struct model *m, struct sim *s);

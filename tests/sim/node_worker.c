@@ -394,6 +394,8 @@ config_fill(struct node_worker *w, struct core_config *c, const char **addresses
                               .addresses = addresses,
                               .agent = "sim worker",
                               .job = m->job,
+                              .metric_names = model_metric_names,
+                              .metrics_named = MODEL_METRICS,
                               .task = w->task,
                               .workers = m->workers,
                               .mode = m->mode,

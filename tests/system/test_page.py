@@ -188,6 +188,7 @@ def check_figures():
        "figures are JSON, for this page alone", headers)
     ok(live["cluster"] == "lab" and live["state"] == "serving" and [j["name"] for j in live["jobs"]] == [JOB],
        "of this cluster and its job", body[:1000])
+    ok(live["jobs"][0]["metric_names"][:3] == ["rows", "loss", "accuracy"], "whose metrics have names", live["jobs"])
     ok(sorted(w["worker"] for w in live["workers"]) == [0, 1] and live["totals"]["pushes_applied"] > 0, "and its workers")
     with open(os.path.join(SOURCE, "deploy/README.md"), encoding="utf-8") as f:
         guide = f.read().split("### The page and its JSON", 1)[1].split("\n## ")[0]
@@ -195,6 +196,8 @@ def check_figures():
     missing = [k for members in lists for k in members if "`%s`" % k not in guide]
     missing = [k for k in missing if not re.search(r"^(pushe|pull|refused|dropped)", k)]  # as the guide says in words
     ok(not missing, "the guide has every member", missing)
+    ok(re.search(r'^psd_job_metric\{job_name="[^"]*",index="1",metric="loss"\} \d', ask("/metrics")[2], re.M),
+       "so has Prometheus")
     if PROMTOOL:
         ran = subprocess.run([PROMTOOL, "check", "metrics"], input=ask("/metrics")[2], text=True, capture_output=True,
                              check=False)
@@ -205,6 +208,8 @@ def check_figures():
     ok(status == 200 and body == "" and int(headers["Content-Length"]) > 100, "HEAD has none")
     samples = wait_for(lambda: (s := json.loads(ask("/api/history")[2])["samples"]) and len(s) > 2 and s,
                        "the history has samples")
+    names = json.loads(ask("/api/history")[2])["jobs"]
+    ok(names[0]["id"] == live["jobs"][0]["id"] and names[0]["metric_names"][1] == "loss", "the history has them, too", names)
     ok(all(a["at"] < b["at"] for a, b in zip(samples, samples[1:])) and samples[-1]["jobs"][0]["metrics"][0] > 0,
        "a history is kept while nobody looks", samples)
 
@@ -254,7 +259,7 @@ def check_trace():
 
 
 def check_browser():
-    dom, errors = browse("--dump-dom", "http://%s/?metrics=rows,loss,accuracy" % address)
+    dom, errors = browse("--dump-dom", "http://%s/" % address)
     ok('class="badge good">serving<' in dom, "the page shows that the shard serves", dom[:3000], errors)
     ok("<title>lab shard 0" in dom and 'id="inside"' not in dom and "&lt;b id=inside&gt;" in dom,
        "a job's name is text, whatever is in it", dom[:1000])

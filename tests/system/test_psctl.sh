@@ -53,6 +53,10 @@ psctl workers --job digits
 [ "$status" -eq 0 ] && has '^digits 0 0 finished '
 ok $? "--job asks for one job alone"
 
+psctl top --all --interval 0.1
+[ "$status" -eq 0 ] && has '^digits: rows [0-9,]+, loss [0-9.]+, accuracy 0[.][0-9]+, last_epoch_rows 0[.]'
+ok $? "top calls what workers add up by its names"
+
 psctl stats
 [ "$status" -eq 0 ] && has '^pushes applied [1-9]' && has '^AGE BLOCKS SHARE' && has '^0 [0-9,]+ [0-9.]+ % #'
 ok $? "stats shows counters and ages"

@@ -465,18 +465,27 @@ END_TEST
 
 /* ---- A client's ---- */
 
+static enum ps_err
+open_with(uint32_t task, const struct ps_client_options *options, ps_client **client, struct ps_error *e)
+{
+    ps_cluster *cluster;
+    enum ps_err err;
+
+    ck_assert_int_eq(ps_cluster_from_list(shards.addresses, 2, task, &cluster, e), PS_OK);
+    ck_assert_int_eq(ps_cluster_set_name(cluster, SHARDS_CLUSTER, e), PS_OK);
+    err = ps_client_open(cluster, options, client, e);
+    ps_cluster_free(cluster);
+    return err;
+}
+
 static ps_client *
 open_client(uint32_t task, bool observer, const char *job)
 {
     struct ps_client_options options = {.job = job, .observer = observer, .timeout_ms = 30000};
     struct ps_error e;
-    ps_cluster *cluster;
     ps_client *client;
 
-    ck_assert_int_eq(ps_cluster_from_list(shards.addresses, 2, task, &cluster, &e), PS_OK);
-    ck_assert_int_eq(ps_cluster_set_name(cluster, SHARDS_CLUSTER, &e), PS_OK);
-    ck_assert_msg(ps_client_open(cluster, &options, &client, &e) == PS_OK, "%s", e.text);
-    ps_cluster_free(cluster);
+    ck_assert_msg(open_with(task, &options, &client, &e) == PS_OK, "%s", e.text);
     return client;
 }
 
@@ -549,6 +558,61 @@ START_TEST(a_client_sets_and_asks)
 }
 END_TEST
 
+/* The names that shard 0 has, between commas. */
+static void
+ck_assert_named(ps_client *c, const char *want)
+{
+    json_t *report, *name;
+    char all[256] = "", *text;
+    size_t i;
+
+    ck_assert_int_eq(ps_client_query(c, 0, PS_QUERY_JOBS, "named", -1, &text, NULL), PS_OK);
+    report = json_loads(text, 0, NULL);
+    ps_free(text);
+    json_array_foreach(json_object_get(json_array_get(json_object_get(report, "job"), 0), "metric_names"), i, name)
+    {
+        snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", i > 0 ? "," : "", json_string_value(name));
+    }
+    ck_assert_str_eq(all, want);
+    json_decref(report);
+}
+
+START_TEST(a_clients_metrics_have_names)
+{
+    char text[] = "loss";
+    const char *names[PS_METRICS_MAX + 1] = {"rows", text};
+    struct ps_client_options options = {.job = "named", .timeout_ms = 30000, .metric_names = names, .metrics_named = 2};
+    ps_client *a, *b, *observer = open_client(0, true, "named");
+    struct ps_error e;
+
+    ck_assert_msg(open_with(0, &options, &a, &e) == PS_OK, "%s", e.text);
+    text[0] = 'L'; /* they were read once */
+    ck_assert_named(observer, "rows,loss");
+    ck_assert_int_eq(open_with(1, &options, &b, &e), PS_ERR_MISMATCH);
+    ck_assert_ptr_nonnull(strstr(e.text, "metric 1 of job 'named' is 'loss' to its live workers, not 'Loss'"));
+    shards_kill(&shards, 0);
+    shards_restart(&shards, 0);
+    ck_assert_named(observer, "rows,loss");
+    step_with(a, 2, (double[]){1, 0.5});
+    text[0] = 'l';
+    names[2] = "hits";
+    options.metrics_named = 3;
+    ck_assert_msg(open_with(1, &options, &b, &e) == PS_OK, "%s", e.text);
+    ck_assert_named(observer, "rows,loss,hits");
+    ps_client_close(a);
+    ps_client_close(b);
+
+    options.metrics_named = PS_METRICS_MAX + 1;
+    ck_assert_int_eq(open_with(0, &options, &a, &e), PS_ERR_INVALID);
+    ck_assert_str_eq(e.text, "33 metrics are named; there are at most 32");
+    options.metrics_named = 4;
+    ck_assert_int_eq(open_with(0, &options, &a, &e), PS_ERR_INVALID);
+    options.metric_names = NULL;
+    ck_assert_int_eq(open_with(0, &options, &a, &e), PS_ERR_INVALID);
+    ps_client_close(observer);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -565,6 +629,7 @@ make_suite(void)
     tcase_add_loop_test(tc, a_shard_that_loses_its_power_in_a_meeting_has_it_again, 0, ARRAY_LEN(many) - 1);
     tcase_add_test(tc, who_comes_late_to_a_meeting_changes_no_bit_of_the_model);
     tcase_add_test(tc, a_client_sets_and_asks);
+    tcase_add_test(tc, a_clients_metrics_have_names);
     suite_add_tcase(suite, tc);
     return suite;
 }

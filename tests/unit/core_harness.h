@@ -788,6 +788,8 @@ harness_try_init_as(struct harness *h, uint32_t shards, enum ps_mode mode, bool 
                             .addresses = addresses,
                             .agent = "here:1",
                             .job = "job",
+                            .metric_names = (const char *const[]){"rows", "loss"},
+                            .metrics_named = 2,
                             .workers = 2,
                             .mode = mode,
                             .lease_ms = 300000,

@@ -458,6 +458,9 @@ kit_hello(struct kit *k, uint64_t conn, const struct kit_hello *h)
     m.acked_through = h->acked_through;
     m.lease_ms = h->lease_ms;
     m.agent = (char *)(h->agent != NULL ? h->agent : "kit");
+    m.metric_names = (char **)h->metric_names;
+    while (h->metric_names[m.n_metric_names] != NULL)
+        m.n_metric_names++;
     kit_frame(k, conn, MSG_HELLO, k->next_request++, &m.base, NULL, 0);
 }
 

@@ -116,6 +116,7 @@ struct kit_hello {
     uint64_t acked_through;
     uint32_t lease_ms;
     const char *agent;
+    const char *metric_names[WIRE_METRICS_MAX + 2]; /* up to a NULL */
 };
 void kit_hello(struct kit *k, uint64_t conn, const struct kit_hello *h); /* opens the connection */
 

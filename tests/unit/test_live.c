@@ -108,6 +108,31 @@ START_TEST(before_there_is_a_shard_it_says_what_is_known)
 }
 END_TEST
 
+/* Worker 0 of a job of one joins and names its metrics. */
+static void
+join_named(uint64_t conn, const char *job)
+{
+    kit_hello(&k, conn,
+              &(struct kit_hello){.job = kit_job(job, PSD__MODE__ASYNC, 1),
+                                  .metric_names = {"rows", "</script>", "more than there are"}});
+    kit_answer_free(kit_expect(&k, conn, MSG_WELCOME));
+}
+
+/* Only those that something was told of. */
+START_TEST(metrics_are_told_with_their_names)
+{
+    join_named(1, "train");
+    look();
+    ck_assert_uint_eq(json_array_size(at("jobs.0.metric_names")), 0);
+    tick(1, 1, 1, 32, 8);
+    look();
+    ck_assert_uint_eq(json_array_size(at("jobs.0.metrics")), 2);
+    ck_assert_uint_eq(json_array_size(at("jobs.0.metric_names")), 2);
+    EXPECT_TEXT("jobs.0.metric_names.0", "rows");
+    EXPECT_TEXT("jobs.0.metric_names.1", "</script>");
+}
+END_TEST
+
 START_TEST(a_shard_is_told_with_its_jobs_workers_and_variables)
 {
     uint32_t var;
@@ -251,6 +276,30 @@ START_TEST(a_history_has_a_sample_each_time_that_one_is_due)
 }
 END_TEST
 
+START_TEST(a_history_has_the_newest_names)
+{
+    kit_join(&k, 1, kit_job("bare", PSD__MODE__ASYNC, 1), 0);
+    join_named(2, "train");
+    tick(1, 1, 1, 4, 1);
+    tick(2, 1, 1, 32, 8);
+    read_text(live_history_text(history));
+    ck_assert_uint_eq(json_array_size(at("jobs")), 0);
+    measure();
+    history_take(history, 1000, 10, m);
+    read_text(live_history_text(history));
+    EXPECT("jobs.0.id", 1);
+    ck_assert_uint_eq(json_array_size(at("jobs.0.metric_names")), 0);
+    EXPECT("jobs.1.id", 2);
+    EXPECT_TEXT("jobs.1.metric_names.0", "rows");
+    EXPECT("samples.0.jobs.1.id", 2);
+    kit_goodbye(&k, 2, true);
+    measure();
+    history_take(history, 1000 + HISTORY_SOON_MS, 11, m);
+    read_text(live_history_text(history));
+    ck_assert_uint_eq(json_array_size(at("jobs")), 1);
+}
+END_TEST
+
 START_TEST(a_history_forgets_what_is_oldest)
 {
     measure();
@@ -274,10 +323,12 @@ make_suite(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, before_there_is_a_shard_it_says_what_is_known);
     tcase_add_test(t, a_shard_is_told_with_its_jobs_workers_and_variables);
+    tcase_add_test(t, metrics_are_told_with_their_names);
     tcase_add_test(t, who_waits_for_whom_is_told);
     tcase_add_test(t, names_are_text_whatever_is_in_them);
     tcase_add_test(t, lists_are_bounded_and_say_so);
     tcase_add_test(t, a_history_has_a_sample_each_time_that_one_is_due);
+    tcase_add_test(t, a_history_has_the_newest_names);
     tcase_add_test(t, a_history_forgets_what_is_oldest);
     suite_add_tcase(s, t);
     return s;

@@ -372,6 +372,37 @@ START_TEST(saves_are_counted_and_timed)
 }
 END_TEST
 
+static void
+tell(uint64_t conn, size_t n, double *values)
+{
+    Psd__Tick t = PSD__TICK__INIT;
+    Psd__Metrics said = PSD__METRICS__INIT;
+
+    t.seq = t.clock = 1;
+    said.value = values;
+    said.n_value = n;
+    t.metrics = &said;
+    kit_frame(&k, conn, MSG_TICK, k.next_request++, &t.base, NULL, 0);
+}
+
+/* Those that the page has room for. */
+START_TEST(what_workers_add_up_is_told_by_index_and_name)
+{
+    double values[METRICS_SUMS_MAX + 1] = {32, -0.5, 7};
+
+    kit_hello(&k, 1,
+              &(struct kit_hello){.job = kit_job("train", PSD__MODE__ASYNC, 2), .metric_names = {"rows", "lo\"ss"}});
+    kit_join(&k, 2, kit_job("train", PSD__MODE__ASYNC, 2), 1);
+    tell(1, 3, values);
+    tell(2, METRICS_SUMS_MAX + 1, values);
+    EXPECT("psd_job_metric{job_name=\"train\",index=\"0\",metric=\"rows\"}", 64);
+    EXPECT("psd_job_metric{job_name=\"train\",index=\"1\",metric=\"lo\\\"ss\"}", -1);
+    EXPECT("psd_job_metric{job_name=\"train\",index=\"2\"}", 14);
+    EXPECT("psd_job_metric{job_name=\"train\",index=\"7\"}", 0);
+    ck_assert(isnan(page_value(page(), "psd_job_metric{job_name=\"train\",index=\"8\"}")));
+}
+END_TEST
+
 static size_t
 series_of(const char *text, const char *prefix)
 {
@@ -385,6 +416,7 @@ series_of(const char *text, const char *prefix)
 /* However many there are, the page has an end. */
 START_TEST(series_are_bounded)
 {
+    double many[METRICS_SUMS_MAX] = {0};
     char name[32];
 
     for (int i = 0; i < METRICS_JOBS_MAX + 6; i++) {
@@ -392,6 +424,7 @@ START_TEST(series_are_bounded)
         kit_join(&k, 1, kit_job(name, PSD__MODE__ASYNC, 8), 0);
         for (int j = 0; j < 5; j++)
             kit_declare(&k, 1, (char[]){(char)('a' + j), '\0'}, 4, PS_SGD);
+        tell(1, METRICS_SUMS_MAX, many);
         kit_close(&k, 1);
         for (uint32_t task = 1; task < 5; task++) {
             kit_join(&k, 1, kit_job(name, PSD__MODE__ASYNC, 8), task);
@@ -467,6 +500,7 @@ make_suite(void)
     tcase_add_test(t, durable_pushes_wait_for_the_disk);
     tcase_add_test(t, the_redo_log_is_what_no_save_has);
     tcase_add_test(t, saves_are_counted_and_timed);
+    tcase_add_test(t, what_workers_add_up_is_told_by_index_and_name);
     tcase_add_test(t, series_are_bounded);
     tcase_add_test(t, workers_are_found_however_far_apart);
     tcase_add_test(t, a_shard_that_drains_is_not_ready);

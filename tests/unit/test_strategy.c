@@ -305,6 +305,16 @@ START_TEST(what_does_not_fit_is_refused_and_named)
     o.metrics = 17;
     assert_fails(PS_ERR_INVALID, "17 metrics", opens("mirrored", o));
     o = usual(2, BATCH);
+    o.metric_names = (const char *const[METRICS]){"loss", "rows"};
+    assert_fails(PS_ERR_INVALID, "metrics 0 and 2 are both called 'rows'", opens("mirrored", o));
+    o.metric_names = (const char *const[METRICS]){"loss", NULL};
+    assert_fails(PS_ERR_INVALID, "a metric's name is 1 to 63 bytes", opens("mirrored", o));
+    o.metric_names = (const char *const[METRICS]){"loss", "hits"};
+    ck_assert_int_eq(opens("mirrored", o), PS_OK);
+    o.client.metrics_named = 1;
+    o.client.metric_names = o.metric_names;
+    assert_fails(PS_ERR_INVALID, "not by its client's", opens("mirrored", o));
+    o = usual(2, BATCH);
     o.checkpoints = "/tmp";
     assert_fails(PS_ERR_INVALID, "how many steps", opens("mirrored", o));
     o = usual(2, BATCH);

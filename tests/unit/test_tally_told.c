@@ -100,6 +100,23 @@ START_TEST(more_than_a_tick_carries_are_invalid)
 }
 END_TEST
 
+/* With each hello, for a shard that has lost them. */
+START_TEST(shard_0_is_told_what_they_are_called)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        const Psd__Hello *hello;
+
+        harness_cut(&h, i);
+        harness_pass(&h, 10000);
+        hello = expect(&h, i, MSG_HELLO).u.hello;
+        ck_assert(hello->resume);
+        ck_assert_uint_eq(hello->n_metric_names, i == 0 ? 2 : 0);
+        if (i == 0)
+            ck_assert_str_eq(hello->metric_names[1], "loss");
+    }
+}
+END_TEST
+
 /* Both shards are asked by this incarnation. */
 static void
 await_hellos(uint64_t incarnation)
@@ -222,6 +239,7 @@ make_suite(void)
     tcase_add_test(tc, ticks_tell_shard_0_the_sums_of_all_steps);
     tcase_add_test(tc, what_is_set_again_replaces_what_was_set);
     tcase_add_test(tc, more_than_a_tick_carries_are_invalid);
+    tcase_add_test(tc, shard_0_is_told_what_they_are_called);
     tcase_add_test(tc, a_step_that_is_in_them_already_adds_nothing);
     tcase_add_test(tc, who_joins_again_has_what_the_shard_has_settled);
     tcase_add_test(tc, what_is_of_the_round_before_is_not_taken_over);

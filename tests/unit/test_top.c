@@ -222,6 +222,21 @@ START_TEST(what_workers_add_up_is_shown_as_means)
 }
 END_TEST
 
+START_TEST(metrics_that_have_names_are_shown_by_them)
+{
+    static const char report[] = "{\"job\": [{\"name\": \"train\", \"metrics\": [3000.0, 900.0, 60.0], "
+                                 "\"metric_names\": [\"rows\", \"loss\"]}]}";
+    struct look now;
+    char *text;
+
+    look_at(&now, report, NULL);
+    text = page_of(NULL, &now, TOP_BY_NAME, 0, 0);
+    ck_assert_ptr_nonnull(strstr(text, "train: rows 3,000, loss 0.3, metric 2 0.02\n"));
+    free(text);
+    look_finish(&now);
+}
+END_TEST
+
 START_TEST(the_sort_decides_what_comes_first)
 {
     struct look before, now;
@@ -312,6 +327,7 @@ make_suite(void)
     tcase_add_test(t, a_shard_that_has_started_anew_has_no_rate_until_the_next_look);
     tcase_add_test(t, a_shard_that_is_gone_says_so_in_its_row);
     tcase_add_test(t, what_workers_add_up_is_shown_as_means);
+    tcase_add_test(t, metrics_that_have_names_are_shown_by_them);
     tcase_add_test(t, the_sort_decides_what_comes_first);
     tcase_add_test(t, the_page_fits_any_height_and_counts_what_it_leaves_out);
     tcase_add_test(t, tables_fit_any_width);

@@ -13,6 +13,7 @@ static struct samples {
     Psd__AgePolicy age;
     Psd__Job job;
     Psd__Hello hello;
+    char *names[WIRE_METRICS_MAX + 1];
     Psd__Welcome welcome;
     Psd__Initializer init;
     Psd__Optimizer optimizer;
@@ -113,6 +114,10 @@ samples_greetings(void)
     m.hello.lease_ms = 300000;
     m.hello.acked_through = 17;
     m.hello.agent = (char *)"host pid 7";
+    m.names[0] = (char *)"rows";
+    m.names[1] = (char *)"größe";
+    m.hello.metric_names = m.names;
+    m.hello.n_metric_names = 2;
     psd__welcome__init(&m.welcome);
     m.welcome.cluster = (char *)"psd";
     m.welcome.shard = 1;
@@ -290,6 +295,8 @@ samples_reports(void)
     m.job_report.options = (char *)"async, 3 workers";
     m.job_report.workers = 3;
     m.job_report.fastest_clock = 8;
+    m.job_report.metric_names = m.names;
+    m.job_report.n_metric_names = 2;
     m.job_list[0] = &m.job_report;
     m.report.job = m.job_list;
     m.report.n_variable = m.report.n_worker = m.report.n_blocked = m.report.n_job = 1;
@@ -588,6 +595,19 @@ END_TEST
 
 /* ---- Bad fields ---- */
 
+/* "0", "1", ... */
+static void
+many_names(size_t n)
+{
+    static char text[WIRE_METRICS_MAX + 1][4];
+
+    for (size_t i = 0; i < n; i++) {
+        snprintf(text[i], sizeof text[i], "%zu", i);
+        m.names[i] = text[i];
+    }
+    m.hello.n_metric_names = n;
+}
+
 /* name, message, code, what the sentence must say, how the sample is spoilt */
 #define BAD_LIST(X)                                                                                                    \
     X(hello_role, HELLO, INVALID, "hello.role is 2", m.hello.role = 2)                                                 \
@@ -602,6 +622,11 @@ END_TEST
     X(hello_lease, HELLO, LIMIT, "hello.lease_ms", m.hello.lease_ms = WIRE_LEASE_MS_MAX + 1)                           \
     X(hello_task, HELLO, INVALID, "hello.task is 4", m.hello.task = 4)                                                 \
     X(hello_incarnation, HELLO, INVALID, "hello.incarnation", m.hello.incarnation = 0)                                 \
+    X(hello_metrics, HELLO, LIMIT, "hello.metric_names is 33", many_names(33))                                         \
+    X(hello_metric_none, HELLO, INVALID, "a metric's name is 1 to 63 bytes", m.names[1] = (char *)"")                  \
+    X(hello_metric_long, HELLO, INVALID, "a metric's name is 1 to 63 bytes", m.names[1] = letters(64))                 \
+    X(hello_metric_utf8, HELLO, INVALID, "a metric's name", m.names[0] = (char *)"a\xff")                              \
+    X(hello_metric_twice, HELLO, INVALID, "metrics 0 and 1 are both called 'rows'", m.names[1] = m.names[0])           \
     X(hello_no_job, HELLO, INVALID, "job.name is empty", m.hello.job = NULL)                                           \
     X(job_name_long, HELLO, LIMIT, "job.name has 256", m.job.name = letters(256))                                      \
     X(job_name_control, HELLO, INVALID, "job.name", m.job.name = (char *)"a\x7f")                                      \
@@ -830,6 +855,8 @@ START_TEST(the_limits_themselves_are_allowed)
     m.job.workers = m.job.quorum = WIRE_WORKERS_MAX;
     m.hello.task = WIRE_WORKERS_MAX - 1;
     m.job.name = m.hello.cluster = m.hello.agent = letters(255);
+    many_names(WIRE_METRICS_MAX);
+    m.names[0] = letters(WIRE_METRIC_NAME_MAX);
     ck_assert_msg(send_round(MSG_HELLO, &msg, &e) == PS_OK, "%s", e.text);
     m.declare.name = m.barrier.name = letters(255);
     many_dims(WIRE_RANK_MAX);

@@ -12,6 +12,13 @@
 /* What a step adds up; the last three in the last epoch alone. */
 enum { METRIC_LOSS, METRIC_CORRECT, METRIC_LAST_ROWS, METRIC_LAST_LOSS, METRIC_LAST_CORRECT, METRICS };
 
+/* As means over rows, which is how they are shown. */
+static const char *const metric_names[METRICS] = {[METRIC_LOSS] = "loss",
+                                                  [METRIC_CORRECT] = "accuracy",
+                                                  [METRIC_LAST_ROWS] = "last_epoch_rows",
+                                                  [METRIC_LAST_LOSS] = "last_epoch_loss",
+                                                  [METRIC_LAST_CORRECT] = "last_epoch_correct"};
+
 bool
 train_is_chief(const struct train *t)
 {
@@ -77,6 +84,7 @@ open_strategy(struct train *t, const ps_cluster *cluster, struct ps_error *e)
         .rows = t->data->rows,
         .batch = o->batch,
         .metrics = METRICS,
+        .metric_names = metric_names,
         .checkpoints = o->checkpoints,
         .checkpoint_steps = (t->data->rows + batch - 1) / batch,
     };

@@ -8,7 +8,7 @@
 #include "common/text.h"
 #include "common/units.h"
 
-#define LINE_MAX_BYTES 512
+#define LINE_MAX_BYTES 4096
 
 static double
 sum_at(const json_t *job, size_t i)
@@ -36,7 +36,19 @@ job_before(const struct top_source *src, uint32_t answer, const char *name)
     return NULL;
 }
 
-/* ", metric 1 0.0753 (now 0.0024)" */
+/* "loss", "metric 1" where it has no name. */
+static void
+put_name(struct text *t, const json_t *job, size_t i)
+{
+    const char *name = json_string_value(json_array_get(json_object_get(job, "metric_names"), i));
+
+    if (name != NULL)
+        text_put(t, "%s", name);
+    else
+        text_put(t, "metric %zu", i);
+}
+
+/* ", loss 0.0753 (now 0.0024)" */
 static void
 put_mean(struct text *t, const json_t *job, const json_t *before, size_t i)
 {
@@ -45,10 +57,12 @@ put_mean(struct text *t, const json_t *job, const json_t *before, size_t i)
 
     if (sum_at(job, i) == 0 || !(rows > 0))
         return; /* nothing was added to it yet */
+    text_put(t, ", ");
+    put_name(t, job, i);
     if (isfinite(mean))
-        text_put(t, ", metric %zu %.4g", i, mean);
+        text_put(t, " %.4g", mean);
     else
-        text_put(t, ", metric %zu -", i);
+        text_put(t, " -");
     if (more > 0 && isfinite(now))
         text_put(t, " (now %.4g)", now);
 }
@@ -63,10 +77,12 @@ print_job(const struct top_source *src, uint32_t answer, const json_t *job, cons
     double rows = sum_at(job, 0);
     struct units u;
 
+    text_put(&t, "%s: ", name);
+    put_name(&t, job, 0);
     if (rows >= 0 && rows < 1e18)
-        text_put(&t, "%s: metric 0 %s", name, units_count((uint64_t)rows, &u));
+        text_put(&t, " %s", units_count((uint64_t)rows, &u));
     else
-        text_put(&t, "%s: metric 0 %g", name, rows);
+        text_put(&t, " %g", rows);
     for (size_t i = 1; i < json_array_size(json_object_get(job, "metrics")); i++)
         put_mean(&t, job, before, i);
     page_line(page, PAINT_PLAIN, "%s", line);

@@ -4,7 +4,7 @@
  *     cluster "lab": 2 of 2 shards up, 1 job, 3 workers: 2 live, 1 lapsed
  *     1,204 pushes/s, 9.41 MiB/s pushed, 88.1 MiB/s pulled
  *     0 refused/s, 0 dropped/s, age median 1, 99th 4-7
- *     digits: metric 0 1,791,000, metric 1 0.0753 (now 0.0024)
+ *     digits: rows 1,791,000, loss 0.0753 (now 0.0024)
  *
  *     SHARD  MEMORY ...       rates.h: how fast counters rise
  *     JOB  WORKER  CLOCK ...

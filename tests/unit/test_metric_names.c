@@ -1,0 +1,290 @@
+/* Names of metrics on a shard: whose stand, for how long, and what becomes of others. */
+#include "server/metric_names.h"
+
+#include <string.h>
+
+#include "power_kit.h"
+#include "proto/store.pb-c.h"
+#include "server/shard_state.h"
+
+static struct kit k;
+
+static void
+setup(void)
+{
+    kit_init(&k, &kit_durable_config);
+}
+
+static void
+teardown(void)
+{
+    kit_finish(&k);
+}
+
+static Psd__Job *
+job(void)
+{
+    return kit_job("train", PSD__MODE__ASYNC, 3);
+}
+
+/* names: NULL-terminated. */
+static void
+hello(uint64_t conn, uint32_t task, const char *const *names)
+{
+    struct kit_hello h = {.job = job(), .task = task, .incarnation = 5000 + conn};
+
+    for (size_t i = 0; names[i] != NULL; i++)
+        h.metric_names[i] = names[i];
+    kit_hello(&k, conn, &h);
+}
+
+#define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void
+joins(uint64_t conn, uint32_t task, const char *const *names)
+{
+    hello(conn, task, names);
+    kit_answer_free(kit_expect(&k, conn, MSG_WELCOME));
+}
+
+/* It is told which one, and let go. */
+static void
+is_refused(uint64_t conn, uint32_t task, const char *const *names, const char *says)
+{
+    struct kit_answer *a;
+
+    hello(conn, task, names);
+    a = kit_expect(&k, conn, MSG_ERROR);
+    ck_assert_int_eq(a->msg.u.error->code, PS_ERR_MISMATCH);
+    ck_assert_str_eq(a->msg.u.error->text, says);
+    kit_answer_free(a);
+    ck_assert(k.closed[conn]);
+}
+
+static void
+resumes(uint64_t conn, uint64_t incarnation, const char *const *names)
+{
+    struct kit_hello h = {.job = job(), .incarnation = incarnation, .resume = true};
+
+    for (size_t i = 0; names[i] != NULL; i++)
+        h.metric_names[i] = names[i];
+    kit_hello(&k, conn, &h);
+    kit_answer_free(kit_expect(&k, conn, MSG_WELCOME));
+}
+
+/* What a report says, and so what is kept. */
+static void
+names_are(const char *const *want)
+{
+    Psd__Query q = PSD__QUERY__INIT;
+    struct kit_answer *a;
+    const Psd__JobReport *m;
+    size_t n = 0;
+
+    q.kind = PSD__QUERY_KIND__JOBS;
+    kit_observe(&k, 40);
+    kit_frame(&k, 40, MSG_QUERY, k.next_request++, &q.base, NULL, 0);
+    a = kit_expect(&k, 40, MSG_REPORT);
+    m = a->msg.u.report->job[0];
+    for (; want[n] != NULL; n++)
+        ck_assert_msg(n < m->n_metric_names && strcmp(m->metric_names[n], want[n]) == 0, "metric %zu is not %s", n,
+                      want[n]);
+    ck_assert_uint_eq(m->n_metric_names, n);
+    kit_answer_free(a);
+    kit_close(&k, 40);
+}
+
+START_TEST(workers_bring_the_same_or_more_or_none)
+{
+    joins(1, 0, NAMES(NULL));
+    names_are(NAMES(NULL));
+    joins(2, 1, NAMES("rows", "loss"));
+    names_are(NAMES("rows", "loss"));
+    joins(3, 2, NAMES("rows"));
+    names_are(NAMES("rows", "loss"));
+    kit_close(&k, 3);
+    joins(4, 2, NAMES("rows", "loss", "Genauigkeit, größer"));
+    names_are(NAMES("rows", "loss", "Genauigkeit, größer"));
+}
+END_TEST
+
+START_TEST(others_are_refused_while_a_worker_is_live)
+{
+    joins(1, 0, NAMES("rows", "loss"));
+    is_refused(2, 1, NAMES("rows", "hits", "x"), "metric 1 of job 'train' is 'loss' to its live workers, not 'hits'");
+    names_are(NAMES("rows", "loss"));
+    kit_close(&k, 1); /* without a connection it is live until its grace is over */
+    is_refused(2, 1, NAMES("hits"), "metric 0 of job 'train' is 'rows' to its live workers, not 'hits'");
+    kit_pass(&k, 60000);
+    joins(2, 1, NAMES("hits"));
+    names_are(NAMES("hits"));
+}
+END_TEST
+
+/* A program that was changed begins again where it was. */
+START_TEST(who_is_alone_may_bring_others)
+{
+    joins(1, 0, NAMES("rows", "loss"));
+    kit_close(&k, 1);
+    joins(2, 0, NAMES("rows", "error"));
+    names_are(NAMES("rows", "error"));
+    kit_close(&k, 2);
+    joins(3, 0, NAMES(NULL));
+    names_are(NAMES("rows", "error"));
+}
+END_TEST
+
+START_TEST(a_new_round_has_its_own)
+{
+    joins(1, 0, NAMES("rows", "loss"));
+    joins(2, 1, NAMES("rows", "loss"));
+    kit_goodbye(&k, 1, true);
+    joins(3, 0, NAMES("steps")); /* the round of worker 1 is not over */
+    names_are(NAMES("steps"));
+    kit_close(&k, 2);
+    kit_hello(&k, 4,
+              &(struct kit_hello){
+                  .job = job(), .task = 1, .incarnation = 5002, .resume = true, .metric_names = {"rows", "loss"}});
+    kit_answer_free(kit_expect(&k, 4, MSG_WELCOME)); /* it goes on in its own, */
+    names_are(NAMES("steps"));                       /* and changes nothing in this one */
+    kit_goodbye(&k, 3, true);
+    joins(5, 0, NAMES(NULL));
+    names_are(NAMES(NULL));
+}
+END_TEST
+
+START_TEST(a_kill_of_the_shard_forgets_none)
+{
+    char longest[WIRE_METRICS_MAX][WIRE_METRIC_NAME_MAX + 1];
+    const char *many[WIRE_METRICS_MAX + 1] = {NULL};
+
+    for (size_t i = 0; i < WIRE_METRICS_MAX; i++) {
+        memset(longest[i], 'a' + (int)(i % 26), WIRE_METRIC_NAME_MAX);
+        longest[i][0] = (char)('A' + i / 26);
+        longest[i][WIRE_METRIC_NAME_MAX] = '\0';
+        many[i] = longest[i];
+    }
+    joins(1, 0, many);
+    kit_crash(&k);
+    names_are(many);
+    resumes(1, 5001, NAMES(NULL));
+    names_are(many);
+}
+END_TEST
+
+START_TEST(a_power_loss_takes_back_what_is_told_again)
+{
+    struct disk disk = {0};
+
+    joins(1, 0, NAMES("rows"));
+    disk_save(&disk, &k);
+    kit_close(&k, 1);
+    joins(2, 0, NAMES("rows", "loss"));
+    power_loss(&disk, &k, 99);
+    names_are(NAMES("rows"));
+    resumes(3, 5001, NAMES("rows", "loss"));
+    names_are(NAMES("rows", "loss"));
+    disk_finish(&disk);
+}
+END_TEST
+
+START_TEST(durable_pushes_take_them_to_the_disk)
+{
+    struct disk disk = {0};
+    float g[4] = {1, 1, 1, 1};
+    uint32_t var;
+
+    joins(1, 0, NAMES(NULL));
+    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    disk_save(&disk, &k);
+    joins(2, 1, NAMES("rows", "loss"));
+    kit_push(&k, 2, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4, .durable = true});
+    disk_take(&disk, &k, k.redo);
+    power_loss(&disk, &k, 99);
+    names_are(NAMES("rows", "loss"));
+    disk_finish(&disk);
+}
+END_TEST
+
+START_TEST(what_is_not_committed_did_not_happen)
+{
+    joins(1, 0, NAMES("rows"));
+    kit_close(&k, 1);
+    store_mem_fail_at(k.store, STORE_MEM_FAIL_COMMIT, 1);
+    hello(2, 0, NAMES("rows", "loss"));
+    ck_assert(k.closed[2]);
+    names_are(NAMES("rows"));
+}
+END_TEST
+
+START_TEST(bad_ones_end_the_connection_and_change_nothing)
+{
+    const char *many[WIRE_METRICS_MAX + 2] = {NULL};
+    char names[WIRE_METRICS_MAX + 1][4];
+
+    joins(1, 0, NAMES("rows"));
+    for (size_t i = 0; i <= WIRE_METRICS_MAX; i++) {
+        snprintf(names[i], sizeof names[i], "m%zu", i);
+        many[i] = names[i];
+    }
+    hello(2, 1, many);
+    kit_expect_closed(&k, 2, PS_ERR_LIMIT);
+    hello(2, 1, NAMES("rows", "rows"));
+    kit_expect_closed(&k, 2, PS_ERR_INVALID);
+    hello(2, 1, NAMES("rows", "a\nb"));
+    kit_expect_closed(&k, 2, PS_ERR_INVALID);
+    names_are(NAMES("rows"));
+    ck_assert_ptr_null(k.shard->jobs_by_id[1]->sessions[1]);
+}
+END_TEST
+
+/* The row of a job is made to say what no hello could have brought. */
+START_TEST(a_row_with_bad_ones_is_not_loaded)
+{
+    const struct store_ops *ops = k.store->ops;
+    Psd__JobRow row = PSD__JOB_ROW__INIT;
+    char *names[] = {(char *)"loss", (char *)"loss"};
+    uint8_t key[4] = {0, 0, 0, 1}, bytes[1024];
+    struct shard *shard;
+    struct ps_error e;
+    size_t len;
+
+    joins(1, 0, NAMES("rows"));
+    row.id = 1;
+    row.options = job();
+    row.metric_names = names;
+    row.n_metric_names = 2;
+    len = psd__job_row__get_packed_size(&row);
+    ck_assert_uint_le(len, sizeof bytes);
+    psd__job_row__pack(&row, bytes);
+    ck_assert_int_eq(ops->begin(k.store, KIB), PS_OK);
+    ck_assert_int_eq(ops->row_put(k.store, STORE_JOBS, (struct span){key, sizeof key}, (struct span){bytes, len}),
+                     PS_OK);
+    ck_assert_int_eq(ops->commit(k.store), PS_OK);
+    ck_assert_int_eq(shard_new(&k.config, k.store, k.now_ms, &shard, &e), PS_ERR_IO);
+    ck_assert_str_eq(e.text, "the store's row of job 1 is damaged");
+}
+END_TEST
+
+static Suite *
+make_suite(void)
+{
+    Suite *suite = suite_create("metric_names");
+    TCase *tc = tcase_create("metric_names");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, workers_bring_the_same_or_more_or_none);
+    tcase_add_test(tc, others_are_refused_while_a_worker_is_live);
+    tcase_add_test(tc, who_is_alone_may_bring_others);
+    tcase_add_test(tc, a_new_round_has_its_own);
+    tcase_add_test(tc, a_kill_of_the_shard_forgets_none);
+    tcase_add_test(tc, a_power_loss_takes_back_what_is_told_again);
+    tcase_add_test(tc, durable_pushes_take_them_to_the_disk);
+    tcase_add_test(tc, what_is_not_committed_did_not_happen);
+    tcase_add_test(tc, bad_ones_end_the_connection_and_change_nothing);
+    tcase_add_test(tc, a_row_with_bad_ones_is_not_loaded);
+    suite_add_tcase(suite, tc);
+    return suite;
+}
+
+CHECK_MAIN(make_suite)
