@@ -29,6 +29,13 @@ die(const char *what)
     exit(1);
 }
 
+static void
+add(float *restrict to, const float *restrict from, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        to[i] += from[i];
+}
+
 /* ---- Sockets ---- */
 
 static void
@@ -64,9 +71,8 @@ connect_pair(int fd[2], const char *congestion)
 }
 
 void
-limit_sockets_open(struct limit_sockets *s, uint32_t ranks, const char *congestion, int spin)
+limit_sockets_open(struct limit_sockets *s, uint32_t ranks, const char *congestion)
 {
-    s->spin = spin;
     for (uint32_t r = 0; r < ranks; r++) {
         int fd[2];
 
@@ -88,21 +94,25 @@ limit_sockets_close(struct limit_sockets *s, uint32_t ranks)
 struct ring {
     int to, from;
     bool spin, crowded; /* more ranks than cores: who only looks lets others run */
+    bool adds;
     uint64_t ranks;
-    uint8_t scratch[PIECE]; /* what is read: it stays in the cache, as what a ring adds at once does */
+    _Alignas(64) float scratch[PIECE / sizeof(float)]; /* what is read: it stays in the cache, as what a ring adds at
+                                                          once does */
 };
 
 static void *
 ring_start(uint32_t rank, uint32_t ranks, const void *arg)
 {
     const struct limit_sockets *s = arg;
-    struct ring *ring = calloc(1, sizeof *ring);
+    struct ring *ring = aligned_alloc(64, sizeof *ring);
 
     if (ring == NULL)
         die("memory");
+    memset(ring, 0, sizeof *ring);
     ring->to = s->to[rank];
     ring->from = s->from[rank];
     ring->spin = s->spin != 0;
+    ring->adds = s->add != 0;
     ring->crowded = ranks > (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     ring->ranks = ranks;
     return ring;
@@ -117,6 +127,21 @@ moved(ssize_t n, const char *what)
     if (n < 0 && errno != EAGAIN)
         die(what);
     return n < 0 ? 0 : (uint64_t)n;
+}
+
+/* At once, whoever it is for: a piece of a float that the socket has cut is not worth waiting for. */
+static uint64_t
+ring_read(struct ring *ring, float *values, uint64_t got, uint64_t bytes, uint64_t whole)
+{
+    uint64_t at = got % whole, most = MIN(MIN(bytes - got, whole - at), PIECE), n;
+    bool adds = ring->adds && got < bytes / 2, keeps = ring->adds && !adds;
+
+    n = moved(recv(ring->from, keeps ? (char *)values + at : (char *)ring->scratch,
+                   adds ? MIN(most, bytes / 2 - got) : most, 0),
+              "receive");
+    if (adds)
+        add(values + at / sizeof *values, ring->scratch, n / sizeof *values);
+    return n;
 }
 
 static void
@@ -135,7 +160,7 @@ ring_all_reduce(void *state, float *values, uint64_t count)
                 send(ring->to, (const char *)values + at, MIN(MIN(bytes - sent, whole - at), PIECE), MSG_NOSIGNAL),
                 "send");
         if (got < bytes)
-            got += moved(recv(ring->from, ring->scratch, MIN(bytes - got, PIECE), 0), "receive");
+            got += ring_read(ring, values, got, bytes, whole);
         if (sent + got != before)
             continue;
         if (ring->spin && ring->crowded)
@@ -223,13 +248,6 @@ static uint64_t
 part_begin(const struct part_of_memory *p, uint32_t rank, uint64_t count)
 {
     return MIN(count, round_up(count * rank / p->ranks, PART_ALIGN));
-}
-
-static void
-add(float *restrict to, const float *restrict from, uint64_t n)
-{
-    for (uint64_t i = 0; i < n; i++)
-        to[i] += from[i];
 }
 
 /* In pieces that stay in the cache while one rank after another is added to them. */

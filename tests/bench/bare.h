@@ -1,9 +1,9 @@
 /* What no all-reduce between processes of one machine can do better than, as teams (team.h).
  *
  * limit_sockets: each rank sends to the next what a ring sends, 2 (n - 1) / n of the values, over one TCP connection,
- * and reads as much from the one before, at once; nothing is added and nobody waits for a part before he sends the
- * next. limit_memory: the values lie in memory that all ranks have; each adds up its part of them all, and copies the
- * others'. */
+ * and reads as much from the one before, at once; nobody waits for a part before he sends the next. Nothing is added,
+ * or the first half of what comes is, and the other half is read to where it belongs. limit_memory: the values lie in
+ * memory that all ranks have; each adds up its part of them all, and copies the others'. */
 #ifndef TESTS_BENCH_BARE_H
 #define TESTS_BENCH_BARE_H
 
@@ -13,10 +13,11 @@ struct limit_sockets {
     int to[TEAM_RANKS_MAX],
         from[TEAM_RANKS_MAX]; /* of each rank: its ends of the connections to the next, from the one before */
     int spin;                 /* poll without sleeping */
+    int add;
 };
 
-/* congestion: of the TCP connections. Ends the program when it cannot. */
-void limit_sockets_open(struct limit_sockets *s, uint32_t ranks, const char *congestion, int spin);
+/* spin and add are set. congestion: of the TCP connections. Ends the program when it cannot. */
+void limit_sockets_open(struct limit_sockets *s, uint32_t ranks, const char *congestion);
 void limit_sockets_close(struct limit_sockets *s, uint32_t ranks);
 extern const struct team_kind limit_sockets_kind; /* arg: struct limit_sockets */
 

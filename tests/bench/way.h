@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 #define WAYS_MAX    16
-#define AGAINST_MAX 4
+#define AGAINST_MAX 5
 #define FIGURES_MAX 4 /* of one sample */
 
 struct way {

@@ -26,6 +26,7 @@
 enum kind {
     SOCKETS,
     SOCKETS_SPIN,
+    SOCKETS_ADD,
     MEMORY,
     TCP,
     TCP_SPIN,
@@ -42,17 +43,19 @@ enum kind {
 /* against: what its times are divided by. */
 static const struct {
     const char *name, *against[AGAINST_MAX];
-    bool group, mpi, spins; /* who does not spin sleeps while it waits */
-    const char *gloo;       /* the way of gloo_team */
-    uint64_t most;          /* bytes; 0: no limit. Both ends of gloo's older algorithms write before they read, and wait
-                               for each other for ever where sockets do not take all of it */
+    bool group, mpi, adds;
+    bool spins;       /* who does not spin sleeps while it waits */
+    const char *gloo; /* the way of gloo_team */
+    uint64_t most;    /* bytes; 0: no limit. Both ends of gloo's older algorithms write before they read, and wait
+                         for each other for ever where sockets do not take all of it */
 } kinds[KINDS] = {
     [SOCKETS] = {.name = "sockets"},
     [SOCKETS_SPIN] = {.name = "sockets-spin", .spins = true},
+    [SOCKETS_ADD] = {.name = "sockets-add", .spins = true, .adds = true},
     [MEMORY] = {.name = "memory", .spins = true},
     [TCP] = {.name = "tcp", .against = {"sockets", "mpi-tcp", "gloo"}, .group = true},
     [TCP_SPIN] = {.name = "tcp-spin",
-                  .against = {"sockets-spin", "mpi-tcp", "gloo-ring", "gloo-halving"},
+                  .against = {"sockets-add", "mpi-tcp", "gloo", "gloo-ring", "gloo-halving"},
                   .group = true,
                   .spins = true},
     [SHM] = {.name = "shm", .against = {"memory", "mpi-shm"}, .group = true},
@@ -165,7 +168,9 @@ start_limit(enum kind k)
         how = &limit_memory_kind;
         arg = &t.memory;
     } else {
-        limit_sockets_open(&t.sockets[k], t.ranks, t.settings->congestion, kinds[k].spins);
+        t.sockets[k].spin = kinds[k].spins;
+        t.sockets[k].add = kinds[k].adds;
+        limit_sockets_open(&t.sockets[k], t.ranks, t.settings->congestion);
     }
     team_start(&t.team[k], kinds[k].name, t.ranks, how, arg);
     if (k != MEMORY)
