@@ -122,6 +122,10 @@ void group_core_goodbye(struct group_core *c);
 enum ps_err group_core_state(const struct group_core *c, struct ps_error *e);
 uint32_t group_core_guilty(const struct group_core *c); /* the rank, of one that has failed */
 
+/* Would something from this rank let an operation that was started go on? Who polls looks there first; whatever else
+ * comes is early. */
+bool group_core_awaits(const struct group_core *c, uint32_t rank);
+
 /* Counts works that are done and failures: who waits looks again when it has changed. */
 uint64_t group_core_changes(const struct group_core *c);
 

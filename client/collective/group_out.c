@@ -53,6 +53,21 @@ next_message(struct group_work *w, uint32_t k, struct group_peer *p)
     return step;
 }
 
+/* A small first message that cannot go yet brings the announcement with it: two frames for one would cost the most
+ * where little is sent. Not where the peer has something that can be taken now: it may wait to hear that. Then it waits
+ * for nothing of this rank's but that message. */
+static bool
+comes_with_message(const struct group_work *w, uint32_t k)
+{
+    const struct agenda_peer *ap = &w->agenda->peers[k];
+    uint64_t bytes;
+
+    if (w->sides[k].ready > 0 || ap->sends == 0 || w->needs[ap->send[0]] == 0)
+        return false;
+    bytes = group_step_bytes(w, ap->send[0]);
+    return bytes > 0 && bytes <= GROUP_EAGER_MAX;
+}
+
 /* GROUP_WORK, with the first message in it if that is a small one that may go. False: not now. */
 static bool
 announce(struct group_core *c, struct group_work *w, uint32_t k, struct group_peer *p)
@@ -120,7 +135,9 @@ tell_ready(struct group_core *c, struct group_work *w, uint32_t k, struct group_
 void
 group_work_tell(struct group_core *c, struct group_work *w, uint32_t k, struct group_peer *p)
 {
-    if ((!w->sides[k].announced && !announce(c, w, k, p)) || w->done)
+    if (!w->sides[k].announced && (comes_with_message(w, k) || !announce(c, w, k, p)))
+        return;
+    if (w->done)
         return;
     tell_ready(c, w, k, p);
     if (!w->done)

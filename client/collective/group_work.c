@@ -385,3 +385,24 @@ group_peer_unstall(struct group_core *c, struct group_peer *p)
         work_advance(c, w);
     }
 }
+
+static bool
+work_awaits(const struct group_work *w, uint32_t k)
+{
+    const struct agenda_peer *ap = &w->agenda->peers[k];
+    const struct group_side *side = &w->sides[k];
+
+    return side->received < side->ready || (side->sent < ap->sends && w->needs[ap->send[side->sent]] == 0);
+}
+
+bool
+group_core_awaits(const struct group_core *c, uint32_t rank)
+{
+    for (const struct group_work *w = c->running; w != NULL; w = w->next) {
+        uint32_t k = w->agenda->peer_of[rank];
+
+        if (k != AGENDA_NOBODY && work_awaits(w, k))
+            return true;
+    }
+    return false;
+}

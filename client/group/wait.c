@@ -4,7 +4,7 @@
 
 #include "client/group/group_state.h"
 
-#define SPIN_LOOK         64 /* polls of all links between two looks at the loop and the clock */
+#define SPIN_LOOK         64 /* polls of links between two looks at the loop and the clock */
 #define SPIN_LOOK_CROWDED 16 /* ... each of which lets others run */
 
 static void
@@ -56,6 +56,22 @@ links_poll(ps_group *g)
         if (g->links[r] != NULL)
             any |= g->links[r]->ops->poll(g->links[r]);
     return any;
+}
+
+/* A look at a socket is a system call: where several ranks share a processor, one that looks for nothing keeps the
+ * others from running. Links that have frames to move need looks as well. */
+static bool
+links_poll_awaited(ps_group *g)
+{
+    bool any = false, looked = false;
+
+    for (uint32_t r = 0; r < g->table.ranks && g->links != NULL && g->outs == 0; r++) {
+        if (g->links[r] == NULL || !group_core_awaits(g->core, r))
+            continue;
+        looked = true;
+        any |= g->links[r]->ops->poll(g->links[r]);
+    }
+    return looked ? any : links_poll(g);
 }
 
 static void
@@ -120,7 +136,7 @@ spin(ps_group *g, const struct ps_work *work, uint64_t quiet_ns, uint64_t until_
     bool any = true;
 
     for (unsigned i = 1; !work_over(work); i++) {
-        if (links_poll(g)) {
+        if (links_poll_awaited(g)) {
             any = true;
             group_perform(g);
         } else if (g->crowded) {

@@ -647,6 +647,37 @@ START_TEST(who_is_ahead_waits_for_who_is_behind)
 }
 END_TEST
 
+/* Of four ranks that exchange all in two rounds the first sends one frame to the one of its first round, and waits for
+ * that one alone; when it has been heard, one frame to the one of its second. */
+START_TEST(a_message_that_waits_is_announced_when_it_goes)
+{
+    struct try t[RANKS];
+    struct net n;
+    uint32_t near = 2, far = 1;
+
+    net_open(&n, 4, 1, PS_ALGORITHM_HALVING, 0, 11);
+    for (uint32_t r = 0; r < 4; r += near)
+        try_start(&n, r, &t[r], PLAN_ALL_REDUCE, 1000, 0, 0);
+    ck_assert(n.way[0][near].queued != NULL && n.way[0][near].queued->next == NULL);
+    ck_assert(n.way[0][far].queued == NULL && n.way[0][3].queued == NULL);
+    ck_assert(group_core_awaits(n.core[0], near));
+    ck_assert(!group_core_awaits(n.core[0], far) && !group_core_awaits(n.core[0], 3));
+    move(&n, near, &n.way[near][0]);
+    arrive(&n, near, 0, &n.way[near][0]);
+    ck_assert(n.way[0][far].queued != NULL && n.way[0][far].queued->next == NULL);
+    ck_assert(!group_core_awaits(n.core[0], near) && group_core_awaits(n.core[0], far));
+    try_start(&n, 1, &t[1], PLAN_ALL_REDUCE, 1000, 0, 0);
+    try_start(&n, 3, &t[3], PLAN_ALL_REDUCE, 1000, 0, 0);
+    run_all(&n);
+    for (uint32_t r = 0; r < 4; r++) {
+        ck_assert(group_work_done(t[r].work));
+        ck_assert(!group_core_awaits(n.core[r], (r + 1) % 4));
+        try_check(&n, r, &t[r], 0);
+    }
+    free_all(&n, t);
+}
+END_TEST
+
 /* A frame by hand, from rank 1 to rank 0. */
 static enum ps_err
 told(const uint8_t *head_bytes, size_t payload_len)
@@ -761,6 +792,7 @@ make(void)
     tcase_add_test(t, who_is_silent_is_named_by_all);
     tcase_add_test(t, who_does_not_start_is_named_by_all);
     tcase_add_test(t, who_is_ahead_waits_for_who_is_behind);
+    tcase_add_test(t, a_message_that_waits_is_announced_when_it_goes);
     tcase_add_test(t, what_makes_no_sense_breaks_the_protocol);
     tcase_add_loop_test(t, without_memory_it_fails_and_says_so, 0, 2);
     suite_add_tcase(s, t);
