@@ -156,6 +156,7 @@ lmdb_commit(struct store *base)
     int rc;
 
     ps_assert(s->txn != NULL);
+    store_lmdb_readers_passed(s);
     rc = mdb_txn_commit(s->txn);
     ended(s);
     store_room_end(&s->room);
@@ -224,6 +225,7 @@ lmdb_reserve(struct store *base, const struct store_key *key, size_t size, void 
         return store_lmdb_no_room(s);
     s->wrote = true;
     s->found = false;
+    store_lmdb_readers_passed(s);
     store_lmdb_tree_touch(s, STORE_LMDB_BLOCKS);
     if ((rc = open_cursor(s)) != 0 ||
         (rc = mdb_cursor_put(s->cursor, &k, &v, MDB_RESERVE | (there ? MDB_CURRENT : 0))) != 0)
@@ -231,7 +233,7 @@ lmdb_reserve(struct store *base, const struct store_key *key, size_t size, void 
     store_lmdb_tree_give_back(s, STORE_LMDB_BLOCKS, RESERVE_PAGES, value_pages(size), true);
     /* In the map, the weights after the 48-byte head lie on a 64-byte boundary: all that vectorizes counts on it. */
     ps_assert(s->durable || (uintptr_t)v.mv_data % LAYOUT_ALIGN == LAYOUT_PAGE_HEAD);
-    store_lmdb_readers_passed(s);
+    store_lmdb_readers_passed(s); /* also before what the caller writes there */
     *place = v.mv_data;
     return PS_OK;
 }
@@ -249,6 +251,7 @@ lmdb_erase(struct store *base, const struct store_key *key)
         return store_lmdb_no_room(s);
     s->wrote = true;
     s->found = false;
+    store_lmdb_readers_passed(s);
     store_lmdb_tree_touch(s, STORE_LMDB_BLOCKS);
     err = store_lmdb_error(mdb_del(s->txn, s->blocks, &k, NULL));
     store_lmdb_tree_give_back(s, STORE_LMDB_BLOCKS, ROW_PAGES, 0, false);

@@ -143,7 +143,9 @@ enum ps_err store_lmdb_reader_get(struct store_reader *r, const struct store_key
 void store_lmdb_reader_done(struct store_reader *r);
 void store_lmdb_reader_close(struct store_reader *r);
 
-/* The owner's thread is about to write where readers of other threads may have read: what they read was before. */
+/* The owner's thread is about to write where readers of other threads may have read, or to have LMDB do so: what they
+ * read was before. LMDB itself goes by its table of readers, which is enough for the processor and nothing that the
+ * language, or ThreadSanitizer, knows of. */
 void store_lmdb_readers_passed(const struct store_lmdb *s);
 
 /* The oldest commit (LMDB's number) that anybody may read, at most `newest`. */

@@ -23,6 +23,7 @@ store_lmdb_row_put(struct store *base, enum store_table t, struct span key, stru
     if (!store_room_spend(&s->room, pages + ROW_PAGES))
         return store_lmdb_no_room(s);
     s->wrote = true;
+    store_lmdb_readers_passed(s);
     store_lmdb_tree_touch(s, (int)t);
     err = store_lmdb_error(mdb_put(s->txn, s->tables[t], &k, &v, 0));
     store_lmdb_tree_give_back(s, (int)t, ROW_PAGES, pages, key.len + value.len > LONG_VALUE);
@@ -40,6 +41,7 @@ store_lmdb_row_erase(struct store *base, enum store_table t, struct span key)
     if (!store_room_spend(&s->room, ROW_PAGES))
         return store_lmdb_no_room(s);
     s->wrote = true;
+    store_lmdb_readers_passed(s);
     store_lmdb_tree_touch(s, (int)t);
     err = store_lmdb_error(mdb_del(s->txn, s->tables[t], &k, NULL));
     store_lmdb_tree_give_back(s, (int)t, ROW_PAGES, 0, false);
