@@ -1,5 +1,6 @@
 #include "heed.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -33,4 +34,13 @@ heed_end(const char *what, const char *where)
 {
     fprintf(stderr, "psctl: given up; %s%s\n", what, where);
     (void)raise(ended_by);
+}
+
+void
+heed_reader(void)
+{
+    if (errno != EPIPE)
+        return;
+    signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/cli/streams.h"
+#include "heed.h"
 #include "psctl_words.h"
 #include "terminal.h"
 
@@ -261,6 +262,7 @@ psctl_printed(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return true;
+    heed_reader();
     fprintf(stderr, "psctl: cannot write to standard output: %s\n", strerror(errno));
     return false;
 }

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "heed.h"
 #include "terminal.h"
 
 /* A round that a thread asks. */
@@ -115,9 +116,10 @@ show_block(const struct watch *w, const struct shown *s, struct ps_error *e)
     if (!w->bare)
         fprintf(stdout, "%s%s\n", s->rounds > 1 ? "\n" : "", s->time);
     w->draw(w->arg, s->before.answers != NULL ? &s->before : NULL, &s->now, 0, &page);
-    if (fflush(stdout) != 0)
-        return ps_fail(e, PS_ERR_CLOSED, "cannot write to standard output: %s", strerror(errno));
-    return PS_OK;
+    if (fflush(stdout) == 0)
+        return PS_OK;
+    heed_reader();
+    return ps_fail(e, PS_ERR_CLOSED, "cannot write to standard output: %s", strerror(errno));
 }
 
 static enum ps_err

@@ -293,6 +293,10 @@ ok $? "as one document after the other"
 [ $? -eq 1 ] && grep -q '^psctl: cannot write to standard output: No space left' "$work/err"
 ok $? "an answer that could not be printed is no success"
 
+"$PSCTL" status --watch=0.1 --json --shards "$alone" 2>"$work/err" | head -n 1 >"$work/out"
+[ "${PIPESTATUS[0]}" -eq $((128 + 13)) ] && [ -s "$work/out" ] && [ ! -s "$work/err" ]
+ok $? "but when its reader has gone it ends as others do then, without a word"
+
 psctl top --interval 0.2 --shards "$alone"
 [ "$status" -eq 0 ] && [ "$(grep -c '^cluster "psd": 1 of 1 shard up' "$work/out")" -eq 1 ] && has '^0 pushes/s, 0 B/s pushed' &&
   has '^0 serving -+ 0 % 0 0 B/s 0 B/s 0 B '
