@@ -69,8 +69,8 @@ making_resolve(const char *path, char **out, struct ps_error *e)
     return err;
 }
 
-static enum ps_err
-check_name(const char *name, struct ps_error *e)
+enum ps_err
+making_name_check(const char *name, struct ps_error *e)
 {
     size_t len = strlen(name), tail = strlen(CHECKPOINT_PARTIAL);
 
@@ -292,7 +292,7 @@ making_begin(struct making *m, const char *dir, const char *name, bool sequel, s
     enum ps_err err;
 
     *m = (struct making){.fd = -1, .dir_fd = -1};
-    if ((err = check_name(name, e)) != PS_OK || (err = open_dir(m, dir, e)) != PS_OK ||
+    if ((err = making_name_check(name, e)) != PS_OK || (err = open_dir(m, dir, e)) != PS_OK ||
         (err = making_name(m, name, sequel, e)) != PS_OK)
         return err;
     remove_stale(m);

@@ -20,6 +20,9 @@ struct making {
     bool whole;     /* it has its name */
 };
 
+/* May a checkpoint be called so? PS_ERR_INVALID, with the rules. */
+enum ps_err making_name_check(const char *name, struct ps_error *e) PS_MUST_USE;
+
 /* Make the directories (dir, too, when only it is missing). name: that somebody wants, or when `sequel` and it is
  * there, whose next sequel "-2", "-3" ... is taken. PS_ERR_INVALID, PS_ERR_BUSY (one of that name is there, or is being
  * made), PS_ERR_IO, PS_ERR_FULL. What a process that is gone left of that name is removed; of other names, when it is a

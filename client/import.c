@@ -79,8 +79,9 @@ static const char *
 checkpoint_name(const char *file)
 {
     const char *slash = strrchr(file, '/'), *name = slash != NULL ? slash + 1 : file;
+    struct ps_error e;
 
-    return name[0] != '.' && strlen(name) <= MAKING_NAME_MAX && strcmp(name, CHECKPOINT_LATEST) != 0 ? name : "import";
+    return making_name_check(name, &e) == PS_OK ? name : "import";
 }
 
 static enum ps_err

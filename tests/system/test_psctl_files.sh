@@ -160,6 +160,11 @@ ok $? "and has its values"
 psctl import --job other --declare sgd --mode ssp --bound 3 --workers 2 "$work/in.safetensors"
 [ "$status" -eq 0 ] && [ "$(sum new other)" = 30 ] && psctl jobs --job other && has '^other all 2 .*ssp(\(| )?bound 3'
 ok $? "in a job that is made, too"
+odd=$work/$'odd\xff.partial'
+cp "$work/in.safetensors" "$odd"
+psctl import --job other "$odd"
+[ "$status" -eq 0 ] && [ "$(sum new other)" = 30 ]
+ok $? "whatever the file is called"
 
 # ---- bench ----
 
