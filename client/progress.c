@@ -12,6 +12,7 @@
 
 #include "client/client_state.h"
 #include "client/monotonic.h"
+#include "common/thread.h"
 
 static void
 async_done(uv_async_t *async)
@@ -90,7 +91,7 @@ progress_start(ps_client *c, struct ps_error *e)
     monotonic_cond_init(&c->changed);
     pthread_mutex_init(&c->mutex, NULL);
     c->threaded = true;
-    if ((rc = pthread_create(&c->thread, NULL, progress_main, c)) == 0)
+    if ((rc = thread_start(&c->thread, progress_main, c)) == 0)
         return PS_OK;
     c->threaded = false;
     pthread_mutex_destroy(&c->mutex);

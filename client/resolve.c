@@ -1,10 +1,10 @@
 #include "client/resolve.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/thread.h"
 
 struct resolve {
     char *host, port[8];
@@ -46,20 +46,12 @@ resolve_main(void *arg)
     return NULL;
 }
 
-/* The caller's signals are not for this thread. */
-static int
+static bool
 start_thread(struct resolve *r)
 {
-    sigset_t all, before;
     pthread_t thread;
-    int rc;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    if ((rc = pthread_create(&thread, NULL, resolve_main, r)) == 0)
-        pthread_detach(thread);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
+    return thread_start(&thread, resolve_main, r) == 0 && pthread_detach(thread) == 0;
 }
 
 struct resolve *
@@ -72,7 +64,7 @@ resolve_start(const char *host, uint16_t port, uv_async_t *wake)
     pthread_mutex_init(&r->mutex, NULL);
     snprintf(r->port, sizeof(r->port), "%u", port);
     r->wake = wake;
-    if ((r->host = strdup(host)) != NULL && start_thread(r) == 0)
+    if ((r->host = strdup(host)) != NULL && start_thread(r))
         return r;
     resolve_free(r);
     return NULL;

@@ -15,6 +15,7 @@
 
 #include "common/hash.h"
 #include "common/sockname.h"
+#include "common/thread.h"
 #include "guard.h"
 #include "http_inside.h"
 
@@ -96,7 +97,7 @@ wait_for_something(struct http *h, bool accepts, int ms)
     (void)!read(h->wake_fd, &news, sizeof news);
 }
 
-static void
+static void *
 run(void *http)
 {
     struct http *h = http;
@@ -115,6 +116,7 @@ run(void *http)
     }
     http_figures_end(h);
     http_houses_run(h);
+    return NULL;
 }
 
 /* ---- Starting ---- */
@@ -202,7 +204,7 @@ start_thread(struct http *h, struct ps_error *e)
     if (h->wake_fd < 0 || h->figures == NULL || h->history == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "--http: no memory or descriptors to serve");
     ps_assert(uv_mutex_init(&h->lock) == 0);
-    if (uv_thread_create(&h->thread, run, h) == 0)
+    if (thread_start(&h->thread, run, h) == 0)
         return PS_OK;
     uv_mutex_destroy(&h->lock);
     return ps_fail(e, PS_ERR_NOMEM, "--http: no memory for a thread");
@@ -364,7 +366,7 @@ http_stop(struct http *h)
     uv_mutex_lock(&h->lock);
     h->stopping = true;
     http_tell(h);
-    uv_thread_join(&h->thread);
+    pthread_join(h->thread, NULL);
     uv_mutex_destroy(&h->lock);
     http_free(h);
 }

@@ -7,6 +7,7 @@
 #include <limits.h>
 
 #include <microhttpd.h>
+#include <pthread.h>
 
 #include "common/address.h"
 #include "common/base.h"
@@ -63,7 +64,7 @@ struct http {
     char shows[HTTP_SHOWS_MAX]; /* its certificate, when it started; "": HTTP is plain */
     bool local;                 /* no other machine reaches it */
     const char *version;
-    uv_thread_t thread;
+    pthread_t thread;
     uv_mutex_t lock;
     int wake_fd; /* eventfd: something under the lock has changed */
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/thread.h"
 #include "log.h"
 #include "saver_state.h"
 
@@ -350,7 +351,7 @@ saver_start(const struct saver_config *c, struct saver **out, struct ps_error *e
               uv_async_init(c->loop, &s->async, on_async) == 0);
     s->async.data = s;
     uv_unref((uv_handle_t *)&s->async); /* it keeps no loop from ending */
-    if (uv_thread_create(&s->thread, saver_thread, s) != 0) {
+    if (thread_start(&s->thread, saver_thread, s) != 0) {
         finish(s);
         return ps_fail(e, PS_ERR_NOMEM, "the saver's thread cannot be started");
     }
@@ -368,6 +369,6 @@ saver_stop(struct saver *s)
     uv_mutex_lock(&s->lock);
     s->stopping = true;
     wake(s);
-    uv_thread_join(&s->thread);
+    pthread_join(s->thread, NULL);
     finish(s);
 }

@@ -2,6 +2,8 @@
 #ifndef SERVER_SAVER_STATE_H
 #define SERVER_SAVER_STATE_H
 
+#include <pthread.h>
+
 #include "common/layout.h"
 #include "saver.h"
 
@@ -40,7 +42,7 @@ struct saver_job {
 struct saver {
     struct saver_config config;
     struct store_reader *reader;
-    uv_thread_t thread;
+    pthread_t thread;
     uv_mutex_t lock;
     uv_cond_t wake; /* the thread waits here */
     uv_async_t async;
@@ -87,7 +89,7 @@ void saver_job_free(struct saver_job *job);
 
 /* ---- The thread's ---- */
 
-void saver_thread(void *saver);
+void *saver_thread(void *saver);
 
 #define SAVER_CHUNK       (DURABLE_TXN_MAX - 2 * MIB) /* what a transaction stages; the last block may pass it */
 #define SAVER_CHUNK_SMALL (4 * MIB)                   /* while durable pushes are about */

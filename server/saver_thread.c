@@ -307,7 +307,7 @@ work(struct saver *s, struct work *w)
         cut(s);
 }
 
-void
+void *
 saver_thread(void *arg)
 {
     struct saver *s = arg;
@@ -320,4 +320,5 @@ saver_thread(void *arg)
         uv_mutex_lock(&s->lock);
     }
     uv_mutex_unlock(&s->lock);
+    return NULL;
 }

@@ -13,6 +13,7 @@
 
 #include "client/group/group_state.h"
 #include "client/monotonic.h"
+#include "common/thread.h"
 
 static void
 async_came(uv_async_t *async)
@@ -91,7 +92,7 @@ group_thread_start(ps_group *g, struct ps_error *e)
     monotonic_cond_init(&g->changed);
     pthread_mutex_init(&g->mutex, NULL);
     g->threaded = true;
-    if ((rc = pthread_create(&g->thread, NULL, thread_main, g)) == 0)
+    if ((rc = thread_start(&g->thread, thread_main, g)) == 0)
         return PS_OK;
     g->threaded = false;
     pthread_mutex_destroy(&g->mutex);

@@ -3,9 +3,10 @@
 #include "client/strategy/crew.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/thread.h"
 
 struct member {
     struct crew *crew;
@@ -48,21 +49,16 @@ member_main(void *arg)
     return NULL;
 }
 
-/* Signals are the program's business: its own threads get them. */
 static int
 start_threads(struct crew *c)
 {
-    sigset_t all, before;
     int err = 0;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (uint32_t i = 1; i < c->members && err == 0; i++) {
         c->member[i] = (struct member){.crew = c, .number = i};
-        if ((err = pthread_create(&c->member[i].thread, NULL, member_main, &c->member[i])) == 0)
+        if ((err = thread_start(&c->member[i].thread, member_main, &c->member[i])) == 0)
             c->threads++;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return err;
 }
 

@@ -1,11 +1,11 @@
 #include "ask.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/thread.h"
 #include "common/trace_file.h"
 
 struct ask {
@@ -200,7 +200,7 @@ ask_run(struct ask *ask)
     pthread_t threads[ASK_THREADS_MAX];
     uint32_t wanted = ask->question->kind == ASK_PINGS ? 0 : MIN(ask->n - 1, (uint32_t)ASK_THREADS_MAX), started = 0;
 
-    while (started < wanted && pthread_create(&threads[started], NULL, ask_thread, ask) == 0)
+    while (started < wanted && thread_start(&threads[started], ask_thread, ask) == 0)
         started++;
     ask_thread(ask);
     for (uint32_t i = 0; i < started; i++)

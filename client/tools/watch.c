@@ -1,13 +1,13 @@
 #include "watch.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/thread.h"
 #include "heed.h"
 #include "terminal.h"
 
@@ -51,7 +51,7 @@ asking_start(struct asking *a, struct ps_error *e)
     int rc;
 
     a->sample = (struct sample){.n = ps_cluster_shards(a->watch->cluster)};
-    if ((rc = pthread_create(&a->thread, NULL, asking_thread, a)) != 0)
+    if ((rc = thread_start(&a->thread, asking_thread, a)) != 0)
         return ps_fail(e, PS_ERR_NOMEM, "cannot start a thread: %s", strerror(rc));
     a->under_way = true;
     return PS_OK;
