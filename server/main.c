@@ -3,6 +3,7 @@
  * Every failure on the way is one line and an exit status that --help lists. */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,12 +231,23 @@ run(struct server *s)
     return serve(s);
 }
 
+/* ThreadSanitizer makes what it keeps of a thread's signals at its first blocking call, and loses one that comes just
+ * then: make it before anybody knows whom to signal. */
+static void
+known_to_sanitizer(void)
+{
+#ifdef __SANITIZE_THREAD__
+    poll(NULL, 0, 0);
+#endif
+}
+
 int
 main(int argc, char **argv)
 {
     struct server *s;
     int status;
 
+    known_to_sanitizer();
     streams_open();
     if ((s = calloc(1, sizeof *s)) == NULL) {
         fprintf(stderr, "psd: out of memory\n");
