@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -311,6 +312,20 @@ shards_restart(struct shards *s, uint32_t shard)
 {
     ck_assert_int_eq(s->pids[shard], 0);
     start_one(s, shard);
+}
+
+int
+shards_shell(const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    int status;
+
+    va_start(args, format);
+    ck_assert_int_lt(vsnprintf(line, sizeof line, format, args), sizeof line);
+    va_end(args);
+    status = system(line);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 void

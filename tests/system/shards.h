@@ -51,6 +51,10 @@ void shards_start(struct shards *s, uint32_t count);
 /* The same with options; what they point to is borrowed until shards_stop(). */
 void shards_start_with(struct shards *s, uint32_t count, const struct shards_options *options);
 
+/* Has a shell run this command line (printf's); its exit status, -1 when a signal ended it. For programs beside shards.
+ */
+__attribute__((format(printf, 1, 2))) int shards_shell(const char *format, ...);
+
 /* KILL and wait. */
 void shards_kill(struct shards *s, uint32_t shard);
 

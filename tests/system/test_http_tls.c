@@ -2,7 +2,6 @@
  * and certificates that are renewed while somebody asks all the time. */
 #include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,22 +171,6 @@ said(const char *text)
     return strstr(shards_log(&shards, 0), text) != NULL;
 }
 
-static int run(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static int
-run(const char *format, ...)
-{
-    char line[1024];
-    va_list args;
-    int status;
-
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    status = system(line);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 /* ---- Who is served ---- */
 
 START_TEST(it_shows_what_tcp_shows)
@@ -228,7 +211,7 @@ START_TEST(those_between_it_and_the_ca_are_shown)
 {
     certs_make(&certs, &(struct cert_spec){.file = "between", .issuer = "ca", .signs = true});
     certs_make(&certs, &(struct cert_spec){.file = "web", .issuer = "between", .names = "IP:127.0.0.1"});
-    ck_assert_int_eq(run("cat %s >>%s", certs_path(&certs, "between.pem"), certs_path(&certs, "web.pem")), 0);
+    ck_assert_int_eq(shards_shell("cat %s >>%s", certs_path(&certs, "between.pem"), certs_path(&certs, "web.pem")), 0);
     start(OPTIONS(OWN));
     ck_assert_int_eq(ask("GET /healthz"), 200);
 }
@@ -242,13 +225,14 @@ START_TEST(keys_of_each_kind_serve)
 {
     const char *key = certs_path(&certs, "web.key"), *cert = certs_path(&certs, "web.pem");
 
-    ck_assert_int_eq(run("openssl genpkey -algorithm %s -out %s 2>/dev/null", kinds[_i], key), 0);
-    ck_assert_int_eq(run("openssl req -new -x509 -key %s -subj '/CN=of its own' -addext subjectAltName=IP:127.0.0.1 "
-                         "-days 2 -out %s",
-                         key, cert),
-                     0);
+    ck_assert_int_eq(shards_shell("openssl genpkey -algorithm %s -out %s 2>/dev/null", kinds[_i], key), 0);
+    ck_assert_int_eq(
+        shards_shell("openssl req -new -x509 -key %s -subj '/CN=of its own' -addext subjectAltName=IP:127.0.0.1 "
+                     "-days 2 -out %s",
+                     key, cert),
+        0);
     start(OPTIONS(OWN));
-    ck_assert_int_eq(run("cp %s %s", cert, certs_path(&certs, "ca.pem")), 0);
+    ck_assert_int_eq(shards_shell("cp %s %s", cert, certs_path(&certs, "ca.pem")), 0);
     ck_assert(shows("of its own"));
     ck_assert_int_eq(ask("GET /healthz"), 200);
 }
@@ -258,23 +242,28 @@ START_TEST(curl_and_openssl_agree)
 {
     const char *ca = certs_path(&certs, "ca.pem");
 
-    if (run("command -v curl >/dev/null && command -v openssl >/dev/null") != 0)
+    if (shards_shell("command -v curl >/dev/null && command -v openssl >/dev/null") != 0)
         return; /* the library's peers say the same */
     start(OPTIONS(SHARED));
-    ck_assert_int_eq(
-        run("curl -sS --cacert %s -H '" WITH "' https://%s/metrics | grep -q '^psd_turns_total '", ca, address), 0);
-    ck_assert_int_eq(run("curl -s --cacert %s https://%s/healthz >/dev/null", certs_path(&certs, "other.pem"), address),
-                     60 /* it cannot be verified */);
-    ck_assert_int_eq(run("curl -s --tls-max 1.2 --cacert %s https://%s/healthz", ca, address), 35 /* no handshake */);
-    ck_assert_int_eq(run("curl -s http://%s/healthz", address), 52 /* nothing */);
-    ck_assert_int_eq(run("openssl s_client -connect %s -CAfile %s -verify_return_error -verify_ip 127.0.0.1 </dev/null "
-                         ">%s/out 2>&1",
-                         address, ca, certs.dir),
+    ck_assert_int_eq(shards_shell("curl -sS --cacert %s -H '" WITH "' https://%s/metrics | grep -q '^psd_turns_total '",
+                                  ca, address),
                      0);
-    ck_assert_int_eq(run("grep -q 'New, TLSv1.3, Cipher is TLS_AES_128_GCM_SHA256' %s/out", certs.dir), 0);
-    ck_assert_int_ne(run("openssl s_client -connect %s -tls1_2 </dev/null >/dev/null 2>&1", address), 0);
+    ck_assert_int_eq(
+        shards_shell("curl -s --cacert %s https://%s/healthz >/dev/null", certs_path(&certs, "other.pem"), address),
+        60 /* it cannot be verified */);
+    ck_assert_int_eq(shards_shell("curl -s --tls-max 1.2 --cacert %s https://%s/healthz", ca, address),
+                     35 /* no handshake */);
+    ck_assert_int_eq(shards_shell("curl -s http://%s/healthz", address), 52 /* nothing */);
+    ck_assert_int_eq(
+        shards_shell("openssl s_client -connect %s -CAfile %s -verify_return_error -verify_ip 127.0.0.1 </dev/null "
+                     ">%s/out 2>&1",
+                     address, ca, certs.dir),
+        0);
+    ck_assert_int_eq(shards_shell("grep -q 'New, TLSv1.3, Cipher is TLS_AES_128_GCM_SHA256' %s/out", certs.dir), 0);
+    ck_assert_int_ne(shards_shell("openssl s_client -connect %s -tls1_2 </dev/null >/dev/null 2>&1", address), 0);
     ck_assert_int_ne(
-        run("openssl s_client -connect %s -ciphersuites TLS_AES_128_CCM_SHA256 </dev/null >/dev/null 2>&1", address),
+        shards_shell("openssl s_client -connect %s -ciphersuites TLS_AES_128_CCM_SHA256 </dev/null >/dev/null 2>&1",
+                     address),
         0);
 }
 END_TEST
@@ -385,7 +374,7 @@ spoil(int how)
         certs_make(&certs, &(struct cert_spec){.file = "web", .issuer = "ca", .from_s = HOUR_S, .until_s = 2 * HOUR_S});
         return "is the clock right?";
     case 3:
-        ck_assert_int_eq(run("cp %s %s", certs_path(&certs, "psd.key"), certs_path(&certs, "web.key")), 0);
+        ck_assert_int_eq(shards_shell("cp %s %s", certs_path(&certs, "psd.key"), certs_path(&certs, "web.key")), 0);
         return "does not belong to the certificate ";
     case 4:
         certs_make(&certs, &(struct cert_spec){.file = "web", .issuer = "ca", .passphrase = "secret"});

@@ -740,47 +740,33 @@ END_TEST
 
 /* ---- Programs ---- */
 
-static int
-run(const char *format, ...)
-{
-    char line[1024];
-    va_list args;
-    int status;
-
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    status = system(line);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 START_TEST(psctl_looks_through_it)
 {
     const char *psctl = getenv("PSCTL_BIN"), *ca = certs_path(&certs, "ca.pem");
 
     ck_assert_ptr_nonnull(psctl);
     start(1, (const char *const[]){"--tls-client-ca", ca, NULL});
-    ck_assert_int_eq(run("%s --shards %s --tls-ca %s --tls-cert %s --tls-key %s status > %s/out", psctl,
-                         shards.address[0], ca, certs_path(&certs, "worker.pem"), certs_path(&certs, "worker.key"),
-                         certs.dir),
+    ck_assert_int_eq(shards_shell("%s --shards %s --tls-ca %s --tls-cert %s --tls-key %s status > %s/out", psctl,
+                                  shards.address[0], ca, certs_path(&certs, "worker.pem"),
+                                  certs_path(&certs, "worker.key"), certs.dir),
                      0);
-    ck_assert_int_eq(run("grep -q serving %s/out", certs.dir), 0);
-    ck_assert_int_ne(run("%s --shards %s --tls-ca %s status > %s/out 2>&1", psctl, shards.address[0], ca, certs.dir),
-                     0);
-    ck_assert_int_eq(run("grep -q 'demands a certificate' %s/out", certs.dir), 0);
+    ck_assert_int_eq(shards_shell("grep -q serving %s/out", certs.dir), 0);
+    ck_assert_int_ne(
+        shards_shell("%s --shards %s --tls-ca %s status > %s/out 2>&1", psctl, shards.address[0], ca, certs.dir), 0);
+    ck_assert_int_eq(shards_shell("grep -q 'demands a certificate' %s/out", certs.dir), 0);
 }
 END_TEST
 
 START_TEST(openssl_s_client_agrees)
 {
-    if (run("command -v openssl >/dev/null") != 0)
+    if (shards_shell("command -v openssl >/dev/null") != 0)
         return; /* the library's peers above say the same */
     start(1, NULL);
-    ck_assert_int_eq(run("openssl s_client -connect %s -CAfile %s -verify_return_error -verify_ip 127.0.0.1 "
-                         "</dev/null >%s/out 2>&1",
-                         shards.address[0], certs_path(&certs, "ca.pem"), certs.dir),
+    ck_assert_int_eq(shards_shell("openssl s_client -connect %s -CAfile %s -verify_return_error -verify_ip 127.0.0.1 "
+                                  "</dev/null >%s/out 2>&1",
+                                  shards.address[0], certs_path(&certs, "ca.pem"), certs.dir),
                      0);
-    ck_assert_int_eq(run("grep -q 'New, TLSv1.3, Cipher is TLS_AES_128_GCM_SHA256' %s/out", certs.dir), 0);
+    ck_assert_int_eq(shards_shell("grep -q 'New, TLSv1.3, Cipher is TLS_AES_128_GCM_SHA256' %s/out", certs.dir), 0);
 }
 END_TEST
 
