@@ -244,6 +244,14 @@ pump_trips(void *arg, double seconds, double *figures)
 }
 
 static void
+beside_trips(void *arg, double seconds, double *figures)
+{
+    struct links *l = arg;
+
+    two_quantiles(pump_round_trips(&l->beside, &l->load, seconds, times, TRIPS_MAX), figures);
+}
+
+static void
 redis_trips(void *arg, double seconds, double *figures)
 {
     struct link *k = arg;
@@ -255,17 +263,17 @@ redis_trips(void *arg, double seconds, double *figures)
  * against its cipher alone. */
 static size_t
 make(struct links *l, struct way *ways, void (*psd)(void *, double, double *), void (*pump)(void *, double, double *),
-     void (*redis)(void *, double, double *))
+     void (*beside)(void *, double, double *), void (*redis)(void *, double, double *))
 {
     int sockets = MIN(l->transports, LINK_SOCKETS);
     size_t n = 0;
 
     for (int i = 0; i < l->transports; i++) {
-        int beside = i < LINK_SOCKETS ? i : LINK_TCP;
+        int socket = i < LINK_SOCKETS ? i : LINK_TCP;
 
         ways[n++] = (struct way){
             psd_names[i],
-            {pump_names[beside], i == LINK_TLS ? cipher_name : redis_names[beside], i > 0 ? psd_names[0] : beside_name},
+            {pump_names[socket], i == LINK_TLS ? cipher_name : redis_names[socket], i > 0 ? psd_names[0] : beside_name},
             0,
             psd,
             &l->of[i],
@@ -276,16 +284,16 @@ make(struct links *l, struct way *ways, void (*psd)(void *, double, double *), v
             (struct way){pump_names[i], {i > 0 ? pump_names[0] : NULL}, 0, pump, &l->of[i], l->of[i].pump.server};
     for (int i = 0; l->has_redis && i < sockets; i++)
         ways[n++] = (struct way){redis_names[i], {NULL}, 0, redis, &l->of[i], l->redis.pid};
+    if (l->transports > LINK_SOCKETS)
+        ways[n++] = (struct way){beside_name, {pump_names[0]}, 0, beside, l, l->beside.server};
     return n;
 }
 
 size_t
 links_rates(struct links *l, struct way *ways)
 {
-    size_t n = make(l, ways, psd_rate, pump_rate, redis_rate);
+    size_t n = make(l, ways, psd_rate, pump_rate, beside_rate, redis_rate);
 
-    if (l->transports > LINK_SOCKETS)
-        ways[n++] = (struct way){beside_name, {pump_names[0]}, 0, beside_rate, l, l->beside.server};
     if (l->transports > LINK_TLS)
         ways[n++] = (struct way){cipher_name, {NULL}, 0, cipher_rate, l, 0};
     return n;
@@ -294,7 +302,7 @@ links_rates(struct links *l, struct way *ways)
 size_t
 links_trips(struct links *l, struct way *ways)
 {
-    return make(l, ways, psd_trips, pump_trips, redis_trips);
+    return make(l, ways, psd_trips, pump_trips, beside_trips, redis_trips);
 }
 
 /* ---- Rows ---- */
