@@ -10,8 +10,7 @@
 #define TESTS_SYSTEM_DIGITS_KIT_H
 
 #include "client/examples/digits/options.h"
-#include "client/ps_data.h"
-#include "client/ps_network.h"
+#include "tests/training_kit.h"
 
 enum { DIGITS_WORDS_MAX = 48 };
 
@@ -21,17 +20,11 @@ struct digits_words {
     char *argv[DIGITS_WORDS_MAX];
 };
 
-/* The examples that are trained on, and those that are not, scaled to 0 to 1; both to be freed. */
-void digits_load(struct ps_dataset *data, struct ps_dataset *held_out);
-
 /* The options that digits would read from this command line: printf's text, its words apart by one blank. out borrows
  * from words. What digits would refuse is an error. */
 __attribute__((format(printf, 4, 5))) enum ps_err digits_read(struct digits_words *words, struct digits_options *out,
                                                               struct ps_error *error, const char *format,
                                                               ...) PS_MUST_USE;
-
-/* How many values parameter i has. */
-size_t digits_elements(const ps_network *network, size_t i);
 
 /* All values, one parameter after the other: out is [max]. Returns how many there are. */
 size_t digits_weights(const ps_network *network, size_t max, float *out);

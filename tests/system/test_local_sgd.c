@@ -199,7 +199,7 @@ new_floats(size_t n)
 static void
 alone_init_param(struct alone *a, size_t i)
 {
-    size_t n = digits_elements(a->network, i);
+    size_t n = param_elements(a->network, i);
 
     a->base[i] = new_floats(n);
     a->sum[i] = new_floats(n);
@@ -276,7 +276,7 @@ alone_gradient(struct alone *a, uint32_t w, uint64_t step)
     for (size_t i = 0; i < a->params; i++) {
         for (uint32_t r = 0; r < a->replicas; r++)
             gradients[r] = a->gradient[r][i];
-        optimizer_sum(digits_elements(a->network, i), a->replicas, gradients, a->sum[i]);
+        optimizer_sum(param_elements(a->network, i), a->replicas, gradients, a->sum[i]);
     }
 }
 
@@ -298,7 +298,7 @@ static void
 go_to_base(struct alone *a)
 {
     for (size_t i = 0; i < a->params; i++)
-        memcpy(ps_network_values(a->network)[i], a->base[i], digits_elements(a->network, i) * sizeof(float));
+        memcpy(ps_network_values(a->network)[i], a->base[i], param_elements(a->network, i) * sizeof(float));
 }
 
 /* The mean of three lists, in the order of workers, is the outer gradient. */
@@ -309,11 +309,11 @@ outer_update(struct alone *a, float *from[WORKERS][PARAMS_MAX], uint64_t clock)
     for (size_t i = 0; i < a->params; i++) {
         const float *each[WORKERS] = {from[0][i], from[1][i], from[2][i]};
 
-        optimizer_sum(digits_elements(a->network, i), WORKERS, each, a->sum[i]);
+        optimizer_sum(param_elements(a->network, i), WORKERS, each, a->sum[i]);
     }
     alone_update(a, a->outer, 1.0f / WORKERS, clock);
     for (size_t i = 0; i < a->params; i++)
-        memcpy(a->base[i], ps_network_values(a->network)[i], digits_elements(a->network, i) * sizeof(float));
+        memcpy(a->base[i], ps_network_values(a->network)[i], param_elements(a->network, i) * sizeof(float));
 }
 
 /* Steps first to end - 1 of all workers, and the exchange. */
@@ -327,7 +327,7 @@ alone_round(struct alone *a, uint64_t first, uint64_t end, uint64_t clock)
             alone_update(a, a->inner[w], 1.0f / (float)a->replicas, step);
         }
         for (size_t i = 0; i < a->params; i++)
-            for (size_t k = 0; k < digits_elements(a->network, i); k++)
+            for (size_t k = 0; k < param_elements(a->network, i); k++)
                 a->difference[w][i][k] = a->base[i][k] - ps_network_values(a->network)[i][k];
     }
     outer_update(a, a->difference, clock);
@@ -401,13 +401,13 @@ START_TEST(rounds_of_one_step_are_synchronous_sgd_but_for_rounding)
             go_to_base(&b);
             alone_gradient(&b, w, step);
             for (size_t i = 0; i < b.params; i++)
-                memcpy(b.difference[w][i], b.sum[i], digits_elements(b.network, i) * sizeof(float));
+                memcpy(b.difference[w][i], b.sum[i], param_elements(b.network, i) * sizeof(float));
         }
         outer_update(&b, b.difference, step);
         n = digits_weights(a.network, FLOATS_MAX, local);
         ck_assert_uint_eq(digits_weights(b.network, FLOATS_MAX, sync), n);
-        for (size_t i = 0; step == 0 && i < a.params; at += digits_elements(a.network, i++))
-            for (size_t k = 0; k < digits_elements(a.network, i); k++)
+        for (size_t i = 0; step == 0 && i < a.params; at += param_elements(a.network, i++))
+            for (size_t k = 0; k < param_elements(a.network, i); k++)
                 away[at + k] = fmaxf(fmaxf(fabsf(a.difference[0][i][k]), fabsf(a.difference[1][i][k])),
                                      fabsf(a.difference[2][i][k]));
         for (size_t i = 0; i < n; i++) {

@@ -205,7 +205,7 @@ evaluator_attach(ps_client *client, const ps_network *network, ps_var *vars[], b
         do
             err = ps_client_attach(client, spec.name, &vars[i], &e);
         while (err == PS_ERR_NOT_FOUND && first); /* the workers are only starting */
-        if (err != PS_OK || ps_var_elements(vars[i]) != digits_elements(network, i) ||
+        if (err != PS_OK || ps_var_elements(vars[i]) != param_elements(network, i) ||
             ps_var_rank(vars[i]) != spec.rank || ps_var_dim(vars[i], 0) != spec.dims[0]) {
             fprintf(stderr, "evaluator: %s: %s (%s)\n", spec.name, e.text, e.peer);
             _exit(1);
@@ -368,11 +368,11 @@ reference_init(struct reference *r, const struct digits_options *o, ps_device *d
         struct optimizer_arrays arrays = {.weights = ps_network_values(r->network)[i]};
 
         for (uint32_t w = 0; w < WORKERS; w++)
-            r->gradient[w][i] = new_floats(digits_elements(r->network, i));
-        r->sum[i] = new_floats(digits_elements(r->network, i));
+            r->gradient[w][i] = new_floats(param_elements(r->network, i));
+        r->sum[i] = new_floats(param_elements(r->network, i));
         for (size_t k = 0; k < LAYOUT_SLOTS_MAX; k++)
-            arrays.slot[k] = r->slot[i][k] = new_floats(digits_elements(r->network, i));
-        optimizer_start(&r->optimizer, digits_elements(r->network, i), &arrays);
+            arrays.slot[k] = r->slot[i][k] = new_floats(param_elements(r->network, i));
+        optimizer_start(&r->optimizer, param_elements(r->network, i), &arrays);
     }
 }
 
@@ -405,7 +405,7 @@ reference_gradient(struct reference *r, uint32_t w, uint64_t epoch, uint64_t ste
     ck_assert_int_eq(ps_network_gradient(r->network, &batch, ps_slice_scale_mean(&slice, WORKERS), draw, NULL, NULL),
                      PS_OK);
     for (size_t i = 0; i < ps_network_params(r->network); i++)
-        memcpy(r->gradient[w][i], ps_network_gradients(r->network)[i], digits_elements(r->network, i) * sizeof(float));
+        memcpy(r->gradient[w][i], ps_network_gradients(r->network)[i], param_elements(r->network, i) * sizeof(float));
 }
 
 static void
@@ -418,9 +418,9 @@ reference_update(struct reference *r, uint64_t version)
         for (uint32_t w = 0; w < WORKERS; w++)
             gradients[w] = r->gradient[w][i];
         memcpy(arrays.slot, r->slot[i], sizeof arrays.slot);
-        optimizer_sum(digits_elements(r->network, i), WORKERS, gradients, r->sum[i]);
+        optimizer_sum(param_elements(r->network, i), WORKERS, gradients, r->sum[i]);
         ck_assert(optimizer_apply(&r->optimizer, &(struct optimizer_when){version, version - 1}, 1.0f / WORKERS,
-                                  digits_elements(r->network, i), r->sum[i], &arrays, &arrays, false));
+                                  param_elements(r->network, i), r->sum[i], &arrays, &arrays, false));
     }
 }
 

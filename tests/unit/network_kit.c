@@ -206,18 +206,6 @@ network_make(ps_device *device, const struct kit_spec *spec)
     return network;
 }
 
-size_t
-param_elements(const ps_network *network, size_t i)
-{
-    struct ps_var_spec spec;
-    size_t elements = 1;
-
-    ps_network_var_spec(network, i, &spec);
-    for (uint32_t k = 0; k < spec.rank; k++)
-        elements *= (size_t)spec.dims[k];
-    return elements;
-}
-
 void
 network_descend(ps_network *network, float rate)
 {

@@ -8,6 +8,7 @@
 #include "client/device.h"
 #include "client/ps_network.h"
 #include "common/base.h"
+#include "tests/training_kit.h"
 #include "tests/unit/check_main.h"
 
 extern ps_device *cpu;
@@ -28,8 +29,6 @@ struct kit_spec {
 };
 enum ps_err network_try(ps_device *device, const struct kit_spec *spec, ps_network **out, struct ps_error *error);
 ps_network *network_make(ps_device *device, const struct kit_spec *spec); /* it must succeed */
-
-size_t param_elements(const ps_network *network, size_t i);
 
 /* values -= rate * gradients */
 void network_descend(ps_network *network, float rate);

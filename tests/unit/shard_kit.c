@@ -424,6 +424,25 @@ kit_ack(struct kit *k, uint64_t conn, uint64_t seq, enum ps_err code)
     kit_answer_free(a);
 }
 
+void
+kit_job_row_is_damaged(struct kit *k, const Psd__JobRow *row)
+{
+    const struct store_ops *ops = k->store->ops;
+    size_t len = psd__job_row__get_packed_size(row);
+    uint8_t key[4] = {0, 0, 0, 1}, bytes[1024];
+    struct shard *shard;
+    struct ps_error e;
+
+    ck_assert_uint_le(len, sizeof bytes);
+    psd__job_row__pack(row, bytes);
+    ck_assert_int_eq(ops->begin(k->store, KIB), PS_OK);
+    ck_assert_int_eq(ops->row_put(k->store, STORE_JOBS, (struct span){key, sizeof key}, (struct span){bytes, len}),
+                     PS_OK);
+    ck_assert_int_eq(ops->commit(k->store), PS_OK);
+    ck_assert_int_eq(shard_new(&k->config, k->store, k->now_ms, &shard, &e), PS_ERR_IO);
+    ck_assert_str_eq(e.text, "the store's row of job 1 is damaged");
+}
+
 /* ---- Workers ---- */
 
 Psd__Job *

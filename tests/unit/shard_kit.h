@@ -21,6 +21,7 @@
 #include "common/layout.h"
 #include "common/optimizer.h"
 #include "common/wire.h"
+#include "proto/store.pb-c.h"
 #include "server/shard.h"
 #include "server/store_mem.h"
 
@@ -103,6 +104,9 @@ void kit_drop_answers(struct kit *k, uint64_t conn);
 
 /* Take the next answer: an ACK of this one message with this code. */
 void kit_ack(struct kit *k, uint64_t conn, uint64_t seq, enum ps_err code);
+
+/* The store is made to have this row of job 1, and no shard begins with it. */
+void kit_job_row_is_damaged(struct kit *k, const Psd__JobRow *row);
 
 /* ---- What workers do ---- */
 

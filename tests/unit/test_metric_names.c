@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "power_kit.h"
-#include "proto/store.pb-c.h"
 #include "server/shard_state.h"
 
 static struct kit k;
@@ -241,28 +240,15 @@ END_TEST
 /* The row of a job is made to say what no hello could have brought. */
 START_TEST(a_row_with_bad_ones_is_not_loaded)
 {
-    const struct store_ops *ops = k.store->ops;
     Psd__JobRow row = PSD__JOB_ROW__INIT;
     char *names[] = {(char *)"loss", (char *)"loss"};
-    uint8_t key[4] = {0, 0, 0, 1}, bytes[1024];
-    struct shard *shard;
-    struct ps_error e;
-    size_t len;
 
     joins(1, 0, NAMES("rows"));
     row.id = 1;
     row.options = job();
     row.metric_names = names;
     row.n_metric_names = 2;
-    len = psd__job_row__get_packed_size(&row);
-    ck_assert_uint_le(len, sizeof bytes);
-    psd__job_row__pack(&row, bytes);
-    ck_assert_int_eq(ops->begin(k.store, KIB), PS_OK);
-    ck_assert_int_eq(ops->row_put(k.store, STORE_JOBS, (struct span){key, sizeof key}, (struct span){bytes, len}),
-                     PS_OK);
-    ck_assert_int_eq(ops->commit(k.store), PS_OK);
-    ck_assert_int_eq(shard_new(&k.config, k.store, k.now_ms, &shard, &e), PS_ERR_IO);
-    ck_assert_str_eq(e.text, "the store's row of job 1 is damaged");
+    kit_job_row_is_damaged(&k, &row);
 }
 END_TEST
 

@@ -1,5 +1,4 @@
 /* Networks that learn: only those whose every part works do. */
-#include "client/ps_data.h"
 #include "tests/unit/network_kit.h"
 
 /* ---- By heart: random points with random labels ---- */
@@ -44,22 +43,6 @@ END_TEST
 
 /* ---- The shipped digits ---- */
 
-static void
-load_digits(struct ps_dataset *train, struct ps_dataset *held_out)
-{
-    const char *source = getenv("PSD_SOURCE_DIR");
-    struct ps_scaling scaling;
-    char directory[512];
-
-    snprintf(directory, sizeof directory, "%s/client/examples/data/digits", source != NULL ? source : ".");
-    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_TRAIN, train, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_load_idx(directory, PS_HELD_OUT, held_out, NULL), PS_OK);
-    ck_assert_int_eq(ps_scaling_fit(train, PS_SCALE_UNIT, &scaling, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_scale(train, &scaling, NULL), PS_OK);
-    ck_assert_int_eq(ps_dataset_scale(held_out, &scaling, NULL), PS_OK);
-    ps_scaling_free(&scaling);
-}
-
 static const struct {
     struct kit_spec spec;
     uint64_t epochs;
@@ -83,7 +66,7 @@ START_TEST(they_read_the_shipped_digits)
     uint32_t labels[50];
     ps_sampler *sampler;
 
-    load_digits(&train, &held_out);
+    digits_load(&train, &held_out);
     ck_assert_int_eq(ps_sampler_new(train.rows, 50, 1, 0, 1, &sampler, NULL), PS_OK);
     ps_network_initialize(network);
     for (uint64_t epoch = 0; epoch < readers[_i].epochs; epoch++)

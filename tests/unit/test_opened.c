@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "proto/store.pb-c.h"
-
 static struct kit k;
 
 static Psd__Job *
@@ -238,29 +236,16 @@ END_TEST
 /* The row of the job is made to say more than any ticks could have brought. */
 START_TEST(a_row_with_too_many_sums_is_not_loaded)
 {
-    const struct store_ops *ops = k.store->ops;
     Psd__JobRow row = PSD__JOB_ROW__INIT;
     Psd__Opened opened = PSD__OPENED__INIT;
     double many[WIRE_METRICS_MAX + 1] = {0};
-    uint8_t key[4] = {0, 0, 0, 1}, bytes[1024];
-    struct ps_error e;
-    struct shard *shard;
-    size_t len;
 
     row.id = 1;
     row.options = job();
     row.opened = &opened;
     opened.sum = many;
     opened.n_sum = WIRE_METRICS_MAX + 1;
-    len = psd__job_row__get_packed_size(&row);
-    ck_assert_uint_le(len, sizeof bytes);
-    psd__job_row__pack(&row, bytes);
-    ck_assert_int_eq(ops->begin(k.store, KIB), PS_OK);
-    ck_assert_int_eq(ops->row_put(k.store, STORE_JOBS, (struct span){key, sizeof key}, (struct span){bytes, len}),
-                     PS_OK);
-    ck_assert_int_eq(ops->commit(k.store), PS_OK);
-    ck_assert_int_eq(shard_new(&k.config, k.store, k.now_ms, &shard, &e), PS_ERR_IO);
-    ck_assert_msg(strstr(e.text, "the store's row of job 1 is damaged") != NULL, "%s", e.text);
+    kit_job_row_is_damaged(&k, &row);
 }
 END_TEST
 
