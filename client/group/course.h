@@ -3,9 +3,9 @@
  *
  *     course_begin(&c, deadline_ms, now)
  *     while (course_look(&c, now) == COURSE_STEP)   // at course_due(), and whenever something has happened
- *         course_looks() .. an address is looked up; course_asks() .. somebody is asked; course_waits() .. a guest
- * there course_final(&c, code, now)                   // what was asked has failed: no second try will change that
- *     course_again(&c, code, now)                   // it is to be tried again: here, or with the next worker
+ *         course_looks(): an address is looked up; course_asks(): somebody is asked; course_waits(): a guest there
+ *         course_final(&c, code, now)               // what was asked has failed: no second try will change that
+ *         course_again(&c, code, now)               // it is to be tried again: here, or with the next worker
  *     course_end(&c)
  */
 #ifndef CLIENT_GROUP_COURSE_H
