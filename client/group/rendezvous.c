@@ -10,12 +10,6 @@
 
 static void seek(struct rendezvous *r);
 
-static uint64_t
-now_ms(const struct rendezvous *r)
-{
-    return rendezvous_now_ms(r);
-}
-
 void
 rendezvous_drop_inquiry(struct rendezvous *r)
 {
@@ -26,7 +20,7 @@ rendezvous_drop_inquiry(struct rendezvous *r)
 static void
 pause_for(struct rendezvous *r, uint64_t ms)
 {
-    course_pause(&r->course, ms, now_ms(r));
+    course_pause(&r->course, ms, rendezvous_now_ms(r));
     rendezvous_watch(r);
 }
 
@@ -63,7 +57,7 @@ find_site(struct rendezvous *r)
         return false;
     }
     r->trouble = e;
-    course_looks(&r->course, site_must_wait(&r->site), now_ms(r));
+    course_looks(&r->course, site_must_wait(&r->site), rendezvous_now_ms(r));
     rendezvous_watch(r);
     return false;
 }
@@ -79,7 +73,7 @@ own_guest(struct rendezvous *r)
                                .task = r->task,
                                .ranks_min = MIN(r->ask.ranks_min, r->workers),
                                .settle_ms = r->ask.settle_ms,
-                               .timeout_ms = course_left_ms(&r->course, now_ms(r)),
+                               .timeout_ms = course_left_ms(&r->course, rendezvous_now_ms(r)),
                                .incarnation = r->config.incarnation,
                                .attempt = ++r->attempt,
                                .epoch = r->ask.epoch,
@@ -155,7 +149,7 @@ on_met(void *arg, const Psd__Met *m)
 static void
 ask_again(struct rendezvous *r, const struct ps_error *why)
 {
-    bool next = course_again(&r->course, why->code, now_ms(r));
+    bool next = course_again(&r->course, why->code, rendezvous_now_ms(r));
 
     r->trouble = *why;
     if (!r->by_shard)
@@ -175,7 +169,7 @@ on_failed(void *arg, const struct ps_error *why)
 
     rendezvous_drop_inquiry(r);
     rendezvous_asked_name(r, peer, sizeof peer);
-    if (course_final(&r->course, why->code, now_ms(r)) || once)
+    if (course_final(&r->course, why->code, rendezvous_now_ms(r)) || once)
         rendezvous_fail(r, why, peer);
     else
         ask_again(r, why);
@@ -194,7 +188,7 @@ ask_there(struct rendezvous *r, const char *address)
         rendezvous_fail(r, &e, NULL);
         return;
     }
-    course_asks(&r->course, now_ms(r));
+    course_asks(&r->course, rendezvous_now_ms(r));
     r->inquiry = inquiry_start(r->config.pool, r->config.credentials, &r->address, r->config.congestion, &to_host, r,
                                &r->handles);
     if (r->inquiry == NULL)
@@ -225,14 +219,14 @@ host_here(struct rendezvous *r)
 static void
 seek(struct rendezvous *r)
 {
-    if (course_seeks(&r->course, r->host.in && meet_is_settled(&r->host.meet, now_ms(r)))) {
+    if (course_seeks(&r->course, r->host.in && meet_is_settled(&r->host.meet, rendezvous_now_ms(r)))) {
         ask_there(r, cluster_worker_address(r->config.cluster, r->course.at));
         return;
     }
     host_here(r);
     if (r->ended)
         return;
-    course_next_round(&r->course, now_ms(r));
+    course_next_round(&r->course, rendezvous_now_ms(r));
     rendezvous_watch(r);
 }
 
@@ -248,7 +242,8 @@ seek_first(struct rendezvous *r)
         return;
     }
     if (err == PS_ERR_BUSY) {
-        if (!course_taken(&r->course, now_ms(r)) && course_look(&r->course, now_ms(r)) != COURSE_DEADLINE) {
+        if (!course_taken(&r->course, rendezvous_now_ms(r)) &&
+            course_look(&r->course, rendezvous_now_ms(r)) != COURSE_DEADLINE) {
             pause_for(r, RENDEZVOUS_RETRY_MS);
             return;
         }
@@ -289,7 +284,7 @@ on_time(uv_timer_t *timer)
 
     if (r->ended)
         return;
-    due = course_look(&r->course, now_ms(r));
+    due = course_look(&r->course, rendezvous_now_ms(r));
     if (due == COURSE_DEADLINE)
         rendezvous_fail_by_deadline(r);
     else if (due == COURSE_STEP)
@@ -301,7 +296,7 @@ on_time(uv_timer_t *timer)
 void
 rendezvous_watch(struct rendezvous *r)
 {
-    uint64_t now = now_ms(r), due = course_due(&r->course);
+    uint64_t now = rendezvous_now_ms(r), due = course_due(&r->course);
 
     if (r->ended)
         uv_timer_stop(&r->timer);
@@ -331,7 +326,7 @@ rendezvous_start(struct rendezvous *r, const struct rendezvous_ask *ask)
     r->ask = *ask;
     r->ended = false;
     r->error = r->trouble = (struct ps_error){0};
-    course_begin(&r->course, ask->deadline_ms, now_ms(r));
+    course_begin(&r->course, ask->deadline_ms, rendezvous_now_ms(r));
     if (!r->by_shard && r->workers == 1)
         meet_nobody(r);
     else
