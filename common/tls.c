@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CIPHERS       "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
@@ -43,6 +44,18 @@ tls_name_text(const X509_NAME *name, char *out, size_t size)
     if (text != NULL && name != NULL) /* escapes control characters and what is not ASCII */
         X509_NAME_print_ex(text, name, 0, XN_FLAG_ONELINE & ~(unsigned long)XN_FLAG_SPC_EQ);
     take_text(text, out, size);
+}
+
+/* In unix time; 0: before it, or no time at all. */
+static uint64_t
+unix_time(const ASN1_TIME *when)
+{
+    struct tm utc;
+    time_t at;
+
+    if (ASN1_TIME_to_tm(when, &utc) != 1 || (at = timegm(&utc)) < 0)
+        return 0;
+    return (uint64_t)at;
 }
 
 /* ---- Files ---- */
@@ -94,6 +107,7 @@ check_times(struct tls *t, const struct tls_files *files, X509 *cert, struct ps_
         return ps_fail(e, PS_ERR_CONFIG, "the certificate '%.200s' (%s) is valid from %s on: is the clock right?",
                        files->cert, subject, begin);
     snprintf(t->shows, sizeof t->shows, "%s, until %s", subject, end);
+    t->ends = unix_time(X509_get0_notAfter(cert));
     return PS_OK;
 }
 
@@ -242,6 +256,12 @@ const char *
 tls_shows(const struct tls *t)
 {
     return t->shows;
+}
+
+uint64_t
+tls_ends(const struct tls *t)
+{
+    return t->ends;
 }
 
 /* ---- For others ---- */

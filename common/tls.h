@@ -17,6 +17,8 @@
 #include "base.h"
 #include "ps_err.h"
 
+#define TLS_SHOWS_MAX 256
+
 enum tls_side { TLS_CLIENT, TLS_SERVER };
 
 /* Names of PEM files; NULL: none. A certificate comes with its key, and may be followed by those between it and the CA.
@@ -38,8 +40,12 @@ void tls_free(struct tls *t); /* accepts NULL */
 /* A server that takes only clients whom its CA knows. */
 bool tls_authenticates(const struct tls *t);
 
-/* Whom its own certificate names, and until when, for logs: "CN = psd, until Nov 25 14:00:00 2026 GMT"; "" without. */
+/* Whom its own certificate names, and until when, for logs: "CN = psd, until Nov 25 14:00:00 2026 GMT"; "" without.
+ * Shorter than TLS_SHOWS_MAX. */
 const char *tls_shows(const struct tls *t);
+
+/* When that certificate ends, in unix time; 0: it shows none. */
+uint64_t tls_ends(const struct tls *t);
 
 /* The same certificate, those behind it and its key, as PEM: for a library that has a TLS of its own. Freed with
  * tls_pem_finish(), which overwrites the key. PS_ERR_NOMEM. */

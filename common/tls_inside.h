@@ -6,13 +6,12 @@
 
 #include "tls.h"
 
-#define TLS_SHOWS_MAX 256
-
 struct tls {
     enum tls_side side;
     SSL_CTX *context; /* for the next connections */
     bool authenticates;
     char shows[TLS_SHOWS_MAX];
+    uint64_t ends;
 };
 
 /* ---- tls.c ---- */

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "guard.h"
+#include "http.h"
 #include "peer.h"
 
 uint64_t
@@ -71,6 +72,8 @@ figures_measure(void *arg, struct metrics *m)
     log_counts(m->log_lines);
     memcpy(m->denied, glue.denied, sizeof m->denied);
     memcpy(m->handshakes_failed, d->secure.failed, sizeof m->handshakes_failed);
+    m->certificate_ends[METRICS_CERTIFICATE_TCP] = d->secure.certificate.ends;
+    m->certificate_ends[METRICS_CERTIFICATE_HTTP] = http_certificate(d->http)->ends;
     memcpy(m->refused, d->refused, sizeof m->refused);
     m->accepted = d->next_id;
     m->received_bytes = d->pool.received;

@@ -214,7 +214,7 @@ static enum ps_err
 open_house(struct http *h, const struct tls_files *files, struct ps_error *e)
 {
     struct http_house *house;
-    enum ps_err err = http_tls_house(h, files, &house, h->shows, e);
+    enum ps_err err = http_tls_house(h, files, &house, &h->certificate, e);
 
     if (err == PS_OK)
         DL_APPEND(h->houses, house);
@@ -267,10 +267,10 @@ http_is_local(const struct http *h)
     return h->local;
 }
 
-const char *
-http_shows(const struct http *h)
+const struct certificate *
+http_certificate(const struct http *h)
 {
-    return h->shows;
+    return &h->certificate;
 }
 
 /* ---- The loop's side ---- */

@@ -47,6 +47,7 @@
 
 struct http;
 
+struct certificate;
 struct guard;
 struct options;
 struct tls_files;
@@ -70,8 +71,8 @@ void http_stop(struct http *h);
 const char *http_address(const struct http *h);
 bool http_is_local(const struct http *h);
 
-/* What it showed when it started, as tls_shows() has it; "": HTTP is plain. */
-const char *http_shows(const struct http *h);
+/* What it shows; without an end: HTTP is plain. On the loop's thread, or before there is one. */
+const struct certificate *http_certificate(const struct http *h);
 
 /* What --http-tls means: false: nothing. The files are those of HTTP alone, or those of psd's other sockets. */
 bool http_tls_files(const struct options *o, struct tls_files *files);

@@ -9,14 +9,13 @@
 #include <microhttpd.h>
 #include <pthread.h>
 
+#include "certificate.h"
 #include "common/address.h"
 #include "common/base.h"
 #include "common/tls.h"
 #include "history.h"
 #include "http.h"
 #include "http_tokens.h"
-
-#define HTTP_SHOWS_MAX 256
 
 struct http_route;
 
@@ -61,8 +60,7 @@ struct http_request {
 
 struct http {
     char address[ADDRESS_MAX];
-    char shows[HTTP_SHOWS_MAX]; /* its certificate, when it started; "": HTTP is plain */
-    bool local;                 /* no other machine reaches it */
+    bool local; /* no other machine reaches it */
     const char *version;
     pthread_t thread;
     uv_mutex_t lock;
@@ -84,6 +82,7 @@ struct http {
     uv_async_t async;
     http_measure measure;
     void *arg;
+    struct certificate certificate; /* of the newest house */
 
     /* The HTTP thread's; the figures while they are not asked for. */
     struct metrics *figures;
@@ -126,9 +125,9 @@ void http_houses_close(struct http *h);
 
 /* ---- http_tls.c ---- */
 
-/* A house with certificate and key of these files, NULL: plain. Any thread. shows: as of tls_shows(). */
+/* A house with certificate and key of these files, NULL: plain. Any thread. shown: its certificate. */
 enum ps_err http_tls_house(struct http *h, const struct tls_files *files, struct http_house **out,
-                           char shows[HTTP_SHOWS_MAX], struct ps_error *e) PS_MUST_USE;
+                           struct certificate *shown, struct ps_error *e) PS_MUST_USE;
 
 /* ---- http_figures.c, on the HTTP thread ---- */
 

@@ -2,8 +2,6 @@
  * that what is wrong with them is said in the same words; libmicrohttpd, whose TLS is GnuTLS, is handed what was found
  * good. It takes no other certificate later, so a renewed one comes with a house of its own, and nobody who knocks
  * meanwhile is refused: the socket is not libmicrohttpd's. */
-#include <stdio.h>
-
 #include "http_inside.h"
 #include "log.h"
 #include "options.h"
@@ -19,17 +17,17 @@ http_tls_files(const struct options *o, struct tls_files *files)
 }
 
 enum ps_err
-http_tls_house(struct http *h, const struct tls_files *files, struct http_house **out, char shows[HTTP_SHOWS_MAX],
+http_tls_house(struct http *h, const struct tls_files *files, struct http_house **out, struct certificate *shown,
                struct ps_error *e)
 {
     struct tls *tls = NULL;
     enum ps_err err;
 
-    shows[0] = '\0';
+    *shown = (struct certificate){0};
     if (files == NULL)
         return http_house_new(h, NULL, out, e);
     if ((err = tls_new(TLS_SERVER, files, &tls, e)) == PS_OK && (err = http_house_new(h, tls, out, e)) == PS_OK)
-        snprintf(shows, HTTP_SHOWS_MAX, "%s", tls_shows(tls));
+        certificate_read(shown, tls);
     tls_free(tls);
     return err;
 }
@@ -38,14 +36,15 @@ void
 http_reload_tls(struct http *h, const struct options *o)
 {
     struct http_house *fresh, *unused;
-    char shows[HTTP_SHOWS_MAX];
+    struct certificate shown;
     struct tls_files files;
     struct ps_error e;
 
     if (h == NULL || !http_tls_files(o, &files))
         return;
-    if (http_tls_house(h, &files, &fresh, shows, &e) != PS_OK) {
+    if (http_tls_house(h, &files, &fresh, &shown, &e) != PS_OK) {
         log_line(LOG_LEVEL_ERROR, "HTTP's certificate and key stay as they are: %s", e.text);
+        certificate_watch(&h->certificate, "HTTP");
         return;
     }
     uv_mutex_lock(&h->lock);
@@ -54,5 +53,7 @@ http_reload_tls(struct http *h, const struct options *o)
     http_tell(h);
     http_house_free(unused);
     log_line(LOG_LEVEL_INFO, "HTTP's certificate and key were read again, for new connections certificate=\"%s\"",
-             shows);
+             shown.shows);
+    h->certificate = shown;
+    certificate_watch(&shown, "HTTP");
 }

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 
 #include "bus_error.h"
+#include "certificate.h"
 #include "common/base.h"
 #include "common/cli/streams.h"
 #include "daemon.h"
@@ -110,13 +111,17 @@ log_start(const struct server *s)
 static void
 log_http(const struct server *s)
 {
-    const char *shows = http_shows(s->http), *address = http_address(s->http);
+    const struct certificate *certificate = http_certificate(s->http);
+    const char *address = http_address(s->http);
+    bool plain = certificate->ends == 0;
 
-    if (shows[0] != '\0')
-        log_line(LOG_LEVEL_INFO, "metrics and health, encrypted, certificate=\"%s\" http=%s", shows, address);
+    if (!plain)
+        log_line(LOG_LEVEL_INFO, "metrics and health, encrypted, certificate=\"%s\" http=%s", certificate->shows,
+                 address);
     else
         log_line(LOG_LEVEL_INFO, "metrics and health at http=%s", address);
-    if (shows[0] == '\0' && s->guard.http.len > 0 && !http_is_local(s->http))
+    certificate_watch(certificate, "HTTP");
+    if (plain && s->guard.http.len > 0 && !http_is_local(s->http))
         log_line(LOG_LEVEL_WARNING, "tokens of HTTP travel as they are, to be read on the way: give --http-tls http=%s",
                  address);
 }

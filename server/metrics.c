@@ -170,6 +170,24 @@ write_pushes(const struct metrics *m, struct exposition *x)
 
 /* ---- Who is there, and who waits ---- */
 
+/* Of those that have one. */
+static void
+write_certificates(const struct metrics *m, struct exposition *x)
+{
+    static const char *const sockets[METRICS_CERTIFICATES] = {
+        [METRICS_CERTIFICATE_TCP] = "tcp", [METRICS_CERTIFICATE_HTTP] = "http"};
+    bool begun = false;
+
+    for (enum metrics_certificate i = 0; i < METRICS_CERTIFICATES; i++) {
+        if (m->certificate_ends[i] == 0)
+            continue;
+        if (!begun)
+            begin(x, FAMILY_CERTIFICATE);
+        begun = true;
+        exposition_count(x, m->certificate_ends[i], "for", sockets[i], NULL);
+    }
+}
+
 static void
 write_peers(const struct metrics *m, struct exposition *x)
 {
@@ -195,6 +213,7 @@ write_peers(const struct metrics *m, struct exposition *x)
     count(x, FAMILY_BAD_PEERS, m->stats.bad_peers);
     count(x, FAMILY_HELLO, m->stats.hello_timeouts);
     reasons(x, FAMILY_HANDSHAKES, handshakes, m->handshakes_failed, HANDSHAKES);
+    write_certificates(m, x);
     memcpy(denied, m->denied, sizeof denied);
     denied[DENIAL_ROLE] = m->stats.denied;
     reasons(x, FAMILY_DENIED, denials, denied, DENIALS);

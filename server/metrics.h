@@ -64,6 +64,9 @@ struct metrics_process {
 /* Why HTTP's figures were not told: there was no token, or none that is known. */
 enum http_denial { HTTP_DENIAL_MISSING, HTTP_DENIAL_WRONG, HTTP_DENIALS };
 
+/* Sockets with a certificate. */
+enum metrics_certificate { METRICS_CERTIFICATE_TCP, METRICS_CERTIFICATE_HTTP, METRICS_CERTIFICATES };
+
 /* The HTTP side's own. */
 struct metrics_http {
     uint64_t denied[HTTP_DENIALS];
@@ -153,6 +156,7 @@ struct metrics {
     /* ---- The glue's ---- */
     uint64_t denied[DENIALS]; /* but for DENIAL_ROLE, which is the shard's */
     uint64_t handshakes_failed[HANDSHAKES], refused[REFUSALS];
+    uint64_t certificate_ends[METRICS_CERTIFICATES]; /* unix time; 0: there is none, or not known */
     uint64_t accepted, received_bytes, sent_bytes;
     double saved_seconds; /* unix time of the newest save's end; 0: none is known */
     uint64_t redo_saved;  /* pieces before this one are in the newest save */
@@ -206,6 +210,7 @@ void metrics_write(const struct metrics *m, const char *version, struct expositi
     X(BAD_PEERS, "psd_bad_peers_total", COUNTER, "Connections closed for breaking the protocol.")                        \
     X(HELLO, "psd_hello_timeouts_total", COUNTER, "Connections closed because they did not say who they are.")           \
     X(HANDSHAKES, "psd_tls_handshake_failures_total", COUNTER, "TLS handshakes that came to nothing, by reason.")        \
+    X(CERTIFICATE, "psd_certificate_expiry_timestamp_seconds", GAUGE, "When the certificate of these sockets ends, in unix time.") \
     X(DENIED, "psd_denied_total", COUNTER, "Connections that were not let in, and messages that take a higher role.")    \
     X(SESSIONS, "psd_sessions", GAUGE, "Workers that are remembered, by state.")                                         \
     X(LAPSES, "psd_lease_lapses_total", COUNTER, "Workers whose lease or grace ended.")                                  \

@@ -15,10 +15,12 @@ files_of(const struct options *o)
 }
 
 static void
-say(const struct secure *s, const char *what)
+took(struct secure *s, const char *what)
 {
-    log_line(LOG_LEVEL_INFO, "%s certificate=\"%s\" clients=%s", what, tls_shows(s->tls),
+    certificate_read(&s->certificate, s->tls);
+    log_line(LOG_LEVEL_INFO, "%s certificate=\"%s\" clients=%s", what, s->certificate.shows,
              tls_authenticates(s->tls) ? "with_certificate" : "any");
+    certificate_watch(&s->certificate, "TCP");
 }
 
 enum ps_err
@@ -30,7 +32,7 @@ secure_open(struct secure *s, const struct options *o, struct ps_error *e)
     if (o->tls_cert == NULL)
         return PS_OK;
     if ((err = tls_new(TLS_SERVER, &files, &s->tls, e)) == PS_OK)
-        say(s, "TCP connections are encrypted");
+        took(s, "TCP connections are encrypted");
     return err;
 }
 
@@ -42,10 +44,12 @@ secure_reload(struct secure *s, const struct options *o)
 
     if (s->tls == NULL)
         return;
-    if (tls_reload(s->tls, &files, &e) == PS_OK)
-        say(s, "certificate, key and CA were read again, for new connections");
-    else
-        log_line(LOG_LEVEL_ERROR, "certificate, key and CA stay as they are: %s", e.text);
+    if (tls_reload(s->tls, &files, &e) == PS_OK) {
+        took(s, "certificate, key and CA were read again, for new connections");
+        return;
+    }
+    log_line(LOG_LEVEL_ERROR, "certificate, key and CA stay as they are: %s", e.text);
+    certificate_watch(&s->certificate, "TCP");
 }
 
 void

@@ -10,6 +10,7 @@
 #define SERVER_SECURE_H
 
 #include "base.h"
+#include "certificate.h"
 #include "ps_err.h"
 #include "stats.h"
 
@@ -20,7 +21,8 @@ struct peer;
 struct tls;
 
 struct secure {
-    struct tls *tls; /* NULL: TCP is plain */
+    struct tls *tls;                /* NULL: TCP is plain */
+    struct certificate certificate; /* that it shows */
     struct peer *first, *last;
     uint32_t len;
     uint64_t failed[HANDSHAKES];

@@ -79,9 +79,19 @@ read_cert(struct certs *c, const char *file)
     FILE *f = open_of(c, file, "pem");
     X509 *cert = PEM_read_X509(f, NULL, NULL, NULL);
 
-    need(cert != NULL, "an issuer's certificate that cannot be read");
+    need(cert != NULL, "a certificate that cannot be read");
     fclose(f);
     return cert;
+}
+
+bool
+certs_end_at(struct certs *c, const char *file, double at)
+{
+    X509 *cert = read_cert(c, file);
+    bool same = at >= 0 && ASN1_TIME_cmp_time_t(X509_get0_notAfter(cert), (time_t)at) == 0;
+
+    X509_free(cert);
+    return same;
 }
 
 static EVP_PKEY *
@@ -132,7 +142,7 @@ fill(X509 *cert, const struct cert_spec *spec, EVP_PKEY *key)
 
     need(X509_set_version(cert, 2) == 1 && ASN1_INTEGER_set(X509_get_serialNumber(cert), ++serial) == 1 &&
              X509_gmtime_adj(X509_getm_notBefore(cert), usual ? -HOUR_S : spec->from_s) != NULL &&
-             X509_gmtime_adj(X509_getm_notAfter(cert), usual ? 240 * HOUR_S : spec->until_s) != NULL &&
+             X509_gmtime_adj(X509_getm_notAfter(cert), usual ? 60 * 24 * HOUR_S : spec->until_s) != NULL &&
              X509_set_pubkey(cert, key) == 1 &&
              X509_NAME_add_entry_by_txt(X509_get_subject_name(cert), "CN", MBSTRING_UTF8, (const unsigned char *)cn, -1,
                                         -1, 0) == 1,

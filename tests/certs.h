@@ -26,7 +26,7 @@ struct cert_spec {
     const char *cn;         /* NULL: what file says */
     const char *names;      /* subjectAltName, "DNS:localhost,IP:127.0.0.1"; NULL: none */
     const char *usage;      /* extendedKeyUsage, "clientAuth"; NULL: any */
-    long from_s, until_s;   /* from now; both 0: from an hour ago until in ten days */
+    long from_s, until_s;   /* from now; both 0: from an hour ago until in sixty days */
     const char *passphrase; /* of the key's file; NULL: none */
     bool signs;             /* it is a CA although it has an issuer */
 };
@@ -37,6 +37,9 @@ void certs_make(struct certs *c, const struct cert_spec *spec);
 
 /* The last 32 stay. */
 const char *certs_path(struct certs *c, const char *file);
+
+/* The certificate in FILE.pem ends at this second of unix time. */
+bool certs_end_at(struct certs *c, const char *file, double at);
 
 /* A file of this text. */
 void certs_write(struct certs *c, const char *file, const char *text);

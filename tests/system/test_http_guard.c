@@ -279,6 +279,8 @@ START_TEST(handshakes_are_counted_by_why_they_failed)
     EXPECT("psd_tls_handshake_failures_total{reason=\"silence\"}", 1);
     EXPECT("psd_tls_handshake_failures_total{reason=\"certificate\"}", 0);
     EXPECT("psd_tls_handshake_failures_total{reason=\"room\"}", 0);
+    ck_assert(certs_end_at(&certs, "psd", figure("psd_certificate_expiry_timestamp_seconds{for=\"tcp\"}")));
+    ck_assert(isnan(figure("psd_certificate_expiry_timestamp_seconds{for=\"http\"}"))); /* it is plain */
 }
 END_TEST
 

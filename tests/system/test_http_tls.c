@@ -171,6 +171,14 @@ said(const char *text)
     return strstr(shards_log(&shards, 0), text) != NULL;
 }
 
+#define ENDS "psd_certificate_expiry_timestamp_seconds"
+
+static bool
+ends(const char *series, const char *file)
+{
+    return certs_end_at(&certs, file, figure(series));
+}
+
 /* ---- Who is served ---- */
 
 START_TEST(it_shows_what_tcp_shows)
@@ -188,6 +196,7 @@ START_TEST(it_shows_what_tcp_shows)
     ck_assert_double_eq(figure("psd_state{state=\"serving\"}"), 1);
     s = opened();
     ck_assert(https_shows(&s, "shared"));
+    ck_assert(ends(ENDS "{for=\"tcp\"}", "psd") && ends(ENDS "{for=\"http\"}", "psd"));
     r = https_ask(&s, "GET /metrics", "");
     ck_assert_int_eq(r.status, 401); /* a certificate is no token */
     http_reply_free(&r);
@@ -199,6 +208,8 @@ START_TEST(it_shows_one_of_its_own)
     start(OPTIONS(OWN));
     ck_assert(shows("of its own"));
     ck_assert(!said("TCP connections are encrypted"));
+    ck_assert(ends(ENDS "{for=\"http\"}", "web"));
+    ck_assert(isnan(figure(ENDS "{for=\"tcp\"}")));
     ck_assert_double_eq(figure("psd_state{state=\"serving\"}"), 1);
     shards_kill(&shards, 0);
     start_again(OPTIONS(TCP, OWN));
@@ -449,6 +460,45 @@ START_TEST(bad_files_after_a_hangup_change_nothing)
 }
 END_TEST
 
+static void
+make_ending(const char *file, long until_s)
+{
+    certs_make(&certs,
+               &(struct cert_spec){
+                   .file = file, .issuer = "ca", .names = "IP:127.0.0.1", .from_s = -HOUR_S, .until_s = until_s});
+}
+
+/* With what was renewed it is told anew; with what could not be used it is still the old one's, of which is warned. */
+START_TEST(it_is_told_when_they_end_and_warned_before)
+{
+    make_ending("psd", 15 * 24 * HOUR_S);
+    make_ending("web", 20 * 24 * HOUR_S);
+    start(OPTIONS(TCP, OWN));
+    ck_assert(ends(ENDS "{for=\"tcp\"}", "psd") && ends(ENDS "{for=\"http\"}", "web"));
+    ck_assert(!said("the certificate of"));
+    make_ending("psd", 48 * HOUR_S);
+    make_ending("web", 12 * HOUR_S);
+    hang_up("the certificate of HTTP ends within a day: renew it, and send HUP certificate=\"CN=web, until ");
+    ck_assert(said("the certificate of TCP ends within 2 days: renew it, and send HUP certificate=\"CN=psd, until "));
+    ck_assert(ends(ENDS "{for=\"tcp\"}", "psd") && ends(ENDS "{for=\"http\"}", "web"));
+    ck_assert_int_eq(shards_shell("cp %s %s", certs_path(&certs, "web.pem"), certs_path(&certs, "before.pem")), 0);
+    make_ending("psd", 30 * 24 * HOUR_S);
+    certs_write(&certs, "web.pem", "nonsense");
+    hang_up("HTTP's certificate and key stay as they are: ");
+    WAIT_FOR(strstr(strstr(shards_log(&shards, 0), "stay as they are: "), "the certificate of HTTP ends within a day"));
+    ck_assert(ends(ENDS "{for=\"tcp\"}", "psd") && ends(ENDS "{for=\"http\"}", "before"));
+}
+END_TEST
+
+START_TEST(an_end_that_is_near_is_warned_of_at_the_start)
+{
+    make_ending("psd", 72 * HOUR_S);
+    start(OPTIONS(SHARED));
+    ck_assert(said("the certificate of TCP ends within 3 days: renew it, and send HUP certificate=\"CN=psd, until "));
+    ck_assert(said("the certificate of HTTP ends within 3 days: renew it, and send HUP certificate=\"CN=psd, until "));
+}
+END_TEST
+
 /* Who has shaken hands with the old one is answered, as long as his time is; newcomers see the new one. */
 START_TEST(guests_go_on_with_what_they_began_with)
 {
@@ -542,6 +592,8 @@ make_suite(void)
     tcase_add_test(t, where_libmicrohttpd_has_no_tls_it_says_so);
     tcase_add_test(t, a_token_on_a_plain_wire_is_warned_of);
     tcase_add_loop_test(t, bad_files_after_a_hangup_change_nothing, 0, SPOILT);
+    tcase_add_test(t, it_is_told_when_they_end_and_warned_before);
+    tcase_add_test(t, an_end_that_is_near_is_warned_of_at_the_start);
     tcase_add_test(t, guests_go_on_with_what_they_began_with);
     tcase_add_test(t, nobody_is_refused_while_certificates_are_renewed);
     suite_add_tcase(s, t);

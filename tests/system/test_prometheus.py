@@ -60,8 +60,9 @@ def psd_with(directory, *options):
 
 
 def page_of(directory):
-    """What /metrics says after a save."""
-    with psd_with(directory, "--durable-dir", directory + "/durable", "--save-interval", "100ms", "--save-pause", "10ms") as log:
+    """What /metrics says after a save, of a psd with TLS."""
+    pair = ["--tls-cert", directory + "/shard.pem", "--tls-key", directory + "/shard.key"]
+    with psd_with(directory, *pair, "--durable-dir", directory + "/durable", "--save-interval", "100ms", "--save-pause", "10ms") as log:
         address = wait_for(log, r"http=(\S+)")
         wait_for(log, r"(save done)")
         with urllib.request.urlopen("http://%s/metrics" % address, timeout=WAIT_S) as reply:
@@ -163,6 +164,7 @@ def scraped(work):
 
 
 with tempfile.TemporaryDirectory() as work:
+    secure(work)
     page = page_of(work)
     known = families(page)
     for name in SOMETIMES - set(known):
@@ -193,7 +195,6 @@ with tempfile.TemporaryDirectory() as work:
     promtool("promtool finds nothing wrong with the page", "check", "metrics", text=page)
     promtool("nor with the alerts", "check", "rules", RULES)
     shutil.copy(RULES, work)
-    secure(work)
     for name in ("prometheus.yml", "prometheus.tls.yml"):
         promtool("nor with %s" % name, "check", "config", configured(work, name))
     scraped(work)

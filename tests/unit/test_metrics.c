@@ -9,11 +9,13 @@
 static struct kit k;
 static struct metrics *m;
 static struct exposition x;
+static uint64_t ends[METRICS_CERTIFICATES]; /* the glue's to say */
 
 static void
 setup(void)
 {
     kit_init(&k, &kit_durable_config);
+    memset(ends, 0, sizeof ends);
     m = calloc(1, sizeof *m);
     ck_assert_ptr_nonnull(m);
 }
@@ -36,6 +38,7 @@ page(void)
 
     exposition_finish(&x);
     shard_measure(k.shard, &event, m);
+    memcpy(m->certificate_ends, ends, sizeof ends);
     metrics_write(m, "1.2", &x);
     ck_assert(!x.failed);
     wrong = page_wrong(x.text);
@@ -92,6 +95,7 @@ START_TEST(an_empty_shard_has_all_families)
     EXPECT("psd_limit_max{limit=\"jobs-max\"}", SHARD_JOBS);
     EXPECT("psd_limit_max_bytes{limit=\"parked-bytes-max\"}", SHARD_PARKED_BYTES);
     EXPECT("psd_limit_refused_total{limit=\"open files\"}", 3);
+    ends[METRICS_CERTIFICATE_TCP] = 1;
 #define X(id, name, ...)                                                                                               \
     ck_assert_msg(strstr(page(), "# HELP " name " ") != NULL || strstr(name, "_last_") != NULL ||                      \
                       strstr(name, "_progress_") != NULL || strstr(name, "process_open") != NULL ||                    \
@@ -99,6 +103,18 @@ START_TEST(an_empty_shard_has_all_families)
                   name " is missing");
     METRICS_LIST(X)
 #undef X
+}
+END_TEST
+
+START_TEST(certificates_are_told_where_there_are_any)
+{
+    ck_assert_ptr_null(strstr(page(), "psd_certificate"));
+    ends[METRICS_CERTIFICATE_HTTP] = UINT64_C(1767268800);
+    EXPECT("psd_certificate_expiry_timestamp_seconds{for=\"http\"}", 1767268800);
+    ck_assert_ptr_null(strstr(page(), "for=\"tcp\""));
+    ends[METRICS_CERTIFICATE_TCP] = UINT64_C(253402300799); /* the last that there is */
+    EXPECT("psd_certificate_expiry_timestamp_seconds{for=\"tcp\"}", 253402300799);
+    EXPECT("psd_certificate_expiry_timestamp_seconds{for=\"http\"}", 1767268800);
 }
 END_TEST
 
@@ -491,6 +507,7 @@ make_suite(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, before_there_is_a_shard_the_page_is_about_the_process);
     tcase_add_test(t, an_empty_shard_has_all_families);
+    tcase_add_test(t, certificates_are_told_where_there_are_any);
     tcase_add_test(t, pushes_are_counted_by_what_became_of_them);
     tcase_add_test(t, what_is_too_old_is_dropped);
     tcase_add_test(t, workers_are_counted_one_by_one);

@@ -90,6 +90,28 @@ START_TEST(good_files_are_taken)
 }
 END_TEST
 
+/* To the second, and again when it was renewed; as far as certificates go. */
+START_TEST(it_is_known_when_they_end)
+{
+    struct tls_files f = files("soon.pem", "soon.key", NULL);
+    struct ps_error e;
+    struct tls *t;
+
+    certs_make(&certs, &(struct cert_spec){.file = "soon", .from_s = -HOUR_S, .until_s = 3 * HOUR_S});
+    t = context(TLS_SERVER, "soon.pem", "soon.key", NULL);
+    ck_assert(certs_end_at(&certs, "soon", (double)tls_ends(t)));
+    ck_assert(!certs_end_at(&certs, "soon", (double)tls_ends(t) + 1));
+    certs_make(&certs, &(struct cert_spec){.file = "soon", .from_s = -HOUR_S, .until_s = 24 * 365 * 900 * HOUR_S});
+    ck_assert_int_eq(tls_reload(t, &f, &e), PS_OK);
+    ck_assert(certs_end_at(&certs, "soon", (double)tls_ends(t)));
+    f = files("old.pem", "old.key", NULL);
+    ck_assert_int_eq(tls_reload(t, &f, &e), PS_ERR_CONFIG);
+    ck_assert(certs_end_at(&certs, "soon", (double)tls_ends(t)));
+    tls_free(t);
+    ck_assert_uint_eq(tls_ends(usual_client), 0);
+}
+END_TEST
+
 static const struct {
     enum tls_side side;
     const char *cert, *key, *ca, *text;
@@ -587,6 +609,7 @@ make(void)
 
     tcase_add_checked_fixture(t, make_all, remove_all);
     tcase_add_test(t, good_files_are_taken);
+    tcase_add_test(t, it_is_known_when_they_end);
     tcase_add_loop_test(t, bad_files_are_refused_by_name, 0, ARRAY_LEN(bad));
     tcase_add_loop_test(t, what_one_side_says_the_other_hears, 0, 2);
     tcase_add_test(t, both_sides_know_the_binding_and_no_other_connection_has_it);

@@ -1,0 +1,26 @@
+/* A certificate that psd shows on some of its sockets: whom it names and when it ends, for logs and metrics. Glue.
+ *
+ *     certificate_read(&c, tls)        // whenever its file was read
+ *     certificate_watch(&c, "HTTP")    // and whenever it could have been: a line in the log where its end is near */
+#ifndef SERVER_CERTIFICATE_H
+#define SERVER_CERTIFICATE_H
+
+#include "common/base.h"
+#include "common/tls.h"
+
+#define CERTIFICATE_SOON_DAYS 14 /* as the alert has it */
+
+struct certificate {
+    char shows[TLS_SHOWS_MAX]; /* as tls_shows(); "": there is none */
+    uint64_t ends;             /* as tls_ends(); 0: there is none */
+};
+
+void certificate_read(struct certificate *c, const struct tls *t);
+
+/* "ends within 3 days", "has expired"; false: its end is far, or there is none. */
+bool certificate_warning(uint64_t ends, uint64_t now, char *out, size_t size);
+
+/* sockets: whose it is, "TCP". */
+void certificate_watch(const struct certificate *c, const char *sockets);
+
+#endif
