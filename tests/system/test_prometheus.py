@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""deploy/prometheus and deploy/grafana against a real psd: every metric that they speak of is one that psd has, under its
-labels; and promtool, where there is one, finds nothing wrong with the page, the rules, their tests and the dashboard's
+"""deploy/prometheus and deploy/grafana against a real psd and the guide's list of what it has: every metric that they speak
+of is one of these, under its labels; and promtool, where there is one, finds nothing wrong with the page, the rules, their tests and the dashboard's
 questions. Prints TAP. PSD_BIN names psd, PROMTOOL promtool."""
 
 import contextlib
@@ -20,12 +20,12 @@ SOURCE = os.environ.get("PSD_SOURCE_DIR", os.path.join(os.path.dirname(__file__)
 PSD = os.environ.get("PSD_BIN", "psd")
 PROMTOOL = os.environ.get("PROMTOOL") or shutil.which("promtool")
 RULES = os.path.join(SOURCE, "deploy/prometheus/psd.rules.yml")
+GUIDE = os.path.join(SOURCE, "deploy/README.md")
 DASHBOARD = os.path.join(SOURCE, "deploy/grafana/psd.json")
 WAIT_S = 60
 PROMETHEUS_OWN = {"up", "ALERTS"}
-# Shown only while there is something to show.
-SOMETIMES = {"psd_save_last_success_timestamp_seconds", "psd_save_last_duration_seconds", "psd_save_last_bytes",
-             "psd_save_progress_ratio"}
+# Of these there is something only after a save.
+SAVED = {"psd_save_last_success_timestamp_seconds", "psd_save_last_duration_seconds", "psd_save_last_bytes"}
 TARGET_LABELS = {"job", "instance", "alertname", "alertstate", "severity"}
 
 
@@ -81,6 +81,21 @@ def families(page):
     return found
 
 
+def described():
+    """The same, of all that the guide lists."""
+    with open(GUIDE, encoding="utf-8") as f:
+        listed = re.findall(r"^\| `((?:psd|process)_\w+)` \| (\w+) \| ([\w, ]*) \|", f.read(), re.M)
+    return {name: (kind, set(re.findall(r"\w+", labels)) | ({"le"} if kind == "histogram" else set()))
+            for name, kind, labels in listed}
+
+
+def contradicts(page, known):
+    """What is on the page and not as the guide has it. A family without samples has no labels yet."""
+    return [name for name, (kind, labels) in families(page).items()
+            if name not in known or kind != known[name][0] or labels - known[name][1]
+            or re.search(r"^%s(_bucket)?[{ ]" % name, page, re.M) and labels != known[name][1]]
+
+
 def questions(dashboard):
     """Every expression in it."""
     for panel in dashboard["panels"]:
@@ -101,8 +116,48 @@ def unknown(expression, known):
         elif kind == "counter" and not re.search(r"(rate|increase|changes)\(" + name, bare):
             yield name + " without a rate"
         for label in re.findall(r"(\w+)\s*[=!]", selector):
-            if label not in labels | TARGET_LABELS and labels:
+            if label not in labels | TARGET_LABELS:
                 yield name + "{" + label + "}"
+
+
+def unnamed(target, known):
+    """Labels that a question's legend names and none of its metrics has."""
+    there = set().union(*(known.get(re.sub("_(bucket|sum|count)$", "", name) if name not in known else name, ("", set()))[1]
+                          for name in re.findall(r"\b((?:psd|process)_\w+)", target["expr"])))
+    return set(re.findall(r"{{(\w+)}}", target.get("legendFormat", ""))) - there - TARGET_LABELS
+
+
+# What is asked of these for ten minutes, one sample a minute: a job in its steps, one that rests, one whose second round
+# has begun, and one that has told the first metric alone; certificates of which one ends in ten days.
+JOB = 'psd_job_metric{job="psd", instance="a", job_name="%s", index="%s"%s}'
+SERIES = [(JOB % ("train", 0, ', metric="rows"'), "0+100x10"), (JOB % ("train", 1, ', metric="loss"'), "7+50x10"),
+          (JOB % ("train", 2, ""), "100-25x10"), (JOB % ("rests", 0, ""), "800x10"), (JOB % ("rests", 1, ""), "80x10"),
+          (JOB % ("anew", 0, ""), "9000+100x8 0x2"), (JOB % ("anew", 1, ""), "900+100x8 0x2"), (JOB % ("first", 0, ""), "0+5x10"),
+          ('psd_certificate_expiry_timestamp_seconds{job="psd", instance="a", for="tcp"}', "864600x10"),
+          ('psd_certificate_expiry_timestamp_seconds{job="psd", instance="b", for="http"}', "9000000x10")]
+ANSWERS = {
+    "Means": [('{job_name="train", index="1", metric="loss"}', 0.5), ('{job_name="train", index="2"}', -0.25)],
+    "Added up": [('{job_name="train", index="0", metric="rows"}', 1000), ('{job_name="train", index="1", metric="loss"}', 507),
+                 ('{job_name="train", index="2"}', -150), ('{job_name="rests", index="0"}', 800),
+                 ('{job_name="rests", index="1"}', 80), ('{job_name="anew", index="0"}', 0), ('{job_name="anew", index="1"}', 0),
+                 ('{job_name="first", index="0"}', 50)],
+    "Certificates end in": [("{}", 10)]}
+
+
+def tried(dashboard):
+    """A promtool test of the questions of the panels in ANSWERS."""
+    asked = [{"expr": re.sub(r"\$__rate_interval", "5m", t["expr"]).replace("$job", "psd").replace("$instance", ".*"),
+              "eval_time": "10m", "exp_samples": [{"labels": labels, "value": value} for labels, value in ANSWERS[p["title"]]]}
+             for p in dashboard["panels"] if p["title"] in ANSWERS for t in p["targets"]]
+    ok(len(asked) == len(ANSWERS), "the dashboard has workers' metrics and certificates", asked)
+    return {"tests": [{"interval": "1m", "promql_expr_test": asked,
+                       "input_series": [{"series": series, "values": values} for series, values in SERIES]}]}
+
+
+def written(path, what):
+    with open(path, "w", encoding="utf-8") as f:  # JSON is YAML
+        json.dump(what, f)
+    return path
 
 
 def promtool(sentence, *words, text=None):
@@ -166,10 +221,10 @@ def scraped(work):
 with tempfile.TemporaryDirectory() as work:
     secure(work)
     page = page_of(work)
-    known = families(page)
-    for name in SOMETIMES - set(known):
-        known[name] = ("gauge", set())
-    ok(SOMETIMES - {"psd_save_progress_ratio"} <= set(families(page)), "a save that was made is on the page")
+    known = described()
+    wrong = contradicts(page, known)
+    ok(len(known) > 80 and not wrong, "each metric has the kind and the labels that the guide says", wrong)
+    ok(SAVED <= set(families(page)), "a save that was made is on the page")
     with open(RULES, encoding="utf-8") as f:
         rules = f.read()
     with open(DASHBOARD, encoding="utf-8") as f:
@@ -183,6 +238,8 @@ with tempfile.TemporaryDirectory() as work:
     ok(len(asked) > 40, "the dashboard has questions", len(asked))
     wrong = [w for e in asked for w in unknown(e, known)]
     ok(not wrong, "and they are for what psd has", wrong)
+    wrong = [(p["title"], w) for p in dashboard["panels"] for t in p.get("targets", []) for w in unnamed(t, known)]
+    ok(not wrong, "named by labels that these have", wrong)
     ids = [p["id"] for p in dashboard["panels"]]
     ok(len(ids) == len(set(ids)), "its panels are told apart")
     places = [(p["gridPos"]["x"] + i, p["gridPos"]["y"] + j) for p in dashboard["panels"]
@@ -199,10 +256,10 @@ with tempfile.TemporaryDirectory() as work:
         promtool("nor with %s" % name, "check", "config", configured(work, name))
     scraped(work)
     promtool("each alert comes when it should", "test", "rules", os.path.join(SOURCE, "deploy/prometheus/psd.rules.test.yml"))
-    path = os.path.join(work, "questions.json")
-    with open(path, "w", encoding="utf-8") as f: # JSON is YAML
-        json.dump({"groups": [{"name": "dashboard", "rules": [
-            {"record": "question:%d" % i, "expr": re.sub(r"\$__rate_interval", "5m", e)} for i, e in enumerate(asked)]}]}, f)
+    path = written(os.path.join(work, "questions.json"), {"groups": [{"name": "dashboard", "rules": [
+        {"record": "question:%d" % i, "expr": re.sub(r"\$__rate_interval", "5m", e)} for i, e in enumerate(asked)]}]})
     promtool("the dashboard's questions are PromQL", "check", "rules", path)
+    path = written(os.path.join(work, "answers.json"), tried(dashboard))
+    promtool("workers' metrics are means over what the first one rose by, and days are left", "test", "rules", path)
 
 finish()
