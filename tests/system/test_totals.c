@@ -613,6 +613,101 @@ START_TEST(a_clients_metrics_have_names)
 }
 END_TEST
 
+/* The first document of `psctl top --json`, which goes on until nobody reads it. */
+static json_t *
+top(void)
+{
+    const char *psctl = getenv("PSCTL_BIN");
+    char command[4096 + sizeof shards.addresses];
+    json_error_t why;
+    json_t *document;
+    FILE *out;
+
+    ck_assert_ptr_nonnull(psctl);
+    snprintf(command, sizeof command, "exec %.4000s top --json --interval 0.1 --shards %s", psctl, shards.addresses);
+    ck_assert_ptr_nonnull(out = popen(command, "r"));
+    document = json_loadf(out, JSON_DISABLE_EOF_CHECK, &why);
+    pclose(out);
+    ck_assert_msg(document != NULL, "no JSON: %s", why.text);
+    ck_assert_str_eq(json_string_value(json_object_get(document, "command")), "top");
+    ck_assert_int_eq(json_integer_value(json_object_get(document, "not_reached")), 0);
+    return document;
+}
+
+/* What a shard says there of a job; NULL: nothing. */
+static json_t *
+job_on(json_t *document, size_t shard, const char *name)
+{
+    json_t *report = json_object_get(json_array_get(json_object_get(document, "shards"), shard), "report"), *job;
+    size_t i;
+
+    ck_assert(json_is_array(json_object_get(report, "job")));
+    json_array_foreach(json_object_get(report, "job"), i, job)
+    {
+        if (strcmp(json_string_value(json_object_get(job, "name")), name) == 0)
+            return job;
+    }
+    return NULL;
+}
+
+struct named {
+    const char *name; /* NULL: it has none; those come last */
+    double value;
+};
+
+/* Shard 0 tells these pairs, in their order; the other one has none to tell. */
+static void
+ck_assert_top_tells(const char *job, size_t n, const struct named *want)
+{
+    json_t *document = top(), *told = job_on(document, 0, job), *other = job_on(document, 1, job);
+    json_t *names = json_object_get(told, "metric_names"), *values = json_object_get(told, "metrics");
+    size_t named = 0;
+
+    ck_assert_uint_eq(json_array_size(values), n);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+
+        named += want[i].name != NULL;
+        ck_assert_msg(want[i].name != NULL ? name != NULL && strcmp(name, want[i].name) == 0 : name == NULL,
+                      "metric %zu is '%s'", i, name != NULL ? name : "");
+        ck_assert_double_eq(json_number_value(json_array_get(values, i)), want[i].value);
+    }
+    ck_assert_uint_eq(json_array_size(names), named);
+    ck_assert_uint_eq(json_array_size(json_object_get(other, "metrics")), 0);
+    ck_assert_uint_eq(json_array_size(json_object_get(other, "metric_names")), 0);
+    json_decref(document);
+}
+
+/* Over all workers, whoever named them; with whatever a name may hold; and after a crash. */
+START_TEST(psctl_top_tells_what_the_metrics_are_called)
+{
+    static const char odd[] = "lo\"ss \\ \xc3\xa9", *const names[] = {"rows", odd, "hits"};
+    static const struct named want[] = {{"rows", 11}, {odd, 0.75}, {"hits", 7}, {NULL, -3}};
+    struct ps_client_options options = {.job = "told", .timeout_ms = 30000, .metric_names = names, .metrics_named = 2};
+    ps_client *a, *b, *plain = open_client(0, false, "plain");
+    double sums[ARRAY_LEN(want)];
+    struct ps_error e;
+
+    ck_assert_msg(open_with(0, &options, &a, &e) == PS_OK, "%s", e.text);
+    options.metrics_named = 3;
+    ck_assert_msg(open_with(1, &options, &b, &e) == PS_OK, "%s", e.text);
+    step_with(a, 2, (double[]){1, 0.5});
+    step_with(b, 4, (double[]){10, 0.25, 7, -3});
+    step_with(plain, 1, (double[]){5});
+    ck_assert_int_eq(ps_client_metrics(a, ARRAY_LEN(sums), sums, -1, NULL), PS_OK); /* they have arrived */
+    ck_assert_int_eq(ps_client_metrics(b, ARRAY_LEN(sums), sums, -1, NULL), PS_OK);
+    ck_assert_int_eq(ps_client_metrics(plain, 1, sums, -1, NULL), PS_OK);
+    ck_assert_top_tells("told", ARRAY_LEN(want), want);
+    ck_assert_top_tells("plain", 1, &(struct named){NULL, 5});
+    shards_kill(&shards, 0);
+    shards_restart(&shards, 0);
+    ck_assert_top_tells("told", ARRAY_LEN(want), want);
+    ps_client_close(a);
+    ps_client_close(b);
+    ps_client_close(plain);
+}
+END_TEST
+
 static Suite *
 make_suite(void)
 {
@@ -630,6 +725,7 @@ make_suite(void)
     tcase_add_test(tc, who_comes_late_to_a_meeting_changes_no_bit_of_the_model);
     tcase_add_test(tc, a_client_sets_and_asks);
     tcase_add_test(tc, a_clients_metrics_have_names);
+    tcase_add_test(tc, psctl_top_tells_what_the_metrics_are_called);
     suite_add_tcase(suite, tc);
     return suite;
 }
