@@ -50,11 +50,13 @@ node_shard_die(struct node_shard *n)
 }
 
 /* Not at the end, where nobody comes to look at what is left; and a kill that was planned before somebody began to
- * leave would have it forgotten, and the others wait. */
+ * leave, or before the disk failed that knew who had left, would have it forgotten, and the others wait. */
 static bool
 may_lose(const struct node_shard *n)
 {
-    return !n->stays_down && !n->restoring && (n->kill_when == KILL_NOW || !ledger_anybody_leaves(n->ledger));
+    bool forgets = n->saver.remaking || ledger_anybody_leaves(n->ledger);
+
+    return !n->stays_down && !n->restoring && (n->kill_when == KILL_NOW || !forgets);
 }
 
 void

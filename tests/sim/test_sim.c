@@ -59,6 +59,9 @@ static const struct run_options found[] = {
     /* two steps' pushes, sent under the clock of a session ahead of the worker, were one to the simulator: of which one
      * was lost */
     {.seed = 1795309545055, .mode = RUN_ASYNC, .faults = FAULTS_ALL},
+    /* a disk failed between a power loss' planning and its strike, and with it went who knew a worker that had gone for
+     * good: the simulator's fault */
+    {.seed = 501980, .mode = RUN_MIXED, .faults = FAULTS_CRASHES},
 };
 
 START_TEST(what_was_found_once_stays_mended)
