@@ -6,7 +6,8 @@
 #define BURST_US         (100 * SIM_MS)
 #define FOLLOW_SALT      0x666f6c6c6f77u
 #define FOLLOW_PER_MILLE 250 /* runs in which power loss follows on kills */
-#define FOLLOW_US_MAX    (400 * SIM_MS)
+#define FOLLOW_TRIPS_MAX 12
+#define AT_ONCE_US       (20 * SIM_MS)
 
 /* ---- What a level is ---- */
 
@@ -142,15 +143,27 @@ fault_hold(struct faults *f)
     node_worker_hold(w, sim_below(f->sim, 2 * (uint64_t)w->profile.lease_ms * SIM_MS));
 }
 
-/* The process comes back at once, workers send again what it had not answered, and then the machine's power fails,
- * perhaps before its disk has what it had done. */
-static void
-fault_follows(struct faults *f, struct node_shard *s)
+/* Else nothing is ever logged. */
+static bool
+any_durable(const struct faults *f)
 {
-    if (!f->follows || sim_mix(&f->random) % 2 == 0)
-        return;
-    f->followed = s;
-    sim_in(f->sim, &f->follow, sim_mix(&f->random) % FOLLOW_US_MAX);
+    for (uint32_t i = 0; i < f->workers_len; i++)
+        if (f->workers[i].profile.durable_per_mille > 0)
+            return true;
+    return false;
+}
+
+/* A process dies that has logged what its disk does not have. The next one is there at once, workers send again what
+ * was not answered, and then the machine's power fails: the disk syncs nothing until then. */
+static void
+kill_then_power(struct faults *f, struct node_shard *s, enum node_shard_kill when, uint64_t down_us)
+{
+    uint64_t follow_us = sim_mix(&f->random) % (BURST_US + FOLLOW_TRIPS_MAX * f->net->profile.latency_max_us);
+
+    if (s->profile.durable && any_durable(f))
+        when = KILL_WHEN_LOGGED;
+    if (node_shard_kill(s, when, LOSS_NONE, down_us % AT_ONCE_US))
+        node_shard_follow(s, &f->follow[s->index].timer, follow_us);
 }
 
 static void
@@ -160,8 +173,10 @@ fault_kill(struct faults *f)
     enum node_shard_kill when = (enum node_shard_kill)sim_below(f->sim, KILL_KINDS);
     uint64_t down_us = draw_down(f, 3 * SIM_SECOND);
 
-    node_shard_kill(s, when, LOSS_NONE, f->follows ? down_us % (20 * SIM_MS) : down_us);
-    fault_follows(f, s);
+    if (f->follows && sim_mix(&f->random) % 4 != 0)
+        kill_then_power(f, s, when, down_us);
+    else
+        node_shard_kill(s, when, LOSS_NONE, f->follows ? down_us % AT_ONCE_US : down_us);
 }
 
 /* Who has gone, and is not known to the disk, would be waited for for ever. */
@@ -240,8 +255,9 @@ fault_crash(struct faults *f)
 static void
 follow_comes(struct sim_timer *t)
 {
-    struct faults *f = CONTAINER_OF(t, struct faults, follow);
-    struct node_shard *s = f->followed;
+    struct faults_follow *follow = CONTAINER_OF(t, struct faults_follow, timer);
+    struct faults *f = follow->faults;
+    struct node_shard *s = follow->shard;
 
     if (anybody_forgotten(f, s, s->saver.remaking))
         return;
@@ -278,7 +294,8 @@ void
 faults_start(struct faults *f, uint64_t seed)
 {
     f->timer.run = fault_comes;
-    f->follow.run = follow_comes;
+    for (uint32_t i = 0; i < f->shards_len; i++)
+        f->follow[i] = (struct faults_follow){.timer.run = follow_comes, .faults = f, .shard = &f->shards[i]};
     f->random = seed ^ FOLLOW_SALT;
     f->follows = sim_mix(&f->random) % 1000 < FOLLOW_PER_MILLE;
     if (f->level < FAULTS_CUTS)
@@ -294,5 +311,6 @@ void
 faults_stop(struct faults *f)
 {
     sim_cancel(f->sim, &f->timer);
-    sim_cancel(f->sim, &f->follow);
+    for (uint32_t i = 0; i < f->shards_len; i++)
+        sim_cancel(f->sim, &f->follow[i].timer);
 }

@@ -2,6 +2,7 @@
 #ifndef TESTS_SIM_FAULTS_H
 #define TESTS_SIM_FAULTS_H
 
+#include "model.h"
 #include "net.h"
 #include "node_shard.h"
 #include "node_worker.h"
@@ -14,6 +15,13 @@ enum sim_faults {
     FAULTS_CRASHES, /* delays, and processes that die, shards that drain, stores that fail */
     FAULTS_ALL,
     FAULTS_LEVELS
+};
+
+/* Power loss on the heels of a kill, for each shard. */
+struct faults_follow {
+    struct sim_timer timer;
+    struct faults *faults;
+    struct node_shard *shard;
 };
 
 struct faults {
@@ -33,8 +41,7 @@ struct faults {
     uint32_t powers;       /* losses: who is lost after one may not be known to any disk */
     uint64_t random;       /* for what follows a kill: its own, so that runs without it are as they were */
     bool follows;
-    struct sim_timer follow;
-    struct node_shard *followed;
+    struct faults_follow follow[MODEL_SHARDS_MAX];
 };
 
 /* Set sim, net, level, shards and workers first. */

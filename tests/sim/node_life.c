@@ -78,11 +78,11 @@ node_shard_strikes(const struct node_shard *n, enum node_shard_kill when)
     return n->kill_planned && n->kill_when == when;
 }
 
-void
+bool
 node_shard_kill(struct node_shard *n, enum node_shard_kill when, enum node_shard_loss loss, uint64_t down_us)
 {
     if (n->core == NULL || n->kill_planned)
-        return;
+        return false;
     n->down_us = down_us;
     n->kill_loss = n->profile.durable ? loss : LOSS_NONE;
     n->rebuild_deaths = n->kill_loss != LOSS_NONE && sim_chance(n->sim, 300) ? (uint32_t)sim_between(n->sim, 1, 2) : 0;
@@ -90,6 +90,14 @@ node_shard_kill(struct node_shard *n, enum node_shard_kill when, enum node_shard
     n->kill_when = when;
     if (when == KILL_NOW)
         node_shard_killed(n, "now");
+    return true;
+}
+
+void
+node_shard_follow(struct node_shard *n, struct sim_timer *t, uint64_t in_us)
+{
+    n->follow = t;
+    n->follow_us = in_us;
 }
 
 void
@@ -257,6 +265,18 @@ killed_while_rebuilding(struct node_shard *n)
     sim_in(n->sim, &n->restart, sim_below(n->sim, 100 * SIM_MS));
 }
 
+/* What was planned for the time after a start. */
+static void
+begin_follow(struct node_shard *n)
+{
+    if (n->follow == NULL)
+        return;
+    sim_in(n->sim, n->follow, n->follow_us);
+    if (n->profile.durable)
+        node_saver_slow(&n->saver, n->follow_us);
+    n->follow = NULL;
+}
+
 void
 node_shard_start(struct node_shard *n)
 {
@@ -276,6 +296,7 @@ node_shard_start(struct node_shard *n)
     n->state = SHARD_UP;
     n->stopped = false;
     n->listener.up = true;
+    begin_follow(n);
     if (n->profile.durable)
         node_saver_start(&n->saver);
     if (n->core != NULL)

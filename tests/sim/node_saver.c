@@ -286,8 +286,10 @@ last_words(struct node_saver *v)
 static void
 sync_soon(struct node_saver *v)
 {
+    uint64_t done_us = v->sim->now_us + sim_below(v->sim, v->profile.sync_us_max + 1);
+
     v->state = SAVER_SYNCING;
-    sim_in(v->sim, &v->timer, sim_below(v->sim, v->profile.sync_us_max + 1));
+    sim_at(v->sim, &v->timer, MAX(done_us, v->slow_until_us));
 }
 
 static void
@@ -445,7 +447,7 @@ node_saver_die(struct node_saver *v)
 {
     sim_cancel(v->sim, &v->timer);
     sim_cancel(v->sim, &v->every);
-    if (v->state == SAVER_SYNCING && sim_chance(v->sim, 500)) {
+    if (v->state == SAVER_SYNCING && sim_chance(v->sim, 500) && v->sim->now_us > v->slow_until_us) {
         sim_trace(v->sim, "s%u what it was syncing is on disk", v->node->index);
         (void)commit(v);
     }
@@ -463,13 +465,19 @@ node_saver_wipe(struct node_saver *v)
 {
     new_store(v);
     v->remaking = false;
-    v->full_until_us = v->sync_fails = 0;
+    v->full_until_us = v->slow_until_us = v->sync_fails = 0;
 }
 
 void
 node_saver_fill(struct node_saver *v, uint64_t for_us)
 {
     v->full_until_us = v->sim->now_us + for_us;
+}
+
+void
+node_saver_slow(struct node_saver *v, uint64_t for_us)
+{
+    v->slow_until_us = v->sim->now_us + for_us;
 }
 
 void

@@ -57,6 +57,7 @@ struct node_saver {
     bool finishing;       /* the transaction holds the save's last words */
     bool said_not_durable;
     uint64_t full_until_us; /* the disk has no room until then */
+    uint64_t slow_until_us; /* no sync is done before */
     uint64_t sync_fails;    /* the nth from now; 0: none */
     uint64_t saves, failures;
 };
@@ -79,8 +80,9 @@ void node_saver_action(struct node_saver *v, const struct shard_action *a);
 /* Now and then while a shard restores. */
 void node_saver_look(struct node_saver *v);
 
-/* The disk is full for a while; the nth sync from now fails. */
+/* The disk is full for a while; it syncs nothing for a while; the nth sync from now fails. */
 void node_saver_fill(struct node_saver *v, uint64_t for_us);
+void node_saver_slow(struct node_saver *v, uint64_t for_us);
 void node_saver_fail_sync(struct node_saver *v, uint64_t nth);
 
 #endif

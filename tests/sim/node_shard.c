@@ -408,6 +408,10 @@ perform_all(struct node_shard *n)
 
     while (shard_next_action(n->core, &a)) {
         perform(n, &a);
+        if (node_shard_strikes(n, KILL_WHEN_LOGGED) && a.kind == SHARD_REDO) {
+            node_shard_killed(n, "when it has logged");
+            return false;
+        }
         if (node_shard_strikes(n, KILL_AMONG_ANSWERS) && sim_chance(n->sim, 400)) {
             node_shard_killed(n, "among its answers");
             return false;

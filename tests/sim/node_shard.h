@@ -25,7 +25,14 @@ struct shard_conn;
 enum node_shard_state { SHARD_DOWN, SHARD_UP, SHARD_DRAINING };
 
 /* When a kill takes effect. */
-enum node_shard_kill { KILL_NOW, KILL_BEFORE_COMMIT, KILL_AFTER_COMMIT, KILL_AMONG_ANSWERS, KILL_KINDS };
+enum node_shard_kill {
+    KILL_NOW,
+    KILL_BEFORE_COMMIT,
+    KILL_AFTER_COMMIT,
+    KILL_AMONG_ANSWERS,
+    KILL_KINDS,
+    KILL_WHEN_LOGGED = KILL_KINDS, /* when the live store has a record that the disk does not have */
+};
 
 /* What else is gone with the process. */
 enum node_shard_loss { LOSS_NONE, LOSS_LIVE, LOSS_ALL };
@@ -72,9 +79,11 @@ struct node_shard {
     enum node_shard_loss kill_loss; /* what the kill that is planned takes along */
     enum node_shard_loss loss;      /* what the next start has to make up for */
     uint32_t rebuild_deaths;        /* so many rebuilds are killed on the way */
-    bool stays_down;                /* the run ends: do not start again */
-    bool restoring;                 /* an administrator is at it: the power does not fail */
-    bool stopped;                   /* drained */
+    struct sim_timer *follow;       /* comes follow_us after the next start; NULL: none does */
+    uint64_t follow_us;
+    bool stays_down; /* the run ends: do not start again */
+    bool restoring;  /* an administrator is at it: the power does not fail */
+    bool stopped;    /* drained */
     struct asked *asked;
     size_t asked_len, asked_room;
     struct arena arena;
@@ -97,11 +106,15 @@ void node_shard_hang_up(struct node_shard *n); /* every connection is gone, and 
 void node_shard_start(struct node_shard *n);
 void node_shard_stop(struct node_shard *n); /* the core, for good */
 
-/* kill -9, and a new life after down_us. loss: the machine's power fails, or that and its disk. */
-void node_shard_kill(struct node_shard *n, enum node_shard_kill when, enum node_shard_loss loss, uint64_t down_us);
+/* kill -9, and a new life after down_us. loss: the machine's power fails, or that and its disk. False: it is down, or
+ * is to be killed already. */
+bool node_shard_kill(struct node_shard *n, enum node_shard_kill when, enum node_shard_loss loss, uint64_t down_us);
 bool node_shard_strikes(const struct node_shard *n, enum node_shard_kill when);
 void node_shard_killed(struct node_shard *n, const char *when);
 void node_shard_die(struct node_shard *n);
+
+/* t comes so long after the next start, and no sync is done before. */
+void node_shard_follow(struct node_shard *n, struct sim_timer *t, uint64_t in_us);
 
 /* TERM: finish what is in flight, then stop, and start again after down_us. */
 void node_shard_drain(struct node_shard *n, uint64_t down_us);

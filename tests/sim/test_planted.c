@@ -66,7 +66,7 @@ static const struct reach reach[PLANTED_BUGS] = {
     [PLANTED_CLOSED_EARLY] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS}, 60},
     [PLANTED_STAGED_BY_ANOTHER] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
     [PLANTED_DURABLE_BEFORE_SYNC] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 400},
-    [PLANTED_REPEAT_NOT_HELD] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .workers = 4, .shards = 1}, 1500},
+    [PLANTED_REPEAT_NOT_HELD] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES, .workers = 4, .shards = 1}, 300},
     [PLANTED_PIECE_ERASED_EARLY] = {{.mode = RUN_ASYNC, .faults = FAULTS_DELAYS}, 60},
     [PLANTED_LOG_NOT_CUT] = {{.mode = RUN_SYNC, .faults = FAULTS_CRASHES}, 100},
     [PLANTED_LOG_CUT_AHEAD] = {{.mode = RUN_ASYNC, .faults = FAULTS_CRASHES}, 60},
