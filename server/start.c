@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "common/trace_file.h"
+#include "last_cache.h"
 #include "live_dir.h"
 #include "log.h"
 #include "notify.h"
@@ -160,14 +161,12 @@ say_rebuilt(const struct start *s, const struct rebuild *r, uint64_t records)
 
 /* ---- The shard ---- */
 
-/* Blocks are written past the caches when what the shard holds does not stay in them. The last one is shared by all
- * cores, and often by other machines on the same host: a quarter of it is ours. */
+/* Blocks are written past the caches when what the shard holds does not stay in them. The last one is shared by
+ * several cores, and often by other machines on the same host: a quarter of it is ours. */
 static uint64_t
 stream_min(void)
 {
-    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-
-    return MAX((uint64_t)MAX(cache, 0) / 4, STREAM_MIN_BYTES);
+    return MAX(last_cache_bytes(LAST_CACHE_DIR) / 4, STREAM_MIN_BYTES);
 }
 
 static enum ps_err

@@ -1,0 +1,16 @@
+/* How large the processor's last cache is. Glue: Linux says it in files.
+ *
+ * Not sysconf(_SC_LEVEL3_CACHE_SIZE): of AMD's processors it is the sum over a socket's chiplets (320 MiB where ten of
+ * them have 32 each), and what one core can use is the cache of its own. */
+#ifndef SERVER_LAST_CACHE_H
+#define SERVER_LAST_CACHE_H
+
+#include "common/base.h"
+
+#define LAST_CACHE_DIR "/sys/devices/system/cpu/cpu0/cache"
+
+/* Bytes, of the cache of the highest level that is described in dir (sysfs-devices-system-cpu's index0, index1, ...);
+ * where none is, what sysconf() says of the third; 0: not known. */
+uint64_t last_cache_bytes(const char *dir);
+
+#endif
