@@ -119,7 +119,7 @@ ref_set(const struct shard *s, struct variable *v, uint32_t block, struct block_
     out->variable = v;
     out->block = &v->blocks[placement_index(v->start, block, s->config.shards)];
     out->number = block;
-    out->fresh = out->moved = false;
+    out->fresh = out->moved = out->asked = false;
     out->cut = layout_block(&v->layout, block);
     out->old = out->place = NULL;
 }

@@ -30,7 +30,7 @@ update_when(const struct variable *v, uint64_t clock)
     return job_is_sync(v->job) ? clock - 1 : v->job->slowest;
 }
 
-/* One of the two gradients is NULL. */
+/* One of the two gradients is NULL. Who asked for the value gets it from the caches, where ordinary stores leave it. */
 static bool
 apply(struct shard *s, const struct block_ref *ref, const float *gradient, const uint16_t *halves, float scale,
       uint64_t clock, uint64_t when_clock)
@@ -38,7 +38,7 @@ apply(struct shard *s, const struct block_ref *ref, const float *gradient, const
     struct optimizer_arrays from, to;
     struct variable *v = ref->variable;
     bool out_of_place = ref->place != ref->old;
-    bool stream = out_of_place && s->data_bytes > s->config.stream_min_bytes;
+    bool stream = out_of_place && !ref->asked && s->data_bytes > s->config.stream_min_bytes;
     struct optimizer_when when = {.version = ref->block->version + 1, .clock = when_clock};
     bool finite;
 
