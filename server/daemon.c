@@ -176,7 +176,7 @@ idle_set(struct daemon *d)
 {
     if (d->state == DAEMON_CLOSING)
         return;
-    if (d->turn_open || d->time_due || shard_busy(d->shard) || polling(d))
+    if (d->turn_open || d->flush_first != NULL || d->time_due || shard_busy(d->shard) || polling(d))
         uv_idle_start(&d->idle, on_idle);
     else
         uv_idle_stop(&d->idle);
@@ -189,8 +189,9 @@ stamp_ns(const struct daemon *d)
     return d->options->timeline > 0 ? uv_hrtime() : 0;
 }
 
+/* speaker: as peers_flush() has it. */
 static void
-end_turn(struct daemon *d)
+end_turn(struct daemon *d, uint64_t speaker)
 {
     uint64_t commit_ns = stamp_ns(d), answer_ns, began_ns = d->turn_ns;
     struct shard_action action;
@@ -205,7 +206,7 @@ end_turn(struct daemon *d)
     while (shard_next_action(d->shard, &action))
         perform(d, &action, &stopped);
     d->performing = false;
-    peers_flush(d);
+    peers_flush(d, speaker);
     d->turn_ns = stamp_ns(d);
     shard_turn_took(d->shard, began_ns, commit_ns, answer_ns, d->turn_ns);
     wake_set(d);
@@ -223,10 +224,10 @@ daemon_step(struct daemon *d, struct shard_event *event)
     event->now_ms = uv_now(&d->loop);
     event->now_ns = d->turn_ns;
     while (shard_step(d->shard, event) == SHARD_TURN_FULL)
-        end_turn(d);
+        end_turn(d, 0);
     d->turn_open = true;
     if (shard_long_turn(d->shard))
-        end_turn(d);
+        end_turn(d, event->conn);
     idle_set(d);
 }
 
@@ -241,7 +242,9 @@ on_check(uv_check_t *check)
         daemon_step(d, &event);
     }
     if (d->turn_open)
-        end_turn(d);
+        end_turn(d, 0);
+    else
+        peers_flush(d, 0);
     if (d->quiet_ns == 0) /* also where a long turn has ended by itself */
         quiet_begin(d);
     peers_next_turn(d);

@@ -69,7 +69,7 @@ struct daemon {
 
     struct listener *listeners;
     struct peer *peers;       /* hash by id */
-    struct peer *flush_first; /* have something queued in this turn */
+    struct peer *flush_first; /* have something queued: in this turn, or values that gather */
     struct peer *turn_first;  /* had their share of this turn */
     uint64_t turn;
     uint64_t speaker, spoke_turn; /* the first who spoke in the last turn in which somebody did */

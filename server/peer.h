@@ -29,7 +29,9 @@ struct peer {
     struct in_flight_part part;
     uint64_t sent, seen_sent, seen_offset, moved_ms; /* whether bytes move, for housekeeping */
     struct peer *flush_next;
-    bool shaking; /* hands, for TLS: */
+    uint64_t values; /* bytes, of those that are to be flushed, */
+    uint32_t turns;  /* and how many turns have ended since they wait */
+    bool shaking;    /* hands, for TLS: */
     struct peer *shake_prev, *shake_next;
     bool answered; /* an offer of memory: */
     struct share memory;
@@ -60,8 +62,13 @@ void peer_send_data(struct peer *p, struct shard_data *data);
 /* Those that came with a token of this name, which is known no more: they are told, and go. */
 void peers_without_token(struct daemon *d, const char *name);
 
-/* Write what the turn queued. */
-void peers_flush(struct daemon *d);
+/* Write what the turn queued. speaker: whose message ended the turn (0: nobody's), and who may be about to say more.
+ * Its values wait for those of its next messages, as far as these follow at once: a system call that is given a MiB
+ * costs less than four of 256 KiB. They wait for PEER_VALUES_GATHERED bytes or PEER_TURNS_GATHERED turns, for the end
+ * of a turn of somebody else, or for that of the loop's round, whichever is first; nobody else's wait at all. */
+#define PEER_VALUES_GATHERED (1 * MIB)
+#define PEER_TURNS_GATHERED  4
+void peers_flush(struct daemon *d, uint64_t speaker);
 
 /* ---- Many of them ---- */
 

@@ -160,17 +160,31 @@ peer_send_data(struct peer *p, struct shard_data *data)
     a->out.prepare = answer_prepare;
     a->out.release = answer_release;
     a->out.pinned = true;
+    p->values += shard_data_bytes(data);
     answer_queue(a, shard_data_bytes(data));
 }
 
-void
-peers_flush(struct daemon *d)
+/* What goes through shared memory costs the same a byte however much goes at once. */
+static bool
+values_gather(struct peer *p)
 {
-    while (d->flush_first != NULL) {
-        struct peer *p = d->flush_first;
+    return p->values > 0 && p->values < PEER_VALUES_GATHERED && ++p->turns < PEER_TURNS_GATHERED &&
+           p->conn.share == NULL;
+}
 
-        d->flush_first = p->flush_next;
+void
+peers_flush(struct daemon *d, uint64_t speaker)
+{
+    struct peer **at = &d->flush_first, *p;
+
+    while ((p = *at) != NULL) {
+        if (p->id == speaker && values_gather(p)) {
+            at = &p->flush_next;
+            continue;
+        }
+        *at = p->flush_next;
         p->flushing = false;
+        p->values = p->turns = 0;
         conn_flush(&p->conn);
     }
 }

@@ -819,6 +819,49 @@ START_TEST(peer_that_does_not_fetch_its_answers_is_not_read)
 }
 END_TEST
 
+/* Values of who goes on speaking gather for one system call: not for longer than it does go on. */
+START_TEST(values_come_though_who_asked_stops_within_the_next_message)
+{
+    enum { WHOLE = 6 };
+    static float grad[LARGE_SIZE];
+    Psd__Push push = PSD__PUSH__INIT;
+    struct probe p;
+    uint32_t var, zero = 0;
+
+    START();
+    p = connected();
+    ck_assert(probe_hello(&p, 0, 1, false));
+    var = probe_declare(&p, "w", LARGE_SIZE);
+    push.n_var = push.n_block = 1;
+    push.var = &var;
+    push.block = &zero;
+    push.want_value = true;
+    for (int whole = 1; whole <= WHOLE; whole++) {
+        size_t len;
+        uint8_t *head;
+
+        for (int i = 0; i < whole; i++) {
+            push.seq = ++p.seq;
+            probe_send(&p, MSG_PUSH, &push.base, grad, sizeof grad);
+        }
+        push.seq = ++p.seq;
+        head = wire_encode_new(MSG_PUSH, 1000, &push.base, sizeof grad, &len);
+        probe_send_bytes(&p, head, len);
+        probe_send_bytes(&p, grad, sizeof grad / 2);
+        for (int i = whole; i >= 0; i--) {
+            ck_assert(probe_receive(&p));
+            ck_assert_int_eq(p.msg.type, MSG_DATA);
+            ck_assert_uint_ge(p.msg.u.data->version[0], p.seq - (uint64_t)i);
+            if (i == 1) /* all that was asked for whole is there */
+                probe_send_bytes(&p, (const uint8_t *)grad + sizeof grad / 2, sizeof grad / 2);
+        }
+        free(head);
+    }
+    probe_close(&p);
+    ck_assert_int_eq(stop(), 0);
+}
+END_TEST
+
 START_TEST(a_thousand_idle_connections_cost_little)
 {
     enum { MANY = 1000 };
@@ -1000,6 +1043,7 @@ make_suite(void)
     tcase_add_test(tc, promised_payloads_wait_at_the_memory_cap);
     tcase_add_test(tc, stalled_and_trickling_senders_give_way);
     tcase_add_test(tc, peer_that_does_not_fetch_its_answers_is_not_read);
+    tcase_add_test(tc, values_come_though_who_asked_stops_within_the_next_message);
     tcase_add_test(tc, a_thousand_idle_connections_cost_little);
     tcase_add_test(tc, out_of_descriptors_is_survived);
     tcase_add_test(tc, second_signal_stops_at_once);
