@@ -15,12 +15,6 @@
 #define FIRST_US_MAX (3 * SIM_SECOND)
 #define AFTER_US_MAX (2 * SIM_SECOND) /* between checkpoint and restore */
 
-static uint64_t
-draw_below(struct admin *a, uint64_t n)
-{
-    return sim_mix(&a->random) % n;
-}
-
 /* ---- Taking a checkpoint ---- */
 
 static void
@@ -312,13 +306,13 @@ look(struct sim_timer *t)
         sim_trace(a->sim, "all is restored");
         set_restoring(a, false);
         a->state = ADMIN_WAITS;
-        next_us = draw_below(a, FIRST_US_MAX);
+        next_us = sim_mix_below(&a->random, FIRST_US_MAX);
     } else if (a->state == ADMIN_WAITS && take(a)) {
         a->state = ADMIN_HAS;
-        next_us = draw_below(a, AFTER_US_MAX);
+        next_us = sim_mix_below(&a->random, AFTER_US_MAX);
     } else if (a->state == ADMIN_HAS && may_restore(a)) {
         restore(a);
-    } else if (a->state == ADMIN_HAS && draw_below(a, 100) == 0) {
+    } else if (a->state == ADMIN_HAS && sim_mix_below(&a->random, 100) == 0) {
         a->state = ADMIN_WAITS; /* perhaps of no use any more */
     }
     sim_in(a->sim, t, next_us);
@@ -329,9 +323,7 @@ look(struct sim_timer *t)
 bool
 admin_drawn(uint64_t seed, enum sim_faults level)
 {
-    uint64_t state = seed ^ SALT;
-
-    return level >= FAULTS_CRASHES && sim_mix(&state) % 1000 < PER_MILLE;
+    return level >= FAULTS_CRASHES && sim_has(seed, SALT, PER_MILLE);
 }
 
 void
@@ -339,7 +331,7 @@ admin_start(struct admin *a, uint64_t seed)
 {
     a->random = ~seed ^ SALT;
     a->timer.run = look;
-    sim_in(a->sim, &a->timer, draw_below(a, FIRST_US_MAX));
+    sim_in(a->sim, &a->timer, sim_mix_below(&a->random, FIRST_US_MAX));
 }
 
 void

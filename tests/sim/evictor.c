@@ -1,9 +1,8 @@
 /* One look after the other: what is answered is collected, who is to hang is kept from running, then the next state. */
 #include "evictor.h"
 
-#include <stdlib.h>
-
 #include "common/wire.h"
+#include "outsider.h"
 
 #define SALT             0x65766963746f72u
 #define PER_MILLE        200 /* runs that have one */
@@ -23,7 +22,7 @@
 static uint64_t
 draw_below(struct evictor *v, uint64_t n)
 {
-    return sim_mix(&v->random) % n;
+    return sim_mix_below(&v->random, n);
 }
 
 static bool
@@ -44,20 +43,13 @@ static void
 ask(struct evictor *v, uint32_t shard)
 {
     struct node_worker *w = &v->node;
-    struct worker_op *o = sim_alloc(sizeof *o);
+    struct worker_op *o = outsider_op(w, WORKER_EVICT);
     Psd__Evict message = PSD__EVICT__INIT;
     struct ps_error e;
 
     message.job = (char *)w->model->job;
     message.task = v->task;
-    o->kind = WORKER_EVICT;
-    o->started_us = w->sim->now_us;
-    o->next = w->ops;
-    w->ops = o;
-    if (core_ask(w->core, shard, MSG_EVICT, &message.base, &o->op, &e) != PS_OK)
-        sim_fail(w->sim, "the evictor cannot ask: %s", e.text);
-    else
-        node_worker_perform(w);
+    outsider_asked(w, core_ask(w->core, shard, MSG_EVICT, &message.base, &o->op, &e), &e);
 }
 
 static void
@@ -87,7 +79,7 @@ collect(struct evictor *v, const struct worker_op *o)
     Psd__Evicted *m = code == PS_OK ? psd__evicted__unpack(NULL, answer.len, answer.data) : NULL;
 
     if (m == NULL) {
-        sim_fail(v->node.sim, "the evictor was refused: %s: %s (%s)", ps_err_name(code), e.text, e.peer);
+        outsider_refused(&v->node, code, &e);
         return;
     }
     v->long_hang = v->long_hang && m->found;
@@ -97,19 +89,11 @@ collect(struct evictor *v, const struct worker_op *o)
 static void
 collect_all(struct evictor *v)
 {
-    struct worker_op **at = &v->node.ops;
+    struct worker_op *o;
 
-    while (*at != NULL && !v->node.sim->failed) {
-        struct worker_op *o = *at;
-
-        if (!core_op_done(o->op)) {
-            at = &o->next;
-            continue;
-        }
-        *at = o->next;
+    while (!v->node.sim->failed && (o = outsider_take_done(&v->node)) != NULL) {
         collect(v, o);
-        core_op_free(v->node.core, o->op);
-        free(o);
+        outsider_op_free(&v->node, o);
     }
 }
 
@@ -213,23 +197,17 @@ go_on(struct evictor *v)
 static void
 evictor_start(struct node_worker *w)
 {
-    struct evictor *v = evictor_of(w);
-
-    w->phase = WORKER_PULLING;
-    w->phase_us = w->sim->now_us;
-    pass_to(v, EVICTOR_WAITS, WAIT_US_MAX);
+    outsider_start(w);
+    pass_to(evictor_of(w), EVICTOR_WAITS, WAIT_US_MAX);
 }
 
 static void
 evictor_poll(struct node_worker *w)
 {
     struct evictor *v = evictor_of(w);
-    struct ps_error e;
 
-    if (core_fatal(w->core, &e) != PS_OK) {
-        sim_fail(w->sim, "the evictor failed for good: %s: %s (%s)", ps_err_name(e.code), e.text, e.peer);
+    if (outsider_failed(w))
         return;
-    }
     collect_all(v);
     if (w->sim->failed || w->sim->now_us < v->next_us)
         return;
@@ -248,36 +226,13 @@ evictor_next_us(const struct node_worker *w)
     return w->core != NULL && !done ? MAX(v->next_us, w->sim->now_us) : UINT64_MAX;
 }
 
-static void
-evictor_stop(struct node_worker *w)
-{
-    while (w->ops != NULL) {
-        struct worker_op *o = w->ops;
-
-        w->ops = o->next;
-        free(o);
-    }
-}
-
-static void
-evictor_watch(const struct node_worker *w, uint64_t limit_us)
-{
-    struct ps_error e = {0};
-
-    for (const struct worker_op *o = w->ops; o != NULL; o = o->next) {
-        if (core_op_done(o->op) || w->sim->now_us < o->started_us + limit_us)
-            continue;
-        (void)core_op_waiting(w->core, o->op, (w->sim->now_us - o->started_us) / SIM_MS, &e);
-        sim_fail(w->sim, "the evictor hangs: %s", e.text);
-    }
-}
-
 const struct worker_program evictor_program = {
+    .name = "evictor",
     .start = evictor_start,
     .poll = evictor_poll,
-    .stop = evictor_stop,
+    .stop = outsider_stop,
     .next_us = evictor_next_us,
-    .watch = evictor_watch,
+    .watch = outsider_watch,
 };
 
 /* ---- Life ---- */
@@ -285,9 +240,7 @@ const struct worker_program evictor_program = {
 bool
 evictor_drawn(uint64_t seed, enum sim_faults level)
 {
-    uint64_t state = seed ^ SALT;
-
-    return level >= FAULTS_CUTS && sim_mix(&state) % 1000 < PER_MILLE;
+    return level >= FAULTS_CUTS && sim_has(seed, SALT, PER_MILLE);
 }
 
 void

@@ -158,7 +158,7 @@ any_durable(const struct faults *f)
 static void
 kill_then_power(struct faults *f, struct node_shard *s, enum node_shard_kill when, uint64_t down_us)
 {
-    uint64_t follow_us = sim_mix(&f->random) % (BURST_US + FOLLOW_TRIPS_MAX * f->net->profile.latency_max_us);
+    uint64_t follow_us = sim_mix_below(&f->random, BURST_US + FOLLOW_TRIPS_MAX * f->net->profile.latency_max_us);
 
     if (s->profile.durable && any_durable(f))
         when = KILL_WHEN_LOGGED;
@@ -173,7 +173,7 @@ fault_kill(struct faults *f)
     enum node_shard_kill when = (enum node_shard_kill)sim_below(f->sim, KILL_KINDS);
     uint64_t down_us = draw_down(f, 3 * SIM_SECOND);
 
-    if (f->follows && sim_mix(&f->random) % 4 != 0)
+    if (f->follows && sim_mix_below(&f->random, 4) != 0)
         kill_then_power(f, s, when, down_us);
     else
         node_shard_kill(s, when, LOSS_NONE, f->follows ? down_us % AT_ONCE_US : down_us);
@@ -262,7 +262,7 @@ follow_comes(struct sim_timer *t)
     if (anybody_forgotten(f, s, s->saver.remaking))
         return;
     f->powers += s->profile.durable;
-    node_shard_kill(s, KILL_NOW, LOSS_LIVE, sim_mix(&f->random) % BURST_US);
+    node_shard_kill(s, KILL_NOW, LOSS_LIVE, sim_mix_below(&f->random, BURST_US));
 }
 
 typedef void (*fault)(struct faults *f);
@@ -297,7 +297,7 @@ faults_start(struct faults *f, uint64_t seed)
     for (uint32_t i = 0; i < f->shards_len; i++)
         f->follow[i] = (struct faults_follow){.timer.run = follow_comes, .faults = f, .shard = &f->shards[i]};
     f->random = seed ^ FOLLOW_SALT;
-    f->follows = sim_mix(&f->random) % 1000 < FOLLOW_PER_MILLE;
+    f->follows = sim_mix_below(&f->random, 1000) < FOLLOW_PER_MILLE;
     if (f->level < FAULTS_CUTS)
         return;
     f->left = (uint32_t)sim_between(f->sim, 1, 15);

@@ -175,6 +175,7 @@ void node_worker_perform(struct node_worker *w);
 /* ---- Programs ---- */
 
 struct worker_program {
+    const char *name;
     void (*start)(struct node_worker *w);             /* of a new process */
     void (*poll)(struct node_worker *w);              /* something may be done */
     void (*stop)(struct node_worker *w);              /* the process is dying: what was under way has no outcome */

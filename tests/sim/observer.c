@@ -5,11 +5,9 @@
  *
  * One operation at a time. The ledger knows each pull as one that waits for nothing: its blocks' bits must be versions
  * that were committed, none older than when it began. */
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "node_worker.h"
+#include "outsider.h"
 
 #define PAUSE_US_MAX  (200 * SIM_MS)
 #define CANCEL_US_MAX (20 * SIM_MS)
@@ -17,24 +15,12 @@
 static struct worker_op *
 begin_op(struct node_worker *w, enum worker_op_kind kind)
 {
-    struct worker_op *o = sim_alloc(sizeof *o);
+    struct worker_op *o = outsider_op(w, kind);
 
-    ps_assert(w->ops == NULL);
-    o->kind = kind;
-    o->started_us = w->sim->now_us;
+    ps_assert(o->next == NULL);
     if (w->phase != WORKER_LEAVING && sim_chance(w->sim, w->profile.cancel_per_mille))
         o->cancel_us = w->sim->now_us + 1 + sim_below(w->sim, CANCEL_US_MAX);
-    w->ops = o;
     return o;
-}
-
-static void
-begun(struct node_worker *w, enum ps_err err, const struct ps_error *e)
-{
-    if (err == PS_OK)
-        node_worker_perform(w);
-    else
-        sim_fail(w->sim, "the observer cannot ask: %s", e->text);
 }
 
 static void
@@ -44,7 +30,7 @@ attach(struct node_worker *w, uint32_t v)
     struct ps_error e;
 
     o->vars[o->vars_len++] = v;
-    begun(w, core_attach(w->core, w->model->vars[v].name, &o->op, &e), &e);
+    outsider_asked(w, core_attach(w->core, w->model->vars[v].name, &o->op, &e), &e);
 }
 
 /* Some of those that it has attached to, or all. */
@@ -69,7 +55,7 @@ pull(struct node_worker *w, bool all)
         o->vars[o->vars_len++] = v;
     }
     options.only_changed = options.only_changed && sim_chance(w->sim, 500);
-    begun(w, core_pull(w->core, o->vars_len, vars, out, &options, &o->op, &e), &e);
+    outsider_asked(w, core_pull(w->core, o->vars_len, vars, out, &options, &o->op, &e), &e);
 }
 
 /* ---- Results ---- */
@@ -117,13 +103,12 @@ collect(struct node_worker *w, struct worker_op *o)
     else if (code == PS_OK)
         pulled(w, o);
     else if (!not_yet && !o->cancelled)
-        sim_fail(w->sim, "the observer was refused: %s: %s (%s)", ps_err_name(code), e.text, e.peer);
+        outsider_refused(w, code, &e);
     if (o->kind == WORKER_PULL && code != PS_OK) /* what its buffers hold is not known */
         for (uint32_t i = 0; i < o->vars_len; i++)
             w->whole[o->vars[i]] = false;
     w->pulled[o->vars[0]] |= o->kind == WORKER_ATTACH && w->phase == WORKER_LEAVING; /* it has had its chance */
-    core_op_free(w->core, o->op);
-    free(o);
+    outsider_op_free(w, o);
     w->compute_until_us = w->sim->now_us + sim_below(w->sim, PAUSE_US_MAX);
 }
 
@@ -171,8 +156,7 @@ observer_start(struct node_worker *w)
 {
     for (uint32_t v = 0; v < w->model->vars_len; v++)
         w->values[v] = sim_alloc(w->model->vars[v].elements * sizeof(float));
-    w->phase = WORKER_PULLING;
-    w->phase_us = w->sim->now_us;
+    outsider_start(w);
 }
 
 void
@@ -188,21 +172,16 @@ static void
 observer_poll(struct node_worker *w)
 {
     struct worker_op *o = w->ops;
-    struct ps_error e;
 
-    if (core_fatal(w->core, &e) != PS_OK) {
-        sim_fail(w->sim, "the observer failed for good: %s: %s (%s)", ps_err_name(e.code), e.text, e.peer);
+    if (outsider_failed(w))
         return;
-    }
     if (o != NULL && o->cancel_us != 0 && o->cancel_us <= w->sim->now_us && !core_op_done(o->op)) {
         o->cancelled = true;
         core_op_cancel(w->core, o->op);
         node_worker_perform(w);
     }
-    if (o != NULL && core_op_done(o->op)) {
-        w->ops = NULL;
+    if ((o = outsider_take_done(w)) != NULL)
         collect(w, o);
-    }
     if (w->ops != NULL || w->sim->failed || w->sim->now_us < w->compute_until_us)
         return;
     if (w->phase == WORKER_LEAVING)
@@ -224,29 +203,18 @@ observer_next_us(const struct node_worker *w)
 static void
 observer_stop(struct node_worker *w)
 {
-    free(w->ops);
-    w->ops = NULL;
+    outsider_stop(w);
     for (uint32_t v = 0; v < w->model->vars_len; v++) {
         free(w->values[v]);
         w->values[v] = NULL;
     }
 }
 
-static void
-observer_watch(const struct node_worker *w, uint64_t limit_us)
-{
-    struct ps_error e = {0};
-
-    if (w->ops == NULL || w->sim->now_us < w->ops->started_us + limit_us)
-        return;
-    (void)core_op_waiting(w->core, w->ops->op, (w->sim->now_us - w->ops->started_us) / SIM_MS, &e);
-    sim_fail(w->sim, "the observer hangs: %s", e.text);
-}
-
 const struct worker_program observer_program = {
+    .name = "observer",
     .start = observer_start,
     .poll = observer_poll,
     .stop = observer_stop,
     .next_us = observer_next_us,
-    .watch = observer_watch,
+    .watch = outsider_watch,
 };

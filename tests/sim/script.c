@@ -427,6 +427,7 @@ script_watch(const struct node_worker *w, uint64_t limit_us)
 }
 
 const struct worker_program script_program = {
+    .name = "worker",
     .start = script_start,
     .poll = script_poll,
     .stop = script_stop,

@@ -138,10 +138,16 @@ sim_rand(struct sim *s)
 }
 
 uint64_t
-sim_below(struct sim *s, uint64_t n)
+sim_mix_below(uint64_t *state, uint64_t n)
 {
     ps_assert(n >= 1);
-    return sim_rand(s) % n;
+    return sim_mix(state) % n;
+}
+
+uint64_t
+sim_below(struct sim *s, uint64_t n)
+{
+    return sim_mix_below(&s->random, n);
 }
 
 uint64_t
@@ -155,6 +161,14 @@ bool
 sim_chance(struct sim *s, uint32_t per_mille)
 {
     return per_mille > 0 && sim_below(s, 1000) < per_mille;
+}
+
+bool
+sim_has(uint64_t seed, uint64_t salt, uint32_t per_mille)
+{
+    uint64_t state = seed ^ salt;
+
+    return sim_mix_below(&state, 1000) < per_mille;
 }
 
 /* ---- Trace and verdict ---- */

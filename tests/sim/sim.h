@@ -50,9 +50,13 @@ bool sim_step(struct sim *s);
 
 uint64_t sim_rand(struct sim *s);
 uint64_t sim_mix(uint64_t *state); /* the same over a state of one's own, whose draws change nobody else's */
+uint64_t sim_mix_below(uint64_t *state, uint64_t n);
 uint64_t sim_below(struct sim *s, uint64_t n);                    /* 0 <= result < n, n >= 1 */
 uint64_t sim_between(struct sim *s, uint64_t low, uint64_t high); /* both included */
 bool sim_chance(struct sim *s, uint32_t per_mille);
+
+/* Whether a run of this seed is one of the so many of 1,000 that have what the salt is of. */
+bool sim_has(uint64_t seed, uint64_t salt, uint32_t per_mille);
 
 /* One line: "[   120] s1 > ...". Part of the hash whether it is printed or not. */
 void sim_trace(struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
