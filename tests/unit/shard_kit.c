@@ -402,6 +402,30 @@ kit_expect_nothing(struct kit *k, uint64_t conn)
                   wire_type_name(k->answers[conn]->msg.type));
 }
 
+struct kit_answer *
+kit_ask(struct kit *k, uint64_t conn, Psd__QueryKind kind, const char *job)
+{
+    Psd__Query m = PSD__QUERY__INIT;
+
+    m.kind = kind;
+    if (job != NULL)
+        m.job = (char *)(uintptr_t)job;
+    kit_frame(k, conn, MSG_QUERY, k->next_request++, &m.base, NULL, 0);
+    return kit_expect(k, conn, MSG_REPORT);
+}
+
+struct kit_answer *
+kit_look(struct kit *k, Psd__QueryKind kind, const char *job)
+{
+    const uint64_t conn = KIT_CONNS - 1;
+    struct kit_answer *a;
+
+    kit_observe(k, conn);
+    a = kit_ask(k, conn, kind, job);
+    kit_close(k, conn);
+    return a;
+}
+
 void
 kit_expect_closed(struct kit *k, uint64_t conn, enum ps_err code)
 {

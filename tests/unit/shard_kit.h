@@ -102,6 +102,10 @@ void kit_expect_nothing(struct kit *k, uint64_t conn);
 void kit_expect_closed(struct kit *k, uint64_t conn, enum ps_err code); /* ERROR with request 0, then the end */
 void kit_drop_answers(struct kit *k, uint64_t conn);
 
+/* Take the answer to a question; job NULL: all. The second: of an observer who comes for it, and goes. */
+struct kit_answer *kit_ask(struct kit *k, uint64_t conn, Psd__QueryKind kind, const char *job);
+struct kit_answer *kit_look(struct kit *k, Psd__QueryKind kind, const char *job);
+
 /* Take the next answer: an ACK of this one message with this code. */
 void kit_ack(struct kit *k, uint64_t conn, uint64_t seq, enum ps_err code);
 

@@ -1,21 +1,7 @@
 /* What goes out: acks in frames of limited size, and nothing of a turn that failed. */
-#include "shard_kit.h"
+#include "shard_fixture.h"
 
 #include <string.h>
-
-static struct kit k;
-
-static void
-setup(void)
-{
-    kit_init(&k, NULL);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
-}
 
 START_TEST(many_acks_take_several_frames)
 {
@@ -130,7 +116,7 @@ make_suite(void)
     Suite *suite = suite_create("actions");
     TCase *tc = tcase_create("actions");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, shard_setup, shard_teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, many_acks_take_several_frames);
     tcase_add_test(tc, sentences_of_many_refusals_fit_frames);

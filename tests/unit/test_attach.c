@@ -1,23 +1,9 @@
 /* The shard's side of reading by who did not declare: attaching, and an observer's pulls. */
-#include "shard_kit.h"
+#include "shard_fixture.h"
 
 #include <string.h>
 
 enum { WORKER = 1, OBSERVER = 2 };
-
-static struct kit k;
-
-static void
-setup(void)
-{
-    kit_init(&k, NULL);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
-}
 
 static void
 attach(uint64_t conn, uint64_t request, const char *job, const char *name)
@@ -262,7 +248,7 @@ make_suite(void)
     Suite *suite = suite_create("attach");
     TCase *tc = tcase_create("attach");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, shard_setup, shard_teardown);
     tcase_add_test(tc, observer_learns_what_a_variable_is_and_reads_it);
     tcase_add_test(tc, worker_attaches_within_its_job_only);
     tcase_add_test(tc, what_is_not_there_is_named);

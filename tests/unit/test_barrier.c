@@ -1,21 +1,7 @@
 /* Barriers: who is waited for, who is not, giving up, crashes. */
-#include "shard_kit.h"
+#include "shard_fixture.h"
 
 #include <string.h>
-
-static struct kit k;
-
-static void
-setup(void)
-{
-    kit_init(&k, NULL);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
-}
 
 static Psd__Job *
 job(uint32_t workers)
@@ -240,7 +226,7 @@ make_suite(void)
     Suite *suite = suite_create("barrier");
     TCase *tc = tcase_create("barrier");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, shard_setup, shard_teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, barrier_opens_when_all_have_arrived);
     tcase_add_test(tc, worker_that_never_joined_is_waited_for);

@@ -2,11 +2,9 @@
  * (test_report.c has those for other workers.) */
 #include <string.h>
 
-#include "shard_kit.h"
+#include "shard_fixture.h"
 
 enum { WORKER = 1, OBSERVER = 2, OTHER = 3 };
-
-static struct kit k;
 
 static void
 setup(void)
@@ -19,24 +17,14 @@ setup(void)
     kit_join(&k, OTHER, kit_job("train", PSD__MODE__ASYNC, 2), 1);
 }
 
-static void
-teardown(void)
-{
-    kit_finish(&k);
-}
-
 /* What is reported, asked by the other worker; only_job "": all. The caller frees it. */
 static struct kit_answer *
 ask(const char *only_job, size_t n)
 {
-    Psd__Query m = PSD__QUERY__INIT;
     struct kit_answer *a;
 
-    m.kind = PSD__QUERY_KIND__BLOCKED;
-    m.job = (char *)(uintptr_t)only_job;
     kit_drop_answers(&k, OTHER);
-    kit_frame(&k, OTHER, MSG_QUERY, 77, &m.base, NULL, 0);
-    a = kit_expect(&k, OTHER, MSG_REPORT);
+    a = kit_ask(&k, OTHER, PSD__QUERY_KIND__BLOCKED, only_job);
     ck_assert_uint_eq(a->msg.u.report->n_blocked, n);
     return a;
 }
@@ -136,7 +124,7 @@ make_suite(void)
     Suite *suite = suite_create("blocked");
     TCase *tc = tcase_create("blocked");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, setup, shard_teardown);
     tcase_add_test(tc, declares_and_attaches_wait_for_blocks);
     tcase_add_test(tc, durable_pushes_wait_for_the_disk);
     tcase_add_test(tc, saves_and_checkpoints_wait_for_the_one_that_runs);

@@ -1,5 +1,5 @@
 /* The catalog: declaring, initializing in the background, restart in the middle, budgets, shares of several shards. */
-#include "shard_kit.h"
+#include "shard_fixture.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,20 +9,6 @@
 #include "common/placement.h"
 
 enum { LARGE = 65536 /* elements of the largest block */ };
-
-static struct kit k;
-
-static void
-setup(void)
-{
-    kit_init(&k, NULL);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
-}
 
 static Psd__Job *
 job(void)
@@ -397,7 +383,7 @@ make_suite(void)
     Suite *suite = suite_create("catalog");
     TCase *tc = tcase_create("catalog");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, shard_setup, shard_teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, declaring_is_idempotent);
     tcase_add_test(tc, other_declaration_of_a_name_is_refused_with_both);

@@ -1,23 +1,10 @@
 /* Clocks and the pulls that wait for them: SSP's bound, sync's steps, cancel, lapses. */
-#include "shard_kit.h"
+#include "shard_fixture.h"
 
 #include <string.h>
 #include <time.h>
 
-static struct kit k;
 static const float ones[4] = {1, 1, 1, 1};
-
-static void
-setup(void)
-{
-    kit_init(&k, NULL);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
-}
 
 static Psd__Job *
 ssp(uint32_t workers, uint32_t bound)
@@ -314,7 +301,6 @@ run_once(Psd__Job *job, uint64_t to, bool crash)
 
 START_TEST(worker_that_never_joined_holds_back_by_the_bound)
 {
-    Psd__Query query = PSD__QUERY__INIT;
     struct kit_answer *a;
     uint32_t var;
 
@@ -326,9 +312,7 @@ START_TEST(worker_that_never_joined_holds_back_by_the_bound)
     kit_ticked(&k, 1, 2, 3);
     kit_pull(&k, 1, var, 0, 3);
     kit_expect_nothing(&k, 1);
-    query.kind = PSD__QUERY_KIND__BLOCKED;
-    kit_frame(&k, 1, MSG_QUERY, 77, &query.base, NULL, 0);
-    a = kit_expect(&k, 1, MSG_REPORT);
+    a = kit_ask(&k, 1, PSD__QUERY_KIND__BLOCKED, NULL);
     ck_assert_uint_eq(a->msg.u.report->n_blocked, 1);
     ck_assert_uint_eq(a->msg.u.report->blocked[0]->n_on_task, 1);
     ck_assert_uint_eq(a->msg.u.report->blocked[0]->on_task[0], 1);
@@ -610,7 +594,7 @@ make_suite(void)
     Suite *suite = suite_create("clock");
     TCase *tc = tcase_create("clock");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, shard_setup, shard_teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, pull_waits_for_slowest_worker);
     tcase_add_test(tc, async_pull_never_waits);

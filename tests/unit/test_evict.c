@@ -4,22 +4,15 @@
 #include "power_kit.h"
 #include "server/session.h"
 #include "server/shard_state.h"
+#include "shard_fixture.h"
 
 #define WATCHER 9 /* the connection of who evicts */
-
-static struct kit k;
 
 static void
 setup(void)
 {
     kit_init(&k, &kit_durable_config);
     kit_observe(&k, WATCHER);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
 }
 
 static uint64_t
@@ -367,7 +360,7 @@ make_suite(void)
     Suite *s = suite_create("evict");
     TCase *t = tcase_create("evict");
 
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, setup, shard_teardown);
     tcase_add_test(t, an_evicted_worker_and_the_others_are_told);
     tcase_add_test(t, it_is_fenced_until_another_takes_its_place_whatever_dies);
     tcase_add_test(t, one_whose_connection_is_lost_can_be_evicted);

@@ -1,22 +1,8 @@
 /* Sync: gradients of a step gather until there are enough, then make one update. */
-#include "shard_kit.h"
+#include "shard_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static struct kit k;
-
-static void
-setup(void)
-{
-    kit_init(&k, NULL);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
-}
 
 static Psd__Job *
 sync_job(uint32_t workers, uint32_t quorum)
@@ -970,7 +956,7 @@ make_suite(void)
     Suite *suite = suite_create("gather");
     TCase *tc = tcase_create("gather");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, shard_setup, shard_teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, update_is_the_mean_of_all_workers);
     tcase_add_test(tc, pull_waits_until_the_step_is_done);

@@ -1,23 +1,9 @@
 /* Sync: steps whose gradients are late in coming, or will not come: found by the simulator. A tick does not wait for
  * the pushes before it, so a worker may have ticked past a step while its gradient waits there, was refused, or was
  * lost in a crash and is yet to be sent again. */
-#include "shard_kit.h"
+#include "shard_fixture.h"
 
 #include <math.h>
-
-static struct kit k;
-
-static void
-setup(void)
-{
-    kit_init(&k, NULL);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
-}
 
 /* Worker t is on connection t + 1. */
 static uint32_t
@@ -189,7 +175,7 @@ make_suite(void)
     Suite *suite = suite_create("gather_resend");
     TCase *tc = tcase_create("resend");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, shard_setup, shard_teardown);
     tcase_add_test(tc, step_does_not_wait_for_a_gradient_that_was_refused);
     tcase_add_test(tc, step_does_not_wait_for_a_gradient_that_was_skipped);
     tcase_add_test(tc, step_waits_for_gradients_that_a_crash_lost);

@@ -4,9 +4,7 @@
 #include <string.h>
 
 #include "server/limit.h"
-#include "shard_kit.h"
-
-static struct kit k;
+#include "shard_fixture.h"
 
 static void
 setup(void)
@@ -25,12 +23,6 @@ setup(void)
                                   .in_flight_bytes_max = 100};
 
     kit_init(&k, &config);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
 }
 
 static Psd__Job *
@@ -58,13 +50,9 @@ expect_limit(uint64_t conn, uint64_t request, const char *option)
 static Psd__LimitReport
 reported(uint64_t conn, enum limit limit)
 {
-    Psd__Query m = PSD__QUERY__INIT;
+    struct kit_answer *a = kit_ask(&k, conn, PSD__QUERY_KIND__STATS, NULL);
     Psd__LimitReport found;
-    struct kit_answer *a;
 
-    m.kind = PSD__QUERY_KIND__STATS;
-    kit_frame(&k, conn, MSG_QUERY, 77, &m.base, NULL, 0);
-    a = kit_expect(&k, conn, MSG_REPORT);
     ck_assert_uint_eq(a->msg.u.report->stats->n_limit, LIMITS);
     found = *a->msg.u.report->stats->limit[limit];
     ck_assert_str_eq(found.name, limit_texts[limit].name);
@@ -257,7 +245,6 @@ END_TEST
 
 START_TEST(a_connection_without_hello_is_closed_in_time)
 {
-    Psd__Query m = PSD__QUERY__INIT;
     struct kit_answer *a;
 
     kit_open(&k, 1);
@@ -276,9 +263,7 @@ START_TEST(a_connection_without_hello_is_closed_in_time)
     kit_expect_closed(&k, 2, PS_ERR_TIMEOUT);
     kit_pass(&k, 100000);
     ck_assert(!k.closed[3]);
-    m.kind = PSD__QUERY_KIND__STATS;
-    kit_frame(&k, 3, MSG_QUERY, 77, &m.base, NULL, 0);
-    a = kit_expect(&k, 3, MSG_REPORT);
+    a = kit_ask(&k, 3, PSD__QUERY_KIND__STATS, NULL);
     ck_assert_uint_eq(a->msg.u.report->stats->hello_timeouts, 2);
     ck_assert_uint_eq(a->msg.u.report->stats->bad_peers, 0);
     kit_answer_free(a);
@@ -304,7 +289,7 @@ make_suite(void)
     Suite *suite = suite_create("limit");
     TCase *tc = tcase_create("limit");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, setup, shard_teardown);
     tcase_add_test(tc, connections_past_the_limit_are_told_which);
     tcase_add_test(tc, jobs_past_the_limit_are_told_which);
     tcase_add_test(tc, variables_past_the_limit_are_told_which);

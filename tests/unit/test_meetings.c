@@ -2,21 +2,7 @@
 #include <string.h>
 
 #include "common/meet.h"
-#include "shard_kit.h"
-
-static struct kit k;
-
-static void
-setup(void)
-{
-    kit_init(&k, NULL);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
-}
+#include "shard_fixture.h"
 
 static Psd__Meet *
 meet(uint32_t task)
@@ -248,12 +234,7 @@ END_TEST
 static Psd__Report *
 report(struct kit_answer **a, Psd__QueryKind kind, const char *job)
 {
-    Psd__Query m = PSD__QUERY__INIT;
-
-    m.kind = kind;
-    m.job = (char *)(uintptr_t)job;
-    kit_frame(&k, 9, MSG_QUERY, 77, &m.base, NULL, 0);
-    *a = kit_expect(&k, 9, MSG_REPORT);
+    *a = kit_ask(&k, 9, kind, job);
     return (*a)->msg.u.report;
 }
 
@@ -333,7 +314,7 @@ make_suite(void)
     Suite *suite = suite_create("meetings");
     TCase *tc = tcase_create("meetings");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, shard_setup, shard_teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, workers_meet_at_shard_0);
     tcase_add_test(tc, meetings_are_of_shard_0_alone);

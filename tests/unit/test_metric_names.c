@@ -5,20 +5,7 @@
 
 #include "power_kit.h"
 #include "server/shard_state.h"
-
-static struct kit k;
-
-static void
-setup(void)
-{
-    kit_init(&k, &kit_durable_config);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
-}
+#include "shard_fixture.h"
 
 static Psd__Job *
 job(void)
@@ -75,22 +62,15 @@ resumes(uint64_t conn, uint64_t incarnation, const char *const *names)
 static void
 names_are(const char *const *want)
 {
-    Psd__Query q = PSD__QUERY__INIT;
-    struct kit_answer *a;
-    const Psd__JobReport *m;
+    struct kit_answer *a = kit_look(&k, PSD__QUERY_KIND__JOBS, NULL);
+    const Psd__JobReport *m = a->msg.u.report->job[0];
     size_t n = 0;
 
-    q.kind = PSD__QUERY_KIND__JOBS;
-    kit_observe(&k, 40);
-    kit_frame(&k, 40, MSG_QUERY, k.next_request++, &q.base, NULL, 0);
-    a = kit_expect(&k, 40, MSG_REPORT);
-    m = a->msg.u.report->job[0];
     for (; want[n] != NULL; n++)
         ck_assert_msg(n < m->n_metric_names && strcmp(m->metric_names[n], want[n]) == 0, "metric %zu is not %s", n,
                       want[n]);
     ck_assert_uint_eq(m->n_metric_names, n);
     kit_answer_free(a);
-    kit_close(&k, 40);
 }
 
 START_TEST(workers_bring_the_same_or_more_or_none)
@@ -258,7 +238,7 @@ make_suite(void)
     Suite *suite = suite_create("metric_names");
     TCase *tc = tcase_create("metric_names");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, shard_setup_durable, shard_teardown);
     tcase_add_test(tc, workers_bring_the_same_or_more_or_none);
     tcase_add_test(tc, others_are_refused_while_a_worker_is_live);
     tcase_add_test(tc, who_is_alone_may_bring_others);

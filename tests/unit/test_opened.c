@@ -1,10 +1,9 @@
 /* Barriers with a place in the data: who comes again passes, who is beyond is not waited for, and what the metrics came
  * to is kept. */
 #include "power_kit.h"
+#include "shard_fixture.h"
 
 #include <string.h>
-
-static struct kit k;
 
 static Psd__Job *
 job(void)
@@ -18,12 +17,6 @@ setup(void)
     kit_init(&k, NULL);
     for (uint64_t conn = 1; conn <= 3; conn++)
         kit_join(&k, conn, job(), (uint32_t)conn - 1);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
 }
 
 static void
@@ -74,20 +67,12 @@ step(uint64_t conn, uint64_t seq, uint64_t clock, double sum, uint64_t position)
 static void
 opened_is(uint64_t position, uint32_t again, size_t n, double sum)
 {
-    Psd__Query q = PSD__QUERY__INIT;
-    const Psd__Opened *o;
-    struct kit_answer *a;
+    struct kit_answer *a = kit_look(&k, PSD__QUERY_KIND__JOBS, "train");
+    const Psd__Opened *o = a->msg.u.report->job[0]->opened;
 
-    q.kind = PSD__QUERY_KIND__JOBS;
-    q.job = "train";
-    kit_observe(&k, 40);
-    kit_frame(&k, 40, MSG_QUERY, k.next_request++, &q.base, NULL, 0);
-    a = kit_expect(&k, 40, MSG_REPORT);
-    o = a->msg.u.report->job[0]->opened;
     ck_assert(o == NULL ? position == 0 : o->place->at->position == position && o->place->again == again);
     ck_assert(o == NULL || (o->n_sum == n && (n == 0 || o->sum[0] == sum)));
     kit_answer_free(a);
-    kit_close(&k, 40);
 }
 
 static void
@@ -255,7 +240,7 @@ make_suite(void)
     Suite *suite = suite_create("opened");
     TCase *tc = tcase_create("opened");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, setup, shard_teardown);
     tcase_add_test(tc, sums_are_those_of_the_moment_in_which_it_opens);
     tcase_add_test(tc, who_comes_again_in_anothers_place_passes);
     tcase_add_test(tc, who_has_done_later_data_is_not_waited_for);

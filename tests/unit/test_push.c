@@ -1,5 +1,5 @@
 /* Pushes in async and ssp: what is checked, what is applied, what a refusal leaves alone. */
-#include "shard_kit.h"
+#include "shard_fixture.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,20 +9,7 @@
 
 enum { LARGE = 65536 /* elements of the largest block */ };
 
-static struct kit k;
 static float big[1 << 20]; /* 4 MiB */
-
-static void
-setup(void)
-{
-    kit_init(&k, NULL);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
-}
 
 static Psd__Job *
 job(void)
@@ -478,7 +465,7 @@ make_suite(void)
     Suite *suite = suite_create("push");
     TCase *tc = tcase_create("push");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, shard_setup, shard_teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, updates_are_what_the_optimizer_computes);
     tcase_add_test(tc, push_before_declare_is_refused);

@@ -1,6 +1,6 @@
 /* Encoded pushes at a shard: what is applied is what a worker would have pushed that does not compress, bit by bit, in
  * every mode and after a power loss; and no bytes do any harm. */
-#include "shard_kit.h"
+#include "shard_fixture.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,6 @@
 
 #define LARGE 65536 /* elements of the largest block */
 
-static struct kit k;
 static float gradient[LARGE], plain[LARGE];
 static uint32_t encoded[2 * LARGE + 4];
 
@@ -21,18 +20,6 @@ static const struct ps_compress codecs[] = {
     {.kind = PS_COMPRESS_INT8},
     {.kind = PS_COMPRESS_TOP_K, .fraction = 0.1},
 };
-
-static void
-setup(void)
-{
-    kit_init(&k, NULL);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
-}
 
 static void
 draw(struct test_rng *r, size_t n)
@@ -363,7 +350,7 @@ suite(void)
     TCase *t = tcase_create("push_encoded");
 
     tcase_set_timeout(t, 120);
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, shard_setup, shard_teardown);
     tcase_add_test(t, encoded_gradient_is_applied_as_what_it_decodes_to);
     tcase_add_test(t, blocks_of_many_variables_share_an_encoded_frame);
     tcase_add_test(t, steps_of_sync_take_encoded_and_plain_gradients_together);

@@ -362,11 +362,7 @@ END_TEST
 static struct kit_answer *
 status(uint64_t conn)
 {
-    Psd__Query m = PSD__QUERY__INIT;
-
-    m.kind = PSD__QUERY_KIND__STATUS;
-    kit_frame(&k, conn, MSG_QUERY, 900, &m.base, NULL, 0);
-    return kit_expect(&k, conn, MSG_REPORT);
+    return kit_ask(&k, conn, PSD__QUERY_KIND__STATUS, NULL);
 }
 
 /* Workers come and go, and each time a row is logged. */

@@ -1,10 +1,8 @@
 /* Reports: what psctl is told, and that it is true. */
-#include "shard_kit.h"
+#include "shard_fixture.h"
 
 #include <math.h>
 #include <string.h>
-
-static struct kit k;
 
 static void
 setup(void)
@@ -18,12 +16,6 @@ setup(void)
                                   .in_flight_bytes_max = 1000};
 
     kit_init(&k, &config);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
 }
 
 static struct kit_answer *
@@ -512,7 +504,7 @@ make_suite(void)
     Suite *suite = suite_create("report");
     TCase *tc = tcase_create("report");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, setup, shard_teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, status_says_what_the_shard_is_and_holds);
     tcase_add_test(tc, variables_are_counted_one_by_one);

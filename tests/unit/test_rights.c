@@ -5,21 +5,7 @@
 
 #include "check_main.h"
 #include "server/shard_state.h"
-#include "shard_kit.h"
-
-static struct kit k;
-
-static void
-setup(void)
-{
-    kit_init(&k, &kit_durable_config);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
-}
+#include "shard_fixture.h"
 
 /* Once more than in rights.c, on purpose: whoever adds a message decides here as well. */
 static const struct {
@@ -114,7 +100,7 @@ make_suite(void)
     Suite *s = suite_create("rights");
     TCase *t = tcase_create("rights");
 
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, shard_setup_durable, shard_teardown);
     tcase_add_test(t, every_message_is_decided);
     tcase_add_test(t, who_may_read_asks_and_changes_nothing);
     tcase_add_test(t, a_drain_without_the_right_ends_the_connection_and_nothing_else);

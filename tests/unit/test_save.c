@@ -129,10 +129,7 @@ one_variable(Psd__Mode mode)
 static struct kit_answer *
 report_status(uint64_t conn)
 {
-    Psd__Query q = PSD__QUERY__INIT;
-
-    kit_frame(&k, conn, MSG_QUERY, 99, &q.base, NULL, 0);
-    return kit_expect(&k, conn, MSG_REPORT);
+    return kit_ask(&k, conn, PSD__QUERY_KIND__STATUS, NULL);
 }
 
 static void

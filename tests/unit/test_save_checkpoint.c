@@ -1,12 +1,11 @@
 /* Checkpoints: when their instant is, what is in them, who is told. */
-#include "shard_kit.h"
+#include "shard_fixture.h"
 
 #include <string.h>
 
 #include "common/layout.h"
 #include "server/save_request.h"
 
-static struct kit k;
 static struct layout layouts[3]; /* of variables 1 and 2 */
 static uint64_t seq[4], clocks[4];
 
@@ -16,12 +15,6 @@ setup(void)
     kit_init(&k, NULL); /* no durable environment is needed */
     memset(seq, 0, sizeof seq);
     memset(clocks, 0, sizeof clocks);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
 }
 
 static Psd__Job *
@@ -399,7 +392,7 @@ make_suite(void)
     Suite *s = suite_create("save_checkpoint");
     TCase *t = tcase_create("checkpoint");
 
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, setup, shard_teardown);
     tcase_set_timeout(t, 120);
     tcase_add_test(t, checkpoint_has_the_jobs_blocks_and_rows_and_no_others);
     tcase_add_test(t, job_that_is_not_known_has_no_checkpoint);

@@ -1,23 +1,10 @@
 /* Sessions: who may hold a worker index, sequences and their repeats, leases, and what a restart keeps. */
-#include "shard_kit.h"
+#include "shard_fixture.h"
 
 #include <math.h>
 #include <string.h>
 
-static struct kit k;
 static const float ones[4] = {1, 1, 1, 1};
-
-static void
-setup(void)
-{
-    kit_init(&k, NULL);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
-}
 
 static Psd__Job *
 job(void)
@@ -651,7 +638,7 @@ make_suite(void)
     Suite *suite = suite_create("session");
     TCase *tc = tcase_create("session");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, shard_setup, shard_teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, task_of_a_live_process_is_taken);
     tcase_add_test(tc, newcomer_replaces_a_worker_whose_connection_is_lost);

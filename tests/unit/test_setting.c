@@ -1,24 +1,10 @@
 /* Changing a running job: what is checked, when it holds, that it outlives the process, and that a turn that failed did
  * not change anything; the norm of a push; draining by message. */
-#include "shard_kit.h"
+#include "shard_fixture.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-static struct kit k;
-
-static void
-setup(void)
-{
-    kit_init(&k, NULL);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
-}
 
 /* ---- Asking ---- */
 
@@ -641,7 +627,7 @@ make_suite(void)
     Suite *suite = suite_create("setting");
     TCase *tc = tcase_create("setting");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, shard_setup, shard_teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, learning_rate_holds_from_the_next_update);
     tcase_add_test(tc, within_a_turn_each_push_has_the_rate_of_its_time);

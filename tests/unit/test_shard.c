@@ -1,5 +1,5 @@
 /* The shard as a whole: connections, dispatch, hello, bad input, turns, draining, restart. */
-#include "shard_kit.h"
+#include "shard_fixture.h"
 
 #include <math.h>
 #include <string.h>
@@ -7,20 +7,6 @@
 #include "server/identity.h"
 
 enum { LARGE = 65536 /* elements of the largest block */ };
-
-static struct kit k;
-
-static void
-setup(void)
-{
-    kit_init(&k, NULL);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
-}
 
 static Psd__Hello
 hello(uint32_t task)
@@ -747,7 +733,7 @@ make_suite(void)
     Suite *suite = suite_create("shard");
     TCase *tc = tcase_create("shard");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, shard_setup, shard_teardown);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, hello_is_answered_with_job_and_clock);
     tcase_add_test(tc, client_of_another_cluster_is_refused);

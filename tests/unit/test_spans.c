@@ -2,11 +2,9 @@
 #include <stdio.h>
 
 #include "common/timeline.h"
-#include "shard_kit.h"
+#include "shard_fixture.h"
 
 enum { SLOW = 1, FAST = 2, OBSERVER = 3, SPANS = 8192 };
-
-static struct kit k;
 
 static void
 begin(Psd__Mode mode)
@@ -19,12 +17,6 @@ begin(Psd__Mode mode)
     kit_observe(&k, OBSERVER);
     kit_declare(&k, SLOW, "w", 4, PS_SGD);
     kit_drop_answers(&k, SLOW);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
 }
 
 /* The caller frees it. */
@@ -182,7 +174,7 @@ make_suite(void)
     Suite *suite = suite_create("spans");
     TCase *tc = tcase_create("spans");
 
-    tcase_add_checked_fixture(tc, NULL, teardown);
+    tcase_add_checked_fixture(tc, NULL, shard_teardown);
     tcase_add_test(tc, a_pull_says_how_long_the_bound_held_it);
     tcase_add_test(tc, a_push_says_how_long_its_step_lacked_others);
     tcase_add_test(tc, a_barrier_is_held_as_well);

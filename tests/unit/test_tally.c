@@ -1,6 +1,6 @@
 /* Metrics on a shard: what ticks bring is settled with the clock, told to who resumes or takes over, and summed up over
  * the workers of a job. */
-#include "shard_kit.h"
+#include "shard_fixture.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,20 +8,6 @@
 
 #include "power_kit.h"
 #include "proto/store.pb-c.h"
-
-static struct kit k;
-
-static void
-setup(void)
-{
-    kit_init(&k, &kit_durable_config);
-}
-
-static void
-teardown(void)
-{
-    kit_finish(&k);
-}
 
 static Psd__Job *
 job(void)
@@ -68,29 +54,16 @@ welcomed_with(uint64_t conn, size_t n, const double *want, uint64_t position)
     kit_answer_free(a);
 }
 
-static struct kit_answer *
-ask(Psd__QueryKind kind)
-{
-    Psd__Query q = PSD__QUERY__INIT;
-
-    q.kind = kind;
-    q.job = "train";
-    kit_observe(&k, 40);
-    kit_frame(&k, 40, MSG_QUERY, k.next_request++, &q.base, NULL, 0);
-    return kit_expect(&k, 40, MSG_REPORT);
-}
-
 static void
 sums_are(size_t n, const double *want)
 {
-    struct kit_answer *a = ask(PSD__QUERY_KIND__JOBS);
+    struct kit_answer *a = kit_look(&k, PSD__QUERY_KIND__JOBS, "train");
     const Psd__JobReport *m = a->msg.u.report->job[0];
 
     ck_assert_uint_eq(m->n_metrics, n);
     for (size_t i = 0; i < n; i++)
         ck_assert_msg(m->metrics[i] == want[i], "sum %zu is %g, not %g", i, m->metrics[i], want[i]);
     kit_answer_free(a);
-    kit_close(&k, 40);
 }
 
 START_TEST(a_tick_settles_them_and_who_resumes_or_takes_over_hears_it)
@@ -177,7 +150,7 @@ START_TEST(each_worker_is_listed_with_its_own)
     kit_join(&k, 1, job(), 0);
     kit_join(&k, 2, job(), 2);
     told(2, 1, 1, 4, -2, 0);
-    a = ask(PSD__QUERY_KIND__WORKERS);
+    a = kit_look(&k, PSD__QUERY_KIND__WORKERS, "train");
     ck_assert_uint_eq(a->msg.u.report->n_worker, 2);
     ck_assert_uint_eq(a->msg.u.report->worker[0]->n_metrics, 0);
     m = a->msg.u.report->worker[1];
@@ -226,7 +199,7 @@ START_TEST(they_may_be_no_numbers)
     told(1, 1, 1, NAN, 1, 0);
     told(2, 1, 1, 1, INFINITY, 0);
     kit_crash(&k);
-    a = ask(PSD__QUERY_KIND__JOBS);
+    a = kit_look(&k, PSD__QUERY_KIND__JOBS, "train");
     ck_assert(isnan(a->msg.u.report->job[0]->metrics[0]));
     ck_assert(a->msg.u.report->job[0]->metrics[1] == INFINITY);
     kit_answer_free(a);
@@ -298,7 +271,7 @@ make_suite(void)
     Suite *suite = suite_create("tally");
     TCase *tc = tcase_create("tally");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, shard_setup_durable, shard_teardown);
     tcase_add_test(tc, a_tick_settles_them_and_who_resumes_or_takes_over_hears_it);
     tcase_add_test(tc, a_kill_of_the_shard_forgets_none);
     tcase_add_test(tc, what_comes_again_counts_once);
