@@ -191,3 +191,20 @@ certs_make(struct certs *c, const struct cert_spec *spec)
     EVP_PKEY_free(key);
     X509_free(cert);
 }
+
+void
+certs_make_cas(struct certs *c)
+{
+    certs_make(c, &(struct cert_spec){.file = "ca"});
+    certs_make(c, &(struct cert_spec){.file = "other"});
+}
+
+void
+certs_make_old(struct certs *c, const char *file)
+{
+    certs_make(c, &(struct cert_spec){.file = file,
+                                      .issuer = "ca",
+                                      .names = "IP:127.0.0.1",
+                                      .from_s = -48 * CERTS_HOUR_S,
+                                      .until_s = -CERTS_HOUR_S});
+}

@@ -31,9 +31,17 @@ struct cert_spec {
     bool signs;             /* it is a CA although it has an issuer */
 };
 
+#define CERTS_HOUR_S (60L * 60)
+
 void certs_open(struct certs *c);
 void certs_close(struct certs *c);
 void certs_make(struct certs *c, const struct cert_spec *spec);
+
+/* Two CAs: "ca", and "other", which is nobody's. */
+void certs_make_cas(struct certs *c);
+
+/* The CA's, for this host, expired an hour ago. */
+void certs_make_old(struct certs *c, const char *file);
 
 /* The last 32 stay. */
 const char *certs_path(struct certs *c, const char *file);

@@ -13,7 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/base.h"
 #include "tests/remove_tree.h"
+#include "tests/system/wait_for.h"
 #include "tests/unit/memory_dir.h"
 
 #define START_MS 60000
@@ -88,6 +90,50 @@ shards_log(const struct shards *s, uint32_t shard)
         close(fd);
     text[n > 0 ? n : 0] = '\0';
     return text;
+}
+
+bool
+shards_said(const struct shards *s, uint32_t shard, const char *text)
+{
+    return strstr(shards_log(s, shard), text) != NULL;
+}
+
+int
+shards_maps(void)
+{
+    FILE *f = fopen("/proc/self/maps", "r");
+    char line[512];
+    int n = 0;
+
+    ck_assert_ptr_nonnull(f);
+    while (fgets(line, sizeof line, f) != NULL)
+        n += strstr(line, "memfd:psd-shared") != NULL;
+    fclose(f);
+    return n;
+}
+
+void
+shards_hang_up(const struct shards *s, uint32_t shard, const char *text)
+{
+    ck_assert_int_eq(kill(s->pids[shard], SIGHUP), 0);
+    WAIT_FOR_LOGGED(shards_said(s, shard, text), shards_log(s, shard));
+}
+
+const char *const *
+shards_words(const char *const *first, const char *const *then)
+{
+    static char words[32][128];
+    static const char *all[ARRAY_LEN(words) + 1];
+    size_t n = 0;
+
+    for (; *first != NULL || *then != NULL; n++) {
+        ck_assert_uint_lt(n, ARRAY_LEN(words));
+        ck_assert_int_lt(snprintf(words[n], sizeof words[n], "%s", *first != NULL ? *first++ : *then++),
+                         sizeof words[n]);
+        all[n] = words[n];
+    }
+    all[n] = NULL;
+    return all;
 }
 
 /* The child's descriptors from FIRST_FD on become these. */
@@ -332,15 +378,19 @@ void
 shards_stop(struct shards *s)
 {
     int status[SHARDS_MAX] = {0};
+    uint32_t count = s->count;
 
-    for (uint32_t i = 0; i < s->count; i++)
+    if (count == 0)
+        return;
+    s->count = 0;
+    for (uint32_t i = 0; i < count; i++)
         if (s->pids[i] != 0)
             kill(s->pids[i], SIGTERM);
-    for (uint32_t i = 0; i < s->count; i++)
+    for (uint32_t i = 0; i < count; i++)
         if (s->pids[i] != 0)
             waitpid(s->pids[i], &status[i], 0);
     remove_tree(s->directory);
-    for (uint32_t i = 0; i < s->count; i++)
+    for (uint32_t i = 0; i < count; i++)
         ck_assert_msg(WIFEXITED(status[i]) && WEXITSTATUS(status[i]) == 0, "shard %u ended with status %x", i,
                       (unsigned)status[i]);
 }

@@ -75,8 +75,20 @@ int shards_try(struct shards *s, uint32_t shard);
 
 /* What a shard has said, in all its lives; valid until the next call. */
 const char *shards_log(const struct shards *s, uint32_t shard);
+bool shards_said(const struct shards *s, uint32_t shard, const char *text);
 
-/* TERM, wait, and assert that each that runs exited with 0; remove the directories. */
+/* Mappings of memory that this process shares with shards. */
+int shards_maps(void);
+
+/* HUP, and wait until the shard has said this, be it before. */
+void shards_hang_up(const struct shards *s, uint32_t shard, const char *text);
+
+/* Options for shards_options.more: both lists, which end with NULL, copied one behind the other. Valid until the next
+ * call. */
+const char *const *shards_words(const char *const *first, const char *const *then);
+
+/* TERM, wait, and assert that each that runs exited with 0; remove the directories. Accepts zeroed ones, and those that
+ * were stopped. */
 void shards_stop(struct shards *s);
 
 #endif

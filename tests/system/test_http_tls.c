@@ -23,7 +23,6 @@
 
 #define TOKEN    "0123456789abcdef0123"
 #define WITH     "Authorization: Bearer " TOKEN
-#define HOUR_S   (60L * 60)
 #define RENEWALS 12
 #define SCRAPERS 3
 
@@ -47,8 +46,7 @@ setup(void)
     signal(SIGPIPE, SIG_IGN);
     unsetenv("PSD_HTTP_TOKEN");
     certs_open(&certs);
-    certs_make(&certs, &(struct cert_spec){.file = "ca"});
-    certs_make(&certs, &(struct cert_spec){.file = "other"});
+    certs_make_cas(&certs);
     make("psd", "shared");
     make("web", "of its own");
     certs_write(&certs, "tokens", TOKEN "\n");
@@ -58,30 +56,20 @@ setup(void)
 static void
 teardown(void)
 {
-    if (shards.count > 0)
-        shards_stop(&shards);
-    shards.count = 0;
+    shards_stop(&shards);
     certs_close(&certs);
 }
+
+#define OPTIONS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* psd's options: with tokens, there, and these. */
 static const char *const *
 want(const char *at, const char *const *options)
 {
-    static char words[24][128];
-    static const char *all[ARRAY_LEN(words)];
-    const char *const usual[] = {"--cluster", "psd", "--log-level",   "info",
-                                 "--http",    at,    "--http-tokens", certs_path(&certs, "tokens")};
-    size_t n = 0;
+    const char *const *usual =
+        OPTIONS("--cluster", "psd", "--log-level", "info", "--http", at, "--http-tokens", certs_path(&certs, "tokens"));
 
-    for (size_t i = 0; i < ARRAY_LEN(usual) || *options != NULL; i++) {
-        ck_assert_uint_lt(n + 1, ARRAY_LEN(words));
-        snprintf(words[n], sizeof words[n], "%s", i < ARRAY_LEN(usual) ? usual[i] : *options++);
-        all[n] = words[n];
-        n++;
-    }
-    all[n] = NULL;
-    return all;
+    return shards_words(usual, options);
 }
 
 static void
@@ -111,7 +99,6 @@ start_again(const char *const *options)
 #define SHARED TCP, "--http-tls"
 #define OWN                                                                                                            \
     "--http-tls", "--http-tls-cert", certs_path(&certs, "web.pem"), "--http-tls-key", certs_path(&certs, "web.key")
-#define OPTIONS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* ---- Asking ---- */
 
@@ -165,12 +152,6 @@ shows(const char *cn)
     return is;
 }
 
-static bool
-said(const char *text)
-{
-    return strstr(shards_log(&shards, 0), text) != NULL;
-}
-
 #define ENDS "psd_certificate_expiry_timestamp_seconds"
 
 static bool
@@ -187,7 +168,7 @@ START_TEST(it_shows_what_tcp_shows)
     struct http_reply r;
 
     start(OPTIONS(SHARED));
-    ck_assert(said("metrics and health, encrypted, certificate=\"CN=shared, until "));
+    ck_assert(shards_said(&shards, 0, "metrics and health, encrypted, certificate=\"CN=shared, until "));
     ck_assert_int_eq(ask("GET /healthz"), 200);
     ck_assert_int_eq(ask("GET /readyz"), 200);
     ck_assert_int_eq(ask("GET /api/live"), 200);
@@ -207,7 +188,7 @@ START_TEST(it_shows_one_of_its_own)
 {
     start(OPTIONS(OWN));
     ck_assert(shows("of its own"));
-    ck_assert(!said("TCP connections are encrypted"));
+    ck_assert(!shards_said(&shards, 0, "TCP connections are encrypted"));
     ck_assert(ends(ENDS "{for=\"http\"}", "web"));
     ck_assert(isnan(figure(ENDS "{for=\"tcp\"}")));
     ck_assert_double_eq(figure("psd_state{state=\"serving\"}"), 1);
@@ -378,11 +359,11 @@ spoil(int how)
         certs_write(&certs, "web.pem", "nonsense");
         return "web.pem' holds no certificate in PEM form";
     case 1:
-        certs_make(&certs,
-                   &(struct cert_spec){.file = "web", .issuer = "ca", .from_s = -2 * HOUR_S, .until_s = -HOUR_S});
+        certs_make_old(&certs, "web");
         return "has expired on ";
     case 2:
-        certs_make(&certs, &(struct cert_spec){.file = "web", .issuer = "ca", .from_s = HOUR_S, .until_s = 2 * HOUR_S});
+        certs_make(&certs, &(struct cert_spec){
+                               .file = "web", .issuer = "ca", .from_s = CERTS_HOUR_S, .until_s = 2 * CERTS_HOUR_S});
         return "is the clock right?";
     case 3:
         ck_assert_int_eq(shards_shell("cp %s %s", certs_path(&certs, "psd.key"), certs_path(&certs, "web.key")), 0);
@@ -405,7 +386,7 @@ START_TEST(it_does_not_start_with_files_that_are_none)
     shards_kill(&shards, 0);
     why = spoil(_i);
     ck_assert_int_eq(shards_refused(&shards, 0), 1);
-    ck_assert_msg(said(why), "\"%s\" is not in %s", why, shards_log(&shards, 0));
+    ck_assert_msg(shards_said(&shards, 0, why), "\"%s\" is not in %s", why, shards_log(&shards, 0));
 }
 END_TEST
 
@@ -415,7 +396,7 @@ START_TEST(where_libmicrohttpd_has_no_tls_it_says_so)
     shards_kill(&shards, 0);
     shards_preload("NO_HTTP_TLS_LIB");
     ck_assert_int_eq(shards_refused(&shards, 0), 1);
-    ck_assert(said("--http-tls: libmicrohttpd was built without TLS here"));
+    ck_assert(shards_said(&shards, 0, "--http-tls: libmicrohttpd was built without TLS here"));
     start_again(OPTIONS(TCP)); /* plain HTTP needs none */
 }
 END_TEST
@@ -423,21 +404,14 @@ END_TEST
 START_TEST(a_token_on_a_plain_wire_is_warned_of)
 {
     start_at("0.0.0.0:0", OPTIONS(TCP));
-    ck_assert(said("tokens of HTTP travel as they are, to be read on the way"));
+    ck_assert(shards_said(&shards, 0, "tokens of HTTP travel as they are, to be read on the way"));
     shards_stop(&shards);
     start_at("0.0.0.0:0", OPTIONS(OWN));
-    ck_assert(!said("tokens of HTTP travel as they are"));
+    ck_assert(!shards_said(&shards, 0, "tokens of HTTP travel as they are"));
 }
 END_TEST
 
 /* ---- Again ---- */
-
-static void
-hang_up(const char *text)
-{
-    kill(shards.pids[0], SIGHUP);
-    WAIT_FOR(said(text));
-}
 
 START_TEST(bad_files_after_a_hangup_change_nothing)
 {
@@ -448,13 +422,13 @@ START_TEST(bad_files_after_a_hangup_change_nothing)
     start(OPTIONS(OWN));
     s = opened();
     why = spoil(_i);
-    hang_up("HTTP's certificate and key stay as they are: ");
-    ck_assert_msg(said(why), "\"%s\" is not in %s", why, shards_log(&shards, 0));
+    shards_hang_up(&shards, 0, "HTTP's certificate and key stay as they are: ");
+    ck_assert_msg(shards_said(&shards, 0, why), "\"%s\" is not in %s", why, shards_log(&shards, 0));
     ck_assert(shows("of its own"));
     ck_assert_int_eq(ask("GET /healthz"), 200);
     make("web", "renewed");
     snprintf(text, sizeof text, "for new connections certificate=\"CN=renewed, until ");
-    hang_up(text);
+    shards_hang_up(&shards, 0, text);
     WAIT_FOR(shows("renewed"));
     https_close(&s);
 }
@@ -465,26 +439,28 @@ make_ending(const char *file, long until_s)
 {
     certs_make(&certs,
                &(struct cert_spec){
-                   .file = file, .issuer = "ca", .names = "IP:127.0.0.1", .from_s = -HOUR_S, .until_s = until_s});
+                   .file = file, .issuer = "ca", .names = "IP:127.0.0.1", .from_s = -CERTS_HOUR_S, .until_s = until_s});
 }
 
 /* With what was renewed it is told anew; with what could not be used it is still the old one's, of which is warned. */
 START_TEST(it_is_told_when_they_end_and_warned_before)
 {
-    make_ending("psd", 15 * 24 * HOUR_S);
-    make_ending("web", 20 * 24 * HOUR_S);
+    make_ending("psd", 15 * 24 * CERTS_HOUR_S);
+    make_ending("web", 20 * 24 * CERTS_HOUR_S);
     start(OPTIONS(TCP, OWN));
     ck_assert(ends(ENDS "{for=\"tcp\"}", "psd") && ends(ENDS "{for=\"http\"}", "web"));
-    ck_assert(!said("the certificate of"));
-    make_ending("psd", 48 * HOUR_S);
-    make_ending("web", 12 * HOUR_S);
-    hang_up("the certificate of HTTP ends within a day: renew it, and send HUP certificate=\"CN=web, until ");
-    ck_assert(said("the certificate of TCP ends within 2 days: renew it, and send HUP certificate=\"CN=psd, until "));
+    ck_assert(!shards_said(&shards, 0, "the certificate of"));
+    make_ending("psd", 48 * CERTS_HOUR_S);
+    make_ending("web", 12 * CERTS_HOUR_S);
+    shards_hang_up(&shards, 0,
+                   "the certificate of HTTP ends within a day: renew it, and send HUP certificate=\"CN=web, until ");
+    ck_assert(shards_said(
+        &shards, 0, "the certificate of TCP ends within 2 days: renew it, and send HUP certificate=\"CN=psd, until "));
     ck_assert(ends(ENDS "{for=\"tcp\"}", "psd") && ends(ENDS "{for=\"http\"}", "web"));
     ck_assert_int_eq(shards_shell("cp %s %s", certs_path(&certs, "web.pem"), certs_path(&certs, "before.pem")), 0);
-    make_ending("psd", 30 * 24 * HOUR_S);
+    make_ending("psd", 30 * 24 * CERTS_HOUR_S);
     certs_write(&certs, "web.pem", "nonsense");
-    hang_up("HTTP's certificate and key stay as they are: ");
+    shards_hang_up(&shards, 0, "HTTP's certificate and key stay as they are: ");
     WAIT_FOR(strstr(strstr(shards_log(&shards, 0), "stay as they are: "), "the certificate of HTTP ends within a day"));
     ck_assert(ends(ENDS "{for=\"tcp\"}", "psd") && ends(ENDS "{for=\"http\"}", "before"));
 }
@@ -492,10 +468,12 @@ END_TEST
 
 START_TEST(an_end_that_is_near_is_warned_of_at_the_start)
 {
-    make_ending("psd", 72 * HOUR_S);
+    make_ending("psd", 72 * CERTS_HOUR_S);
     start(OPTIONS(SHARED));
-    ck_assert(said("the certificate of TCP ends within 3 days: renew it, and send HUP certificate=\"CN=psd, until "));
-    ck_assert(said("the certificate of HTTP ends within 3 days: renew it, and send HUP certificate=\"CN=psd, until "));
+    ck_assert(shards_said(
+        &shards, 0, "the certificate of TCP ends within 3 days: renew it, and send HUP certificate=\"CN=psd, until "));
+    ck_assert(shards_said(
+        &shards, 0, "the certificate of HTTP ends within 3 days: renew it, and send HUP certificate=\"CN=psd, until "));
 }
 END_TEST
 
@@ -512,7 +490,7 @@ START_TEST(guests_go_on_with_what_they_began_with)
         snprintf(cn, sizeof cn, "life %d", i);
         snprintf(text, sizeof text, "certificate=\"CN=%s, until ", cn);
         make("web", cn);
-        hang_up(text);
+        shards_hang_up(&shards, 0, text);
         WAIT_FOR(shows(cn));
         guest[i] = opened();
     }
@@ -561,7 +539,7 @@ START_TEST(nobody_is_refused_while_certificates_are_renewed)
         snprintf(cn, sizeof cn, "life %d", i);
         snprintf(text, sizeof text, "certificate=\"CN=%s, until ", cn);
         make("web", cn);
-        hang_up(text);
+        shards_hang_up(&shards, 0, text);
         WAIT_FOR(shows(cn));
         WAIT_FOR(atomic_load(&answers) > before);
     }

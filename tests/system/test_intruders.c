@@ -4,7 +4,6 @@
  * A shard holds a variable, a job and a cluster with names of their own; whatever an intruder hears is searched for
  * them. */
 #include <arpa/inet.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -467,13 +466,6 @@ END_TEST
 
 /* ---- HUP ---- */
 
-static void
-wait_for_log(const char *text)
-{
-    while (strstr(shards_log(&shards, 0), text) == NULL)
-        usleep(1000);
-}
-
 START_TEST(a_token_that_is_gone_ends_what_came_with_it)
 {
     ps_client *c;
@@ -481,8 +473,7 @@ START_TEST(a_token_that_is_gone_ends_what_came_with_it)
     START();
     join();
     write_tokens("new:train:" SECRET "n\nr:read:" SECRET "r\n");
-    ck_assert_int_eq(kill(shards.pids[0], SIGHUP), 0);
-    wait_for_log("tokens read again");
+    shards_hang_up(&shards, 0, "tokens read again");
     ck_assert_int_eq(declare(member, "more"), PS_ERR_DENIED);
     ck_assert_int_eq(open_client(shards.addresses, "w:" SECRET "w", true, &c), PS_ERR_DENIED);
     ck_assert_msg(open_client(shards.addresses, "new:" SECRET "n", true, &c) == PS_OK, "%s", error.text);
@@ -497,8 +488,7 @@ START_TEST(bad_tokens_change_nothing)
     START();
     join();
     write_tokens("new:train:short\n");
-    ck_assert_int_eq(kill(shards.pids[0], SIGHUP), 0);
-    wait_for_log("tokens and users stay as they are");
+    shards_hang_up(&shards, 0, "tokens and users stay as they are");
     ck_assert_int_eq(open_client(shards.addresses, "new:" SECRET "n", true, &c), PS_ERR_DENIED);
     ck_assert_msg(open_client(shards.addresses, "r:" SECRET "r", true, &c) == PS_OK, "%s", error.text);
     ps_client_close(c);

@@ -27,21 +27,6 @@ start(uint32_t count, const char *const *more)
     shards_start_with(&shards, count, &(struct shards_options){.more = more});
 }
 
-/* Mappings of memory that this process shares with psd. */
-static int
-shared_maps(void)
-{
-    FILE *f = fopen("/proc/self/maps", "r");
-    char line[512];
-    int n = 0;
-
-    ck_assert_ptr_nonnull(f);
-    while (fgets(line, sizeof line, f) != NULL)
-        n += strstr(line, "memfd:psd-shared") != NULL;
-    fclose(f);
-    return n;
-}
-
 static ps_client *
 open_worker(const char *addresses, uint32_t task, const struct ps_client_options *o)
 {
@@ -91,10 +76,10 @@ START_TEST(memory_is_shared_over_tcp_and_unix_sockets)
 
     start(2, usual);
     c = open_worker(_i == 0 ? shards.addresses : shards.sockets, 0, NULL);
-    ck_assert_int_gt(shared_maps(), 0);
+    ck_assert_int_gt(shards_maps(), 0);
     train(c, "w");
     ps_client_close(c);
-    ck_assert_int_eq(shared_maps(), 0);
+    ck_assert_int_eq(shards_maps(), 0);
 }
 END_TEST
 
@@ -107,7 +92,7 @@ START_TEST(who_does_not_want_it_has_none)
     if (_i == 1)
         setenv("PSD_TRANSPORT", "tcp", 1);
     c = open_worker(shards.addresses, 0, &o);
-    ck_assert_int_eq(shared_maps(), 0);
+    ck_assert_int_eq(shards_maps(), 0);
     train(c, "w");
     ps_client_close(c);
     unsetenv("PSD_TRANSPORT");
@@ -137,9 +122,9 @@ START_TEST(a_shard_shares_with_as_many_as_it_is_told)
 
     start(1, more);
     first = open_worker(shards.addresses, 0, NULL);
-    ck_assert_int_gt(maps = shared_maps(), 0);
+    ck_assert_int_gt(maps = shards_maps(), 0);
     second = open_worker(shards.addresses, 1, NULL);
-    ck_assert_int_eq(shared_maps(), maps);
+    ck_assert_int_eq(shards_maps(), maps);
     train(second, "w");
     ps_client_close(first);
     ps_client_close(second);
@@ -156,7 +141,7 @@ START_TEST(a_worker_shares_again_with_a_shard_that_was_killed)
     shards_kill(&shards, 0);
     shards_restart(&shards, 0);
     train(c, "w");
-    ck_assert_int_gt(shared_maps(), 0);
+    ck_assert_int_gt(shards_maps(), 0);
     ps_client_close(c);
 }
 END_TEST

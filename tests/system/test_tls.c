@@ -24,7 +24,6 @@
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 
-#define HOUR_S  (60L * 60)
 #define WAIT_MS 60000
 
 enum { N = 700000 /* elements: blocks of each size, more than one message */, PUSHES = 5, WORKERS = 40 };
@@ -33,48 +32,34 @@ static struct certs certs;
 static struct shards shards;
 static struct ps_error error;
 
-static const char *more[24];
+#define OPTIONS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* psd with what `psd.pem` says now, and these options. */
 static void
 start(uint32_t count, const char *const *options)
 {
-    static char cert[128], key[128];
-    size_t n = 0;
+    const char *const *tls =
+        OPTIONS("--tls-cert", certs_path(&certs, "psd.pem"), "--tls-key", certs_path(&certs, "psd.key"));
 
-    snprintf(cert, sizeof cert, "%s", certs_path(&certs, "psd.pem"));
-    snprintf(key, sizeof key, "%s", certs_path(&certs, "psd.key"));
-    more[n++] = "--tls-cert";
-    more[n++] = cert;
-    more[n++] = "--tls-key";
-    more[n++] = key;
-    for (; options != NULL && *options != NULL; options++)
-        more[n++] = *options;
-    more[n] = NULL;
-    shards_start_with(&shards, count, &(struct shards_options){.more = more, .log = true});
+    shards_start_with(&shards, count, &(struct shards_options){.more = shards_words(tls, options), .log = true});
 }
 
 static void
 set_up(void)
 {
     certs_open(&certs);
-    certs_make(&certs, &(struct cert_spec){.file = "ca"});
-    certs_make(&certs, &(struct cert_spec){.file = "other"});
+    certs_make_cas(&certs);
     certs_make(&certs, &(struct cert_spec){.file = "psd", .issuer = "ca", .names = "DNS:localhost,IP:127.0.0.1"});
     certs_make(&certs, &(struct cert_spec){.file = "worker", .issuer = "ca", .names = "IP:127.0.0.1"});
     certs_make(&certs, &(struct cert_spec){.file = "stranger", .issuer = "other", .names = "IP:127.0.0.1"});
-    certs_make(&certs,
-               &(struct cert_spec){
-                   .file = "old", .issuer = "ca", .names = "IP:127.0.0.1", .from_s = -48 * HOUR_S, .until_s = -HOUR_S});
+    certs_make_old(&certs, "old");
     unsetenv("PSD_TLS_CA");
 }
 
 static void
 tear_down(void)
 {
-    if (shards.count > 0)
-        shards_stop(&shards);
-    shards.count = 0;
+    shards_stop(&shards);
     certs_close(&certs);
 }
 
@@ -150,20 +135,6 @@ train(ps_client *c, const char *name)
     free(value);
 }
 
-static bool
-shares_memory(void)
-{
-    FILE *f = fopen("/proc/self/maps", "r");
-    bool found = false;
-    char line[512];
-
-    ck_assert_ptr_nonnull(f);
-    while (fgets(line, sizeof line, f) != NULL)
-        found |= strstr(line, "memfd:psd-shared") != NULL;
-    fclose(f);
-    return found;
-}
-
 /* Not everywhere: a root without /etc/hosts may know no names at all. */
 static bool
 localhost_is_known(void)
@@ -182,9 +153,9 @@ START_TEST(workers_train_over_it)
     char by_name[64];
     ps_client *c;
 
-    start(2, NULL);
+    start(2, OPTIONS(NULL));
     c = open_worker(shards.addresses, 0, &o);
-    ck_assert(!shares_memory());
+    ck_assert_int_eq(shards_maps(), 0);
     train(c, "w");
     ps_client_close(c);
     o.observer = o.any_cluster = 1;
@@ -205,7 +176,7 @@ START_TEST(the_environment_says_so)
     struct ps_client_options o = {.transport = PS_TRANSPORT_TCP};
     ps_client *c;
 
-    start(1, NULL);
+    start(1, OPTIONS(NULL));
     setenv("PSD_TLS_CA", certs_path(&certs, "ca.pem"), 1);
     c = open_worker(shards.addresses, 0, &o);
     ps_client_close(c);
@@ -222,10 +193,10 @@ START_TEST(memory_is_shared_after_the_handshake)
     struct ps_client_options o = believing("ca.pem");
     ps_client *c;
 
-    start(1, NULL);
+    start(1, OPTIONS(NULL));
     o.transport = PS_TRANSPORT_AUTO;
     c = open_worker(shards.addresses, 0, &o);
-    ck_assert(shares_memory());
+    ck_assert_int_gt(shards_maps(), 0);
     train(c, "w");
     usleep(1000); /* both sides have gone to sleep, or not: either is to work */
     train(c, "v");
@@ -238,7 +209,7 @@ START_TEST(unix_sockets_stay_as_they_are)
     struct ps_client_options o = believing("ca.pem");
     ps_client *c;
 
-    start(1, NULL);
+    start(1, OPTIONS(NULL));
     c = open_worker(shards.sockets, 0, &o);
     train(c, "w");
     ps_client_close(c);
@@ -255,7 +226,7 @@ START_TEST(many_connections_go_on_side_by_side)
     struct ps_var_spec spec = {.name = "w", .rank = 1, .dims = {64}};
     ps_var *v[WORKERS];
 
-    start(1, NULL);
+    start(1, OPTIONS(NULL));
     spec.optimizer = (struct ps_optimizer){.kind = PS_SGD, .learning_rate = 1};
     for (int i = 0; i < 64; i++)
         grad[i] = 1;
@@ -279,7 +250,7 @@ START_TEST(a_worker_with_a_certificate_is_let_in_where_it_is_demanded)
     const char *ca = certs_path(&certs, "ca.pem");
     ps_client *c;
 
-    start(1, (const char *const[]){"--tls-client-ca", ca, NULL});
+    start(1, OPTIONS("--tls-client-ca", ca));
     refused(shards.addresses, &o, "demands a certificate");
     o.tls_cert = certs_path(&certs, "stranger.pem");
     o.tls_key = certs_path(&certs, "stranger.key");
@@ -298,7 +269,7 @@ START_TEST(a_worker_finds_its_shard_again)
     struct ps_client_options o = believing("ca.pem");
     ps_client *c;
 
-    start(1, NULL);
+    start(1, OPTIONS(NULL));
     c = open_worker(shards.addresses, 0, &o);
     train(c, "w");
     shards_kill(&shards, 0);
@@ -314,7 +285,7 @@ START_TEST(who_is_no_shard_of_ours_is_not_spoken_to)
 {
     struct ps_client_options o = believing("other.pem");
 
-    start(1, NULL);
+    start(1, OPTIONS(NULL));
     refused(shards.addresses, &o, "is of an unknown issuer");
     o = believing("ca.pem");
     o.tls_name = "elsewhere.example";
@@ -327,7 +298,7 @@ START_TEST(one_side_without_tls_is_told_so)
     struct ps_client_options o = believing(NULL);
     struct shards plain;
 
-    start(1, NULL);
+    start(1, OPTIONS(NULL));
     refused(shards.addresses, &o, "TLS alone is spoken here");
     shards_start(&plain, 1);
     o = believing("ca.pem");
@@ -439,7 +410,7 @@ START_TEST(intruders_get_nothing)
 {
     const char *ca = certs_path(&certs, "ca.pem");
 
-    start(1, (const char *const[]){"--tls-client-ca", ca, NULL});
+    start(1, OPTIONS("--tls-client-ca", ca));
     gets_nothing(NULL, NULL, TLS1_3_VERSION);
     gets_nothing("old.pem", "old.key", TLS1_3_VERSION);
     gets_nothing("stranger.pem", "stranger.key", TLS1_3_VERSION);
@@ -454,7 +425,7 @@ START_TEST(half_a_handshake_and_none_of_it_end)
     struct pollfd p;
     int fd[3];
 
-    start(1, (const char *const[]){"--hello-timeout", "1s", NULL});
+    start(1, OPTIONS("--hello-timeout", "1s"));
     for (int i = 0; i < 3; i++)
         fd[i] = dial(shards.address[0]);
     ck_assert_int_eq(write(fd[0], hello, sizeof hello), sizeof hello); /* and no more: its time ends */
@@ -482,7 +453,7 @@ START_TEST(garbage_after_the_handshake_ends_it)
     struct raw r;
     uint8_t bytes[512] = {0};
 
-    start(1, NULL);
+    start(1, OPTIONS(NULL));
     raw_open(&r, NULL, NULL, TLS1_3_VERSION);
     ck_assert_int_eq(SSL_connect(r.ssl), 1);
     memcpy(bytes, garbage[_i], 8);
@@ -502,7 +473,7 @@ START_TEST(bytes_that_are_no_frames_are_answered_within)
     char answer[4096];
     int n;
 
-    start(1, NULL);
+    start(1, OPTIONS(NULL));
     raw_open(&r, NULL, NULL, TLS1_3_VERSION);
     ck_assert_int_eq(SSL_connect(r.ssl), 1);
     ck_assert_int_eq(SSL_write(r.ssl, "GET / HTTP/1.1\r\nHost: a\r\n\r\n........", 36), 36);
@@ -525,7 +496,7 @@ START_TEST(silent_newcomers_hold_nobody_off)
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
     limit.rlim_cur = limit.rlim_max;
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    start(1, NULL);
+    start(1, OPTIONS(NULL));
     for (int i = 0; i <= SECURE_HANDSHAKES_MAX; i++)
         fd[i] = dial(shards.address[0]);
     hears_the_end(fd[0]);
@@ -579,35 +550,25 @@ END_TEST
 
 START_TEST(psd_does_not_start_with_files_that_are_none)
 {
-    start(1, NULL);
+    start(1, OPTIONS(NULL));
     shards_kill(&shards, 0);
-    certs_make(&certs, &(struct cert_spec){.file = "psd", .issuer = "ca", .from_s = -2 * HOUR_S, .until_s = -HOUR_S});
+    certs_make_old(&certs, "psd");
     ck_assert_int_gt(shards_refused(&shards, 0), 0);
-    ck_assert_ptr_nonnull(strstr(shards_log(&shards, 0), "has expired on "));
+    ck_assert(shards_said(&shards, 0, "has expired on "));
 }
 END_TEST
 
 /* ---- Again ---- */
-
-/* Until its log says so. */
-static void
-hang_up(const char *text)
-{
-    kill(shards.pids[0], SIGHUP);
-    for (int i = 0; i < WAIT_MS && strstr(shards_log(&shards, 0), text) == NULL; i++)
-        usleep(1000);
-    ck_assert_msg(strstr(shards_log(&shards, 0), text) != NULL, "%s", shards_log(&shards, 0));
-}
 
 START_TEST(certificates_are_renewed_while_it_serves)
 {
     struct ps_client_options o = believing("ca.pem"), other = believing("other.pem");
     ps_client *before, *after;
 
-    start(1, (const char *const[]){"--log-level", "info", NULL});
+    start(1, OPTIONS("--log-level", "info"));
     before = open_worker(shards.addresses, 0, &o);
     certs_make(&certs, &(struct cert_spec){.file = "psd", .cn = "renewed", .issuer = "other", .names = "IP:127.0.0.1"});
-    hang_up("were read again, for new connections certificate=\"CN=renewed, until ");
+    shards_hang_up(&shards, 0, "were read again, for new connections certificate=\"CN=renewed, until ");
     after = open_worker(shards.addresses, 1, &other);
     train(after, "w");
     train(before, "v"); /* it goes on with what it began with */
@@ -622,15 +583,14 @@ START_TEST(bad_files_after_a_hangup_change_nothing)
     struct ps_client_options o = believing("ca.pem");
     ps_client *c;
 
-    start(1, (const char *const[]){"--log-level", "info", NULL});
+    start(1, OPTIONS("--log-level", "info"));
     if (_i == 0)
         certs_write(&certs, "psd.pem", "nonsense");
     else if (_i == 1)
-        certs_make(&certs,
-                   &(struct cert_spec){.file = "psd", .issuer = "ca", .from_s = -2 * HOUR_S, .until_s = -HOUR_S});
+        certs_make_old(&certs, "psd");
     else
         ck_assert_int_eq(rename(certs_path(&certs, "worker.key"), certs_path(&certs, "psd.key")), 0);
-    hang_up("certificate, key and CA stay as they are: ");
+    shards_hang_up(&shards, 0, "certificate, key and CA stay as they are: ");
     c = open_worker(shards.addresses, 0, &o);
     train(c, "w");
     ps_client_close(c);
@@ -713,7 +673,7 @@ START_TEST(workers_meet_at_a_shard)
     int status;
     pid_t pid;
 
-    start(1, (const char *const[]){"--tls-client-ca", ca, NULL});
+    start(1, OPTIONS("--tls-client-ca", ca));
     if ((pid = fork()) == 0) {
         meet_and_add(1, "ca.pem", "worker", PS_OK);
         _exit(0);
@@ -745,7 +705,7 @@ START_TEST(psctl_looks_through_it)
     const char *psctl = getenv("PSCTL_BIN"), *ca = certs_path(&certs, "ca.pem");
 
     ck_assert_ptr_nonnull(psctl);
-    start(1, (const char *const[]){"--tls-client-ca", ca, NULL});
+    start(1, OPTIONS("--tls-client-ca", ca));
     ck_assert_int_eq(shards_shell("%s --shards %s --tls-ca %s --tls-cert %s --tls-key %s status > %s/out", psctl,
                                   shards.address[0], ca, certs_path(&certs, "worker.pem"),
                                   certs_path(&certs, "worker.key"), certs.dir),
@@ -761,7 +721,7 @@ START_TEST(openssl_s_client_agrees)
 {
     if (shards_shell("command -v openssl >/dev/null") != 0)
         return; /* the library's peers above say the same */
-    start(1, NULL);
+    start(1, OPTIONS(NULL));
     ck_assert_int_eq(shards_shell("openssl s_client -connect %s -CAfile %s -verify_return_error -verify_ip 127.0.0.1 "
                                   "</dev/null >%s/out 2>&1",
                                   shards.address[0], certs_path(&certs, "ca.pem"), certs.dir),

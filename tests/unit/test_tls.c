@@ -7,8 +7,6 @@
 #include "common/tls_stream.h"
 #include "tests/certs.h"
 
-#define HOUR_S (60L * 60)
-
 static struct certs certs;
 static struct tls *usual_client, *usual_server; /* who come together */
 
@@ -48,15 +46,13 @@ static void
 make_all(void)
 {
     certs_open(&certs);
-    certs_make(&certs, &(struct cert_spec){.file = "ca"});
-    certs_make(&certs, &(struct cert_spec){.file = "other"});
+    certs_make_cas(&certs);
     certs_make(&certs, &(struct cert_spec){.file = "psd", .issuer = "ca", .names = "DNS:shard.example,IP:127.0.0.1"});
     certs_make(&certs, &(struct cert_spec){.file = "worker", .issuer = "ca", .usage = "clientAuth"});
     certs_make(&certs, &(struct cert_spec){.file = "stranger", .issuer = "other", .names = "IP:127.0.0.1"});
-    certs_make(&certs,
-               &(struct cert_spec){
-                   .file = "old", .issuer = "ca", .names = "IP:127.0.0.1", .from_s = -48 * HOUR_S, .until_s = -HOUR_S});
-    certs_make(&certs, &(struct cert_spec){.file = "early", .issuer = "ca", .from_s = HOUR_S, .until_s = 48 * HOUR_S});
+    certs_make_old(&certs, "old");
+    certs_make(&certs, &(struct cert_spec){
+                           .file = "early", .issuer = "ca", .from_s = CERTS_HOUR_S, .until_s = 48 * CERTS_HOUR_S});
     certs_make(&certs, &(struct cert_spec){.file = "shut", .issuer = "ca", .passphrase = "secret"});
     certs_write(&certs, "nonsense.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
     certs_write(&certs, "empty.pem", "");
@@ -97,11 +93,12 @@ START_TEST(it_is_known_when_they_end)
     struct ps_error e;
     struct tls *t;
 
-    certs_make(&certs, &(struct cert_spec){.file = "soon", .from_s = -HOUR_S, .until_s = 3 * HOUR_S});
+    certs_make(&certs, &(struct cert_spec){.file = "soon", .from_s = -CERTS_HOUR_S, .until_s = 3 * CERTS_HOUR_S});
     t = context(TLS_SERVER, "soon.pem", "soon.key", NULL);
     ck_assert(certs_end_at(&certs, "soon", (double)tls_ends(t)));
     ck_assert(!certs_end_at(&certs, "soon", (double)tls_ends(t) + 1));
-    certs_make(&certs, &(struct cert_spec){.file = "soon", .from_s = -HOUR_S, .until_s = 24 * 365 * 900 * HOUR_S});
+    certs_make(&certs,
+               &(struct cert_spec){.file = "soon", .from_s = -CERTS_HOUR_S, .until_s = 24 * 365 * 900 * CERTS_HOUR_S});
     ck_assert_int_eq(tls_reload(t, &f, &e), PS_OK);
     ck_assert(certs_end_at(&certs, "soon", (double)tls_ends(t)));
     f = files("old.pem", "old.key", NULL);
