@@ -37,6 +37,8 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
+#define KERNEL_AHEAD 256
+
 typedef float floats_anywhere __attribute__((vector_size(KERNEL_LANES * 4), may_alias, aligned(4)));
 
 static_assert(LAYOUT_ALIGN % sizeof(floats) == 0, "arrays of a block are aligned for whole vectors");
@@ -184,6 +186,16 @@ load_lanes(struct lanes *x, const struct optimizer_arrays *from, uint32_t slots,
         x->slot[k] = load(from->slot[k] + i);
 }
 
+/* What will be read KERNEL_AHEAD bytes on. Where results are streamed, the processor does not ask for it early enough
+ * by itself. Gradients come from a socket, and are in the cache. */
+KERNEL_INLINE void
+ask_ahead(const struct optimizer_arrays *from, uint32_t slots, size_t i)
+{
+    __builtin_prefetch((const char *)(from->weights + i) + KERNEL_AHEAD);
+    for (uint32_t k = 0; k < slots; k++)
+        __builtin_prefetch((const char *)(from->slot[k] + i) + KERNEL_AHEAD);
+}
+
 KERNEL_INLINE void
 store_lanes(const struct lanes *x, const struct optimizer_arrays *to, uint32_t slots, size_t i, kernel_store put)
 {
@@ -229,7 +241,7 @@ run_rest(const struct optimizer_step *s, size_t i, size_t n, const void *grad, b
 KERNEL_INLINE bool
 run_loop(const struct optimizer_step *step, size_t n, const void *grad, bool half,
          const struct optimizer_arrays *from_arrays, const struct optimizer_arrays *to_arrays, uint32_t slots,
-         bool shaped, kernel_rule rule, kernel_store put)
+         bool shaped, kernel_rule rule, kernel_store put, bool ahead)
 {
     /* Copies that no store through a float pointer can change: they stay in registers. */
     const struct optimizer_step s = *step;
@@ -242,6 +254,8 @@ run_loop(const struct optimizer_step *step, size_t n, const void *grad, bool hal
         struct lanes x;
 
         bad |= unfinite(g);
+        if (ahead)
+            ask_ahead(&from, slots, i);
         load_lanes(&x, &from, slots, i);
         rule(&s, slots, shape(&s, shaped, g, &x), &x);
         store_lanes(&x, &to, slots, i, put);
@@ -259,10 +273,10 @@ run(const struct optimizer_step *s, size_t n, const void *grad, bool half, const
     bool finite;
 
     if (!stream)
-        return s->shaped ? run_loop(s, n, grad, half, from, to, slots, true, rule, store)
-                         : run_loop(s, n, grad, half, from, to, slots, false, rule, store);
-    finite = s->shaped ? run_loop(s, n, grad, half, from, to, slots, true, rule, store_streamed)
-                       : run_loop(s, n, grad, half, from, to, slots, false, rule, store_streamed);
+        return s->shaped ? run_loop(s, n, grad, half, from, to, slots, true, rule, store, false)
+                         : run_loop(s, n, grad, half, from, to, slots, false, rule, store, false);
+    finite = s->shaped ? run_loop(s, n, grad, half, from, to, slots, true, rule, store_streamed, true)
+                       : run_loop(s, n, grad, half, from, to, slots, false, rule, store_streamed, true);
     stream_done();
     return finite;
 }
