@@ -59,7 +59,7 @@ call_held_started(struct ps_op *op, enum ps_err err, ps_op **out)
     op->start = ++c->starts;
     if (!client_holds(c))
         c->held_from = op->start;
-    c->holding = !c->threaded;
+    c->holding = !c->progress.runs;
     err = call_started(op, err, out);
     c->holding = false;
     return err;
@@ -126,7 +126,7 @@ ps_op_test(ps_op *op)
     if (op == NULL)
         return 1;
     client_enter(op->client);
-    if (!core_op_done(op->core) && !op->client->threaded)
+    if (!core_op_done(op->core) && !op->client->progress.runs)
         client_turn(op->client, false, 0);
     done = core_op_done(op->core);
     client_leave(op->client);

@@ -31,8 +31,7 @@ client_enter(const ps_client *client)
 {
     ps_client *c = (ps_client *)client;
 
-    if (c->threaded)
-        pthread_mutex_lock(&c->mutex);
+    progress_enter(&c->progress);
     uv_update_time(&c->loop); /* it stood still while the thread slept, or the caller did other things */
 }
 
@@ -41,17 +40,8 @@ client_leave(const ps_client *client)
 {
     ps_client *c = (ps_client *)client;
 
-    if (!c->threaded)
-        return;
-    if (c->told != core_changes(c->core)) {
-        c->told = core_changes(c->core);
-        pthread_cond_broadcast(&c->changed);
-    }
-    if (c->wake || core_next_time(c->core) < c->next_poll_ms) {
-        c->wake = false;
-        uv_async_send(&c->async);
-    }
-    pthread_mutex_unlock(&c->mutex);
+    if (c->progress.runs)
+        progress_leave(&c->progress, client_stand(c));
 }
 
 static void
@@ -330,7 +320,7 @@ open_client(ps_client *c, const ps_cluster *cluster, const struct ps_client_opti
     client_perform(c);
     if ((err = wait_joined(c, (uint64_t)c->options.timeout_ms, e)) != PS_OK)
         return err;
-    return c->options.progress_thread ? progress_start(c, e) : PS_OK;
+    return c->options.progress_thread ? client_progress(c, e) : PS_OK;
 }
 
 enum ps_err
@@ -402,7 +392,7 @@ ps_client_close(ps_client *c)
 {
     if (c == NULL)
         return;
-    progress_stop(c);
+    progress_stop(&c->progress);
     client_enter(c);
     core_cancel_all(c->core);
     client_perform(c);
@@ -420,7 +410,7 @@ ps_client_abandon(ps_client *c)
 {
     if (c == NULL)
         return;
-    progress_stop(c);
+    progress_stop(&c->progress);
     client_free(c);
 }
 

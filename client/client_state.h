@@ -7,12 +7,12 @@
 #ifndef CLIENT_CLIENT_STATE_H
 #define CLIENT_CLIENT_STATE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <uv.h>
 
 #include "client/core.h"
 #include "client/credentials.h"
+#include "client/progress.h"
 #include "client/psclient.h"
 #include "client/pushing.h"
 #include "common/conn.h"
@@ -89,14 +89,7 @@ struct ps_client {
     struct core_var **scratch; /* of one call's variables */
     size_t scratch_room;
 
-    bool threaded;
-    pthread_t thread;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    uv_async_t async;
-    bool stop;
-    uint64_t told;         /* core_changes() that waiters know of */
-    uint64_t next_poll_ms; /* when the thread's poll ends by itself */
+    struct progress progress;
 };
 
 /* ---- client.c ---- */
@@ -126,6 +119,10 @@ enum ps_err client_options_take(ps_client *c, const ps_cluster *cluster, const s
 
 /* Let the network move once, waiting up to until_ms (loop time). Not with a progress thread. */
 void client_turn(ps_client *c, bool wait, uint64_t until_ms);
+
+/* With a progress thread, which drives the client from now on. */
+enum ps_err client_progress(ps_client *c, struct ps_error *e) PS_MUST_USE;
+struct progress_stand client_stand(const ps_client *c);
 
 /* Wait until ready(arg) or the deadline (loop time); false: the deadline came. near(arg), if not NULL, is called once a
  * little before. Within client_enter(). */
@@ -177,12 +174,6 @@ void net_finish_link(struct net_link *n); /* after what was queued is sent */
 void net_send(struct net_link *n, struct core_send *send);
 void net_discard(struct net_link *n);
 void net_flush(struct net_link *n);
-
-/* ---- progress.c ---- */
-
-enum ps_err progress_start(ps_client *c, struct ps_error *e) PS_MUST_USE;
-void progress_stop(ps_client *c); /* accepts a client whose thread was not started */
-bool progress_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms);
 
 /* ---- report.c ---- */
 

@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include "client/client_state.h"
+#include "client/monotonic.h"
 #include "client/recorder.h"
 
 #define NEAR_MS 250 /* this long before a deadline the shards are asked who they wait for */
@@ -125,6 +126,74 @@ loop_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
     return true;
 }
 
+/* ---- With a progress thread ---- */
+
+struct progress_stand
+client_stand(const ps_client *c)
+{
+    return (struct progress_stand){
+        .news = c->wake, .next_ms = core_next_time(c->core), .changes = core_changes(c->core)};
+}
+
+static struct progress_stand
+thread_turn(void *owner)
+{
+    ps_client *c = owner;
+    uint64_t before = c->activity;
+
+    c->wake = false;
+    uv_run(&c->loop, UV_RUN_NOWAIT);
+    core_time(c->core, uv_now(&c->loop));
+    client_perform(c);
+    c->wake |= c->activity != before;
+    return client_stand(c);
+}
+
+static bool
+thread_sleep(void *owner)
+{
+    ps_client *c = owner;
+
+    return conn_pool_doze(&c->pool);
+}
+
+static void
+thread_wake(void *owner)
+{
+    ps_client *c = owner;
+
+    conn_pool_wake(&c->pool);
+}
+
+enum ps_err
+client_progress(ps_client *c, struct ps_error *e)
+{
+    static const struct progress_user user = {.turn = thread_turn, .sleep = thread_sleep, .wake = thread_wake};
+
+    uv_timer_stop(&c->timer);
+    c->timer_due_ms = 0;
+    c->pool.sleeps = false; /* in the thread's own poll alone */
+    return progress_start(&c->progress, &c->loop, &user, c, e);
+}
+
+static bool
+thread_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
+{
+    uint64_t near = MIN(NEAR_MS, timeout_ms / 4);
+    struct timespec end = monotonic_in(timeout_ms), soon = monotonic_in(timeout_ms - near);
+
+    progress_hurry(&c->progress, client_stand(c)); /* what the caller has started */
+    if (w->near == NULL || timeout_ms < 4)
+        return progress_wait(&c->progress, w->ready, w->arg, &end);
+    if (progress_wait(&c->progress, w->ready, w->arg, &soon))
+        return true;
+    w->near(w->arg);
+    client_perform(c);
+    c->wake = true;
+    progress_hurry(&c->progress, client_stand(c));
+    return progress_wait(&c->progress, w->ready, w->arg, &end);
+}
+
 static uint64_t
 bytes_moved(const ps_client *c)
 {
@@ -143,7 +212,7 @@ client_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
         return true;
     moved = bytes_moved(c);
     start = uv_hrtime();
-    ready = c->threaded ? progress_wait(c, w, timeout_ms) : loop_wait(c, w, timeout_ms);
+    ready = c->progress.runs ? thread_wait(c, w, timeout_ms) : loop_wait(c, w, timeout_ms);
     end = uv_hrtime();
     c->waited_us += (end - start) / 1000;
     if (w->op != NULL && c->recorded)

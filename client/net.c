@@ -373,8 +373,8 @@ net_wake(uv_async_t *async)
     c->activity++;
     for (uint32_t i = 0; i < c->shards; i++)
         net_resolved(&c->links[i]);
-    if (c->interrupted && c->threaded)
-        pthread_cond_broadcast(&c->changed);
+    if (c->interrupted)
+        progress_tell(&c->progress);
 }
 
 static void

@@ -121,7 +121,7 @@ go_on(ps_group *g, bool threaded, enum ps_err err, struct ps_error *e)
 {
     struct ps_error why = {0};
 
-    if (!threaded || group_core_state(g->core, NULL) != PS_OK || group_thread_start(g, &why) == PS_OK)
+    if (!threaded || group_core_state(g->core, NULL) != PS_OK || group_progress(g, &why) == PS_OK)
         return err;
     group_core_blame(g->core, g->table.rank, &why);
     group_perform(g);
@@ -142,8 +142,8 @@ ps_group_admit(ps_group *g, int timeout_ms, int *formed, struct ps_error *error)
     if ((err = ps_group_state(g, error)) != PS_OK)
         return err;
     patience_ms = timeout_ms < 0 ? (uint64_t)g->options.timeout_ms : (uint64_t)timeout_ms;
-    threaded = g->threaded;
-    group_thread_stop(g);
+    threaded = g->progress.runs;
+    progress_stop(&g->progress);
     group_turn(g); /* the thread's handle is closed, and may be opened again */
     err = meet_beside(g, patience_ms, &table, error);
     if (group_core_state(g->core, NULL) == PS_OK)

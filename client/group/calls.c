@@ -348,7 +348,7 @@ group_watch(ps_group *g, struct ps_error *e)
     enum ps_err err;
 
     group_enter(g);
-    if (g->core != NULL && !g->threaded)
+    if (g->core != NULL && !g->progress.runs)
         group_turn(g);
     if (g->core == NULL)
         err = not_formed(g, e);

@@ -159,9 +159,8 @@ group_enter(const ps_group *group)
 {
     ps_group *g = (ps_group *)group;
 
-    if (g->threaded)
-        pthread_mutex_lock(&g->mutex);
-    else
+    progress_enter(&g->progress);
+    if (!g->progress.runs)
         uv_update_time(&g->loop);
 }
 
@@ -170,15 +169,8 @@ group_leave(const ps_group *group)
 {
     ps_group *g = (ps_group *)group;
 
-    if (!g->threaded)
-        return;
-    if (g->told != group_core_changes(g->core)) {
-        g->told = group_core_changes(g->core);
-        pthread_cond_broadcast(&g->changed);
-    }
-    if (g->outs > 0 || group_core_next_time(g->core) < g->next_poll_ms)
-        uv_async_send(&g->async);
-    pthread_mutex_unlock(&g->mutex);
+    if (g->progress.runs)
+        progress_leave(&g->progress, group_stand(g));
 }
 
 /* ---- Life ---- */
@@ -381,7 +373,7 @@ group_form(ps_group *g, struct group_table *t, uint64_t deadline_ms, struct ps_e
     if (err == PS_OK && (err = make_core(g, &why)) == PS_OK && g->table.ranks > 1)
         err = mesh_join(g, deadline_ms, &why);
     if (err == PS_OK && g->options.progress_thread)
-        err = group_thread_start(g, &why);
+        err = group_progress(g, &why);
     if (err == PS_OK)
         return PS_OK;
 failed:
@@ -427,7 +419,7 @@ patience_for(const ps_group *g, uint32_t rank)
 void
 group_unform(ps_group *g)
 {
-    group_thread_stop(g);
+    progress_stop(&g->progress);
     if (g->core != NULL) {
         group_core_goodbye(g->core);
         group_perform(g);

@@ -13,7 +13,6 @@
  *     admit.c       forming anew without giving up what there is: the public call
  *     formation.c   who else is there
  *     mesh.c        connecting to all of them
- *     thread.c      the progress thread
  *
  * Every public call goes  group_enter() ... group_leave(). Without a progress thread these cost nothing and the caller
  * runs the loop while it waits; with one they hold the group's mutex, and the caller waits on a condition that the
@@ -21,7 +20,6 @@
 #ifndef CLIENT_GROUP_GROUP_STATE_H
 #define CLIENT_GROUP_GROUP_STATE_H
 
-#include <pthread.h>
 #include <uv.h>
 
 #include "client/collective/group_core.h"
@@ -29,6 +27,7 @@
 #include "client/group/door.h"
 #include "client/group/link.h"
 #include "client/group/table.h"
+#include "client/progress.h"
 #include "client/ps_group.h"
 #include "common/conn.h"
 #include "common/loop_news.h"
@@ -82,16 +81,9 @@ struct ps_group {
     /* works */
     struct ps_work *live_works, *free_works; /* those that their owners have, and those that nobody has */
 
-    /* the progress thread */
-    bool threaded, stop;
-    uint64_t told;         /* group_core_changes() that waiters know of */
-    uint64_t next_poll_ms; /* when the thread's sleep ends by itself */
-    uint64_t activity;     /* counts what the loop called us for */
-    uint64_t known;        /* as much of it as was there when the loop's turn began */
-    pthread_t thread;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    uv_async_t async;
+    struct progress progress;
+    uint64_t activity; /* counts what the loop called us for */
+    uint64_t known;    /* as much of it as was there when the loop's turn began */
 };
 
 struct ps_work {
@@ -148,6 +140,10 @@ void group_turn(ps_group *g);
 bool group_sleep(ps_group *g);
 void group_wake(ps_group *g);
 
+/* With a progress thread, which drives the group from now on. */
+struct progress_stand group_stand(const ps_group *g);
+enum ps_err group_progress(ps_group *g, struct ps_error *e) PS_MUST_USE;
+
 /* Until the work is done or timeout_ms have passed; false: they have. Within group_enter(). */
 bool group_wait_work(ps_group *g, const struct ps_work *work, uint64_t timeout_ms);
 
@@ -200,11 +196,5 @@ uint32_t mesh_waiting(const ps_group *g);
 
 /* g->passed has risen: who waits at the door for a table that is passed hears it. */
 void mesh_pass(ps_group *g);
-
-/* ---- thread.c ---- */
-
-enum ps_err group_thread_start(ps_group *g, struct ps_error *e) PS_MUST_USE;
-void group_thread_stop(ps_group *g); /* accepts a group whose thread was not started */
-bool group_thread_wait(ps_group *g, const struct ps_work *work, uint64_t timeout_ms);
 
 #endif

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include "client/group/group_state.h"
+#include "client/monotonic.h"
 
 #define SPIN_LOOK         64 /* polls of links between two looks at the loop and the clock */
 #define SPIN_LOOK_CROWDED 16 /* ... each of which lets others run */
@@ -127,6 +128,67 @@ work_over(const struct ps_work *w)
     return w->core == NULL || group_work_done(w->core);
 }
 
+/* ---- With a progress thread ---- */
+
+struct progress_stand
+group_stand(const ps_group *g)
+{
+    return (struct progress_stand){
+        .news = g->outs > 0, .next_ms = group_core_next_time(g->core), .changes = group_core_changes(g->core)};
+}
+
+static struct progress_stand
+thread_turn(void *owner)
+{
+    ps_group *g = owner;
+    uint64_t before = g->activity;
+    struct progress_stand now;
+
+    group_turn(g);
+    now = group_stand(g);
+    now.news = g->activity != before;
+    return now;
+}
+
+static bool
+thread_sleep(void *owner)
+{
+    return group_sleep(owner);
+}
+
+static void
+thread_wake(void *owner)
+{
+    group_wake(owner);
+}
+
+enum ps_err
+group_progress(ps_group *g, struct ps_error *e)
+{
+    static const struct progress_user user = {.turn = thread_turn, .sleep = thread_sleep, .wake = thread_wake};
+
+    uv_timer_stop(&g->timer);
+    g->timer_due_ms = 0;
+    return progress_start(&g->progress, &g->loop, &user, g, e);
+}
+
+static bool
+thread_work_over(void *work)
+{
+    return work_over(work);
+}
+
+static bool
+thread_wait(ps_group *g, const struct ps_work *work, uint64_t timeout_ms)
+{
+    struct timespec end = monotonic_in(timeout_ms);
+
+    progress_hurry(&g->progress, group_stand(g)); /* what the caller has started */
+    return progress_wait(&g->progress, thread_work_over, (void *)(uintptr_t)work, &end);
+}
+
+/* ---- Waiting ---- */
+
 /* Poll until the work is done, the time has come or nothing has for a while. */
 static void
 spin(ps_group *g, const struct ps_work *work, uint64_t quiet_ns, uint64_t until_ms)
@@ -185,8 +247,8 @@ group_wait_work(ps_group *g, const struct ps_work *work, uint64_t timeout_ms)
 
     if (work_over(work))
         return true;
-    if (g->threaded)
-        return group_thread_wait(g, work, timeout_ms);
+    if (g->progress.runs)
+        return thread_wait(g, work, timeout_ms);
     if (timeout_ms == 0) {
         group_turn(g);
         return work_over(work);
