@@ -267,26 +267,29 @@ fail(struct conn *c, const struct ps_error *why)
         conn_tls_end(c, why);
 }
 
+/* True: the step was made. Who waits for bytes goes on when they come; other outcomes end the connection. */
+static bool
+stepped(struct conn *c, enum tls_step result, const struct ps_error *e)
+{
+    if (result == TLS_END)
+        over(c);
+    else if (result == TLS_BAD)
+        fail(c, e);
+    return result == TLS_DONE;
+}
+
 /* True: it is done, and the connection goes on. */
 static bool
 shake_hands(struct conn *c)
 {
     struct conn_tls *t = c->tls;
     struct ps_error e;
+    enum tls_step result = tls_stream_handshake(t->stream, &e);
 
-    switch (tls_stream_handshake(t->stream, &e)) {
-    case TLS_WAIT:
+    if (result == TLS_WAIT)
         (void)flush_records(c, false);
+    if (!stepped(c, result, &e))
         return false;
-    case TLS_END:
-        over(c);
-        return false;
-    case TLS_BAD:
-        fail(c, &e);
-        return false;
-    case TLS_DONE:
-        break;
-    }
     t->done = true;
     c->tls_ms = 0;
     static_assert(TLS_BINDING_SIZE <= CONN_BINDING_MAX, "it has room");
@@ -318,18 +321,8 @@ read_one(struct conn *c)
     void *at;
 
     conn_read_place(c, &at, &len);
-    switch (tls_stream_read(c->tls->stream, at, len, &got, &e)) {
-    case TLS_WAIT:
+    if (!stepped(c, tls_stream_read(c->tls->stream, at, len, &got, &e), &e))
         return false;
-    case TLS_END:
-        over(c);
-        return false;
-    case TLS_BAD:
-        fail(c, &e);
-        return false;
-    case TLS_DONE:
-        break;
-    }
     conn_feed(c, at, got);
     return true;
 }
