@@ -251,8 +251,7 @@ make_loop(ps_client *c, struct ps_error *e)
     if (uv_loop_init(&c->loop) != 0)
         return ps_fail(e, PS_ERR_IO, "cannot make an event loop: too many open files?");
     c->loop.data = c;
-    uv_timer_init(&c->loop, &c->timer);
-    c->timer.data = c;
+    loop_alarm_init(&c->alarm, &c->loop);
     loop_news_init(&c->news, &c->loop, something_came, c);
     if (conn_pool_init(&c->pool, &c->loop) != PS_OK)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a client");
@@ -289,7 +288,7 @@ client_free(ps_client *c)
         while (c->conns > 0)
             uv_run(&c->loop, UV_RUN_ONCE);
         conn_pool_finish(&c->pool);
-        uv_close((uv_handle_t *)&c->timer, NULL);
+        loop_alarm_close(&c->alarm);
         loop_news_close(&c->news);
         uv_run(&c->loop, UV_RUN_DEFAULT);
         uv_loop_close(&c->loop);

@@ -12,6 +12,7 @@
 
 #include "client/core.h"
 #include "client/credentials.h"
+#include "client/loop_alarm.h"
 #include "client/progress.h"
 #include "client/psclient.h"
 #include "client/pushing.h"
@@ -62,10 +63,9 @@ struct ps_client {
     uv_loop_t loop;
     struct conn_pool pool;
     struct credentials credentials;
-    uv_timer_t timer;       /* wakes a wait */
-    uint64_t timer_due_ms;  /* 0: not set, or it rang */
-    struct loop_news news;  /* keeps a wait from sleeping on what a timer did */
-    struct net_link *links; /* [shards] */
+    struct loop_alarm alarm; /* ends a wait */
+    struct loop_news news;   /* keeps a wait from sleeping on what a timer did */
+    struct net_link *links;  /* [shards] */
     uint32_t shards;
     bool waits_for_shards; /* that are still starting, when it opens */
     bool recorded;         /* it counts as one of those who train (recorder.h) */

@@ -12,34 +12,13 @@
 #define HOLD_US 20  /* a wait looks for so long before it sends what is held */
 #define FOREVER (UINT64_MAX / 2)
 
-static void
-timer_done(uv_timer_t *timer)
-{
-    ps_client *c = timer->data;
-
-    c->timer_due_ms = 0;
-}
-
-/* The timer ends the loop's sleep. It is set anew only when it must ring sooner, since one that rings early does no
- * harm. It repeats: uv_run() may let it ring before it goes to sleep, and must not sleep without it then. */
-static void
-arm_timer(ps_client *c, uint64_t due_ms)
-{
-    uint64_t now = uv_now(&c->loop);
-
-    if (c->timer_due_ms > now && due_ms >= c->timer_due_ms)
-        return;
-    c->timer_due_ms = due_ms;
-    uv_timer_start(&c->timer, timer_done, due_ms > now ? due_ms - now : 0, 1);
-}
-
 void
 client_turn(ps_client *c, bool wait, uint64_t until_ms)
 {
     if (!c->holding)
         client_release(c);
     if (wait)
-        arm_timer(c, MIN(until_ms, core_next_time(c->core)));
+        loop_alarm_set(&c->alarm, MIN(until_ms, core_next_time(c->core)));
     c->known = c->activity;
     c->pool.sleeps = wait;
     uv_run(&c->loop, wait ? UV_RUN_ONCE : UV_RUN_NOWAIT);
@@ -170,8 +149,7 @@ client_progress(ps_client *c, struct ps_error *e)
 {
     static const struct progress_user user = {.turn = thread_turn, .sleep = thread_sleep, .wake = thread_wake};
 
-    uv_timer_stop(&c->timer);
-    c->timer_due_ms = 0;
+    loop_alarm_stop(&c->alarm);
     c->pool.sleeps = false; /* in the thread's own poll alone */
     return progress_start(&c->progress, &c->loop, &user, c, e);
 }

@@ -259,8 +259,7 @@ make_loop(ps_group *g, struct ps_error *e)
         return ps_fail(e, PS_ERR_IO, "cannot make an event loop: too many open files?");
     g->looped = true;
     g->loop.data = g;
-    uv_timer_init(&g->loop, &g->timer);
-    g->timer.data = g;
+    loop_alarm_init(&g->alarm, &g->loop);
     loop_news_init(&g->news, &g->loop, something_came, g);
     return conn_pool_init(&g->pool, &g->loop) == PS_OK ? PS_OK : ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
 }
@@ -461,7 +460,7 @@ close_loop(ps_group *g)
     (void)group_run_until(g, all_closed, g, UINT64_MAX);
     mesh_free(g);
     conn_pool_finish(&g->pool);
-    uv_close((uv_handle_t *)&g->timer, NULL);
+    loop_alarm_close(&g->alarm);
     loop_news_close(&g->news);
     uv_run(&g->loop, UV_RUN_DEFAULT);
     uv_loop_close(&g->loop);

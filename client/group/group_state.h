@@ -27,6 +27,7 @@
 #include "client/group/door.h"
 #include "client/group/link.h"
 #include "client/group/table.h"
+#include "client/loop_alarm.h"
 #include "client/progress.h"
 #include "client/ps_group.h"
 #include "common/conn.h"
@@ -48,10 +49,9 @@ struct ps_group {
     uv_loop_t loop;
     struct conn_pool pool;
     struct credentials credentials;
-    uv_timer_t timer;      /* ends a sleep of the loop */
-    uint64_t timer_due_ms; /* 0: not set, or it rang */
-    struct loop_news news; /* keeps a wait from sleeping on what a timer did */
-    bool (*ready)(void *); /* what is waited for outside of operations */
+    struct loop_alarm alarm; /* ends a sleep of the loop */
+    struct loop_news news;   /* keeps a wait from sleeping on what a timer did */
+    bool (*ready)(void *);   /* what is waited for outside of operations */
     void *ready_arg;
     uint32_t conns; /* connections and links that libuv still has, those that are ending included */
     bool looped;

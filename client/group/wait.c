@@ -8,27 +8,6 @@
 #define SPIN_LOOK         64 /* polls of links between two looks at the loop and the clock */
 #define SPIN_LOOK_CROWDED 16 /* ... each of which lets others run */
 
-static void
-timer_rang(uv_timer_t *timer)
-{
-    ps_group *g = timer->data;
-
-    g->timer_due_ms = 0;
-}
-
-/* The timer ends the loop's sleep. It is set anew only when it must ring sooner, since one that rings early does no
- * harm. It repeats: uv_run() may let it ring before it goes to sleep, and must not sleep without it then. */
-static void
-arm_timer(ps_group *g, uint64_t due_ms)
-{
-    uint64_t now = uv_now(&g->loop);
-
-    if (g->timer_due_ms > now && due_ms >= g->timer_due_ms)
-        return;
-    g->timer_due_ms = due_ms;
-    uv_timer_start(&g->timer, timer_rang, due_ms > now ? due_ms - now : 0, 1);
-}
-
 bool
 group_sleep(ps_group *g)
 {
@@ -99,7 +78,7 @@ sleep_once(ps_group *g, uint64_t until_ms)
     uint64_t next = g->core != NULL ? group_core_next_time(g->core) : UINT64_MAX;
     bool quiet = group_sleep(g);
 
-    arm_timer(g, MIN(until_ms, next));
+    loop_alarm_set(&g->alarm, MIN(until_ms, next));
     g->known = g->activity;
     uv_run(&g->loop, quiet ? UV_RUN_ONCE : UV_RUN_NOWAIT);
     group_wake(g);
@@ -167,8 +146,7 @@ group_progress(ps_group *g, struct ps_error *e)
 {
     static const struct progress_user user = {.turn = thread_turn, .sleep = thread_sleep, .wake = thread_wake};
 
-    uv_timer_stop(&g->timer);
-    g->timer_due_ms = 0;
+    loop_alarm_stop(&g->alarm);
     return progress_start(&g->progress, &g->loop, &user, g, e);
 }
 
