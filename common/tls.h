@@ -44,7 +44,8 @@ bool tls_authenticates(const struct tls *t);
  * Shorter than TLS_SHOWS_MAX. */
 const char *tls_shows(const struct tls *t);
 
-/* When that certificate ends, in unix time; 0: it shows none. */
+/* When that certificate ends, in unix time; 0: it shows none, or when is not known. Of those between it and the CA, and
+ * of the CA, nothing is said: where one ends before, nobody believes this one from then on. */
 uint64_t tls_ends(const struct tls *t);
 
 /* The same certificate, those behind it and its key, as PEM: for a library that has a TLS of its own. Freed with

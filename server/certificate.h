@@ -12,12 +12,12 @@
 
 struct certificate {
     char shows[TLS_SHOWS_MAX]; /* as tls_shows(); "": there is none */
-    uint64_t ends;             /* as tls_ends(); 0: there is none */
+    uint64_t ends;             /* as tls_ends(); 0: there is none, or not known */
 };
 
 void certificate_read(struct certificate *c, const struct tls *t);
 
-/* "ends within 3 days", "has expired"; false: its end is far, or there is none. */
+/* "ends within 3 days", "has expired"; false: its end is far, or not known, or there is none. */
 bool certificate_warning(uint64_t ends, uint64_t now, char *out, size_t size);
 
 /* sockets: whose it is, "TCP". */

@@ -113,7 +113,7 @@ log_http(const struct server *s)
 {
     const struct certificate *certificate = http_certificate(s->http);
     const char *address = http_address(s->http);
-    bool plain = certificate->ends == 0;
+    bool plain = certificate->shows[0] == '\0';
 
     if (!plain)
         log_line(LOG_LEVEL_INFO, "metrics and health, encrypted, certificate=\"%s\" http=%s", certificate->shows,

@@ -170,7 +170,7 @@ write_pushes(const struct metrics *m, struct exposition *x)
 
 /* ---- Who is there, and who waits ---- */
 
-/* Of those that have one. */
+/* Of those that have one whose end is known. */
 static void
 write_certificates(const struct metrics *m, struct exposition *x)
 {

@@ -156,7 +156,7 @@ struct metrics {
     /* ---- The glue's ---- */
     uint64_t denied[DENIALS]; /* but for DENIAL_ROLE, which is the shard's */
     uint64_t handshakes_failed[HANDSHAKES], refused[REFUSALS];
-    uint64_t certificate_ends[METRICS_CERTIFICATES]; /* unix time; 0: there is none, or not known */
+    uint64_t certificate_ends[METRICS_CERTIFICATES]; /* as tls_ends(); 0: there is none, or not known */
     uint64_t accepted, received_bytes, sent_bytes;
     double saved_seconds; /* unix time of the newest save's end; 0: none is known */
     uint64_t redo_saved;  /* pieces before this one are in the newest save */
