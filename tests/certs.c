@@ -11,8 +11,6 @@
 
 #include "remove_tree.h"
 
-#define HOUR_S (60L * 60)
-
 static void
 need(int good, const char *what)
 {
@@ -141,8 +139,8 @@ fill(X509 *cert, const struct cert_spec *spec, EVP_PKEY *key)
     bool usual = spec->from_s == 0 && spec->until_s == 0;
 
     need(X509_set_version(cert, 2) == 1 && ASN1_INTEGER_set(X509_get_serialNumber(cert), ++serial) == 1 &&
-             X509_gmtime_adj(X509_getm_notBefore(cert), usual ? -HOUR_S : spec->from_s) != NULL &&
-             X509_gmtime_adj(X509_getm_notAfter(cert), usual ? 60 * 24 * HOUR_S : spec->until_s) != NULL &&
+             X509_gmtime_adj(X509_getm_notBefore(cert), usual ? -CERTS_HOUR_S : spec->from_s) != NULL &&
+             X509_gmtime_adj(X509_getm_notAfter(cert), usual ? 60 * 24 * CERTS_HOUR_S : spec->until_s) != NULL &&
              X509_set_pubkey(cert, key) == 1 &&
              X509_NAME_add_entry_by_txt(X509_get_subject_name(cert), "CN", MBSTRING_UTF8, (const unsigned char *)cn, -1,
                                         -1, 0) == 1,
