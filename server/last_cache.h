@@ -1,7 +1,10 @@
 /* How large the processor's last cache is. Glue: Linux says it in files.
  *
  * Not sysconf(_SC_LEVEL3_CACHE_SIZE): of AMD's processors it is the sum over a socket's chiplets (320 MiB where ten of
- * them have 32 each), and what one core can use is the cache of its own. */
+ * them have 32 each), and what one core can use is the cache of its own.
+ *
+ * It is cpu0's, whichever core psd runs on: where cores have caches of different sizes, or psd is bound to others, what
+ * its own have may be more or less. */
 #ifndef SERVER_LAST_CACHE_H
 #define SERVER_LAST_CACHE_H
 
