@@ -64,7 +64,7 @@ struct conn_pool {
 
     /* conn_share.c */
     uint32_t shared_len; /* connections that share memory: read it */
-    bool sleeps;         /* uv_run() may sleep: set by who runs the loop, true at first */
+    bool sleeps;         /* uv_run() may sleep in its next poll: set by who runs the loop, true at first */
     uv_prepare_t *before;
     uv_check_t *after;
     uv_idle_t *awake;                /* runs when the loop may not sleep */
@@ -183,8 +183,9 @@ void conn_congestion(struct conn *c, const char *name);
  * copies first. PS_ERR_NOMEM.
  *
  * Who runs the loop by uv_run() alone has nothing else to do: the rings are looked into before each poll. Set
- * pool->sleeps to false around turns that are not to sleep (UV_RUN_NOWAIT), or the other sides ring in vain; who sleeps
- * in a poll of its own does so between conn_pool_doze() and conn_pool_wake(), and not when the first says false. */
+ * pool->sleeps to false around turns that are not to sleep (UV_RUN_NOWAIT, an idle handle that runs), or the other
+ * sides ring in vain; who sleeps in a poll of its own does so between conn_pool_doze() and conn_pool_wake(), and not
+ * when the first says false. */
 enum ps_err conn_share(struct conn *c, struct share *share) PS_MUST_USE;
 static inline bool
 conn_shares(const struct conn *c)

@@ -254,6 +254,14 @@ go_on(uv_idle_t *idle)
     (void)idle;
 }
 
+/* uv_backend_timeout() cannot be asked: it says 0 as well while a descriptor's watch is yet to be registered, which
+ * uv_run() does not heed. Who says in vain that he sleeps loses a bell; who does not say it, sleeps on. */
+static bool
+may_sleep(const struct conn_pool *p)
+{
+    return p->sleeps && !uv_is_active((uv_handle_t *)p->idle);
+}
+
 static void
 before_poll(uv_prepare_t *prepare)
 {
@@ -266,7 +274,7 @@ before_poll(uv_prepare_t *prepare)
         came |= conn_share_turn(c);
     }
     uv_idle_stop(p->awake);
-    if (came || (p->sleeps && uv_backend_timeout(p->loop) != 0 && !conn_pool_doze(p)))
+    if (came || (may_sleep(p) && !conn_pool_doze(p)))
         uv_idle_start(p->awake, go_on);
 }
 

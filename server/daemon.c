@@ -176,10 +176,11 @@ idle_set(struct daemon *d)
 {
     if (d->state == DAEMON_CLOSING)
         return;
-    if (d->turn_open || d->flush_first != NULL || d->time_due || shard_busy(d->shard) || polling(d))
-        uv_idle_start(&d->idle, on_idle);
-    else
+    d->pool.sleeps = !(d->turn_open || d->flush_first != NULL || d->time_due || shard_busy(d->shard) || polling(d));
+    if (d->pool.sleeps)
         uv_idle_stop(&d->idle);
+    else
+        uv_idle_start(&d->idle, on_idle);
 }
 
 /* For the timeline; 0 without one. */

@@ -222,6 +222,61 @@ teardown(void)
     free(b.into);
 }
 
+/* ---- Sleeping ---- */
+
+/* A descriptor that can be read, and is to be watched for something else in each turn. */
+struct changing {
+    uv_prepare_t prepare;
+    uv_poll_t poll;
+    unsigned turns;
+    bool dozed; /* as the loop's poll came to an end */
+};
+
+static void
+watched(uv_poll_t *poll, int status, int events)
+{
+    struct changing *ch = poll->data;
+
+    ck_assert_int_eq(status, 0);
+    ck_assert_int_ne(events & UV_READABLE, 0);
+    ch->dozed = pool.dozes;
+}
+
+static void
+change(uv_prepare_t *prepare)
+{
+    struct changing *ch = prepare->data;
+
+    ck_assert_int_eq(uv_poll_start(&ch->poll, UV_READABLE | (ch->turns++ % 2 == 0 ? UV_DISCONNECT : 0), watched), 0);
+}
+
+/* libuv does not register a watch before it polls, and says until then that it will not sleep. */
+START_TEST(a_loop_that_has_yet_to_watch_something_says_that_it_sleeps)
+{
+    struct changing ch = {.turns = 0};
+    int fd[2];
+
+    join(SHARED);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+    ck_assert_int_eq(write(fd[1], "x", 1), 1);
+    uv_poll_init(&loop, &ch.poll, fd[0]);
+    uv_prepare_init(&loop, &ch.prepare);
+    ch.poll.data = ch.prepare.data = &ch;
+    uv_prepare_start(&ch.prepare, change); /* before those that were started before it */
+    for (int i = 0; i < 4; i++) {
+        ch.dozed = false;
+        uv_run(&loop, UV_RUN_ONCE);
+        ck_assert_msg(ch.dozed, "it slept in turn %d, and the other side does not know", i);
+        ck_assert(!pool.dozes);
+    }
+    uv_close((uv_handle_t *)&ch.prepare, NULL);
+    uv_close((uv_handle_t *)&ch.poll, NULL);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    close(fd[0]);
+    close(fd[1]);
+}
+END_TEST
+
 /* ---- Outgoing frames ---- */
 
 struct out {
@@ -941,6 +996,7 @@ make_suite(void)
     tcase_add_loop_test(sending, a_pause_keeps_back_the_frames_that_were_read_behind, 0, TRANSPORTS);
     tcase_add_loop_test(sending, who_keeps_frames_back_may_close_at_any_time, 0, 2 * TRANSPORTS);
     tcase_add_loop_test(sending, a_frame_is_read_on_however_small_the_pieces_are, 0, TRANSPORTS);
+    tcase_add_test(sending, a_loop_that_has_yet_to_watch_something_says_that_it_sleeps);
     tcase_add_loop_test(ending, the_queue_ends_with_closed, 0, TRANSPORTS);
     tcase_add_loop_test(ending, any_callback_may_close_the_connection, 0, TRANSPORTS * (AT_COUNT - 1));
     tcase_add_loop_test(ending, a_peer_that_goes_away_is_told_once, 0, TRANSPORTS);
