@@ -37,7 +37,7 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
-#define KERNEL_AHEAD 256
+#define KERNEL_AHEAD_BYTES 256
 
 typedef float floats_anywhere __attribute__((vector_size(KERNEL_LANES * 4), may_alias, aligned(4)));
 
@@ -186,14 +186,14 @@ load_lanes(struct lanes *x, const struct optimizer_arrays *from, uint32_t slots,
         x->slot[k] = load(from->slot[k] + i);
 }
 
-/* What will be read KERNEL_AHEAD bytes on. Where results are streamed, the processor does not ask for it early enough
- * by itself. Gradients come from a socket, and are in the cache. */
+/* What will be read KERNEL_AHEAD_BYTES on, or lies behind the array: asking for that does no harm. Where results are
+ * streamed, the processor does not ask early enough by itself. A gradient has mostly just been written. */
 KERNEL_INLINE void
 ask_ahead(const struct optimizer_arrays *from, uint32_t slots, size_t i)
 {
-    __builtin_prefetch((const char *)(from->weights + i) + KERNEL_AHEAD);
+    __builtin_prefetch((const void *)((uintptr_t)(from->weights + i) + KERNEL_AHEAD_BYTES));
     for (uint32_t k = 0; k < slots; k++)
-        __builtin_prefetch((const char *)(from->slot[k] + i) + KERNEL_AHEAD);
+        __builtin_prefetch((const void *)((uintptr_t)(from->slot[k] + i) + KERNEL_AHEAD_BYTES));
 }
 
 KERNEL_INLINE void
