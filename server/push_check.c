@@ -78,7 +78,7 @@ check_blocks(struct shard *s, const struct session *session, const Psd__Push *m,
             return err;
         if (sync && (err = check_step(job, ref, m, e)) != PS_OK)
             return err;
-        ref->asked = m->want_value;
+        ref->asked = m->want_value && !m->durable;
         ref->counted = m->cursor != NULL && cursor_counted(session, cursor_of(m->cursor), ref);
         if (ref->block->turn != s->turn.number)
             *room += block_size(ref);
