@@ -194,7 +194,7 @@ stamp_ns(const struct daemon *d)
 static void
 end_turn(struct daemon *d, uint64_t speaker)
 {
-    uint64_t commit_ns = stamp_ns(d), answer_ns, began_ns = d->turn_ns;
+    uint64_t commit_ns = stamp_ns(d), answer_ns, began_ns = d->turn_ns, updated = shard_turn_updated(d->shard);
     struct shard_action action;
     bool stopped = false;
     enum ps_err err;
@@ -207,7 +207,7 @@ end_turn(struct daemon *d, uint64_t speaker)
     while (shard_next_action(d->shard, &action))
         perform(d, &action, &stopped);
     d->performing = false;
-    peers_flush(d, speaker);
+    peers_flush(d, speaker, updated);
     d->turn_ns = stamp_ns(d);
     shard_turn_took(d->shard, began_ns, commit_ns, answer_ns, d->turn_ns);
     wake_set(d);
@@ -215,6 +215,15 @@ end_turn(struct daemon *d, uint64_t speaker)
     restores_turn_ended(d);
     if (stopped && !saves_at_stop(d))
         daemon_close(d);
+}
+
+/* Values that waited for more, which did not come. They left in no turn: traces do not show it, and the silence begins
+ * when it is done. */
+static void
+flush_rest(struct daemon *d)
+{
+    peers_flush(d, 0, 0);
+    d->turn_ns = stamp_ns(d);
 }
 
 void
@@ -244,8 +253,8 @@ on_check(uv_check_t *check)
     }
     if (d->turn_open)
         end_turn(d, 0);
-    else
-        peers_flush(d, 0);
+    else if (d->flush_first != NULL)
+        flush_rest(d);
     if (d->quiet_ns == 0) /* also where a long turn has ended by itself */
         quiet_begin(d);
     peers_next_turn(d);

@@ -29,8 +29,8 @@ struct peer {
     struct in_flight_part part;
     uint64_t sent, seen_sent, seen_offset, moved_ms; /* whether bytes move, for housekeeping */
     struct peer *flush_next;
-    uint64_t values; /* bytes, of those that are to be flushed, */
-    uint32_t turns;  /* and how many turns have ended since they wait */
+    bool values;     /* are among what is to be flushed */
+    uint64_t waited; /* bytes that were updated since those wait */
     bool shaking;    /* hands, for TLS: */
     struct peer *shake_prev, *shake_next;
     bool answered; /* an offer of memory: */
@@ -62,13 +62,13 @@ void peer_send_data(struct peer *p, struct shard_data *data);
 /* Those that came with a token of this name, which is known no more: they are told, and go. */
 void peers_without_token(struct daemon *d, const char *name);
 
-/* Write what the turn queued. speaker: whose message ended the turn (0: nobody's), and who may be about to say more.
- * Its values wait for those of its next messages, as far as these follow at once: a system call that is given a MiB
- * costs less than four of 256 KiB. They wait for PEER_VALUES_GATHERED bytes or PEER_TURNS_GATHERED turns, for the end
- * of a turn of somebody else, or for that of the loop's round, whichever is first; nobody else's wait at all. */
-#define PEER_VALUES_GATHERED (1 * MIB)
-#define PEER_TURNS_GATHERED  4
-void peers_flush(struct daemon *d, uint64_t speaker);
+/* Write what the turn queued. speaker: whose message ended the turn (0: nobody's), and who may be about to say more;
+ * updated: bytes of weights and slots, in that turn. The speaker's values wait for those of its next messages, as far
+ * as these follow at once: over TCP a system call that is given a MiB costs less than four of 256 KiB. They wait until
+ * PEER_GATHER_BYTES were updated, until a turn of somebody else or the loop's round ends, whichever is first; nobody
+ * else's wait at all. (A Unix socket takes a fifth of that in a call, and lost up to a third by beginning later.) */
+#define PEER_GATHER_BYTES (1 * MIB)
+void peers_flush(struct daemon *d, uint64_t speaker, uint64_t updated);
 
 /* ---- Many of them ---- */
 

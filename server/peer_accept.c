@@ -80,7 +80,7 @@ refuse(struct peer *p, enum ps_err code, const char *text)
         log_line(LOG_LEVEL_WARNING, "refused a connection: %s peer=%s", text, p->conn.peer);
     send_error(p, code, text);
     peer_close(p);
-    peers_flush(d, 0);
+    peers_flush(d, 0, 0);
 }
 
 /* ---- Who has to prove something ---- */
@@ -165,7 +165,7 @@ peers_without_token(struct daemon *d, const char *name)
         send_error(p, PS_ERR_DENIED, "the token of this connection is not known here any more");
         peer_close(p);
     }
-    peers_flush(d, 0);
+    peers_flush(d, 0, 0);
 }
 
 /* Without memory for a guard nobody is let in. */

@@ -160,31 +160,32 @@ peer_send_data(struct peer *p, struct shard_data *data)
     a->out.prepare = answer_prepare;
     a->out.release = answer_release;
     a->out.pinned = true;
-    p->values += shard_data_bytes(data);
+    p->values = true;
     answer_queue(a, shard_data_bytes(data));
 }
 
 /* What goes through shared memory costs the same a byte however much goes at once. */
 static bool
-values_gather(struct peer *p)
+values_gather(struct peer *p, uint64_t updated)
 {
-    return p->values > 0 && p->values < PEER_VALUES_GATHERED && ++p->turns < PEER_TURNS_GATHERED &&
-           p->conn.share == NULL;
+    p->waited += updated;
+    return p->values && p->waited < PEER_GATHER_BYTES && p->conn.u.handle.type == UV_TCP && !conn_shares(&p->conn);
 }
 
 void
-peers_flush(struct daemon *d, uint64_t speaker)
+peers_flush(struct daemon *d, uint64_t speaker, uint64_t updated)
 {
     struct peer **at = &d->flush_first, *p;
 
     while ((p = *at) != NULL) {
-        if (p->id == speaker && values_gather(p)) {
+        if (p->id == speaker && values_gather(p, updated)) {
             at = &p->flush_next;
             continue;
         }
         *at = p->flush_next;
         p->flushing = false;
-        p->values = p->turns = 0;
+        p->values = false;
+        p->waited = 0;
         conn_flush(&p->conn);
     }
 }

@@ -250,6 +250,12 @@ shard_long_turn(const struct shard *s)
     return s->turn.updated >= SHARD_TURN_LONG;
 }
 
+uint64_t
+shard_turn_updated(const struct shard *s)
+{
+    return s->turn.updated;
+}
+
 void
 shard_set_grace(struct shard *s, uint32_t grace_ms)
 {

@@ -166,6 +166,9 @@ bool shard_dirty(const struct shard *s);
  */
 bool shard_long_turn(const struct shard *s);
 
+/* How many it has updated by now; 0 again once it is committed. */
+uint64_t shard_turn_updated(const struct shard *s);
+
 /* A turn of the glue's, for the timeline: when it began, its commit began, its answers began to go out, and it ended.
  */
 void shard_turn_took(struct shard *s, uint64_t start_ns, uint64_t commit_ns, uint64_t answer_ns, uint64_t end_ns);
