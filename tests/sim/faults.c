@@ -8,6 +8,7 @@
 #define FOLLOW_PER_MILLE 250 /* runs in which power loss follows on kills */
 #define FOLLOW_TRIPS_MAX 12
 #define AT_ONCE_US       (20 * SIM_MS)
+#define PATIENCE_US      (5 * SIM_SECOND) /* six of seven records that come at all come sooner */
 
 /* ---- What a level is ---- */
 
@@ -158,12 +159,26 @@ any_durable(const struct faults *f)
 static void
 kill_then_power(struct faults *f, struct node_shard *s, enum node_shard_kill when, uint64_t down_us)
 {
+    struct faults_follow *follow = &f->follow[s->index];
     uint64_t follow_us = sim_mix_below(&f->random, BURST_US + FOLLOW_TRIPS_MAX * f->net->profile.latency_max_us);
+    bool waits = s->profile.durable && any_durable(f);
 
-    if (s->profile.durable && any_durable(f))
-        when = KILL_WHEN_LOGGED;
-    if (node_shard_kill(s, when, LOSS_NONE, down_us % AT_ONCE_US))
-        node_shard_follow(s, &f->follow[s->index].timer, follow_us);
+    if (!node_shard_kill(s, waits ? KILL_WHEN_LOGGED : when, LOSS_NONE, down_us % AT_ONCE_US))
+        return;
+    node_shard_follow(s, &follow->timer, follow_us);
+    if (!waits)
+        return;
+    follow->otherwise = when;
+    sim_in(f->sim, &follow->patience, PATIENCE_US);
+}
+
+/* Who pushes durably may have gone, or be at other shards; and while a kill is planned, no other is. */
+static void
+patience_ends(struct sim_timer *t)
+{
+    const struct faults_follow *follow = CONTAINER_OF(t, struct faults_follow, patience);
+
+    node_shard_kill_anyway(follow->shard, follow->otherwise);
 }
 
 static void
@@ -295,7 +310,8 @@ faults_start(struct faults *f, uint64_t seed)
 {
     f->timer.run = fault_comes;
     for (uint32_t i = 0; i < f->shards_len; i++)
-        f->follow[i] = (struct faults_follow){.timer.run = follow_comes, .faults = f, .shard = &f->shards[i]};
+        f->follow[i] = (struct faults_follow){
+            .timer.run = follow_comes, .patience.run = patience_ends, .faults = f, .shard = &f->shards[i]};
     f->random = seed ^ FOLLOW_SALT;
     f->follows = sim_mix_below(&f->random, 1000) < FOLLOW_PER_MILLE;
     if (f->level < FAULTS_CUTS)
@@ -311,6 +327,8 @@ void
 faults_stop(struct faults *f)
 {
     sim_cancel(f->sim, &f->timer);
-    for (uint32_t i = 0; i < f->shards_len; i++)
+    for (uint32_t i = 0; i < f->shards_len; i++) {
         sim_cancel(f->sim, &f->follow[i].timer);
+        sim_cancel(f->sim, &f->follow[i].patience);
+    }
 }

@@ -20,6 +20,8 @@ enum sim_faults {
 /* Power loss on the heels of a kill, for each shard. */
 struct faults_follow {
     struct sim_timer timer;
+    struct sim_timer patience; /* with a kill that waits for a record: there may come none any more */
+    enum node_shard_kill otherwise;
     struct faults *faults;
     struct node_shard *shard;
 };

@@ -94,6 +94,17 @@ node_shard_kill(struct node_shard *n, enum node_shard_kill when, enum node_shard
 }
 
 void
+node_shard_kill_anyway(struct node_shard *n, enum node_shard_kill when)
+{
+    if (!node_shard_strikes(n, KILL_WHEN_LOGGED))
+        return;
+    n->kill_when = when;
+    sim_trace(n->sim, "s%u logs nothing, and is killed all the same", n->index);
+    if (when == KILL_NOW)
+        node_shard_killed(n, "now");
+}
+
+void
 node_shard_follow(struct node_shard *n, struct sim_timer *t, uint64_t in_us)
 {
     n->follow = t;
