@@ -599,7 +599,7 @@ END_TEST
 static void
 many_names(size_t n)
 {
-    static char text[WIRE_METRICS_MAX + 1][4];
+    static char text[WIRE_METRICS_MAX + 1][24]; /* any size_t */
 
     for (size_t i = 0; i < n; i++) {
         snprintf(text[i], sizeof text[i], "%zu", i);
