@@ -241,7 +241,7 @@ run_rest(const struct optimizer_step *s, size_t i, size_t n, const void *grad, b
 KERNEL_INLINE bool
 run_loop(const struct optimizer_step *step, size_t n, const void *grad, bool half,
          const struct optimizer_arrays *from_arrays, const struct optimizer_arrays *to_arrays, uint32_t slots,
-         bool shaped, kernel_rule rule, kernel_store put, bool ahead)
+         bool shaped, kernel_rule rule, kernel_store put)
 {
     /* Copies that no store through a float pointer can change: they stay in registers. */
     const struct optimizer_step s = *step;
@@ -254,7 +254,7 @@ run_loop(const struct optimizer_step *step, size_t n, const void *grad, bool hal
         struct lanes x;
 
         bad |= unfinite(g);
-        if (ahead)
+        if (put == store_streamed) /* known where this is inlined */
             ask_ahead(&from, slots, i);
         load_lanes(&x, &from, slots, i);
         rule(&s, slots, shape(&s, shaped, g, &x), &x);
@@ -273,10 +273,10 @@ run(const struct optimizer_step *s, size_t n, const void *grad, bool half, const
     bool finite;
 
     if (!stream)
-        return s->shaped ? run_loop(s, n, grad, half, from, to, slots, true, rule, store, false)
-                         : run_loop(s, n, grad, half, from, to, slots, false, rule, store, false);
-    finite = s->shaped ? run_loop(s, n, grad, half, from, to, slots, true, rule, store_streamed, true)
-                       : run_loop(s, n, grad, half, from, to, slots, false, rule, store_streamed, true);
+        return s->shaped ? run_loop(s, n, grad, half, from, to, slots, true, rule, store)
+                         : run_loop(s, n, grad, half, from, to, slots, false, rule, store);
+    finite = s->shaped ? run_loop(s, n, grad, half, from, to, slots, true, rule, store_streamed)
+                       : run_loop(s, n, grad, half, from, to, slots, false, rule, store_streamed);
     stream_done();
     return finite;
 }

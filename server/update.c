@@ -30,13 +30,13 @@ update_when(const struct variable *v, uint64_t clock)
     return job_is_sync(v->job) ? clock - 1 : v->job->slowest;
 }
 
-/* Past the caches, where the model does not stay in them. Not a single page, for which the fence behind it costs more
- * than it saves, nor a value that is asked for: it leaves from the caches, where ordinary stores put it. */
+/* Out of place: past the caches, where the model does not stay in them. Not a single page, for which the fence behind
+ * it costs more than it saves, nor a value that is asked for: it leaves from the caches, where ordinary stores put it.
+ */
 static bool
 streams(const struct shard *s, const struct block_ref *ref)
 {
-    return ref->place != ref->old && ref->cut.size_class > 0 && !ref->asked &&
-           s->data_bytes > s->config.stream_min_bytes;
+    return ref->cut.size_class > 0 && !ref->asked && s->data_bytes > s->config.stream_min_bytes;
 }
 
 /* One of the two gradients is NULL. */
@@ -47,7 +47,7 @@ apply(struct shard *s, const struct block_ref *ref, const float *gradient, const
     struct optimizer_arrays from, to;
     struct variable *v = ref->variable;
     bool out_of_place = ref->place != ref->old;
-    bool stream = streams(s, ref);
+    bool stream = out_of_place && streams(s, ref);
     struct optimizer_when when = {.version = ref->block->version + 1, .clock = when_clock};
     bool finite;
 
