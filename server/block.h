@@ -35,7 +35,7 @@ struct block_ref {
     bool counted; /* the push's step is in it already: cursor.h */
     bool fresh;   /* turn_touch() gave it a new place in this event */
     bool moved;   /* and that under its other key */
-    bool asked;   /* the push asks for the new value, which leaves right after the turn; never in sync */
+    bool asked;   /* the push asks for the new value, which leaves right after the turn; of no matter in sync */
     struct layout_block cut;
     const uint8_t *old; /* value before, from turn_touch() */
     uint8_t *place;     /* value after */

@@ -71,7 +71,7 @@ void http_stop(struct http *h);
 const char *http_address(const struct http *h);
 bool http_is_local(const struct http *h);
 
-/* What it shows; without an end: HTTP is plain. On the loop's thread, or before there is one. */
+/* What it shows; nothing: HTTP is plain. On the loop's thread, or before there is one. */
 const struct certificate *http_certificate(const struct http *h);
 
 /* What --http-tls means: false: nothing. The files are those of HTTP alone, or those of psd's other sockets. */
