@@ -8,8 +8,8 @@
 #define CLIENT_ASKING_H
 
 #include "client/client_state.h"
-#include "common/checkpoint_dir.h"
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
+#include "common/system/checkpoint_dir.h"
 
 /* How long a call may take. */
 struct limit {

@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/file_error.h"
-#include "common/wire.h"
-#include "common/wire_text.h"
+#include "common/core/wire/wire.h"
+#include "common/core/wire/wire_text.h"
+#include "common/system/file_error.h"
 
 #define LATEST_NEXT   ".%.200s.latest"
 #define STALE_SECONDS ((time_t)24 * 60 * 60) /* a part that nobody has written to for so long is a dead process's */

@@ -8,7 +8,7 @@
 #ifndef CLIENT_CHECKPOINT_MAKE_H
 #define CLIENT_CHECKPOINT_MAKE_H
 
-#include "common/checkpoint_dir.h"
+#include "common/system/checkpoint_dir.h"
 
 #define MAKING_NAME_MAX 200 /* bytes of a checkpoint's name */
 

@@ -7,8 +7,8 @@
 #include "client/alignment.h"
 #include "client/client_state.h"
 #include "client/recorder.h"
-#include "common/conn_pass.h"
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
+#include "common/net/conn_pass.h"
 
 #define REACH_MS 2000 /* closing waits so long for shards that are connected to again, to say goodbye there */
 

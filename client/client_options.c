@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "client/client_state.h"
-#include "common/age.h"
-#include "common/codec.h"
-#include "common/wire.h"
-#include "common/wire_text.h"
+#include "common/core/codec/codec.h"
+#include "common/core/model/age.h"
+#include "common/core/wire/wire.h"
+#include "common/core/wire/wire_text.h"
 
 #define TIMEOUT_DEFAULT_MS 60000
 #define COPY_DEFAULT       (256 * MIB)

@@ -16,9 +16,9 @@
 #include "client/progress.h"
 #include "client/psclient.h"
 #include "client/pushing.h"
-#include "common/conn.h"
-#include "common/loop_news.h"
-#include "common/patience.h"
+#include "common/core/base/patience.h"
+#include "common/net/conn.h"
+#include "common/net/loop_news.h"
 
 struct net_conn;
 struct net_out;

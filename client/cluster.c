@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base.h"
-#include "common/tfconfig.h"
-#include "common/wire.h"
-#include "common/wire_text.h"
+#include "common/core/base/base.h"
+#include "common/core/cluster/tfconfig.h"
+#include "common/core/wire/wire.h"
+#include "common/core/wire/wire_text.h"
 #include "psclient.h"
 
 #define CLUSTER_NAME_DEFAULT "psd"

@@ -56,9 +56,9 @@
 #include <protobuf-c/protobuf-c.h>
 
 #include "client/psclient.h"
-#include "common/base.h"
-#include "common/frame.h"
-#include "common/timeline.h"
+#include "common/core/base/base.h"
+#include "common/core/format/timeline.h"
+#include "common/core/wire/frame.h"
 
 #define LINK_SEND_BYTES  (4 * MIB)  /* handed out to be sent, not told back yet */
 #define LINK_PULL_BYTES  (32 * MIB) /* asked, not answered */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "client/slurp.h"
-#include "common/base.h"
-#include "common/number.h"
+#include "common/core/base/base.h"
+#include "common/core/base/number.h"
 
 struct csv_scan {
     const char *name;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define LABEL_MAX 65535
 

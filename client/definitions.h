@@ -3,7 +3,7 @@
 #define CLIENT_DEFINITIONS_H
 
 #include "client/asking.h"
-#include "common/checkpoint.h"
+#include "common/core/format/checkpoint.h"
 
 struct definitions {
     bool found;       /* some shard knows the job */

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 struct device_kind {
     const char *name;

@@ -1,7 +1,7 @@
 #include "client/device_codec.h"
 
 #include "client/device.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define INT8_RUN 256 /* elements that share a scale */
 

@@ -1,5 +1,5 @@
-/* Gradients made smaller where they are computed, so that less is copied: what common/codec.h makes of them, to the
- * same bits, error feedback and all. On a GPU for float16, bfloat16 and int8.
+/* Gradients made smaller where they are computed, so that less is copied: what common/core/codec/codec.h makes of them,
+ * to the same bits, error feedback and all. On a GPU for float16, bfloat16 and int8.
  *
  *     device_encode(device, DEVICE_CODEC_INT8, elements, gradient, residual, encoding, &error);
  *     device_fetch(device, staged, encoding, device_encoded_size(DEVICE_CODEC_INT8, elements), &error);

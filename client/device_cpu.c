@@ -10,7 +10,7 @@
 #include <cblas.h>
 
 #include "client/device_optimizer.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define CPU_ALIGN 64
 

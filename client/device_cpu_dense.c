@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 void
 cpu_dense_forward(ps_device *d, size_t rows, size_t in, size_t out, const float *x, const float *w, const float *b,

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 void
 cpu_embedding_forward(ps_device *d, size_t n, size_t vocabulary, size_t width, const uint32_t *ids, const float *table,

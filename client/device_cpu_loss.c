@@ -1,7 +1,7 @@
 /* What a network's outputs mean: probabilities, losses with their gradients, the largest. */
 #include "client/device_cpu.h"
 #include "client/device_cpu_math.h"
-#include "common/elementary.h"
+#include "common/core/model/elementary.h"
 
 /* A NaN anywhere in the row makes everything after it NaN: exp and the sum carry it. */
 static float

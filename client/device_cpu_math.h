@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 /* Before a loop whose output may be its input, element by element: nothing else overlaps. */
 #ifdef __clang__

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 /* One output, as in logistic regression: a row is a sum of its own. */
 static void

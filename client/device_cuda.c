@@ -11,7 +11,7 @@
 #include "client/device_optimizer.h"
 #include "client/device_team.h"
 #include "client/window.h"
-#include "common/optimizer_row.h"
+#include "common/core/optimizer/optimizer_row.h"
 
 /* Host memory that the GPU can reach. */
 struct staging {

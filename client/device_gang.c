@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "client/device.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 struct device_gang {
     const struct device_gang_kind *kind;

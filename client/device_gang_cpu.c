@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "client/device_gang.h"
-#include "common/base.h"
-#include "common/optimizer.h"
+#include "common/core/base/base.h"
+#include "common/core/optimizer/optimizer.h"
 
 #define TILE ((size_t)4096) /* floats */
 

@@ -17,7 +17,7 @@
 #include "client/device_staging.h"
 #include "client/device_team.h"
 #include "client/group/watch.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define LOOKS_AWAKE 2000  /* before the first sleep */
 #define PAUSE_NS    50000 /* between two looks after that */

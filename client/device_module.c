@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base.h"
-#include "common/optimizer_row.h"
+#include "common/core/base/base.h"
+#include "common/core/optimizer/optimizer_row.h"
 
 #define MODULE_NAME "libpsclient-cuda.so"
 #define PATH_SIZE   4096

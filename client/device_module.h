@@ -9,7 +9,7 @@
 #define CLIENT_DEVICE_MODULE_H
 
 #include "client/cuda/ps_device_module.h"
-#include "common/ps_err.h"
+#include "common/include/psclient/ps_err.h"
 
 /* UNSUPPORTED says what is missing: the library, something that it needs itself, or the right version of it. */
 enum ps_err device_module_load(const struct ps_device_module **out, struct ps_error *e) PS_MUST_USE;

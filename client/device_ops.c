@@ -2,7 +2,7 @@
  * checked, and calls without rows end, with gradients of zero. */
 #include "client/device.h"
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 static bool
 sizes_fit(size_t a, size_t b, size_t c)

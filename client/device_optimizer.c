@@ -4,9 +4,9 @@
 #include <math.h>
 
 #include "client/device.h"
-#include "common/base.h"
-#include "common/optimizer_isa.h"
-#include "common/optimizer_row.h"
+#include "common/core/base/base.h"
+#include "common/core/optimizer/optimizer_isa.h"
+#include "common/core/optimizer/optimizer_row.h"
 
 static enum ps_err
 no_optimizers(const ps_device *d, struct ps_error *e)

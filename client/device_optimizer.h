@@ -1,5 +1,6 @@
 /* Optimizers at work where weights, slots and gradients lie: in a device's memory, in one pass over them. What a shard
- * does to a block (common/optimizer.h), to the same bits: on the CPU by the same kernels, on a GPU by the same rules.
+ * does to a block (common/core/optimizer/optimizer.h), to the same bits: on the CPU by the same kernels, on a GPU by
+ * the same rules.
  *
  *     struct device_update u = {.when = {.version = ++version, .clock = clock}, .scale = scale, .check = true};
  *     device_optimizer_apply(device, &adam, &u, elements, gradient, &arrays, &error);
@@ -10,7 +11,7 @@
 #define CLIENT_DEVICE_OPTIMIZER_H
 
 #include "client/ps_device.h"
-#include "common/optimizer.h"
+#include "common/core/optimizer/optimizer.h"
 
 struct device_update {
     struct optimizer_when when;

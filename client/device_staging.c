@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "client/device.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define STAGING_ALIGN 64
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "client/device.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 struct device_team {
     const struct device_team_kind *kind;

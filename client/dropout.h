@@ -2,7 +2,7 @@
 #ifndef CLIENT_DROPOUT_H
 #define CLIENT_DROPOUT_H
 
-#include "common/philox.h"
+#include "common/core/model/philox.h"
 
 /* "dropouts" in ASCII: keeps the words apart from those that the same seed gives initializers and samplers. */
 #define DROPOUT_KEY 0x64726f706f757473u

@@ -11,8 +11,8 @@
 #define CLIENT_GATHER_H
 
 #include "client/variable.h"
-#include "common/base.h"
-#include "common/frame.h"
+#include "common/core/base/base.h"
+#include "common/core/wire/frame.h"
 
 /* Variables of an operation, on one shard. */
 struct walk {

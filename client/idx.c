@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "client/slurp.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define IDX_HEAD 4 /* bytes before the dimensions */
 

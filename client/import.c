@@ -20,7 +20,7 @@
 
 #include "client/checkpoint_make.h"
 #include "client/definitions.h"
-#include "common/safetensors_file.h"
+#include "common/system/safetensors_file.h"
 
 #define COUNTS_PIECE 4096
 

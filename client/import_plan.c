@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/pattern.h"
-#include "common/wire.h"
+#include "common/core/base/pattern.h"
+#include "common/core/wire/wire.h"
 
 #define NAME_SHOWN 64
 #define SHAPE_MAX  200

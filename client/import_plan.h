@@ -3,9 +3,9 @@
 #ifndef CLIENT_IMPORT_PLAN_H
 #define CLIENT_IMPORT_PLAN_H
 
-#include "common/checkpoint.h"
-#include "common/ps_optimizer.h"
-#include "common/safetensors.h"
+#include "common/core/format/checkpoint.h"
+#include "common/core/format/safetensors.h"
+#include "common/include/psclient/ps_optimizer.h"
 
 struct import_choice {
     const char *pattern;                /* of the tensors' names, see pattern.h; NULL: all */

@@ -13,8 +13,8 @@
 #define CLIENT_LAYER_H
 
 #include "client/ps_network.h"
-#include "common/base.h"
-#include "common/text.h"
+#include "common/core/base/base.h"
+#include "common/core/base/text.h"
 
 struct shape {
     size_t rank, dims[3];

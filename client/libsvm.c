@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "client/slurp.h"
-#include "common/base.h"
-#include "common/number.h"
+#include "common/core/base/base.h"
+#include "common/core/base/number.h"
 
 struct libsvm_scan {
     const char *name;

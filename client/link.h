@@ -9,9 +9,9 @@
 #include "client/place.h"
 #include "client/tally.h"
 #include "client/variable.h"
-#include "common/arena.h"
-#include "common/planted.h"
-#include "common/wire.h"
+#include "common/core/base/arena.h"
+#include "common/core/base/planted.h"
+#include "common/core/wire/wire.h"
 
 enum link_state {
     LINK_IDLE,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/optimizer.h"
+#include "common/core/optimizer/optimizer.h"
 
 /* ---- Memory ---- */
 

@@ -7,17 +7,17 @@
  *         local_optimizer_step(2, list, &step, weights, gradients, &error);
  *     }
  *
- * The array is cut as a variable of its size is (common/layout.h), and so an update has the bits of a shard's, clipping
- * by a block's norm included: a worker that steps here ends where one that pushes to shards, alone or with others whose
- * mean the gradient is, would have ended.
+ * The array is cut as a variable of its size is (common/core/model/layout.h), and so an update has the bits of a
+ * shard's, clipping by a block's norm included: a worker that steps here ends where one that pushes to shards, alone or
+ * with others whose mean the gradient is, would have ended.
  *
  * One object per array. It allocates only in init(). One thread at a time. */
 #ifndef CLIENT_LOCAL_OPTIMIZER_H
 #define CLIENT_LOCAL_OPTIMIZER_H
 
-#include "common/base.h"
-#include "common/layout.h"
-#include "common/ps_optimizer.h"
+#include "common/core/base/base.h"
+#include "common/core/model/layout.h"
+#include "common/include/psclient/ps_optimizer.h"
 
 /* Open, so that its state can be sent to another worker or saved: all there is between two steps is `version` and
  * `slots` arrays of layout.elements floats. What is written there is what goes on. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "client/asking.h"
-#include "common/wire_text.h"
+#include "common/core/wire/wire_text.h"
 
 struct ps_op *
 ask_new(ps_client *c, struct ps_error *e)

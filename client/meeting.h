@@ -11,7 +11,7 @@
 #define CLIENT_MEETING_H
 
 #include "client/psclient.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 /* again: how many meetings this worker was at there before. */
 enum ps_err meeting_start(ps_client *c, const char *name, const struct ps_cursor *at, uint32_t again, ps_op **op,

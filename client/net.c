@@ -17,8 +17,8 @@
 
 #include "client/client_state.h"
 #include "client/resolve.h"
-#include "common/conn_pass.h"
-#include "common/share_wire.h"
+#include "common/core/wire/share_wire.h"
+#include "common/net/conn_pass.h"
 
 #define SHARE_RING (1 * MIB) /* each way: a few of the largest blocks, and the caches hold it */
 

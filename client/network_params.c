@@ -8,7 +8,7 @@
 
 #include "client/device_staging.h"
 #include "client/network.h"
-#include "common/initializer.h"
+#include "common/core/model/initializer.h"
 
 /* Whether a rectifier is the first to bend the layer's output: it halves the variance, so the weights must be larger
  * (He et al., ICCV 2015). */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "client/layer.h"
-#include "common/number.h"
+#include "common/core/base/number.h"
 
 #define NUMBER_MAX 20 /* characters of a number */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "client/link.h"
-#include "wire_text.h"
+#include "common/core/wire/wire_text.h"
 
 /* One part to every shard that holds blocks of v, but one. */
 static enum ps_err

@@ -8,9 +8,9 @@
 
 #include "client/link.h"
 #include "client/residual.h"
-#include "common/codec.h"
-#include "common/placement.h"
-#include "common/wire_text.h"
+#include "common/core/cluster/placement.h"
+#include "common/core/codec/codec.h"
+#include "common/core/wire/wire_text.h"
 
 static enum ps_err
 check_vars(const char *what, size_t n, struct core_var *const vars[], const void *const buffers[], struct ps_error *e)

@@ -17,7 +17,7 @@
 
 #include "client/core.h"
 #include "client/gather.h"
-#include "common/buffer_pool.h"
+#include "common/core/base/buffer_pool.h"
 
 struct core_op;
 struct lane;

@@ -9,7 +9,7 @@
 #define CLIENT_PLACE_H
 
 #include "client/psclient.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "proto/psd.pb-c.h"
 
 struct core;

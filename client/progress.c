@@ -3,7 +3,7 @@
 #include <poll.h>
 
 #include "client/monotonic.h"
-#include "common/thread.h"
+#include "common/system/thread.h"
 
 #define SLEEP_MS 60000
 

@@ -21,8 +21,8 @@
 #include <time.h>
 #include <uv.h>
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 /* How things stand with its owner. */
 struct progress_stand {

@@ -24,7 +24,7 @@
 #ifndef PS_COMPRESSOR_H
 #define PS_COMPRESSOR_H
 
-#include "ps_compress.h"
+#include "common/include/psclient/ps_compress.h"
 #include "ps_group.h"
 
 #ifdef __cplusplus

@@ -32,7 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ps_err.h"
+#include "common/include/psclient/ps_err.h"
 
 #ifdef __cplusplus
 extern "C" {

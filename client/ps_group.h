@@ -39,7 +39,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ps_err.h"
+#include "common/include/psclient/ps_err.h"
 #include "psclient.h"
 
 #ifdef __cplusplus

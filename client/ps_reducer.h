@@ -52,7 +52,7 @@
 #ifndef PS_REDUCER_H
 #define PS_REDUCER_H
 
-#include "ps_compress.h"
+#include "common/include/psclient/ps_compress.h"
 #include "ps_group.h"
 
 #ifdef __cplusplus

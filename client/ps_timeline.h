@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#include "ps_err.h"
+#include "common/include/psclient/ps_err.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -48,9 +48,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ps_compress.h"
-#include "ps_err.h"
-#include "ps_optimizer.h"
+#include "common/include/psclient/ps_compress.h"
+#include "common/include/psclient/ps_err.h"
+#include "common/include/psclient/ps_optimizer.h"
 
 #ifdef __cplusplus
 extern "C" {

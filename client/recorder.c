@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "common/trace_file.h"
+#include "common/system/trace_file.h"
 
 struct recorder {
     struct timeline timeline;

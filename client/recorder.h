@@ -11,8 +11,8 @@
 #define CLIENT_RECORDER_H
 
 #include "client/ps_timeline.h"
-#include "common/timeline.h"
-#include "common/trace.h"
+#include "common/core/format/timeline.h"
+#include "common/core/format/trace.h"
 
 /* task: which worker this process, or where it has several this thread, is. */
 void recorder_open(uint32_t task);

@@ -11,7 +11,7 @@
 #include "client/collective/bucket.h"
 #include "client/collective/encoded_sum.h"
 #include "client/group/merge.h"
-#include "common/codec.h"
+#include "common/core/codec/codec.h"
 
 #define IN_FLIGHT_MAX 64 /* a quarter of PS_GROUP_WORKS_MAX: the rest is the program's */
 

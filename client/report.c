@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "client/client_state.h"
-#include "common/wire_text.h"
+#include "common/core/wire/wire_text.h"
 #include "proto/psd.pb-c.h"
 
 struct report {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "client/link.h"
-#include "common/codec.h"
-#include "common/optimizer.h"
+#include "common/core/codec/codec.h"
+#include "common/core/optimizer/optimizer.h"
 
 enum ps_err
 residual_begin(size_t n, struct core_var *const vars[], const float *const grads[], const struct ps_compress *how,

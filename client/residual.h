@@ -1,5 +1,5 @@
-/* What compressed pushes leave out: error feedback (common/codec.h), kept with each variable for this worker's life.
- * Pure.
+/* What compressed pushes leave out: error feedback (common/core/codec/codec.h), kept with each variable for this
+ * worker's life. Pure.
  *
  *     start      every gradient is finite, and there is room for the residuals; else nothing is pushed
  *                (residual_begin)

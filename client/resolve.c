@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/thread.h"
+#include "common/system/thread.h"
 
 struct resolve {
     char *host, port[8];

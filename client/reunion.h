@@ -14,7 +14,7 @@
 #ifndef CLIENT_REUNION_H
 #define CLIENT_REUNION_H
 
-#include "common/ps_err.h"
+#include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
 
 struct core;

@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
-#include "common/base.h"
-#include "common/philox.h"
+#include "common/core/base/base.h"
+#include "common/core/model/philox.h"
 
 struct ps_sampler {
     uint64_t rows, seed, epoch;

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "client/link.h"
-#include "common/text.h"
-#include "common/wire_check.h"
+#include "common/core/base/text.h"
+#include "common/core/wire/wire_check.h"
 
 /* ---- Starting ---- */
 

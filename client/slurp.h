@@ -2,8 +2,8 @@
 #ifndef CLIENT_SLURP_H
 #define CLIENT_SLURP_H
 
-#include "common/base.h"
-#include "ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 /* *out: malloc'ed, *len bytes and one '\0' after them; the caller frees it. IO: cannot be opened or read (with the
  * system's reason), DATA: damaged or cut off gzip, NOMEM. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 void
 ps_sparse_free(struct ps_sparse *sparse)

@@ -13,7 +13,7 @@
 
 #include "client/device_staging.h"
 #include "client/pushing.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define PIECE_USUAL  ((uint64_t)4 * MIB)
 #define TENSOR_ALIGN 64

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "client/core.h"
-#include "common/initializer.h"
-#include "common/optimizer.h"
-#include "common/placement.h"
-#include "common/wire.h"
-#include "common/wire_text.h"
+#include "common/core/cluster/placement.h"
+#include "common/core/model/initializer.h"
+#include "common/core/optimizer/optimizer.h"
+#include "common/core/wire/wire.h"
+#include "common/core/wire/wire_text.h"
 
 void
 variables_init(struct variables *t, const char *job, uint32_t shards)

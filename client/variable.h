@@ -4,13 +4,14 @@
 #define CLIENT_VARIABLE_H
 
 #include "client/psclient.h"
-#include "common/base.h"
-#include "common/hash.h"
-#include "common/layout.h"
-#include "common/wire.h"
+#include "common/core/base/base.h"
+#include "common/core/base/hash.h"
+#include "common/core/model/layout.h"
+#include "common/core/wire/wire.h"
 #include "proto/psd.pb-c.h"
 
-/* One shard's share of a variable: blocks first, first + shards, first + 2 shards ... (see common/placement.h). */
+/* One shard's share of a variable: blocks first, first + shards, first + 2 shards ... (see
+ * common/core/cluster/placement.h). */
 struct var_shard {
     uint64_t blocks; /* that it holds; 0: the shard never hears of the variable */
     uint64_t first;

@@ -8,7 +8,7 @@
 #define CLIENT_WINDOW_H
 
 #include "client/ps_device.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 struct axis {
     size_t size, window, stride;

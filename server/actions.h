@@ -3,9 +3,9 @@
 #ifndef SERVER_ACTIONS_H
 #define SERVER_ACTIONS_H
 
-#include "common/base.h"
-#include "common/frame.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/core/wire/frame.h"
+#include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
 #include "shard.h"
 

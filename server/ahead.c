@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
 
 /* Drop whole bytes of sequences below the floor. */
 static void

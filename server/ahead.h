@@ -17,8 +17,8 @@
 #ifndef SERVER_AHEAD_H
 #define SERVER_AHEAD_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 struct ahead {
     uint64_t from; /* bit i of byte j: from + 8 j + i */

@@ -8,9 +8,9 @@
 #ifndef SERVER_BARRIER_H
 #define SERVER_BARRIER_H
 
-#include "common/base.h"
-#include "common/hash.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/core/base/hash.h"
+#include "common/include/psclient/ps_err.h"
 #include "opened.h"
 #include "proto/psd.pb-c.h"
 #include "sequence.h"

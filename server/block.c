@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/placement.h"
+#include "common/core/cluster/placement.h"
 #include "shard_state.h"
 
 /* ---- Making ---- */

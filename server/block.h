@@ -6,9 +6,9 @@
 #ifndef SERVER_BLOCK_H
 #define SERVER_BLOCK_H
 
-#include "common/base.h"
-#include "common/layout.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/core/model/layout.h"
+#include "common/include/psclient/ps_err.h"
 #include "store.h"
 #include "variable.h"
 

@@ -2,7 +2,7 @@
 #ifndef SERVER_CATALOG_H
 #define SERVER_CATALOG_H
 
-#include "common/ps_err.h"
+#include "common/include/psclient/ps_err.h"
 
 struct shard;
 

@@ -5,8 +5,8 @@
 #ifndef SERVER_CERTIFICATE_H
 #define SERVER_CERTIFICATE_H
 
-#include "common/base.h"
-#include "common/tls.h"
+#include "common/core/base/base.h"
+#include "common/net/tls.h"
 
 #define CERTIFICATE_SOON_DAYS 14 /* as the alert has it */
 

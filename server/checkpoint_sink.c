@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/checkpoint_dir.h"
-#include "common/file_error.h"
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
+#include "common/system/checkpoint_dir.h"
+#include "common/system/file_error.h"
 #include "proto/store.pb-c.h"
 #include "row.h"
 

@@ -8,8 +8,8 @@
 #ifndef SERVER_CHECKPOINT_SINK_H
 #define SERVER_CHECKPOINT_SINK_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "shard.h"
 
 struct checkpoint_sink;

@@ -40,7 +40,7 @@
 #ifndef SERVER_CLOCK_H
 #define SERVER_CLOCK_H
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 struct shard;
 struct job;

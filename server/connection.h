@@ -3,9 +3,9 @@
 #ifndef SERVER_CONNECTION_H
 #define SERVER_CONNECTION_H
 
-#include "common/base.h"
-#include "common/hash.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/core/base/hash.h"
+#include "common/include/psclient/ps_err.h"
 
 struct shard;
 struct session;

@@ -19,8 +19,8 @@
 #ifndef SERVER_CURSOR_H
 #define SERVER_CURSOR_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
 
 #define CURSOR_CHUNK 8192 /* blocks; a row of 1 KiB */

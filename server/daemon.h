@@ -20,8 +20,8 @@
 
 #include <uv.h>
 
-#include "common/conn.h"
-#include "common/patience.h"
+#include "common/core/base/patience.h"
+#include "common/net/conn.h"
 #include "in_flight.h"
 #include "options.h"
 #include "restores.h"

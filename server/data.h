@@ -3,7 +3,7 @@
 #ifndef SERVER_DATA_H
 #define SERVER_DATA_H
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "shard.h"
 
 struct shard_data {

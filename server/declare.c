@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/units.h"
-#include "common/wire.h"
+#include "common/core/base/units.h"
+#include "common/core/wire/wire.h"
 #include "shard_state.h"
 
 /* Kept free when variables are declared: an eighth of the store, which it keeps itself, what a turn needs, and some for

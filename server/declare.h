@@ -5,8 +5,8 @@
 #ifndef SERVER_DECLARE_H
 #define SERVER_DECLARE_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
 
 struct shard;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/layout.h"
-#include "common/planted.h"
+#include "common/core/base/planted.h"
+#include "common/core/model/layout.h"
 #include "fact.h"
 #include "proto/store.pb-c.h"
 

@@ -18,9 +18,9 @@
 #ifndef SERVER_DURABLE_H
 #define SERVER_DURABLE_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
-#include "common/wire.h"
+#include "common/core/base/base.h"
+#include "common/core/wire/wire.h"
+#include "common/include/psclient/ps_err.h"
 #include "shard.h"
 #include "store.h"
 

@@ -10,8 +10,8 @@
 
 #include <limits.h>
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "durable.h"
 #include "pair.h"
 

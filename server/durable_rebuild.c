@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/planted.h"
+#include "common/core/base/planted.h"
 #include "durable.h"
 #include "identity.h"
 #include "proto/store.pb-c.h"

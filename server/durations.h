@@ -2,7 +2,7 @@
 #ifndef SERVER_DURATIONS_H
 #define SERVER_DURATIONS_H
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 /* Upper ends of the buckets in ms, each within its bucket: from what a turn of the loop takes to what an operator calls
  * stuck. One more bucket counts what took longer. */

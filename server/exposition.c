@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/number.h"
-#include "common/wire.h"
-#include "common/wire_text.h"
+#include "common/core/base/number.h"
+#include "common/core/wire/wire.h"
+#include "common/core/wire/wire_text.h"
 
 #define SIZE_MIN (16 * KIB)
 

@@ -12,7 +12,7 @@
 #ifndef SERVER_EXPOSITION_H
 #define SERVER_EXPOSITION_H
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define EXPOSITION_TYPE      "text/plain; version=0.0.4; charset=utf-8"
 #define EXPOSITION_MAX       (16 * MIB) /* of text; no page of ours comes near */

@@ -5,8 +5,8 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "store.h"
 
 #define FACT_BYTES_MAX 4000 /* of a packed message: STORE_ROW_ROOM holds it */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/placement.h"
+#include "common/core/cluster/placement.h"
 #include "shard_state.h"
 
 /* ---- Budget ---- */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/sockname.h"
+#include "common/net/sockname.h"
 #include "keyring_file.h"
 
 /* ---- --unix-users ---- */

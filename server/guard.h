@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#include "common/keyring.h"
+#include "common/core/auth/keyring.h"
 #include "http_tokens.h"
 #include "options.h"
 #include "stats.h"

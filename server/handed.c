@@ -9,7 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/sockname.h"
+#include "common/net/sockname.h"
 
 /* How many the environment has for this process; what it says of another is not for us. */
 static unsigned long

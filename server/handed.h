@@ -11,8 +11,8 @@
 
 #include <stdbool.h>
 
-#include "common/address.h"
-#include "ps_err.h"
+#include "common/core/cluster/address.h"
+#include "common/include/psclient/ps_err.h"
 
 #define HANDED_FIRST 3  /* the first one's descriptor */
 #define HANDED_MAX   16 /* how many there may be */

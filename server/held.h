@@ -9,9 +9,9 @@
 #ifndef SERVER_HELD_H
 #define SERVER_HELD_H
 
-#include "common/base.h"
-#include "common/planted.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/core/base/planted.h"
+#include "common/include/psclient/ps_err.h"
 
 #include "actions.h"
 

@@ -16,8 +16,8 @@
 #ifndef SERVER_HELLO_H
 #define SERVER_HELLO_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
 
 struct shard;

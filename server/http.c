@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/hash.h"
-#include "common/sockname.h"
-#include "common/thread.h"
+#include "common/core/base/hash.h"
+#include "common/net/sockname.h"
+#include "common/system/thread.h"
 #include "guard.h"
 #include "http_inside.h"
 

@@ -33,8 +33,8 @@
 
 #include <uv.h>
 
+#include "common/include/psclient/ps_err.h"
 #include "metrics.h"
-#include "ps_err.h"
 
 #define HTTP_CONNECTIONS_MAX 32         /* at once; others wait in the system's queue */
 #define HTTP_HOST_MAX        16         /* of them from one address; more are closed */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/hash.h"
+#include "common/core/base/hash.h"
 #include "http_inside.h"
 #include "live.h"
 #include "page.h"

@@ -1,6 +1,6 @@
 /* What the loop gives: asked for when somebody waits, or the history wants a sample, not more often than
  * HTTP_FIGURES_MS. */
-#include "common/hash.h"
+#include "common/core/base/hash.h"
 #include "http_inside.h"
 
 void

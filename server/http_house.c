@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "common/hash.h"
+#include "common/core/base/hash.h"
 #include "http_inside.h"
 
 #define PAUSE_MS 1000 /* without accepting, when there were no descriptors */

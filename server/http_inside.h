@@ -10,9 +10,9 @@
 #include <pthread.h>
 
 #include "certificate.h"
-#include "common/address.h"
-#include "common/base.h"
-#include "common/tls.h"
+#include "common/core/base/base.h"
+#include "common/core/cluster/address.h"
+#include "common/net/tls.h"
 #include "history.h"
 #include "http.h"
 #include "http_tokens.h"

@@ -7,7 +7,7 @@
 #include <strings.h>
 #include <sys/random.h>
 
-#include "common/secret.h"
+#include "common/system/secret.h"
 
 #define SCHEME "Bearer"
 

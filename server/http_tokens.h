@@ -11,8 +11,8 @@
 #ifndef SERVER_HTTP_TOKENS_H
 #define SERVER_HTTP_TOKENS_H
 
-#include "common/keyring.h"
-#include "common/mac.h"
+#include "common/core/auth/keyring.h"
+#include "common/core/auth/mac.h"
 
 #define HTTP_TOKENS_MAX  64               /* in one file */
 #define HTTP_TOKENS_TEXT (64 * KIB)       /* bytes of it */

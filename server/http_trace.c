@@ -1,7 +1,7 @@
 /* The timeline is read while the loop writes it; the lock is held for a few spans at a time, so that it is there. */
 #include <stdlib.h>
 
-#include "common/timeline.h"
+#include "common/core/format/timeline.h"
 #include "http_inside.h"
 #include "spans_file.h"
 

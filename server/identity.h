@@ -3,8 +3,8 @@
 #ifndef SERVER_IDENTITY_H
 #define SERVER_IDENTITY_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "proto/store.pb-c.h"
 #include "store.h"
 

@@ -12,7 +12,7 @@
 #ifndef SERVER_IN_FLIGHT_H
 #define SERVER_IN_FLIGHT_H
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 /* One connection's part; zeroed at first. */
 struct in_flight_part {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/wire.h"
-#include "common/wire_text.h"
+#include "common/core/wire/wire.h"
+#include "common/core/wire/wire_text.h"
 #include "proto/store.pb-c.h"
 #include "shard_state.h"
 

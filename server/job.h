@@ -2,10 +2,10 @@
 #ifndef SERVER_JOB_H
 #define SERVER_JOB_H
 
-#include "common/age.h"
-#include "common/base.h"
-#include "common/hash.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/core/base/hash.h"
+#include "common/core/model/age.h"
+#include "common/include/psclient/ps_err.h"
 #include "metric_names.h"
 #include "opened.h"
 #include "proto/psd.pb-c.h"

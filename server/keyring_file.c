@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#include "common/secret.h"
-#include "common/token.h"
+#include "common/system/secret.h"
+#include "common/system/token.h"
 
 static enum ps_err
 from_environment(struct keyring *r, struct ps_error *e)

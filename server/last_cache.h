@@ -8,7 +8,7 @@
 #ifndef SERVER_LAST_CACHE_H
 #define SERVER_LAST_CACHE_H
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define LAST_CACHE_DIR "/sys/devices/system/cpu/cpu0/cache"
 

@@ -9,8 +9,8 @@
 #ifndef SERVER_LIMIT_H
 #define SERVER_LIMIT_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 struct shard;
 struct shard_event;

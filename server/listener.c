@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/sockname.h"
+#include "common/net/sockname.h"
 #include "guard.h"
 #include "handed.h"
 #include "log.h"

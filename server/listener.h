@@ -2,7 +2,7 @@
 #ifndef SERVER_LISTENER_H
 #define SERVER_LISTENER_H
 
-#include "common/address.h"
+#include "common/core/cluster/address.h"
 #include "daemon.h"
 
 struct listener {

@@ -1,6 +1,6 @@
 #include "live.h"
 
-#include "wire_text.h"
+#include "common/core/wire/wire_text.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -7,8 +7,8 @@
 #ifndef SERVER_LIVE_DIR_H
 #define SERVER_LIVE_DIR_H
 
-#include "common/base.h"
-#include "ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 /* $RUNTIME_DIRECTORY/live, else /dev/shm/psd-UID/CLUSTER-SHARD; parents are made (0700, and must be ours: /dev/shm is
  * everybody's). PS_ERR_IO. */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "ps_err.h"
+#include "common/include/psclient/ps_err.h"
 
 /* clang-format off */
 #define LOG_LEVEL_LIST(X)    \

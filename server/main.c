@@ -12,8 +12,8 @@
 
 #include "bus_error.h"
 #include "certificate.h"
-#include "common/base.h"
 #include "common/cli/streams.h"
+#include "common/core/base/base.h"
 #include "daemon.h"
 #include "guard.h"
 #include "handed.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/meet_message.h"
+#include "common/core/wire/meet_message.h"
 #include "report_builder.h"
 #include "shard_state.h"
 

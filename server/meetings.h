@@ -1,9 +1,9 @@
-/* Meetings of groups (common/meet.h): shard 0 holds those of its cluster, for workers that reduce among themselves.
- * They live in memory alone: who waits asks again after a restart. */
+/* Meetings of groups (common/core/cluster/meet.h): shard 0 holds those of its cluster, for workers that reduce among
+ * themselves. They live in memory alone: who waits asks again after a restart. */
 #ifndef SERVER_MEETINGS_H
 #define SERVER_MEETINGS_H
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "proto/psd.pb-c.h"
 
 struct shard;

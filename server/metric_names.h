@@ -6,8 +6,8 @@
 #ifndef SERVER_METRIC_NAMES_H
 #define SERVER_METRIC_NAMES_H
 
-#include "common/base.h"
-#include "common/wire.h"
+#include "common/core/base/base.h"
+#include "common/core/wire/wire.h"
 
 struct metric_names {
     char *name[WIRE_METRICS_MAX]; /* [len] */

@@ -11,8 +11,8 @@
 #ifndef SERVER_METRICS_H
 #define SERVER_METRICS_H
 
-#include "common/base.h"
-#include "common/wire.h"
+#include "common/core/base/base.h"
+#include "common/core/wire/wire.h"
 #include "exposition.h"
 #include "limit.h"
 #include "save.h"

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/wire.h"
-#include "common/wire_text.h"
+#include "common/core/wire/wire.h"
+#include "common/core/wire/wire_text.h"
 
 static size_t
 row_index(const struct option *row)

@@ -11,8 +11,8 @@
 #include <stdio.h>
 
 #include "common/cli/command.h"
+#include "common/include/psclient/ps_err.h"
 #include "log.h"
-#include "ps_err.h"
 
 enum option_source { FROM_DEFAULT, FROM_ENVIRONMENT, FROM_FILE, FROM_ARGS };
 

@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/address.h"
-#include "common/tfconfig.h"
+#include "common/core/cluster/address.h"
+#include "common/core/cluster/tfconfig.h"
 #include "options.h"
 
 static bool

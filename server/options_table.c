@@ -1,6 +1,6 @@
 /* psd's options, one row each, and what else --help and the man page say. */
 #include "common/cli/command.h"
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
 #include "http.h"
 #include "http_tokens.h"
 #include "limit.h"

@@ -10,8 +10,8 @@
 #ifndef SERVER_PAIR_H
 #define SERVER_PAIR_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "store.h"
 
 struct pair {

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
 #include "figures.h"
 #include "log.h"
 

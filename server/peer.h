@@ -2,8 +2,8 @@
 #ifndef SERVER_PEER_H
 #define SERVER_PEER_H
 
-#include "common/hash.h"
-#include "common/share_wire.h"
+#include "common/core/base/hash.h"
+#include "common/core/wire/share_wire.h"
 #include "daemon.h"
 
 struct peer {

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "common/conn_guard.h"
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
+#include "common/net/conn_guard.h"
 #include "guard.h"
 #include "log.h"
 #include "peer.h"

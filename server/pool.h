@@ -9,7 +9,7 @@
 #ifndef SERVER_POOL_H
 #define SERVER_POOL_H
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define POOL_SIZE_MIN ((size_t)256)
 #define POOL_SIZE_MAX ((size_t)(2 * MIB)) /* larger pieces go straight to the heap */

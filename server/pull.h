@@ -9,8 +9,8 @@
 #ifndef SERVER_PULL_H
 #define SERVER_PULL_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
 #include "sequence.h"
 

@@ -3,9 +3,9 @@
 #ifndef SERVER_PUSH_H
 #define SERVER_PUSH_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
-#include "common/wire.h"
+#include "common/core/base/base.h"
+#include "common/core/wire/wire.h"
+#include "common/include/psclient/ps_err.h"
 #include "shard.h"
 
 struct shard;

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/half.h"
-#include "common/ps_compress.h"
+#include "common/core/codec/half.h"
+#include "common/include/psclient/ps_compress.h"
 #include "push.h"
 #include "shard_state.h"
 

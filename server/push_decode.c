@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "common/codec.h"
+#include "common/core/codec/codec.h"
 #include "push.h"
 #include "shard_state.h"
 

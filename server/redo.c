@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 #include "redo_record.h"
 #include "shard_state.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 #include "pool.h"
 
 /* What one of them takes at most in packed metadata, with its tags and lengths. */

@@ -3,8 +3,8 @@
 #ifndef SERVER_REDO_RECORD_H
 #define SERVER_REDO_RECORD_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "cursor.h"
 #include "proto/store.pb-c.h"
 #include "redo.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/placement.h"
+#include "common/core/cluster/placement.h"
 #include "proto/store.pb-c.h"
 #include "redo_record.h"
 #include "shard_state.h"

@@ -9,7 +9,7 @@
 #ifndef SERVER_REPLAY_H
 #define SERVER_REPLAY_H
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 /* A record is made in one turn, and so are its blocks. */
 #define REPLAY_RECORD_MAX (64 * MIB)

@@ -2,7 +2,7 @@
 #ifndef SERVER_REPORT_H
 #define SERVER_REPORT_H
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "proto/psd.pb-c.h"
 
 struct shard;

@@ -3,7 +3,7 @@
 #ifndef SERVER_REPORT_BUILDER_H
 #define SERVER_REPORT_BUILDER_H
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "proto/psd.pb-c.h"
 
 #define REPORT_ENTRIES_MAX 1024 /* of one report */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/checkpoint.h"
+#include "common/core/format/checkpoint.h"
 #include "shard_state.h"
 
 /* ---- Beginning and ending ---- */

@@ -22,8 +22,8 @@
 #ifndef SERVER_RESTORE_H
 #define SERVER_RESTORE_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
 #include "shard.h"
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/checkpoint.h"
-#include "common/units.h"
+#include "common/core/base/units.h"
+#include "common/core/format/checkpoint.h"
 #include "restore.h"
 #include "shard_state.h"
 

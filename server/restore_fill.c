@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/checkpoint.h"
-#include "common/placement.h"
+#include "common/core/cluster/placement.h"
+#include "common/core/format/checkpoint.h"
 #include "restore.h"
 #include "shard_state.h"
 

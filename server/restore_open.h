@@ -2,9 +2,9 @@
 #ifndef SERVER_RESTORE_OPEN_H
 #define SERVER_RESTORE_OPEN_H
 
-#include "common/base.h"
-#include "common/checkpoint_dir.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
+#include "common/system/checkpoint_dir.h"
 #include "shard.h"
 
 /* Open it, and hold what its files say of themselves against the manifest. job: NULL or "" for the one that it had.

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/checkpoint.h"
-#include "common/placement.h"
+#include "common/core/cluster/placement.h"
+#include "common/core/format/checkpoint.h"
 #include "fact.h"
 #include "identity.h"
 #include "proto/store.pb-c.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "common/hash.h"
+#include "common/core/base/hash.h"
 #include "daemon.h"
 #include "log.h"
 #include "notify.h"

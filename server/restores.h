@@ -9,9 +9,9 @@
 #ifndef SERVER_RESTORES_H
 #define SERVER_RESTORES_H
 
-#include "common/base.h"
-#include "common/checkpoint_dir.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
+#include "common/system/checkpoint_dir.h"
 
 struct daemon;
 struct restore_wanted;

@@ -1,6 +1,6 @@
 #include "rights.h"
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 static const enum role least[MSG_TYPE_MAX] = {
     [MSG_HELLO] = ROLE_READ,    [MSG_PULL] = ROLE_READ,        [MSG_ATTACH] = ROLE_READ,

@@ -2,8 +2,8 @@
 #ifndef SERVER_RIGHTS_H
 #define SERVER_RIGHTS_H
 
-#include "common/frame.h"
-#include "common/keyring.h"
+#include "common/core/auth/keyring.h"
+#include "common/core/wire/frame.h"
 
 /* The least role that may send it to a shard. A HELLO: that of an observer; one of a worker takes RIGHTS_WORKER. A type
  * that no peer sends takes ROLE_NONE: it is refused for another reason. */

@@ -8,8 +8,8 @@
 #ifndef SERVER_ROSTER_H
 #define SERVER_ROSTER_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 #define ROSTER_END UINT32_MAX
 

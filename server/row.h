@@ -4,8 +4,8 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "store.h"
 
 struct shard;

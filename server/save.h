@@ -33,8 +33,8 @@
 #ifndef SERVER_SAVE_H
 #define SERVER_SAVE_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "durations.h"
 #include "proto/psd.pb-c.h"
 #include "shard.h"

@@ -14,8 +14,8 @@
 #ifndef SERVER_SAVE_REQUEST_H
 #define SERVER_SAVE_REQUEST_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
 #include "save.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/thread.h"
+#include "common/system/thread.h"
 #include "log.h"
 #include "saver_state.h"
 

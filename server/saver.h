@@ -36,8 +36,8 @@
 
 #include <uv.h>
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "durable_dir.h"
 #include "shard.h"
 #include "store.h"

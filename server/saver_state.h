@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 #include "saver.h"
 
 #define SAVER_AHEAD 8192 /* blocks that the thread has been given and has not read */

@@ -12,7 +12,7 @@
 
 #include <uv.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "saver.h"
 
 struct daemon;

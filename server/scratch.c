@@ -8,7 +8,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 #include "live_dir.h"
 #include "log.h"
 #include "proto/store.pb-c.h"

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/tls.h"
+#include "common/net/tls.h"
 #include "log.h"
 #include "peer.h"
 

@@ -9,9 +9,9 @@
 #ifndef SERVER_SECURE_H
 #define SERVER_SECURE_H
 
-#include "base.h"
 #include "certificate.h"
-#include "ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "stats.h"
 
 #define SECURE_HANDSHAKES_MAX 1024 /* at once; one more ends the oldest */

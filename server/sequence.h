@@ -16,8 +16,8 @@
 #ifndef SERVER_SEQUENCE_H
 #define SERVER_SEQUENCE_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "session.h"
 
 struct shard;

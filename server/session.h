@@ -7,8 +7,8 @@
 #define SERVER_SESSION_H
 
 #include "ahead.h"
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "cursor.h"
 #include "job.h"
 #include "shard.h"

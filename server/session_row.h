@@ -3,8 +3,8 @@
 #ifndef SERVER_SESSION_ROW_H
 #define SERVER_SESSION_ROW_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "row.h"
 
 struct shard;

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/pattern.h"
-#include "common/placement.h"
-#include "common/wire.h"
+#include "common/core/base/pattern.h"
+#include "common/core/cluster/placement.h"
+#include "common/core/wire/wire.h"
 #include "shard_state.h"
 
 /* ---- Checking ---- */

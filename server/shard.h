@@ -35,10 +35,10 @@
 #ifndef SERVER_SHARD_H
 #define SERVER_SHARD_H
 
-#include "common/base.h"
-#include "common/frame.h"
-#include "common/keyring.h"
-#include "common/ps_err.h"
+#include "common/core/auth/keyring.h"
+#include "common/core/base/base.h"
+#include "common/core/wire/frame.h"
+#include "common/include/psclient/ps_err.h"
 #include "stats.h"
 #include "store.h"
 

@@ -2,19 +2,19 @@
 #ifndef SERVER_SHARD_STATE_H
 #define SERVER_SHARD_STATE_H
 
-#include "common/arena.h"
-#include "common/base.h"
-#include "common/planted.h"
-#include "common/timeline.h"
-#include "common/wire.h"
+#include "common/core/base/arena.h"
+#include "common/core/base/base.h"
+#include "common/core/base/planted.h"
+#include "common/core/format/timeline.h"
+#include "common/core/wire/wire.h"
 
 #include "actions.h"
 #include "barrier.h"
 #include "block.h"
 #include "catalog.h"
 #include "clock.h"
-#include "common/hash.h"
-#include "common/meet.h"
+#include "common/core/base/hash.h"
+#include "common/core/cluster/meet.h"
 #include "connection.h"
 #include "cursor.h"
 #include "data.h"

@@ -6,8 +6,8 @@
 #ifndef SERVER_SLOWEST_H
 #define SERVER_SLOWEST_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 struct session;
 

@@ -2,8 +2,8 @@
 #ifndef SERVER_SPANS_H
 #define SERVER_SPANS_H
 
-#include "common/base.h"
-#include "common/timeline.h"
+#include "common/core/base/base.h"
+#include "common/core/format/timeline.h"
 
 struct shard;
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/trace_file.h"
+#include "common/system/trace_file.h"
 #include "log.h"
 
 void

@@ -2,7 +2,7 @@
 #ifndef SERVER_SPANS_FILE_H
 #define SERVER_SPANS_FILE_H
 
-#include "common/trace.h"
+#include "common/core/format/trace.h"
 #include "shard.h"
 
 /* trace_finish() is owed. Without memory its events are NULL. */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "common/trace_file.h"
+#include "common/system/trace_file.h"
 #include "last_cache.h"
 #include "live_dir.h"
 #include "log.h"

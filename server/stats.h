@@ -2,8 +2,8 @@
 #ifndef SERVER_STATS_H
 #define SERVER_STATS_H
 
-#include "common/age.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
+#include "common/core/model/age.h"
 #include "durations.h"
 #include "limit.h"
 

@@ -14,8 +14,8 @@
 #ifndef SERVER_STORE_H
 #define SERVER_STORE_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 /* A block's key. A block lies under generation 0 or 1; while a save is under way it may lie under both, the older value
  * waiting for the saver (save.h). Pieces of the redo log lie behind all blocks, in the order of their numbers

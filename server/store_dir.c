@@ -15,7 +15,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "common/file_error.h"
+#include "common/system/file_error.h"
 #include "store_room.h"
 
 #define LOCK_FILE "psd.lock"

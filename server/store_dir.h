@@ -3,8 +3,8 @@
 #ifndef SERVER_STORE_DIR_H
 #define SERVER_STORE_DIR_H
 
-#include "common/base.h"
-#include "ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 #define STORE_DIR_BYTES_MIN (64 * MIB) /* of what it may take: a few turns and their free pages */
 

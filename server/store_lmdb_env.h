@@ -14,7 +14,7 @@
 
 #include <lmdb.h>
 
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 #include "store_dir.h"
 #include "store_lmdb.h"
 #include "store_room.h"

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/file_error.h"
+#include "common/system/file_error.h"
 #include "store_lmdb_env.h"
 
 #define READERS_DEFAULT 4096

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 
 #define PLACE_SHIFT 16 /* a place's address modulo LAYOUT_ALIGN */
 

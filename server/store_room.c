@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 
 #define PAGE               LAYOUT_PAGE
 #define ALLOCATE_STEP      (8 * MIB) /* the file grows by at least this, when it can */

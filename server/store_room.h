@@ -23,7 +23,7 @@
 
 #include <sys/vfs.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 struct store_room;
 

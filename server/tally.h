@@ -10,8 +10,8 @@
 #ifndef SERVER_TALLY_H
 #define SERVER_TALLY_H
 
-#include "common/base.h"
-#include "common/wire.h"
+#include "common/core/base/base.h"
+#include "common/core/wire/wire.h"
 #include "cursor.h"
 #include "proto/psd.pb-c.h"
 

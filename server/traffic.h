@@ -3,7 +3,7 @@
 #ifndef SERVER_TRAFFIC_H
 #define SERVER_TRAFFIC_H
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "durations.h"
 
 struct shard;

@@ -13,8 +13,8 @@
 #ifndef SERVER_TURN_H
 #define SERVER_TURN_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 struct shard;
 struct session;

@@ -3,7 +3,7 @@
 #ifndef SERVER_UPDATE_H
 #define SERVER_UPDATE_H
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 struct shard;
 struct block_ref;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/placement.h"
-#include "common/wire.h"
+#include "common/core/cluster/placement.h"
+#include "common/core/wire/wire.h"
 #include "proto/store.pb-c.h"
 #include "shard_state.h"
 

@@ -2,12 +2,12 @@
 #ifndef SERVER_VARIABLE_H
 #define SERVER_VARIABLE_H
 
-#include "common/base.h"
-#include "common/hash.h"
-#include "common/initializer.h"
-#include "common/layout.h"
-#include "common/optimizer.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/core/base/hash.h"
+#include "common/core/model/initializer.h"
+#include "common/core/model/layout.h"
+#include "common/core/optimizer/optimizer.h"
+#include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
 #include "row.h"
 #include "store.h"

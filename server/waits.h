@@ -4,9 +4,9 @@
 #ifndef SERVER_WAITS_H
 #define SERVER_WAITS_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
-#include "common/wire.h"
+#include "common/core/base/base.h"
+#include "common/core/wire/wire.h"
+#include "common/include/psclient/ps_err.h"
 
 #define WAITS_ON_MAX   64 /* workers that one wait names */
 #define WAITS_WHO_MAX  256

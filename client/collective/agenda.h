@@ -9,9 +9,9 @@
 #ifndef CLIENT_COLLECTIVE_AGENDA_H
 #define CLIENT_COLLECTIVE_AGENDA_H
 
-#include "base.h"
 #include "client/collective/plan.h"
-#include "frame.h"
+#include "common/core/base/base.h"
+#include "common/core/wire/frame.h"
 
 #define AGENDA_KEPT_MAX     64          /* that nobody uses; the one that was used longest ago goes */
 #define AGENDA_STEPS_KEPT   (256 * KIB) /* of all that are kept */

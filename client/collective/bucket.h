@@ -20,8 +20,8 @@
 #ifndef CLIENT_COLLECTIVE_BUCKET_H
 #define CLIENT_COLLECTIVE_BUCKET_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 struct bucket {
     size_t offset, len; /* floats, those between its parameters and behind its last one among them */

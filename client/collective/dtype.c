@@ -1,7 +1,7 @@
 /* What ps_group.h's list of element types says of each. */
 #include "client/ps_group.h"
 
-#include "base.h"
+#include "common/core/base/base.h"
 
 static const struct {
     const char *name;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codec.h"
-#include "optimizer.h"
+#include "common/core/codec/codec.h"
+#include "common/core/optimizer/optimizer.h"
 
 /* A piece's first word: which encoding, in the lowest byte; and, where there is none because a gradient was not finite,
  * this bit, and in the upper half whose. */

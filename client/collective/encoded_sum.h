@@ -24,9 +24,9 @@
 #ifndef CLIENT_COLLECTIVE_ENCODED_SUM_H
 #define CLIENT_COLLECTIVE_ENCODED_SUM_H
 
-#include "base.h"
 #include "client/ps_group.h"
-#include "ps_compress.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_compress.h"
 
 #define ENCODED_SUM_PIECE ((size_t)65536) /* elements: a message's sum lies in a second-level cache */
 

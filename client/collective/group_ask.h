@@ -3,9 +3,9 @@
 #ifndef CLIENT_COLLECTIVE_GROUP_ASK_H
 #define CLIENT_COLLECTIVE_GROUP_ASK_H
 
-#include "base.h"
 #include "client/collective/group_wire.h"
 #include "client/ps_group.h"
+#include "common/core/base/base.h"
 
 struct plan;
 

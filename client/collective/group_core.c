@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "client/collective/group_inside.h"
-#include "common/planted.h"
+#include "common/core/base/planted.h"
 
 /* ---- Starting ---- */
 

@@ -46,11 +46,11 @@
 #ifndef CLIENT_COLLECTIVE_GROUP_CORE_H
 #define CLIENT_COLLECTIVE_GROUP_CORE_H
 
-#include "base.h"
 #include "client/collective/group_ask.h"
 #include "client/collective/group_wire.h"
 #include "client/ps_group.h"
-#include "frame.h"
+#include "common/core/base/base.h"
+#include "common/core/wire/frame.h"
 
 #define GROUP_EAGER_MAX (16 * KIB) /* bytes of a message that need not be asked for */
 #define GROUP_AHEAD_BYTES                                                                                              \

@@ -12,8 +12,8 @@
 #ifndef CLIENT_COLLECTIVE_GROUP_EARLY_H
 #define CLIENT_COLLECTIVE_GROUP_EARLY_H
 
-#include "base.h"
 #include "client/collective/group_wire.h"
+#include "common/core/base/base.h"
 
 /* A small message. */
 struct group_message {

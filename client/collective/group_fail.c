@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "client/collective/group_inside.h"
-#include "common/planted.h"
+#include "common/core/base/planted.h"
 
 #define PING_ROUNDS 2 /* within one operation's time-out: at 1/2 and 3/4 of it */
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "client/collective/group_inside.h"
-#include "common/planted.h"
+#include "common/core/base/planted.h"
 
 struct group_send *
 group_send_new(struct group_core *c, uint32_t to)

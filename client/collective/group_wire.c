@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "client/collective/plan.h"
-#include "little_endian.h"
-#include "ps_compress.h"
-#include "wire.h"
-#include "wire_text.h"
+#include "common/core/base/little_endian.h"
+#include "common/core/wire/wire.h"
+#include "common/core/wire/wire_text.h"
+#include "common/include/psclient/ps_compress.h"
 
 /* Numbers one behind the other. */
 static uint8_t *

@@ -6,9 +6,9 @@
 #ifndef CLIENT_COLLECTIVE_GROUP_WIRE_H
 #define CLIENT_COLLECTIVE_GROUP_WIRE_H
 
-#include "base.h"
 #include "client/ps_group.h"
-#include "frame.h"
+#include "common/core/base/base.h"
+#include "common/core/wire/frame.h"
 
 #define GROUP_HELLO_NAME_MAX 255 /* bytes of a cluster's or group's name */
 #define GROUP_HELLO_FIXED    64  /* bytes before the names */

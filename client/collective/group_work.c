@@ -9,7 +9,7 @@
 
 #include "client/collective/group_inside.h"
 #include "client/collective/reduce.h"
-#include "common/planted.h"
+#include "common/core/base/planted.h"
 
 static void work_advance(struct group_core *c, struct group_work *w);
 

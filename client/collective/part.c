@@ -1,7 +1,7 @@
 /* How a tensor is dealt to the ranks of a group. */
 #include "client/ps_group.h"
 
-#include "base.h"
+#include "common/core/base/base.h"
 
 size_t
 ps_group_part(size_t count, uint32_t ranks, uint32_t rank)

@@ -36,8 +36,8 @@
 #ifndef CLIENT_COLLECTIVE_PLAN_H
 #define CLIENT_COLLECTIVE_PLAN_H
 
-#include "base.h"
 #include "client/ps_group.h"
+#include "common/core/base/base.h"
 
 enum plan_op { PLAN_ALL_REDUCE, PLAN_REDUCE_SCATTER, PLAN_ALL_GATHER, PLAN_BROADCAST, PLAN_REDUCE, PLAN_BARRIER };
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/core/base/text.h"
 #include "plan.h"
-#include "text.h"
 
 #define PLAN_LINE_MAX 256
 

@@ -13,8 +13,8 @@
 #ifndef CLIENT_COLLECTIVE_REDUCE_H
 #define CLIENT_COLLECTIVE_REDUCE_H
 
-#include "base.h"
 #include "client/ps_group.h"
+#include "common/core/base/base.h"
 
 /* out[i] = a[i] op b[i] for i < n; MEAN adds, and reduce_divide() does the rest. dtype and op are of their lists. */
 void reduce(enum ps_dtype dtype, enum ps_reduce op, size_t n, void *out, const void *a, const void *b);

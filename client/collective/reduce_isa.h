@@ -2,7 +2,7 @@
 #ifndef CLIENT_COLLECTIVE_REDUCE_ISA_H
 #define CLIENT_COLLECTIVE_REDUCE_ISA_H
 
-#include "isa.h"
+#include "common/core/codec/isa.h"
 #include "reduce.h"
 
 #define REDUCE_OPS (PS_PRODUCT + 1)

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#include "half_lanes_kernels.h"
+#include "common/core/codec/half_lanes_kernels.h"
 #include "reduce_isa.h"
 
 #ifdef __clang__

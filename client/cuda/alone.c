@@ -15,7 +15,7 @@
 #include "client/device_codec.h"
 #include "client/device_optimizer.h"
 #include "client/device_staging.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/unit/conformance.h"
 
 #ifdef WITH_CPU

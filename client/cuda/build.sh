@@ -62,11 +62,11 @@ if [ -z "$out" ]; then
   out=$(mktemp -d)
   trap 'rm -rf "$out"' EXIT
 fi
-mkdir -p "$out/common"
+mkdir -p "$out/common/core/optimizer"
 
-# As common/meson.build makes it.
-awk -F '[(, ]+' '/^ *X[(]/ { print "#include <optimizers/" $4 ".h>" }' "$root/common/ps_optimizer.h" \
-  >"$out/common/optimizer_files.h"
+# As common/core/optimizer/meson.build makes it.
+awk -F '[(, ]+' '/^ *X[(]/ { print "#include <common/core/optimizer/rules/" $4 ".h>" }' \
+  "$root/common/include/psclient/ps_optimizer.h" >"$out/common/core/optimizer/optimizer_files.h"
 
 # ---- The module ----
 
@@ -78,7 +78,7 @@ if [ -z "$module" ]; then
   flags=$(sh "$root/client/cuda/nvcc.sh" flags "$nvcc") || fail "nvcc does not work"
   for name in gang module nccl team update; do
     # shellcheck disable=SC2086
-    "$nvcc" $flags -I"$root" -I"$root/common" -I"$out" -c "$root/client/cuda/$name.cu" -o "$out/$name.o"
+    "$nvcc" $flags -I"$root" -I"$root/common/include/psclient" -I"$out" -c "$root/client/cuda/$name.cu" -o "$out/$name.o"
   done
   module=$out/libpsclient-cuda.so
   "$nvcc" -shared "$out/gang.o" "$out/module.o" "$out/nccl.o" "$out/team.o" "$out/update.o" -lcublas -ldl -o "$module"
@@ -88,9 +88,9 @@ fi
 # ---- The tests: what of libpsclient knows devices, and the table of operations ----
 
 cflags=(-std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -ffp-contract=off -fno-math-errno
-  -I"$root" -I"$root/common" -I"$root/client" -I"$out" -I"$out/common")
-sources=(common/base.c common/isa.c common/number.c common/optimizer.c common/optimizer_isa.c common/optimizer_plain.c
-  common/optimizer_text.c common/ps_err.c common/schedule.c common/text.c client/device.c client/device_ops.c client/device_module.c client/device_cuda.c
+  -I"$root" -I"$root/client" -I"$root/common/include/psclient" -I"$out")
+sources=(common/core/base/base.c common/core/codec/isa.c common/core/base/number.c common/core/optimizer/optimizer.c common/core/optimizer/optimizer_isa.c common/core/optimizer/optimizer_plain.c
+  common/core/optimizer/optimizer_text.c common/core/base/ps_err.c common/core/model/schedule.c common/core/base/text.c client/device.c client/device_ops.c client/device_module.c client/device_cuda.c
   client/device_codec.c client/device_gang.c client/device_gang_cpu.c client/device_optimizer.c client/device_staging.c client/device_team.c
   client/window.c tests/unit/conformance*.c client/cuda/alone.c)
 libraries=(-lm -ldl)
@@ -105,8 +105,8 @@ compile() {
 }
 
 if [ "$(uname -m)" = x86_64 ]; then
-  compile common/optimizer_avx2.c -mavx2
-  compile common/optimizer_avx512.c -mavx512f
+  compile common/core/optimizer/optimizer_avx2.c -mavx2
+  compile common/core/optimizer/optimizer_avx512.c -mavx512f
 fi
 blas=$(pkg-config --cflags openblas 2>/dev/null || true) # the CPU, to compare a training step with
 # shellcheck disable=SC2086
@@ -114,7 +114,7 @@ if [ "$figures" = yes ] && echo '#include <cblas.h>' | "$cc" $blas -fsyntax-only
   # shellcheck disable=SC2206
   cflags+=($blas -DWITH_CPU)
   sources+=(client/device_cpu*.c client/layer.c client/layers/*.c client/network.c client/network_run.c
-    client/network_params.c client/network_text.c common/initializer.c)
+    client/network_params.c client/network_text.c common/core/model/initializer.c)
   libraries+=(-lopenblas)
 fi
 cd "$root"

@@ -1,5 +1,5 @@
 /* Kernels that make gradients smaller: floats of 16 bits, and bytes with a scale for each run, with error feedback.
- * What common/codec.h does on the CPU, to the same bits. */
+ * What common/core/codec/codec.h does on the CPU, to the same bits. */
 #ifndef CLIENT_CUDA_CODECS_H
 #define CLIENT_CUDA_CODECS_H
 

@@ -62,7 +62,8 @@ struct ps_module_pool2d {
     size_t channels;
 };
 
-/* One update by an optimizer, all that its rule is to know; own: struct <name>_step of common/optimizers/<name>.h. */
+/* One update by an optimizer, all that its rule is to know; own: struct <name>_step of
+ * common/core/optimizer/rules/<name>.h. */
 struct ps_module_step {
     float scale;     /* the gradient is multiplied by this first */
     uint32_t shaped; /* the three below are at work */

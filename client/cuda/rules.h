@@ -5,7 +5,7 @@
 
 #include "client/cuda/ps_device_module.h"
 #include "client/cuda/shared.h"
-#include "common/ps_optimizer.h"
+#include "common/include/psclient/ps_optimizer.h"
 
 #ifndef LAYOUT_SLOTS_MAX
 #define LAYOUT_SLOTS_MAX PS_MODULE_SLOTS_MAX
@@ -13,7 +13,8 @@
 
 #define KERNEL_INLINE EVERYWHERE
 
-#ifndef OPTIMIZER_SLOTS /* common/optimizer_row.h: how many arrays besides the weights, at least and at most */
+#ifndef OPTIMIZER_SLOTS /* common/core/optimizer/optimizer_row.h: how many arrays besides the weights, at least and at \
+                           most */
 #define OPTIMIZER_SLOTS(NAME, least, most) enum { NAME##_SLOTS_MIN = (least), NAME##_SLOTS_MAX = (most) }
 #endif
 
@@ -45,7 +46,7 @@ clamp(floats x, float limit)
     return x < -limit ? -limit : x;
 }
 
-#include "common/optimizer_files.h"
+#include "common/core/optimizer/optimizer_files.h"
 
 struct update_args {
     struct ps_module_step step;
@@ -56,7 +57,7 @@ struct update_args {
     uint32_t *flags;
 };
 
-/* The gradient as the rule gets it; see shape() in common/optimizer_kernels.h. */
+/* The gradient as the rule gets it; see shape() in common/core/optimizer/optimizer_kernels.h. */
 EVERYWHERE floats
 shape_gradient(const struct ps_module_step *s, floats g, struct lanes *x)
 {

@@ -14,7 +14,7 @@
 #include <sys/param.h>
 
 #include "client/cuda/lanes.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #ifdef __CUDACC__
 #pragma push_macro("inline")
@@ -23,14 +23,15 @@
 
 #include "client/device_cpu_math.h"
 #include "client/dropout.h"
-#include "common/half.h"
-#include "common/philox.h"
+#include "common/core/codec/half.h"
+#include "common/core/model/philox.h"
 
 #ifdef __CUDACC__
 #pragma pop_macro("inline")
 #endif
 
-/* ---- common/elementary.h, one number at a time: it computes in pairs, which nvcc does not know. The same bits. ----
+/* ---- common/core/model/elementary.h, one number at a time: it computes in pairs, which nvcc does not know. The same
+ * bits. ----
  */
 
 /* Natural logarithm of x > 0, infinite too; NaN stays. */

@@ -4,8 +4,8 @@
 #ifndef CLIENT_GROUP_BELL_H
 #define CLIENT_GROUP_BELL_H
 
-#include "common/conn.h"
-#include "common/share.h"
+#include "common/net/conn.h"
+#include "common/net/share.h"
 
 struct bell {
     struct share *share; /* borrowed */

@@ -4,7 +4,7 @@
 #include "client/collective/encoded_sum.h"
 #include "client/group/merge.h"
 #include "client/ps_compressor.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 struct ps_compressor {
     ps_group *group;

@@ -14,7 +14,7 @@
 #ifndef CLIENT_GROUP_COPYING_H
 #define CLIENT_GROUP_COPYING_H
 
-#include "base.h"
+#include "common/core/base/base.h"
 
 #define COPYING_BYTES_MIN (32 * KIB) /* what is smaller goes through the caches, and is not measured */
 #define COPYING_EPOCH     (1 * MIB)  /* bytes of the stream that are written alike */

@@ -1,6 +1,6 @@
 #include "client/group/course.h"
 
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
 
 #define LEFT_PART   8   /* of the time that is left, and at most */
 #define LEFT_MS_MAX 250 /* this much, is for the host's answer */

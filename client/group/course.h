@@ -11,8 +11,8 @@
 #ifndef CLIENT_GROUP_COURSE_H
 #define CLIENT_GROUP_COURSE_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 enum course_state {
     COURSE_IDLE,    /* nothing is under way, or it is over */

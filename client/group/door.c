@@ -7,10 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "address.h"
 #include "client/group/post.h"
-#include "common/conn_pass.h"
-#include "common/sockname.h"
+#include "common/core/cluster/address.h"
+#include "common/net/conn_pass.h"
+#include "common/net/sockname.h"
 
 #define LOOK_MS 1000 /* how often silent guests are looked for */
 

@@ -10,7 +10,7 @@
 
 #include "client/group/group_state.h"
 #include "client/recorder.h"
-#include "common/conn_pass.h"
+#include "common/net/conn_pass.h"
 
 #define TIMEOUT_DEFAULT_MS 60000
 #define SETTLE_DEFAULT_MS  1000

@@ -30,10 +30,10 @@
 #include "client/loop_alarm.h"
 #include "client/progress.h"
 #include "client/ps_group.h"
-#include "common/conn.h"
-#include "common/loop_news.h"
-#include "common/patience.h"
-#include "common/timeline.h"
+#include "common/core/base/patience.h"
+#include "common/core/format/timeline.h"
+#include "common/net/conn.h"
+#include "common/net/loop_news.h"
 
 struct formation;
 struct mesh;

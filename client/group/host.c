@@ -8,7 +8,7 @@
 
 #include "client/group/door.h"
 #include "client/group/post.h"
-#include "common/meet_message.h"
+#include "common/core/wire/meet_message.h"
 
 #define OWN 0
 

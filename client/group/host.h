@@ -1,4 +1,5 @@
-/* A worker that holds meetings where there are no shards: common/meet.h over connections that its door hands on. Glue.
+/* A worker that holds meetings where there are no shards: common/core/cluster/meet.h over connections that its door
+ * hands on. Glue.
  *
  *     host_init(&h, &config);
  *     door_for(door, MSG_MEET, host_guest, &h);
@@ -11,9 +12,9 @@
 #ifndef CLIENT_GROUP_HOST_H
 #define CLIENT_GROUP_HOST_H
 
-#include "common/conn.h"
-#include "common/meet.h"
-#include "common/wire.h"
+#include "common/core/cluster/meet.h"
+#include "common/core/wire/wire.h"
+#include "common/net/conn.h"
 
 struct host_guest;
 

@@ -9,8 +9,8 @@
 
 #include "client/group/post.h"
 #include "client/resolve.h"
-#include "common/conn_pass.h"
-#include "common/sockname.h"
+#include "common/net/conn_pass.h"
+#include "common/net/sockname.h"
 
 #define REQUEST_HELLO 1
 #define REQUEST_MEET  2

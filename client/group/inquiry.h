@@ -13,8 +13,8 @@
 #define CLIENT_GROUP_INQUIRY_H
 
 #include "client/credentials.h"
-#include "common/conn.h"
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
+#include "common/net/conn.h"
 
 struct inquiry;
 

@@ -9,8 +9,8 @@
  * The contract, which group.c relies on; tests/system/test_group.c and test_group_failure.c go over each
  * implementation:
  *
- * - Frames arrive whole, once and in the order of send(); bytes are those of common/frame.h, so that a frame may be
- *   handed through TCP as it is. A frame is a header with metadata and pad (head), then the payload (parts).
+ * - Frames arrive whole, once and in the order of send(); bytes are those of common/core/wire/frame.h, so that a frame
+ * may be handed through TCP as it is. A frame is a header with metadata and pad (head), then the payload (parts).
  * - send() borrows out and what it points to until out->done(), which comes exactly once for each: PS_OK when the
  *   bytes were copied elsewhere (a socket, shared memory, the other rank's buffer), an error when they never will be.
  *   done() may come from within send(), flush(), poll(), cut(), close() or the loop, and may free or reuse out.
@@ -50,9 +50,9 @@
 #ifndef CLIENT_GROUP_LINK_H
 #define CLIENT_GROUP_LINK_H
 
-#include "base.h"
-#include "conn_queue.h"
-#include "frame.h"
+#include "common/core/base/base.h"
+#include "common/core/wire/frame.h"
+#include "common/net/conn_queue.h"
 
 #define LINK_LINGER_MS 2000 /* for one whose owner is owed something */
 #define LINK_PART_MS   100  /* for one whose owner is why the group failed */

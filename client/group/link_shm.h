@@ -8,8 +8,8 @@
 
 #include "client/group/copying.h"
 #include "client/group/link.h"
-#include "common/conn.h"
-#include "common/share.h"
+#include "common/net/conn.h"
+#include "common/net/share.h"
 
 /* Of a ring, when so many ranks are on this machine. A quarter of it holds the messages of large operations, so that
  * some are under way while one is read; all that a rank's rings have should fit a cache. */

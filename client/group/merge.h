@@ -5,7 +5,7 @@
 #define CLIENT_GROUP_MERGE_H
 
 #include "client/ps_group.h"
-#include "common/ps_compress.h"
+#include "common/include/psclient/ps_compress.h"
 
 struct group_merge {
     const uint32_t *in; /* [ranks * slot] words, borrowed as an operation's buffers are; merge() writes there */

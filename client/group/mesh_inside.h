@@ -9,7 +9,7 @@
 
 #include "client/collective/group_wire.h"
 #include "client/group/group_state.h"
-#include "common/share.h"
+#include "common/net/share.h"
 
 /*
  *     through the door:   MESH_GUEST ──► link

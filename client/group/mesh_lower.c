@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "address.h"
 #include "client/group/mesh_inside.h"
-#include "common/conn_pass.h"
+#include "common/core/cluster/address.h"
+#include "common/net/conn_pass.h"
 
 #define MESH_TRIES    8   /* of a connection that is refused */
 #define MESH_RETRY_MS 125 /* between them */

@@ -2,8 +2,8 @@
 #ifndef CLIENT_GROUP_POST_H
 #define CLIENT_GROUP_POST_H
 
-#include "common/conn.h"
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
+#include "common/net/conn.h"
 
 /* False: no memory; nothing is sent. What conn_finish() follows is sent before the end. */
 bool post_message(struct conn *c, enum msg_type type, uint64_t request, const ProtobufCMessage *m) PS_MUST_USE;

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "client/group/rendezvous_inside.h"
-#include "common/meet_message.h"
+#include "common/core/wire/meet_message.h"
 
 void
 rendezvous_end(struct rendezvous *r, enum ps_err result)

@@ -12,7 +12,7 @@
 #include "client/group/inquiry.h"
 #include "client/group/rendezvous.h"
 #include "client/group/site.h"
-#include "common/address.h"
+#include "common/core/cluster/address.h"
 
 struct rendezvous {
     struct rendezvous_config config; /* strings are ours */

@@ -4,7 +4,7 @@
 
 #include "client/cluster.h"
 #include "client/group/rendezvous_inside.h"
-#include "common/wire_text.h"
+#include "common/core/wire/wire_text.h"
 
 /* ---- Beginning ---- */
 

@@ -1,5 +1,5 @@
-/* Frames into a ring in shared memory (common/share.h): at once, if all of one has room there; what has not waits in a
- * queue (common/conn_queue.h, as for a socket) until it has.
+/* Frames into a ring in shared memory (common/net/share.h): at once, if all of one has room there; what has not waits
+ * in a queue (common/net/conn_queue.h, as for a socket) until it has.
  *
  *     if (!ring_out_at_once(&r, frame)) conn_queue_append(&r.queue, ...)
  *     ring_out_flush(&r)                   // whoever sleeps is woken
@@ -12,7 +12,7 @@
 #include "client/group/bell.h"
 #include "client/group/copying.h"
 #include "client/group/link.h"
-#include "common/share.h"
+#include "common/net/share.h"
 
 struct ring_out {
     struct share *share; /* borrowed, as are the next three */

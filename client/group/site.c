@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "client/resolve.h"
-#include "common/sockname.h"
+#include "common/net/sockname.h"
 
 /* ---- Finding ---- */
 

@@ -12,7 +12,7 @@
 
 #include "client/group/door.h"
 #include "client/psclient.h"
-#include "common/address.h"
+#include "common/core/cluster/address.h"
 
 struct resolve;
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "address.h"
+#include "common/core/cluster/address.h"
 
 enum ps_err
 group_table_init(struct group_table *t, uint32_t ranks, struct ps_error *e)

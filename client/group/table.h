@@ -10,8 +10,8 @@
 #ifndef CLIENT_GROUP_TABLE_H
 #define CLIENT_GROUP_TABLE_H
 
-#include "base.h"
 #include "client/ps_group.h"
+#include "common/core/base/base.h"
 
 #define GROUP_HOST_MAX    128 /* bytes, with the end */
 #define GROUP_ADDRESS_MAX 64  /* bytes, with the end: a numeric one always fits */

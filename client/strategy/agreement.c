@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "client/strategy/all_reduced.h"
-#include "common/placement.h"
+#include "common/core/cluster/placement.h"
 
 /* What each rank says of itself. */
 struct standing {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/thread.h"
+#include "common/system/thread.h"
 
 struct member {
     struct crew *crew;

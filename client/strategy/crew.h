@@ -10,8 +10,8 @@
 #ifndef CLIENT_STRATEGY_CREW_H
 #define CLIENT_STRATEGY_CREW_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 struct crew;
 

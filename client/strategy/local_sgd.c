@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "client/strategy/resident.h"
-#include "common/optimizer.h"
+#include "common/core/optimizer/optimizer.h"
 
 #define STEPS_USUAL 16
 

@@ -6,7 +6,7 @@
 #include "client/strategy/crew.h"
 #include "client/strategy/resident.h"
 #include "client/strategy/strategy.h"
-#include "common/initializer.h"
+#include "common/core/model/initializer.h"
 
 /* ---- Memory ---- */
 

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "client/strategy/strategy.h"
-#include "common/codec.h"
-#include "common/wire_text.h"
+#include "common/core/codec/codec.h"
+#include "common/core/wire/wire_text.h"
 
 struct strategy_row {
     const char *name;

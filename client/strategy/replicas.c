@@ -7,7 +7,7 @@
 #include "client/strategy/crew.h"
 #include "client/strategy/resident.h"
 #include "client/strategy/strategy.h"
-#include "common/optimizer.h"
+#include "common/core/optimizer/optimizer.h"
 
 #define SLICE_ALIGN ((uint64_t)16) /* floats: a cache line */
 

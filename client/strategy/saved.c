@@ -1,6 +1,6 @@
 /* Checkpoints of variables that are in this process: the files that ps_client_checkpoint() has shards write
- * (common/checkpoint.h), written here. What is trained without shards goes on on shards, and the other way about: the
- * job in the manifest is one in sync with a worker for each replica, whose steps have the same bits. */
+ * (common/core/format/checkpoint.h), written here. What is trained without shards goes on on shards, and the other way
+ * about: the job in the manifest is one in sync with a worker for each replica, whose steps have the same bits. */
 #include <endian.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -12,7 +12,7 @@
 
 #include "client/checkpoint_make.h"
 #include "client/strategy/strategy.h"
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
 
 /* ---- The manifest ---- */
 

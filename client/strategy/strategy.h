@@ -17,7 +17,7 @@
 #include "client/local_optimizer.h"
 #include "client/ps_strategy.h"
 #include "client/variable.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 struct crew;
 struct resident;

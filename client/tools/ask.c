@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/thread.h"
-#include "common/trace_file.h"
+#include "common/system/thread.h"
+#include "common/system/trace_file.h"
 
 struct ask {
     const struct question *question;

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "psclient.h"
 
 #define ASK_THREADS_MAX 16

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/age.h"
-#include "common/number.h"
-#include "common/optimizer.h"
+#include "common/core/base/number.h"
+#include "common/core/model/age.h"
+#include "common/core/optimizer/optimizer.h"
 
 /* One word, taken apart. */
 struct assignment {

@@ -3,7 +3,7 @@
 #ifndef CLIENT_TOOLS_DEAL_H
 #define CLIENT_TOOLS_DEAL_H
 
-#include "common/tfconfig.h"
+#include "common/core/cluster/tfconfig.h"
 #include "host.h"
 #include "settings.h"
 

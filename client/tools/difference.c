@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/checkpoint_dir.h"
+#include "common/system/checkpoint_dir.h"
 
 const char *
 difference_kind_name(enum difference_kind kind)

@@ -3,9 +3,9 @@
 #ifndef CLIENT_TOOLS_DIFFERENCE_H
 #define CLIENT_TOOLS_DIFFERENCE_H
 
-#include "common/base.h"
-#include "common/checkpoint.h"
-#include "common/safetensors_file.h"
+#include "common/core/base/base.h"
+#include "common/core/format/checkpoint.h"
+#include "common/system/safetensors_file.h"
 
 /* One of the two. */
 struct snapshot {

@@ -9,10 +9,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/checkpoint_dir.h"
-#include "common/file_error.h"
-#include "common/pattern.h"
-#include "common/safetensors_file.h"
+#include "common/core/base/pattern.h"
+#include "common/system/checkpoint_dir.h"
+#include "common/system/file_error.h"
+#include "common/system/safetensors_file.h"
 #include "new_file.h"
 
 #define COPY_BYTES (1 * MIB)

@@ -2,7 +2,7 @@
 #ifndef CLIENT_TOOLS_FATE_H
 #define CLIENT_TOOLS_FATE_H
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define FATE_TEXT_MAX 128
 

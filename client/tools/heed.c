@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 static const int heeded[] = {SIGINT, SIGTERM, SIGHUP};
 static ps_client *volatile at_work;

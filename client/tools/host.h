@@ -5,8 +5,8 @@
 #ifndef CLIENT_TOOLS_HOST_H
 #define CLIENT_TOOLS_HOST_H
 
-#include "common/address.h"
-#include "ps_err.h"
+#include "common/core/cluster/address.h"
+#include "common/include/psclient/ps_err.h"
 #include "words.h"
 
 struct host {

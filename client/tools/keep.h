@@ -21,7 +21,7 @@
 
 #include <signal.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define KEEP_WORD      "@keep" /* first argument of a psrun that is a keeper */
 #define KEEP_REPORT_FD 3       /* where it writes reports */

@@ -3,7 +3,7 @@
 #ifndef CLIENT_TOOLS_LATENCY_H
 #define CLIENT_TOOLS_LATENCY_H
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define LATENCY_STEPS   64 /* in each power of two */
 #define LATENCY_BUCKETS (LATENCY_STEPS * 48)

@@ -9,8 +9,8 @@
 #ifndef CLIENT_TOOLS_LINES_H
 #define CLIENT_TOOLS_LINES_H
 
-#include "common/base.h"
-#include "ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 #define LINES_MAX (64 * KIB)
 

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/units.h"
+#include "common/core/base/units.h"
 #include "fate.h"
 #include "prepare.h"
 #include "run.h"

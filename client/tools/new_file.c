@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base.h"
-#include "common/file_error.h"
+#include "common/core/base/base.h"
+#include "common/system/file_error.h"
 
 #define MODE 0666
 

@@ -9,7 +9,7 @@
 #ifndef CLIENT_TOOLS_NEW_FILE_H
 #define CLIENT_TOOLS_NEW_FILE_H
 
-#include "ps_err.h"
+#include "common/include/psclient/ps_err.h"
 
 struct new_file {
     char *path, *partial; /* partial: what it is called until its end; NULL: it is not there */

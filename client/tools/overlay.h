@@ -7,8 +7,8 @@
 #ifndef CLIENT_TOOLS_OVERLAY_H
 #define CLIENT_TOOLS_OVERLAY_H
 
-#include "common/trace.h"
-#include "ps_err.h"
+#include "common/core/format/trace.h"
+#include "common/include/psclient/ps_err.h"
 
 struct overlay;
 

@@ -8,8 +8,8 @@
 
 #include <stdio.h>
 
-#include "common/base.h"
-#include "ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 struct page {
     FILE *out;

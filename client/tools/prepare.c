@@ -14,8 +14,8 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-#include "common/hex.h"
-#include "common/token.h"
+#include "common/core/base/hex.h"
+#include "common/system/token.h"
 
 #define MEMORY_DIR  "/dev/shm"
 #define SHARD_BYTES (128 * MIB) /* that a shard should find in memory; it refuses to start in less than 80 */

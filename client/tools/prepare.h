@@ -3,16 +3,16 @@
 #ifndef CLIENT_TOOLS_PREPARE_H
 #define CLIENT_TOOLS_PREPARE_H
 
-#include "common/base.h"
-#include "ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "words.h"
 
 /* A free port of 127.0.0.1, held by a socket that does not listen: nobody else is given it, and a worker that wants to
  * listen on its address still can (SO_REUSEADDR on both sides). *fd is the caller's to close, -1 after a failure. */
 enum ps_err prepare_port(int *fd, uint16_t *port, struct ps_error *e) PS_MUST_USE;
 
-/* A token for a run, "name:role:secret": the one of the environment (common/token.h), else a random one when `make`;
- * else *token is NULL. Heap memory, freed with free(). PS_ERR_CONFIG, PS_ERR_IO. */
+/* A token for a run, "name:role:secret": the one of the environment (common/system/token.h), else a random one when
+ * `make`; else *token is NULL. Heap memory, freed with free(). PS_ERR_CONFIG, PS_ERR_IO. */
 enum ps_err prepare_token(bool make, char **token, struct ps_error *e) PS_MUST_USE;
 
 /* Write it to a file of its owner's alone. */

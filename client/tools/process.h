@@ -13,11 +13,11 @@
 
 #include <uv.h>
 
-#include "common/address.h"
+#include "common/core/cluster/address.h"
+#include "common/include/psclient/ps_err.h"
 #include "keep.h"
 #include "lines.h"
 #include "link.h"
-#include "ps_err.h"
 #include "screen.h"
 
 #define PROCESS_READ_SIZE (64 * KIB)

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/units.h"
+#include "common/core/base/units.h"
 #include "latency.h"
 #include "psctl.h"
 #include "views/members.h"

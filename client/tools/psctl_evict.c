@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
 #include "psctl.h"
 
 bool

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/pattern.h"
-#include "common/units.h"
+#include "common/core/base/pattern.h"
+#include "common/core/base/units.h"
 #include "export.h"
 #include "psctl.h"
 #include "views/members.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/units.h"
+#include "common/core/base/units.h"
 #include "heed.h"
 #include "psctl.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/units.h"
+#include "common/core/base/units.h"
 #include "heed.h"
 #include "psctl.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/units.h"
+#include "common/core/base/units.h"
 #include "difference.h"
 #include "output.h"
 #include "psctl.h"

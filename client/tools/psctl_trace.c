@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/trace_file.h"
+#include "common/system/trace_file.h"
 #include "overlay.h"
 #include "psctl.h"
 #include "time_spent.h"

@@ -1,8 +1,8 @@
 /* psctl's command line: every option, every command and what its manual page says of them. */
 #include "psctl_words.h"
 
-#include "common/optimizer.h"
-#include "common/wire.h"
+#include "common/core/optimizer/optimizer.h"
+#include "common/core/wire/wire.h"
 #include "output.h"
 #include "psctl.h"
 #include "top/top.h"

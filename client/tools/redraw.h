@@ -6,7 +6,7 @@
 #ifndef CLIENT_TOOLS_REDRAW_H
 #define CLIENT_TOOLS_REDRAW_H
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 struct redraw_size {
     size_t columns, rows; /* both at least 1 */

@@ -13,8 +13,8 @@
 #ifndef CLIENT_TOOLS_REMOTE_H
 #define CLIENT_TOOLS_REMOTE_H
 
-#include "common/base.h"
-#include "ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "words.h"
 
 #define REMOTE_WORD      "@remote" /* first argument of a psrun that is an agent */

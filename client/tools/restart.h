@@ -6,7 +6,7 @@
 #ifndef CLIENT_TOOLS_RESTART_H
 #define CLIENT_TOOLS_RESTART_H
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define RESTART_STATUS_USAGE 2 /* of programs whose arguments are wrong */
 

@@ -11,8 +11,8 @@
 
 #include <signal.h>
 
-#include "common/base.h"
-#include "ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 enum screen_stream { SCREEN_OUT, SCREEN_ERR };
 

@@ -12,8 +12,8 @@
 #ifndef CLIENT_TOOLS_TABLE_H
 #define CLIENT_TOOLS_TABLE_H
 
-#include "common/base.h"
 #include "common/cli/command.h"
+#include "common/core/base/base.h"
 #include "page.h"
 
 #define TABLE_COLUMNS_MAX 32

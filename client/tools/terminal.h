@@ -13,7 +13,7 @@
 
 #include <termios.h>
 
-#include "ps_err.h"
+#include "common/include/psclient/ps_err.h"
 #include "redraw.h"
 
 struct terminal {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/units.h"
+#include "common/core/base/units.h"
 #include "output.h"
 #include "ps_timeline.h"
 #include "table.h"

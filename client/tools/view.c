@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "client/tools/views/views.h"
-#include "common/wire_text.h"
+#include "common/core/wire/wire_text.h"
 
 static const char *const view_names[VIEWS] = {
     [VIEW_STATUS] = "status",   [VIEW_VARIABLES] = "variables", [VIEW_STATS] = "stats", [VIEW_WORKERS] = "workers",

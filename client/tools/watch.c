@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/thread.h"
+#include "common/system/thread.h"
 #include "heed.h"
 #include "terminal.h"
 

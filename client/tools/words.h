@@ -4,8 +4,8 @@
 #ifndef CLIENT_TOOLS_WORDS_H
 #define CLIENT_TOOLS_WORDS_H
 
-#include "common/base.h"
-#include "ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 struct words {
     char **text;

@@ -1,13 +1,13 @@
 /* The happy path: defaults are stored as if they had been written, then each word is looked up and stored. What is no
  * option is moved to the front of argv, or, for a command that runs a program, ends the options. */
-#include "command.h"
+#include "common/cli/command.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "completion.h"
-#include "help.h"
-#include "man.h"
+#include "common/cli/completion.h"
+#include "common/cli/help.h"
+#include "common/cli/man.h"
 
 #define CALLED_MAX 80
 

@@ -18,7 +18,7 @@
 
 #include <stdio.h>
 
-#include "option.h"
+#include "common/cli/option.h"
 
 #define EXIT_USAGE 2 /* the options or the configuration are wrong */
 

@@ -3,7 +3,7 @@
 #ifndef COMMON_CLI_COMPLETION_H
 #define COMMON_CLI_COMPLETION_H
 
-#include "command.h"
+#include "common/cli/command.h"
 
 void completion_bash(const struct command *c, FILE *out);
 void completion_zsh(const struct command *c, FILE *out);

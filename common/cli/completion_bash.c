@@ -4,7 +4,7 @@
  * bash takes "--name=value" for three words, so a value follows either its option or a lone "=". */
 #include <string.h>
 
-#include "completion.h"
+#include "common/cli/completion.h"
 
 static bool
 is_path(const struct option *o)

@@ -1,7 +1,7 @@
 /* The script that zsh loads as _NAME: zsh's own _arguments does the work, with one line for each option. */
 #include <string.h>
 
-#include "completion.h"
+#include "common/cli/completion.h"
 
 /* The beginning of a sentence, for a place in single quotes where `special` means something to _arguments. */
 static void

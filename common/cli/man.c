@@ -1,4 +1,4 @@
-#include "man.h"
+#include "common/cli/man.h"
 
 #include <ctype.h>
 #include <string.h>

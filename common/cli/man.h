@@ -2,7 +2,7 @@
 #ifndef COMMON_CLI_MAN_H
 #define COMMON_CLI_MAN_H
 
-#include "command.h"
+#include "common/cli/command.h"
 
 void command_man(const struct command *c, FILE *out);
 

@@ -1,4 +1,4 @@
-#include "option.h"
+#include "common/cli/option.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/address.h"
-#include "common/number.h"
-#include "common/units.h"
+#include "common/core/base/number.h"
+#include "common/core/base/units.h"
+#include "common/core/cluster/address.h"
 
 /* What a value is being stored for, as all that may find fault with it need it. */
 struct value {

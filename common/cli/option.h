@@ -12,8 +12,8 @@
 #ifndef COMMON_CLI_OPTION_H
 #define COMMON_CLI_OPTION_H
 
-#include "common/base.h"
-#include "ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 
 /* What follows the kind is the type of its field. An int64_t whose min is not negative may also be an uint64_t, and an
  * int an enum. */

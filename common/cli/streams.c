@@ -1,4 +1,4 @@
-#include "streams.h"
+#include "common/cli/streams.h"
 
 #include <fcntl.h>
 #include <unistd.h>

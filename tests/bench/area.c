@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define X(name, about) {#name, about, area_##name},
 const struct area areas[] = {AREA_LIST(X)};

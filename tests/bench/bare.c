@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define PIECE      MIB  /* of this size went fastest over loopback, with socket buffers as the system makes them */
 #define SPINS      2000 /* looks before a rank lets others run */

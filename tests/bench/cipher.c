@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base.h"
-#include "common/tls_stream.h"
+#include "common/core/base/base.h"
+#include "common/net/tls_stream.h"
 #include "load.h"
 #include "tests/now.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cipher.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "turns.h"
 
 #define TRIPS_MAX 100000

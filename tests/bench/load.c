@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "server.h"
 
 const char *const load_names[LOAD_KINDS] = {"push", "pull", "push-and-pull"};

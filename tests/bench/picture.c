@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "load.h"
 #include "scale.h"
 #include "server.h"

@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/base.h"
-#include "common/optimizer.h"
+#include "common/core/base/base.h"
+#include "common/core/optimizer/optimizer.h"
 #include "tests/now.h"
 
 struct pump_head {

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "server.h"
 #include "tests/now.h"
 

@@ -1,7 +1,7 @@
 /* In the place of redis.c where the bench is built without hiredis. */
 #include "redis.h"
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 bool
 redis_start(struct redis *r, const struct settings *s, struct report *report)

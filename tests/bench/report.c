@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define COLUMNS_MAX 3 /* ways beside each other; more stand below each other */
 

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define STEPS 5.0 /* about so many on a linear scale */
 

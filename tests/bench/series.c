@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 static int
 compare(const void *a, const void *b)

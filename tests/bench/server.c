@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/ps_err.h"
+#include "common/include/psclient/ps_err.h"
 #include "tests/remove_tree.h"
 
 #define WORDS_MAX 64

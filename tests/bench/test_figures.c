@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "scale.h"
 #include "series.h"
 #include "settings.h"

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "server.h"
 
 static void

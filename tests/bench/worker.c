@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "server.h"
 #include "tests/now.h"
 

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "server.h"
 #include "tests/now.h"
 #include "worker.h"

@@ -12,9 +12,9 @@
 
 #include "client/core.h"
 #include "client/variable.h"
-#include "common/arena.h"
-#include "common/layout.h"
-#include "common/wire.h"
+#include "common/core/base/arena.h"
+#include "common/core/model/layout.h"
+#include "common/core/wire/wire.h"
 
 #define WORLD_SHARDS 2
 #define WORLD_VARS   4

@@ -6,8 +6,8 @@
  * refused has a code and a sentence that names the file. */
 #include "bytes.h"
 
-#include "common/checkpoint.h"
-#include "common/safetensors.h"
+#include "common/core/format/checkpoint.h"
+#include "common/core/format/safetensors.h"
 
 static void
 check_refusal(enum ps_err err, const struct ps_error *e, const char *file)

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-#include "common/codec.h"
+#include "common/core/codec/codec.h"
 
 #define ELEMENTS_MAX 1100
 

@@ -5,7 +5,7 @@
  * nothing; what fails says why, and an answer is a frame that can be sent; and who has no secret is never let in. */
 #include "bytes.h"
 
-#include "common/prelude.h"
+#include "common/core/auth/prelude.h"
 
 #define SECRET "0123456789abcdef"
 

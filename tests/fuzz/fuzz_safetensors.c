@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "client/import_plan.h"
-#include "common/half.h"
-#include "common/wire.h"
+#include "common/core/codec/half.h"
+#include "common/core/wire/wire.h"
 
 static struct checkpoint job;
 

@@ -6,7 +6,7 @@
  * Or the shard has a redo log: its pieces, edited, left out and mixed up, are replayed into an empty one. */
 #include "bytes.h"
 
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
 #include "server/shard.h"
 #include "server/store_mem.h"
 

@@ -6,9 +6,9 @@
 
 #include "client/tools/deal.h"
 #include "client/tools/host.h"
-#include "common/address.h"
-#include "common/tfconfig.h"
-#include "common/wire.h"
+#include "common/core/cluster/address.h"
+#include "common/core/cluster/tfconfig.h"
+#include "common/core/wire/wire.h"
 
 static void
 check_refusal(enum ps_err err, const struct ps_error *e)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tls_stream.h"
+#include "common/net/tls_stream.h"
 #include "tests/certs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/initializer.h"
-#include "common/placement.h"
+#include "common/core/cluster/placement.h"
+#include "common/core/model/initializer.h"
 #include "shard_world.h"
 
 /* ---- Who waits ---- */

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "common/placement.h"
+#include "common/core/cluster/placement.h"
 
 #define MEMBERS_MAX 4 /* blocks of one frame */
 

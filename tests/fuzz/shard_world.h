@@ -12,8 +12,8 @@
 #ifndef TESTS_FUZZ_SHARD_WORLD_H
 #define TESTS_FUZZ_SHARD_WORLD_H
 
-#include "common/arena.h"
-#include "common/wire.h"
+#include "common/core/base/arena.h"
+#include "common/core/wire/wire.h"
 #include "server/shard_state.h"
 #include "server/store_mem.h"
 #include "shard_disk.h"

@@ -14,7 +14,7 @@
 #ifndef TESTS_SIM_ADMIN_H
 #define TESTS_SIM_ADMIN_H
 
-#include "common/checkpoint.h"
+#include "common/core/format/checkpoint.h"
 #include "faults.h"
 #include "ledger.h"
 #include "model.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "command.h"
-#include "common/planted.h"
+#include "common/core/base/planted.h"
 
 #ifdef PSD_PLANTED
 enum planted planted;

@@ -1,7 +1,7 @@
 /* One look after the other: what is answered is collected, who is to hang is kept from running, then the next state. */
 #include "evictor.h"
 
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
 #include "outsider.h"
 
 #define SALT             0x65766963746f72u

@@ -22,8 +22,8 @@
 #ifndef TESTS_SIM_LEDGER_H
 #define TESTS_SIM_LEDGER_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "model.h"
 #include "server/store.h"
 #include "sim.h"

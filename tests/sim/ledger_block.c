@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/optimizer.h"
+#include "common/core/optimizer/optimizer.h"
 #include "ledger_state.h"
 
 #define TRY_FIRST 16 /* elements that rule out most wrong sets */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 #include "ledger_state.h"
 #include "proto/store.pb-c.h"
 #include "server/identity.h"

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 #include "ledger.h"
 #include "proto/store.pb-c.h"
 

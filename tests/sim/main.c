@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "command.h"
-#include "common/planted.h"
+#include "common/core/base/planted.h"
 #include "run.h"
 #include "shrink.h"
 
@@ -48,7 +48,7 @@ static const char usage[] = "usage: sim [options]\n"
                             "  --max-faults N faults at most (drawn: 1 to 15)\n"
                             "  --shrink       look for a smaller run that fails as the seed does, and print it\n"
 #ifdef PSD_PLANTED
-                            "  --plant BUG    one of common/planted.h's\n"
+                            "  --plant BUG    one of common/core/base/planted.h's\n"
 #endif
                             "  --trace        print every line of the run; PS_TRACE=1 does the same\n";
 

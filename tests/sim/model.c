@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/initializer.h"
-#include "common/optimizer.h"
-#include "common/philox.h"
-#include "common/placement.h"
+#include "common/core/cluster/placement.h"
+#include "common/core/model/initializer.h"
+#include "common/core/model/philox.h"
+#include "common/core/optimizer/optimizer.h"
 
 const char *const model_metric_names[MODEL_METRICS] = {"steps of epoch 0", "of epoch 1"};
 

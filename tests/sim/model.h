@@ -15,8 +15,8 @@
 #define TESTS_SIM_MODEL_H
 
 #include "client/psclient.h"
-#include "common/base.h"
-#include "common/layout.h"
+#include "common/core/base/base.h"
+#include "common/core/model/layout.h"
 #include "sim.h"
 
 #define MODEL_VARS_MAX    4

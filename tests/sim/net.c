@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/frame.h"
+#include "common/core/wire/frame.h"
 
 #define PIN_US              (10 * SIM_MS) /* parts of a frame with release() are held at most so long */
 #define CUT_LEARN_US        (50 * SIM_MS) /* an end learns of a cut within */

@@ -16,8 +16,8 @@
 #ifndef TESTS_SIM_NET_H
 #define TESTS_SIM_NET_H
 
-#include "common/base.h"
-#include "common/ps_err.h"
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
 #include "sim.h"
 
 struct net_end;
@@ -32,7 +32,7 @@ struct net_user {
     void (*gone)(struct net_end *e);
 };
 
-/* One outgoing frame, as in common/conn.h: head and parts stay valid until release() or done(). */
+/* One outgoing frame, as in common/net/conn.h: head and parts stay valid until release() or done(). */
 struct net_out {
     enum ps_err (*prepare)(struct net_out *o);           /* first in line; NULL: all is set */
     void (*release)(struct net_out *o);                  /* parts are no longer needed; NULL: nothing to release */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
 
 #define STEP_TRIES 64 /* turns that one event may fill */
 

@@ -10,8 +10,8 @@
 #ifndef TESTS_SIM_NODE_SHARD_H
 #define TESTS_SIM_NODE_SHARD_H
 
-#include "common/arena.h"
-#include "common/frame.h"
+#include "common/core/base/arena.h"
+#include "common/core/wire/frame.h"
 #include "ledger.h"
 #include "model.h"
 #include "net.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "client/pending.h"
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
 #include "node_worker.h"
 
 struct receipt {

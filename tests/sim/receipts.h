@@ -8,8 +8,8 @@
 #define TESTS_SIM_RECEIPTS_H
 
 #include "client/core.h"
-#include "common/arena.h"
-#include "common/frame.h"
+#include "common/core/base/arena.h"
+#include "common/core/wire/frame.h"
 #include "model.h"
 
 struct node_worker;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "admin.h"
-#include "common/optimizer.h"
+#include "common/core/optimizer/optimizer.h"
 #include "evictor.h"
 
 #define WATCH_US    (5 * SIM_SECOND)

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/optimizer.h"
+#include "common/core/optimizer/optimizer.h"
 #include "script.h"
 
 #define CANCEL_US_MAX      (20 * SIM_MS)

@@ -11,7 +11,7 @@
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define SIM_MS     ((uint64_t)1000) /* virtual microseconds */
 #define SIM_SECOND (1000 * SIM_MS)

@@ -1,5 +1,5 @@
-/* Who checks the checker: every bug of common/planted.h, put into the cores, is found by the simulator within a few
- * seeds, and the same seeds are clean without it. By hand:
+/* Who checks the checker: every bug of common/core/base/planted.h, put into the cores, is found by the simulator within
+ * a few seeds, and the same seeds are clean without it. By hand:
  *
  *     sim_planted --plant RESENT_AS_NEW --mode async --faults cuts --runs 40 [--shrink]
  */
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "common/planted.h"
+#include "common/core/base/planted.h"
 #include "shrink.h"
 
 enum planted planted;

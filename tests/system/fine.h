@@ -5,7 +5,7 @@
 
 #include <check.h>
 
-#include "ps_err.h"
+#include "common/include/psclient/ps_err.h"
 
 #define FINE(call)                                                                                                     \
     do {                                                                                                               \

@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/base.h"
-#include "common/layout.h"
+#include "common/core/base/base.h"
+#include "common/core/model/layout.h"
 
 const char *const fire_var_names[FIRE_VARS] = {
 #define X(id, name, elements) [FIRE_##id] = name,

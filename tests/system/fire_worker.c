@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "client/psclient.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/system/fire_ledger.h"
 
 enum { DEPTH = 4, LARGE_EVERY = 4, TICK = FIRE_VARS, PULL, OPS };

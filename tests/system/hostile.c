@@ -14,9 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/address.h"
-#include "common/frame.h"
-#include "common/wire.h"
+#include "common/core/cluster/address.h"
+#include "common/core/wire/frame.h"
+#include "common/core/wire/wire.h"
 
 enum {
 #define X(id, name, connections, about) id = connections,

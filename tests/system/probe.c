@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/address.h"
+#include "common/core/cluster/address.h"
 
 static int
 connect_unix(const char *path)

@@ -3,9 +3,9 @@
 #ifndef TESTS_SYSTEM_PROBE_H
 #define TESTS_SYSTEM_PROBE_H
 
-#include "common/arena.h"
-#include "common/frame.h"
-#include "common/wire.h"
+#include "common/core/base/arena.h"
+#include "common/core/wire/frame.h"
+#include "common/core/wire/wire.h"
 
 #define PROBE_WAIT_MS 60000 /* the longest that any answer may take */
 

@@ -20,8 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/address.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
+#include "common/core/cluster/address.h"
 
 enum { PAIRS_MAX = 128, CHUNK = 64 * 1024, LINE_CHUNKS = 16, TICK_MS = 1, BYTEWISE_A_TICK = 4096 };
 

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/remove_tree.h"
 #include "tests/system/wait_for.h"
 #include "tests/unit/memory_dir.h"

@@ -43,7 +43,7 @@
 #include <unistd.h>
 
 #include "client/psclient.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/now.h"
 #include "tests/remove_tree.h"
 #include "tests/sanitized.h"

@@ -14,7 +14,7 @@
 
 #include "client/checkpoint_make.h"
 #include "client/psclient.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "server/restores.h"
 #include "tests/now.h"
 #include "tests/remove_tree.h"

@@ -6,7 +6,7 @@
 #include "client/examples/digits/model.h"
 #include "client/ps_data.h"
 #include "client/psclient.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/system/digits_kit.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"

@@ -6,7 +6,7 @@
 
 #include "../unit/check_main.h"
 #include "client/ps_compressor.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "ranks.h"
 
 #define COUNT_MAX 200000

@@ -14,9 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/address.h"
-#include "common/base.h"
-#include "common/layout.h"
+#include "common/core/base/base.h"
+#include "common/core/cluster/address.h"
+#include "common/core/model/layout.h"
 #include "probe.h"
 #include "tests/now.h"
 #include "tests/remove_tree.h"

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "client/psclient.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/now.h"
 #include "tests/system/fine.h"
 #include "tests/system/proxy.h"

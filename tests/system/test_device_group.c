@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 
 #include "client/ps_device_group.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/now.h"
 #include "tests/system/ranks.h"
 #include "tests/unit/check_main.h"

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 #include "client/ps_strategy.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 #include "tests/unit/fake_device.h"

@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/base.h"
-#include "common/layout.h"
+#include "common/core/base/base.h"
+#include "common/core/model/layout.h"
 #include "probe.h"
 #include "tests/faults/fail_io.h"
 #include "tests/system/shards.h"

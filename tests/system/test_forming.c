@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "../unit/check_main.h"
-#include "address.h"
 #include "client/collective/group_wire.h"
 #include "client/group/group_state.h"
 #include "client/group/link_shm.h"
-#include "share.h"
+#include "common/core/cluster/address.h"
+#include "common/net/share.h"
 
 #define RANKS       3
 #define PATIENCE_MS 60000

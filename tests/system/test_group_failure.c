@@ -10,9 +10,9 @@
 #include <time.h>
 
 #include "../unit/check_main.h"
-#include "address.h"
 #include "client/collective/group_wire.h"
 #include "client/group/group_state.h"
+#include "common/core/cluster/address.h"
 #include "ranks.h"
 
 #define COUNT   50000

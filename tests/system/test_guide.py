@@ -55,7 +55,7 @@ guide = read(GUIDE)
 
 # ---- errors ----
 
-listed = re.findall(r"X\((\w+), +(\d+), +\"", read("common/ps_err.h"))
+listed = re.findall(r"X\((\w+), +(\d+), +\"", read("common/include/psclient/ps_err.h"))
 table = [row for row in rows(section(guide, "Errors")) if re.match(r"\d+ ", row[0])]
 ok(len(listed) > 30 and [row[0] for row in table] == ["%s %s" % (n, name) for name, n in listed],
    "the guide has every error, in their order", [row[0] for row in table], listed)
@@ -93,9 +93,9 @@ for path in sorted(headers):
     mine = {name: row for name, row in fixed.items() if "(../%s)" % path in row[3]}
     wrong = ["%s is %s, not %s" % (n, known.get(n), row[1]) for n, row in mine.items() if known.get(n) != value(row[1])]
     ok(not wrong, "the guide's limits of %s have their values" % path, *wrong)
-public = [os.path.relpath(p, SOURCE) for d in ("client/ps", "common/ps_") for p in glob.glob(os.path.join(SOURCE, d + "*.h"))]
-places = [("common/wire.h", r"WIRE_\w+_MAX"), ("common/frame.h", r"FRAME_\w+_MAX"), ("server/shard.h", r"SHARD_\w+_MAX"),
-          ("common/keyring.h", r"KEYRING_\w+_(MAX|MIN)"), ("common/prelude.h", r"PRELUDE_META_MAX"),
+public = [os.path.relpath(p, SOURCE) for d in ("client/ps", "common/include/psclient/ps_") for p in glob.glob(os.path.join(SOURCE, d + "*.h"))]
+places = [("common/core/wire/wire.h", r"WIRE_\w+_MAX"), ("common/core/wire/frame.h", r"FRAME_\w+_MAX"), ("server/shard.h", r"SHARD_\w+_MAX"),
+          ("common/core/auth/keyring.h", r"KEYRING_\w+_(MAX|MIN)"), ("common/core/auth/prelude.h", r"PRELUDE_META_MAX"),
           ("server/guard.h", r"GUARD_\w+_MAX"), ("server/http.h", r"HTTP_\w+_MAX"), ("server/http_tokens.h", r"HTTP_\w+_MAX"), ("server/handed.h", r"HANDED_MAX"), ("server/metrics.h", r"METRICS_\w+_MAX")]
 places += [(path, r"PS_\w+_MAX") for path in public]
 missing = [name for path, pattern in places for name in constants(path)
@@ -103,7 +103,7 @@ missing = [name for path, pattern in places for name in constants(path)
 ok(len(public) > 8 and not missing, "and none is left out", *missing)
 
 known = {}
-for path in ("common/wire.h", "common/frame.h", "common/arena.h", "server/shard.h"):
+for path in ("common/core/wire/wire.h", "common/core/wire/frame.h", "common/core/base/arena.h", "server/shard.h"):
     known.update(constants(path))
 wrong = []
 for row in rows(section(read("proto/PROTOCOL.md"), "3. Text, numbers and limits")):
@@ -141,7 +141,7 @@ for word in re.findall(r"`([^`\n]+)`", tour):
     for before in whole[-6:] if name.startswith("_") else ():  # `plan` (`_text`); `plan_ring`, `_tree`
         named |= {before + name, before.rsplit("_", 1)[0] + name}
 modules = {path: re.sub(r"\.\w+$", "", os.path.basename(path)) for path in sources if re.search(r"\.(c|cu)$", path)}
-rooms = ("client/layers/", "common/optimizers/", "client/tools/views/", "client/tools/top/", "client/examples/")  # as wholes
+rooms = ("client/layers/", "common/core/optimizer/rules/", "client/tools/views/", "client/tools/top/", "client/examples/")  # as wholes
 missing = [path for path, name in sorted(modules.items())
            if name not in named and not name.startswith("psctl_") and not path.startswith(rooms)]
 ok(len(modules) > 300 and not missing, "README's code tour names every module", *missing)

@@ -14,8 +14,8 @@
 
 #include <netinet/in.h>
 
-#include "common/base.h"
-#include "common/sockname.h"
+#include "common/core/base/base.h"
+#include "common/net/sockname.h"
 #include "probe.h"
 #include "tests/system/http_client.h"
 #include "tests/system/shards.h"

@@ -14,7 +14,7 @@
 
 #include "client/group/group_state.h"
 #include "client/ps_strategy.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 

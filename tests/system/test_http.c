@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "probe.h"
 #include "server/http.h"
 #include "tests/exposition_page.h"

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "server/http.h"
 #include "tests/certs.h"
 #include "tests/exposition_page.h"

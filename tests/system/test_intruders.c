@@ -13,8 +13,8 @@
 
 #include "client/ps_group.h"
 #include "client/psclient.h"
-#include "common/prelude.h"
-#include "common/share_wire.h"
+#include "common/core/auth/prelude.h"
+#include "common/core/wire/share_wire.h"
 #include "server/guard.h"
 #include "tests/system/probe.h"
 #include "tests/system/shards.h"

@@ -14,7 +14,7 @@
 #include "client/examples/digits/model.h"
 #include "client/examples/digits/train.h"
 #include "client/local_optimizer.h"
-#include "common/optimizer.h"
+#include "common/core/optimizer/optimizer.h"
 #include "tests/system/digits_kit.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"

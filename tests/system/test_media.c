@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "probe.h"
 #include "server/bus_error.h"
 #include "tests/system/shards.h"

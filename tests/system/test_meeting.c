@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "client/ps_group.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/system/proxy.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"

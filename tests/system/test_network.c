@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/system/fire_crew.h"
 #include "tests/system/proxy.h"
 #include "tests/user_namespace.h"

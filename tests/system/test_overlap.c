@@ -7,7 +7,7 @@
 
 #include "client/ps_network.h"
 #include "client/ps_reducer.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/system/ranks.h"
 #include "tests/unit/check_main.h"
 

@@ -3,7 +3,7 @@
  * as applied, whatever is missing must be what the workers were told that it is. Saves run all the while.
  *
  * PSD_TEST_LOSSES says how many times (24), PSD_TEST_SEED where and when. */
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/system/fire_crew.h"
 
 enum { SHARDS = 2, LOSSES = 24, LOSSES_A_ROUND = 12, APART_MS = 400 };

@@ -6,8 +6,8 @@
 
 #include "client/client_state.h"
 #include "client/ps_strategy.h"
-#include "common/base.h"
-#include "common/placement.h"
+#include "common/core/base/base.h"
+#include "common/core/cluster/placement.h"
 #include "tests/system/fine.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"

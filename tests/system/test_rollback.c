@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "client/psclient.h"
-#include "common/base.h"
-#include "common/placement.h"
+#include "common/core/base/base.h"
+#include "common/core/cluster/placement.h"
 #include "tests/system/fine.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"

@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "client/psclient.h"
-#include "common/base.h"
-#include "common/ps_compress.h"
-#include "common/share.h"
-#include "common/share_wire.h"
+#include "common/core/base/base.h"
+#include "common/core/wire/share_wire.h"
+#include "common/include/psclient/ps_compress.h"
+#include "common/net/share.h"
 #include "tests/system/probe.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"

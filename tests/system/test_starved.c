@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 
 #include "client/psclient.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/faults/fail_io.h"
 #include "tests/faults/fail_memory.h"
 #include "tests/system/http_client.h"

@@ -6,7 +6,7 @@
 
 #include "client/ps_strategy.h"
 #include "client/ps_tensors.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/system/fine.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"

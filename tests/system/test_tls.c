@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "client/psclient.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "server/secure.h"
 #include "tests/certs.h"
 #include "tests/system/ranks.h"

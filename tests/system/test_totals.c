@@ -16,7 +16,7 @@
 #include "client/meeting.h"
 #include "client/ps_group.h"
 #include "client/ps_strategy.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 

@@ -12,8 +12,8 @@
 
 #include "client/examples/digits/model.h"
 #include "client/examples/digits/train.h"
-#include "common/base.h"
-#include "common/optimizer.h"
+#include "common/core/base/base.h"
+#include "common/core/optimizer/optimizer.h"
 #include "tests/system/digits_kit.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"

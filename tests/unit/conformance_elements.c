@@ -1,7 +1,7 @@
 /* Rows: activations, layer normalization, embeddings, dropout, classification. */
 #include "tests/unit/conformance_kit.h"
 
-#include "common/philox.h"
+#include "common/core/model/philox.h"
 
 /* ---- Activations ---- */
 

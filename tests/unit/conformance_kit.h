@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "client/device.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/unit/conformance.h"
 
 /* Every row: conform_<name>(). */

@@ -4,7 +4,7 @@
 #include "client/device_codec.h"
 #include "client/device_gang.h"
 #include "client/device_optimizer.h"
-#include "common/half.h"
+#include "common/core/codec/half.h"
 
 /* ---- Optimizers: the bits of the shards' ---- */
 

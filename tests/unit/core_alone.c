@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "client/core.h"
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
 #include "server/shard.h"
 
 /* One limit under two names, on the two sides of a wall. */

@@ -16,11 +16,11 @@
 #include "check_main.h"
 #include "client/core.h"
 #include "client/link.h"
-#include "common/arena.h"
-#include "common/codec.h"
-#include "common/layout.h"
-#include "common/placement.h"
-#include "common/wire.h"
+#include "common/core/base/arena.h"
+#include "common/core/cluster/placement.h"
+#include "common/core/codec/codec.h"
+#include "common/core/model/layout.h"
+#include "common/core/wire/wire.h"
 
 #define HARNESS_SHARDS 40
 #define MODEL_VARS     8

@@ -13,7 +13,7 @@
 
 #include "check_main.h"
 #include "client/ps_device.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 static ps_device *device;
 static struct test_rng rng;

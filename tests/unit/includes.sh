@@ -61,14 +61,14 @@ headers_of() {
     "$work/table" | sort -u | paste -sd'|'
 }
 
-core='(common/libcommon_core|common/libkernels_[a-z0-9]+|server/libserver_core|client/libclient_core|client/libcollective_kernels_[a-z0-9]+)\.a\.p'
+core='(common/core/libcommon_core|common/core/libkernels_[a-z0-9]+|server/libserver_core|client/libclient_core|client/libcollective_kernels_[a-z0-9]+)\.a\.p'
 glue='(common/libcommon_glue|server/libserver_glue|server/libstore_lmdb|client/libclient_api|client/libclient_compute)\.a\.p'
 tools='client/(tools|examples)/.*'
 public=(client/psclient.h client/ps_compressor.h client/ps_data.h client/ps_device.h client/ps_device_group.h client/ps_group.h client/ps_network.h client/ps_reducer.h client/ps_strategy.h client/ps_tensors.h client/ps_timeline.h)
 
 reads store_lmdb.c lmdb.h
 reads device_cpu.c cblas.h
-reads conn.c uv.h
+reads net_conn.c uv.h
 reads shard.c shard_state.h
 reads core.c frame.h
 
@@ -81,11 +81,11 @@ forbid 'the core includes no header of the glue' "$core/.*" "$(headers_of "$glue
 forbid 'the core includes neither libuv, LMDB nor BLAS' "$core/.*" '.*/(uv|lmdb|cblas[a-z_0-9]*)\.h'
 forbid 'the core includes no sockets, threads, polls or clocks' "$core/.*" \
   '/.*/(sys/socket|sys/un|netinet/in|arpa/inet|poll|sys/poll|sys/epoll|pthread|threads|fcntl|sys/mman|sys/time|sys/random)\.h' \
-  'common/libcommon_core\.a\.p/mac\.c\.o' # libcrypto's headers name threads
+  'common/core/libcommon_core\.a\.p/auth_mac\.c\.o' # libcrypto's headers name threads
 forbid 'the files of the LMDB store alone include lmdb.h' '.*' '.*/lmdb\.h' \
   'server/libstore_lmdb\.a\.p/store_lmdb(_[a-z]+)?\.c\.o'
 forbid 'the files of TLS alone include OpenSSL'"'"'s ssl.h' '.*' '.*/openssl/ssl\.h' \
-  'common/libcommon_glue\.a\.p/tls(_[a-z]+)?\.c\.o'
+  'common/libcommon_glue\.a\.p/net_tls(_[a-z]+)?\.c\.o'
 forbid 'one file includes cblas.h' '.*' '.*/cblas[a-z_0-9]*\.h' 'client/libclient_compute\.a\.p/device_cpu\.c\.o'
 forbid 'uv.h is for the glue and psrun' '.*' '.*/uv\.h' \
   "(common/libcommon_glue|server/libserver_glue|client/libclient_api|client/tools/libtools)\\.a\\.p/.*|server/psd\\.p/main\\.c\\.o|client/tools/psrun\\.p/.*"
@@ -100,12 +100,12 @@ forbid 'tools and examples include only the public headers of the client' "$tool
 # optimizers, which are parts of it; and the operations of a device module, which are told how kernels are run.
 template='*_kernels.h'
 operations=operations.h
-parts='*/common/optimizers/*'
+parts='*/common/core/optimizer/rules/*'
 
 # alone HEADER: it compiles as the only one, and a second time.
 alone() {
   printf '#include "%s"\n#include "%s"\n' "$1" "$1" |
-    $cc -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -fsyntax-only -I"$root" -I"$root/common" -I"$root/client" \
+    $cc -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Werror -fsyntax-only -I"$root" -I"$root/common/include/psclient" -I"$root/client" \
       -I"$build" -x c -
 }
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "check_main.h"
-#include "common/layout.h"
-#include "common/placement.h"
+#include "common/core/cluster/placement.h"
+#include "common/core/model/layout.h"
 
 struct copy {
     struct instant *to;

@@ -6,7 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define MEMORY_DIR_BYTES (512 * MIB) /* that several shards want to see free */
 

@@ -7,7 +7,7 @@
 
 #include "client/device.h"
 #include "client/ps_network.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/training_kit.h"
 #include "tests/unit/check_main.h"
 

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/unit/check_main.h"
 
 static size_t

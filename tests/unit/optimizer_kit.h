@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "check_main.h"
-#include "common/optimizer_isa.h"
+#include "common/core/optimizer/optimizer_isa.h"
 
 #define FENCE 16 /* floats before and after each array that must not change */
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/placement.h"
+#include "common/core/cluster/placement.h"
 
 static struct disk_bytes *
 grow(struct disk_bytes **list, size_t *len)

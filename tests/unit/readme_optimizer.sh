@@ -23,18 +23,18 @@ ok() {
 cp -r "$root/common" "$work/common"
 section=$(sed -n '/^## Adding an optimizer$/,/^## Glossary$/p' "$root/README.md")
 # shellcheck disable=SC2016 # Markdown's fences
-sed -n '/^```c$/,/^```$/p' <<<"$section" | sed '1d;$d' >"$work/common/optimizers/lion.h"
+sed -n '/^```c$/,/^```$/p' <<<"$section" | sed '1d;$d' >"$work/common/core/optimizer/rules/lion.h"
 row=$(grep -o 'X([A-Z]*, [a-z]*, [0-9]*)' <<<"$section")
-sed -i "s/^\( *X([A-Z].*)\)\$/\1 \\\\\n    $row/" "$work/common/ps_optimizer.h"
-awk -F '[(, ]+' '/^ *X[(]/ { print "#include <optimizers/" $4 ".h>" }' "$work/common/ps_optimizer.h" \
-  >"$work/common/optimizer_files.h"
-grep -q '<optimizers/lion.h>' "$work/common/optimizer_files.h" >"$work/out" 2>&1
+sed -i "s/^\( *X([A-Z].*)\)\$/\1 \\\\\n    $row/" "$work/common/include/psclient/ps_optimizer.h"
+awk -F '[(, ]+' '/^ *X[(]/ { print "#include <common/core/optimizer/rules/" $4 ".h>" }' \
+  "$work/common/include/psclient/ps_optimizer.h" >"$work/common/core/optimizer/optimizer_files.h"
+grep -q 'rules/lion.h' "$work/common/core/optimizer/optimizer_files.h" >"$work/out" 2>&1
 ok $? "README's row puts the file into the list"
 
 cat >"$work/lion.c" <<'END'
 #include <math.h>
 #include <stdio.h>
-#include "common/optimizer_isa.h"
+#include "common/core/optimizer/optimizer_isa.h"
 int
 main(void)
 {
@@ -60,7 +60,7 @@ main(void)
 }
 END
 
-flags=(-std=gnu11 -D_GNU_SOURCE -O1 -ffp-contract=off -Wall -Wextra -Werror -I"$work" -I"$work/common")
+flags=(-std=gnu11 -D_GNU_SOURCE -O1 -ffp-contract=off -Wall -Wextra -Werror -I"$work" -I"$work/common/include/psclient")
 isa=()
 if [ "$(uname -m)" = x86_64 ]; then
   isa=(avx2:-mavx2 avx512:-mavx512f)
@@ -69,13 +69,13 @@ objects=()
 result=0
 for one in plain: "${isa[@]}"; do
   name=${one%%:*} flag=${one#*:}
-  "${cc[@]}" "${flags[@]}" ${flag:+"$flag"} -c "$work/common/optimizer_$name.c" -o "$work/$name.o" >>"$work/out" 2>&1 ||
+  "${cc[@]}" "${flags[@]}" ${flag:+"$flag"} -c "$work/common/core/optimizer/optimizer_$name.c" -o "$work/$name.o" >>"$work/out" 2>&1 ||
     result=1
   objects+=("$work/$name.o")
 done
 ok "$result" "the kernels compile with it"
 "${cc[@]}" "${flags[@]}" "$work/lion.c" "${objects[@]}" \
-  "$work"/common/{isa,optimizer,optimizer_isa,optimizer_text,schedule,text,number,ps_err,base}.c \
+  "$work"/common/core/{codec/isa,optimizer/{optimizer,optimizer_isa,optimizer_text},model/schedule,base/{text,number,ps_err,base}}.c \
   -lm -o "$work/lion" >"$work/out" 2>&1
 ok $? "and so does all else"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/placement.h"
+#include "common/core/cluster/placement.h"
 
 /* ---- Life ---- */
 

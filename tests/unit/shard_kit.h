@@ -17,10 +17,10 @@
 
 #include "check_main.h"
 
-#include "common/arena.h"
-#include "common/layout.h"
-#include "common/optimizer.h"
-#include "common/wire.h"
+#include "common/core/base/arena.h"
+#include "common/core/model/layout.h"
+#include "common/core/optimizer/optimizer.h"
+#include "common/core/wire/wire.h"
 #include "proto/store.pb-c.h"
 #include "server/shard.h"
 #include "server/store_mem.h"

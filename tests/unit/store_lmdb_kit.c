@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "check_main.h"
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 #include "memory_dir.h"
 #include "store_suite.h"
 #include "tests/remove_tree.h"

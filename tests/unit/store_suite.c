@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "check_main.h"
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 
 static const struct store_maker *maker;
 static struct store *store;

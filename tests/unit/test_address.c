@@ -1,4 +1,4 @@
-#include "common/address.h"
+#include "common/core/cluster/address.h"
 
 #include <arpa/inet.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Age policies by hand-computed values, their text form, their ranges, and the histogram's buckets. */
-#include "common/age.h"
+#include "common/core/model/age.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Which pushes past last_seq are resolved: whatever a whole window holds is remembered, wherever the bits begin. */
 #include "check_main.h"
 
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
 #include "server/ahead.h"
 #include "server/shard.h"
 

@@ -1,4 +1,4 @@
-#include "common/arena.h"
+#include "common/core/base/arena.h"
 
 #include <string.h>
 

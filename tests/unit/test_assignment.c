@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check_main.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define WORDS_MAX 16
 

@@ -1,4 +1,4 @@
-#include "common/buffer_pool.h"
+#include "common/core/base/buffer_pool.h"
 
 #include <string.h>
 

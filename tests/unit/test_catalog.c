@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/initializer.h"
-#include "common/placement.h"
+#include "common/core/cluster/placement.h"
+#include "common/core/model/initializer.h"
 
 enum { LARGE = 65536 /* elements of the largest block */ };
 

@@ -1,11 +1,11 @@
-#include "common/checkpoint.h"
+#include "common/core/format/checkpoint.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check_main.h"
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
 
 static void
 job(struct checkpoint *c)

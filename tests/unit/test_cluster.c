@@ -2,7 +2,7 @@
 
 #include "check_main.h"
 #include "client/cluster.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 /* The environment of the machine that runs the test must not matter. */
 static void

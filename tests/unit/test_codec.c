@@ -1,12 +1,12 @@
 /* Encodings of gradients, and what they leave out. */
-#include "common/codec.h"
+#include "common/core/codec/codec.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "check_main.h"
-#include "common/codec_isa.h"
+#include "common/core/codec/codec_isa.h"
 
 #define N_MAX 70001
 

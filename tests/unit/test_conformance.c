@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "client/device.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/unit/conformance.h"
 #include "tests/unit/fake_device.h"
 

@@ -1,6 +1,6 @@
 /* Two connections on one loop, joined by TCP over loopback (_i == 0), by a Unix socket (_i == 1), or by shared memory
  * whose bells go over a Unix socket (_i == 2). */
-#include "common/conn.h"
+#include "common/net/conn.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

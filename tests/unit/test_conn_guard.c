@@ -1,13 +1,13 @@
 /* Two connections on one loop, with a guard on both sides, or with one on one side and bare hands on the other. */
-#include "common/conn_guard.h"
+#include "common/net/conn_guard.h"
 
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "check_main.h"
-#include "common/prelude.h"
-#include "common/wire.h"
+#include "common/core/auth/prelude.h"
+#include "common/core/wire/wire.h"
 
 #define SECRET      "0123456789abcdef"
 #define PATIENCE_MS 600000 /* longer than any test may take */

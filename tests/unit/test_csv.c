@@ -1,7 +1,7 @@
 /* CSV tables: what is a number, a header, a field; what is wrong is named with file, line and column. */
 #include "client/csv.h"
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/unit/comma_locale.h"
 #include "tests/unit/data_files.h"
 

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "common/base.h"
-#include "common/philox.h"
+#include "common/core/base/base.h"
+#include "common/core/model/philox.h"
 #include "tests/unit/data_files.h"
 
 /* The tests run from the source directory or say where it is. */

@@ -3,7 +3,7 @@
 #include "tests/unit/counted_memory.h"
 
 #include "client/ps_data.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/unit/data_files.h"
 
 static struct ps_error error;

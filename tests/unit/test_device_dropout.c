@@ -2,7 +2,7 @@
  * and index, and backward's agreement with forward. */
 #include <signal.h>
 
-#include "common/philox.h"
+#include "common/core/model/philox.h"
 #include "tests/unit/device_kit.h"
 
 /* Element i's word: word i % 4 of block i / 4, under the seed with "dropouts" in it. */

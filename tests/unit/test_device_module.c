@@ -8,8 +8,8 @@
 #include "client/device_gang.h"
 #include "client/device_module.h"
 #include "client/device_staging.h"
-#include "common/codec.h"
-#include "common/elementary.h"
+#include "common/core/codec/codec.h"
+#include "common/core/model/elementary.h"
 #include "tests/unit/fake_device.h"
 #include "tests/unit/network_kit.h"
 

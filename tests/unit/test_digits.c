@@ -7,7 +7,7 @@
 #include "client/examples/digits/options.h"
 #include "client/examples/digits/progress.h"
 #include "client/ps_strategy.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/unit/check_main.h"
 
 /* ---- Command line ---- */

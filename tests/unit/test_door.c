@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "check_main.h"
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
 
 #define LOOK_MS 5 /* how often the loop turns while nothing comes */
 

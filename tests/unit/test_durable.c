@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 #include "instant.h"
 #include "memory_dir.h"
 #include "proto/store.pb-c.h"

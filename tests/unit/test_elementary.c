@@ -1,10 +1,10 @@
 /* The elementary functions beside the C library's, at their edges and over their ranges. */
-#include "common/elementary.h"
+#include "common/core/model/elementary.h"
 
 #include <float.h>
 
 #include "check_main.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 /* x is y to within so many units in the last place of y. */
 static void

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "check_main.h"
-#include "codec.h"
+#include "common/core/codec/codec.h"
 
 enum { RANKS = 9, COUNT_MAX = 200000 };
 

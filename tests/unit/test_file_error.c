@@ -1,5 +1,5 @@
 /* What the system says of a file, as an error. */
-#include "common/file_error.h"
+#include "common/system/file_error.h"
 
 #include "check_main.h"
 

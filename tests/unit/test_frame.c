@@ -1,6 +1,6 @@
 /* The frame reader against streams cut in every way. A stream is made of frames whose bytes follow from their number;
  * the reader side knows the list and checks each frame as it comes out. */
-#include "common/frame.h"
+#include "common/core/wire/frame.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* 16-bit floats against arithmetic in double, on every instruction set that this machine has. */
-#include "common/half.h"
+#include "common/core/codec/half.h"
 
 #include <math.h>
 
 #include "check_main.h"
-#include "common/half_isa.h"
+#include "common/core/codec/half_isa.h"
 
 #define HALVES 65536
 #define CHUNK  4096 /* floats that are looked at together */

@@ -1,5 +1,5 @@
 /* Bytes as hexadecimal digits, and back. */
-#include "common/hex.h"
+#include "common/core/base/hex.h"
 
 #include <string.h>
 

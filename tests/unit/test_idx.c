@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/unit/data_files.h"
 
 static struct ps_error error;

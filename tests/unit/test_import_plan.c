@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "check_main.h"
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
 
 static struct checkpoint is, out;
 static struct safetensors tensors;

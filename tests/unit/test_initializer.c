@@ -1,7 +1,7 @@
 /* First values: Philox's published vectors, any cut gives the same bits, moments, bounds, fans and hand-computed
  * numbers. */
-#include "common/initializer.h"
-#include "common/philox.h"
+#include "common/core/model/initializer.h"
+#include "common/core/model/philox.h"
 
 #include <float.h>
 #include <math.h>

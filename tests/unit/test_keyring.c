@@ -1,5 +1,5 @@
 /* Tokens as files and variables of the environment have them. */
-#include "common/keyring.h"
+#include "common/core/auth/keyring.h"
 
 #include <stdio.h>
 #include <string.h>

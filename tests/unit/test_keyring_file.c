@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "check_main.h"
-#include "common/token.h"
+#include "common/system/token.h"
 
 #define SECRET "0123456789abcdef"
 

@@ -1,5 +1,5 @@
 /* The cut into blocks: sizes as LMDB wants them, every element in exactly one block, arrays aligned and inside. */
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 
 #include "check_main.h"
 

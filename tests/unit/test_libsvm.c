@@ -1,7 +1,7 @@
 /* LIBSVM text: what is a label, an index, a value; what is wrong is named with file, line and character. */
 #include "client/libsvm.h"
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/unit/data_files.h"
 
 static struct ps_error error;

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "client/local_optimizer.h"
-#include "common/optimizer.h"
+#include "common/core/optimizer/optimizer.h"
 #include "tests/unit/check_main.h"
 #include "tests/unit/optimizer_kit.h"
 

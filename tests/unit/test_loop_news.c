@@ -1,5 +1,5 @@
 /* A loop does not fall asleep on what a timer's callback did. */
-#include "common/loop_news.h"
+#include "common/net/loop_news.h"
 
 #include "check_main.h"
 

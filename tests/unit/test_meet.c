@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "check_main.h"
-#include "common/meet.h"
+#include "common/core/cluster/meet.h"
 
 #define WHERE "shard 0"
 

@@ -2,7 +2,7 @@
 #include "counted_memory.h"
 
 #include "check_main.h"
-#include "common/meet.h"
+#include "common/core/cluster/meet.h"
 
 /* Come as worker `task` with each allocation failing in turn, until none does. */
 static void

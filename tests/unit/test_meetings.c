@@ -1,7 +1,7 @@
 /* Meetings at a shard: who may ask, who is told, what ends a wait, what reports say; and turns that fail. */
 #include <string.h>
 
-#include "common/meet.h"
+#include "common/core/cluster/meet.h"
 #include "shard_fixture.h"
 
 static Psd__Meet *

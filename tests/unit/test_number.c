@@ -1,5 +1,5 @@
 /* Numbers as text: what is one, and that the locale changes nothing. */
-#include "common/number.h"
+#include "common/core/base/number.h"
 
 #include <math.h>
 #include <string.h>

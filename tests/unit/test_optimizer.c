@@ -3,7 +3,7 @@
  * touched outside the arrays. */
 #include <float.h>
 
-#include "common/half.h"
+#include "common/core/codec/half.h"
 #include "optimizer_kit.h"
 
 /* Lengths around the vectors' widths, and a large odd one. */

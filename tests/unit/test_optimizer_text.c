@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "check_main.h"
-#include "common/optimizer.h"
+#include "common/core/optimizer/optimizer.h"
 #include "tests/unit/comma_locale.h"
 
 START_TEST(all_keys_are_read)

@@ -1,5 +1,5 @@
 /* Polling before sleeping: it is done where it pays, given up where it does not, and taken up again. */
-#include "common/patience.h"
+#include "common/core/base/patience.h"
 
 #include "check_main.h"
 

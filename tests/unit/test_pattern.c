@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "common/base.h"
-#include "common/pattern.h"
+#include "common/core/base/base.h"
+#include "common/core/base/pattern.h"
 
 static const struct row {
     const char *pattern, *name;

@@ -1,12 +1,12 @@
 /* Blocks over shards: each variable even within one largest block, all variables together even in expectation, and the
  * questions (which shard, how many, which one, at which index) answer each other. */
-#include "common/placement.h"
+#include "common/core/cluster/placement.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "check_main.h"
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 
 START_TEST(hash_is_the_same_on_every_machine)
 {

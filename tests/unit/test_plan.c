@@ -6,7 +6,7 @@
 
 #include "check_main.h"
 #include "client/tools/fate.h"
-#include "common/tfconfig.h"
+#include "common/core/cluster/tfconfig.h"
 
 /* The settings as options_parse() leaves them when nothing is said, for two shards and three workers. */
 static void

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/unit/check_main.h"
 
 /* ---- A small XML reader: elements nest and close, attributes are quoted, & starts a known entity ---- */

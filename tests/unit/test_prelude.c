@@ -1,5 +1,5 @@
 /* Both sides of the proof, and what an intruder may try between them. */
-#include "common/prelude.h"
+#include "common/core/auth/prelude.h"
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* The error list: numbers that may never change, texts for all of them, and ps_fail(). */
-#include "ps_err.h"
+#include "common/include/psclient/ps_err.h"
 
 #include <signal.h>
 #include <string.h>
 
 #include "check_main.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 START_TEST(numbers_are_those_of_the_protocol)
 {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/codec.h"
+#include "common/core/codec/codec.h"
 #include "power_kit.h"
 
 #define LARGE 65536 /* elements of the largest block */

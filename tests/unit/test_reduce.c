@@ -6,7 +6,7 @@
 
 #include "check_main.h"
 #include "client/collective/reduce_isa.h"
-#include "common/half.h"
+#include "common/core/codec/half.h"
 
 /* Around the vectors' widths, and a large odd one. */
 static const size_t lengths[] = {0, 1, 7, 15, 16, 17, 31, 33, 64, 65, 1037};

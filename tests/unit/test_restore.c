@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "common/checkpoint.h"
+#include "common/core/format/checkpoint.h"
 #include "server/metrics.h"
 
 static struct kit k;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check_main.h"
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
 
 static struct roster r;
 static bool in[WIRE_WORKERS_MAX];

@@ -1,4 +1,4 @@
-#include "common/safetensors.h"
+#include "common/core/format/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 #include "server/save_request.h"
 
 static struct layout layouts[3]; /* of variables 1 and 2 */

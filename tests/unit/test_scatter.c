@@ -2,7 +2,7 @@
 #include "check_main.h"
 #include "client/core.h"
 #include "client/gather.h"
-#include "common/placement.h"
+#include "common/core/cluster/placement.h"
 
 enum { SHARDS = 3 };
 

@@ -1,5 +1,5 @@
 /* Learning rates over time: figures by hand for each kind, where the pieces meet, the ends, and what is refused. */
-#include "common/schedule.h"
+#include "common/core/model/schedule.h"
 
 #include <math.h>
 #include <string.h>

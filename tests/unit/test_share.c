@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "check_main.h"
-#include "common/share.h"
+#include "common/net/share.h"
 
 static struct share a, b;
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "check_main.h"
-#include "common/share.h"
+#include "common/net/share.h"
 
 /* Relaxed: nothing that a sanitizer takes for order between the two threads comes after the close. */
 static atomic_int number = -1;

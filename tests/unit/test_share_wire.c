@@ -1,5 +1,5 @@
 /* The two frames by which a connection agrees to share memory. */
-#include "common/share_wire.h"
+#include "common/core/wire/share_wire.h"
 
 #include <string.h>
 

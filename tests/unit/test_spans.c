@@ -1,7 +1,7 @@
 /* What a shard says of its time: how long it kept answers for other workers, in the answers and in its timeline. */
 #include <stdio.h>
 
-#include "common/timeline.h"
+#include "common/core/format/timeline.h"
 #include "shard_fixture.h"
 
 enum { SLOW = 1, FAST = 2, OBSERVER = 3, SPANS = 8192 };

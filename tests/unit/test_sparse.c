@@ -3,7 +3,7 @@
 
 #include <float.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/unit/check_main.h"
 
 static struct ps_error error;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "check_main.h"
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 #include "server/store_lmdb_env.h"
 #include "store_lmdb_kit.h"
 #include "store_suite.h"

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "check_main.h"
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 #include "fail_io.h"
 #include "store_lmdb_kit.h"
 #include "store_suite.h"

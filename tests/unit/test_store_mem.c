@@ -1,7 +1,7 @@
 #include "server/store_mem.h"
 
 #include "check_main.h"
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 #include "store_suite.h"
 
 #define OK(call) ck_assert_int_eq((call), PS_OK)

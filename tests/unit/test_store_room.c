@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "check_main.h"
-#include "common/layout.h"
+#include "common/core/model/layout.h"
 
 static struct {
     uint64_t last_page, used_pages, free_runs;

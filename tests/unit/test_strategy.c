@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "client/ps_strategy.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/remove_tree.h"
 #include "tests/unit/check_main.h"
 

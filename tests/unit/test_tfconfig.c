@@ -1,4 +1,4 @@
-#include "common/tfconfig.h"
+#include "common/core/cluster/tfconfig.h"
 
 #include <string.h>
 

@@ -1,13 +1,13 @@
 /* Threads that signals leave alone: what their masks are, that a signal goes to who started them, and what they raise
  * themselves to them. */
-#include "common/thread.h"
+#include "common/system/thread.h"
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
 #include "check_main.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 static atomic_uint heard_by_starter, heard_by_other;
 static pthread_t starter;

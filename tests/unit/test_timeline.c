@@ -1,5 +1,5 @@
 /* A timeline: the newest spans are kept, oldest first, and what a reader gets beside a writer is whole. */
-#include "common/timeline.h"
+#include "common/core/format/timeline.h"
 
 #include <pthread.h>
 #include <stdlib.h>

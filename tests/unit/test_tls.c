@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "check_main.h"
-#include "common/tls_stream.h"
+#include "common/net/tls_stream.h"
 #include "tests/certs.h"
 
 static struct certs certs;

@@ -1,4 +1,4 @@
-#include "common/units.h"
+#include "common/core/base/units.h"
 
 #include <string.h>
 

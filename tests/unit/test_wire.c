@@ -1,11 +1,11 @@
 /* One good sample of every message. Tests send it round, spoil one field at a time, cut it short and shake it. */
-#include "common/wire.h"
+#include "common/core/wire/wire.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "check_main.h"
-#include "common/wire_text.h"
+#include "common/core/wire/wire_text.h"
 
 /* ---- Samples ---- */
 

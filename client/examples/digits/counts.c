@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 static const char *
 skip_blanks(const char *at)

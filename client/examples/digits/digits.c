@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #include "model.h"
 #include "options.h"

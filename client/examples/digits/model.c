@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 const struct model models[] = {
     {"mlp", "dense 128, relu", 100},

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "client/ps_strategy.h"
-#include "common/age.h"
+#include "common/core/model/age.h"
 
 #include "model.h"
 

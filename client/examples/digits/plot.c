@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define WIDTH      840.0
 #define CHART      320.0 /* height of one chart with all around it */

@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 
 #define BAR_MAX         30
 #define BAR_MIN         5

@@ -5,7 +5,7 @@
 
 #include "client/tools/ask.h"
 #include "client/tools/views/members.h"
-#include "ps_err.h"
+#include "common/include/psclient/ps_err.h"
 
 struct rates {
     const struct sample *before, *now; /* borrowed */

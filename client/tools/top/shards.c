@@ -8,7 +8,7 @@
 #include "client/tools/output.h"
 #include "client/tools/top/sections.h"
 #include "client/tools/views/cells.h"
-#include "common/units.h"
+#include "common/core/base/units.h"
 
 #define BAR_COLUMNS 10
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "client/tools/top/sections.h"
-#include "common/text.h"
-#include "common/units.h"
+#include "common/core/base/text.h"
+#include "common/core/base/units.h"
 
 #define LINE_MAX_BYTES 4096
 

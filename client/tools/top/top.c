@@ -7,7 +7,7 @@
 
 #include "client/tools/top/sections.h"
 #include "client/tools/views/views.h"
-#include "common/units.h"
+#include "common/core/base/units.h"
 
 const unsigned top_queries = ASK_BIT(PS_QUERY_STATUS) | ASK_BIT(PS_QUERY_STATS) | ASK_BIT(PS_QUERY_JOBS) |
                              ASK_BIT(PS_QUERY_WORKERS) | ASK_BIT(PS_QUERY_BLOCKED) | ASK_BIT(PS_QUERY_VARIABLES);

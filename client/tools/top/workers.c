@@ -8,7 +8,7 @@
 #include "client/tools/top/sections.h"
 #include "client/tools/views/cells.h"
 #include "client/tools/views/views.h"
-#include "common/units.h"
+#include "common/core/base/units.h"
 
 static bool
 same_job(const json_t *a, const json_t *b)

@@ -7,7 +7,7 @@
 #include "client/tools/views/cells.h"
 #include "client/tools/views/members.h"
 #include "client/tools/views/views.h"
-#include "common/units.h"
+#include "common/core/base/units.h"
 
 /* "worker 2", "workers 0, 3", "workers 0, 1, 2 ..." when there is no room for all. */
 static void

@@ -1,6 +1,6 @@
 #include "client/tools/views/cells.h"
 
-#include "common/units.h"
+#include "common/core/base/units.h"
 
 void
 cell_bytes(struct table *t, uint64_t bytes)

@@ -5,7 +5,7 @@
 #include "client/tools/output.h"
 #include "client/tools/views/cells.h"
 #include "client/tools/views/views.h"
-#include "common/units.h"
+#include "common/core/base/units.h"
 
 static int
 ping_compare(const void *a, const void *b)

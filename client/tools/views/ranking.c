@@ -7,8 +7,8 @@
 #include "client/tools/top/rates.h"
 #include "client/tools/top/sections.h"
 #include "client/tools/views/cells.h"
-#include "common/pattern.h"
-#include "common/units.h"
+#include "common/core/base/pattern.h"
+#include "common/core/base/units.h"
 
 const unsigned ranking_queries = ASK_BIT(PS_QUERY_VARIABLES) | ASK_BIT(PS_QUERY_STATUS);
 

@@ -8,7 +8,7 @@
 #include "client/tools/views/cells.h"
 #include "client/tools/views/members.h"
 #include "client/tools/views/views.h"
-#include "common/units.h"
+#include "common/core/base/units.h"
 
 /* A store that is nearly full says so. */
 static void

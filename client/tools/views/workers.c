@@ -8,7 +8,7 @@
 #include "client/tools/views/members.h"
 #include "client/tools/views/views.h"
 #include "client/tools/views/worker_sum.h"
-#include "common/units.h"
+#include "common/core/base/units.h"
 
 static void
 worker_row(struct table *t, const struct place *p, bool named)

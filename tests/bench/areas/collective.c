@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "client/ps_group.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/bench/area.h"
 #include "tests/bench/bare.h"
 #include "tests/bench/load.h"

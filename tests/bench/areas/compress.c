@@ -2,7 +2,7 @@
  * costs at both ends: the worker encodes and keeps what was left out, the shard decodes. */
 #include <stdio.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/bench/area.h"
 #include "tests/bench/server.h"
 #include "tests/bench/turns.h"

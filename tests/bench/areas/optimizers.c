@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/layout.h"
-#include "common/optimizer_isa.h"
+#include "common/core/model/layout.h"
+#include "common/core/optimizer/optimizer_isa.h"
 #include "tests/bench/area.h"
 #include "tests/bench/load.h"
 #include "tests/bench/turns.h"

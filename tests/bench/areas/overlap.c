@@ -28,7 +28,7 @@
 #include "client/group/group_state.h"
 #include "client/ps_network.h"
 #include "client/ps_reducer.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/bench/area.h"
 #include "tests/bench/server.h"
 #include "tests/now.h"

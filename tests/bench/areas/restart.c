@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/bench/area.h"
 #include "tests/bench/server.h"
 #include "tests/bench/worker.h"

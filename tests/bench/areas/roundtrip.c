@@ -4,7 +4,7 @@
  * the pump then is the ping-pong that no answer comes before. */
 #include <stdio.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/bench/area.h"
 #include "tests/bench/link.h"
 #include "tests/bench/turns.h"

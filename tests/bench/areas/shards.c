@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/bench/area.h"
 #include "tests/bench/server.h"
 #include "tests/bench/turns.h"

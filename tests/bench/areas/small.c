@@ -3,7 +3,7 @@
  * pages are not in the cache. Figures are blocks applied, or read, a second. */
 #include <stdio.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/bench/area.h"
 #include "tests/bench/link.h"
 

@@ -6,7 +6,7 @@
 #include "client/ps_network.h"
 #include "client/ps_strategy.h"
 #include "client/ps_timeline.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/bench/area.h"
 #include "tests/bench/server.h"
 #include "tests/bench/turns.h"

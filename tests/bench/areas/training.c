@@ -8,7 +8,7 @@
 
 #include "client/ps_network.h"
 #include "client/ps_strategy.h"
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/bench/area.h"
 #include "tests/bench/load.h"
 #include "tests/bench/server.h"

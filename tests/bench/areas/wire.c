@@ -6,7 +6,7 @@
  * 4032 bytes are what the smallest block holds of weights of sgd: one page with its headers. */
 #include <stdio.h>
 
-#include "common/base.h"
+#include "common/core/base/base.h"
 #include "tests/bench/area.h"
 #include "tests/bench/link.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/half.h"
+#include "common/core/codec/half.h"
 #include "world.h"
 
 struct ledger_op {

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/planted.h"
+#include "common/core/base/planted.h"
 #include "tests/sim/command.h"
 #include "world.h"
 
@@ -40,7 +40,7 @@ static const char usage[] = "usage: sim_group [options]\n"
                             "  --heavy          large messages over slow links\n"
                             "  --max-faults N   faults at most (drawn: 1 to 10)\n"
 #ifdef PSD_PLANTED
-                            "  --plant BUG      one of common/planted.h's\n"
+                            "  --plant BUG      one of common/core/base/planted.h's\n"
 #endif
                             "  --trace          print every line of the run; PS_TRACE=1 does the same\n";
 

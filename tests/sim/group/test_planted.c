@@ -1,11 +1,11 @@
-/* Who checks the checker: every bug of common/planted.h's list for groups, put into the core, is found by the simulator
- * within a few seeds, and the same seeds are clean without it. By hand:
+/* Who checks the checker: every bug of common/core/base/planted.h's list for groups, put into the core, is found by the
+ * simulator within a few seeds, and the same seeds are clean without it. By hand:
  *
  *     sim_group_planted --plant GROUP_NOT_CUT --faults lies --heavy --runs 100
  */
 #include "tests/unit/check_main.h"
 
-#include "common/planted.h"
+#include "common/core/base/planted.h"
 #include "world.h"
 
 enum planted planted;

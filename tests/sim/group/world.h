@@ -1,8 +1,8 @@
 /* What the simulator of groups is made of. A run: some workers come to a meeting, form a group, and train: in each step
  * they start a few operations whose results the ledger knows. Workers die, stall and come back, connections are cut or
  * fall silent, somebody sends what makes no sense or starts another operation; then all who are left meet again and go
- * on from the step that all agree upon. Cores (client/collective/group_core.h, common/meet.h) are the real ones; time,
- * network and glue are simulated.
+ * on from the step that all agree upon. Cores (client/collective/group_core.h, common/core/cluster/meet.h) are the real
+ * ones; time, network and glue are simulated.
  *
  *     world ── meeting (who forms a group)
  *           ── member[]  one worker: its process, its script       member.c, script.c
@@ -14,7 +14,7 @@
 
 #include "client/collective/agenda.h"
 #include "client/collective/group_core.h"
-#include "common/meet.h"
+#include "common/core/cluster/meet.h"
 #include "tests/sim/net.h"
 #include "tests/sim/sim.h"
 

@@ -1,0 +1,101 @@
+/* The prelude: before anything else on a connection, who connects proves that it has one of the listener's tokens, and
+ * the listener that it has the same one; the token itself does not travel. PROTOCOL.md, section 14. Pure: nonces are
+ * arguments.
+ *
+ *     who connects                                   who listens
+ *     KNOCK   versions, role, name, nonce  ────────►  AWAITING
+ *     KNOCKED                              ◄────────  CHALLENGE   version, nonce
+ *     PROVE   HMAC                         ────────►  CHALLENGED
+ *     PROVED                               ◄────────  PROVEN      role, HMAC
+ *     THROUGH                                         THROUGH
+ *
+ *     whatever else comes ──► FAILED (final); who listens says ERROR(DENIED), and nothing of what it holds
+ *
+ *     prelude_connect(&p, ...) or prelude_listen(&p, ...);
+ *     len = prelude_knock(&p, out);                    // who connects
+ *     err = prelude_take(&p, head, meta, out, &len, &e);   // each frame that comes; out goes out, also of a failure
+ *     prelude_through(&p), p.granted, p.name
+ *     prelude_finish(&p);
+ *
+ * The HMAC (RFC 2104, with SHA-256) is of all that both have said, of the cluster's name, which is not said, and of
+ * what binds the prelude to the encrypted channel that it goes through: so neither a proof of before, nor one of
+ * another shard, cluster or channel, nor one's own sent back is one, and nobody between can change what was said. */
+#ifndef COMMON_PRELUDE_H
+#define COMMON_PRELUDE_H
+
+#include "common/core/auth/keyring.h"
+#include "common/core/auth/mac.h"
+#include "common/core/wire/frame.h"
+#include "common/core/wire/wire.h"
+
+#define PRELUDE_NONCE       32
+#define PRELUDE_MAC         MAC_BYTES
+#define PRELUDE_BINDING_MAX 64
+#define PRELUDE_META_MAX    2048 /* bytes of metadata in any frame before the proof; no payload */
+#define PRELUDE_FRAME_MAX   1024 /* bytes of a frame that prelude_take() makes */
+#define PRELUDE_VERSION_MIN FRAME_VERSION
+#define PRELUDE_VERSION_MAX FRAME_VERSION
+
+enum prelude_state {
+    PRELUDE_NONE,
+    PRELUDE_KNOCKED,
+    PRELUDE_PROVED,
+    PRELUDE_AWAITING,
+    PRELUDE_CHALLENGED,
+    PRELUDE_THROUGH,
+    PRELUDE_FAILED
+};
+
+/* What a side brings along. */
+struct prelude_own {
+    const char *cluster; /* who connects: NULL for any */
+    uint8_t nonce[PRELUDE_NONCE];
+};
+
+struct prelude {
+    enum prelude_state state;
+    char name[KEYRING_NAME_MAX + 1]; /* of the token, as who connects says */
+    enum role wanted, granted;       /* granted: THROUGH; never more than wanted, where that is some */
+
+    /* private */
+    bool any_cluster;
+    uint16_t version_min, version_max, version;
+    char cluster[WIRE_CLUSTER_MAX + 1];
+    uint8_t nonces[2][PRELUDE_NONCE]; /* who connects, who listens */
+    uint8_t binding[PRELUDE_BINDING_MAX];
+    size_t binding_len;
+    struct key key;             /* who connects */
+    const struct keyring *ring; /* who listens: borrowed; looked into when a proof comes */
+};
+
+/* wanted: ROLE_NONE for whatever the token has. key is copied. */
+void prelude_connect(struct prelude *p, const struct key *key, enum role wanted, const struct prelude_own *own);
+
+/* ring may be empty: then nobody comes through. */
+void prelude_listen(struct prelude *p, const struct keyring *ring, const struct prelude_own *own);
+
+/* The channel beneath is encrypted, and these bytes are alike at both of its ends and nowhere else. Before the first
+ * frame is taken. */
+void prelude_bind(struct prelude *p, const uint8_t *binding, size_t len);
+
+/* The first frame, of who connects. out: [PRELUDE_FRAME_MAX]. Returns its length. */
+size_t prelude_knock(struct prelude *p, uint8_t *out);
+
+/* A frame came. out, [PRELUDE_FRAME_MAX], and *len: what is to be sent, 0 for nothing. Errors are final: DENIED,
+ * VERSION, PROTOCOL, NOMEM, and, where who listens has said ERROR, what that says. */
+enum ps_err prelude_take(struct prelude *p, const struct frame_head *head, const void *meta, uint8_t *out, size_t *len,
+                         struct ps_error *e) PS_MUST_USE;
+
+/* The frame that says why not, in the length that fits. out: [PRELUDE_FRAME_MAX]. */
+size_t prelude_refusal(const struct ps_error *why, uint8_t *out);
+
+static inline bool
+prelude_through(const struct prelude *p)
+{
+    return p->state == PRELUDE_THROUGH;
+}
+
+/* Overwrites the key. Accepts zeroed ones. */
+void prelude_finish(struct prelude *p);
+
+#endif

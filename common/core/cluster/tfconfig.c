@@ -1,0 +1,305 @@
+/* The happy path: jansson makes the tree; each job's addresses are checked and copied; the task is checked against
+ * them. A set of the addresses seen so far, each with its place, finds one that is given twice. */
+#include "common/core/cluster/tfconfig.h"
+
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/core/cluster/address.h"
+#include "common/core/wire/wire_text.h"
+
+#define TF_PLACE_MAX 96
+
+static const char *const tf_job_names[TF_JOBS] = {
+    [TF_CHIEF] = "chief", [TF_WORKER] = "worker", [TF_PS] = "ps", [TF_EVALUATOR] = "evaluator"};
+
+const char *
+tf_job_name(enum tf_job job)
+{
+    ps_assert((unsigned)job < TF_JOBS);
+    return tf_job_names[job];
+}
+
+/* TF_JOBS when there is no such job. */
+static enum tf_job
+tf_job_find(const char *name)
+{
+    enum tf_job job = 0;
+
+    while (job < TF_JOBS && strcmp(tf_job_names[job], name) != 0)
+        job++;
+    return job;
+}
+
+static enum ps_err
+tf_nomem(struct ps_error *e)
+{
+    return ps_fail(e, PS_ERR_NOMEM, "out of memory while reading the cluster's configuration");
+}
+
+/* What a value is, for "expected a list, got a number". */
+static const char *
+tf_kind(const json_t *value)
+{
+    if (value == NULL)
+        return "nothing";
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "a list";
+    case JSON_STRING:
+        return "a string";
+    case JSON_INTEGER:
+        return "a number";
+    case JSON_REAL:
+        return "a number with a fraction";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "true or false";
+    case JSON_NULL:
+        break;
+    }
+    return "null";
+}
+
+/* ---- addresses ---- */
+
+/* Addresses that mean the same place have the same key: the host's letters may differ in case. */
+static void
+tf_address_key(const struct address *a, const char *text, char *out, size_t size)
+{
+    snprintf(out, size, "%s", text);
+    for (char *c = out; !a->is_unix && *c != '\0'; c++)
+        if (*c >= 'A' && *c <= 'Z')
+            *c = (char)(*c - 'A' + 'a');
+}
+
+/* Check one address and append it. seen: key → place of the first. The error carries the place. */
+static enum ps_err
+tf_addresses_add(struct tf_addresses *list, json_t *seen, const char *text, const char *place, struct ps_error *e)
+{
+    struct address address = {0};
+    struct ps_error why = {0};
+    char key[ADDRESS_MAX], **grown;
+    const json_t *first;
+
+    if (strlen(text) >= ADDRESS_MAX)
+        return ps_fail(e, PS_ERR_CONFIG, "%s: the address is longer than %d bytes", place, ADDRESS_MAX - 1);
+    if (!wire_text_ok(text, strlen(text))) /* a path might not be; but workers get their addresses as JSON */
+        return ps_fail(e, PS_ERR_CONFIG, "%s: the address is not UTF-8, or has control characters", place);
+    if (address_parse(text, &address, &why) != PS_OK)
+        return ps_fail(e, PS_ERR_CONFIG, "%s: %s", place, why.text);
+    if (!address.is_unix && address.port == 0)
+        return ps_fail(e, PS_ERR_CONFIG, "%s: '%s' has port 0, which nobody can connect to", place, text);
+    tf_address_key(&address, text, key, sizeof key);
+    if ((first = json_object_get(seen, key)) != NULL)
+        return ps_fail(e, PS_ERR_CONFIG, "%s: '%s' was already given at %s; every process needs its own address", place,
+                       text, json_string_value(first));
+    if (list->len == TF_ADDRESSES_MAX)
+        return ps_fail(e, PS_ERR_CONFIG, "%s: more than %d addresses", place, TF_ADDRESSES_MAX);
+    if (json_object_set_new(seen, key, json_string(place)) != 0)
+        return tf_nomem(e);
+    if ((grown = reallocarray(list->text, list->len + 1, sizeof *grown)) == NULL)
+        return tf_nomem(e);
+    list->text = grown;
+    if ((grown[list->len] = strdup(text)) == NULL)
+        return tf_nomem(e);
+    list->len++;
+    return PS_OK;
+}
+
+static enum ps_err
+tf_parse_job(enum tf_job job, const json_t *addresses, json_t *seen, struct tf_config *out, struct ps_error *e)
+{
+    const char *name = tf_job_names[job];
+    char place[TF_PLACE_MAX];
+    const json_t *item;
+    enum ps_err err;
+    size_t i;
+
+    if (!json_is_array(addresses))
+        return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: cluster.%s: expected a list of addresses, got %s", name,
+                       tf_kind(addresses));
+    json_array_foreach(addresses, i, item)
+    {
+        snprintf(place, sizeof place, "TF_CONFIG: cluster.%s[%zu]", name, i);
+        if (!json_is_string(item))
+            return ps_fail(e, PS_ERR_CONFIG, "%s: expected an address such as \"host:port\", got %s", place,
+                           tf_kind(item));
+        if ((err = tf_addresses_add(&out->jobs[job], seen, json_string_value(item), place, e)) != PS_OK)
+            return err;
+    }
+    if (job == TF_CHIEF && out->jobs[TF_CHIEF].len > 1)
+        return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: cluster.chief[1]: there can be only one chief");
+    return PS_OK;
+}
+
+static enum ps_err
+tf_parse_cluster(json_t *cluster, struct tf_config *out, struct ps_error *e)
+{
+    json_t *seen, *addresses;
+    enum ps_err err = PS_OK;
+    const char *name;
+
+    if (!json_is_object(cluster))
+        return cluster == NULL
+                   ? ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: cluster: missing")
+                   : ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: cluster: expected an object, got %s", tf_kind(cluster));
+    if ((seen = json_object()) == NULL)
+        return tf_nomem(e);
+    json_object_foreach(cluster, name, addresses)
+    {
+        enum tf_job job = tf_job_find(name);
+
+        if (job == TF_JOBS)
+            err = ps_fail(e, PS_ERR_CONFIG,
+                          "TF_CONFIG: cluster.%.64s: unknown job; the jobs are chief, worker, ps, evaluator", name);
+        else
+            err = tf_parse_job(job, addresses, seen, out, e);
+        if (err != PS_OK)
+            break;
+    }
+    json_decref(seen);
+    return err;
+}
+
+/* ---- task ---- */
+
+static enum ps_err
+tf_parse_type(const json_t *type, enum tf_job *out, struct ps_error *e)
+{
+    if (type == NULL)
+        return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: task.type: missing");
+    if (!json_is_string(type))
+        return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: task.type: expected a string, got %s", tf_kind(type));
+    *out = tf_job_find(json_string_value(type));
+    if (*out == TF_JOBS)
+        return ps_fail(e, PS_ERR_CONFIG,
+                       "TF_CONFIG: task.type: unknown job '%.64s'; the jobs are chief, worker, ps, evaluator",
+                       json_string_value(type));
+    return PS_OK;
+}
+
+static enum ps_err
+tf_parse_index(const json_t *index, struct tf_config *out, struct ps_error *e)
+{
+    const char *job = tf_job_names[out->type];
+    uint32_t len = out->jobs[out->type].len;
+    json_int_t value;
+
+    if (index == NULL)
+        return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: task.index: missing");
+    if (!json_is_integer(index))
+        return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: task.index: expected a whole number, got %s", tf_kind(index));
+    value = json_integer_value(index);
+    if (len == 0 && out->type == TF_EVALUATOR)
+        len = 1;
+    if (len == 0)
+        return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: task.type: this process is a %s, but cluster.%s lists none", job,
+                       job);
+    if (value < 0 || value >= len)
+        return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: task.index: %lld is out of range; cluster.%s has %u address%s",
+                       (long long)value, job, len, len == 1 ? "" : "es");
+    out->index = (uint32_t)value;
+    return PS_OK;
+}
+
+static enum ps_err
+tf_parse_task(const json_t *task, struct tf_config *out, struct ps_error *e)
+{
+    enum ps_err err;
+
+    if (task == NULL)
+        return ps_fail(e, PS_ERR_CONFIG,
+                       "TF_CONFIG: task: missing; it says which process this is: {\"type\": \"worker\", \"index\": 0}");
+    if (!json_is_object(task))
+        return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: task: expected an object, got %s", tf_kind(task));
+    if ((err = tf_parse_type(json_object_get(task, "type"), &out->type, e)) != PS_OK)
+        return err;
+    return tf_parse_index(json_object_get(task, "index"), out, e);
+}
+
+/* ---- public ---- */
+
+/* The tree of the text, or NULL with the error. */
+static json_t *
+tf_load(const char *text, enum ps_err *err, struct ps_error *e)
+{
+    json_error_t where;
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &where);
+
+    *err = PS_OK;
+    if (root == NULL && json_error_code(&where) == json_error_out_of_memory)
+        *err = tf_nomem(e);
+    else if (root == NULL)
+        *err = ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG:%d:%d: not valid JSON: %s", where.line, where.column, where.text);
+    else if (!json_is_object(root))
+        *err = ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: expected an object, got %s", tf_kind(root));
+    return root;
+}
+
+enum ps_err
+tf_config_parse(const char *text, struct tf_config *out, struct ps_error *e)
+{
+    enum ps_err err;
+    json_t *root = tf_load(text, &err, e);
+
+    *out = (struct tf_config){0};
+    if (err == PS_OK && (err = tf_parse_cluster(json_object_get(root, "cluster"), out, e)) == PS_OK)
+        err = tf_parse_task(json_object_get(root, "task"), out, e);
+    json_decref(root);
+    return err;
+}
+
+enum ps_err
+tf_config_parse_cluster(const char *text, struct tf_config *out, bool *task, struct ps_error *e)
+{
+    enum ps_err err;
+    json_t *root = tf_load(text, &err, e);
+
+    *out = (struct tf_config){0};
+    *task = err == PS_OK && json_object_get(root, "task") != NULL;
+    if (err == PS_OK)
+        err = tf_parse_cluster(json_object_get(root, "cluster"), out, e);
+    json_decref(root);
+    return err;
+}
+
+enum ps_err
+tf_config_parse_list(const char *source, const char *list, struct tf_config *out, struct ps_error *e)
+{
+    char place[TF_PLACE_MAX];
+    enum ps_err err = PS_OK;
+    char *copy = strdup(list), *next = copy, *item;
+    json_t *seen = json_object();
+
+    *out = (struct tf_config){.type = TF_WORKER};
+    if (copy == NULL || seen == NULL)
+        err = tf_nomem(e);
+    for (size_t i = 0; err == PS_OK && (item = strsep(&next, ",")) != NULL; i++) {
+        snprintf(place, sizeof place, "%s[%zu]", source, i);
+        if (*item == '\0')
+            err = ps_fail(e, PS_ERR_CONFIG, "%s: an address is missing", place);
+        else
+            err = tf_addresses_add(&out->jobs[TF_PS], seen, item, place, e);
+    }
+    json_decref(seen);
+    free(copy);
+    return err;
+}
+
+void
+tf_config_finish(struct tf_config *c)
+{
+    for (size_t job = 0; job < TF_JOBS; job++) {
+        for (uint32_t i = 0; i < c->jobs[job].len; i++)
+            free(c->jobs[job].text[i]);
+        free(c->jobs[job].text);
+    }
+    *c = (struct tf_config){0};
+}

@@ -1,0 +1,46 @@
+/* Encodings of gradients (ps_compress.h), as PROTOCOL.md's section 12 has them: what workers push and shards decode,
+ * and what goes between the ranks of a group. Pure, and the same bits on every instruction set.
+ *
+ * Error feedback: what is encoded is e = gradient + residual, and what the encoding leaves out of it is the new
+ * residual, e minus what the other side decodes. Both are exact but for float32's own rounding of the sum, so the sum
+ * of all that was decoded and of the residual is the sum of all gradients. Sums are kept within 2^127.
+ *
+ * An encoding of n elements is a multiple of 4 bytes, to be put at one: several stand one behind the other. The last
+ * bytes that are no element's are 0 and are not looked at. n < 2^32. */
+#ifndef COMMON_CODEC_H
+#define COMMON_CODEC_H
+
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_compress.h"
+
+#define CODEC_RUN 256 /* elements that share a scale of PS_COMPRESS_INT8 */
+
+/* PS_ERR_INVALID: a kind that is not known, a fraction out of its range. */
+enum ps_err codec_check(const struct ps_compress *how, struct ps_error *e) PS_MUST_USE;
+
+/* Bytes that an encoding of n elements takes at most; PS_COMPRESS_NONE: those of float32. */
+size_t codec_size_max(const struct ps_compress *how, size_t n);
+
+/* Encode gradient + residual into out (codec_size_max() bytes, 4-byte aligned), and leave in residual what is left.
+ * Both [n] f32, finite. residual NULL: there is none, and none is kept. Returns the encoding's bytes. how->kind is not
+ * PS_COMPRESS_NONE. */
+size_t codec_encode(const struct ps_compress *how, size_t n, const float *gradient, float *residual, void *out);
+
+/* The same without writing to residual: what is left goes to left, [n] f32. residual NULL: there is none, and the
+ * gradient is within 2^127. */
+size_t codec_encode_apart(const struct ps_compress *how, size_t n, const float *gradient, const float *residual,
+                          float *left, void *out);
+
+/* Take that back: the residual is as if the gradient had never been encoded, whatever was encoded since. */
+void codec_undo(enum ps_compress_kind kind, size_t n, const void *encoding, const float *gradient, float *residual);
+
+/* Bytes of the encoding of n elements at data, of which `size` are there, from anybody. PS_ERR_SHAPE: they end before
+ * it does; PS_ERR_INVALID: no encoder makes it (a scale that is negative or not finite, indices that do not rise, or
+ * are none of the n). */
+enum ps_err codec_measure(enum ps_compress_kind kind, size_t n, const void *data, size_t size, size_t *bytes,
+                          struct ps_error *e) PS_MUST_USE;
+
+/* What was measured, as float32: x is [n]. Elements may be NaN or infinite where the encoder's were. */
+void codec_decode(enum ps_compress_kind kind, size_t n, const void *encoding, float *x);
+
+#endif

@@ -1,0 +1,283 @@
+/* The manifest from its text: jansson makes the tree, each member is checked by itself, and what is said twice against
+ * each other. */
+#include "common/core/format/checkpoint_inside.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/core/base/hex.h"
+#include "common/core/wire/wire.h"
+
+#define NAME_SHOWN 64
+#define PLACE_MAX  64
+
+/* Where in the manifest we are, for sentences. */
+struct reader {
+    struct checkpoint *c;
+    struct ps_error *e;
+    char place[PLACE_MAX]; /* "variables[3]." */
+};
+
+#define REFUSE(r, member, format, ...)                                                                                 \
+    ps_fail((r)->e, PS_ERR_DATA, CHECKPOINT_MANIFEST ": %s%s: " format, (r)->place, member, __VA_ARGS__)
+
+static enum ps_err
+read_count(struct reader *r, const json_t *object, const char *member, uint64_t most, uint64_t *out)
+{
+    const json_t *value = json_object_get(object, member);
+
+    if (!json_is_integer(value) || json_integer_value(value) < 0)
+        return REFUSE(r, member, "%s", "expected a whole number from 0");
+    *out = (uint64_t)json_integer_value(value);
+    return *out <= most ? PS_OK : REFUSE(r, member, "%" PRIu64 "; the limit is %" PRIu64, *out, most);
+}
+
+static enum ps_err
+read_text(struct reader *r, const json_t *object, const char *member, const char **out)
+{
+    const json_t *value = json_object_get(object, member);
+
+    if (!json_is_string(value))
+        return REFUSE(r, member, "%s", "expected a text");
+    *out = json_string_value(value);
+    return PS_OK;
+}
+
+/* The bytes that hexadecimal digits stand for, freed by the caller. */
+static enum ps_err
+read_hex(struct reader *r, const json_t *object, const char *member, struct span *out)
+{
+    const char *digits;
+    enum ps_err err = read_text(r, object, member, &digits);
+    uint8_t *bytes;
+
+    if (err != PS_OK)
+        return err;
+    out->len = strlen(digits) / 2;
+    if ((bytes = malloc(out->len + 1)) == NULL)
+        return checkpoint_no_memory(r->e);
+    out->data = bytes;
+    if (strlen(digits) % 2 != 0 || !hex_read(digits, out->len, bytes))
+        return REFUSE(r, member, "%s", "expected pairs of hexadecimal digits");
+    return PS_OK;
+}
+
+/* An error of what was read, with its place before it. */
+static enum ps_err
+placed(struct reader *r, const char *member, enum ps_err err, const struct ps_error *why)
+{
+    if (err == PS_OK || err == PS_ERR_NOMEM)
+        return err == PS_OK ? PS_OK : checkpoint_no_memory(r->e);
+    return REFUSE(r, member, "%.300s", why->text);
+}
+
+static enum ps_err
+read_job(struct reader *r, const json_t *job)
+{
+    struct span declared = {0}, now = {0};
+    const char *name;
+    struct ps_error why;
+    enum ps_err err;
+
+    snprintf(r->place, sizeof r->place, "job.");
+    if (!json_is_object(job))
+        return ps_fail(r->e, PS_ERR_DATA, CHECKPOINT_MANIFEST ": job: expected an object");
+    if ((err = read_text(r, job, "name", &name)) == PS_OK && (err = read_hex(r, job, "declared", &declared)) == PS_OK &&
+        (err = read_hex(r, job, "now", &now)) == PS_OK &&
+        (err = placed(r, "declared", checkpoint_set_job_packed(r->c, declared, now, &why), &why)) == PS_OK &&
+        strcmp(name, r->c->declared->name) != 0)
+        err = REFUSE(r, "name", "'%.*s', and the definition says '%.*s'", NAME_SHOWN, name, NAME_SHOWN,
+                     r->c->declared->name);
+    free((void *)declared.data);
+    free((void *)now.data);
+    return err;
+}
+
+static enum ps_err
+read_share(struct reader *r, const json_t *object, struct checkpoint_share *out)
+{
+    enum ps_err err;
+
+    if ((err = read_count(r, object, "clock", INT64_MAX, &out->clock)) != PS_OK ||
+        (err = read_count(r, object, "blocks", INT64_MAX, &out->blocks)) != PS_OK)
+        return err;
+    return read_count(r, object, "bytes", INT64_MAX, &out->bytes);
+}
+
+static enum ps_err
+read_shares(struct reader *r, const json_t *list)
+{
+    const json_t *object;
+    enum ps_err err;
+    size_t i;
+
+    r->place[0] = '\0';
+    if (!json_is_array(list) || json_array_size(list) == 0 || json_array_size(list) > WIRE_SHARDS_MAX)
+        return REFUSE(r, "shards", "expected a list of 1 to %d", WIRE_SHARDS_MAX);
+    if ((r->c->shares = calloc(json_array_size(list), sizeof *r->c->shares)) == NULL)
+        return checkpoint_no_memory(r->e);
+    r->c->shares_len = (uint32_t)json_array_size(list);
+    json_array_foreach(list, i, object)
+    {
+        snprintf(r->place, sizeof r->place, "shards[%zu].", i);
+        if ((err = read_share(r, object, &r->c->shares[i])) != PS_OK)
+            return err;
+    }
+    return PS_OK;
+}
+
+/* What is written for people must be what the definition says: else one of them is damaged. */
+static enum ps_err
+check_told(struct reader *r, const json_t *object, const struct checkpoint_variable *v)
+{
+    const json_t *shape = json_object_get(object, "shape");
+    uint64_t blocks, slots;
+    bool same = json_array_size(shape) == v->declared->n_dims;
+    enum ps_err err;
+
+    for (size_t i = 0; same && i < v->declared->n_dims; i++)
+        same = json_integer_value(json_array_get(shape, i)) == (json_int_t)v->declared->dims[i];
+    if (!json_is_array(shape) || !same)
+        return REFUSE(r, "shape", "%s", "it is not that of the definition");
+    if ((err = read_count(r, object, "blocks", INT64_MAX, &blocks)) != PS_OK ||
+        (err = read_count(r, object, "slots", LAYOUT_SLOTS_MAX, &slots)) != PS_OK)
+        return err;
+    if (blocks != v->layout.blocks || slots != v->layout.slots)
+        return REFUSE(r, "blocks", "%" PRIu64 " with %" PRIu64 " slots; the definition makes %" PRIu64 " with %u",
+                      blocks, slots, v->layout.blocks, v->layout.slots);
+    return PS_OK;
+}
+
+static enum ps_err
+read_variable(struct reader *r, const json_t *object)
+{
+    struct span declared = {0}, now = {0};
+    const struct checkpoint_variable *v;
+    struct ps_error why;
+    const char *name;
+    enum ps_err err;
+
+    if ((err = read_text(r, object, "name", &name)) == PS_OK &&
+        (err = read_hex(r, object, "declared", &declared)) == PS_OK &&
+        (err = read_hex(r, object, "now", &now)) == PS_OK) {
+        err = checkpoint_find(r->c, name) != NULL
+                  ? REFUSE(r, "name", "'%.*s' is there twice", NAME_SHOWN, name)
+                  : placed(r, "declared", checkpoint_add_packed(r->c, declared, now, &why), &why);
+    }
+    free((void *)declared.data);
+    free((void *)now.data);
+    if (err != PS_OK)
+        return err;
+    if ((v = checkpoint_find(r->c, name)) == NULL)
+        return REFUSE(r, "name", "'%.*s', and the definition says another", NAME_SHOWN, name);
+    return check_told(r, object, v);
+}
+
+static enum ps_err
+read_variables(struct reader *r, const json_t *list)
+{
+    const json_t *object;
+    enum ps_err err;
+    size_t i;
+
+    r->place[0] = '\0';
+    if (!json_is_array(list))
+        return REFUSE(r, "variables", "%s", "expected a list");
+    json_array_foreach(list, i, object)
+    {
+        snprintf(r->place, sizeof r->place, "variables[%zu].", i);
+        if ((err = read_variable(r, object)) != PS_OK)
+            return err;
+    }
+    r->place[0] = '\0';
+    if (r->c->variables_len != json_array_size(list))
+        return REFUSE(r, "variables", "%zu, of which %zu differ", json_array_size(list), r->c->variables_len);
+    return PS_OK;
+}
+
+static enum ps_err
+read_file(struct reader *r, const json_t *object, enum checkpoint_file file)
+{
+    const char *name, *sha256;
+    enum ps_err err;
+
+    snprintf(r->place, sizeof r->place, "files[%d].", (int)file);
+    if ((err = read_text(r, object, "name", &name)) != PS_OK ||
+        (err = read_text(r, object, "sha256", &sha256)) != PS_OK)
+        return err;
+    if (strcmp(name, checkpoint_file_name(file)) != 0)
+        return REFUSE(r, "name", "'%.32s', expected '%s'", name, checkpoint_file_name(file));
+    if (strlen(sha256) != CHECKPOINT_DIGEST - 1)
+        return REFUSE(r, "sha256", "expected %d hexadecimal digits", CHECKPOINT_DIGEST - 1);
+    memcpy(r->c->files[file].sha256, sha256, CHECKPOINT_DIGEST);
+    return read_count(r, object, "bytes", INT64_MAX, &r->c->files[file].bytes);
+}
+
+static enum ps_err
+read_files(struct reader *r, const json_t *list)
+{
+    enum ps_err err = PS_OK;
+
+    r->place[0] = '\0';
+    if (!json_is_array(list) || json_array_size(list) != CHECKPOINT_FILES)
+        return REFUSE(r, "files", "expected a list of %d", CHECKPOINT_FILES);
+    for (int f = 0; err == PS_OK && f < CHECKPOINT_FILES; f++)
+        err = read_file(r, json_array_get(list, (size_t)f), (enum checkpoint_file)f);
+    return err;
+}
+
+static enum ps_err
+read_head(struct reader *r, const json_t *root)
+{
+    const char *version;
+    uint64_t format;
+    enum ps_err err;
+
+    if (!json_is_object(root))
+        return ps_fail(r->e, PS_ERR_DATA, CHECKPOINT_MANIFEST ": expected an object");
+    if ((err = read_count(r, root, "format", INT64_MAX, &format)) != PS_OK)
+        return err;
+    if (format != CHECKPOINT_FORMAT)
+        return ps_fail(r->e, PS_ERR_VERSION,
+                       CHECKPOINT_MANIFEST ": the checkpoint has format %" PRIu64 ", this psd knows format %d", format,
+                       CHECKPOINT_FORMAT);
+    if ((err = read_text(r, root, "psd", &version)) != PS_OK ||
+        (err = read_count(r, root, "unix_ms", INT64_MAX, &r->c->unix_ms)) != PS_OK ||
+        (err = read_count(r, root, "clock", INT64_MAX, &r->c->clock)) != PS_OK)
+        return err;
+    if (!json_is_boolean(json_object_get(root, "one_clock")))
+        return REFUSE(r, "one_clock", "%s", "expected true or false");
+    r->c->at_clock = json_is_true(json_object_get(root, "one_clock"));
+    return (r->c->version = strdup(version)) != NULL ? PS_OK : checkpoint_no_memory(r->e);
+}
+
+enum ps_err
+checkpoint_parse(struct span text, struct checkpoint *out, struct ps_error *e)
+{
+    struct reader r = {.c = out, .e = e};
+    json_error_t where;
+    json_t *root;
+    enum ps_err err;
+
+    *out = (struct checkpoint){0};
+    if (text.len > CHECKPOINT_MANIFEST_MAX)
+        return ps_fail(e, PS_ERR_DATA, CHECKPOINT_MANIFEST ": it has %zu bytes; the limit is %ju", text.len,
+                       (uintmax_t)CHECKPOINT_MANIFEST_MAX);
+    if ((err = checkpoint_check_seal(text, e)) != PS_OK)
+        return err;
+    root = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, &where);
+    if (root == NULL && json_error_code(&where) == json_error_out_of_memory)
+        return checkpoint_no_memory(e);
+    if (root == NULL)
+        return ps_fail(e, PS_ERR_DATA, CHECKPOINT_MANIFEST ":%d:%d: not valid JSON: %s", where.line, where.column,
+                       where.text);
+    if ((err = read_head(&r, root)) == PS_OK && (err = read_job(&r, json_object_get(root, "job"))) == PS_OK &&
+        (err = read_shares(&r, json_object_get(root, "shards"))) == PS_OK &&
+        (err = read_files(&r, json_object_get(root, "files"))) == PS_OK)
+        err = read_variables(&r, json_object_get(root, "variables"));
+    json_decref(root);
+    return err;
+}

@@ -1,0 +1,152 @@
+/* The manifest as text. Definitions are written as the messages that workers sent, in hexadecimal, so that a restored
+ * variable is the declared one to the last bit; beside them stands the same as text, for people. */
+#include "common/core/format/checkpoint_inside.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/core/base/hex.h"
+#include "common/core/cluster/placement.h"
+#include "common/core/wire/wire.h"
+
+/* A message as hexadecimal digits; NULL: no memory. */
+static json_t *
+hex(const ProtobufCMessage *m)
+{
+    size_t len;
+    uint8_t *bytes = checkpoint_pack(m, &len);
+    char *digits = bytes != NULL ? malloc(2 * len + 1) : NULL;
+    json_t *text = NULL;
+
+    if (digits != NULL) {
+        hex_write(bytes, len, digits);
+        text = json_stringn(digits, 2 * len);
+    }
+    free(digits);
+    free(bytes);
+    return text;
+}
+
+static json_t *
+describe_job(const struct checkpoint *c)
+{
+    char options[256];
+
+    wire_job_options(c->now, options, sizeof options);
+    return json_pack("{s:s, s:s, s:o, s:o}", "name", c->declared->name, "options", options, "declared",
+                     hex(&c->declared->base), "now", hex(&c->now->base));
+}
+
+static json_t *
+describe_shape(const Psd__Declare *d)
+{
+    json_t *shape = json_array();
+
+    for (size_t i = 0; i < d->n_dims; i++)
+        if (json_array_append_new(shape, json_integer((json_int_t)d->dims[i])) != 0) {
+            json_decref(shape);
+            return NULL;
+        }
+    return shape;
+}
+
+static json_t *
+describe_variable(const struct checkpoint_variable *v)
+{
+    struct ps_optimizer optimizer = wire_optimizer(v->now->optimizer);
+    char text[PS_OPTIMIZER_TEXT_MAX];
+
+    ps_optimizer_describe(&optimizer, text, sizeof text);
+    return json_pack(
+        "{s:s, s:o, s:I, s:I, s:s, s:s, s:o, s:o}", "name", v->declared->name, "shape", describe_shape(v->declared),
+        "blocks", (json_int_t)v->layout.blocks, "slots", (json_int_t)v->layout.slots, "optimizer", text, "initializer",
+        initializer_name((int)v->declared->init->kind), "declared", hex(&v->declared->base), "now", hex(&v->now->base));
+}
+
+/* Each appends to a list that is the caller's; false: no memory. */
+static bool
+describe_shares(const struct checkpoint *c, json_t *list)
+{
+    for (uint32_t i = 0; i < c->shares_len; i++) {
+        const struct checkpoint_share *s = &c->shares[i];
+
+        if (json_array_append_new(list, json_pack("{s:I, s:I, s:I, s:I}", "shard", (json_int_t)i, "clock",
+                                                  (json_int_t)s->clock, "blocks", (json_int_t)s->blocks, "bytes",
+                                                  (json_int_t)s->bytes)) != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool
+describe_variables(const struct checkpoint *c, json_t *list)
+{
+    for (size_t i = 0; i < c->variables_len; i++)
+        if (json_array_append_new(list, describe_variable(&c->variables[i])) != 0)
+            return false;
+    return true;
+}
+
+static bool
+describe_files(const struct checkpoint *c, json_t *list)
+{
+    for (int f = 0; f < CHECKPOINT_FILES; f++)
+        if (json_array_append_new(list,
+                                  json_pack("{s:s, s:I, s:s}", "name", checkpoint_file_name((enum checkpoint_file)f),
+                                            "bytes", (json_int_t)c->files[f].bytes, "sha256", c->files[f].sha256)) != 0)
+            return false;
+    return true;
+}
+
+/* The last member is a hash of all before it, so that a damage is found wherever it is: definitions, names, what is
+ * there for people. placement_hash() is specified for placement already. */
+#define SEAL_BEGIN ",\n \"check\": \""
+#define SEAL_END   "\"\n}\n"
+#define SEAL_LEN   (sizeof SEAL_BEGIN - 1 + 16 + sizeof SEAL_END - 1)
+
+char *
+checkpoint_seal(struct span text)
+{
+    char *sealed;
+
+    if (asprintf(&sealed, "%.*s" SEAL_BEGIN "%016" PRIx64 SEAL_END, (int)text.len, (const char *)text.data,
+                 placement_hash(text.data, text.len, 0)) < 0)
+        return NULL;
+    return sealed;
+}
+
+enum ps_err
+checkpoint_check_seal(struct span text, struct ps_error *e)
+{
+    size_t len = text.len - MIN(SEAL_LEN, text.len);
+    const char *seal = (const char *)text.data + len;
+    char wanted[SEAL_LEN + 1];
+
+    snprintf(wanted, sizeof wanted, SEAL_BEGIN "%016" PRIx64 SEAL_END, placement_hash(text.data, len, 0));
+    if (text.len < SEAL_LEN || memcmp(seal, SEAL_BEGIN, sizeof SEAL_BEGIN - 1) != 0 ||
+        memcmp(seal + SEAL_LEN - (sizeof SEAL_END - 1), SEAL_END, sizeof SEAL_END - 1) != 0)
+        return ps_fail(e, PS_ERR_DATA, CHECKPOINT_MANIFEST ": it does not end as a manifest does");
+    if (memcmp(seal, wanted, SEAL_LEN) != 0)
+        return ps_fail(e, PS_ERR_DATA, CHECKPOINT_MANIFEST ": it is damaged: its check is not that of its text");
+    return PS_OK;
+}
+
+char *
+checkpoint_text(const struct checkpoint *c)
+{
+    json_t *shares = json_array(), *variables = json_array(), *files = json_array();
+    bool ok = describe_shares(c, shares) && describe_variables(c, variables) && describe_files(c, files);
+    json_t *root =
+        json_pack("{s:i, s:s, s:I, s:b, s:I, s:o, s:o, s:o, s:o}", "format", CHECKPOINT_FORMAT, "psd", c->version,
+                  "unix_ms", (json_int_t)c->unix_ms, "one_clock", (int)c->at_clock, "clock", (json_int_t)c->clock,
+                  "job", describe_job(c), "shards", shares, "files", files, "variables", variables);
+    char *text = ok && root != NULL ? json_dumps(root, JSON_INDENT(1)) : NULL;
+    char *sealed = text != NULL ? checkpoint_seal((struct span){text, strlen(text) - strlen("\n}")}) : NULL;
+
+    json_decref(root);
+    free(text);
+    return sealed;
+}

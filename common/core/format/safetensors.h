@@ -1,0 +1,100 @@
+/* The header of the safetensors format: names, types, shapes and places of tensors in a file, which other programs
+ * read, too (https://github.com/huggingface/safetensors). Pure: bytes of memory in and out; files are the caller's.
+ *
+ *     8 bytes: n, little-endian | n bytes of JSON, filled up with spaces | values, without gaps
+ *     {"__metadata__": {...}, "dense/w": {"dtype": "F32", "shape": [64, 10], "data_offsets": [0, 2560]}, ...}
+ *
+ * Offsets count from the first value. psd writes F32 and I64, and reads the values of F16 and BF16 as well; the
+ * format's other types of whole bytes are known by their sizes alone. */
+#ifndef COMMON_SAFETENSORS_H
+#define COMMON_SAFETENSORS_H
+
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
+
+#define SAFETENSORS_METADATA "__metadata__" /* no tensor can have this name */
+#define SAFETENSORS_HEAD_MAX (32 * MIB)     /* bytes of JSON; the format's own limit is 100 MB */
+#define SAFETENSORS_ALIGN    64             /* values of a file that we write begin at a multiple of it */
+#define SAFETENSORS_RANK_MAX 8
+#define SAFETENSORS_NAME_MAX 300 /* bytes; room for a variable's name and what is said of it */
+
+enum safetensors_type {
+    SAFETENSORS_F32,
+    SAFETENSORS_I64,
+    SAFETENSORS_F16,
+    SAFETENSORS_BF16,
+    SAFETENSORS_F64,
+    SAFETENSORS_F8_E4M3,
+    SAFETENSORS_F8_E5M2,
+    SAFETENSORS_I32,
+    SAFETENSORS_I16,
+    SAFETENSORS_I8,
+    SAFETENSORS_U64,
+    SAFETENSORS_U32,
+    SAFETENSORS_U16,
+    SAFETENSORS_U8,
+    SAFETENSORS_BOOL,
+    SAFETENSORS_TYPES
+};
+
+struct safetensors_tensor {
+    char *name;
+    enum safetensors_type type;
+    uint32_t rank;
+    uint64_t dims[SAFETENSORS_RANK_MAX];
+    uint64_t begin, bytes; /* where its values are in the file */
+};
+
+struct safetensors {
+    struct safetensors_tensor *tensors; /* by name, once there is a header */
+    size_t len, room;
+    uint64_t data;  /* where values begin in the file */
+    uint64_t bytes; /* of the whole file */
+};
+
+/* ---- Writing: add all tensors to a zeroed one, then make the header ---- */
+
+/* The next tensor in the file's order; dims: [rank]. PS_ERR_INVALID (a name that the format keeps for
+ * itself), PS_ERR_LIMIT, PS_ERR_NOMEM. */
+enum ps_err safetensors_add(struct safetensors *s, const char *name, enum safetensors_type type, uint32_t rank,
+                            const uint64_t *dims, struct ps_error *e) PS_MUST_USE;
+
+/* What the metadata says beside who made it. */
+struct safetensors_note {
+    const char *name, *text; /* UTF-8 */
+};
+
+/* *head: the file's bytes before the values, s->data of them, freed by the caller. made_by and notes go into the
+ * metadata. Settles every tensor's place. PS_ERR_INVALID (two of one name), PS_ERR_LIMIT, PS_ERR_NOMEM. */
+enum ps_err safetensors_head(struct safetensors *s, const char *made_by, char **head, struct ps_error *e) PS_MUST_USE;
+enum ps_err safetensors_head_notes(struct safetensors *s, const char *made_by, const struct safetensors_note *notes,
+                                   size_t n, char **head, struct ps_error *e) PS_MUST_USE;
+
+/* ---- Reading: everything that a file can have wrong is PS_ERR_DATA, and the sentence begins with `file` ---- */
+
+/* From the first 8 bytes: how many bytes come before the values, these 8 included. */
+enum ps_err safetensors_head_bytes(const char *file, const uint8_t first[8], uint64_t file_bytes, uint64_t *bytes,
+                                   struct ps_error *e) PS_MUST_USE;
+
+/* head: all of them. *out is ended by safetensors_finish(), also after a failure. Also PS_ERR_NOMEM. */
+enum ps_err safetensors_parse(const char *file, struct span head, uint64_t file_bytes, struct safetensors *out,
+                              struct ps_error *e) PS_MUST_USE;
+
+/* ---- Both ---- */
+
+/* NULL: there is none of this name. */
+const struct safetensors_tensor *safetensors_find(const struct safetensors *s, const char *name);
+
+/* "F32"; and bytes of one value. */
+const char *safetensors_type_name(enum safetensors_type type);
+size_t safetensors_type_bytes(enum safetensors_type type);
+
+/* Whether safetensors_to_floats() takes it: F32, F16, BF16. */
+bool safetensors_is_float(enum safetensors_type type);
+
+/* n values of such a type, exactly, as half.h has it. from: [n], at least 2-byte aligned; both little-endian. */
+void safetensors_to_floats(enum safetensors_type type, const void *from, size_t n, float *to);
+
+void safetensors_finish(struct safetensors *s); /* accepts a zeroed one */
+
+#endif

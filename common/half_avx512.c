@@ -1,4 +1,0 @@
-/* The kernels for AVX-512: built with -mavx512f, used where the processor has it. */
-#define KERNEL_LANES 16
-#define KERNEL_TABLE half_kernels_avx512
-#include "half_kernels.h"

@@ -1,0 +1,81 @@
+/* What the rooms of a connection share (conn.h): conn.c, conn_read.c, conn_write.c, conn_share.c, conn_tls.c,
+ * conn_due.c, conn_guard.c. Nobody else includes this. */
+#ifndef COMMON_CONN_INSIDE_H
+#define COMMON_CONN_INSIDE_H
+
+#include "common/net/conn.h"
+
+#define CONN_TELL_MS     100 /* after a failed write: how long the reading side may take to say why */
+#define CONN_LOOK_MS     1   /* while leaving: between two looks, at first; then twice as long ... */
+#define CONN_LOOK_MS_MAX 16  /* ... up to this */
+
+/* ---- conn.c ---- */
+
+/* No more frames; the owner is told once. status: libuv's, of a stream that ended or failed. */
+void conn_end(struct conn *c, const struct ps_error *why);
+void conn_end_uv(struct conn *c, int status);
+
+/* ---- conn_write.c ---- */
+
+/* All is sent, and conn_leave() was called: close if it was acknowledged, else look again later. */
+void conn_leave_look(struct conn *c);
+
+/* Bytes that stay until conn_tls_wrote(), as soon as the socket takes them. Negative: libuv's status. */
+int conn_write(struct conn *c, const uv_buf_t *buf);
+
+/* Nothing more can be written: the owner is told so, unless the reading side ends first. */
+void conn_broke(struct conn *c, int status);
+
+/* ---- conn_read.c ---- */
+
+/* Bytes of the stream to the frame reader, and what they mean to the owner. */
+void conn_feed(struct conn *c, const uint8_t *data, size_t n);
+
+/* Where the next bytes of the stream go, and how many of them: never none. */
+void conn_read_place(struct conn *c, void **at, size_t *len);
+
+/* There is nothing more to read. status: libuv's. */
+void conn_over(struct conn *c, int status);
+
+/* Watch the socket. Negative: libuv's status. */
+int conn_read_start(struct conn *c);
+
+/* What was kept back: not in the next round; not at all. */
+void conn_kept_remove(struct conn *c);
+void conn_rest_drop(struct conn *c);
+
+/* ---- conn_share.c ---- */
+
+/* One of these that share: one piece of the queue, which is not empty, into the ring. False: there is no room. */
+bool conn_share_write(struct conn *c);
+
+/* Look into the ring, write on. True: something came. */
+bool conn_share_turn(struct conn *c);
+
+/* It is closed: no more of it; and its memory. Accept those that do not share. */
+void conn_share_leave(struct conn *c);
+void conn_share_free(struct conn *c);
+
+/* ---- conn_guard.c ---- */
+
+/* Of one that has a guard. A frame: false: there is no guard any more, and it is the owner's. */
+bool conn_guard_takes(struct conn *c, const struct frame_head *head, const void *meta);
+
+/* Bytes that are no frame, or not one for here; its deadline has passed. It ends. */
+void conn_guard_broken(struct conn *c, const struct ps_error *why);
+void conn_guard_late(struct conn *c);
+
+/* Accepts those without one. */
+void conn_guard_free(struct conn *c);
+
+/* ---- conn_pass.c ---- */
+
+/* Accepts pools without one. */
+void conn_pass_free(struct conn_pool *p);
+
+/* ---- conn_due.c ---- */
+
+/* Its deadline may have changed. */
+void conn_due_update(struct conn *c);
+
+#endif

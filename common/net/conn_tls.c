@@ -1,0 +1,424 @@
+/* A connection's frames as TLS records, where conn_tls() was called; all other rooms stay as they are.
+ *
+ * In: libuv only says that the socket has bytes (read_alloc() gives it no buffer, and it reads nothing). OpenSSL has
+ * them read by take_in() right into the buffer in which it decrypts, many records at once, and copies what a record
+ * carried to where the frame reader wants it: a large payload into its final place. Out: what the queue has is
+ * encrypted as far as a buffer goes, which is written as plain bytes would be; what the socket does not take is libuv's
+ * (uv_write), since it is no sender's memory. So a frame is done when its last byte was encrypted, and nothing of it is
+ * held.
+ *
+ * A large part of a payload is encrypted where it lies, in records of their own: small pieces (heads, acks) are put
+ * together first. The other side finds payloads at the beginning of a record and need not move them.
+ *
+ * With shared memory (conn_share()) the handshake has shown who is there; the memory was agreed on in records, and lies
+ * in this machine, with a key that only they know. The stream then carries bells, without TLS: they say nothing.
+ *
+ * Why not the kernel's TLS, and why not memory BIOs: deploy/README.md, "Encryption". */
+#include "common/net/conn_tls.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/net/tls_stream.h"
+
+#define READ_TURN  (1 * MIB)   /* read at once before the loop's other business gets its turn */
+#define BATCH      (112 * KIB) /* of frames is encrypted and written at once */
+#define OUT_BYTES  (128 * KIB) /* the records that this makes */
+#define OUT_MAX    (1 * MIB)   /* a certificate chain of our own may be long */
+#define DIRECT_MIN (4 * KIB)   /* a piece of this size is encrypted where it lies */
+
+/* From the pool's buffers. */
+struct records {
+    uint8_t *data;
+    size_t size, len;
+};
+
+struct conn_tls {
+    struct tls_stream *stream;
+    uint32_t timeout_ms;
+    bool done;    /* the handshake is */
+    bool drained; /* the socket had no more in this turn */
+    size_t turn;  /* bytes that may be read in it */
+    int status;   /* how the stream has ended, libuv's; 0: it has not failed */
+    struct records out, sending;
+};
+
+/* ---- What OpenSSL calls ---- */
+
+static long
+take_in(void *arg, void *data, size_t n)
+{
+    struct conn *c = arg;
+    struct conn_tls *t = c->tls;
+    ssize_t got;
+
+    if (t->drained || t->turn == 0)
+        return -1;
+    got = read(c->fd, data, n);
+    t->drained = got < (ssize_t)n;
+    if (got > 0) {
+        t->turn -= MIN(t->turn, (size_t)got);
+        c->pool->received += (uint64_t)got;
+        return got;
+    }
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return -1;
+    if (got < 0)
+        t->status = uv_translate_sys_error(errno);
+    return 0;
+}
+
+static void
+records_give(struct conn *c, struct records *r)
+{
+    buffer_pool_give(&c->pool->buffers, r->data, r->size);
+    *r = (struct records){0};
+}
+
+static bool
+put_out(void *arg, const void *data, size_t n)
+{
+    struct conn *c = arg;
+    struct records *out = &c->tls->out, more = {0};
+
+    if (out->len + n > out->size) {
+        if (out->len + n > OUT_MAX ||
+            (more.data = buffer_pool_take(&c->pool->buffers, MAX(out->len + n, OUT_BYTES), &more.size)) == NULL)
+            return false;
+        if (out->len > 0)
+            memcpy(more.data, out->data, out->len);
+        more.len = out->len;
+        records_give(c, out);
+        *out = more;
+    }
+    memcpy(out->data + out->len, data, n);
+    out->len += n;
+    return true;
+}
+
+static const struct tls_io conn_io = {.read = take_in, .write = put_out};
+
+/* ---- Records out ---- */
+
+/* The socket gets them; what it does not take goes out as it can. later: not before the loop's next round comes back
+ * here. False: there is more to be written, or nothing can be. */
+static bool
+flush_records(struct conn *c, bool later)
+{
+    struct conn_tls *t = c->tls;
+    uv_buf_t buf = uv_buf_init((char *)t->out.data, (unsigned)t->out.len);
+    int taken = 0, status;
+
+    if (t->out.len == 0 || c->writing || c->closing)
+        return t->out.len == 0;
+    if (!later && (taken = uv_try_write(&c->u.stream, &buf, 1)) < 0 && taken != UV_EAGAIN) {
+        records_give(c, &t->out);
+        conn_broke(c, taken);
+        return false;
+    }
+    taken = MAX(taken, 0);
+    c->pool->sent += t->out.len;
+    if ((size_t)taken == t->out.len) {
+        records_give(c, &t->out);
+        return true;
+    }
+    t->sending = t->out;
+    t->out = (struct records){0};
+    buf = uv_buf_init(buf.base + taken, (unsigned)(t->sending.len - (size_t)taken));
+    if ((status = conn_write(c, &buf)) < 0) {
+        records_give(c, &t->sending);
+        conn_broke(c, status);
+    }
+    return false;
+}
+
+void
+conn_tls_wrote(struct conn *c)
+{
+    records_give(c, &c->tls->sending);
+    if (!c->broken)
+        (void)flush_records(c, false);
+}
+
+/* Small pieces share a record. */
+static bool
+encrypt(struct conn_tls *t, const uv_buf_t *bufs, unsigned n)
+{
+    uint8_t small[TLS_RECORD_MAX];
+    size_t len = 0, m;
+    bool good = true;
+
+    for (unsigned i = 0; i < n && good; i++)
+        for (size_t at = 0, left = bufs[i].len; left > 0 && good; at += m, left -= m) {
+            bool direct = left >= DIRECT_MIN;
+
+            m = MIN(left, direct ? TLS_RECORD_MAX : TLS_RECORD_MAX - len);
+            if (direct || m == 0) {
+                good = tls_stream_write(t->stream, small, len);
+                len = 0;
+            }
+            if (direct)
+                good = good && tls_stream_write(t->stream, bufs[i].base + at, m);
+            else
+                memcpy(small + len, bufs[i].base + at, m);
+            len += direct ? 0 : m;
+        }
+    return good && tls_stream_write(t->stream, small, len);
+}
+
+bool
+conn_tls_write(struct conn *c, uint64_t *budget)
+{
+    struct conn_tls *t = c->tls;
+    uv_buf_t bufs[CONN_QUEUE_BUFS];
+    uint64_t bytes;
+    unsigned n;
+    bool written;
+
+    if (!t->done)
+        return false;
+    conn_queue_prepare(&c->queue, c->pool->loop);
+    if (c->closing || c->queue.first == NULL)
+        return false;
+    bytes = conn_queue_gather(&c->queue, bufs, &n, BATCH);
+    if (!encrypt(t, bufs, n)) {
+        conn_broke(c, UV_ENOMEM);
+        return false;
+    }
+    *budget -= MIN(*budget, bytes);
+    written = flush_records(c, *budget == 0);
+    conn_queue_take(&c->queue, bytes);
+    return written;
+}
+
+void
+conn_tls_bye(struct conn *c)
+{
+    if (!c->tls->done || c->share != NULL)
+        return;
+    tls_stream_bye(c->tls->stream);
+    (void)flush_records(c, false);
+}
+
+/* ---- Records in ---- */
+
+/* There is nothing more to read. */
+static void
+over(struct conn *c)
+{
+    struct conn_tls *t = c->tls;
+    struct ps_error e;
+
+    c->eof = true;
+    if (c->reading)
+        uv_read_stop(&c->u.stream);
+    c->reading = false;
+    if (t->done || t->status != 0) {
+        conn_over(c, t->status != 0 ? t->status : UV_EOF);
+        return;
+    }
+    ps_error_set(&e, PS_ERR_CLOSED, "the peer closed the connection in the TLS handshake");
+    conn_tls_end(c, &e);
+}
+
+/* Its owner hears why, unless it has done with it. */
+static void
+end(struct conn *c, const struct ps_error *why)
+{
+    c->tls_ms = 0;
+    if (c->finishing)
+        conn_close(c, NULL);
+    else
+        conn_end(c, why);
+}
+
+/* It is of no use any more. The other side may be told by an alert. */
+void
+conn_tls_end(struct conn *c, const struct ps_error *why)
+{
+    c->broken = true;
+    end(c, why);
+}
+
+/* It has no TLS, but might understand why that is no use; so the connection goes on without, for as long as that takes.
+ * Nothing else is ever sent: it has ended for its owner. */
+static void
+end_plain(struct conn *c, const struct ps_error *why)
+{
+    conn_tls_free(c);
+    end(c, why);
+}
+
+static void
+fail(struct conn *c, const struct ps_error *why)
+{
+    struct conn_tls *t = c->tls;
+
+    if (!t->done)
+        c->tls_blame = tls_stream_blames(t->stream);
+    if (!t->done && tls_stream_is_plain(t->stream)) {
+        end_plain(c, why);
+        return;
+    }
+    (void)flush_records(c, false);
+    if (!c->closing)
+        conn_tls_end(c, why);
+}
+
+/* True: the step was made. Who waits for bytes goes on when they come; other outcomes end the connection. */
+static bool
+stepped(struct conn *c, enum tls_step result, const struct ps_error *e)
+{
+    if (result == TLS_END)
+        over(c);
+    else if (result == TLS_BAD)
+        fail(c, e);
+    return result == TLS_DONE;
+}
+
+/* True: it is done, and the connection goes on. */
+static bool
+shake_hands(struct conn *c)
+{
+    struct conn_tls *t = c->tls;
+    struct ps_error e;
+    enum tls_step result = tls_stream_handshake(t->stream, &e);
+
+    if (result == TLS_WAIT)
+        (void)flush_records(c, false);
+    if (!stepped(c, result, &e))
+        return false;
+    t->done = true;
+    c->tls_ms = 0;
+    static_assert(TLS_BINDING_SIZE <= CONN_BINDING_MAX, "it has room");
+    if (!tls_stream_binding(t->stream, c->binding)) {
+        ps_error_set(&e, PS_ERR_NOMEM, "no memory for TLS");
+        conn_tls_end(c, &e);
+        return false;
+    }
+    c->binding_len = TLS_BINDING_SIZE;
+    (void)flush_records(c, false);
+    if (c->events->secured != NULL && !c->ended && !c->closing)
+        c->events->secured(c);
+    conn_flush(c);
+    return !c->closing;
+}
+
+static bool
+may_read(const struct conn *c)
+{
+    return !c->paused && !c->ended && !c->closing && !c->finishing && c->share == NULL && c->rest_len == 0;
+}
+
+/* What one record carried, at most. False: nothing more for now. */
+static bool
+read_one(struct conn *c)
+{
+    struct ps_error e;
+    size_t len, got;
+    void *at;
+
+    conn_read_place(c, &at, &len);
+    if (!stepped(c, tls_stream_read(c->tls->stream, at, len, &got, &e), &e))
+        return false;
+    conn_feed(c, at, got);
+    return true;
+}
+
+bool
+conn_tls_read(struct conn *c)
+{
+    struct conn_tls *t = c->tls;
+    bool came = false;
+
+    t->drained = false;
+    t->turn = READ_TURN;
+    if (!t->done && !shake_hands(c))
+        return c->ended || c->closing;
+    while (may_read(c) && read_one(c))
+        came = true;
+    return came || c->ended || c->closing;
+}
+
+bool
+conn_tls_reads(const struct conn *c)
+{
+    return c->share == NULL && !(c->finishing && c->tls->done);
+}
+
+bool
+conn_tls_pending(const struct conn *c)
+{
+    return c->tls->done && c->share == NULL && tls_stream_pending(c->tls->stream);
+}
+
+void
+conn_tls_late(struct conn *c)
+{
+    struct ps_error e;
+
+    ps_error_set(&e, PS_ERR_TIMEOUT, "the TLS handshake was not done within %u ms", c->tls->timeout_ms);
+    conn_tls_end(c, &e);
+}
+
+/* ---- Life ---- */
+
+enum ps_err
+conn_tls(struct conn *c, const struct tls *tls, const char *name, uint32_t timeout_ms, struct ps_error *e)
+{
+    struct conn_tls *t = calloc(1, sizeof *t);
+    enum ps_err err;
+
+    ps_assert(!c->started && c->tls == NULL);
+    if (t == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for TLS");
+    if ((err = tls_stream_new(tls, name, &conn_io, c, &t->stream, e)) != PS_OK) {
+        free(t);
+        return err;
+    }
+    t->timeout_ms = timeout_ms;
+    c->tls = t;
+    return PS_OK;
+}
+
+enum ps_err
+conn_tls_begin(struct conn *c)
+{
+    struct conn_tls *t = c->tls;
+    struct ps_error e;
+
+    uv_update_time(c->pool->loop);
+    c->tls_ms = uv_now(c->pool->loop) + t->timeout_ms;
+    if (tls_stream_handshake(t->stream, &e) != TLS_WAIT) /* nothing has come yet */
+        return PS_ERR_NOMEM;
+    (void)flush_records(c, false);
+    return PS_OK;
+}
+
+bool
+conn_secured(const struct conn *c)
+{
+    return c->tls != NULL && c->tls->done;
+}
+
+uint64_t
+conn_tls_bytes(const struct conn *c)
+{
+    return c->tls->out.size + c->tls->sending.size;
+}
+
+void
+conn_tls_free(struct conn *c)
+{
+    struct conn_tls *t = c->tls;
+
+    if (t == NULL)
+        return;
+    c->tls = NULL;
+    records_give(c, &t->out);
+    records_give(c, &t->sending);
+    tls_stream_free(t->stream);
+    free(t);
+}

@@ -1,0 +1,281 @@
+#include "common/net/share.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SHARE_MAGIC 0x3168736470u /* "pdsh1" */
+#define SHARE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+/* Positions of one ring. Each on a cache line of its own: two processes write them. */
+struct share_ring_state {
+    _Alignas(64) _Atomic uint64_t put; /* by the writer */
+    _Alignas(64) _Atomic uint64_t taken;
+};
+
+/* The file's first page; ring i is written by side i. */
+struct share_page {
+    uint64_t magic, token, ring_bytes;
+    struct share_ring_state ring[2];
+    struct {
+        _Alignas(64) _Atomic uint32_t wants; /* of the side while it sleeps */
+    } asleep[2];
+};
+
+#define SHARE_PAGE_BYTES 4096
+static_assert(sizeof(struct share_page) <= SHARE_PAGE_BYTES, "positions fit a page");
+static_assert(offsetof(struct share_page, ring[1].taken) == 256 && offsetof(struct share_page, asleep[1]) == 384,
+              "PROTOCOL.md says where they are");
+
+static struct share_ring_state *
+ring_in(const struct share *s)
+{
+    return &s->page->ring[s->side];
+}
+
+static struct share_ring_state *
+ring_out(const struct share *s)
+{
+    return &s->page->ring[1 - s->side];
+}
+
+/* ---- Mapping ---- */
+
+/* size bytes of the file at this offset, twice. NULL: errno says why. */
+static uint8_t *
+map_twice(int fd, off_t offset, size_t size)
+{
+    uint8_t *at = mmap(NULL, 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (at == MAP_FAILED)
+        return NULL;
+    for (unsigned i = 0; i < 2; i++)
+        if (mmap(at + i * size, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, offset) == MAP_FAILED) {
+            int why = errno;
+
+            munmap(at, 2 * size);
+            errno = why;
+            return NULL;
+        }
+    return at;
+}
+
+static bool
+map_rings(struct share *s, int fd)
+{
+    uint8_t *ring[2] = {0};
+
+    for (unsigned i = 0; i < 2; i++)
+        if ((ring[i] = map_twice(fd, (off_t)(SHARE_PAGE_BYTES + i * s->ring_bytes), s->ring_bytes)) == NULL) {
+            if (i == 1)
+                munmap(ring[0], 2 * s->ring_bytes);
+            return false;
+        }
+    s->ring_in = ring[s->side];
+    s->ring_out = ring[1 - s->side];
+    return true;
+}
+
+static bool
+map_page(struct share *s, int fd)
+{
+    void *page = mmap(NULL, SHARE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (page == MAP_FAILED)
+        return false;
+    s->page = page;
+    return true;
+}
+
+static off_t
+file_bytes(size_t ring_bytes)
+{
+    return (off_t)(SHARE_PAGE_BYTES + 2 * ring_bytes);
+}
+
+static enum ps_err
+unsupported(struct share *s, const char *what, struct ps_error *e)
+{
+    int why = errno;
+
+    share_finish(s);
+    return ps_fail(e, PS_ERR_UNSUPPORTED, "%s: %s", what, strerror(why));
+}
+
+/* ThreadSanitizer keeps in mind who has made and used each descriptor, by its number. It sees neither memfd_create()
+ * nor how libuv closes (by syscall()); so where a number was one thread's socket, which libuv closed, and is now this
+ * memory, it takes mmap() and close() for races with that thread. They are none: the kernel gives a number out only
+ * after the close that freed it. An open() it does see: the file once more, under a number that begins anew. */
+static int
+known_to_sanitizer(int fd)
+{
+#ifdef __SANITIZE_THREAD__
+    char path[64];
+    int again;
+
+    if (fd < 0)
+        return fd;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    again = open(path, O_RDWR | O_CLOEXEC);
+    syscall(SYS_close, fd); /* as it came: unseen */
+    return again;
+#else
+    return fd;
+#endif
+}
+
+enum ps_err
+share_make(struct share *s, size_t ring_bytes, struct ps_error *e)
+{
+    ps_assert(ring_bytes >= SHARE_RING_MIN && ring_bytes <= SHARE_RING_MAX && (ring_bytes & (ring_bytes - 1)) == 0);
+    *s = (struct share){.ring_bytes = ring_bytes};
+    s->fd = known_to_sanitizer(memfd_create("psd-shared", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    s->open = s->fd >= 0;
+    if (!s->open || ftruncate(s->fd, file_bytes(ring_bytes)) != 0 || fcntl(s->fd, F_ADD_SEALS, SHARE_SEALS) != 0 ||
+        !map_page(s, s->fd) || !map_rings(s, s->fd) || getrandom(&s->token, sizeof s->token, 0) != sizeof s->token)
+        return unsupported(s, "cannot make memory to be shared", e);
+    s->token |= 1;
+    s->page->ring_bytes = ring_bytes;
+    s->page->token = s->token;
+    s->page->magic = SHARE_MAGIC;
+    return PS_OK;
+}
+
+/* What it holds was written by whoever has that process number, who may write something else at any moment: what is
+ * checked here is what is used later, and was read once. */
+static const char *
+take_size(struct share *s, int fd, uint64_t token)
+{
+    const volatile struct share_page *p = s->page;
+    struct stat st;
+    uint64_t bytes = p->ring_bytes;
+
+    if (p->magic != SHARE_MAGIC || p->token != token || token == 0)
+        return "it is another file";
+    if (bytes < SHARE_RING_MIN || bytes > SHARE_RING_MAX || (bytes & (bytes - 1)) != 0 || fstat(fd, &st) != 0 ||
+        st.st_size != file_bytes((size_t)bytes))
+        return "its size makes no sense";
+    s->ring_bytes = (size_t)bytes;
+    return NULL;
+}
+
+enum ps_err
+share_find(struct share *s, pid_t pid, int fd, uint64_t token, struct ps_error *e)
+{
+    char path[64];
+    const char *wrong = NULL;
+    struct stat st;
+    int own;
+
+    *s = (struct share){.side = 1, .token = token};
+    snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)pid, fd);
+    if ((own = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK)) < 0)
+        return unsupported(s, "cannot open the memory to be shared", e);
+    /* Only a memory file has seals; one whose pages could be taken away would end this process. */
+    if (fcntl(own, F_GET_SEALS) < 0 || (fcntl(own, F_GET_SEALS) & SHARE_SEALS) != SHARE_SEALS)
+        wrong = "it is not sealed memory";
+    else if (fstat(own, &st) != 0 || st.st_size < SHARE_PAGE_BYTES)
+        wrong = "it has no page";
+    else if (!map_page(s, own))
+        wrong = "it cannot be mapped";
+    else if ((wrong = take_size(s, own, token)) == NULL && !map_rings(s, own))
+        wrong = "its rings cannot be mapped";
+    close(own);
+    if (wrong == NULL)
+        return PS_OK;
+    share_finish(s);
+    return ps_fail(e, PS_ERR_UNSUPPORTED, "the memory to be shared: %s", wrong);
+}
+
+void
+share_told(struct share *s)
+{
+    if (s->open)
+        close(s->fd);
+    s->open = false;
+}
+
+void
+share_finish(struct share *s)
+{
+    share_told(s);
+    if (s->ring_in != NULL)
+        munmap(s->ring_in, 2 * s->ring_bytes);
+    if (s->ring_out != NULL)
+        munmap(s->ring_out, 2 * s->ring_bytes);
+    if (s->page != NULL)
+        munmap(s->page, SHARE_PAGE_BYTES);
+    *s = (struct share){0};
+}
+
+/* ---- Moving bytes ---- */
+
+size_t
+share_room(const struct share *s)
+{
+    uint64_t used = s->put - atomic_load_explicit(&ring_in(s)->taken, memory_order_acquire);
+
+    return used > s->ring_bytes ? SIZE_MAX : s->ring_bytes - (size_t)used;
+}
+
+size_t
+share_filled(const struct share *s)
+{
+    uint64_t filled = atomic_load_explicit(&ring_out(s)->put, memory_order_acquire) - s->taken;
+
+    return filled > s->ring_bytes ? SIZE_MAX : (size_t)filled;
+}
+
+void
+share_skip(struct share *s, size_t n)
+{
+    s->taken += n;
+}
+
+void
+share_put(struct share *s, size_t n)
+{
+    s->put += n;
+    atomic_store_explicit(&ring_in(s)->put, s->put, memory_order_release);
+}
+
+void
+share_take(struct share *s, size_t n)
+{
+    s->taken += n;
+    atomic_store_explicit(&ring_out(s)->taken, s->taken, memory_order_release);
+}
+
+/* ---- Sleeping ---- */
+
+bool
+share_sleep(struct share *s, unsigned wants, size_t known)
+{
+    atomic_store_explicit(&s->page->asleep[s->side].wants, wants, memory_order_seq_cst);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (((wants & SHARE_DATA) == 0 || share_filled(s) == known) && ((wants & SHARE_ROOM) == 0 || share_room(s) == 0))
+        return true;
+    share_wake(s);
+    return false;
+}
+
+void
+share_wake(struct share *s)
+{
+    atomic_store_explicit(&s->page->asleep[s->side].wants, 0, memory_order_relaxed);
+}
+
+bool
+share_ring(struct share *s, unsigned what)
+{
+    _Atomic uint32_t *wants = &s->page->asleep[1 - s->side].wants;
+
+    atomic_thread_fence(memory_order_seq_cst);
+    return (atomic_load_explicit(wants, memory_order_relaxed) & what) != 0 && atomic_exchange(wants, 0) != 0;
+}

@@ -1,0 +1,43 @@
+#include "common/system/token.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/system/secret.h"
+
+enum ps_err
+token_read(struct key *k, const char *path, struct ps_error *e)
+{
+    struct keyring ring = {0};
+    enum ps_err err;
+    char *text;
+    size_t len;
+
+    if ((err = secret_read(path, KEYRING_TEXT_MAX, &text, &len, e)) != PS_OK)
+        return err;
+    if ((err = keyring_parse(&ring, path, text, len, e)) == PS_OK)
+        *k = ring.keys[0];
+    keyring_finish(&ring);
+    secret_free(text, len);
+    return err;
+}
+
+enum ps_err
+token_find(struct key *k, bool *has, const char *given, struct ps_error *e)
+{
+    const char *value = given != NULL ? given : getenv(TOKEN_VALUE), *file = getenv(TOKEN_FILE);
+    enum ps_err err = PS_OK;
+
+    *k = (struct key){0};
+    *has = false;
+    if (value != NULL && *value != '\0')
+        err = key_parse(k, given != NULL ? "the option token" : TOKEN_VALUE, value, strlen(value), e);
+    else if (value == NULL && file != NULL && *file != '\0')
+        err = token_read(k, file, e);
+    else
+        return PS_OK;
+    *has = err == PS_OK;
+    if (err != PS_OK)
+        key_finish(k);
+    return err;
+}
