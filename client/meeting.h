@@ -23,8 +23,8 @@ enum ps_err meeting_start(ps_client *c, const char *name, const struct ps_cursor
  * who has not asked yet comes again, and the workers' metrics are told again, too.
  *
  * Not mended: where some had asked before the power was lost, and have done further steps, what is told now has those
- * in it as well (server/opened.h). Values of variables do not depend on sums, and those of the next meeting are the
- * same for all again. */
+ * in it as well (server/core/sessions/opened.h). Values of variables do not depend on sums, and those of the next
+ * meeting are the same for all again. */
 enum ps_err meeting_sums(ps_client *c, const struct ps_cursor *at, uint32_t again, size_t n, double *sums, bool *known,
                          struct ps_error *e) PS_MUST_USE;
 

@@ -10,20 +10,20 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "bus_error.h"
-#include "certificate.h"
 #include "common/cli/streams.h"
 #include "common/core/base/base.h"
-#include "daemon.h"
-#include "guard.h"
-#include "handed.h"
-#include "http.h"
-#include "log.h"
-#include "notify.h"
-#include "options.h"
-#include "scratch.h"
-#include "shard.h"
-#include "start.h"
+#include "server/core/shard/shard.h"
+#include "server/daemon/certificate.h"
+#include "server/daemon/daemon.h"
+#include "server/daemon/guard.h"
+#include "server/daemon/handed.h"
+#include "server/daemon/notify.h"
+#include "server/http/http.h"
+#include "server/process/bus_error.h"
+#include "server/process/log.h"
+#include "server/process/options.h"
+#include "server/recovery/scratch.h"
+#include "server/recovery/start.h"
 
 #ifndef PSD_VERSION
 #define PSD_VERSION "unknown"

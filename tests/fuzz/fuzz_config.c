@@ -18,7 +18,7 @@
 #include "common/core/optimizer/optimizer.h"
 #include "common/core/wire/wire.h"
 #include "common/core/wire/wire_text.h"
-#include "server/options.h"
+#include "server/process/options.h"
 
 static void
 check_refusal(enum ps_err err, const struct ps_error *e)

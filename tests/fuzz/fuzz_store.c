@@ -7,8 +7,8 @@
 #include "bytes.h"
 
 #include "common/core/wire/wire.h"
-#include "server/shard.h"
-#include "server/store_mem.h"
+#include "server/core/shard/shard.h"
+#include "server/core/store/store_mem.h"
 
 #define EDITS_MAX 3
 #define ROWS_MAX  64

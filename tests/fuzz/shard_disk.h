@@ -4,8 +4,8 @@
 #ifndef TESTS_FUZZ_SHARD_DISK_H
 #define TESTS_FUZZ_SHARD_DISK_H
 
-#include "server/durable.h"
-#include "server/shard.h"
+#include "server/core/durability/durable.h"
+#include "server/core/shard/shard.h"
 
 #define DISK_BLOCKS 4 /* asked for at a time */
 

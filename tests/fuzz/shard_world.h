@@ -14,8 +14,8 @@
 
 #include "common/core/base/arena.h"
 #include "common/core/wire/wire.h"
-#include "server/shard_state.h"
-#include "server/store_mem.h"
+#include "server/core/shard/shard_state.h"
+#include "server/core/store/store_mem.h"
 #include "shard_disk.h"
 
 #define WORLD_CONNS  6

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "proto/store.pb-c.h"
-#include "server/session.h"
+#include "server/core/sessions/session.h"
 
 #define SALT         0x6f70657261746f72u
 #define PER_MILLE    250 /* runs that have one */

@@ -25,7 +25,7 @@
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
 #include "model.h"
-#include "server/store.h"
+#include "server/core/store/store.h"
 #include "sim.h"
 
 struct ledger;

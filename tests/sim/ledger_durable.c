@@ -16,7 +16,7 @@
 #include "common/core/model/layout.h"
 #include "ledger_state.h"
 #include "proto/store.pb-c.h"
-#include "server/identity.h"
+#include "server/core/durability/identity.h"
 
 static size_t
 arrays_bytes(const struct block_state *b)

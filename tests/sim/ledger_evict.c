@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "ledger_state.h"
-#include "server/session.h"
+#include "server/core/sessions/session.h"
 
 static bool
 is_over(const struct ledger *l, uint32_t shard, uint64_t incarnation)

@@ -6,7 +6,7 @@
 
 #include "ledger_state.h"
 #include "proto/store.pb-c.h"
-#include "server/fact.h"
+#include "server/core/durability/fact.h"
 
 /* ---- Taking it ---- */
 

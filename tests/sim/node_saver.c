@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "node_shard.h"
-#include "server/redo.h"
-#include "server/store_mem.h"
+#include "server/core/durability/redo.h"
+#include "server/core/store/store_mem.h"
 
 #define STORE_BYTES   GIB
 #define AGAIN_US      SIM_SECOND /* a disk without room is asked again */

@@ -13,8 +13,8 @@
 #ifndef TESTS_SIM_NODE_SAVER_H
 #define TESTS_SIM_NODE_SAVER_H
 
-#include "server/durable.h"
-#include "server/shard.h"
+#include "server/core/durability/durable.h"
+#include "server/core/shard/shard.h"
 #include "sim.h"
 
 #define NODE_SAVER_BLOCKS 8 /* asked for at a time */

@@ -16,8 +16,8 @@
 #include "model.h"
 #include "net.h"
 #include "node_saver.h"
-#include "server/shard.h"
-#include "server/store_mem.h"
+#include "server/core/shard/shard.h"
+#include "server/core/store/store_mem.h"
 #include "sim.h"
 
 struct shard_conn;

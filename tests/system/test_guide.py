@@ -69,7 +69,7 @@ wanted = []
 sample = subprocess.run([PSD, "--sample-config"], text=True, capture_output=True, check=True, stdin=subprocess.DEVNULL).stdout
 defaults = dict(re.findall(r"^#([a-z-]+) = (.*)$", sample, re.M))
 for kind, name, option, about in re.findall(
-        r"(X|NO_OPTION)\(\w+, \"([^\"]*)\",(?: \"([^\"]*)\",)? (?:true|false), \\\s*\"([^\"]*)\"\)", read("server/limit.h")):
+        r"(X|NO_OPTION)\(\w+, \"([^\"]*)\",(?: \"([^\"]*)\",)? (?:true|false), \\\s*\"([^\"]*)\"\)", read("server/core/turn/limit.h")):
     wanted.append([name, "`--%s`" % option if option else "", defaults[option] if option else "", about])
 got = [row for row in rows(first) if row[0] != "limit" and "--" not in row[0]]
 ok(len(wanted) > 10 and got == wanted, "and every limit of a shard with its option, its default and what happens past it",
@@ -77,7 +77,7 @@ ok(len(wanted) > 10 and got == wanted, "and every limit of a shard with its opti
 
 # ---- metrics ----
 
-listed = re.findall(r"^    X\(\w+, \"(\w+)\", (\w+), +\"(.*?)\"\)", read("server/metrics.h"), re.M)
+listed = re.findall(r"^    X\(\w+, \"(\w+)\", (\w+), +\"(.*?)\"\)", read("server/core/metrics/metrics.h"), re.M)
 table = rows(guide.split("### Every metric", 1)[1].split("<a id=", 1)[0])[2:]
 wanted = ["`%s` %s %s" % (name, kind.lower(), about) for name, kind, about in listed]
 got = ["%s %s %s" % (row[0], row[1], row[3]) for row in table]
@@ -94,16 +94,16 @@ for path in sorted(headers):
     wrong = ["%s is %s, not %s" % (n, known.get(n), row[1]) for n, row in mine.items() if known.get(n) != value(row[1])]
     ok(not wrong, "the guide's limits of %s have their values" % path, *wrong)
 public = [os.path.relpath(p, SOURCE) for d in ("client/ps", "common/include/psclient/ps_") for p in glob.glob(os.path.join(SOURCE, d + "*.h"))]
-places = [("common/core/wire/wire.h", r"WIRE_\w+_MAX"), ("common/core/wire/frame.h", r"FRAME_\w+_MAX"), ("server/shard.h", r"SHARD_\w+_MAX"),
+places = [("common/core/wire/wire.h", r"WIRE_\w+_MAX"), ("common/core/wire/frame.h", r"FRAME_\w+_MAX"), ("server/core/shard/shard.h", r"SHARD_\w+_MAX"),
           ("common/core/auth/keyring.h", r"KEYRING_\w+_(MAX|MIN)"), ("common/core/auth/prelude.h", r"PRELUDE_META_MAX"),
-          ("server/guard.h", r"GUARD_\w+_MAX"), ("server/http.h", r"HTTP_\w+_MAX"), ("server/http_tokens.h", r"HTTP_\w+_MAX"), ("server/handed.h", r"HANDED_MAX"), ("server/metrics.h", r"METRICS_\w+_MAX")]
+          ("server/daemon/guard.h", r"GUARD_\w+_MAX"), ("server/http/http.h", r"HTTP_\w+_MAX"), ("server/http/http_tokens.h", r"HTTP_\w+_MAX"), ("server/daemon/handed.h", r"HANDED_MAX"), ("server/core/metrics/metrics.h", r"METRICS_\w+_MAX")]
 places += [(path, r"PS_\w+_MAX") for path in public]
 missing = [name for path, pattern in places for name in constants(path)
            if re.fullmatch(pattern, name) and name not in fixed and "LINE" not in name]
 ok(len(public) > 8 and not missing, "and none is left out", *missing)
 
 known = {}
-for path in ("common/core/wire/wire.h", "common/core/wire/frame.h", "common/core/base/arena.h", "server/shard.h"):
+for path in ("common/core/wire/wire.h", "common/core/wire/frame.h", "common/core/base/arena.h", "server/core/shard/shard.h"):
     known.update(constants(path))
 wrong = []
 for row in rows(section(read("proto/PROTOCOL.md"), "3. Text, numbers and limits")):

@@ -12,7 +12,7 @@
 
 #include "common/core/base/base.h"
 #include "probe.h"
-#include "server/http.h"
+#include "server/http/http.h"
 #include "tests/exposition_page.h"
 #include "tests/faults/fail_io.h"
 #include "tests/now.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/core/base/base.h"
-#include "server/http.h"
+#include "server/http/http.h"
 #include "tests/certs.h"
 #include "tests/exposition_page.h"
 #include "tests/now.h"

@@ -15,7 +15,7 @@
 #include "client/psclient.h"
 #include "common/core/auth/prelude.h"
 #include "common/core/wire/share_wire.h"
-#include "server/guard.h"
+#include "server/daemon/guard.h"
 #include "tests/system/probe.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"

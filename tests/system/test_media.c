@@ -11,7 +11,7 @@
 
 #include "common/core/base/base.h"
 #include "probe.h"
-#include "server/bus_error.h"
+#include "server/process/bus_error.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 

@@ -18,7 +18,7 @@
 
 #include "client/psclient.h"
 #include "common/core/base/base.h"
-#include "server/secure.h"
+#include "server/daemon/secure.h"
 #include "tests/certs.h"
 #include "tests/system/ranks.h"
 #include "tests/system/shards.h"

@@ -4,7 +4,7 @@
 
 #include "client/core.h"
 #include "common/core/wire/wire.h"
-#include "server/shard.h"
+#include "server/core/shard/shard.h"
 
 /* One limit under two names, on the two sides of a wall. */
 static_assert(PS_NAME_MAX == WIRE_NAME_MAX && PS_RANK_MAX == WIRE_RANK_MAX, "the API's limits are the protocol's");

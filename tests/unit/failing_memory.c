@@ -8,7 +8,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-#include "server/shard.h"
+#include "server/core/shard/shard.h"
 
 static bool inside; /* a call of the core */
 static uint64_t seen, fail_from, fail_count, failed;

@@ -61,15 +61,15 @@ headers_of() {
     "$work/table" | sort -u | paste -sd'|'
 }
 
-core='(common/core/libcommon_core|common/core/libkernels_[a-z0-9]+|server/libserver_core|client/libclient_core|client/libcollective_kernels_[a-z0-9]+)\.a\.p'
+core='(common/core/libcommon_core|common/core/libkernels_[a-z0-9]+|server/core/libserver_core|client/libclient_core|client/libcollective_kernels_[a-z0-9]+)\.a\.p'
 glue='(common/libcommon_glue|server/libserver_glue|server/libstore_lmdb|client/libclient_api|client/libclient_compute)\.a\.p'
 tools='client/(tools|examples)/.*'
 public=(client/psclient.h client/ps_compressor.h client/ps_data.h client/ps_device.h client/ps_device_group.h client/ps_group.h client/ps_network.h client/ps_reducer.h client/ps_strategy.h client/ps_tensors.h client/ps_timeline.h)
 
-reads store_lmdb.c lmdb.h
+reads lmdb_store_lmdb.c lmdb.h
 reads device_cpu.c cblas.h
 reads net_conn.c uv.h
-reads shard.c shard_state.h
+reads shard_shard.c shard_state.h
 reads core.c frame.h
 
 forbid 'common includes neither server nor client' 'common/.*' '(server|client)/.*'
@@ -83,7 +83,7 @@ forbid 'the core includes no sockets, threads, polls or clocks' "$core/.*" \
   '/.*/(sys/socket|sys/un|netinet/in|arpa/inet|poll|sys/poll|sys/epoll|pthread|threads|fcntl|sys/mman|sys/time|sys/random)\.h' \
   'common/core/libcommon_core\.a\.p/auth_mac\.c\.o' # libcrypto's headers name threads
 forbid 'the files of the LMDB store alone include lmdb.h' '.*' '.*/lmdb\.h' \
-  'server/libstore_lmdb\.a\.p/store_lmdb(_[a-z]+)?\.c\.o'
+  'server/libstore_lmdb\.a\.p/lmdb_store_lmdb(_[a-z]+)?\.c\.o'
 forbid 'the files of TLS alone include OpenSSL'"'"'s ssl.h' '.*' '.*/openssl/ssl\.h' \
   'common/libcommon_glue\.a\.p/net_tls(_[a-z]+)?\.c\.o'
 forbid 'one file includes cblas.h' '.*' '.*/cblas[a-z_0-9]*\.h' 'client/libclient_compute\.a\.p/device_cpu\.c\.o'

@@ -2,8 +2,8 @@
 #ifndef TESTS_UNIT_INSTANT_H
 #define TESTS_UNIT_INSTANT_H
 
-#include "server/shard.h"
-#include "server/store.h"
+#include "server/core/shard/shard.h"
+#include "server/core/store/store.h"
 
 struct instant_block {
     uint32_t var, block;

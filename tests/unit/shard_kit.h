@@ -22,8 +22,8 @@
 #include "common/core/optimizer/optimizer.h"
 #include "common/core/wire/wire.h"
 #include "proto/store.pb-c.h"
-#include "server/shard.h"
-#include "server/store_mem.h"
+#include "server/core/shard/shard.h"
+#include "server/core/store/store_mem.h"
 
 #define KIT_CONNS 64
 

@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_STORE_LMDB_KIT_H
 #define TESTS_UNIT_STORE_LMDB_KIT_H
 
-#include "server/store_lmdb.h"
+#include "server/lmdb/store_lmdb.h"
 
 extern char kit_base[64]; /* of this test: everything is made in it, and goes with it */
 extern char kit_dir[128]; /* the store's; it is not there yet */

@@ -1,10 +1,11 @@
-/* What every store must do (server/store.h), as test cases that each store's own program runs over itself. */
+/* What every store must do (server/core/store/store.h), as test cases that each store's own program runs over itself.
+ */
 #ifndef TESTS_UNIT_STORE_SUITE_H
 #define TESTS_UNIT_STORE_SUITE_H
 
 #include <check.h>
 
-#include "server/store.h"
+#include "server/core/store/store.h"
 
 #define STORE_SUITE_BYTES (96 * MIB) /* what make() must have room for */
 

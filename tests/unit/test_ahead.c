@@ -2,8 +2,8 @@
 #include "check_main.h"
 
 #include "common/core/wire/wire.h"
-#include "server/ahead.h"
-#include "server/shard.h"
+#include "server/core/sessions/ahead.h"
+#include "server/core/shard/shard.h"
 
 START_TEST(a_whole_window_is_remembered_wherever_its_bits_begin)
 {

@@ -1,4 +1,4 @@
-#include "server/bus_error.h"
+#include "server/process/bus_error.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "server/certificate.h"
+#include "server/daemon/certificate.h"
 
 #include "check_main.h"
 

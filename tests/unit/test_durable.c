@@ -1,5 +1,5 @@
 /* The durable side: complete or absent, whatever fails and whenever the power goes; rebuilt bit by bit. */
-#include "server/durable.h"
+#include "server/core/durability/durable.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +9,9 @@
 #include "instant.h"
 #include "memory_dir.h"
 #include "proto/store.pb-c.h"
-#include "server/fact.h"
-#include "server/identity.h"
-#include "server/store_lmdb.h"
+#include "server/core/durability/fact.h"
+#include "server/core/durability/identity.h"
+#include "server/lmdb/store_lmdb.h"
 #include "shard_kit.h"
 #include "tests/remove_tree.h"
 

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "power_kit.h"
-#include "server/session.h"
-#include "server/shard_state.h"
+#include "server/core/sessions/session.h"
+#include "server/core/shard/shard_state.h"
 #include "shard_fixture.h"
 
 #define WATCHER 9 /* the connection of who evicts */

@@ -1,4 +1,4 @@
-#include "server/exposition.h"
+#include "server/core/metrics/exposition.h"
 
 #include <string.h>
 

@@ -1,13 +1,13 @@
 /* Facts, and those who keep theirs so: what is damaged is said to be, and is never taken for nothing. */
-#include "server/fact.h"
+#include "server/core/durability/fact.h"
 
 #include <string.h>
 
 #include "check_main.h"
 #include "proto/store.pb-c.h"
-#include "server/identity.h"
-#include "server/pair.h"
-#include "server/store_mem.h"
+#include "server/core/durability/identity.h"
+#include "server/core/store/store_mem.h"
+#include "server/recovery/pair.h"
 #include "tests/unit/counted_memory.h"
 
 #define OK(call) ck_assert_int_eq((call), PS_OK)

@@ -1,5 +1,5 @@
 /* Tokens of HTTP: what may be one, from where they are, and what a request's header is worth. */
-#include "server/http_tokens.h"
+#include "server/http/http_tokens.h"
 
 #include <stdlib.h>
 #include <string.h>

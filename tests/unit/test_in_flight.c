@@ -1,4 +1,4 @@
-#include "server/in_flight.h"
+#include "server/daemon/in_flight.h"
 
 #include "check_main.h"
 

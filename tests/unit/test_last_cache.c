@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "server/last_cache.h"
+#include "server/process/last_cache.h"
 
 static char dir[] = "/tmp/psd-last-cache-XXXXXX";
 

@@ -3,7 +3,7 @@
  * never say who they are. */
 #include <string.h>
 
-#include "server/limit.h"
+#include "server/core/turn/limit.h"
 #include "shard_fixture.h"
 
 static void

@@ -1,5 +1,5 @@
 /* What the page and whoever else asks for JSON is told: all of it well formed, and true. */
-#include "server/live.h"
+#include "server/core/metrics/live.h"
 
 #include <math.h>
 #include <stdlib.h>

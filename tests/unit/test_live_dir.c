@@ -1,4 +1,4 @@
-#include "server/live_dir.h"
+#include "server/recovery/live_dir.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "check_main.h"
-#include "server/store_dir.h"
+#include "server/lmdb/store_dir.h"
 
 static char dir[64];
 static struct ps_error e;

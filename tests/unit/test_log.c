@@ -1,4 +1,4 @@
-#include "server/log.h"
+#include "server/process/log.h"
 
 #include <string.h>
 

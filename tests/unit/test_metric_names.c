@@ -1,10 +1,10 @@
 /* Names of metrics on a shard: whose stand, for how long, and what becomes of others. */
-#include "server/metric_names.h"
+#include "server/core/sessions/metric_names.h"
 
 #include <string.h>
 
 #include "power_kit.h"
-#include "server/shard_state.h"
+#include "server/core/shard/shard_state.h"
 #include "shard_fixture.h"
 
 static Psd__Job *

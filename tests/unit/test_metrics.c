@@ -1,5 +1,5 @@
 /* What a shard's figures say on the page: all of it well formed, and true. */
-#include "server/metrics.h"
+#include "server/core/metrics/metrics.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "server/options.h"
+#include "server/process/options.h"
 
 #include <string.h>
 #include <unistd.h>

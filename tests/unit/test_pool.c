@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "server/pool.h"
+#include "server/core/turn/pool.h"
 
 START_TEST(pieces_are_large_enough_aligned_and_hardly_larger)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/turn.h"
+#include "server/core/turn/turn.h"
 
 enum { LARGE = 65536 /* elements of the largest block */ };
 

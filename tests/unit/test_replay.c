@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "power_kit.h"
-#include "server/redo.h"
+#include "server/core/durability/redo.h"
 
 static struct kit k;
 static struct disk disk;

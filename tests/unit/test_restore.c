@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/core/format/checkpoint.h"
-#include "server/metrics.h"
+#include "server/core/metrics/metrics.h"
 
 static struct kit k;
 static unsigned closed;  /* sources that were */

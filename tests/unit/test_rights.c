@@ -1,10 +1,10 @@
 /* What a role may do: the table, and what the shard does with it. */
-#include "server/rights.h"
+#include "server/core/shard/rights.h"
 
 #include <string.h>
 
 #include "check_main.h"
-#include "server/shard_state.h"
+#include "server/core/shard/shard_state.h"
 #include "shard_fixture.h"
 
 /* Once more than in rights.c, on purpose: whoever adds a message decides here as well. */

@@ -1,4 +1,4 @@
-#include "server/roster.h"
+#include "server/core/sessions/roster.h"
 
 #include <string.h>
 

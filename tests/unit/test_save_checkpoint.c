@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/core/model/layout.h"
-#include "server/save_request.h"
+#include "server/core/durability/save_request.h"
 
 static struct layout layouts[3]; /* of variables 1 and 2 */
 static uint64_t seq[4], clocks[4];

@@ -7,7 +7,7 @@
 
 #include "instant.h"
 #include "memory_dir.h"
-#include "server/store_lmdb.h"
+#include "server/lmdb/store_lmdb.h"
 #include "tests/remove_tree.h"
 
 enum { BLOCKS = 96, LEN = 65536 };

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check_main.h"
-#include "server/saver_state.h"
+#include "server/saver/saver_state.h"
 
 enum { PLACES = 2 };
 

@@ -7,7 +7,7 @@
 
 #include "failing_memory.h"
 #include "insist.h"
-#include "server/store_mem_cell.h"
+#include "server/core/store/store_mem_cell.h"
 
 static struct kit k;
 static struct insist x;

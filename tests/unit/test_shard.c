@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "server/identity.h"
+#include "server/core/durability/identity.h"
 
 enum { LARGE = 65536 /* elements of the largest block */ };
 

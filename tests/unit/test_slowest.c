@@ -1,9 +1,9 @@
-#include "server/slowest.h"
+#include "server/core/sessions/slowest.h"
 
 #include <stdlib.h>
 
 #include "check_main.h"
-#include "server/session.h"
+#include "server/core/sessions/session.h"
 
 #define N 200
 

@@ -13,7 +13,7 @@
 
 #include "check_main.h"
 #include "common/core/model/layout.h"
-#include "server/store_lmdb_env.h"
+#include "server/lmdb/store_lmdb_env.h"
 #include "store_lmdb_kit.h"
 #include "store_suite.h"
 

@@ -1,4 +1,4 @@
-#include "server/store_lmdb.h"
+#include "server/lmdb/store_lmdb.h"
 
 #include <errno.h>
 #include <fcntl.h>

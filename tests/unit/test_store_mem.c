@@ -1,4 +1,4 @@
-#include "server/store_mem.h"
+#include "server/core/store/store_mem.h"
 
 #include "check_main.h"
 #include "common/core/model/layout.h"

@@ -1,5 +1,5 @@
 /* The page counting over a file in memory and an environment that says what the test wants. */
-#include "server/store_room.h"
+#include "server/lmdb/store_room.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,0 +1,363 @@
+/* The durable store's writer. What a transaction does is believed when it has committed, not before. */
+#include "server/core/durability/durable.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/core/base/planted.h"
+#include "common/core/model/layout.h"
+#include "proto/store.pb-c.h"
+#include "server/core/durability/fact.h"
+
+#define ERASE_MAX 1024 /* values that one transaction erases */
+
+/* ---- Facts ---- */
+
+static enum ps_err
+put_manifest(struct durable *d, const char *name, const struct durable_manifest *m)
+{
+    Psd__ManifestRow row = PSD__MANIFEST_ROW__INIT;
+
+    row.format = DURABLE_FORMAT;
+    row.generation = m->generation;
+    row.save = m->save;
+    row.boot = m->boot;
+    row.redo = m->redo;
+    row.blocks = m->blocks;
+    row.bytes = m->bytes;
+    row.unix_ms = m->unix_ms;
+    return fact_put(d->store, name, &row.base);
+}
+
+static enum ps_err
+put_staged_boot(struct durable *d, uint64_t boot)
+{
+    struct durable_manifest m = {.boot = boot};
+
+    return put_manifest(d, durable_staged_name, &m);
+}
+
+/* ---- Transactions ---- */
+
+enum ps_err
+durable_begin(struct durable *d, uint64_t bytes)
+{
+    ps_assert(bytes <= DURABLE_TXN_MAX);
+    d->txn = (struct durable_txn){.redo_next = d->redo_next};
+    return d->store->ops->begin(d->store, bytes);
+}
+
+void
+durable_abort(struct durable *d)
+{
+    d->store->ops->abort(d->store);
+}
+
+static void
+turn(struct durable *d)
+{
+    d->staged_boot = d->manifest.save != 0 ? d->manifest.boot : 0;
+    d->manifest = d->txn.manifest;
+    d->redo_first = MAX(d->redo_first, d->manifest.redo);
+    d->redo_next = MAX(d->redo_next, d->manifest.redo);
+    d->saving = false;
+}
+
+enum ps_err
+durable_commit(struct durable *d)
+{
+    enum ps_err err = d->store->ops->commit(d->store);
+
+    if (err != PS_OK)
+        return err;
+    d->staged += d->txn.staged;
+    d->redo_next = d->txn.redo_next;
+    if (d->txn.finishes)
+        turn(d);
+    return PS_OK;
+}
+
+static enum ps_err
+end(struct durable *d, enum ps_err err)
+{
+    if (err == PS_OK)
+        return durable_commit(d);
+    durable_abort(d);
+    return err;
+}
+
+/* ---- Erasing ---- */
+
+/* Keys from a place on, of one generation, below a number of a piece. */
+struct doomed {
+    struct store_key *keys;
+    uint32_t len;
+    uint8_t generation;
+    uint64_t before; /* of pieces */
+    bool more;
+};
+
+static bool
+doom(void *arg, const struct store_key *key, struct span value)
+{
+    struct doomed *x = arg;
+
+    (void)value;
+    if (key->generation != x->generation ||
+        (x->generation == STORE_GENERATION_REDO && store_redo_number(key) >= x->before))
+        return false;
+    x->more = x->len == ERASE_MAX;
+    if (!x->more)
+        x->keys[x->len++] = *key;
+    return !x->more;
+}
+
+static enum ps_err
+erase_all(struct durable *d, const struct doomed *x)
+{
+    enum ps_err err = PS_OK;
+
+    for (uint32_t i = 0; i < x->len && err == PS_OK; i++)
+        err = d->store->ops->erase(d->store, &x->keys[i]);
+    return err;
+}
+
+/* Up to ERASE_MAX of those; then, if there are no more, the row that says whose boot is staged. */
+static enum ps_err
+erase_some(struct durable *d, struct doomed *x, const uint64_t *boot)
+{
+    struct store_key from = {.generation = x->generation};
+    enum ps_err err;
+
+    if ((x->keys = malloc(ERASE_MAX * sizeof *x->keys)) == NULL)
+        return PS_ERR_NOMEM;
+    if ((err = d->store->ops->each_block_from(d->store, &from, doom, x)) != PS_OK)
+        goto out;
+    if (x->len == 0 && boot == NULL)
+        goto out;
+    if ((err = durable_begin(d, MIB)) != PS_OK)
+        goto out;
+    err = erase_all(d, x);
+    if (err == PS_OK && !x->more && boot != NULL)
+        err = put_staged_boot(d, *boot);
+    err = end(d, err);
+out:
+    free(x->keys);
+    return err;
+}
+
+enum ps_err
+durable_cut(struct durable *d, bool *more)
+{
+    struct doomed x = {.generation = STORE_GENERATION_REDO, .before = d->manifest.redo};
+    enum ps_err err = erase_some(d, &x, NULL);
+
+    *more = err == PS_OK && x.more;
+    return err;
+}
+
+static uint8_t
+staging(const struct durable *d)
+{
+    return d->manifest.generation ^ 1;
+}
+
+enum ps_err
+durable_begin_save(struct durable *d, uint64_t boot, bool *more)
+{
+    struct doomed x = {.generation = staging(d)};
+    enum ps_err err;
+
+    *more = false;
+    d->staged = 0;
+    d->saving = true;
+    if (d->staged_boot == boot || PLANTED(STAGED_BY_ANOTHER))
+        return PS_OK;
+    if ((err = erase_some(d, &x, &boot)) != PS_OK)
+        return err;
+    *more = x.more;
+    if (!x.more)
+        d->staged_boot = boot;
+    return PS_OK;
+}
+
+/* ---- Saving ---- */
+
+static enum ps_err
+put(struct durable *d, const struct store_key *key, struct span value)
+{
+    void *place;
+    enum ps_err err = d->store->ops->reserve(d->store, key, value.len, &place);
+
+    if (err == PS_OK)
+        memcpy(place, value.data, value.len);
+    return err;
+}
+
+static bool
+is_same(struct span a, struct span b)
+{
+    const struct block_head *x = a.data, *y = b.data;
+
+    return a.len == b.len && x->version == y->version && x->clock == y->clock;
+}
+
+static struct store_key
+staged_key(const struct durable *d, const struct store_key *key)
+{
+    return (struct store_key){.var = key->var, .block = key->block, .generation = staging(d)};
+}
+
+enum ps_err
+durable_stage_same(struct durable *d, const struct store_key *key, struct span value, bool *same)
+{
+    struct store_key to = staged_key(d, key);
+    struct span there;
+    enum ps_err err = d->store->ops->get(d->store, &to, &there);
+
+    ps_assert(d->saving);
+    if (err == PS_OK)
+        err = d->store->ops->fetch(d->store, (struct span){there.data, sizeof(struct block_head)});
+    *same = err == PS_OK && is_same(there, value);
+    d->txn.staged += *same;
+    return err == PS_ERR_NOT_FOUND ? PS_OK : err;
+}
+
+enum ps_err
+durable_stage(struct durable *d, const struct store_key *key, struct span value, size_t *written)
+{
+    struct store_key to = staged_key(d, key);
+    bool same;
+    enum ps_err err = durable_stage_same(d, key, value, &same);
+
+    *written = 0;
+    if (err != PS_OK || same)
+        return err;
+    if ((err = put(d, &to, value)) != PS_OK)
+        return err;
+    *written = value.len;
+    d->txn.staged++;
+    return PS_OK;
+}
+
+enum ps_err
+durable_redo(struct durable *d, uint64_t number, struct span piece)
+{
+    struct store_key key = store_redo_key(number);
+
+    ps_assert(number >= 1 && number <= STORE_REDO_MAX);
+    d->txn.redo_next = MAX(d->txn.redo_next, number + 1);
+    return put(d, &key, piece);
+}
+
+/* Rows of one table that the save does not have; both come in the order of keys. */
+struct stale {
+    const struct shard_save *save;
+    size_t row, end;   /* among the save's */
+    struct span *keys; /* heap copies */
+    size_t len, size;
+    bool nomem;
+};
+
+static int
+compare(struct span a, struct span b)
+{
+    int order = memcmp(a.data, b.data, MIN(a.len, b.len));
+
+    if (order != 0)
+        return order;
+    return a.len < b.len ? -1 : a.len > b.len;
+}
+
+static bool
+keep_key(struct stale *x, struct span key)
+{
+    void *copy;
+
+    if (x->len == x->size) {
+        size_t size = MAX(2 * x->size, 16u);
+        struct span *bigger = realloc(x->keys, size * sizeof *bigger);
+
+        if (bigger == NULL)
+            return false;
+        x->keys = bigger;
+        x->size = size;
+    }
+    if ((copy = malloc(key.len)) == NULL)
+        return false;
+    memcpy(copy, key.data, key.len);
+    x->keys[x->len++] = (struct span){copy, key.len};
+    return true;
+}
+
+static bool
+find_stale(void *arg, struct span key, struct span value)
+{
+    struct stale *x = arg;
+
+    (void)value;
+    while (x->row < x->end && compare(x->save->rows[x->row].key, key) < 0)
+        x->row++;
+    if (x->row < x->end && compare(x->save->rows[x->row].key, key) == 0)
+        return true;
+    x->nomem = !keep_key(x, key);
+    return !x->nomem;
+}
+
+static enum ps_err
+erase_stale(struct durable *d, enum store_table table, const struct shard_save *save, size_t row, size_t end)
+{
+    struct stale x = {.save = save, .row = row, .end = end};
+    enum ps_err err = d->store->ops->each_row(d->store, table, find_stale, &x);
+
+    if (err == PS_OK && x.nomem)
+        err = PS_ERR_NOMEM;
+    for (size_t i = 0; i < x.len; i++) {
+        if (err == PS_OK)
+            err = d->store->ops->row_erase(d->store, table, x.keys[i]);
+        free((void *)(uintptr_t)x.keys[i].data);
+    }
+    free(x.keys);
+    return err;
+}
+
+/* A table's rows lie together, in the order of their keys. */
+static enum ps_err
+replace_rows(struct durable *d, const struct shard_save *save, enum store_table table)
+{
+    size_t first = 0, end;
+    enum ps_err err;
+
+    while (first < save->rows_len && save->rows[first].table != table)
+        first++;
+    for (end = first; end < save->rows_len && save->rows[end].table == table;)
+        end++;
+    err = erase_stale(d, table, save, first, end);
+    for (size_t i = first; i < end && err == PS_OK; i++)
+        err = d->store->ops->row_put(d->store, table, save->rows[i].key, save->rows[i].value);
+    return err;
+}
+
+enum ps_err
+durable_finish(struct durable *d, const struct shard_save *save, uint64_t unix_ms)
+{
+    enum ps_err err = PS_OK;
+
+    ps_assert(d->saving && d->staged_boot == save->boot && d->staged + d->txn.staged == save->blocks);
+    for (enum store_table table = STORE_JOBS; table < STORE_TABLES && err == PS_OK; table++)
+        err = replace_rows(d, save, table);
+    d->txn.finishes = true;
+    d->txn.manifest = (struct durable_manifest){.save = save->number,
+                                                .boot = save->boot,
+                                                .redo = PLANTED(LOG_NOT_CUT) ? d->redo_first : save->redo,
+                                                .blocks = save->blocks,
+                                                .bytes = save->bytes,
+                                                .unix_ms = unix_ms,
+                                                .generation = staging(d)};
+    if (err == PS_OK)
+        err = put_manifest(d, durable_manifest_name, &d->txn.manifest);
+    /* What counted until now lies where the next one is staged. */
+    if (err == PS_OK)
+        err = put_staged_boot(d, d->manifest.save != 0 ? d->manifest.boot : 0);
+    return err;
+}

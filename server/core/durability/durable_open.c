@@ -1,0 +1,154 @@
+/* What a durable store holds when it is opened: whose it is, which save counts, how far the redo log goes. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "proto/store.pb-c.h"
+#include "server/core/durability/durable.h"
+#include "server/core/durability/fact.h"
+#include "server/core/durability/identity.h"
+
+const char *const durable_manifest_name = "manifest", *const durable_staged_name = "staged";
+
+/* ---- Whose it is ---- */
+
+static struct identity
+own_identity(const struct durable *d, uint64_t id)
+{
+    return (struct identity){
+        .format = DURABLE_FORMAT, .cluster = d->cluster, .shard = d->shard, .shards = d->shards, .id = id};
+}
+
+static enum ps_err
+make_identity(struct durable *d, uint64_t id)
+{
+    struct identity own = own_identity(d, id);
+    enum ps_err err;
+
+    if ((err = d->store->ops->begin(d->store, 64 * KIB)) != PS_OK)
+        return err;
+    if ((err = identity_put(d->store, identity_durable, &own)) != PS_OK) {
+        d->store->ops->abort(d->store);
+        return err;
+    }
+    d->id = id;
+    return d->store->ops->commit(d->store);
+}
+
+static enum ps_err
+check_identity(struct durable *d, struct ps_error *e)
+{
+    struct identity own = own_identity(d, 0);
+    Psd__ShardRow *row;
+    enum ps_err err = identity_get(d->store, identity_durable, &row);
+
+    if (err != PS_OK)
+        return ps_fail(e, err, "the durable environment cannot be read: %s", ps_strerror(err));
+    if (row == NULL)
+        return ps_fail(e, PS_ERR_MISMATCH, "the durable environment is a shard's live one: another directory is meant");
+    err = identity_check(row, &own, "the durable environment", e);
+    d->id = row->boot;
+    psd__shard_row__free_unpacked(row, NULL);
+    return err;
+}
+
+static enum ps_err
+identify(struct durable *d, uint64_t id, struct ps_error *e)
+{
+    bool any;
+    enum ps_err err = fact_any(d->store, &any);
+
+    if (err == PS_OK && any)
+        return check_identity(d, e);
+    if (err == PS_OK)
+        err = make_identity(d, id);
+    return err == PS_OK ? PS_OK : ps_fail(e, err, "the durable environment cannot be used: %s", ps_strerror(err));
+}
+
+/* ---- What it holds ---- */
+
+/* All 0: there is none. */
+static enum ps_err
+read_manifest(const struct durable *d, const char *name, struct durable_manifest *out, struct ps_error *e)
+{
+    ProtobufCMessage *m;
+    const Psd__ManifestRow *row;
+    enum ps_err err = fact_get(d->store, name, &psd__manifest_row__descriptor, &m);
+
+    *out = (struct durable_manifest){0};
+    if (err != PS_OK)
+        return ps_fail(e, err, "the durable environment cannot be used: %s", ps_strerror(err));
+    if (m == NULL)
+        return PS_OK;
+    row = (const Psd__ManifestRow *)m;
+    if (row->format != DURABLE_FORMAT)
+        err = ps_fail(e, PS_ERR_VERSION, "the save in the durable environment has format %u, this psd knows format %d",
+                      row->format, DURABLE_FORMAT);
+    *out = (struct durable_manifest){.save = row->save,
+                                     .boot = row->boot,
+                                     .redo = row->redo,
+                                     .blocks = row->blocks,
+                                     .bytes = row->bytes,
+                                     .unix_ms = row->unix_ms,
+                                     .generation = row->generation != 0};
+    protobuf_c_message_free_unpacked(m, NULL);
+    return err;
+}
+
+struct pieces {
+    uint64_t first, next; /* the run that counts */
+    uint64_t counts;      /* from this one on */
+    uint64_t bytes;
+    bool gap;
+};
+
+static bool
+see_piece(void *arg, const struct store_key *key, struct span value)
+{
+    struct pieces *p = arg;
+    uint64_t number = store_redo_number(key);
+
+    if (number >= p->counts) {
+        p->gap = p->gap || number != p->next;
+        p->next = number + 1;
+        p->bytes += value.len;
+    }
+    return !p->gap;
+}
+
+/* The log goes on where the save ends; without a save, from its first piece. */
+static enum ps_err
+find_redo(struct durable *d, struct ps_error *e)
+{
+    uint64_t from = MAX(d->manifest.redo, 1);
+    struct pieces p = {.first = from, .next = from, .counts = from};
+    struct store_key key = store_redo_key(0);
+    enum ps_err err = d->store->ops->each_block_from(d->store, &key, see_piece, &p);
+
+    if (err != PS_OK)
+        return ps_fail(e, err, "the redo log cannot be read: %s", ps_strerror(err));
+    if (p.gap)
+        return ps_fail(e, PS_ERR_IO, "the redo log has a gap: its pieces from %" PRIu64 " on do not follow each other",
+                       from);
+    d->redo_first = p.first;
+    d->redo_next = p.next;
+    d->redo_bytes = p.bytes;
+    return PS_OK;
+}
+
+enum ps_err
+durable_open(struct durable *d, struct store *store, const char *cluster, uint32_t shard, uint32_t shards, uint64_t id,
+             struct ps_error *e)
+{
+    struct durable_manifest staged;
+    enum ps_err err;
+
+    *d = (struct durable){.store = store, .shard = shard, .shards = shards};
+    ps_assert(strlen(cluster) < sizeof d->cluster);
+    strcpy(d->cluster, cluster);
+    if ((err = identify(d, id, e)) != PS_OK ||
+        (err = read_manifest(d, durable_manifest_name, &d->manifest, e)) != PS_OK ||
+        (err = read_manifest(d, durable_staged_name, &staged, e)) != PS_OK)
+        return err;
+    d->staged_boot = staged.boot;
+    return find_redo(d, e);
+}

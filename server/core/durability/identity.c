@@ -1,0 +1,44 @@
+/* One small row, written once and read at every start. */
+#include "server/core/durability/identity.h"
+
+#include <string.h>
+
+#include "server/core/durability/fact.h"
+
+const char *const identity_live = "identity", *const identity_durable = "durable";
+
+enum ps_err
+identity_put(struct store *store, const char *name, const struct identity *who)
+{
+    Psd__ShardRow row = PSD__SHARD_ROW__INIT;
+
+    row.format = who->format;
+    row.cluster = (char *)who->cluster;
+    row.shard = who->shard;
+    row.shards = who->shards;
+    row.boot = who->id;
+    return fact_put(store, name, &row.base);
+}
+
+enum ps_err
+identity_get(struct store *store, const char *name, Psd__ShardRow **out)
+{
+    ProtobufCMessage *row;
+    enum ps_err err = fact_get(store, name, &psd__shard_row__descriptor, &row);
+
+    *out = (Psd__ShardRow *)row;
+    return err;
+}
+
+enum ps_err
+identity_check(const Psd__ShardRow *row, const struct identity *wanted, const char *what, struct ps_error *e)
+{
+    if (row->format != wanted->format)
+        return ps_fail(e, PS_ERR_VERSION, "%s has format %u, this psd knows format %u", what, row->format,
+                       wanted->format);
+    if (strcmp(row->cluster, wanted->cluster) != 0 || row->shard != wanted->shard || row->shards != wanted->shards)
+        return ps_fail(e, PS_ERR_CLUSTER,
+                       "%s belongs to shard %u of %u of cluster '%.128s', not to %u of %u of '%.128s'", what,
+                       row->shard, row->shards, row->cluster, wanted->shard, wanted->shards, wanted->cluster);
+    return PS_OK;
+}

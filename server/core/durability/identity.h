@@ -1,0 +1,32 @@
+/* Whose data a store holds: a fact that says cluster, shard, format, and a random id. The live store and the durable
+ * one each have one, under their own names, so that one is never taken for the other. */
+#ifndef SERVER_IDENTITY_H
+#define SERVER_IDENTITY_H
+
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
+#include "proto/store.pb-c.h"
+#include "server/core/store/store.h"
+
+#define SHARD_FORMAT 2 /* of a live store */
+
+extern const char *const identity_live, *const identity_durable; /* names */
+
+struct identity {
+    uint32_t format;
+    const char *cluster;
+    uint32_t shard, shards;
+    uint64_t id; /* live: the boot of its data; durable: of the environment */
+};
+
+/* Within the write transaction. */
+enum ps_err identity_put(struct store *store, const char *name, const struct identity *who) PS_MUST_USE;
+
+/* *out NULL: there is none, or an error: as fact_get() says. Freed by protobuf-c. */
+enum ps_err identity_get(struct store *store, const char *name, Psd__ShardRow **out) PS_MUST_USE;
+
+/* PS_ERR_VERSION, PS_ERR_CLUSTER, with a sentence that begins with `what`: "the store". */
+enum ps_err identity_check(const Psd__ShardRow *row, const struct identity *wanted, const char *what,
+                           struct ps_error *e) PS_MUST_USE;
+
+#endif

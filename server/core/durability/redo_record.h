@@ -1,0 +1,101 @@
+/* The record of the redo log that is being made: updates, pushes and rows of an event gather here, and are packed and
+ * cut into pieces when it is written. Gradients are not copied before that. */
+#ifndef SERVER_REDO_RECORD_H
+#define SERVER_REDO_RECORD_H
+
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
+#include "proto/store.pb-c.h"
+#include "server/core/durability/redo.h"
+#include "server/core/sessions/cursor.h"
+#include "server/core/sessions/tally.h"
+#include "server/core/store/store.h"
+
+struct pool;
+
+struct redo_gradient {
+    const float *data;
+    size_t bytes;
+    bool owned; /* a piece of the pool */
+};
+
+/* Which updates hold a step of a worker's data. */
+struct redo_count {
+    uint32_t job, task;
+    struct cursor_span span;
+    uint32_t *updates;
+    size_t len, size;
+    struct tally tally; /* of the worker, where it is to be told */
+    bool tells;
+    Psd__RedoCount message; /* for packing */
+    Psd__Cursor from, end;
+    struct tally_room metrics;
+};
+
+struct redo_record {
+    struct pool *pool;
+    /* Updates, in parallel. */
+    uint32_t *var, *block;
+    float *scale;
+    uint64_t *clock;
+    struct redo_gradient *gradients;
+    size_t updates, updates_size;
+    uint64_t when_clock, gradient_bytes;
+    Psd__RedoPush *pushes;
+    size_t pushes_len, pushes_size;
+    struct redo_count *counts;
+    size_t counts_len, counts_size;
+    /* Rows; keys and values are in one piece of heap each. */
+    Psd__RedoRow *rows;
+    size_t rows_len, rows_size, rows_bytes;
+    /* For packing. */
+    void **list;
+    size_t list_size;
+    uint8_t *meta;
+    size_t meta_size;
+};
+
+/* All return false when out of memory. */
+bool record_add_update(struct redo_record *r, uint32_t var, uint32_t block, float scale, uint64_t clock,
+                       const struct redo_gradient *gradient);
+bool record_add_push(struct redo_record *r, const Psd__RedoPush *push);
+/* tally: to be told, or NULL. */
+bool record_add_count(struct redo_record *r, uint32_t job, uint32_t task, const struct cursor_span *span,
+                      const struct tally *tally);
+bool record_add_row(struct redo_record *r, enum store_table table, struct span key, struct span value);
+
+static inline bool
+record_empty(const struct redo_record *r)
+{
+    return r->updates == 0 && r->pushes_len == 0 && r->rows_len == 0;
+}
+
+/* Bytes of metadata that updates and pushes may take beside the rows that are there. */
+size_t record_meta_max(const struct redo_record *r, uint64_t updates, uint64_t pushes);
+
+/* Pack the metadata: r->meta. False: out of memory. */
+bool record_pack(struct redo_record *r, size_t *len);
+
+/* Begin anew. */
+void record_clear(struct redo_record *r);
+void record_free(struct redo_record *r); /* accepts NULL */
+
+/* ---- Pieces ---- */
+
+/* Where gradients begin in a record with so much metadata. */
+static inline size_t
+record_gradients(size_t meta_len)
+{
+    return round_up(meta_len, 16);
+}
+
+/* The size class of the next piece of a record of which `left` bytes are not in pieces yet. */
+int record_piece_class(uint64_t left);
+
+/* Bytes of a record in a piece of that class. */
+size_t record_piece_capacity(int size_class);
+
+/* How many pieces a record of so many bytes takes, and the pages of their values. */
+uint64_t record_pieces(uint64_t len, uint64_t *pages);
+
+#endif

@@ -1,0 +1,381 @@
+/* One record at a time. What a peer said was checked when it came; here the log itself may be damaged, so numbers are
+ * checked again before they are used. */
+#include "server/core/durability/replay.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/core/cluster/placement.h"
+#include "proto/store.pb-c.h"
+#include "server/core/durability/redo_record.h"
+#include "server/core/shard/shard_state.h"
+
+#define CLOCK_MAX (UINT64_C(1) << 62) /* as for messages */
+
+struct replay {
+    struct redo_head head; /* of the record that is being put together */
+    uint64_t next;         /* piece that comes next; 0: any may */
+    uint8_t *bytes;        /* of the record, 64-byte aligned */
+    size_t len, size;
+    uint64_t records;
+    bool stale; /* rows were put into the store: what is in memory is older */
+};
+
+void
+replay_free(struct replay *r)
+{
+    if (r == NULL)
+        return;
+    free(r->bytes);
+    free(r);
+}
+
+static enum ps_err
+damaged(const struct replay *r, struct ps_error *e, const char *what)
+{
+    return ps_fail(e, PS_ERR_IO, "the redo log is damaged: piece %" PRIu64 " %s", r->head.number, what);
+}
+
+/* ---- Pieces ---- */
+
+static bool
+goes_on(const struct redo_head *record, const struct redo_head *head)
+{
+    return head->record == record->record && head->piece == record->piece + 1 && head->pieces == record->pieces &&
+           head->meta_len == record->meta_len && head->payload_len == record->payload_len;
+}
+
+static enum ps_err
+check_piece(struct replay *r, struct span piece, struct redo_head *head, struct ps_error *e)
+{
+    bool within = r->len > 0;
+
+    if (piece.len < sizeof *head)
+        return ps_fail(e, PS_ERR_IO, "the redo log is damaged: a piece of %zu bytes", piece.len);
+    memcpy(head, piece.data, sizeof *head);
+    if (head->format != REDO_FORMAT)
+        return ps_fail(e, PS_ERR_VERSION, "piece %" PRIu64 " of the redo log has format %u, this psd knows format %d",
+                       head->number, head->format, REDO_FORMAT);
+    if (r->next != 0 && head->number != r->next)
+        return ps_fail(e, PS_ERR_IO, "the redo log is damaged: piece %" PRIu64 " comes where %" PRIu64 " was expected",
+                       head->number, r->next);
+    if (head->len == 0 || head->len > piece.len - sizeof *head || head->piece >= head->pieces ||
+        head->number != head->record + head->piece || head->number == 0 || head->number >= STORE_REDO_MAX ||
+        record_gradients(head->meta_len) + head->payload_len > REPLAY_RECORD_MAX ||
+        head->payload_len > REPLAY_RECORD_MAX) {
+        r->head = *head;
+        return damaged(r, e, "has a head that cannot be");
+    }
+    if (within ? !goes_on(&r->head, head) : head->piece != 0) {
+        r->head = *head;
+        return damaged(r, e, "does not go on where the one before it ended");
+    }
+    return PS_OK;
+}
+
+static bool
+append(struct replay *r, const void *bytes, size_t len)
+{
+    size_t size = MAX(r->size, (size_t)(64 * KIB));
+    uint8_t *bigger;
+
+    while (size < r->len + len)
+        size *= 2;
+    if (size > r->size) {
+        if ((bigger = aligned_alloc(64, size)) == NULL)
+            return false;
+        if (r->len > 0)
+            memcpy(bigger, r->bytes, r->len);
+        free(r->bytes);
+        r->bytes = bigger;
+        r->size = size;
+    }
+    memcpy(r->bytes + r->len, bytes, len);
+    r->len += len;
+    return true;
+}
+
+/* ---- Turns ---- */
+
+static enum ps_err
+commit(struct shard *s, struct ps_error *e)
+{
+    enum ps_err err = shard_commit(s);
+
+    return err == PS_OK ? PS_OK : ps_fail(e, err, "the redo log cannot be replayed: %s", ps_strerror(err));
+}
+
+/* So much may be written; commits what was, when there is no room for more. */
+static enum ps_err
+room(struct shard *s, uint64_t bytes, struct ps_error *e)
+{
+    enum ps_err err;
+
+    for (;;)
+        switch (turn_room(s, bytes, &err)) {
+        case TURN_READY:
+            return PS_OK;
+        case TURN_WAIT:
+            if ((err = commit(s, e)) != PS_OK)
+                return err;
+            break;
+        case TURN_REFUSED:
+            return ps_fail(e, err, "the redo log cannot be replayed: %s", ps_strerror(err));
+        }
+}
+
+/* Memory as the store has it. */
+static enum ps_err
+freshen(struct shard *s, struct ps_error *e)
+{
+    enum ps_err err;
+
+    if (!s->replay->stale)
+        return PS_OK;
+    if ((err = commit(s, e)) != PS_OK)
+        return err;
+    s->replay->stale = false;
+    return shard_reload(s, e) ? PS_OK : e->code;
+}
+
+/* ---- Rows ---- */
+
+static enum ps_err
+put_row(struct shard *s, const Psd__RedoRow *row, struct ps_error *e)
+{
+    struct span key = {row->key.data, row->key.len}, value = {row->value.data, row->value.len};
+    enum ps_err err;
+
+    if (row->table <= STORE_SHARD || row->table >= STORE_TABLES || key.len == 0 || key.len > STORE_ROW_KEY_MAX ||
+        value.len > STORE_ROW_MAX)
+        return damaged(s->replay, e, "has a row that cannot be");
+    /* What is marked is older than the row, and would be written over it. */
+    if (s->turn.rows > 0 && (err = commit(s, e)) != PS_OK)
+        return err;
+    if ((err = room(s, STORE_ROW_ROOM, e)) != PS_OK)
+        return err;
+    turn_take_rows(s, 1);
+    s->replay->stale = true;
+    err = s->store->ops->row_put(s->store, (enum store_table)row->table, key, value);
+    return err == PS_OK ? PS_OK : ps_fail(e, err, "the redo log cannot be replayed: %s", ps_strerror(err));
+}
+
+/* ---- Updates ---- */
+
+/* Blocks are made in the background; here it is now. */
+static enum ps_err
+make_blocks(struct shard *s, struct variable *v, struct ps_error *e)
+{
+    enum ps_err err;
+
+    block_want(s, v);
+    while (v->ready < v->count && v->working) {
+        if (!block_work(s) || s->turn.failed != PS_OK) {
+            if ((err = commit(s, e)) != PS_OK)
+                return err;
+        }
+    }
+    return v->ready == v->count
+               ? PS_OK
+               : ps_fail(e, PS_ERR_FULL, "no room for the blocks of variable '%.64s' of the redo log", v->name);
+}
+
+static enum ps_err
+find_block(struct shard *s, uint32_t var, uint32_t block, struct block_ref *out, struct ps_error *e)
+{
+    struct variable *v = var >= 1 && var <= s->variables_len ? s->variables[var] : NULL;
+    enum ps_err err;
+
+    if (v == NULL || block >= v->layout.blocks || placement_shard(v->start, block, s->config.shards) != s->config.shard)
+        return damaged(s->replay, e, "is for a block that is not known");
+    if (v->ready < v->count && (err = make_blocks(s, v, e)) != PS_OK)
+        return err;
+    block_refind(s, var, block, out);
+    return PS_OK;
+}
+
+static enum ps_err
+update(struct shard *s, const Psd__RedoRecord *m, size_t i, const float *gradient, size_t *len, struct ps_error *e)
+{
+    struct block_ref ref;
+    uint64_t clock = m->clock[i];
+    enum ps_err err;
+
+    if ((err = find_block(s, m->var[i], m->block[i], &ref, e)) != PS_OK)
+        return err;
+    if (ref.cut.len > *len)
+        return damaged(s->replay, e, "has fewer gradients than its blocks need");
+    *len -= ref.cut.len;
+    if (!isfinite(m->scale[i]) || (job_is_sync(ref.variable->job) ? clock == 0 || clock > CLOCK_MAX : clock != 0) ||
+        (ref.variable->refuse_nonfinite && !optimizer_finite(ref.cut.len, gradient)))
+        return damaged(s->replay, e, "has numbers that cannot be");
+    if ((err = room(s, block_size(&ref), e)) != PS_OK)
+        return err;
+    if ((err = turn_touch(s, &ref)) != PS_OK)
+        return ps_fail(e, err, "the redo log cannot be replayed: %s", ps_strerror(err));
+    update_apply_at(s, &ref, gradient, m->scale[i], clock,
+                    job_is_sync(ref.variable->job) ? update_when(ref.variable, clock) : m->when_clock);
+    return PS_OK;
+}
+
+static enum ps_err
+updates(struct shard *s, const Psd__RedoRecord *m, struct ps_error *e)
+{
+    const struct redo_head *head = &s->replay->head;
+    const float *gradient = (const float *)(const void *)(s->replay->bytes + record_gradients(head->meta_len));
+    size_t left = head->payload_len / sizeof(float), before;
+    enum ps_err err;
+
+    if (m->n_block != m->n_var || m->n_scale != m->n_var || m->n_clock != m->n_var || head->payload_len % 4 != 0)
+        return damaged(s->replay, e, "has updates that do not fit together");
+    for (size_t i = 0; i < m->n_var; i++) {
+        before = left;
+        if ((err = update(s, m, i, gradient, &left, e)) != PS_OK)
+            return err;
+        gradient += before - left;
+    }
+    return left == 0 ? PS_OK : damaged(s->replay, e, "has more gradients than its blocks need");
+}
+
+/* ---- Cursors ---- */
+
+static enum ps_err
+count(struct shard *s, const Psd__RedoRecord *m, const Psd__RedoCount *c, struct ps_error *e)
+{
+    struct session *session = session_find(s, c->job, c->task);
+    struct cursor_span span = {.from = cursor_of(c->from), .end = cursor_of(c->cursor)};
+
+    if (session == NULL)
+        return damaged(s->replay, e, "is of a worker that is not known");
+    if (c->metrics != NULL && c->metrics->n_value > WIRE_METRICS_MAX)
+        return damaged(s->replay, e, "has more metrics than a worker may have");
+    tally_take(&session->tally, c->metrics);
+    turn_mark_session(s, session);
+    for (size_t i = 0; i < c->n_update; i++) {
+        struct block_ref ref;
+
+        if (c->update[i] >= m->n_var)
+            return damaged(s->replay, e, "counts what it does not update");
+        block_refind(s, m->var[c->update[i]], m->block[c->update[i]], &ref);
+        cursor_count(s, session, &span, &ref);
+    }
+    return PS_OK;
+}
+
+/* ---- Pushes ---- */
+
+static enum ps_err
+pushed(struct shard *s, const Psd__RedoPush *p, struct ps_error *e)
+{
+    struct session *session = session_find(s, p->job, p->task);
+
+    if (session == NULL || p->clock > CLOCK_MAX || p->code >= PS_ERR_COUNT)
+        return damaged(s->replay, e, "is of a worker that is not known");
+    if (session->incarnation != p->incarnation || p->seq <= session->last_seq)
+        return PS_OK; /* replaced meanwhile, or in the save */
+    if (!sequence_replay_push(session, p->seq, p->acked_through, (enum ps_err)p->code))
+        return ps_fail(e, PS_ERR_NOMEM, "no memory to replay the redo log");
+    session->clock = MAX(session->clock, p->clock);
+    session->held = MAX(session->held, p->clock);
+    turn_mark_session(s, session);
+    return PS_OK;
+}
+
+/* ---- Records ---- */
+
+static enum ps_err
+apply(struct shard *s, const Psd__RedoRecord *m, struct ps_error *e)
+{
+    enum ps_err err;
+
+    for (size_t i = 0; i < m->n_row; i++)
+        if ((err = put_row(s, m->row[i], e)) != PS_OK)
+            return err;
+    if (m->n_var > 0 || m->n_push > 0 || s->replay->head.payload_len > 0)
+        if ((err = freshen(s, e)) != PS_OK)
+            return err;
+    if ((err = updates(s, m, e)) != PS_OK)
+        return err;
+    for (size_t i = 0; i < m->n_count; i++)
+        if ((err = count(s, m, m->count[i], e)) != PS_OK)
+            return err;
+    for (size_t i = 0; i < m->n_push; i++)
+        if ((err = pushed(s, m->push[i], e)) != PS_OK)
+            return err;
+    return PS_OK;
+}
+
+static enum ps_err
+whole_record(struct shard *s, struct ps_error *e)
+{
+    struct replay *r = s->replay;
+    Psd__RedoRecord *m;
+    enum ps_err err;
+
+    if (r->len != record_gradients(r->head.meta_len) + r->head.payload_len)
+        return damaged(r, e, "ends a record of another length");
+    arena_reset(&s->arena);
+    m = psd__redo_record__unpack(arena_protobuf(&s->arena), r->head.meta_len, r->bytes);
+    if (m == NULL)
+        return s->arena.exceeded == PS_ERR_NOMEM ? ps_fail(e, PS_ERR_NOMEM, "no memory to replay the redo log")
+                                                 : damaged(r, e, "is of a record that cannot be read");
+    err = apply(s, m, e);
+    r->len = 0;
+    r->records++;
+    return err;
+}
+
+static enum ps_err
+begin(struct shard *s, struct ps_error *e)
+{
+    if (s->replay != NULL)
+        return PS_OK;
+    if ((s->replay = calloc(1, sizeof *s->replay)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory to replay the redo log");
+    redo_pause(s);
+    return PS_OK;
+}
+
+enum ps_err
+shard_replay_piece(struct shard *s, struct span piece, struct ps_error *e)
+{
+    struct redo_head head;
+    struct replay *r;
+    enum ps_err err;
+
+    if ((err = begin(s, e)) != PS_OK)
+        return err;
+    r = s->replay;
+    if ((err = check_piece(r, piece, &head, e)) != PS_OK)
+        return err;
+    r->head = head;
+    r->next = head.number + 1;
+    if (r->len + head.len > REPLAY_RECORD_MAX)
+        return damaged(r, e, "belongs to a record that is too long");
+    if (!append(r, (const uint8_t *)piece.data + sizeof head, head.len))
+        return ps_fail(e, PS_ERR_NOMEM, "no memory to replay the redo log");
+    return head.piece + 1 < head.pieces ? PS_OK : whole_record(s, e);
+}
+
+enum ps_err
+shard_replay_end(struct shard *s, uint64_t *records, struct ps_error *e)
+{
+    enum ps_err err;
+
+    if ((err = begin(s, e)) != PS_OK)
+        return err;
+    if (s->replay->len > 0)
+        return damaged(s->replay, e, "is the last one, and its record is not whole");
+    /* What follows from clocks and counts is found when all is loaded. */
+    if ((err = commit(s, e)) != PS_OK)
+        return err;
+    if (!shard_reload(s, e))
+        return e->code;
+    *records = s->replay->records;
+    redo_resume(s, s->replay->next);
+    replay_free(s->replay);
+    s->replay = NULL;
+    return PS_OK;
+}

@@ -1,0 +1,268 @@
+/* Rows that a restore writes past the turn: more than one turn could hold, and nothing in heap memory is to know of
+ * them before they are loaded. The first transaction says that a restore is under way, so that it does not matter where
+ * the others end. */
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/core/cluster/placement.h"
+#include "common/core/format/checkpoint.h"
+#include "proto/store.pb-c.h"
+#include "server/core/durability/fact.h"
+#include "server/core/durability/identity.h"
+#include "server/core/durability/restore.h"
+#include "server/core/shard/shard_state.h"
+
+#define ROWS_MAX (STORE_ROOM_TURN / STORE_ROW_ROOM) /* in one transaction */
+
+static const char restoring_name[] = "restoring";
+static_assert(WIRE_PATH_MAX + WIRE_NAME_MAX + 64 <= FACT_BYTES_MAX, "a fact holds a path and a name");
+
+/* ---- That it is under way ---- */
+
+static enum ps_err
+put_restoring(struct shard *s, const char *dir, const char *job, bool filled)
+{
+    Psd__RestoringRow row = PSD__RESTORING_ROW__INIT;
+
+    row.dir = (char *)dir;
+    row.job = (char *)job;
+    row.filled = filled;
+    return fact_put(s->store, restoring_name, &row.base);
+}
+
+enum ps_err
+restore_rows_load(struct shard *s, char **dir, char **job, bool *filled)
+{
+    ProtobufCMessage *m;
+    const Psd__RestoringRow *row;
+    enum ps_err err = fact_get(s->store, restoring_name, &psd__restoring_row__descriptor, &m);
+
+    *dir = *job = NULL;
+    if (m == NULL)
+        return err;
+    row = (const Psd__RestoringRow *)m;
+    *filled = row->filled;
+    *dir = shard_strdup(row->dir);
+    *job = shard_strdup(row->job);
+    protobuf_c_message_free_unpacked(m, NULL);
+    if (*dir != NULL && *job != NULL)
+        return PS_OK;
+    free(*dir);
+    free(*job);
+    *dir = *job = NULL;
+    return PS_ERR_NOMEM;
+}
+
+enum ps_err
+restore_rows_filled(struct shard *s, uint64_t boot)
+{
+    struct identity who = {SHARD_FORMAT, s->cluster, s->config.shard, s->config.shards, boot};
+    enum ps_err err = identity_put(s->store, identity_live, &who);
+
+    return err == PS_OK ? put_restoring(s, s->restore.dir, s->restore.job, true) : err;
+}
+
+enum ps_err
+restore_rows_end(struct shard *s)
+{
+    return fact_erase(s->store, restoring_name);
+}
+
+/* ---- Many rows ---- */
+
+/* Transactions of so many rows each. */
+struct writer {
+    struct shard *s;
+    uint64_t rows;
+    bool open;
+};
+
+static enum ps_err
+writer_end(struct writer *w, enum ps_err err)
+{
+    if (!w->open)
+        return err;
+    w->open = false;
+    if (err == PS_OK)
+        return w->s->store->ops->commit(w->s->store);
+    w->s->store->ops->abort(w->s->store);
+    return err;
+}
+
+/* Room for one row more. */
+static enum ps_err
+writer_room(struct writer *w)
+{
+    enum ps_err err = PS_OK;
+
+    if (w->open && w->rows == ROWS_MAX)
+        err = writer_end(w, PS_OK);
+    if (err != PS_OK || w->open) {
+        w->rows++;
+        return err;
+    }
+    err = w->s->store->ops->begin(w->s->store, STORE_ROOM_TURN);
+    w->open = err == PS_OK;
+    w->rows = 1;
+    return err;
+}
+
+/* ---- The job's workers are forgotten ---- */
+
+/* Keys of a table's rows that begin with the job's id, a transaction's worth. */
+struct keys {
+    uint32_t job; /* big-endian */
+    size_t len;
+    struct {
+        uint8_t bytes[12];
+        size_t len;
+    } key[256];
+};
+
+static bool
+collect_key(void *arg, struct span key, struct span value)
+{
+    struct keys *k = arg;
+
+    (void)value;
+    if (key.len < sizeof k->job || key.len > sizeof k->key[0].bytes || memcmp(key.data, &k->job, sizeof k->job) != 0)
+        return true;
+    memcpy(k->key[k->len].bytes, key.data, key.len);
+    k->key[k->len++].len = key.len;
+    return k->len < ARRAY_LEN(k->key);
+}
+
+static enum ps_err
+forget_some(struct writer *w, enum store_table table, struct keys *k)
+{
+    const struct store_ops *ops = w->s->store->ops;
+    enum ps_err err;
+
+    k->len = 0;
+    if ((err = ops->each_row(w->s->store, table, collect_key, k)) != PS_OK)
+        return err;
+    for (size_t i = 0; i < k->len; i++)
+        if ((err = writer_room(w)) != PS_OK ||
+            (err = ops->row_erase(w->s->store, table, (struct span){k->key[i].bytes, k->key[i].len})) != PS_OK)
+            return err;
+    return writer_end(w, PS_OK); /* the next look sees what was committed */
+}
+
+static enum ps_err
+forget_workers(struct writer *w, uint32_t job_id)
+{
+    static const enum store_table tables[] = {STORE_SESSIONS, STORE_CURSORS};
+    struct keys k = {.job = htobe32(job_id)};
+    enum ps_err err = PS_OK;
+
+    for (size_t t = 0; t < ARRAY_LEN(tables); t++)
+        do
+            err = forget_some(w, tables[t], &k);
+        while (err == PS_OK && k.len == ARRAY_LEN(k.key));
+    return err;
+}
+
+/* ---- Job and variables ---- */
+
+/* Of a directory: the last part of its path. */
+static const char *
+checkpoint_name(const char *dir)
+{
+    const char *slash = strrchr(dir, '/'), *name = slash != NULL ? slash + 1 : dir;
+
+    return strlen(name) <= WIRE_NAME_MAX ? name : "";
+}
+
+static enum ps_err
+put_job(struct writer *w, const struct shard_restore *r, uint32_t id, uint64_t round)
+{
+    Psd__JobRow row = PSD__JOB_ROW__INIT;
+    Psd__Bound bound = PSD__BOUND__INIT;
+    Psd__Job options = *r->manifest->declared;
+    enum ps_err err;
+
+    options.name = (char *)restore_job_name(r);
+    bound.clocks = r->manifest->now->bound;
+    row.id = id;
+    row.options = &options;
+    row.slowest = r->manifest->clock;
+    row.round = round;
+    row.age = r->manifest->now->age;
+    row.bound = &bound;
+    row.restored = (char *)checkpoint_name(r->dir);
+    row.restored_boot = r->boot;
+    if ((err = writer_room(w)) != PS_OK)
+        return err;
+    return row_put(w->s, STORE_JOBS, id, &row.base, row_to_store);
+}
+
+static enum ps_err
+put_variable(struct writer *w, const struct checkpoint_variable *v, uint32_t id, uint32_t job_id)
+{
+    Psd__VariableRow row = PSD__VARIABLE_ROW__INIT;
+    enum ps_err err;
+
+    row.job = job_id;
+    row.declare = v->declared;
+    row.optimizer = v->now->optimizer;
+    if ((err = writer_room(w)) != PS_OK)
+        return err;
+    return row_put(w->s, STORE_VARS, id, &row.base, row_to_store);
+}
+
+/* A variable of which no block is here is not known here. */
+static bool
+lies_here(const struct shard *s, const struct shard_restore *r, const struct checkpoint_variable *v)
+{
+    uint32_t start = placement_start(restore_job_name(r), v->declared->name, s->config.shards);
+
+    return placement_count(start, v->layout.blocks, s->config.shard, s->config.shards) > 0;
+}
+
+static enum ps_err
+put_variables(struct writer *w, const struct shard_restore *r, const struct job *job, uint32_t job_id)
+{
+    uint32_t next = w->s->variables_len + 1;
+    enum ps_err err = PS_OK;
+
+    for (size_t i = 0; err == PS_OK && i < r->manifest->variables_len; i++) {
+        const struct checkpoint_variable *v = &r->manifest->variables[i];
+        struct variable *there = NULL;
+
+        if (job != NULL)
+            HASH_FIND(hh, job->variables, v->declared->name, strlen(v->declared->name), there);
+        if (there != NULL)
+            err = put_variable(w, v, there->id, job_id);
+        else if (lies_here(w->s, r, v))
+            err = put_variable(w, v, next++, job_id);
+    }
+    return err;
+}
+
+static enum ps_err
+write_all(struct writer *w, const struct shard_restore *r)
+{
+    const char *name = restore_job_name(r);
+    struct job *job;
+    uint32_t job_id;
+    enum ps_err err;
+
+    HASH_FIND(hh, w->s->jobs, name, strlen(name), job);
+    job_id = job != NULL ? job->id : w->s->jobs_len + 1;
+    if ((err = writer_room(w)) != PS_OK || (err = put_restoring(w->s, r->dir, r->job, false)) != PS_OK ||
+        (err = put_job(w, r, job_id, job != NULL ? job->round : 0)) != PS_OK || (err = writer_end(w, PS_OK)) != PS_OK ||
+        (err = forget_workers(w, job_id)) != PS_OK)
+        return err;
+    return put_variables(w, r, job, job_id);
+}
+
+enum ps_err
+restore_rows_begin(struct shard *s, const struct shard_restore *r, struct ps_error *e)
+{
+    struct writer w = {.s = s};
+    enum ps_err err = writer_end(&w, write_all(&w, r));
+
+    return err == PS_OK ? PS_OK
+                        : ps_fail(e, err, "shard %u cannot begin to restore: %s", s->config.shard, ps_strerror(err));
+}

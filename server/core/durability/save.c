@@ -1,0 +1,368 @@
+/* The machine of saves: the instant, what the saver asks and says, and what is left behind. */
+#include "server/core/durability/save.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/core/durability/save_request.h"
+#include "server/core/durability/save_rows.h"
+#include "server/core/shard/shard_state.h"
+
+void
+save_init(struct shard *s)
+{
+    s->save.number = s->save.complete = s->config.saved;
+    s->save.changed = true; /* nobody knows what the durable environment has */
+    s->save.erase = SAVE_PLACE_FIRST;
+    s->save.passed = SAVE_PLACE_END;
+}
+
+/* ---- Places ---- */
+
+/* Blocks of the save from this place to its variable's end. */
+static uint64_t
+rest(const struct save *save, struct save_place place)
+{
+    return save->counts[place.var] - place.index;
+}
+
+/* Go on by so many blocks; a place is never at the end of a variable. */
+static struct save_place
+advance(const struct save *save, struct save_place place, uint64_t blocks)
+{
+    while (place.var <= save->vars && blocks >= rest(save, place)) {
+        blocks -= rest(save, place);
+        place = (struct save_place){.var = place.var + 1};
+    }
+    if (place.var > save->vars)
+        return SAVE_PLACE_END;
+    place.index += blocks;
+    return place;
+}
+
+/* ---- The instant ---- */
+
+static uint64_t
+bytes_of(const struct shard *s, struct variable *v, uint64_t count)
+{
+    uint64_t bytes = 0;
+
+    if (count == v->count)
+        return v->bytes;
+    for (uint64_t i = 0; i < count; i++) {
+        struct block_ref ref = block_nth(s, v, i);
+
+        bytes += block_size(&ref);
+    }
+    return bytes;
+}
+
+static bool
+count_blocks(struct shard *s, const struct job *job)
+{
+    struct save *save = &s->save;
+
+    save->vars = s->variables_len;
+    save->len = save->bytes = 0;
+    if ((save->counts = calloc((size_t)save->vars + 1, sizeof *save->counts)) == NULL)
+        return false;
+    for (uint32_t id = 1; id <= save->vars; id++) {
+        struct variable *v = s->variables[id];
+
+        if (job != NULL && v->job != job)
+            continue;
+        save->counts[id] = v->ready;
+        save->len += v->ready;
+        save->bytes += bytes_of(s, v, v->ready);
+    }
+    return true;
+}
+
+/* Hand the instant out. */
+static enum ps_err
+say_begun(struct shard *s, const struct job *job, const char *dir)
+{
+    struct save *save = &s->save;
+    struct shard_save *out;
+    enum ps_err err;
+
+    if ((err = save_rows_copy(s, job, dir, &out)) != PS_OK)
+        return err;
+    out->number = job == NULL ? save->number + 1 : 0;
+    out->boot = s->boot;
+    out->redo = save->redo = s->redo.committed + PLANTED(LOG_CUT_AHEAD);
+    save->redo_bytes = s->redo.log_bytes;
+    out->blocks = save->len;
+    out->bytes = save->bytes;
+    if (!actions_save(s, SHARD_SAVE_BEGUN, out))
+        return PS_ERR_NOMEM;
+    save->number += job == NULL;
+    return PS_OK;
+}
+
+static void
+forget(struct save *save)
+{
+    free(save->counts);
+    save->counts = NULL;
+    if (save->done != NULL)
+        psd__checkpoint_done__free_unpacked(save->done, NULL);
+    save->done = NULL;
+    save->state = SAVE_IDLE;
+    save->passed = SAVE_PLACE_END;
+    save->say_close = false;
+}
+
+/* It came to nothing: tell who asked. A checkpoint's end is theirs alone. */
+static void
+fail(struct shard *s, enum ps_err code, const char *text)
+{
+    struct save *save = &s->save;
+    struct save_request *list = save->answering;
+    bool checkpoint = list->job_id != 0;
+
+    actions_log(s, SHARD_LOG_ERROR, "%s failed code=%s reason=\"%s\"", checkpoint ? "checkpoint" : "save",
+                ps_err_name(code), text);
+    save->stats.checkpoint_failures += checkpoint;
+    if (!checkpoint) {
+        save->stats.failures++;
+        save->changed = true;
+        snprintf(save->stats.failure, sizeof save->stats.failure, "%s", text);
+    }
+    save->answering = NULL;
+    forget(save);
+    save_request_failed(s, list, code, text);
+}
+
+static void
+close_if_passed(struct save *save)
+{
+    if (save->passed_len + PLANTED(CLOSED_EARLY) < save->len)
+        return;
+    save->state = SAVE_CLOSING;
+    save->passed = SAVE_PLACE_END;
+    save->say_close = true;
+}
+
+static void
+begin(struct shard *s, struct save_request *list)
+{
+    struct save *save = &s->save;
+    const struct job *job = list->job_id != 0 ? s->jobs_by_id[list->job_id] : NULL;
+    enum ps_err err = PS_ERR_NOMEM;
+
+    save->answering = list;
+    if (!count_blocks(s, job) || (job != NULL && (save->done = save_rows_done(s, job)) == NULL) ||
+        (err = say_begun(s, job, list->dir)) != PS_OK) {
+        fail(s, err, ps_strerror(err));
+        return;
+    }
+    save->state = SAVE_RUNNING;
+    save->begun_ms = s->now_ms;
+    save->begun_ns = s->now_ns;
+    save->handed_len = save->passed_len = 0;
+    save->handed = save->passed = advance(save, SAVE_PLACE_FIRST, 0);
+    save->erase = SAVE_PLACE_FIRST;
+    if (job == NULL)
+        save->changed = false;
+    actions_log(s, SHARD_LOG_INFO, "%s begun blocks=%" PRIu64 " bytes=%" PRIu64, job == NULL ? "save" : "checkpoint",
+                save->len, save->bytes);
+    close_if_passed(save);
+}
+
+bool
+save_may_begin(const struct shard *s)
+{
+    const struct save *save = &s->save;
+
+    return save->state == SAVE_IDLE && !save->say_abandoned && save->left == 0 && !s->broken && !restore_holds_saves(s);
+}
+
+void
+save_turn_ended(struct shard *s)
+{
+    struct save *save = &s->save;
+    struct save_request *list;
+
+    if (save->say_abandoned)
+        save->say_abandoned = !actions_save(s, SHARD_SAVE_ABANDONED, NULL);
+    if (save->waiting != NULL && save_may_begin(s) && (list = save_request_next(s)) != NULL)
+        begin(s, list);
+    if (save->say_close)
+        save->say_close = !actions_save(s, SHARD_SAVE_CLOSE, NULL);
+}
+
+void
+save_committed(struct shard *s, bool changed)
+{
+    s->save.changed = s->save.changed || changed;
+    s->save.no_room = s->save.no_room && !changed;
+}
+
+bool
+shard_save_due(const struct shard *s)
+{
+    return s->save.changed || s->save.complete == 0;
+}
+
+/* ---- The saver ---- */
+
+/* Where the block's value of the instant is. */
+static struct store_key
+key_of_instant(const struct block_ref *ref)
+{
+    struct store_key key = block_key(ref);
+
+    key.generation ^= ref->block->left;
+    return key;
+}
+
+size_t
+shard_save_next(struct shard *s, size_t bytes, struct shard_save_block *out, size_t room)
+{
+    struct save *save = &s->save;
+    size_t n = 0, sum = 0;
+
+    if (save->state != SAVE_RUNNING)
+        return 0;
+    while (n < room && save->handed.var <= save->vars) {
+        struct block_ref ref = block_nth(s, s->variables[save->handed.var], save->handed.index);
+
+        if (n > 0 && sum + block_size(&ref) > bytes)
+            break;
+        out[n++] = (struct shard_save_block){.key = key_of_instant(&ref), .size = block_size(&ref)};
+        sum += block_size(&ref);
+        save->handed = advance(save, save->handed, 1);
+    }
+    save->handed_len += n;
+    return n;
+}
+
+void
+save_passed(struct shard *s, uint64_t blocks)
+{
+    struct save *save = &s->save;
+
+    if (save->state != SAVE_RUNNING) /* abandoned in this turn: the saver does not know yet */
+        return;
+    ps_assert(save->passed_len + blocks <= save->handed_len);
+    save->passed = advance(save, save->passed, blocks);
+    save->passed_len += blocks;
+    close_if_passed(save);
+}
+
+static void
+save_done(struct shard *s, uint64_t bytes)
+{
+    struct save *save = &s->save;
+    struct save_request *list = save->answering;
+    Psd__SaveDone m = PSD__SAVE_DONE__INIT;
+
+    m.save = save->complete = save->number;
+    m.blocks = save->len;
+    m.bytes = save->stats.last_bytes = bytes;
+    m.ms = save->stats.last_ms = s->now_ms - save->begun_ms;
+    save->stats.instant_ms = save->begun_ms;
+    save->stats.saves++;
+    durations_add(&save->stats.took, m.ms);
+    save->stats.failure[0] = '\0';
+    redo_saved(s, save->redo);
+    redo_cut(s, save->redo_bytes);
+    actions_log(s, SHARD_LOG_INFO, "save done number=%" PRIu64 " blocks=%" PRIu64 " written=%" PRIu64 " ms=%" PRIu64,
+                m.save, m.blocks, m.bytes, m.ms);
+    save->answering = NULL;
+    forget(save);
+    save_request_done(s, list, MSG_SAVE_DONE, &m.base);
+}
+
+static void
+checkpoint_done(struct shard *s, uint64_t bytes, uint64_t left_out)
+{
+    struct save *save = &s->save;
+    struct save_request *list = save->answering;
+
+    save->done->bytes = bytes;
+    save->done->left_out = left_out;
+    save->stats.checkpoints++;
+    actions_log(s, SHARD_LOG_INFO, "checkpoint done dir=\"%s\" blocks=%" PRIu64 " written=%" PRIu64, list->dir,
+                save->len, bytes);
+    save->answering = NULL;
+    save_request_done(s, list, MSG_CHECKPOINT_DONE, &save->done->base);
+    forget(save);
+}
+
+void
+save_ended(struct shard *s, const struct shard_event *event)
+{
+    struct save *save = &s->save;
+
+    if (save->state == SAVE_IDLE) /* as above */
+        return;
+    if (event->error != NULL) {
+        fail(s, event->error->code, event->error->text);
+        return;
+    }
+    ps_assert(save->state == SAVE_CLOSING && !save->say_close);
+    spans_saved(s, save->begun_ns, event->bytes);
+    if (save->answering->job_id == 0)
+        save_done(s, event->bytes);
+    else
+        checkpoint_done(s, event->bytes, event->count);
+}
+
+void
+save_abandon(struct shard *s, enum ps_err why)
+{
+    if (s->save.state != SAVE_RUNNING)
+        return;
+    fail(s, why,
+         why == PS_ERR_FULL ? "no room in memory for old values beside new ones: the save was given up"
+                            : "the save was given up: the live store cannot be read");
+    s->save.say_abandoned = true;
+}
+
+void
+save_loaded(struct shard *s, bool ok)
+{
+    if (ok)
+        save_request_reload(s);
+    else
+        save_abandon(s, PS_ERR_IO);
+}
+
+/* ---- Reports and the end ---- */
+
+void
+save_report(const struct shard *s, Psd__SaveReport *out)
+{
+    const struct save *save = &s->save;
+
+    out->durable_dir = s->durable_dir;
+    out->saves = save->stats.saves;
+    out->save = save->complete;
+    out->since_ms = save->stats.saves > 0 ? s->now_ms - save->stats.instant_ms : 0;
+    out->last_ms = save->stats.last_ms;
+    out->last_bytes = save->stats.last_bytes;
+    out->failures = save->stats.failures;
+    out->failure = (char *)save->stats.failure;
+    out->running = save->state != SAVE_IDLE && save->answering->job_id == 0;
+    if (out->running) {
+        out->blocks = save->len;
+        out->blocks_done = save->passed_len;
+    }
+    out->durable_pushes = s->stats.durable_pushes;
+    out->redo_bytes = s->redo.bytes;
+    if (redo_failed(s))
+        out->redo_failure = (char *)s->redo.failure.text;
+}
+
+void
+save_finish(struct shard *s)
+{
+    forget(&s->save);
+    save_request_free(s->save.answering);
+    save_request_free(s->save.waiting);
+    s->save.answering = s->save.waiting = NULL;
+}

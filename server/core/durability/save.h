@@ -1,0 +1,142 @@
+/* Saves: one instant of the shard, copied to somewhere else block by block while updates go on.
+ *
+ *                 begin: after a commit, rows           the last block         SHARD_SAVE_ENDED
+ *                 are copied, blocks counted            is passed              (either state: with an error)
+ *     SAVE_IDLE ──────────────────────────► SAVE_RUNNING ─────────► SAVE_CLOSING ──────────────────► SAVE_IDLE
+ *                                             └──no room for an update beside the old value: abandoned──► SAVE_IDLE
+ *
+ * The instant is that of a commit. Until the saver has passed a block, its value of that instant stays where it is: the
+ * first update writes under the other generation's key and leaves the old value behind; what is left behind is erased,
+ * a few at a time, in turns after the saver passed. So the saver reads committed values, each in a read transaction of
+ * its own, and nobody waits.
+ *
+ *     blocks in order    passed, erased │ passed, to erase │ handed out, being read │ waiting
+ *                                    erase              passed                  handed
+ *
+ *     pages of the live store during a save: at most twice the data, the more the faster it changes
+ *
+ * Which blocks belong to the save: those that were there at the instant. Order: variable by variable, in order of
+ * blocks; a place separates those passed from those that wait, so no block carries a mark but which key it lies under
+ * and whether an older value is left under the other one. No save begins before all that is left behind was erased.
+ *
+ * Whatever becomes of a turn, the save is told so after it: SHARD_SAVE_CLOSE and SHARD_SAVE_ABANDONED are no part of
+ * the turn in which they come about, for a turn may fail and be taken back. The saver may have read a block after the
+ * save was abandoned, so it ends a save only when it was told to close it.
+ *
+ * After a crash both keys may be there: the newer value (version, then clock) is the block, the other is erased. The
+ * same goes for a turn that fails while a save runs, which goes on: what it knows of blocks is in the store.
+ *
+ * Draining does not wait for a save, and a save not for draining: both go on until the process ends.
+ *
+ * A checkpoint is a save of one job into files (checkpoint.h), at a clock when asked for; one save runs at a time,
+ * others wait in line (save_request.h). */
+#ifndef SERVER_SAVE_H
+#define SERVER_SAVE_H
+
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
+#include "proto/psd.pb-c.h"
+#include "server/core/shard/shard.h"
+#include "server/core/store/store.h"
+#include "server/core/turn/durations.h"
+
+#define SAVE_ERASE_MAX 64 /* values left behind that are erased in one go */
+
+struct shard;
+struct block_ref;
+struct save_request;
+
+enum save_state { SAVE_IDLE, SAVE_RUNNING, SAVE_CLOSING };
+
+/* Between two blocks: before this one. */
+struct save_place {
+    uint32_t var; /* id; past the last one: all blocks lie before */
+    uint64_t index;
+};
+#define SAVE_PLACE_FIRST ((struct save_place){.var = 1})
+#define SAVE_PLACE_END   ((struct save_place){.var = UINT32_MAX})
+
+static inline bool
+save_place_before(struct save_place a, struct save_place b)
+{
+    return a.var != b.var ? a.var < b.var : a.index < b.index;
+}
+
+/* What reports say of saves to the durable environment; of checkpoints, how many there were. */
+struct save_stats {
+    uint64_t saves, failures;
+    uint64_t checkpoints, checkpoint_failures;
+    uint64_t instant_ms, last_ms, last_bytes; /* of the newest complete one */
+    struct durations took;                    /* complete ones */
+    char failure[PS_ERROR_TEXT_MAX];          /* of the last one, or "" */
+};
+
+struct save {
+    enum save_state state;
+    uint64_t number;   /* of the newest that began */
+    uint64_t complete; /* of the newest that was completed, over all processes */
+    bool changed;      /* since its instant */
+    struct save_stats stats;
+
+    /* The one that runs. */
+    struct save_request *answering; /* who waits for its end; the first one says what it is */
+    uint64_t *counts;               /* [vars + 1] blocks of each variable that belong to it */
+    uint32_t vars;
+    struct save_place handed, passed;
+    uint64_t handed_len, passed_len, len, bytes;   /* blocks, and the bytes of all */
+    uint64_t begun_ms, begun_ns, redo, redo_bytes; /* pieces of the log before this one are in it; their bytes */
+    Psd__CheckpointDone *done;                     /* of a checkpoint: its instant */
+    bool say_close, say_abandoned;                 /* after this turn */
+
+    /* Left behind, by whatever save. */
+    struct save_place erase;
+    uint64_t left, left_bytes;
+    bool no_room; /* to erase: until something else was committed, or a save is asked for */
+
+    struct save_request *waiting; /* in order of arrival */
+};
+
+void save_init(struct shard *s);
+void save_finish(struct shard *s);
+
+/* The saver's events. */
+void save_passed(struct shard *s, uint64_t blocks);
+void save_ended(struct shard *s, const struct shard_event *event);
+
+/* End the save that runs, if one does: its values are needed no more. */
+void save_abandon(struct shard *s, enum ps_err why);
+
+/* The turn is over, committed or not: say what is to be said, and begin the next save if one may. */
+void save_turn_ended(struct shard *s);
+
+/* A turn was committed, with changes or only with what was erased. */
+void save_committed(struct shard *s, bool changed);
+
+/* A save may begin at the end of this turn. */
+bool save_may_begin(const struct shard *s);
+
+/* ---- Blocks (save_left.c) ---- */
+
+/* Whether the save that runs still needs the block's committed value where it is. Only in SAVE_RUNNING. */
+bool save_keeps(const struct shard *s, const struct block_ref *ref);
+
+/* The block's older value is left under its other key (by 1), or that is gone (by -1). */
+void save_left(struct shard *s, const struct block_ref *ref, int by);
+
+/* There are values that may be erased, in background work. False: no room for it in this turn. */
+bool save_busy(const struct shard *s);
+bool save_work(struct shard *s);
+
+/* The store is full, and no transaction is open: erase some of what was left behind; yield: and if none of that may be
+ * erased, abandon the save, so that it may. False: nothing was erased. */
+bool save_make_room(struct shard *s, bool yield);
+
+/* Blocks are forgotten, to be loaded again; and were loaded (ok), or could not be. */
+void save_unload(struct shard *s);
+void save_loaded(struct shard *s, bool ok);
+
+/* ---- Reports ---- */
+
+void save_report(const struct shard *s, Psd__SaveReport *out);
+
+#endif

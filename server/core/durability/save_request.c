@@ -1,0 +1,285 @@
+/* The line of those who ask, and whether their time has come. */
+#include "server/core/durability/save_request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/core/shard/shard_state.h"
+
+/* ---- Asking ---- */
+
+uint64_t
+save_request_len(const struct shard *s)
+{
+    const struct save_request *r;
+    uint64_t n = 0;
+
+    DL_FOREACH (s->save.waiting, r)
+        n++;
+    return n;
+}
+
+static void
+refuse(struct shard *s, struct connection *c, uint64_t request, enum ps_err code, const char *text)
+{
+    if (c != NULL)
+        actions_error(s, c, request, code, text);
+}
+
+static void
+add(struct shard *s, const struct save_request *asked, const char *dir)
+{
+    size_t dir_size = strlen(dir) + 1;
+    struct save_request *r;
+    struct ps_error e;
+
+    if (s->restore.state == RESTORE_UNFINISHED && restore_says_no(s, &e)) {
+        refuse(s, asked->connection, asked->request, e.code, e.text);
+    } else if (limit_reached(s, LIMIT_SAVES)) {
+        limit_refuse(s, LIMIT_SAVES, &e, "no room for another one to wait");
+        refuse(s, asked->connection, asked->request, e.code, e.text);
+    } else if ((r = malloc(sizeof *r + dir_size)) == NULL) {
+        refuse(s, asked->connection, asked->request, PS_ERR_NOMEM, "no memory for a save");
+    } else {
+        *r = *asked;
+        r->since_ms = s->now_ms;
+        memcpy(r->dir, dir, dir_size);
+        DL_APPEND(s->save.waiting, r);
+        s->save.no_room = false; /* what is left behind is in its way */
+    }
+}
+
+void
+save_request_save(struct shard *s, struct connection *c, uint64_t request)
+{
+    struct save_request asked = {.connection = c, .request = request};
+    const struct save_request *r;
+
+    if (!s->config.durable) {
+        refuse(s, c, request, PS_ERR_UNSUPPORTED, "this shard has no durable environment to save to");
+        return;
+    }
+    if (c == NULL)
+        DL_FOREACH (s->save.waiting, r)
+            if (r->job_id == 0)
+                return;
+    add(s, &asked, "");
+}
+
+void
+save_request_checkpoint(struct shard *s, struct connection *c, uint64_t request, const Psd__Checkpoint *m)
+{
+    struct save_request asked = {
+        .connection = c, .request = request, .at_clock = m->at_clock, .clock = m->clock, .at = SAVE_PLACE_FIRST};
+    char text[PS_ERROR_TEXT_MAX];
+    const struct job *job;
+
+    HASH_FIND(hh, s->jobs, m->job, strlen(m->job), job);
+    if (job == NULL) {
+        snprintf(text, sizeof text, "shard %u knows no job '%.64s'", s->config.shard, m->job);
+        refuse(s, c, request, PS_ERR_NOT_FOUND, text);
+        return;
+    }
+    asked.job_id = job->id;
+    add(s, &asked, m->dir);
+}
+
+/* ---- When its time has come ---- */
+
+/* Blocks never go back, so the first one that was not there is where to look again. */
+static bool
+all_come(const struct shard *s, const struct job *job, struct save_request *r)
+{
+    for (; r->at.var <= s->variables_len; r->at = (struct save_place){.var = r->at.var + 1}) {
+        const struct variable *v = s->variables[r->at.var];
+
+        for (; v->job == job && r->at.index < v->ready; r->at.index++)
+            if (clock_of_block(job, &v->blocks[r->at.index], CLOCK_FOR_PULL) < r->clock)
+                return false;
+    }
+    return true;
+}
+
+/* Least and greatest clock of all blocks; *greatest at least what it was. */
+static void
+range(const struct shard *s, const struct job *job, uint64_t *least, uint64_t *greatest)
+{
+    *least = UINT64_MAX;
+    for (uint32_t id = 1; id <= s->variables_len; id++)
+        for (uint64_t i = 0; s->variables[id]->job == job && i < s->variables[id]->ready; i++) {
+            uint64_t clock = clock_of_block(job, &s->variables[id]->blocks[i], CLOCK_FOR_PULL);
+
+            *least = MIN(*least, clock);
+            *greatest = MAX(*greatest, clock);
+        }
+}
+
+static bool
+sync_ready(const struct shard *s, const struct job *job, struct save_request *r)
+{
+    uint64_t least, greatest = r->clock;
+
+    if (!all_come(s, job, r))
+        return false;
+    range(s, job, &least, &greatest);
+    if (least >= r->clock && (greatest == r->clock || !job_is_full_sync(job)))
+        return true;
+    r->clock = job_is_full_sync(job) ? greatest : r->clock; /* too late for the one that was asked for */
+    r->at = SAVE_PLACE_FIRST;                               /* or blocks were made meanwhile */
+    return all_come(s, job, r);
+}
+
+static bool
+ready(const struct shard *s, struct save_request *r)
+{
+    const struct job *job = r->job_id != 0 ? s->jobs_by_id[r->job_id] : NULL;
+
+    if (job == NULL || !r->at_clock)
+        return true;
+    switch (job->options->mode) {
+    case PSD__MODE__SSP:
+        return job->slowest >= r->clock;
+    case PSD__MODE__SYNC:
+        return sync_ready(s, job, r);
+    default:
+        return true;
+    }
+}
+
+static void
+take(struct shard *s, struct save_request **list, struct save_request *r)
+{
+    DL_DELETE(s->save.waiting, r);
+    DL_APPEND(*list, r);
+}
+
+struct save_request *
+save_request_next(struct shard *s)
+{
+    struct save_request *list = NULL, *r, *next;
+
+    DL_FOREACH (s->save.waiting, r)
+        if (r->at_clock && ready(s, r))
+            break;
+    if (r == NULL)
+        DL_FOREACH (s->save.waiting, r)
+            if (ready(s, r))
+                break;
+    if (r == NULL)
+        return NULL;
+    if (r->job_id != 0) {
+        take(s, &list, r);
+        return list;
+    }
+    DL_FOREACH_SAFE (s->save.waiting, r, next)
+        if (r->job_id == 0)
+            take(s, &list, r);
+    return list;
+}
+
+bool
+save_request_holds(struct shard *s, const struct job *job, uint64_t clock)
+{
+    struct save_request *r;
+
+    if (!save_may_begin(s))
+        return false;
+    DL_FOREACH (s->save.waiting, r)
+        if (r->job_id == job->id && r->at_clock && clock >= r->clock && ready(s, r))
+            return true;
+    return false;
+}
+
+void
+save_request_reload(struct shard *s)
+{
+    struct save_request *r;
+
+    DL_FOREACH (s->save.waiting, r)
+        r->at = SAVE_PLACE_FIRST;
+}
+
+/* ---- Answers ---- */
+
+void
+save_request_free(struct save_request *list)
+{
+    struct save_request *r, *next;
+
+    DL_FOREACH_SAFE (list, r, next)
+        free(r);
+}
+
+/* NULL: no worker, or the store could not be read again. */
+static struct session *
+asker(const struct shard *s, const struct connection *c)
+{
+    return c->job_id != 0 ? session_find(s, c->job_id, c->task) : NULL;
+}
+
+static void
+count_wait(struct shard *s, const struct save_request *r)
+{
+    if (r->connection != NULL)
+        (void)traffic_waited(s, asker(s, r->connection), r->job_id != 0 ? WAIT_CHECKPOINT : WAIT_SAVE, r->since_ms);
+}
+
+void
+save_request_done(struct shard *s, struct save_request *list, enum msg_type type, const ProtobufCMessage *m)
+{
+    const struct save_request *r;
+
+    DL_FOREACH (list, r) {
+        if (r->connection != NULL)
+            actions_send(s, r->connection, type, r->request, m);
+        count_wait(s, r);
+    }
+    save_request_free(list);
+}
+
+void
+save_request_failed(struct shard *s, struct save_request *list, enum ps_err code, const char *text)
+{
+    const struct save_request *r;
+
+    DL_FOREACH (list, r) {
+        refuse(s, r->connection, r->request, code, text);
+        count_wait(s, r);
+    }
+    save_request_free(list);
+}
+
+static bool
+is_of(const struct save_request *r, const struct connection *c, uint64_t request)
+{
+    return r->connection == c && (request == 0 || r->request == request);
+}
+
+bool
+save_request_end(struct shard *s, struct connection *c, uint64_t request, enum ps_err code)
+{
+    struct save_request *r, *next;
+    bool found = false;
+
+    DL_FOREACH_SAFE (s->save.waiting, r, next) {
+        if (!is_of(r, c, request))
+            continue;
+        found = true;
+        if (code != PS_OK)
+            actions_error(s, c, r->request, code, ps_strerror(code));
+        count_wait(s, r);
+        DL_DELETE(s->save.waiting, r);
+        free(r);
+    }
+    DL_FOREACH (s->save.answering, r) {
+        if (!is_of(r, c, request))
+            continue;
+        found = true;
+        if (code != PS_OK)
+            actions_error(s, c, r->request, code, ps_strerror(code));
+        count_wait(s, r);
+        r->connection = NULL;
+    }
+    return found;
+}

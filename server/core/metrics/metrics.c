@@ -1,0 +1,488 @@
+#include "server/core/metrics/metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const metrics_state_names[METRICS_STATES] = {
+#define X(id, name, text) [METRICS_##id] = name,
+    METRICS_STATE_LIST(X)
+#undef X
+};
+
+const char *const metrics_state_texts[METRICS_STATES] = {
+#define X(id, name, text) [METRICS_##id] = text,
+    METRICS_STATE_LIST(X)
+#undef X
+};
+
+enum family {
+#define X(id, ...) FAMILY_##id,
+    METRICS_LIST(X)
+#undef X
+        FAMILIES
+};
+
+static const struct {
+    const char *name, *help;
+    enum exposition_kind kind;
+} families[FAMILIES] = {
+#define X(id, name, kind, help) [FAMILY_##id] = {name, help, EXPOSITION_##kind},
+    METRICS_LIST(X)
+#undef X
+};
+
+static void
+begin(struct exposition *x, enum family f)
+{
+    exposition_family(x, families[f].name, families[f].kind, families[f].help);
+}
+
+/* A family of one sample. */
+static void
+count(struct exposition *x, enum family f, uint64_t value)
+{
+    begin(x, f);
+    exposition_count(x, value, NULL);
+}
+
+static void
+real(struct exposition *x, enum family f, double value)
+{
+    begin(x, f);
+    exposition_real(x, value, NULL);
+}
+
+static double
+seconds(uint64_t ms)
+{
+    return (double)ms / 1000;
+}
+
+static void
+durations(struct exposition *x, const struct durations *d, const char *label, const char *value)
+{
+    double bounds[DURATION_BUCKETS - 1];
+    struct exposition_histogram h = {
+        .bounds = bounds, .counts = d->count, .buckets = DURATION_BUCKETS, .sum = seconds(d->sum_ms)};
+
+    for (size_t i = 0; i < ARRAY_LEN(bounds); i++)
+        bounds[i] = seconds(duration_bounds_ms[i]);
+    exposition_histogram(x, &h, label, value, NULL);
+}
+
+/* A family by reason. */
+static void
+reasons(struct exposition *x, enum family f, const char *const *names, const uint64_t *values, size_t n)
+{
+    begin(x, f);
+    for (size_t i = 0; i < n; i++)
+        exposition_count(x, values[i], "reason", names[i], NULL);
+}
+
+/* ---- The process ---- */
+
+static void
+write_logged(const struct metrics *m, struct exposition *x)
+{
+    static const char *const levels[METRICS_LOG_LEVELS] = {"error", "warning", "info", "debug"};
+
+    begin(x, FAMILY_LOG);
+    for (size_t i = 0; i < ARRAY_LEN(levels); i++)
+        exposition_count(x, m->log_lines[i], "level", levels[i], NULL);
+}
+
+static void
+write_http(const struct metrics *m, struct exposition *x)
+{
+    static const char *const denials[HTTP_DENIALS] = {[HTTP_DENIAL_MISSING] = "missing", [HTTP_DENIAL_WRONG] = "wrong"};
+    static const char *const classes[] = {"1xx", "2xx", "3xx", "4xx", "5xx"};
+
+    begin(x, FAMILY_HTTP);
+    for (size_t i = 1; i < ARRAY_LEN(classes); i++)
+        exposition_count(x, m->http.answers[i + 1], "code", classes[i], NULL);
+    count(x, FAMILY_HTTP_OVERDUE, m->http.overdue);
+    count(x, FAMILY_HTTP_UNASKED, m->http.unasked);
+    reasons(x, FAMILY_HTTP_DENIED, denials, m->http.denied, HTTP_DENIALS);
+}
+
+static void
+write_process(const struct metrics *m, const char *version, struct exposition *x)
+{
+    begin(x, FAMILY_BUILD);
+    exposition_count(x, 1, "version", version, NULL);
+    begin(x, FAMILY_STATE);
+    for (enum metrics_state i = 0; i < METRICS_STATES; i++)
+        exposition_count(x, i == m->state, "state", metrics_state_names[i], NULL);
+    write_logged(m, x);
+    write_http(m, x);
+    real(x, FAMILY_CPU, m->process.cpu_seconds);
+    real(x, FAMILY_START, m->process.start_seconds);
+    count(x, FAMILY_RESIDENT, m->process.resident_bytes);
+    count(x, FAMILY_VIRTUAL, m->process.virtual_bytes);
+    if (m->process.descriptors != 0)
+        count(x, FAMILY_FDS, m->process.descriptors);
+    if (m->process.descriptors_max != 0)
+        count(x, FAMILY_FDS_MAX, m->process.descriptors_max);
+}
+
+/* ---- Pushes and pulls ---- */
+
+static void
+write_ages(const struct age_histogram *age, struct exposition *x)
+{
+    double bounds[METRICS_AGE_BUCKETS - 1];
+    uint64_t counts[METRICS_AGE_BUCKETS] = {0};
+    struct exposition_histogram h = {
+        .bounds = bounds, .counts = counts, .buckets = METRICS_AGE_BUCKETS, .sum = (double)age->sum};
+
+    for (size_t i = 0; i < ARRAY_LEN(bounds); i++)
+        bounds[i] = (double)((UINT64_C(1) << i) - 1);
+    for (size_t i = 0; i < AGE_BUCKETS; i++)
+        counts[MIN(i, (size_t)METRICS_AGE_BUCKETS - 1)] += age->count[i];
+    begin(x, FAMILY_AGE);
+    exposition_histogram(x, &h, NULL);
+}
+
+static void
+write_pushes(const struct metrics *m, struct exposition *x)
+{
+    const struct shard_stats *s = &m->stats;
+
+    count(x, FAMILY_TURNS, s->turns);
+    count(x, FAMILY_COMMITS, s->commits);
+    count(x, FAMILY_APPLIED, s->pushes_applied);
+    count(x, FAMILY_REPEATED, s->pushes_repeated);
+    begin(x, FAMILY_REFUSED);
+    exposition_count(x, s->refused_nonfinite, "reason", "nonfinite", NULL);
+    exposition_count(x, s->refused_shape, "reason", "shape", NULL);
+    exposition_count(x, s->refused_other, "reason", "other", NULL);
+    begin(x, FAMILY_DROPPED);
+    exposition_count(x, s->dropped_stale, "reason", "stale", NULL);
+    exposition_count(x, s->dropped_late, "reason", "late", NULL);
+    count(x, FAMILY_DURABLE, s->durable_pushes);
+    write_ages(&s->age, x);
+    count(x, FAMILY_PULLS, s->pulls);
+    count(x, FAMILY_PARKED, s->pulls_parked);
+    count(x, FAMILY_PUSHED, s->pushed_bytes);
+    count(x, FAMILY_PULLED, s->pulled_bytes);
+}
+
+/* ---- Who is there, and who waits ---- */
+
+/* Of those that have one whose end is known. */
+static void
+write_certificates(const struct metrics *m, struct exposition *x)
+{
+    static const char *const sockets[METRICS_CERTIFICATES] = {
+        [METRICS_CERTIFICATE_TCP] = "tcp", [METRICS_CERTIFICATE_HTTP] = "http"};
+    bool begun = false;
+
+    for (enum metrics_certificate i = 0; i < METRICS_CERTIFICATES; i++) {
+        if (m->certificate_ends[i] == 0)
+            continue;
+        if (!begun)
+            begin(x, FAMILY_CERTIFICATE);
+        begun = true;
+        exposition_count(x, m->certificate_ends[i], "for", sockets[i], NULL);
+    }
+}
+
+static void
+write_peers(const struct metrics *m, struct exposition *x)
+{
+    static const char *const states[] = {"live", "lapsed", "finished"};
+    static const char *const refusals[REFUSALS] = {
+        [REFUSAL_CONNECTIONS] = "connections-max", [REFUSAL_DESCRIPTORS] = "descriptors", [REFUSAL_MEMORY] = "memory"};
+    static const char *const handshakes[HANDSHAKES] = {
+        [HANDSHAKE_GONE] = "gone",   [HANDSHAKE_SILENCE] = "silence",
+        [HANDSHAKE_PLAIN] = "plain", [HANDSHAKE_CERTIFICATE] = "certificate",
+        [HANDSHAKE_ROOM] = "room",   [HANDSHAKE_OTHER] = "other"};
+    static const char *const denials[DENIALS] = {[DENIAL_TOKEN] = "token",
+                                                 [DENIAL_SILENCE] = "silence",
+                                                 [DENIAL_GARBAGE] = "garbage",
+                                                 [DENIAL_USER] = "user",
+                                                 [DENIAL_ROLE] = "role"};
+    uint64_t denied[DENIALS];
+
+    count(x, FAMILY_RECEIVED, m->received_bytes);
+    count(x, FAMILY_SENT, m->sent_bytes);
+    count(x, FAMILY_CONNECTIONS, m->connections);
+    count(x, FAMILY_ACCEPTED, m->accepted);
+    reasons(x, FAMILY_TURNED_AWAY, refusals, m->refused, REFUSALS);
+    count(x, FAMILY_BAD_PEERS, m->stats.bad_peers);
+    count(x, FAMILY_HELLO, m->stats.hello_timeouts);
+    reasons(x, FAMILY_HANDSHAKES, handshakes, m->handshakes_failed, HANDSHAKES);
+    write_certificates(m, x);
+    memcpy(denied, m->denied, sizeof denied);
+    denied[DENIAL_ROLE] = m->stats.denied;
+    reasons(x, FAMILY_DENIED, denials, denied, DENIALS);
+    begin(x, FAMILY_SESSIONS);
+    for (size_t i = 0; i < ARRAY_LEN(states); i++)
+        exposition_count(x, m->sessions[i], "state", states[i], NULL);
+    count(x, FAMILY_LAPSES, m->stats.lease_lapses);
+    count(x, FAMILY_EVICTIONS, m->stats.evictions);
+}
+
+static void
+write_waits(const struct metrics *m, struct exposition *x)
+{
+    reasons(x, FAMILY_WAITING, wait_names, m->waiting, WAITS);
+    begin(x, FAMILY_WAIT);
+    for (enum wait i = 0; i < WAITS; i++)
+        durations(x, &m->stats.waits[i], "reason", wait_names[i]);
+}
+
+/* ---- What is held ---- */
+
+static void
+write_memory(const struct metrics *m, struct exposition *x)
+{
+    count(x, FAMILY_JOBS, m->jobs_len);
+    count(x, FAMILY_VARIABLES, m->variables_len);
+    count(x, FAMILY_BLOCKS, m->blocks);
+    count(x, FAMILY_DATA, m->data_bytes);
+    count(x, FAMILY_GATHER, m->gather_bytes);
+    count(x, FAMILY_IN_FLIGHT, m->in_flight_bytes);
+    count(x, FAMILY_LIVE_USED, m->live.used_bytes);
+    count(x, FAMILY_LIVE_FILE, m->live.file_bytes);
+    count(x, FAMILY_LIVE_MAX, m->live.max_bytes);
+}
+
+/* What a limit is called: as its option, when it has one. */
+static const char *
+limit_label(enum limit i)
+{
+    return limit_texts[i].option != NULL ? limit_texts[i].option : limit_texts[i].name;
+}
+
+/* Those that count bytes, or those that do not. */
+static void
+limits(struct exposition *x, enum family f, const uint64_t values[LIMITS], bool bytes)
+{
+    begin(x, f);
+    for (enum limit i = 0; i < LIMITS; i++)
+        if (limit_texts[i].bytes == bytes)
+            exposition_count(x, values[i], "limit", limit_label(i), NULL);
+}
+
+static void
+write_limits(const struct metrics *m, struct exposition *x)
+{
+    limits(x, FAMILY_LIMIT_NOW, m->limit_now, false);
+    limits(x, FAMILY_LIMIT_MAX, m->limit_max, false);
+    limits(x, FAMILY_LIMIT_NOW_BYTES, m->limit_now, true);
+    limits(x, FAMILY_LIMIT_MAX_BYTES, m->limit_max, true);
+    begin(x, FAMILY_LIMIT_REFUSED);
+    for (enum limit i = 0; i < LIMITS; i++)
+        exposition_count(x, m->limit_refused[i], "limit", limit_label(i), NULL);
+}
+
+/* ---- Saves ---- */
+
+static void
+write_redo(const struct metrics *m, struct exposition *x)
+{
+    count(x, FAMILY_NOT_DURABLE, m->durable_failed);
+    count(x, FAMILY_DURABLE_FILE, m->http.durable_file_bytes);
+    count(x, FAMILY_REDO, m->redo_committed - MIN(m->redo_committed, m->redo_saved));
+    count(x, FAMILY_REDO_LOG_BYTES, m->redo_log_bytes);
+    count(x, FAMILY_REDO_WAITING, m->redo_waiting);
+    count(x, FAMILY_REDO_BYTES, m->redo_waiting_bytes);
+}
+
+static void
+write_saves(const struct metrics *m, struct exposition *x)
+{
+    const struct save_stats *s = &m->save;
+
+    count(x, FAMILY_CHECKPOINTS, s->checkpoints);
+    count(x, FAMILY_CHECKPOINT_FAILURES, s->checkpoint_failures);
+    if (!m->durable)
+        return;
+    count(x, FAMILY_SAVES, s->saves);
+    count(x, FAMILY_SAVE_FAILURES, s->failures);
+    begin(x, FAMILY_SAVE_SECONDS);
+    durations(x, &s->took, NULL, NULL);
+    if (m->saved_seconds > 0)
+        real(x, FAMILY_SAVE_TIME, m->saved_seconds);
+    if (s->saves > 0) {
+        real(x, FAMILY_SAVE_LAST, seconds(s->last_ms));
+        count(x, FAMILY_SAVE_BYTES, s->last_bytes);
+    }
+    count(x, FAMILY_SAVE_NUMBER, m->save_number);
+    count(x, FAMILY_SAVE_RUNNING, m->save_running);
+    if (m->save_running)
+        real(x, FAMILY_SAVE_PROGRESS, (double)m->save_blocks_done / (double)MAX(m->save_blocks, UINT64_C(1)));
+    count(x, FAMILY_UNSAVED, m->unsaved);
+    write_redo(m, x);
+}
+
+/* ---- One by one ---- */
+
+/* One without a name has an index alone. */
+static void
+write_job_metrics(const struct metrics *m, struct exposition *x)
+{
+    char index[16];
+
+    begin(x, FAMILY_JOB_METRIC);
+    for (const struct metrics_job *j = m->jobs; j < m->jobs + m->jobs_shown; j++)
+        for (uint32_t i = 0; i < j->sums_len; i++) {
+            snprintf(index, sizeof index, "%" PRIu32, i);
+            exposition_real(x, j->sums[i], "job_name", j->name, "index", index, i < j->names.len ? "metric" : NULL,
+                            j->names.name[i], NULL);
+        }
+}
+
+static void
+write_jobs(const struct metrics *m, struct exposition *x)
+{
+    const struct metrics_job *end = m->jobs + m->jobs_shown, *j;
+
+    begin(x, FAMILY_JOB_WORKERS);
+    for (j = m->jobs; j < end; j++) {
+        uint32_t there = j->live + j->lapsed + j->finished;
+
+        exposition_count(x, j->live, "job_name", j->name, "state", "live", NULL);
+        exposition_count(x, j->lapsed, "job_name", j->name, "state", "lapsed", NULL);
+        exposition_count(x, j->finished, "job_name", j->name, "state", "finished", NULL);
+        exposition_count(x, j->workers - MIN(there, j->workers), "job_name", j->name, "state", "missing", NULL);
+    }
+    begin(x, FAMILY_JOB_SLOWEST);
+    for (j = m->jobs; j < end; j++)
+        exposition_count(x, j->slowest, "job_name", j->name, NULL);
+    begin(x, FAMILY_JOB_FASTEST);
+    for (j = m->jobs; j < end; j++)
+        exposition_count(x, j->fastest, "job_name", j->name, NULL);
+    write_job_metrics(m, x);
+    count(x, FAMILY_JOBS_LEFT, m->jobs_len - m->jobs_shown);
+}
+
+/* Whole numbers of jobs' variables or workers, one family each. */
+struct column {
+    enum family family;
+    size_t offset; /* of an uint64_t */
+};
+
+static uint64_t
+cell(const void *row, const struct column *c)
+{
+    return *(const uint64_t *)(const void *)((const char *)row + c->offset);
+}
+
+/* Pulls of several variables, and pushes of several, wait for all of them; the rest is not about variables. */
+static void
+write_variable_waits(const struct metrics *m, struct exposition *x)
+{
+    static const enum wait about[] = {WAIT_BOUND, WAIT_STEP, WAIT_GRADIENTS, WAIT_BLOCKS};
+
+    begin(x, FAMILY_VAR_WAITED);
+    for (size_t i = 0; i < m->variables_shown; i++)
+        for (size_t j = 0; j < ARRAY_LEN(about); j++)
+            exposition_real(x, seconds(m->variables[i].stats.waited_ms[about[j]]), "job_name", m->variables[i].job,
+                            "variable", m->variables[i].name, "reason", wait_names[about[j]], NULL);
+}
+
+static void
+write_variables(const struct metrics *m, struct exposition *x)
+{
+    static const struct column columns[] = {{FAMILY_VAR_BLOCKS, offsetof(struct metrics_variable, blocks)},
+                                            {FAMILY_VAR_BYTES, offsetof(struct metrics_variable, bytes)},
+                                            {FAMILY_VAR_PUSHES, offsetof(struct metrics_variable, stats.pushes)},
+                                            {FAMILY_VAR_PUSHED, offsetof(struct metrics_variable, stats.pushed_bytes)},
+                                            {FAMILY_VAR_PULLS, offsetof(struct metrics_variable, stats.pulls)},
+                                            {FAMILY_VAR_PULLED, offsetof(struct metrics_variable, stats.pulled_bytes)},
+                                            {FAMILY_VAR_REFUSED, offsetof(struct metrics_variable, stats.refused)},
+                                            {FAMILY_VAR_DROPPED, offsetof(struct metrics_variable, stats.dropped)},
+                                            {FAMILY_VAR_AGES, offsetof(struct metrics_variable, stats.ages)},
+                                            {FAMILY_VAR_AGE_MAX, offsetof(struct metrics_variable, stats.age_max)}};
+
+    for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
+        begin(x, columns[c].family);
+        for (size_t i = 0; i < m->variables_shown; i++)
+            exposition_count(x, cell(&m->variables[i], &columns[c]), "job_name", m->variables[i].job, "variable",
+                             m->variables[i].name, NULL);
+    }
+    write_variable_waits(m, x);
+    count(x, FAMILY_VARS_LEFT, m->variables_len - m->variables_shown);
+}
+
+static const char *
+task_text(const struct metrics_worker *w, char text[16])
+{
+    snprintf(text, 16, "%" PRIu32, w->task);
+    return text;
+}
+
+static void
+write_worker_times(const struct metrics *m, struct exposition *x)
+{
+    const struct metrics_worker *end = m->workers + m->workers_shown, *w;
+    char task[16];
+
+    begin(x, FAMILY_WORKER_SILENT);
+    for (w = m->workers; w < end; w++)
+        exposition_real(x, seconds(w->silent_ms), "job_name", w->job, "worker", task_text(w, task), NULL);
+    begin(x, FAMILY_WORKER_WAITED);
+    for (w = m->workers; w < end; w++)
+        for (enum wait i = 0; i < WAITS; i++)
+            exposition_real(x, seconds(w->stats.waited_ms[i]), "job_name", w->job, "worker", task_text(w, task),
+                            "reason", wait_names[i], NULL);
+}
+
+static void
+write_workers(const struct metrics *m, struct exposition *x)
+{
+    static const struct column columns[] = {{FAMILY_WORKER_LIVE, offsetof(struct metrics_worker, live)},
+                                            {FAMILY_WORKER_CONNECTED, offsetof(struct metrics_worker, connected)},
+                                            {FAMILY_WORKER_CLOCK, offsetof(struct metrics_worker, clock)},
+                                            {FAMILY_WORKER_WAITS, offsetof(struct metrics_worker, unanswered)},
+                                            {FAMILY_WORKER_PUSHES, offsetof(struct metrics_worker, pushes)},
+                                            {FAMILY_WORKER_APPLIED, offsetof(struct metrics_worker, stats.pushes)},
+                                            {FAMILY_WORKER_PUSHED, offsetof(struct metrics_worker, stats.pushed_bytes)},
+                                            {FAMILY_WORKER_PULLS, offsetof(struct metrics_worker, stats.pulls)},
+                                            {FAMILY_WORKER_PULLED, offsetof(struct metrics_worker, stats.pulled_bytes)},
+                                            {FAMILY_WORKER_REFUSED, offsetof(struct metrics_worker, stats.refused)},
+                                            {FAMILY_WORKER_DROPPED, offsetof(struct metrics_worker, stats.dropped)},
+                                            {FAMILY_WORKER_AGES, offsetof(struct metrics_worker, stats.ages)},
+                                            {FAMILY_WORKER_AGE_MAX, offsetof(struct metrics_worker, stats.age_max)},
+                                            {FAMILY_WORKER_LAPSES, offsetof(struct metrics_worker, lapses)}};
+    char task[16];
+
+    for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
+        begin(x, columns[c].family);
+        for (size_t i = 0; i < m->workers_shown; i++)
+            exposition_count(x, cell(&m->workers[i], &columns[c]), "job_name", m->workers[i].job, "worker",
+                             task_text(&m->workers[i], task), NULL);
+    }
+    write_worker_times(m, x);
+    count(x, FAMILY_WORKERS_LEFT, m->workers_len - m->workers_shown);
+}
+
+/* ---- All ---- */
+
+void
+metrics_write(const struct metrics *m, const char *version, struct exposition *x)
+{
+    char shard[16], shards[16], boot[24];
+
+    write_process(m, version, x);
+    if (!m->measured)
+        return;
+    real(x, FAMILY_LOOP, m->http.loop_seconds);
+    snprintf(shard, sizeof shard, "%" PRIu32, m->shard);
+    snprintf(shards, sizeof shards, "%" PRIu32, m->shards);
+    snprintf(boot, sizeof boot, "%016" PRIx64, m->boot);
+    begin(x, FAMILY_INFO);
+    exposition_count(x, 1, "cluster", m->cluster, "shard", shard, "shards", shards, "boot", boot, NULL);
+    write_pushes(m, x);
+    write_peers(m, x);
+    write_waits(m, x);
+    write_memory(m, x);
+    write_limits(m, x);
+    write_saves(m, x);
+    write_jobs(m, x);
+    write_variables(m, x);
+    write_workers(m, x);
+}

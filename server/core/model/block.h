@@ -1,0 +1,80 @@
+/* Blocks: found for events, and made in the background (SHARD_WORK), in order, variable by variable.
+ *
+ *     declared ──SHARD_WORK, block by block──► ready
+ *         │ store full: declares that wait are refused; the next declare tries again
+ */
+#ifndef SERVER_BLOCK_H
+#define SERVER_BLOCK_H
+
+#include "common/core/base/base.h"
+#include "common/core/model/layout.h"
+#include "common/include/psclient/ps_err.h"
+#include "server/core/model/variable.h"
+#include "server/core/store/store.h"
+
+struct gather;
+struct job;
+struct shard;
+
+/* What a block's head holds is kept here too, so that checks touch no page of the store. */
+struct block {
+    uint64_t version, clock;
+    uint64_t turn;         /* the turn that wrote it last */
+    uint8_t *place;        /* its value, while that turn runs */
+    struct gather *gather; /* sync: gradients of the step that is under way, or NULL */
+    uint8_t generation;    /* of the key that its newest value is under: 0 or 1 */
+    bool left;             /* an older value is under the other key (save.h) */
+    bool loaded;           /* it was in the store at the start */
+};
+
+/* A block that an event names. */
+struct block_ref {
+    struct variable *variable;
+    struct block *block;
+    uint32_t number;
+    bool counted; /* the push's step is in it already: cursor.h */
+    bool fresh;   /* turn_touch() gave it a new place in this event */
+    bool moved;   /* and that under its other key */
+    bool asked;   /* the push asks for the new value, which leaves right after the turn; of no matter in sync */
+    struct layout_block cut;
+    const uint8_t *old; /* value before, from turn_touch() */
+    uint8_t *place;     /* value after */
+};
+
+static inline size_t
+block_size(const struct block_ref *ref)
+{
+    return layout_value_size(ref->cut.size_class);
+}
+
+static inline struct store_key
+block_key(const struct block_ref *ref)
+{
+    return (struct store_key){.var = ref->variable->id, .block = ref->number, .generation = ref->block->generation};
+}
+
+/* Find a block that may be pulled and pushed. PS_ERR_NOT_FOUND. */
+enum ps_err block_find(struct shard *s, const struct job *job, uint32_t var, uint32_t block, struct block_ref *out,
+                       struct ps_error *e) PS_MUST_USE;
+
+/* The block that was found before; asserts that it is there. */
+void block_refind(const struct shard *s, uint32_t var, uint32_t block, struct block_ref *out);
+
+/* The index-th of a variable's blocks on this shard, 0 <= index < count. */
+struct block_ref block_nth(const struct shard *s, struct variable *v, uint64_t index);
+
+/* This variable's blocks are to be made, unless they all are. */
+void block_want(struct shard *s, struct variable *v);
+
+/* Make some blocks. False when there was no room in this turn for even one. */
+bool block_work(struct shard *s);
+
+/* The variable's next block has its first value, which is in its place: count it. */
+void block_made(struct shard *s, const struct block_ref *ref);
+
+/* One that the store holds (each_block's callback; arg is a struct row_load). After the last: whether a variable's are
+ * those that were made in order. */
+bool block_load(void *arg, const struct store_key *key, struct span value);
+bool block_loaded(const struct variable *v);
+
+#endif

@@ -1,0 +1,71 @@
+/* Loading goes jobs, variables, (sessions: session_row.c), blocks: each finds what it belongs to. */
+#include "server/core/model/catalog.h"
+
+#include <stdlib.h>
+
+#include "server/core/shard/shard_state.h"
+
+enum ps_err
+catalog_load(struct shard *s, struct ps_error *e)
+{
+    struct row_load l = {.s = s, .e = e};
+    enum ps_err err;
+
+    if (s->jobs_by_id == NULL && (s->jobs_by_id = calloc(SHARD_JOBS_MAX + 1, sizeof(struct job *))) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for jobs");
+    if (!variables_grow(s, 0))
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for variables");
+    if ((err = s->store->ops->each_row(s->store, STORE_JOBS, job_load, &l)) != PS_OK || l.err != PS_OK)
+        goto out;
+    err = s->store->ops->each_row(s->store, STORE_VARS, variable_load, &l);
+out:
+    if (l.err != PS_OK)
+        return l.err;
+    return err == PS_OK ? PS_OK : ps_fail(e, err, "the store cannot be read: %s", ps_strerror(err));
+}
+
+enum ps_err
+catalog_load_blocks(struct shard *s, struct ps_error *e)
+{
+    struct row_load l = {.s = s, .e = e};
+    enum ps_err err = s->store->ops->each_head(s->store, block_load, &l);
+
+    if (l.err != PS_OK)
+        return l.err;
+    if (err != PS_OK)
+        return ps_fail(e, err, "the store cannot be read: %s", ps_strerror(err));
+    for (uint32_t id = 1; id <= s->variables_len; id++) {
+        if (!block_loaded(s->variables[id])) {
+            row_load_stop(&l, PS_ERR_IO, "the blocks of variable", id);
+            return l.err;
+        }
+        block_want(s, s->variables[id]);
+    }
+    return PS_OK;
+}
+
+void
+catalog_free(struct shard *s)
+{
+    struct job *job, *next;
+
+    HASH_ITER (hh, s->jobs, job, next) {
+        struct variable *v, *next_variable;
+
+        HASH_ITER (hh, job->variables, v, next_variable)
+            HASH_DEL(job->variables, v);
+        HASH_DEL(s->jobs, job);
+        job_free(s, job);
+    }
+    for (uint32_t id = 1; id <= s->variables_len; id++)
+        variable_free(s->variables[id]);
+    free(s->variables);
+    free(s->jobs_by_id);
+    s->variables = NULL;
+    s->jobs_by_id = NULL;
+    s->variables_len = s->variables_size = s->jobs_len = 0;
+    s->work = NULL;
+    s->ordinals = 0;
+    s->data_bytes = s->promised_bytes = s->blocks = s->gather_bytes = s->sessions_len = s->barriers_len = 0;
+    save_unload(s);
+}

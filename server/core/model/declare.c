@@ -1,0 +1,262 @@
+/* Check that the store and the gather budget have room, make the variable, mark its row; its blocks follow in
+ * block_work(). What is promised to declared variables counts as taken, so that two declares cannot both get the last
+ * room. */
+#include "server/core/model/declare.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/core/base/units.h"
+#include "common/core/wire/wire.h"
+#include "server/core/shard/shard_state.h"
+
+/* Kept free when variables are declared: an eighth of the store, which it keeps itself, what a turn needs, and some for
+ * rows and trees. */
+static uint64_t
+headroom(uint64_t max_bytes)
+{
+    return max_bytes / 8 + STORE_ROOM_TURN + 4 * MIB;
+}
+
+uint64_t
+declare_free_bytes(struct shard *s)
+{
+    struct store_usage usage;
+    uint64_t taken;
+
+    s->store->ops->usage(s->store, &usage);
+    taken = usage.used_bytes + s->promised_bytes + headroom(usage.max_bytes);
+    return usage.max_bytes - MIN(taken, usage.max_bytes);
+}
+
+static enum ps_err
+check_room(struct shard *s, const struct variable *v, struct ps_error *e)
+{
+    struct store_usage usage;
+    struct units needs, used, all, kept;
+    uint64_t taken;
+
+    s->store->ops->usage(s->store, &usage);
+    taken = usage.used_bytes - MIN(usage.used_bytes, s->save.left_bytes) + s->promised_bytes;
+    if (v->layout.blocks > UINT32_MAX)
+        return ps_fail(e, PS_ERR_LIMIT, "variable '%.64s' has %" PRIu64 " blocks, the limit is %u", v->name,
+                       v->layout.blocks, UINT32_MAX);
+    if (taken + v->bytes + headroom(usage.max_bytes) > usage.max_bytes)
+        return ps_fail(e, PS_ERR_FULL, "variable '%.64s' needs %s on shard %u, which uses %s of %s and keeps %s free",
+                       v->name, units_bytes(v->bytes, &needs), s->config.shard, units_bytes(taken, &used),
+                       units_bytes(usage.max_bytes, &all), units_bytes(headroom(usage.max_bytes), &kept));
+    if (s->gather_bytes + v->gather_bytes > s->config.gather_bytes_max)
+        return limit_refuse(s, LIMIT_GATHER_BYTES, e, "variable '%.64s' needs %s more", v->name,
+                            units_bytes(v->gather_bytes, &needs));
+    return PS_OK;
+}
+
+static enum ps_err
+create(struct shard *s, struct job *job, const Psd__Declare *declare, struct variable **out, struct ps_error *e)
+{
+    struct variable *v;
+    enum ps_err err;
+
+    if (limit_reached(s, LIMIT_VARIABLES))
+        return limit_refuse(s, LIMIT_VARIABLES, e, "no room for variable '%.64s'", declare->name);
+    if ((v = variable_new(s, job, declare, s->variables_len + 1)) == NULL)
+        goto nomem;
+    if ((err = check_room(s, v, e)) != PS_OK) {
+        variable_free(v);
+        return err;
+    }
+    if (!variable_add(s, v))
+        goto nomem;
+    turn_mark_variable(s, v);
+    redo_variable(s, v);
+    actions_log(s, SHARD_LOG_INFO, "variable declared job=%s variable=%s id=%u blocks=%" PRIu64 " bytes=%" PRIu64,
+                job->name, v->name, v->id, v->count, v->bytes);
+    *out = v;
+    return PS_OK;
+nomem:
+    return ps_fail(e, PS_ERR_NOMEM, "shard %u has no memory for variable '%.64s'", s->config.shard, declare->name);
+}
+
+static enum ps_err
+mismatch(const struct variable *v, const Psd__Declare *declare, struct ps_error *e)
+{
+    char text[PS_ERROR_TEXT_MAX];
+
+    wire_declare_differences(v->declare, declare, text, sizeof text);
+    return ps_fail(e, PS_ERR_MISMATCH, "variable '%.64s' was declared with %.400s", v->name, text);
+}
+
+static void
+send_declared(struct shard *s, const struct variable *v, const struct declare_waiter *to)
+{
+    Psd__Declared m = PSD__DECLARED__INIT;
+
+    m.var = v->id;
+    m.created = to->created;
+    if (to->attach)
+        m.declare = v->declare;
+    actions_send(s, to->connection, MSG_DECLARED, to->request, &m.base);
+}
+
+static void
+wait_for_blocks(struct shard *s, struct variable *v, const struct declare_waiter *who)
+{
+    struct connection *c = who->connection;
+    struct declare_waiter *w;
+    struct ps_error e;
+
+    if (c->declares_len >= s->config.parked_max) {
+        limit_refuse(s, LIMIT_PARKED, &e, "too many declares wait on this connection");
+        actions_error(s, c, who->request, e.code, e.text);
+        return;
+    }
+    if ((w = malloc(sizeof *w)) == NULL) {
+        turn_fail(s, PS_ERR_NOMEM);
+        return;
+    }
+    *w = *who;
+    w->since_ms = s->now_ms;
+    DL_APPEND(v->waiters, w);
+    c->declares_len++;
+}
+
+void
+declare_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Declare *declare)
+{
+    struct declare_waiter who = {.connection = c, .request = request};
+    struct job *job = c->session->job;
+    struct ps_error e = {0};
+    struct variable *v;
+    enum ps_err err = PS_OK;
+
+    HASH_FIND(hh, job->variables, declare->name, strlen(declare->name), v);
+    if (v == NULL) {
+        who.created = true;
+        err = create(s, job, declare, &v, &e);
+    } else if (!wire_declare_equal(v->declare, declare)) {
+        err = mismatch(v, declare, &e);
+    }
+    if (err != PS_OK) {
+        actions_error(s, c, request, err, e.text);
+    } else if (v->ready == v->count) {
+        send_declared(s, v, &who);
+    } else {
+        block_want(s, v);
+        wait_for_blocks(s, v, &who);
+    }
+}
+
+/* The variable of an attach. A worker sees those of its own job only. */
+static enum ps_err
+find(struct shard *s, const struct connection *c, const Psd__Attach *attach, struct variable **out, struct ps_error *e)
+{
+    struct variable *v = NULL;
+    struct job *job;
+
+    if (c->session != NULL && strcmp(c->session->job->name, attach->job) != 0)
+        return ps_fail(e, PS_ERR_INVALID, "a worker of job '%.64s' cannot attach to a variable of job '%.64s'",
+                       c->session->job->name, attach->job);
+    HASH_FIND(hh, s->jobs, attach->job, strlen(attach->job), job);
+    if (job == NULL)
+        return ps_fail(e, PS_ERR_NOT_FOUND, "shard %u knows no job '%.64s'", s->config.shard, attach->job);
+    HASH_FIND(hh, job->variables, attach->name, strlen(attach->name), v);
+    if (v == NULL)
+        return ps_fail(e, PS_ERR_NOT_FOUND, "shard %u knows no variable '%.64s' in job '%.64s'", s->config.shard,
+                       attach->name, attach->job);
+    *out = v;
+    return v->ready == v->count || v->working
+               ? PS_OK
+               : ps_fail(e, PS_ERR_NOT_FOUND,
+                         "shard %u has %" PRIu64 " of %" PRIu64
+                         " blocks of variable '%.64s': the others could not be made when it was declared",
+                         s->config.shard, v->ready, v->count, v->name);
+}
+
+void
+declare_attach(struct shard *s, struct connection *c, uint64_t request, const Psd__Attach *attach)
+{
+    struct declare_waiter who = {.connection = c, .request = request, .attach = true};
+    struct ps_error e = {0};
+    struct variable *v;
+    enum ps_err err;
+
+    if ((err = find(s, c, attach, &v, &e)) != PS_OK)
+        actions_error(s, c, request, err, e.text);
+    else if (v->ready == v->count)
+        send_declared(s, v, &who);
+    else
+        wait_for_blocks(s, v, &who);
+}
+
+/* ---- Those who wait ---- */
+
+static void
+waiter_end(struct shard *s, struct variable *v, struct declare_waiter *w)
+{
+    struct traffic_wait over = traffic_waited(s, w->connection->session, WAIT_BLOCKS, w->since_ms);
+
+    traffic_waited_for(s, &over, v->id);
+    DL_DELETE(v->waiters, w);
+    w->connection->declares_len--;
+    free(w);
+}
+
+bool
+declare_forget(struct shard *s, struct connection *c, uint64_t request, enum ps_err answer)
+{
+    bool found = false;
+
+    if (c->declares_len == 0)
+        return false;
+    for (uint32_t id = 1; id <= s->variables_len; id++) {
+        struct variable *v = s->variables[id];
+        struct declare_waiter *w, *next;
+
+        DL_FOREACH_SAFE (v->waiters, w, next) {
+            if (w->connection != c || (request != 0 && w->request != request))
+                continue;
+            found = true;
+            if (answer != PS_OK)
+                actions_error(s, c, w->request, answer, ps_strerror(answer));
+            waiter_end(s, v, w);
+        }
+    }
+    return found;
+}
+
+void
+declare_answer(struct shard *s, struct variable *v)
+{
+    struct declare_waiter *w, *next;
+
+    DL_FOREACH_SAFE (v->waiters, w, next) {
+        send_declared(s, v, w);
+        waiter_end(s, v, w);
+    }
+}
+
+void
+declare_refuse(struct shard *s, struct variable *v, enum ps_err err)
+{
+    struct declare_waiter *w, *next;
+    char text[PS_ERROR_TEXT_MAX];
+
+    snprintf(text, sizeof text, "shard %u could make %" PRIu64 " of %" PRIu64 " blocks of variable '%.64s': %s",
+             s->config.shard, v->ready, v->count, v->name, ps_strerror(err));
+    actions_log(s, SHARD_LOG_ERROR, "%s", text);
+    DL_FOREACH_SAFE (v->waiters, w, next) {
+        actions_error(s, w->connection, w->request, err, text);
+        waiter_end(s, v, w);
+    }
+}
+
+void
+declare_free_waiters(struct variable *v)
+{
+    struct declare_waiter *w, *next;
+
+    DL_FOREACH_SAFE (v->waiters, w, next)
+        free(w);
+}

@@ -1,0 +1,245 @@
+/* Jobs in heap memory, and their rows. */
+#include "server/core/model/job.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/core/wire/wire.h"
+#include "common/core/wire/wire_text.h"
+#include "proto/store.pb-c.h"
+#include "server/core/shard/shard_state.h"
+
+void
+job_free(struct shard *s, struct job *job)
+{
+    if (job == NULL)
+        return;
+    pull_end_job(s, job, PS_OK, NULL);
+    gather_free_all(s, job);
+    barrier_free_all(s, job);
+    for (uint32_t i = roster_next(&job->there, 0); i != ROSTER_END; i = roster_next(&job->there, i + 1))
+        session_free(s, job->sessions[i]);
+    free(job->sessions);
+    roster_finish(&job->there);
+    slowest_finish(&job->holding);
+    metric_names_clear(&job->metric_names);
+    free(job->restored);
+    psd__job__free_unpacked(job->options, NULL);
+    free(job);
+}
+
+static struct job *
+job_new(const Psd__Job *options, uint32_t id)
+{
+    struct job *job = calloc(1, sizeof *job);
+
+    if (job == NULL)
+        return NULL;
+    job->id = id;
+    if ((job->options = wire_copy(&options->base)) == NULL)
+        goto fail;
+    job->name = job->options->name;
+    job->age = wire_age(job->options->age);
+    job->bound = job->options->bound;
+    if ((job->sessions = calloc(job->options->workers, sizeof(struct session *))) == NULL ||
+        !roster_init(&job->there, job->options->workers) || !slowest_init(&job->holding, job->options->workers))
+        goto fail;
+    return job;
+fail:
+    free(job->sessions);
+    roster_finish(&job->there);
+    if (job->options != NULL)
+        psd__job__free_unpacked(job->options, NULL);
+    free(job);
+    return NULL;
+}
+
+/* False: no memory, and it is freed. */
+static bool
+job_add(struct shard *s, struct job *job)
+{
+    HASH_ADD_KEYPTR(hh, s->jobs, job->name, strlen(job->name), job);
+    if (!HASH_TOOK(job)) {
+        job_free(s, job);
+        return false;
+    }
+    s->jobs_by_id[job->id] = job;
+    s->jobs_len = MAX(s->jobs_len, job->id);
+    return true;
+}
+
+static enum ps_err
+job_mismatch(const struct job *job, const Psd__Job *options, struct ps_error *e)
+{
+    char text[PS_ERROR_TEXT_MAX];
+
+    wire_job_differences(job->options, options, text, sizeof text);
+    return ps_fail(e, PS_ERR_MISMATCH, "job '%.64s' was opened with %.400s", job->name, text);
+}
+
+enum ps_err
+job_open(struct shard *s, const Psd__Job *options, struct job **out, struct ps_error *e)
+{
+    struct job *job;
+
+    HASH_FIND(hh, s->jobs, options->name, strlen(options->name), job);
+    if (job != NULL) {
+        *out = job;
+        return wire_job_equal(job->options, options) ? PS_OK : job_mismatch(job, options, e);
+    }
+    if (limit_reached(s, LIMIT_JOBS))
+        return limit_refuse(s, LIMIT_JOBS, e, "no room for job '%.64s'", options->name);
+    if ((job = job_new(options, s->jobs_len + 1)) == NULL || !job_add(s, job))
+        return ps_fail(e, PS_ERR_NOMEM, "shard %u has no memory for job '%.64s'", s->config.shard, options->name);
+    turn_mark_job(s, job);
+    redo_job(s, job);
+    actions_log(s, SHARD_LOG_INFO, "job created job=%s id=%u workers=%u", job->name, job->id, options->workers);
+    *out = job;
+    return PS_OK;
+}
+
+void
+job_options_text(const struct job *job, char *out, size_t size)
+{
+    Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
+    Psd__Job now = *job->options;
+
+    age.kind = (Psd__AgeKind)job->age.kind;
+    age.parameter = job->age.parameter;
+    now.age = &age;
+    now.bound = job->bound;
+    wire_job_options(&now, out, size);
+}
+
+/* ---- Rounds ---- */
+
+const struct session *
+job_joined(const struct job *job, uint32_t task)
+{
+    const struct session *session = job->sessions[task];
+
+    return session != NULL && session_counts(session) ? session : NULL;
+}
+
+/* Who is live is at the end of the old round, and its goodbye will be of that. But who joined after another's goodbye
+ * is about to do what that one, which comes again, will do. */
+static void
+take_along(struct shard *s, struct session *session, uint64_t round)
+{
+    if (session->state != SESSION_LIVE || !session->late)
+        return;
+    session->round = round;
+    session->late = false;
+    turn_mark_session(s, session);
+}
+
+void
+job_begin_round(struct shard *s, struct job *job, uint64_t round)
+{
+    struct session *session;
+
+    if (round <= job->round)
+        return;
+    job->round = round;
+    job->lapsed = job->finished = 0;
+    job->opened = (struct opened){0};
+    SESSION_EACH (job, session)
+        take_along(s, session, round);
+    turn_mark_job(s, job);
+    redo_job(s, job);
+    actions_log(s, SHARD_LOG_INFO, "round begins job=%s round=%" PRIu64 " slowest=%" PRIu64, job->name, round,
+                job->slowest);
+}
+
+/* ---- Rows ---- */
+
+enum ps_err
+job_put(struct shard *s, const struct job *job, row_sink sink)
+{
+    Psd__JobRow row = PSD__JOB_ROW__INIT;
+    Psd__AgePolicy age = PSD__AGE_POLICY__INIT;
+    Psd__Bound bound = PSD__BOUND__INIT;
+    struct opened_room opened;
+
+    row.id = job->id;
+    row.options = job->options;
+    row.slowest = job->slowest;
+    row.round = job->round;
+    row.restored = job->restored != NULL ? job->restored : row.restored;
+    row.restored_boot = job->restored_boot;
+    age.kind = (Psd__AgeKind)job->age.kind;
+    age.parameter = job->age.parameter;
+    row.age = &age;
+    bound.clocks = job->bound;
+    row.bound = &bound;
+    row.opened = opened_message(&job->opened, &opened);
+    row.n_metric_names = job->metric_names.len;
+    row.metric_names = (char **)job->metric_names.name;
+    return row_put(s, STORE_JOBS, job->id, &row.base, sink);
+}
+
+/* What was checked when it came is checked again. */
+static bool
+age_ok(const Psd__AgePolicy *a)
+{
+    struct age_policy policy;
+    struct ps_error e;
+
+    if (a == NULL)
+        return false;
+    policy = wire_age(a);
+    return age_check(&policy, &e) == PS_OK;
+}
+
+static bool
+row_ok(const struct shard *s, const Psd__JobRow *row, uint32_t id)
+{
+    struct ps_error e;
+
+    return row != NULL && row->id == id && id >= 1 && id <= SHARD_JOBS_MAX && row->options != NULL &&
+           age_ok(row->options->age) && (row->age == NULL || age_ok(row->age)) && row->options->workers >= 1 &&
+           row->options->workers <= WIRE_WORKERS_MAX && s->jobs_by_id[id] == NULL &&
+           wire_metric_names_check(row->n_metric_names, (const char *const *)row->metric_names, &e) == PS_OK;
+}
+
+/* PS_ERR_IO: it says what cannot be. */
+static enum ps_err
+from_row(struct job *job, const Psd__JobRow *row)
+{
+    job->slowest = row->slowest;
+    job->round = row->round;
+    if (row->age != NULL)
+        job->age = wire_age(row->age);
+    if (row->bound != NULL)
+        job->bound = row->bound->clocks;
+    job->restored_boot = row->restored_boot;
+    job->restored = shard_strdup(row->restored);
+    if (!opened_take(&job->opened, row->opened))
+        return PS_ERR_IO;
+    return job->restored != NULL && metric_names_extend(&job->metric_names, row->n_metric_names, row->metric_names)
+               ? PS_OK
+               : PS_ERR_NOMEM;
+}
+
+bool
+job_load(void *arg, struct span key, struct span value)
+{
+    struct row_load *l = arg;
+    uint32_t id = row_id(key);
+    Psd__JobRow *row = psd__job_row__unpack(NULL, value.len, value.data);
+    enum ps_err err = PS_ERR_IO;
+    struct job *job = NULL;
+
+    if (row_ok(l->s, row, id))
+        err = (job = job_new(row->options, id)) != NULL ? from_row(job, row) : PS_ERR_NOMEM;
+    if (err == PS_OK && !job_add(l->s, job)) { /* and has freed it */
+        job = NULL;
+        err = PS_ERR_NOMEM;
+    }
+    if (err != PS_OK)
+        job_free(l->s, job);
+    if (row != NULL)
+        psd__job_row__free_unpacked(row, NULL);
+    return err == PS_OK || row_load_stop(l, err, "job", id);
+}

@@ -1,0 +1,104 @@
+/* Jobs: who belongs together, by which rules. A job is made by its first hello and stays. */
+#ifndef SERVER_JOB_H
+#define SERVER_JOB_H
+
+#include "common/core/base/base.h"
+#include "common/core/base/hash.h"
+#include "common/core/model/age.h"
+#include "common/include/psclient/ps_err.h"
+#include "proto/psd.pb-c.h"
+#include "server/core/model/row.h"
+#include "server/core/sessions/metric_names.h"
+#include "server/core/sessions/opened.h"
+#include "server/core/sessions/roster.h"
+#include "server/core/sessions/slowest.h"
+#include "server/core/store/store.h"
+
+struct shard;
+struct session;
+struct variable;
+struct pull;
+struct gather;
+struct barrier;
+
+struct job {
+    uint32_t id;       /* counts from 1 */
+    Psd__Job *options; /* as the hellos have them */
+    const char *name;
+    struct age_policy age; /* this and the next as SET left them */
+    uint32_t bound;
+    struct session **sessions; /* [workers], NULL: never joined */
+    struct roster there;       /* who has: SESSION_EACH() */
+    uint64_t round;            /* the newest that a worker has begun: clock.h */
+    char *restored;            /* name of the checkpoint that its data began with, */
+    uint64_t restored_boot;    /* and the boot of the data since then; NULL, 0: with none */
+    uint32_t live;             /* in whatever round */
+    uint32_t lapsed, finished; /* of this round */
+    uint64_t slowest;          /* clock of the slowest live worker; never goes back */
+    struct slowest holding;    /* the live workers, by where they are held */
+    struct variable *variables;
+    struct pull *pulls; /* parked */
+    bool sweep;         /* some of them may be ready */
+    struct gather *gathers;
+    struct barrier *barriers;
+    struct opened opened; /* of those */
+    struct metric_names metric_names;
+    bool marked;
+    struct job *marked_next;
+    UT_hash_handle hh; /* by name */
+};
+
+static inline bool
+job_is_sync(const struct job *job)
+{
+    return job->options->mode == PSD__MODE__SYNC;
+}
+
+/* Every step needs all workers. */
+static inline bool
+job_is_full_sync(const struct job *job)
+{
+    return job_is_sync(job) && job->options->quorum == job->options->workers;
+}
+
+/* Nobody gets ahead before all workers of the round are there. */
+static inline bool
+job_begins_together(const struct job *job)
+{
+    return job_is_full_sync(job) || job->options->mode == PSD__MODE__SSP;
+}
+
+static inline bool
+job_all_joined(const struct job *job)
+{
+    return job->live + job->lapsed + job->finished == job->options->workers;
+}
+
+/* "ssp(bound 4), 3 workers, lapse shrink, age none", as a SET left it. */
+void job_options_text(const struct job *job, char *out, size_t size);
+
+/* The session of a worker that is there, or was in this round. NULL: it has not joined yet. */
+const struct session *job_joined(const struct job *job, uint32_t task);
+
+/* A worker begins this round. If it is the first one to, all that were gone have not joined yet; a live one that is
+ * late takes part. */
+void job_begin_round(struct shard *s, struct job *job, uint64_t round);
+
+/* Workers that a step or a barrier may still count on: joined or not, but neither lapsed nor finished. */
+static inline uint32_t
+job_active(const struct job *job)
+{
+    return job->options->workers - job->lapsed - job->finished;
+}
+
+/* The job of this name with these options, made when it is new. PS_ERR_MISMATCH, PS_ERR_LIMIT, PS_ERR_INVALID,
+ * PS_ERR_NOMEM. */
+enum ps_err job_open(struct shard *s, const Psd__Job *options, struct job **out, struct ps_error *e) PS_MUST_USE;
+
+/* Its row: written by turn.c and redo.c, loaded by catalog.c (each_row's callback; arg is a struct row_load). */
+enum ps_err job_put(struct shard *s, const struct job *job, row_sink sink) PS_MUST_USE;
+bool job_load(void *arg, struct span key, struct span value);
+
+void job_free(struct shard *s, struct job *job); /* accepts NULL; its variables stay */
+
+#endif

@@ -1,0 +1,64 @@
+/* Variables: what was declared, how it is cut, and where on this shard its blocks are. */
+#ifndef SERVER_VARIABLE_H
+#define SERVER_VARIABLE_H
+
+#include "common/core/base/base.h"
+#include "common/core/base/hash.h"
+#include "common/core/model/initializer.h"
+#include "common/core/model/layout.h"
+#include "common/core/optimizer/optimizer.h"
+#include "common/include/psclient/ps_err.h"
+#include "proto/psd.pb-c.h"
+#include "server/core/model/row.h"
+#include "server/core/store/store.h"
+#include "server/core/turn/traffic.h"
+
+struct shard;
+struct job;
+struct block;
+struct declare_waiter;
+
+struct variable {
+    uint32_t id; /* this shard's; counts from 1 */
+    struct job *job;
+    char *path;       /* job/name */
+    const char *name; /* within path */
+    Psd__Declare *declare;
+    struct layout layout;
+    struct ps_optimizer optimizer;
+    struct initializer initializer;
+    bool refuse_nonfinite;
+    uint32_t start;        /* of its placement */
+    uint64_t first;        /* ordinal of its first block among all blocks of the shard */
+    uint64_t count;        /* blocks on this shard */
+    uint64_t ready;        /* of them made, in order */
+    uint64_t bytes;        /* of all their values */
+    uint64_t gather_bytes; /* sync: set aside for gradients */
+    struct block *blocks;  /* [count], by placement_index() */
+    struct traffic stats;
+    uint64_t waited; /* number of the newest wait that counts in there */
+    struct declare_waiter *waiters;
+    bool working; /* in the shard's list of variables to initialize */
+    struct variable *work_prev, *work_next;
+    bool marked;
+    struct variable *marked_next;
+    UT_hash_handle hh; /* in its job, by name */
+};
+
+/* Make one, without its blocks: these may be too many to have room for. NULL: out of memory. */
+struct variable *variable_new(struct shard *s, struct job *job, const Psd__Declare *declare, uint32_t id);
+
+/* Enter it into its job and the shard's table, with heads for its blocks. Takes v, also when it fails: out of memory.
+ */
+bool variable_add(struct shard *s, struct variable *v) PS_MUST_USE;
+
+/* Its row: written by turn.c and redo.c, loaded by catalog.c (each_row's callback; arg is a struct row_load). */
+enum ps_err variable_put(struct shard *s, const struct variable *v, row_sink sink) PS_MUST_USE;
+bool variable_load(void *arg, struct span key, struct span value);
+
+/* Room in the shard's table for ids up to this one. */
+bool variables_grow(struct shard *s, uint32_t id) PS_MUST_USE;
+
+void variable_free(struct variable *v); /* accepts NULL */
+
+#endif

@@ -1,0 +1,133 @@
+/* The live workers lie in a heap (slowest.h) by where they are held: its root allows the others to go on. */
+#include "server/core/sessions/clock.h"
+
+#include "server/core/shard/shard_state.h"
+
+/* What the live workers and those still to come allow. */
+static uint64_t
+allowed(const struct job *job)
+{
+    if (job->live == 0 || (job_begins_together(job) && !job_all_joined(job)))
+        return job->slowest;
+    return slowest_held(&job->holding);
+}
+
+/* Where this worker holds its place. */
+static uint64_t
+held(const struct session *session)
+{
+    const struct pending *p;
+
+    if (!job_is_sync(session->job))
+        return session->clock;
+    if (sequence_awaits(session))
+        return session->held; /* as it was before the restart */
+    DL_FOREACH (session->pending, p)
+        if (p->barrier == NULL)
+            return MAX(MIN(p->clock, session->clock), session->job->slowest);
+    return session->clock;
+}
+
+/* Whether the others wait for its clock. */
+static bool
+holds_up(const struct session *session)
+{
+    bool planted_too = PLANTED(LAPSED_HOLDS_UP) || (PLANTED(EVICTED_HOLDS_UP) && session->evicted);
+
+    return session->state == SESSION_LIVE || (planted_too && session->state == SESSION_LAPSED);
+}
+
+static void
+refresh(struct shard *s, struct job *job)
+{
+    uint64_t slowest = allowed(job);
+
+    ps_assert(slowest >= job->slowest);
+    if (slowest == job->slowest)
+        return;
+    job->slowest = slowest;
+    pull_wake(s, job);
+}
+
+void
+clock_join(struct shard *s, struct session *session)
+{
+    ps_assert(session->state == SESSION_LIVE && session->clock >= session->job->slowest);
+    session->held = session->clock;
+    session->job->live++;
+    slowest_put(&session->job->holding, session);
+    refresh(s, session->job);
+}
+
+void
+clock_leave(struct shard *s, struct session *session)
+{
+    ps_assert(session->state != SESSION_LIVE && session->job->live > 0);
+    session->job->live--;
+    if (!holds_up(session))
+        slowest_remove(&session->job->holding, session);
+    refresh(s, session->job);
+}
+
+void
+clock_tick(struct shard *s, struct session *session, uint64_t clock)
+{
+    ps_assert(clock > session->clock && session->state == SESSION_LIVE);
+    session->clock = clock;
+    clock_moved(s, session);
+    if (job_is_sync(session->job))
+        gather_review(s, session->job);
+}
+
+void
+clock_moved(struct shard *s, struct session *session)
+{
+    struct job *job = session->job;
+    uint64_t now = held(session);
+
+    if (now == session->held || session->state != SESSION_LIVE)
+        return;
+    session->held = now;
+    slowest_put(&job->holding, session);
+    turn_mark_session(s, session);
+    refresh(s, job);
+}
+
+void
+clock_load(struct shard *s, struct job *job)
+{
+    struct session *x;
+
+    (void)s;
+    SESSION_EACH (job, x) {
+        x->held = MAX(held(x), job->slowest);
+        job->live += x->state == SESSION_LIVE;
+        session_count(x, 1);
+        if (holds_up(x))
+            slowest_put(&job->holding, x);
+    }
+    job->slowest = MAX(job->slowest, allowed(job));
+}
+
+uint64_t
+clock_of_block(const struct job *job, const struct block *b, enum clock_view view)
+{
+    const struct gather *g = b->gather;
+
+    if (g == NULL)
+        return MAX(b->clock, job->slowest);
+    return g->due && view == CLOCK_FOR_PUSH ? MAX(g->clock + 1, job->slowest) : g->clock;
+}
+
+uint64_t
+clock_newest(const struct job *job)
+{
+    uint64_t newest = job->slowest;
+
+    if (!job_is_full_sync(job))
+        return newest;
+    for (const struct variable *v = job->variables; v != NULL; v = v->hh.next)
+        for (uint64_t i = 0; i < v->count; i++)
+            newest = MAX(newest, clock_of_block(job, &v->blocks[i], CLOCK_FOR_PUSH));
+    return newest;
+}

@@ -1,0 +1,520 @@
+/* A session's sequences. The messages that wait are kept twice: in order of arrival, and in a ring by sequence, so that
+ * last_seq can follow what is resolved. Nearly all are resolved as they come, and then there is no ring. */
+#include "server/core/sessions/sequence.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/core/shard/shard_state.h"
+
+#define WINDOW_MIN 16
+
+/* ---- Which one it is ---- */
+
+static struct pending **
+window_slot(const struct session *session, uint64_t seq)
+{
+    return &session->window[seq & (session->window_size - 1)];
+}
+
+struct pending *
+sequence_pending(const struct session *session, uint64_t seq)
+{
+    if (session->pending_len == 0 || seq <= session->last_seq || seq >= session->next_seq)
+        return NULL;
+    return *window_slot(session, seq);
+}
+
+struct pending *
+sequence_pending_request(const struct session *session, uint64_t request)
+{
+    struct pending *p;
+
+    DL_FOREACH (session->pending, p)
+        if (p->request == request && session->connection != NULL && p->connection == session->connection->id)
+            return p;
+    return NULL;
+}
+
+enum session_seq
+sequence_classify(const struct session *session, uint64_t seq)
+{
+    if (seq == session->next_seq)
+        return SEQ_NEW;
+    if (seq == 0 || seq > session->next_seq)
+        return SEQ_GAP;
+    return sequence_pending(session, seq) != NULL ? SEQ_WAITING : SEQ_REPEATED;
+}
+
+bool
+sequence_window_full(const struct session *session)
+{
+    return session->next_seq - session->last_seq > SHARD_UNRESOLVED_MAX;
+}
+
+void
+sequence_break(struct shard *s, struct connection *c)
+{
+    struct ps_error e;
+
+    limit_refuse(s, LIMIT_UNRESOLVED, &e, "worker %u sent more than its answers allow", c->session->task);
+    connection_break(s, c, e.code, "%s", e.text);
+}
+
+/* Make the ring hold one more sequence than now. */
+static bool
+window_grow(struct session *session)
+{
+    uint64_t need = session->next_seq - session->last_seq;
+    uint32_t old_size = session->window_size, size = MAX(old_size, (uint32_t)WINDOW_MIN);
+    struct pending **old = session->window, **window;
+
+    if (need < old_size)
+        return true;
+    while (size <= need)
+        size *= 2;
+    if ((window = calloc(size, sizeof(struct pending *))) == NULL)
+        return false;
+    for (uint64_t seq = session->last_seq + 1; seq < session->next_seq; seq++)
+        window[seq & (size - 1)] = old[seq & (old_size - 1)];
+    free(old);
+    session->window = window;
+    session->window_size = size;
+    return true;
+}
+
+static void
+odd_add(struct session *session, uint64_t seq, enum ps_err code)
+{
+    uint32_t at = session->odd_len;
+
+    if (session->odd_len == SHARD_ODD_MAX) {
+        session->odd_lost = session->odd[0].seq;
+        memmove(session->odd, session->odd + 1, (SHARD_ODD_MAX - 1) * sizeof(struct odd));
+        at = --session->odd_len;
+    }
+    /* Out of order now and then: a tick or a late push overtakes one that waits. */
+    for (; at > 0 && session->odd[at - 1].seq > seq; at--)
+        session->odd[at] = session->odd[at - 1];
+    session->odd[at] = (struct odd){seq, code};
+    session->odd_len++;
+}
+
+static const struct odd *
+odd_find(const struct session *session, uint64_t seq)
+{
+    for (uint32_t i = 0; i < session->odd_len; i++)
+        if (session->odd[i].seq == seq)
+            return &session->odd[i];
+    return NULL;
+}
+
+enum ps_err
+sequence_outcome(const struct session *session, uint64_t seq)
+{
+    const struct odd *odd = odd_find(session, seq);
+
+    if (odd != NULL)
+        return odd->code;
+    return seq <= session->odd_lost ? PS_ERR_UNKNOWN_OUTCOME : PS_OK;
+}
+
+/* What is known past last_seq has the numbers of the session's boot. */
+bool
+sequence_resolved_early(const struct shard *s, const struct session *session, uint64_t seq, enum ps_err *code)
+{
+    if (!session->from_store || session->boot != s->boot ||
+        (!ahead_has(&session->ahead, seq) && odd_find(session, seq) == NULL))
+        return false;
+    *code = sequence_outcome(session, seq);
+    return true;
+}
+
+void
+sequence_acked(struct shard *s, struct session *session, uint64_t acked_through)
+{
+    uint32_t known = 0;
+
+    acked_through = MIN(acked_through, session->last_seq);
+    if (acked_through <= session->acked_through)
+        return;
+    session->acked_through = acked_through;
+    while (known < session->odd_len && session->odd[known].seq <= acked_through)
+        known++;
+    if (known == 0)
+        return;
+    session->odd_len -= known;
+    memmove(session->odd, session->odd + known, session->odd_len * sizeof(struct odd));
+    turn_mark_session(s, session);
+}
+
+/* All that is resolved next to last_seq goes under it. */
+static void
+advance(struct session *session)
+{
+    const struct ahead *x = &session->ahead;
+
+    while (session->last_seq + 1 < session->next_seq && *window_slot(session, session->last_seq + 1) == NULL)
+        session->last_seq++;
+    if (x->len > 0 && session->last_seq >= x->from + 8ull * x->len)
+        ahead_forget(&session->ahead);
+}
+
+/* A push is resolved. */
+static void
+count(struct shard *s, struct session *session, uint64_t seq)
+{
+    session->pushes++;
+    if (seq > session->last_seq + 1 && !ahead_add(&session->ahead, seq, session->last_seq + 1))
+        turn_fail(s, PS_ERR_NOMEM);
+}
+
+/* ---- Boots ---- */
+
+/* Numbers past last_seq will be those of other messages. keep_pushes: as long as nobody has given them to any. */
+static void
+forget_odd_past(struct session *session, bool keep_pushes)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < session->odd_len; i++) {
+        uint64_t seq = session->odd[i].seq;
+
+        if (seq <= session->last_seq || (keep_pushes && ahead_has(&session->ahead, seq)))
+            session->odd[n++] = session->odd[i];
+    }
+    session->odd_len = n;
+}
+
+void
+sequence_reboot(struct session *session)
+{
+    forget_odd_past(session, true);
+    session->last_tick = MIN(session->last_tick, session->last_seq);
+    session->last_barrier = MIN(session->last_barrier, session->last_seq);
+}
+
+/* The worker has numbered its messages by this boot's welcome: the survivors' numbers mean nothing any more. The redo
+ * log is told, since pushes that follow there go by the new numbers. */
+static void
+enter_boot(struct shard *s, struct session *session)
+{
+    session->boot = s->boot;
+    ahead_forget(&session->ahead);
+    forget_odd_past(session, false);
+    session->odd_lost = MIN(session->odd_lost, session->last_seq);
+    turn_mark_session(s, session);
+    redo_session(s, session);
+}
+
+/* Of what the worker had heard of nothing need be remembered. */
+static void
+forget_odd_known(struct session *session, uint64_t known)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < session->odd_len; i++)
+        if (session->odd[i].seq <= session->last_seq || session->odd[i].seq > known)
+            session->odd[n++] = session->odd[i];
+    session->odd_len = n;
+}
+
+bool
+sequence_replay_push(struct session *session, uint64_t seq, uint64_t acked_through, enum ps_err code)
+{
+    session->pushes++;
+    forget_odd_known(session, acked_through);
+    if (code != PS_OK)
+        odd_add(session, seq, code);
+    return ahead_add(&session->ahead, seq, MAX(session->last_seq, acked_through) + 1);
+}
+
+uint32_t
+sequence_survivors_odd(const struct session *session, const struct odd **first)
+{
+    uint32_t at = 0;
+
+    while (at < session->odd_len && session->odd[at].seq <= session->last_seq)
+        at++;
+    *first = session->odd + at;
+    return session->odd_len - at;
+}
+
+/* ---- Taking ---- */
+
+static void
+resolved(struct shard *s, struct session *session, uint64_t seq, enum ps_err code)
+{
+    if (code != PS_OK && odd_find(session, seq) == NULL)
+        odd_add(session, seq, code);
+    advance(session);
+    clock_moved(s, session);
+    if (!PLANTED(SEQUENCE_NOT_KEPT))
+        turn_mark_session(s, session);
+}
+
+void
+sequence_caught_up(struct shard *s, struct session *session, bool awaited)
+{
+    if (!awaited || sequence_awaits(session))
+        return;
+    clock_moved(s, session);
+    gather_review(s, session->job);
+}
+
+static void
+take(struct shard *s, struct session *session, enum ps_err code, bool push)
+{
+    uint64_t seq = session->next_seq;
+    bool awaited = sequence_awaits(session);
+
+    if (session->boot != s->boot)
+        enter_boot(s, session);
+    if (session->pending_len == 0) { /* the usual case needs no window */
+        ps_assert(session->last_seq + 1 == seq);
+        session->last_seq = seq;
+        session->next_seq++;
+    } else if (window_grow(session)) {
+        session->next_seq++;
+        *window_slot(session, seq) = NULL;
+    } else {
+        turn_fail(s, PS_ERR_NOMEM);
+        return;
+    }
+    if (push)
+        count(s, session, seq);
+    resolved(s, session, seq, code);
+    sequence_caught_up(s, session, awaited);
+}
+
+void
+sequence_take(struct shard *s, struct session *session, enum ps_err code)
+{
+    take(s, session, code, false);
+}
+
+void
+sequence_take_push(struct shard *s, struct session *session, enum ps_err code)
+{
+    take(s, session, code, true);
+}
+
+static size_t
+pending_size(uint32_t blocks)
+{
+    return sizeof(struct pending) + blocks * sizeof(struct pending_block);
+}
+
+struct pending *
+sequence_take_pending(struct shard *s, struct session *session, uint32_t blocks)
+{
+    struct pending *p = pool_take(&s->pool, pending_size(blocks));
+
+    if (session->boot != s->boot)
+        enter_boot(s, session);
+    if (p == NULL || !window_grow(session)) {
+        pool_give(&s->pool, p, pending_size(blocks));
+        turn_fail(s, PS_ERR_NOMEM);
+        return NULL;
+    }
+    *p = (struct pending){.session = session,
+                          .seq = session->next_seq++,
+                          .clock = session->clock,
+                          .since_ms = s->now_ms,
+                          .since_ns = s->now_ns,
+                          .connection = session->connection->id,
+                          .blocks_len = blocks,
+                          .left = blocks + 1};
+    *window_slot(session, p->seq) = p;
+    DL_APPEND(session->pending, p);
+    session->pending_len++;
+    return p;
+}
+
+static void
+count_wait(struct shard *s, const struct pending *p)
+{
+    enum wait reason = p->blocks_len > 0 ? WAIT_GRADIENTS : WAIT_BARRIER;
+    struct traffic_wait w = traffic_waited(s, p->session, reason, p->since_ms);
+
+    for (uint32_t i = 0; i < p->blocks_len && w.ms > 0; i++)
+        traffic_waited_for(s, &w, p->blocks[i].var);
+}
+
+static void
+pending_free(struct shard *s, struct pending *p)
+{
+    count_wait(s, p);
+    DL_DELETE(p->session->pending, p);
+    p->session->pending_len--;
+    pool_give(&s->pool, p, pending_size(p->blocks_len));
+}
+
+/* Codes per block, when they differ. */
+static bool
+codes_differ(const struct pending *p, uint32_t *codes)
+{
+    bool differ = false;
+
+    for (uint32_t i = 0; i < p->blocks_len; i++) {
+        codes[i] = p->blocks[i].code;
+        differ = differ || codes[i] != codes[0];
+    }
+    return differ;
+}
+
+/* Its gradients count, or were left out as the job asks for. */
+static bool
+taken(enum ps_err code)
+{
+    return code == PS_OK || code == PS_ERR_STALE || code == PS_ERR_LATE;
+}
+
+/* A durable push is in the log when some of it is, or need not be; one that did not ask to be durable is there all the
+ * same when every update that it is in is, since it shared them with one that did. */
+static bool
+is_logged(const struct pending *p, enum ps_err code)
+{
+    if (p->barrier != NULL)
+        return false;
+    return p->durable ? p->logged || code == PS_OK : p->logged && !p->unlogged;
+}
+
+/* What its answer waits for (held.h). */
+static uint64_t
+record(struct shard *s, const struct pending *p, enum ps_err code)
+{
+    if (!is_logged(p, code))
+        return HELD_NOT;
+    redo_push(s, p->session, &(struct redo_pushed){.seq = p->seq, .clock = p->clock, .code = code});
+    s->stats.durable_pushes += p->durable;
+    return p->durable && taken(code) ? HELD_RECORD : HELD_NOT;
+}
+
+static void
+pending_answer(struct shard *s, const struct pending *p, uint64_t until, enum ps_err code, const char *text)
+{
+    struct connection *c = p->session->connection;
+    uint64_t held_us;
+    uint32_t *codes;
+    bool differ;
+
+    if (c == NULL || c->id != p->connection)
+        return;               /* who comes back asks again */
+    c->turn = s->turn.number; /* should there be no memory for the answer, it must ask again */
+    held_us = spans_held(s, p->barrier != NULL ? TIMELINE_HELD_BARRIER : TIMELINE_HELD_GRADIENTS, p->since_ns,
+                         p->session->task, p->clock);
+    if (p->want_value && taken(code)) {
+        pull_answer_push(s, c, until, p, held_us);
+        return;
+    }
+    if (until == HELD_NOT)
+        c->acks_held_us = MAX(c->acks_held_us, held_us);
+    if (p->blocks_len <= 1 || code == PS_OK) {
+        held_ack(s, c, until, p->seq, code, NULL, 0, text);
+        return;
+    }
+    if ((codes = malloc(p->blocks_len * sizeof *codes)) == NULL) {
+        turn_fail(s, PS_ERR_NOMEM);
+        return;
+    }
+    differ = codes_differ(p, codes);
+    held_ack(s, c, until, p->seq, code, differ ? codes : NULL, p->blocks_len, text);
+    free(codes);
+}
+
+/* So that a barrier that comes again after a crash is known to be open. last_barrier stands for all up to it; one that
+ * opened while an older one is shut is remembered by itself. */
+static void
+note_opened(struct session *session, uint64_t seq)
+{
+    const struct pending *p;
+
+    DL_FOREACH (session->pending, p)
+        if (p->barrier != NULL && p->seq < seq) {
+            odd_add(session, seq, PS_OK);
+            return;
+        }
+    session->last_barrier = MAX(session->last_barrier, seq);
+}
+
+void
+pending_resolve(struct shard *s, struct pending *p, enum ps_err code, const char *text)
+{
+    struct session *session = p->session;
+    uint64_t seq = p->seq;
+
+    if (p->barrier != NULL)
+        note_opened(session, seq);
+    pending_answer(s, p, record(s, p, code), code, text);
+    *window_slot(session, seq) = NULL;
+    if (p->blocks_len > 0)
+        count(s, session, seq);
+    pending_free(s, p);
+    resolved(s, session, seq, code);
+}
+
+void
+pending_release(struct shard *s, struct pending *p, const char *text)
+{
+    enum ps_err odd = PS_OK;
+
+    ps_assert(p->left > 0);
+    if (--p->left > 0)
+        return;
+    for (uint32_t i = 0; i < p->blocks_len && odd == PS_OK; i++)
+        odd = (enum ps_err)p->blocks[i].code;
+    pending_resolve(s, p, odd, text);
+}
+
+void
+pending_block_done(struct shard *s, struct pending *p, uint32_t index, enum ps_err code, const char *text)
+{
+    ps_assert(!p->blocks[index].done);
+    p->blocks[index].done = true;
+    p->blocks[index].code = (uint32_t)code;
+    pending_release(s, p, text);
+}
+
+void
+sequence_forget(struct shard *s, struct session *session)
+{
+    struct pending *p, *next;
+
+    DL_FOREACH_SAFE (session->pending, p, next) {
+        if (p->barrier != NULL)
+            barrier_leave(s, p);
+        else
+            gather_forget(s, p);
+        pending_free(s, p);
+    }
+    free(session->window);
+    session->window = NULL;
+    session->window_size = 0;
+    session->next_seq = session->last_seq + 1;
+    ahead_forget(&session->ahead);
+    forget_odd_past(session, false);
+}
+
+void
+sequence_begin(struct session *session)
+{
+    ps_assert(session->pending == NULL && session->window == NULL);
+    session->last_seq = session->last_tick = session->last_barrier = session->acked_through = 0;
+    session->next_seq = 1;
+    session->odd_len = 0;
+    session->odd_lost = 0;
+    ahead_forget(&session->ahead);
+    session->from_store = false;
+}
+
+void
+sequence_finish(struct shard *s, struct session *session)
+{
+    struct pending *p, *next;
+
+    DL_FOREACH_SAFE (session->pending, p, next)
+        pending_free(s, p);
+    free(session->window);
+    ahead_forget(&session->ahead);
+}

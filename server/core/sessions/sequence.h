@@ -1,0 +1,119 @@
+/* Sequences: every push, tick, barrier and skip of a worker counts exactly once, however often it is sent. The worker
+ * numbers them from 1 and sends them in that order. All up to last_seq are resolved; between there and next_seq some
+ * may be (a tick overtakes a push that waits for its step). A message that comes again is answered as the first time:
+ * OK, or the odd outcome that is remembered until the worker says that it knows it.
+ *
+ *        1 ... last_seq | last_seq + 1 ... next_seq - 1 | next_seq
+ *          resolved          resolved or pending           expected
+ *
+ *        sequence_classify():  SEQ_NEW ──► sequence_take(): resolved at once
+ *                                 └──────► sequence_take_pending() ──► pending_resolve(), pending_release()
+ *                              SEQ_WAITING ──► answer there instead     SEQ_REPEATED ──► sequence_outcome()
+ *
+ * The fields are in struct session. Only last_seq, which pushes were resolved ahead of it (ahead.h), what was odd, and
+ * the last tick and barrier outlive the process (session_row.h); what was pending comes again (clock.h says what holds
+ * until it does). */
+#ifndef SERVER_SEQUENCE_H
+#define SERVER_SEQUENCE_H
+
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
+#include "server/core/sessions/session.h"
+
+struct shard;
+struct barrier;
+
+/* One block of a push that waits, and what became of it. */
+struct pending_block {
+    uint32_t var, block;
+    uint32_t code;
+    bool done;
+};
+
+/* A sequenced message that was taken and is not resolved. */
+struct pending {
+    struct session *session;
+    uint64_t seq, clock, since_ms, since_ns;
+    uint64_t connection, request; /* where to answer */
+    bool want_value;
+    bool durable;                                /* answered when it is on disk */
+    struct cursor_span span;                     /* of its data; none: it gives none */
+    bool logged, unlogged;                       /* updates that it is in are in the redo log; some are not */
+    struct barrier *barrier;                     /* what it waits in, or NULL: it is a push */
+    struct pending *prev, *next;                 /* in its session */
+    struct pending *arrived_prev, *arrived_next; /* in its barrier */
+    uint32_t blocks_len;
+    uint32_t left; /* blocks not done, and one for who took it */
+    struct pending_block blocks[];
+};
+
+enum session_seq { SEQ_NEW, SEQ_REPEATED, SEQ_WAITING, SEQ_GAP };
+enum session_seq sequence_classify(const struct session *session, uint64_t seq);
+
+/* The remembered outcome of a resolved sequence: PS_OK, an odd one, or PS_ERR_UNKNOWN_OUTCOME. */
+enum ps_err sequence_outcome(const struct session *session, uint64_t seq);
+
+/* Before a crash this message was already resolved, ahead of older ones; *code says how. */
+bool sequence_resolved_early(const struct shard *s, const struct session *session, uint64_t seq, enum ps_err *code);
+
+/* Take the next sequence and resolve it at once. */
+void sequence_take(struct shard *s, struct session *session, enum ps_err code);
+
+/* The same of a push, or of a skip that stands for one: it is counted. */
+void sequence_take_push(struct shard *s, struct session *session, enum ps_err code);
+
+/* The redo log says that this push was resolved, past last_seq, by a worker that knew all outcomes up to acked_through.
+ * False: out of memory. */
+bool sequence_replay_push(struct session *session, uint64_t seq, uint64_t acked_through, enum ps_err code) PS_MUST_USE;
+
+/* The session's row is of an older boot of the data. */
+void sequence_reboot(struct session *session);
+
+/* The odd outcomes of survivors: of sequences past last_seq. Returns how many, the first in *first. */
+uint32_t sequence_survivors_odd(const struct session *session, const struct odd **first);
+
+/* Take it and leave it pending, with room for so many blocks; it is not resolved before pending_release(). NULL when
+ * out of memory: the turn has failed. */
+struct pending *sequence_take_pending(struct shard *s, struct session *session, uint32_t blocks);
+void pending_release(struct shard *s, struct pending *p, const char *text);
+
+/* It is resolved: remember, answer where it asked, and free it. */
+void pending_resolve(struct shard *s, struct pending *p, enum ps_err code, const char *text);
+
+/* One block of a push is done; the last one resolves it. */
+void pending_block_done(struct shard *s, struct pending *p, uint32_t index, enum ps_err code, const char *text);
+
+/* Whether one more may wait. */
+bool sequence_window_full(const struct session *session);
+
+/* It sent past its window: tell it, and close. */
+void sequence_break(struct shard *s, struct connection *c);
+
+struct pending *sequence_pending(const struct session *session, uint64_t seq);
+struct pending *sequence_pending_request(const struct session *session, uint64_t request);
+
+/* A tick was resolved before older messages, then the shard was restarted: those have not all come again yet. What that
+ * holds is said in clock.h. */
+static inline bool
+sequence_awaits(const struct session *session)
+{
+    return session->next_seq <= session->last_tick;
+}
+
+/* After taking one, with all its effects done: if it awaited messages before (awaited), this may have been the last,
+ * and it has caught up. */
+void sequence_caught_up(struct shard *s, struct session *session, bool awaited);
+
+/* The worker knows all outcomes up to here. */
+void sequence_acked(struct shard *s, struct session *session, uint64_t acked_through);
+
+/* Nobody is there any more to be told: gathers keep the gradients, barriers do not count the arrival. */
+void sequence_forget(struct shard *s, struct session *session);
+
+/* A new incarnation numbers from 1; what the old one waited for was forgotten. */
+void sequence_begin(struct session *session);
+
+/* Free what waits and the ring, when the shard itself goes. */
+void sequence_finish(struct shard *s, struct session *session);
+
+#endif

@@ -1,0 +1,120 @@
+/* Sessions: what the shard remembers of one worker: its incarnation, lease and clock, and which of its sequenced
+ * messages are resolved. The machine is drawn in shard.h.
+ *
+ * Here: a session's life and its lease. hello.h lets workers in, sequence.h counts their messages exactly once, clock.h
+ * says where they stand, session_row.h keeps it all in the store. */
+#ifndef SERVER_SESSION_H
+#define SERVER_SESSION_H
+
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
+#include "server/core/model/job.h"
+#include "server/core/sessions/ahead.h"
+#include "server/core/sessions/cursor.h"
+#include "server/core/sessions/tally.h"
+#include "server/core/shard/shard.h"
+#include "server/core/turn/traffic.h"
+
+struct connection;
+struct pending;
+
+enum session_state { SESSION_LIVE, SESSION_LAPSED, SESSION_FINISHED, SESSION_STATES };
+
+/* An outcome other than OK, or a barrier that opened ahead of an older one. */
+struct odd {
+    uint64_t seq;
+    enum ps_err code;
+};
+
+struct session {
+    struct job *job;
+    uint32_t task;
+    enum session_state state;
+    uint64_t incarnation;
+    char *agent;
+    uint32_t lease_ms;
+    struct connection *connection; /* or NULL */
+    uint64_t heard_ms;             /* of the last frame; without a connection: when it was lost */
+
+    /* Where it stands: clock.h. */
+    uint64_t clock, held, joined_past;
+    uint32_t rank;  /* slowest.h's */
+    uint64_t round; /* that it is in */
+    bool late;      /* it joined when another had finished that round */
+    bool evicted;   /* it lapsed because somebody wanted that: what was its worker's hears so */
+
+    /* Its messages: sequence.h. */
+    uint64_t last_seq, next_seq, last_tick, last_barrier, acked_through;
+    struct odd odd[SHARD_ODD_MAX]; /* in rising order of seq */
+    uint32_t odd_len;
+    uint64_t odd_lost;       /* outcomes up to here were pushed out of odd[] */
+    struct ahead ahead;      /* pushes past last_seq that are resolved */
+    uint64_t boot;           /* of the data when its sequences were given their numbers */
+    bool from_store;         /* began before this process: messages may come again that the store knows nothing of */
+    struct pending *pending; /* all, in order of arrival */
+    uint32_t pending_len;
+    struct pending **window; /* ring by seq, for last_seq < seq < next_seq; NULL: resolved */
+    uint32_t window_size;    /* 0 or a power of two */
+
+    /* What of it is durable: redo.h. */
+    uint64_t redo;   /* the redo log's piece after its newest push that is in there */
+    uint64_t pushes; /* of this incarnation that are resolved; not those that were rolled back */
+
+    struct traffic stats; /* of its task, over all incarnations */
+    uint64_t lapses;      /* the same */
+
+    struct cursors cursors; /* of its task: cursor.h */
+    struct tally tally;     /* the same: tally.h */
+
+    bool marked;
+    struct session *marked_next;
+};
+
+/* NULL when there is none. */
+struct session *session_find(const struct shard *s, uint32_t job_id, uint32_t task);
+
+/* The first of a job's sessions whose task is this one or a later one. NULL: there is none. */
+static inline struct session *
+session_from(const struct job *job, uint32_t task)
+{
+    task = roster_next(&job->there, task);
+    return task != ROSTER_END ? job->sessions[task] : NULL;
+}
+
+/* All of a job, in order of tasks. */
+#define SESSION_EACH(job, x) for ((x) = session_from(job, 0); (x) != NULL; (x) = session_from(job, (x)->task + 1))
+
+/* It is live, or went in the job's newest round; else its worker has not joined that one yet. */
+static inline bool
+session_counts(const struct session *session)
+{
+    return session->state == SESSION_LIVE || session->round == session->job->round;
+}
+
+/* The first of its task: neither live nor attached yet. NULL when out of memory. */
+struct session *session_new(struct shard *s, struct job *job, uint32_t task);
+void session_free(struct shard *s, struct session *session);
+
+/* It speaks on this connection from now on; an older one is closed. */
+void session_attach(struct shard *s, struct session *session, struct connection *c);
+
+/* Its connection is gone; the grace begins. */
+void session_detach(struct shard *s, struct session *session);
+
+/* Count it (by 1) or no more (by -1) among those that lapsed or finished in this round, if it is one of them. */
+void session_count(const struct session *session, int by);
+
+/* The worker said goodbye: its clock holds nobody back. */
+void session_finish_work(struct shard *s, struct session *session);
+
+/* Somebody wants a live one gone, whatever its lease says: it lapses now, and its connection ends with FENCED. by: who
+ * wants that. */
+void session_evict(struct shard *s, struct session *session, const char *by);
+
+/* Lapse what is due, and find out when the next one will be. */
+void session_time(struct shard *s);
+
+/* See to it that session_time() comes no later than the end of its lease. */
+void session_watch(struct shard *s, const struct session *session);
+
+#endif

@@ -1,0 +1,43 @@
+/* A tally: the metrics of a worker, which are what it has summed up since its task began (losses, rows, ...), as its
+ * ticks brought it, and the sum over all workers of a job. Only shard 0 is told.
+ *
+ *     TICK(metrics) ──► the session, and its row in the tick's transaction ──► WELCOME, reports
+ *
+ * A tick brings the whole sums, not what was added: one that comes again, or that had been rolled back, makes them what
+ * they are and counts nothing twice. With them is kept up to where the task's data is in them, so that who takes the
+ * task over and does a step again knows whether it is counted. A new incarnation of the worker keeps both, a new round
+ * (clock.h) begins from nothing. */
+#ifndef SERVER_TALLY_H
+#define SERVER_TALLY_H
+
+#include "common/core/base/base.h"
+#include "common/core/wire/wire.h"
+#include "proto/psd.pb-c.h"
+#include "server/core/sessions/cursor.h"
+
+struct job;
+
+struct tally {
+    double value[WIRE_METRICS_MAX]; /* [len] */
+    uint32_t len;                   /* 0: none */
+    struct cursor at;               /* the data up to here is in them */
+    bool logged;                    /* the redo log has them */
+};
+
+/* What a tick, or a row, says: no values are none any more, NULL changes nothing. Checked: at most WIRE_METRICS_MAX. */
+void tally_take(struct tally *m, const Psd__Metrics *said);
+
+/* As a message, which borrows from m; NULL when there are none. */
+struct tally_room {
+    Psd__Metrics message;
+    Psd__Cursor at;
+};
+Psd__Metrics *tally_message(const struct tally *m, struct tally_room *room);
+Psd__Metrics *tally_whole_message(const struct tally *m,
+                                  struct tally_room *room); /* of no values where there are none */
+
+/* Over the sessions of the job's newest round, in the order of tasks, so that the same values have the same sum; a
+ * worker that has told fewer adds nothing to the others. sums: [WIRE_METRICS_MAX]. Returns how many there are. */
+uint32_t tally_sum(const struct job *job, double *sums);
+
+#endif

@@ -1,0 +1,219 @@
+/* A worker's hello: what is refused, how one that is known resumes, and how a new incarnation takes its place. */
+#include "server/core/shard/hello.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "server/core/shard/shard_state.h"
+
+static enum ps_err
+taken(const struct session *session, struct ps_error *e)
+{
+    return ps_fail(e, PS_ERR_TASK_TAKEN, "worker index %u of job '%.64s' is held by %.128s at %.96s", session->task,
+                   session->job->name, session->agent[0] != '\0' ? session->agent : "a live process",
+                   session->connection->peer);
+}
+
+static enum ps_err
+fenced(const struct session *session, struct ps_error *e)
+{
+    return ps_fail(e, PS_ERR_FENCED, "worker %u of job '%.64s' was taken over by %.128s", session->task,
+                   session->job->name, session->agent[0] != '\0' ? session->agent : "another process");
+}
+
+static enum ps_err
+lapsed(const struct session *session, struct ps_error *e)
+{
+    return ps_fail(e, PS_ERR_LEASE_LAPSED, "the lease of worker %u of job '%.64s' lapsed at clock %" PRIu64,
+                   session->task, session->job->name, session->clock);
+}
+
+static enum ps_err
+evicted(const struct session *session, struct ps_error *e)
+{
+    return ps_fail(e, PS_ERR_FENCED, "worker %u of job '%.64s' was evicted at clock %" PRIu64, session->task,
+                   session->job->name, session->clock);
+}
+
+/* Who comes again after its goodbye begins the next round, unless another worker has begun it already. */
+static bool
+begins_round(const struct session *session)
+{
+    return session->state == SESSION_FINISHED && session->round == session->job->round;
+}
+
+/* ---- What its metrics are called ---- */
+
+static size_t
+names_differ(const struct job *job, const Psd__Hello *hello)
+{
+    return metric_names_differ(&job->metric_names, hello->n_metric_names, hello->metric_names);
+}
+
+/* Names that differ are refused while another worker is live: what both add up would be a sum of neither. When none is,
+ * they take the place of those that there were, as those of a new round do: a program that was changed may begin. */
+static enum ps_err
+check_names(const struct job *job, const struct session *session, const Psd__Hello *hello, struct ps_error *e)
+{
+    uint32_t others = job->live - (session != NULL && session->state == SESSION_LIVE);
+    size_t at = names_differ(job, hello);
+
+    if (at == SIZE_MAX || others == 0 || (session != NULL && begins_round(session)))
+        return PS_OK;
+    return ps_fail(e, PS_ERR_MISMATCH, "metric %zu of job '%.64s' is '%s' to its live workers, not '%s'", at, job->name,
+                   job->metric_names.name[at], hello->metric_names[at]);
+}
+
+static void
+take_names(struct shard *s, struct job *job, const Psd__Hello *hello)
+{
+    struct metric_names *names = &job->metric_names;
+
+    if (names_differ(job, hello) != SIZE_MAX)
+        metric_names_clear(names);
+    if (hello->n_metric_names <= names->len)
+        return;
+    if (!metric_names_extend(names, hello->n_metric_names, hello->metric_names))
+        turn_fail(s, PS_ERR_NOMEM);
+    turn_mark_job(s, job);
+    redo_job(s, job);
+}
+
+/* It has told them before: a later round may have others since, and they stay. */
+static void
+take_names_again(struct shard *s, const struct session *session, const Psd__Hello *hello)
+{
+    if (session->round == session->job->round && names_differ(session->job, hello) == SIZE_MAX)
+        take_names(s, session->job, hello);
+}
+
+/* ---- Coming in ---- */
+
+static bool
+set_agent(struct session *session, const Psd__Hello *hello)
+{
+    char *agent = shard_strdup(hello->agent);
+
+    if (agent == NULL)
+        return false;
+    free(session->agent);
+    session->agent = agent;
+    session->lease_ms = hello->lease_ms != 0 ? hello->lease_ms : WIRE_LEASE_MS;
+    return true;
+}
+
+static enum ps_err
+resume(struct shard *s, struct session *session, struct connection *c, const Psd__Hello *hello, struct ps_error *e)
+{
+    if (session->incarnation != hello->incarnation)
+        return fenced(session, e);
+    if (session->state == SESSION_LAPSED)
+        return session->evicted ? evicted(session, e) : lapsed(session, e);
+    if (session->state == SESSION_FINISHED)
+        return ps_fail(e, PS_ERR_FENCED, "worker %u of job '%.64s' said goodbye", session->task, session->job->name);
+    if (!set_agent(session, hello))
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a session");
+    session_attach(s, session, c);
+    sequence_acked(s, session, hello->acked_through);
+    take_names_again(s, session, hello);
+    turn_mark_session(s, session);
+    return PS_OK;
+}
+
+/* A new incarnation begins from nothing, where the slowest worker stands. */
+static void
+install(struct shard *s, struct session *session, struct connection *c, const Psd__Hello *hello)
+{
+    struct job *job = session->job;
+
+    if (begins_round(session)) {
+        metric_names_clear(&job->metric_names);
+        job_begin_round(s, job, job->round + 1);
+    }
+    if (session->round != job->round) {
+        cursor_reset(s, session);
+        session->tally = (struct tally){0};
+    }
+    session->round = job->round;
+    session->late = job->finished > 0;
+    session->evicted = false;
+    session->incarnation = hello->incarnation;
+    session->state = SESSION_LIVE;
+    sequence_begin(session);
+    session->redo = 0;
+    session->pushes = 0;
+    session->boot = s->boot;
+    session_attach(s, session, c);
+    session->clock = job->slowest;
+    session->joined_past = clock_newest(job);
+    clock_join(s, session);
+    gather_review(s, job); /* the old incarnation may have held a step up */
+    take_names(s, job, hello);
+    turn_mark_session(s, session);
+    redo_session(s, session);
+}
+
+/* The old incarnation loses its place: what it waited for is forgotten, and so is its clock. */
+static void
+replace(struct shard *s, struct session *session)
+{
+    sequence_forget(s, session);
+    if (session->state == SESSION_LIVE) {
+        session->state = SESSION_LAPSED;
+        session_count(session, 1);
+        clock_leave(s, session);
+    }
+    session_count(session, -1);
+}
+
+static enum ps_err
+newcomer(struct shard *s, struct job *job, struct connection *c, const Psd__Hello *hello, struct session **out,
+         struct ps_error *e)
+{
+    struct session *session = job->sessions[hello->task];
+    bool rejoins = session != NULL;
+    char text[PS_ERROR_TEXT_MAX];
+    enum ps_err err;
+
+    if (rejoins && session->state == SESSION_LIVE && session->connection != NULL)
+        return taken(session, e);
+    if ((err = check_names(job, session, hello, e)) != PS_OK)
+        return err;
+    if (!rejoins && limit_reached(s, LIMIT_SESSIONS))
+        return limit_refuse(s, LIMIT_SESSIONS, e, "no room for worker %u of job '%.64s'", hello->task, job->name);
+    if (!rejoins && (session = session_new(s, job, hello->task)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a session");
+    if (!set_agent(session, hello)) {
+        turn_fail(s, PS_ERR_NOMEM);
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a session");
+    }
+    if (rejoins)
+        replace(s, session);
+    install(s, session, c, hello);
+    actions_log(s, SHARD_LOG_INFO, "worker %s job=%s task=%u agent=\"%s\" peer=%s clock=%" PRIu64,
+                rejoins ? "rejoined" : "joined", job->name, session->task, session->agent, c->peer, session->clock);
+    if (rejoins) {
+        snprintf(text, sizeof text, "worker %u of job '%.64s' is back as %.128s", session->task, job->name,
+                 session->agent);
+        actions_event(s, job, c, PSD__EVENT_KIND__EVENT_REJOINED, session->task, text);
+    }
+    *out = session;
+    return PS_OK;
+}
+
+enum ps_err
+hello_worker(struct shard *s, struct job *job, struct connection *c, const Psd__Hello *hello, struct session **out,
+             struct ps_error *e)
+{
+    struct session *session = job->sessions[hello->task];
+
+    *out = session;
+    if (session == NULL && hello->resume)
+        return ps_fail(e, PS_ERR_NOT_FOUND, "shard %u knows no session of worker %u of job '%.64s'", s->config.shard,
+                       hello->task, job->name);
+    /* The same incarnation with a new hello did not get its welcome. */
+    if (hello->resume || (session != NULL && session->incarnation == hello->incarnation))
+        return resume(s, session, c, hello, e);
+    return newcomer(s, job, c, hello, out, e);
+}

@@ -1,0 +1,541 @@
+/* A frame goes: is this message allowed here, decode, the row of its type in the dispatch table, its room. */
+#include "server/core/shard/message.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/core/shard/rights.h"
+#include "server/core/shard/shard_state.h"
+
+/* Clocks and rounds stay far from the end of their numbers, so that sums of a few never wrap. */
+#define CLOCK_MAX (UINT64_C(1) << 62)
+
+static void deny(struct shard *s, struct connection *c, const struct frame_head *head, enum role has, enum role takes);
+
+/* ---- Hello ---- */
+
+static bool
+is_for_us(const struct shard *s, const Psd__Hello *m)
+{
+    if (m->role == PSD__ROLE__OBSERVER && m->cluster[0] == '\0')
+        return true;
+    return strcmp(m->cluster, s->cluster) == 0 && m->shard == s->config.shard && m->shards == s->config.shards;
+}
+
+struct odd_lists {
+    uint64_t seq[SHARD_ODD_MAX];
+    uint32_t code[SHARD_ODD_MAX];
+};
+
+/* What is there of it past last_seq, and how that went. */
+static void
+tell_survivors(const struct session *session, Psd__Welcome *m, struct odd_lists *odd)
+{
+    const struct odd *first;
+    uint32_t n = sequence_survivors_odd(session, &first);
+
+    static_assert(SHARD_ODD_MAX <= WIRE_ODD_MAX, "fits a welcome");
+    for (uint32_t i = 0; i < n; i++) {
+        odd->seq[i] = first[i].seq;
+        odd->code[i] = (uint32_t)first[i].code;
+    }
+    m->survived_from = session->ahead.from;
+    m->survived = (ProtobufCBinaryData){session->ahead.len, session->ahead.bits};
+    m->survived_boot = session->boot;
+    m->n_odd_seq = m->n_odd_code = n;
+    m->odd_seq = odd->seq;
+    m->odd_code = odd->code;
+    m->odd_lost = session->odd_lost;
+}
+
+static void
+send_welcome(struct shard *s, struct connection *c, uint64_t request)
+{
+    const struct session *session = c->session;
+    Psd__Welcome m = PSD__WELCOME__INIT;
+    struct odd_lists odd;
+    struct tally_room metrics;
+    Psd__Cursor cursor;
+
+    m.cluster = s->cluster;
+    m.shard = s->config.shard;
+    m.shards = s->config.shards;
+    m.boot = s->boot;
+    m.grace_ms = s->config.grace_ms;
+    m.in_flight_bytes_max = s->config.in_flight_bytes_max;
+    if (session != NULL) {
+        m.job = session->job->options;
+        m.last_seq = session->last_seq;
+        m.clock = session->clock;
+        m.slowest_clock = session->job->slowest;
+        m.round = session->round;
+        m.restored = session->job->restored != NULL ? session->job->restored : m.restored;
+        m.restored_boot = session->job->restored_boot;
+        m.pushes = session->pushes;
+        m.cursor = cursor_message(session->cursors.at, &cursor);
+        m.metrics = tally_message(&session->tally, &metrics);
+        if (!PLANTED(SURVIVORS_NOT_TOLD) && session->boot != s->boot)
+            tell_survivors(session, &m, &odd);
+    }
+    actions_send(s, c, MSG_WELCOME, request, &m.base);
+}
+
+/* A worker that is refused here has another's place, or none: it is told and let go. */
+static void
+welcome_worker(struct shard *s, struct connection *c, uint64_t request, const Psd__Hello *m)
+{
+    struct session *session;
+    struct ps_error e;
+    struct job *job;
+    enum ps_err err;
+
+    if ((err = job_open(s, m->job, &job, &e)) != PS_OK || (err = hello_worker(s, job, c, m, &session, &e)) != PS_OK) {
+        connection_refuse(s, c, err, "%s", e.text);
+        return;
+    }
+    connection_greeted(s, c, CONN_WORKER);
+    c->session = session;
+    c->job_id = job->id;
+    c->task = session->task;
+    c->incarnation = session->incarnation;
+    send_welcome(s, c, request);
+}
+
+static enum shard_result
+on_hello(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    const Psd__Hello *m = msg->u.hello;
+    struct ps_error e;
+
+    if (m->role != PSD__ROLE__OBSERVER && event->role < RIGHTS_WORKER) {
+        deny(s, c, event->head, event->role, RIGHTS_WORKER);
+    } else if (!is_for_us(s, m)) {
+        connection_refuse(s, c, PS_ERR_CLUSTER,
+                          "this is shard %u of %u of cluster '%.128s', the client wants shard %u of %u of '%.128s'",
+                          s->config.shard, s->config.shards, s->cluster, m->shard, m->shards, m->cluster);
+    } else if (m->cluster[0] != '\0' &&
+               restore_says_no(s, &e)) { /* but who asks any cluster, as psctl does, reads nothing */
+        connection_refuse(s, c, e.code, "%s", e.text);
+    } else if (m->role == PSD__ROLE__OBSERVER) {
+        connection_greeted(s, c, CONN_OBSERVER);
+        c->agent = shard_strdup(m->agent);
+        send_welcome(s, c, msg->request);
+    } else {
+        welcome_worker(s, c, msg->request, m);
+    }
+    return SHARD_TAKEN;
+}
+
+/* ---- Messages without a sequence ---- */
+
+static enum shard_result
+on_declare(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    (void)event;
+    declare_take(s, c, msg->request, msg->u.declare);
+    return SHARD_TAKEN;
+}
+
+static enum shard_result
+on_attach(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    (void)event;
+    declare_attach(s, c, msg->request, msg->u.attach);
+    return SHARD_TAKEN;
+}
+
+static enum shard_result
+on_pull(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    (void)event;
+    pull_ask(s, c, msg->request, msg->u.pull);
+    return SHARD_TAKEN;
+}
+
+static enum shard_result
+on_query(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    report_answer(s, c, msg->request, msg->u.query, event);
+    return SHARD_TAKEN;
+}
+
+static enum shard_result
+on_ping(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    (void)event;
+    actions_send(s, c, MSG_PONG, msg->request, msg->u.base);
+    return SHARD_TAKEN;
+}
+
+static enum shard_result
+on_goodbye(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    (void)event;
+    if (c->state == CONN_WORKER && msg->u.goodbye->finished)
+        session_finish_work(s, c->session);
+    connection_close(s, c);
+    return SHARD_TAKEN;
+}
+
+static enum shard_result
+on_set(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    (void)event;
+    return setting_take(s, c, msg->request, msg->u.set);
+}
+
+/* Answered by EVENT(DRAINING) and the end of the connection, as for everybody. */
+static enum shard_result
+on_drain(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    (void)msg;
+    (void)event;
+    actions_log(s, SHARD_LOG_INFO, "drain asked by=\"%s\" peer=%s", connection_agent(c), c->peer);
+    shard_drain(s);
+    return SHARD_TAKEN;
+}
+
+/* Asked twice it is the same as once. */
+static enum shard_result
+on_evict(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    const Psd__Evict *m = msg->u.evict;
+    Psd__Evicted answer = PSD__EVICTED__INIT;
+    struct session *session;
+    const struct job *job;
+
+    (void)event;
+    HASH_FIND(hh, s->jobs, m->job, strlen(m->job), job);
+    session = job != NULL ? session_find(s, job->id, m->task) : NULL;
+    if (session != NULL) {
+        answer.found = true;
+        answer.live = session->state == SESSION_LIVE;
+        answer.clock = session->clock;
+        answer.agent = session->agent;
+    }
+    if (answer.live)
+        session_evict(s, session, connection_agent(c));
+    actions_send(s, c, MSG_EVICTED, msg->request, &answer.base);
+    return SHARD_TAKEN;
+}
+
+static enum shard_result
+on_save(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    (void)event;
+    save_request_save(s, c, msg->request);
+    return SHARD_TAKEN;
+}
+
+static enum shard_result
+on_checkpoint(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    (void)event;
+    save_request_checkpoint(s, c, msg->request, msg->u.checkpoint);
+    return SHARD_TAKEN;
+}
+
+static enum shard_result
+on_restore(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    (void)event;
+    restore_ask(s, c, msg->request, msg->u.restore);
+    return SHARD_TAKEN;
+}
+
+static enum shard_result
+on_meet(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    (void)event;
+    meetings_take(s, c, msg->request, msg->u.meet);
+    return SHARD_TAKEN;
+}
+
+static void
+give_up_barrier(struct shard *s, struct pending *p)
+{
+    barrier_leave(s, p);
+    pending_resolve(s, p, PS_ERR_CANCELLED, ps_strerror(PS_ERR_CANCELLED));
+}
+
+/* Only what waits can be taken back: a pull, a declare, a barrier, a meeting, a save (its answer: one that runs goes
+ * on). A push that waits is given up with SKIP. */
+static enum shard_result
+on_cancel(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    uint64_t request = msg->u.cancel->request;
+    const char *text = ps_strerror(PS_ERR_CANCELLED);
+    struct pending *p;
+
+    (void)event;
+    if (pull_end(s, c, request, PS_ERR_CANCELLED, text) || declare_forget(s, c, request, PS_ERR_CANCELLED) ||
+        save_request_end(s, c, request, PS_ERR_CANCELLED) || meetings_cancel(s, c, request))
+        return SHARD_TAKEN;
+    p = c->session != NULL ? sequence_pending_request(c->session, request) : NULL;
+    if (p != NULL && p->barrier != NULL)
+        give_up_barrier(s, p);
+    return SHARD_TAKEN;
+}
+
+/* ---- Sequenced messages ---- */
+
+/* True when the message is new and may be taken. Else it was dealt with: a repeat is answered, a gap ends the
+ * connection. */
+static bool
+is_new(struct shard *s, struct connection *c, uint64_t seq, uint64_t request)
+{
+    struct session *session = c->session;
+    struct pending *p;
+    enum ps_err code;
+
+    switch (sequence_classify(session, seq)) {
+    case SEQ_NEW:
+        if (sequence_resolved_early(s, session, seq, &code)) {
+            sequence_take(s, session, code);
+            actions_ack(s, c, seq, code, NULL, 0, code != PS_OK ? ps_strerror(code) : NULL);
+            return false;
+        }
+        if (!sequence_window_full(session))
+            return true;
+        sequence_break(s, c);
+        return false;
+    case SEQ_REPEATED:
+        code = sequence_outcome(session, seq);
+        actions_ack(s, c, seq, code, NULL, 0, code != PS_OK ? ps_strerror(code) : NULL);
+        return false;
+    case SEQ_WAITING:
+        p = sequence_pending(session, seq);
+        p->connection = c->id;
+        p->request = request;
+        p->want_value = false;
+        return false;
+    default:
+        connection_break(s, c, PS_ERR_SEQUENCE, "message %" PRIu64 " came where %" PRIu64 " was expected", seq,
+                         session->next_seq);
+        return false;
+    }
+}
+
+/* The worker knows from another shard that a new round has begun. */
+static void
+take_round(struct shard *s, struct session *session, uint64_t round)
+{
+    if (round <= session->round || round > CLOCK_MAX)
+        return;
+    job_begin_round(s, session->job, round);
+    session->round = round;
+    cursor_reset(s, session);
+    session->tally = (struct tally){0};
+    turn_mark_session(s, session);
+}
+
+static void
+take_tick(struct shard *s, struct session *session, const Psd__Tick *m)
+{
+    char text[PS_ERROR_TEXT_MAX];
+
+    take_round(s, session, m->round);
+    tally_take(&session->tally, m->metrics); /* also of one that is refused: they are the newest, whatever its clock */
+    if (m->seq <= session->last_tick || m->clock == session->clock) { /* taken before a crash, ahead of a push */
+        session->last_tick = MAX(session->last_tick, m->seq);
+        sequence_take(s, session, PS_OK);
+        actions_ack(s, session->connection, m->seq, PS_OK, NULL, 0, NULL);
+        return;
+    }
+    if (m->clock < session->clock || m->clock > CLOCK_MAX) {
+        snprintf(text, sizeof text, "worker %u is at clock %" PRIu64 " and cannot go to %" PRIu64, session->task,
+                 session->clock, m->clock);
+        sequence_take(s, session, PS_ERR_CLOCK);
+        actions_ack(s, session->connection, m->seq, PS_ERR_CLOCK, NULL, 0, text);
+        return;
+    }
+    session->last_tick = m->seq;
+    sequence_take(s, session, PS_OK);
+    actions_ack(s, session->connection, m->seq, PS_OK, NULL, 0, NULL);
+    cursor_tick(session, cursor_of(m->cursor));
+    clock_tick(s, session, m->clock);
+}
+
+static enum shard_result
+on_tick(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    const Psd__Tick *m = msg->u.tick;
+
+    (void)event;
+    sequence_acked(s, c->session, m->acked_through);
+    if (!is_new(s, c, m->seq, msg->request))
+        return SHARD_TAKEN;
+    take_tick(s, c->session, m);
+    barrier_review(s, c->session->job); /* it may have gone beyond the place of one */
+    return SHARD_TAKEN;
+}
+
+static enum shard_result
+on_barrier(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    const Psd__Barrier *m = msg->u.barrier;
+    struct session *session = c->session;
+
+    (void)event;
+    sequence_acked(s, session, m->acked_through);
+    if (!is_new(s, c, m->seq, msg->request))
+        return SHARD_TAKEN;
+    if (m->seq > session->last_barrier) {
+        barrier_arrive(s, session, msg->request, m);
+    } else { /* it opened before a crash */
+        sequence_take(s, session, PS_OK);
+        actions_ack(s, c, m->seq, PS_OK, NULL, 0, NULL);
+    }
+    return SHARD_TAKEN;
+}
+
+static enum shard_result
+on_skip(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    const Psd__Skip *m = msg->u.skip;
+    struct pending *p = sequence_pending(c->session, m->seq);
+
+    (void)event;
+    sequence_acked(s, c->session, m->acked_through);
+    if (is_new(s, c, m->seq, msg->request)) {
+        if (m->push)
+            sequence_take_push(s, c->session, PS_OK);
+        else
+            sequence_take(s, c->session, PS_OK);
+        actions_ack(s, c, m->seq, PS_OK, NULL, 0, NULL);
+    } else if (p != NULL && p->barrier != NULL) {
+        give_up_barrier(s, p); /* while there was no connection */
+    }
+    return SHARD_TAKEN;
+}
+
+static enum shard_result
+on_push(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+{
+    sequence_acked(s, c->session, msg->u.push->acked_through);
+    return push_take(s, c, msg, event->payload);
+}
+
+/* ---- Dispatch ---- */
+
+#define IN(state) (1u << (state))
+
+struct row {
+    enum shard_result (*handle)(struct shard *s, struct connection *c, const struct wire_msg *msg,
+                                const struct shard_event *event);
+    unsigned states;  /* of the connection, in which the message is allowed */
+    bool error_stays; /* a message that is not valid is answered and the connection goes on */
+};
+
+static const struct row dispatch[MSG_TYPE_MAX] = {
+    [MSG_HELLO] = {on_hello, IN(CONN_NEW), false},
+    [MSG_DECLARE] = {on_declare, IN(CONN_WORKER), true},
+    [MSG_PULL] = {on_pull, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
+    [MSG_PUSH] = {on_push, IN(CONN_WORKER), false},
+    [MSG_TICK] = {on_tick, IN(CONN_WORKER), false},
+    [MSG_BARRIER] = {on_barrier, IN(CONN_WORKER), false},
+    [MSG_SKIP] = {on_skip, IN(CONN_WORKER), false},
+    [MSG_CANCEL] = {on_cancel, IN(CONN_WORKER) | IN(CONN_OBSERVER), false},
+    [MSG_QUERY] = {on_query, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
+    [MSG_PING] = {on_ping, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
+    [MSG_GOODBYE] = {on_goodbye, IN(CONN_WORKER) | IN(CONN_OBSERVER), false},
+    [MSG_SET] = {on_set, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
+    [MSG_DRAIN] = {on_drain, IN(CONN_WORKER) | IN(CONN_OBSERVER), false},
+    [MSG_RESTORE] = {on_restore, IN(CONN_OBSERVER), true},
+    [MSG_EVICT] = {on_evict, IN(CONN_OBSERVER), true},
+    [MSG_ATTACH] = {on_attach, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
+    [MSG_SAVE] = {on_save, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
+    [MSG_MEET] = {on_meet, IN(CONN_OBSERVER), true},
+    [MSG_CHECKPOINT] = {on_checkpoint, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
+};
+
+static const char *const state_names[CONN_STATES] = {
+    [CONN_NEW] = "before hello",
+    [CONN_WORKER] = "from a worker",
+    [CONN_OBSERVER] = "from an observer",
+    [CONN_CLOSING] = "after the end",
+};
+
+static bool
+allowed(struct shard *s, struct connection *c, const struct frame_head *head)
+{
+    const struct row *row = head->type < MSG_TYPE_MAX ? &dispatch[head->type] : NULL;
+
+    if (row != NULL && row->handle != NULL && (row->states & IN(c->state)) != 0)
+        return true;
+    connection_break(s, c, PS_ERR_PROTOCOL, "a %s is not allowed %s", wire_type_name((enum msg_type)head->type),
+                     state_names[c->state]);
+    return false;
+}
+
+/* Its role is too low: it hears so, and what it asked is over. */
+static void
+deny(struct shard *s, struct connection *c, const struct frame_head *head, enum role has, enum role takes)
+{
+    char text[PS_ERROR_TEXT_MAX];
+
+    s->stats.denied++;
+    snprintf(text, sizeof text, "a %s%s takes role %s, and this connection has role %s: use a token that has it",
+             wire_type_name((enum msg_type)head->type), head->type == MSG_HELLO ? " of a worker" : "", role_name(takes),
+             role_name(has));
+    if (dispatch[head->type].error_stays && head->request > 0)
+        actions_error(s, c, head->request, PS_ERR_DENIED, text);
+    else
+        connection_refuse(s, c, PS_ERR_DENIED, "%s", text);
+}
+
+static bool
+has_right(struct shard *s, struct connection *c, const struct shard_event *event)
+{
+    enum role takes = rights_of(event->head->type);
+
+    if (event->role >= takes && takes != ROLE_NONE)
+        return true;
+    deny(s, c, event->head, event->role, takes);
+    return false;
+}
+
+/* The shard can do nothing for this connection now. */
+static bool
+turned_away(struct shard *s, struct connection *c)
+{
+    struct ps_error e;
+
+    if (!s->broken || shard_reload(s, &e))
+        return false;
+    connection_refuse(s, c, PS_ERR_IO, "shard %u cannot read its store: %s", s->config.shard, e.text);
+    return true;
+}
+
+static void
+refuse_message(struct shard *s, struct connection *c, const struct frame_head *head, enum ps_err err,
+               const struct ps_error *e)
+{
+    if (dispatch[head->type].error_stays && head->request > 0 && err != PS_ERR_PROTOCOL)
+        actions_error(s, c, head->request, err, e->text);
+    else
+        connection_break(s, c, err, "%s", e->text);
+}
+
+enum shard_result
+message_take(struct shard *s, struct connection *c, const struct shard_event *event)
+{
+    struct wire_msg msg;
+    struct ps_error e;
+    enum ps_err err;
+
+    if (turned_away(s, c) || !allowed(s, c, event->head))
+        return SHARD_TAKEN;
+    c->turn = s->turn.number;
+    if (c->session != NULL)
+        c->session->heard_ms = s->now_ms;
+    if (!has_right(s, c, event))
+        return SHARD_TAKEN;
+    arena_reset(&s->arena);
+    if ((err = wire_decode(event->head, event->meta, &s->arena, &msg, &e)) != PS_OK) {
+        refuse_message(s, c, event->head, err, &e);
+        return SHARD_TAKEN;
+    }
+    return dispatch[msg.type].handle(s, c, &msg, event);
+}

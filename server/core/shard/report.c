@@ -1,0 +1,97 @@
+/* Which report is asked for, and what its rooms build it with. */
+#include "server/core/shard/report.h"
+
+#include <string.h>
+
+#include "server/core/shard/report_builder.h"
+#include "server/core/shard/shard_state.h"
+
+/* ---- Building ---- */
+
+bool
+report_wants_job(const struct report_builder *b, const struct job *job)
+{
+    return job != NULL && (b->job[0] == '\0' || strcmp(b->job, job->name) == 0);
+}
+
+/* Whether one more entry fits; if not, the report says that there is more. */
+bool
+report_fits(struct report_builder *b, size_t entries, const ProtobufCMessage *m)
+{
+    size_t size = protobuf_c_message_get_packed_size(m) + 8;
+
+    if (entries < REPORT_ENTRIES_MAX && b->bytes + size <= REPORT_BYTES_MAX) {
+        b->bytes += size;
+        return true;
+    }
+    b->report->more = true;
+    return false;
+}
+
+void *
+report_zeroed(struct shard *s, size_t size)
+{
+    void *place = arena_alloc(&s->arena, size);
+
+    if (place == NULL)
+        turn_fail(s, PS_ERR_NOMEM);
+    else
+        memset(place, 0, size);
+    return place;
+}
+
+char *
+report_text(struct shard *s, const char *text)
+{
+    char *copy = report_zeroed(s, strlen(text) + 1);
+
+    return copy != NULL ? strcpy(copy, text) : (char *)protobuf_c_empty_string;
+}
+
+/* ---- The answer ---- */
+
+void
+report_answer(struct shard *s, struct connection *c, uint64_t request, const Psd__Query *query,
+              const struct shard_event *event)
+{
+    Psd__Report m = PSD__REPORT__INIT;
+    Psd__StatusReport status_report = PSD__STATUS_REPORT__INIT;
+    Psd__SaveReport save_status = PSD__SAVE_REPORT__INIT;
+    Psd__StatsReport stats_report = PSD__STATS_REPORT__INIT;
+    Psd__Histogram age = PSD__HISTOGRAM__INIT;
+    Psd__TimelineReport timeline = PSD__TIMELINE_REPORT__INIT;
+    struct report_builder b = {.s = s, .report = &m, .job = query->job, .after = query->after};
+
+    m.kind = query->kind;
+    switch (query->kind) {
+    case PSD__QUERY_KIND__STATUS:
+        report_status(s, &status_report, &save_status, event->in_flight_bytes);
+        m.status = &status_report;
+        break;
+    case PSD__QUERY_KIND__STATS:
+        report_stats(s, &stats_report, &age, event);
+        m.stats = &stats_report;
+        break;
+    case PSD__QUERY_KIND__VARIABLES:
+        report_variables(&b);
+        break;
+    case PSD__QUERY_KIND__WORKERS:
+        report_workers(&b);
+        break;
+    case PSD__QUERY_KIND__BLOCKED:
+        report_blocked(&b);
+        break;
+    case PSD__QUERY_KIND__JOBS:
+        report_jobs(&b);
+        break;
+    case PSD__QUERY_KIND__DEFINITIONS:
+        report_definitions(&b);
+        break;
+    case PSD__QUERY_KIND__TIMELINE:
+        report_timeline(&b, &timeline);
+        break;
+    default:
+        ps_assert(false);
+    }
+    actions_send(s, c, MSG_REPORT, request, &m.base);
+}

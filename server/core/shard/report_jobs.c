@@ -1,0 +1,205 @@
+/* Jobs and their workers. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/core/shard/report_builder.h"
+#include "server/core/shard/shard_state.h"
+
+/* ---- Jobs ---- */
+
+/* A job's options as a SET left them. */
+static Psd__Job *
+job_now(struct shard *s, const struct job *job)
+{
+    Psd__Job *now = report_zeroed(s, sizeof *now);
+    Psd__AgePolicy *age = report_zeroed(s, sizeof *age);
+
+    if (now == NULL || age == NULL)
+        return NULL;
+    psd__age_policy__init(age);
+    age->kind = (Psd__AgeKind)job->age.kind;
+    age->parameter = job->age.parameter;
+    *now = *job->options;
+    now->age = age;
+    now->bound = job->bound;
+    return now;
+}
+
+static char *
+job_options(struct shard *s, const struct job *job)
+{
+    char text[256];
+
+    job_options_text(job, text, sizeof text);
+    return report_text(s, text);
+}
+
+static uint64_t
+fastest_clock(const struct job *job)
+{
+    const struct session *x;
+    uint64_t fastest = 0;
+
+    SESSION_EACH (job, x)
+        fastest = MAX(fastest, x->clock);
+    return fastest;
+}
+
+static uint64_t
+leader(const struct job *job)
+{
+    const struct session *x;
+    uint64_t fastest = 0;
+
+    SESSION_EACH (job, x)
+        if (x->state == SESSION_LIVE)
+            fastest = MAX(fastest, x->clock);
+    return fastest;
+}
+
+static Psd__JobReport *
+job_report(struct shard *s, const struct job *job)
+{
+    Psd__JobReport *m = report_zeroed(s, sizeof *m);
+    struct opened_room *opened = report_zeroed(s, sizeof *opened);
+    const struct pull *p;
+
+    if (m == NULL || opened == NULL)
+        return NULL;
+    psd__job_report__init(m);
+    m->name = (char *)job->name;
+    m->options = job_options(s, job);
+    m->workers = job->options->workers;
+    m->live = job->live;
+    m->lapsed = job->lapsed;
+    m->finished = job->finished;
+    m->slowest_clock = job->slowest;
+    m->fastest_clock = fastest_clock(job);
+    m->leader = leader(job);
+    m->opened = opened_message(&job->opened, opened);
+    m->variables = HASH_COUNT(job->variables);
+    DL_FOREACH (job->pulls, p)
+        m->pulls_parked++;
+    if ((m->metrics = report_zeroed(s, WIRE_METRICS_MAX * sizeof *m->metrics)) != NULL)
+        m->n_metrics = tally_sum(job, m->metrics);
+    m->n_metric_names = job->metric_names.len;
+    m->metric_names = (char **)job->metric_names.name;
+    return m;
+}
+
+/* In order of id, which is that of their first hellos; a name that is not known has none after it. */
+static uint32_t
+first_job(const struct report_builder *b)
+{
+    const struct job *job;
+
+    if (b->after[0] == '\0')
+        return 1;
+    HASH_FIND(hh, b->s->jobs, b->after, strlen(b->after), job);
+    return job != NULL ? job->id + 1 : UINT32_MAX;
+}
+
+void
+report_jobs(struct report_builder *b)
+{
+    struct shard *s = b->s;
+    Psd__Report *r = b->report;
+
+    if ((r->job = report_zeroed(s, REPORT_ENTRIES_MAX * sizeof(Psd__JobReport *))) == NULL)
+        return;
+    for (uint32_t id = first_job(b); id <= s->jobs_len; id++) {
+        Psd__JobReport *m;
+
+        if (!report_wants_job(b, s->jobs_by_id[id]))
+            continue;
+        if ((m = job_report(s, s->jobs_by_id[id])) == NULL || !report_fits(b, r->n_job, &m->base))
+            return;
+        r->job[r->n_job++] = m;
+    }
+}
+
+/* ---- Workers ---- */
+
+static Psd__WorkerReport *
+worker(struct shard *s, const struct session *x)
+{
+    Psd__WorkerReport *m = report_zeroed(s, sizeof *m);
+
+    if (m == NULL)
+        return NULL;
+    psd__worker_report__init(m);
+    m->job = (char *)x->job->name;
+    m->task = x->task;
+    m->incarnation = x->incarnation;
+    m->connected = x->connection != NULL;
+    m->lapsed = x->state == SESSION_LAPSED;
+    m->evicted = x->evicted;
+    m->finished = x->state == SESSION_FINISHED;
+    m->clock = x->clock;
+    m->last_seq = x->last_seq;
+    m->silent_ms = s->now_ms - x->heard_ms;
+    m->lease_ms = x->lease_ms;
+    m->agent = x->agent;
+    m->unresolved = x->pending_len;
+    m->n_metrics = x->round == x->job->round ? x->tally.len : 0;
+    m->metrics = (double *)x->tally.value;
+    return m;
+}
+
+/* Jobs come in order of id; "job/task" names where the last report ended, and a job's name may have a '/', too. */
+static uint32_t
+first_task(const struct report_builder *b, const struct job *job, bool *past)
+{
+    const char *task = strrchr(b->after, '/');
+    size_t len = strlen(job->name);
+
+    if (*past)
+        return 0;
+    if (task == NULL || (size_t)(task - b->after) != len || memcmp(b->after, job->name, len) != 0)
+        return UINT32_MAX;
+    *past = true;
+    return (uint32_t)strtoul(task + 1, NULL, 10) + 1;
+}
+
+void
+report_workers(struct report_builder *b)
+{
+    struct shard *s = b->s;
+    Psd__Report *r = b->report;
+    bool past = b->after[0] == '\0';
+
+    if ((r->worker = report_zeroed(s, REPORT_ENTRIES_MAX * sizeof(Psd__WorkerReport *))) == NULL)
+        return;
+    for (uint32_t id = 1; id <= s->jobs_len; id++) {
+        const struct job *job = s->jobs_by_id[id];
+        const struct session *x;
+
+        if (!report_wants_job(b, job))
+            continue;
+        for (x = session_from(job, first_task(b, job, &past)); x != NULL; x = session_from(job, x->task + 1)) {
+            Psd__WorkerReport *m = worker(s, x);
+
+            if (m == NULL || !report_fits(b, r->n_worker, &m->base))
+                return;
+            r->worker[r->n_worker++] = m;
+        }
+    }
+}
+
+/* ---- Definition ---- */
+
+Psd__JobDefinition *
+report_job_definition(struct shard *s, const struct job *job)
+{
+    Psd__JobDefinition *m = report_zeroed(s, sizeof *m);
+
+    if (m == NULL)
+        return NULL;
+    psd__job_definition__init(m);
+    m->declared = job->options;
+    m->now = job_now(s, job);
+    m->live = job->live;
+    m->slowest_clock = job->slowest;
+    m->fastest_clock = fastest_clock(job);
+    return m;
+}

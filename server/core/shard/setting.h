@@ -1,0 +1,21 @@
+/* Settings: changes of a running job. A SET is checked whole, then done whole, in the turn's transaction; the rows of
+ * the job and of the variables keep it, so that it outlives the process.
+ *
+ *     SET ──► job known? ──► every variable that the pattern names: parameters its own, in range? ──► SET_DONE
+ *               │ NOT_FOUND      │ INVALID, which variable and what; FULL, no room for its rows: nothing has changed
+ *
+ * What was declared stays as it was (job->options, variable->declare): later hellos and declares are compared with
+ * that. What is in force is job->age, job->bound and variable->optimizer. It holds from the next update on; parked
+ * pulls that a larger bound lets go leave with this turn. */
+#ifndef SERVER_SETTING_H
+#define SERVER_SETTING_H
+
+#include "proto/psd.pb-c.h"
+#include "server/core/shard/shard.h"
+
+struct connection;
+
+/* SHARD_TURN_FULL: its rows do not fit in this turn any more. */
+enum shard_result setting_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Set *m);
+
+#endif

@@ -1,0 +1,435 @@
+/* Events in, actions out; turns, their ends, and the life of a shard. Frames are message.c's. */
+#include "server/core/shard/shard.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/core/durability/identity.h"
+#include "server/core/shard/shard_state.h"
+
+#define GRACE_MS_DEFAULT    5000
+#define CONNECTIONS_DEFAULT 4096
+#define GATHER_DEFAULT      (1 * GIB)
+#define REDO_DEFAULT        (1 * GIB)
+#define STREAM_MIN_DEFAULT  (8 * MIB)
+
+char *
+shard_strdup(const char *text)
+{
+    return strdup(text);
+}
+
+/* ---- Draining ---- */
+
+static void
+stop_if_idle(struct shard *s)
+{
+    if (!s->draining || s->stopped || s->connections_len > 0)
+        return;
+    s->stopped = true;
+    actions_stopped(s);
+}
+
+/* What is applied is committed with this turn. What waits is told to come again in the next life. */
+void
+shard_drain(struct shard *s)
+{
+    const char *text = ps_strerror(PS_ERR_DRAINING);
+    struct connection *c, *next;
+
+    if (s->draining)
+        return;
+    s->draining = true;
+    actions_draining(s);
+    actions_log(s, SHARD_LOG_INFO, "draining connections=%" PRIu64, s->connections_len);
+    actions_event(s, NULL, NULL, PSD__EVENT_KIND__EVENT_DRAINING, 0, text);
+    meetings_end(s);
+    HASH_ITER (hh, s->connections, c, next) {
+        pull_end(s, c, 0, PS_ERR_DRAINING, text);
+        declare_forget(s, c, 0, PS_ERR_DRAINING);
+        save_request_end(s, c, 0, PS_ERR_DRAINING);
+        connection_close(s, c);
+    }
+    stop_if_idle(s);
+}
+
+/* ---- Steps ---- */
+
+static enum shard_result
+on_connection_event(struct shard *s, const struct shard_event *event)
+{
+    struct connection *c = connection_find(s, event->conn);
+
+    if (c == NULL)
+        return SHARD_TAKEN;
+    if (event->kind == SHARD_CLOSED) {
+        connection_gone(s, c);
+        stop_if_idle(s);
+    } else if (c->state == CONN_CLOSING) {
+        return SHARD_TAKEN;
+    } else if (event->kind == SHARD_BROKEN) {
+        connection_break(s, c, event->error->code, "%s", event->error->text);
+    } else {
+        s->unstable = event->unstable;
+        return message_take(s, c, event);
+    }
+    return SHARD_TAKEN;
+}
+
+static bool
+wants_blocks(const struct shard *s)
+{
+    return s->work != NULL && !restore_holds_saves(s); /* what is restored needs no first values */
+}
+
+static enum shard_result
+work(struct shard *s)
+{
+    if (!shard_busy(s))
+        return SHARD_TAKEN;
+    if (s->due != NULL)
+        return gather_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
+    if (save_busy(s))
+        return save_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
+    if (redo_busy(s))
+        return redo_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
+    if (restore_busy(s) && !s->draining)
+        return restore_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
+    if (!wants_blocks(s))
+        return SHARD_TAKEN;
+    return block_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
+}
+
+static enum shard_result
+take(struct shard *s, const struct shard_event *event)
+{
+    switch (event->kind) {
+    case SHARD_OPENED:
+        connection_open(s, event->conn, event->peer != NULL ? event->peer : "");
+        return SHARD_TAKEN;
+    case SHARD_FRAME:
+    case SHARD_BROKEN:
+    case SHARD_CLOSED:
+        return on_connection_event(s, event);
+    case SHARD_TIME:
+        session_time(s);
+        connection_time(s);
+        meetings_time(s);
+        return SHARD_TAKEN;
+    case SHARD_WORK:
+        return work(s);
+    case SHARD_DRAIN:
+        shard_drain(s);
+        return SHARD_TAKEN;
+    case SHARD_SAVE:
+        save_request_save(s, NULL, 0);
+        return SHARD_TAKEN;
+    case SHARD_SAVE_PASSED:
+        save_passed(s, event->count);
+        return SHARD_TAKEN;
+    case SHARD_SAVE_ENDED:
+        save_ended(s, event);
+        return SHARD_TAKEN;
+    case SHARD_DURABLE:
+        redo_durable(s, event->number);
+        return SHARD_TAKEN;
+    case SHARD_RESTORE:
+        restore_take(s, event);
+        return SHARD_TAKEN;
+    case SHARD_NOT_DURABLE:
+        redo_not_durable(s, event->error);
+        return SHARD_TAKEN;
+    default:
+        break;
+    }
+    ps_assert(false);
+}
+
+enum shard_result
+shard_step(struct shard *s, const struct shard_event *event)
+{
+    enum shard_result result;
+
+    if (s->turn.failed != PS_OK)
+        return SHARD_TURN_FULL;
+    ps_assert(event->now_ms >= s->now_ms);
+    s->now_ms = event->now_ms;
+    s->now_ns = event->now_ns != 0 ? event->now_ns : event->now_ms * 1000000;
+    result = take(s, event);
+    if (result == SHARD_TAKEN && s->due != NULL)
+        gather_work(s);
+    redo_event_end(s);
+    return result;
+}
+
+/* ---- The end of a turn ---- */
+
+static enum ps_err
+load(struct shard *s, struct ps_error *e)
+{
+    enum ps_err err;
+
+    if ((err = catalog_load(s, e)) != PS_OK || (err = session_row_load(s, e)) != PS_OK)
+        return err;
+    return catalog_load_blocks(s, e);
+}
+
+/* Throw away what heap memory says and read the store again. */
+bool
+shard_reload(struct shard *s, struct ps_error *e)
+{
+    struct traffic_kept kept;
+
+    traffic_keep(s, &kept);
+    catalog_free(s);
+    s->sweep = false;
+    s->lapse_at = UINT64_MAX;
+    s->broken = load(s, e) != PS_OK;
+    if (s->broken)
+        catalog_free(s);
+    save_loaded(s, !s->broken);
+    restore_reloaded(s);
+    traffic_give_back(s, &kept);
+    return !s->broken;
+}
+
+/* Nothing of the turn happened. Who took part is told by its closed connection, and asks again. */
+static void
+undo(struct shard *s, enum ps_err why)
+{
+    struct ps_error e;
+
+    actions_drop(s);
+    actions_log(s, SHARD_LOG_ERROR, "commit failed code=%s reason=\"%s\"", ps_err_name(why), ps_strerror(why));
+    connection_before_reload(s);
+    redo_turn_over(s, false);
+    restore_turn_over(s, false);
+    turn_next(s);
+    if (!PLANTED(NOT_RELOADED) && !shard_reload(s, &e))
+        actions_log(s, SHARD_LOG_ERROR, "store cannot be read code=%s reason=\"%s\"", ps_err_name(e.code), e.text);
+    connection_after_reload(s);
+    s->stopped = false; /* what was said is undone, draining goes on */
+    if (s->draining)
+        actions_draining(s);
+    stop_if_idle(s);
+    save_turn_ended(s);
+    actions_hand_out(s);
+}
+
+enum ps_err
+shard_commit(struct shard *s)
+{
+    enum ps_err err;
+
+    pull_sweep(s);
+    actions_flush(s);
+    if (PLANTED(ACK_BEFORE_COMMIT))
+        actions_hand_out(s);
+    if ((err = turn_commit(s)) != PS_OK) {
+        undo(s, err);
+        return err;
+    }
+    redo_turn_over(s, true);
+    restore_turn_over(s, true);
+    turn_next(s);
+    save_turn_ended(s);
+    actions_hand_out(s);
+    return PS_OK;
+}
+
+bool
+shard_dirty(const struct shard *s)
+{
+    return turn_dirty(s);
+}
+
+bool
+shard_long_turn(const struct shard *s)
+{
+    return s->turn.updated >= SHARD_TURN_LONG;
+}
+
+uint64_t
+shard_turn_updated(const struct shard *s)
+{
+    return s->turn.updated;
+}
+
+void
+shard_set_grace(struct shard *s, uint32_t grace_ms)
+{
+    s->config.grace_ms = grace_ms != 0 ? grace_ms : GRACE_MS_DEFAULT;
+    s->lapse_at = s->now_ms; /* all deadlines are counted anew */
+}
+
+uint64_t
+shard_next_time(const struct shard *s)
+{
+    return s->draining ? UINT64_MAX : MIN(MIN(s->lapse_at, connection_next_time(s)), meet_next_time(&s->meet));
+}
+
+bool
+shard_busy(const struct shard *s)
+{
+    return !s->broken &&
+           (save_busy(s) || redo_busy(s) || (!s->draining && (wants_blocks(s) || restore_busy(s) || s->due != NULL)));
+}
+
+bool
+shard_next_action(struct shard *s, struct shard_action *out)
+{
+    return actions_next(s, out);
+}
+
+/* ---- Life ---- */
+
+static struct identity
+own_identity(const struct shard *s)
+{
+    return (struct identity){.format = SHARD_FORMAT,
+                             .cluster = s->cluster,
+                             .shard = s->config.shard,
+                             .shards = s->config.shards,
+                             .id = s->config.boot};
+}
+
+static enum ps_err
+put_identity(struct shard *s)
+{
+    const struct store_ops *ops = s->store->ops;
+    struct identity own = own_identity(s);
+    enum ps_err err;
+
+    s->boot = own.id;
+    if ((err = ops->begin(s->store, 64 * KIB)) != PS_OK)
+        return err;
+    if ((err = identity_put(s->store, identity_live, &own)) != PS_OK) {
+        ops->abort(s->store);
+        return err;
+    }
+    return ops->commit(s->store);
+}
+
+static enum ps_err
+identify(struct shard *s, struct ps_error *e)
+{
+    struct identity own = own_identity(s);
+    Psd__ShardRow *row;
+    enum ps_err err = identity_get(s->store, identity_live, &row);
+
+    if (err == PS_OK && row == NULL)
+        err = put_identity(s);
+    if (err != PS_OK)
+        return ps_fail(e, err, "the store cannot be used: %s", ps_strerror(err));
+    if (row == NULL)
+        return PS_OK;
+    err = identity_check(row, &own, "the store", e);
+    s->boot = row->boot;
+    psd__shard_row__free_unpacked(row, NULL);
+    return err;
+}
+
+static void
+set_defaults(struct shard_config *c)
+{
+    if (c->grace_ms == 0)
+        c->grace_ms = GRACE_MS_DEFAULT;
+    if (c->connections_max == 0)
+        c->connections_max = CONNECTIONS_DEFAULT;
+    if (c->jobs_max == 0)
+        c->jobs_max = SHARD_JOBS;
+    if (c->variables_max == 0)
+        c->variables_max = SHARD_VARIABLES;
+    if (c->sessions_max == 0)
+        c->sessions_max = SHARD_SESSIONS;
+    if (c->barriers_max == 0)
+        c->barriers_max = SHARD_BARRIERS;
+    if (c->parked_max == 0)
+        c->parked_max = SHARD_PARKED;
+    if (c->parked_bytes_max == 0)
+        c->parked_bytes_max = SHARD_PARKED_BYTES;
+    if (c->hello_ms == 0)
+        c->hello_ms = SHARD_HELLO_MS;
+    if (c->gather_bytes_max == 0)
+        c->gather_bytes_max = GATHER_DEFAULT;
+    if (c->redo_bytes_max == 0)
+        c->redo_bytes_max = REDO_DEFAULT;
+    if (c->stream_min_bytes == 0)
+        c->stream_min_bytes = STREAM_MIN_DEFAULT;
+}
+
+enum ps_err
+shard_new(const struct shard_config *config, struct store *store, uint64_t now_ms, struct shard **out,
+          struct ps_error *e)
+{
+    struct shard *s = calloc(1, sizeof *s);
+    enum ps_err err = PS_ERR_NOMEM;
+
+    ps_assert(config->shards >= 1 && config->shards <= WIRE_SHARDS_MAX && config->shard < config->shards);
+    if (s == NULL)
+        return ps_fail(e, err, "no memory for a shard");
+    s->config = *config;
+    set_defaults(&s->config);
+    s->store = store;
+    s->now_ms = s->start_ms = now_ms;
+    s->now_ns = now_ms * 1000000;
+    s->lapse_at = UINT64_MAX;
+    s->turn.number = 1;
+    save_init(s);
+    meet_init(&s->meet, "shard 0", MEET_NO_HOST, config->boot);
+    s->cluster = shard_strdup(config->cluster);
+    s->version = shard_strdup(config->version != NULL ? config->version : "");
+    s->live_dir = shard_strdup(config->live_dir != NULL ? config->live_dir : "");
+    s->durable_dir = shard_strdup(config->durable_dir != NULL ? config->durable_dir : "");
+    s->machine = shard_strdup(config->machine != NULL ? config->machine : "");
+    s->refs = calloc(WIRE_BLOCKS_MAX, sizeof *s->refs);
+    if (config->timeline > 0)
+        s->timeline_slots = calloc(config->timeline, sizeof(struct timeline_span));
+    timeline_init(&s->timeline, s->timeline_slots, s->timeline_slots != NULL ? config->timeline : 0);
+    if (s->cluster == NULL || s->version == NULL || s->live_dir == NULL || s->durable_dir == NULL ||
+        s->machine == NULL || s->refs == NULL || !actions_room(s, 0))
+        ps_fail(e, err, "no memory for a shard");
+    else if ((err = identify(s, e)) == PS_OK)
+        err = load(s, e);
+    if (err == PS_OK)
+        err = redo_load(s, e);
+    if (err == PS_OK)
+        err = restore_load(s, e);
+    if (err != PS_OK) {
+        shard_free(s);
+        return err;
+    }
+    *out = s;
+    return PS_OK;
+}
+
+void
+shard_free(struct shard *s)
+{
+    if (s == NULL)
+        return;
+    if (s->turn.begun)
+        s->store->ops->abort(s->store);
+    catalog_free(s);
+    save_finish(s);
+    restore_finish(s);
+    actions_finish(s);
+    held_finish(s);
+    connection_free_all(s);
+    redo_finish(s);
+    replay_free(s->replay);
+    meet_finish(&s->meet);
+    pool_finish(&s->pool);
+    arena_finish(&s->arena);
+    free(s->timeline_slots);
+    free(s->refs);
+    free(s->sums);
+    free(s->decoded);
+    free(s->cluster);
+    free(s->version);
+    free(s->live_dir);
+    free(s->durable_dir);
+    free(s->machine);
+    free(s);
+}

@@ -1,0 +1,117 @@
+/* All that a shard is, for its rooms. Nobody else includes this, but the fuzzer that holds it against the store. */
+#ifndef SERVER_SHARD_STATE_H
+#define SERVER_SHARD_STATE_H
+
+#include "common/core/base/arena.h"
+#include "common/core/base/base.h"
+#include "common/core/base/planted.h"
+#include "common/core/format/timeline.h"
+#include "common/core/wire/wire.h"
+
+#include "common/core/base/hash.h"
+#include "common/core/cluster/meet.h"
+#include "server/core/durability/redo.h"
+#include "server/core/durability/replay.h"
+#include "server/core/durability/restore.h"
+#include "server/core/durability/save.h"
+#include "server/core/durability/save_request.h"
+#include "server/core/model/block.h"
+#include "server/core/model/catalog.h"
+#include "server/core/model/declare.h"
+#include "server/core/model/job.h"
+#include "server/core/model/row.h"
+#include "server/core/model/update.h"
+#include "server/core/model/variable.h"
+#include "server/core/sessions/clock.h"
+#include "server/core/sessions/cursor.h"
+#include "server/core/sessions/meetings.h"
+#include "server/core/sessions/sequence.h"
+#include "server/core/sessions/session.h"
+#include "server/core/sessions/session_row.h"
+#include "server/core/shard/hello.h"
+#include "server/core/shard/message.h"
+#include "server/core/shard/report.h"
+#include "server/core/shard/setting.h"
+#include "server/core/shard/shard.h"
+#include "server/core/store/store.h"
+#include "server/core/training/barrier.h"
+#include "server/core/training/gather.h"
+#include "server/core/training/held.h"
+#include "server/core/training/pull.h"
+#include "server/core/training/push.h"
+#include "server/core/turn/actions.h"
+#include "server/core/turn/connection.h"
+#include "server/core/turn/data.h"
+#include "server/core/turn/durations.h"
+#include "server/core/turn/limit.h"
+#include "server/core/turn/pool.h"
+#include "server/core/turn/spans.h"
+#include "server/core/turn/stats.h"
+#include "server/core/turn/traffic.h"
+#include "server/core/turn/turn.h"
+
+struct shard {
+    struct shard_config config; /* strings are ours */
+    char *cluster, *version, *live_dir, *durable_dir, *machine;
+    struct store *store;
+    uint64_t now_ms, start_ms;
+    uint64_t now_ns;
+    struct timeline timeline;
+    void *timeline_slots;
+    uint64_t boot;
+    bool draining, stopped;
+    bool sweep;  /* some job has pulls that may be ready */
+    bool broken; /* the store could not be read again after a failed commit */
+
+    struct job *jobs; /* by name */
+    struct job **jobs_by_id;
+    uint32_t jobs_len;           /* ids are 1 to this */
+    struct variable **variables; /* by id, [0] unused */
+    uint32_t variables_len, variables_size;
+    struct variable *work;   /* to be initialized */
+    uint64_t data_bytes;     /* of blocks that are there */
+    uint64_t promised_bytes; /* of declared ones that are not */
+    uint64_t ordinals;       /* blocks of all variables, made or not */
+    bool cursors_used;       /* some push gave one */
+    uint64_t blocks;         /* that are there */
+    uint64_t gather_bytes;   /* set aside */
+    uint64_t sessions_len;
+    uint64_t barriers_len;
+    uint64_t lapse_at; /* no lease ends before this */
+
+    struct connection *connections, *greeting; /* all; those that have not said hello, in order of arrival */
+    uint64_t connections_len;
+    uint64_t unopened; /* there was no memory for it: it is closed when the turn has failed; 0: none */
+    struct gather *due;
+    struct turn turn;
+    struct save save;
+    struct restore restore;
+    struct actions actions;
+    struct redo redo;
+    struct held *held;     /* answers of durable pushes */
+    struct replay *replay; /* while the redo log is replayed */
+    struct pool pool;
+    struct arena arena;
+    struct meet meet; /* of groups; shard 0 */
+    struct shard_stats stats;
+    uint64_t waits_over;
+
+    struct block_ref *refs; /* [WIRE_BLOCKS_MAX], of the event under way */
+    const float **sums;     /* gradients of one update */
+    uint32_t sums_size;
+    bool unstable;  /* the payload of the event under way may change */
+    float *decoded; /* gradients of an encoded push, of the event under way */
+    uint64_t decoded_size;
+    const uint16_t *halves; /* float16 of the push under way that its update decodes in passing; NULL: there is none */
+};
+
+/* A heap copy; NULL when out of memory. */
+char *shard_strdup(const char *text);
+
+/* Take nothing new, answer what waits, stop when all connections are gone. Again: nothing. */
+void shard_drain(struct shard *s);
+
+/* Read all that is kept in memory from the store again. False: it cannot be read, and the shard stays broken. */
+bool shard_reload(struct shard *s, struct ps_error *e);
+
+#endif

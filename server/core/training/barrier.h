@@ -1,0 +1,45 @@
+/* Barriers: a name in a job where workers meet. It opens when every task that is neither lapsed nor finished has
+ * arrived; one that never joined is waited for.
+ *
+ * A barrier may have a place in the data (opened.h). Then who comes to it again when it has opened, in the place of a
+ * worker that was lost, passes at once, and so does who comes to an earlier one; and who has gone beyond it, since it
+ * waits at a later one or its metrics tell of later data, is not waited for. So workers that are started again do not
+ * get out of step with the others, whatever they were killed in. What the metrics come to when it opens is kept. */
+#ifndef SERVER_BARRIER_H
+#define SERVER_BARRIER_H
+
+#include "common/core/base/base.h"
+#include "common/core/base/hash.h"
+#include "common/include/psclient/ps_err.h"
+#include "proto/psd.pb-c.h"
+#include "server/core/sessions/opened.h"
+#include "server/core/sessions/sequence.h"
+
+struct shard;
+struct job;
+
+struct barrier {
+    char *name;
+    struct job *job;
+    bool placed;
+    struct place place; /* where in the data, of one that is placed */
+    struct pending *arrived;
+    uint32_t arrived_len;
+    UT_hash_handle hh; /* in its job, by name */
+};
+
+/* A worker arrives with the next sequence. */
+void barrier_arrive(struct shard *s, struct session *session, uint64_t request, const Psd__Barrier *m);
+
+/* Fewer workers are active, or one has come further: open what they held shut. */
+void barrier_review(struct shard *s, struct job *job);
+
+/* Take an arrival back; it is not resolved. */
+void barrier_leave(struct shard *s, struct pending *p);
+
+/* Active workers that have not arrived: up to max into tasks; returns how many there are. */
+uint32_t barrier_missing(const struct barrier *b, uint32_t *tasks, uint32_t max);
+
+void barrier_free_all(struct shard *s, struct job *job);
+
+#endif

@@ -1,0 +1,309 @@
+/* Pulls. Parked ones are looked at once per turn, in order of arrival, and only in jobs where a clock rose or a step
+ * was done. */
+#include "server/core/training/pull.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/core/shard/shard_state.h"
+
+/* SSP: a reader may run at most `bound` clocks ahead of the slowest worker (Ho et al., NIPS 2013). */
+static bool
+ssp_ready(const struct job *job, uint64_t clock)
+{
+    uint64_t bound = job->bound + PLANTED(ANOTHER_CLOCK);
+
+    return clock <= bound || job->slowest >= clock - bound;
+}
+
+/* Sync: all steps before the puller's clock are done, in every block that it asks for. Blocks never go back, so the
+ * first one that was not ready is where to look again. */
+static bool
+sync_ready(struct shard *s, const struct job *job, struct pull *p)
+{
+    for (; p->at < (PLANTED(FIRST_BLOCK_ONLY) ? 1 : p->data->len); p->at++) {
+        struct block_ref ref;
+
+        block_refind(s, p->data->var[p->at], p->data->block[p->at], &ref);
+        if (clock_of_block(job, ref.block, CLOCK_FOR_PULL) < p->clock)
+            return false;
+    }
+    return true;
+}
+
+static bool
+ready(struct shard *s, const struct job *job, struct pull *p)
+{
+    switch (job->options->mode) {
+    case PSD__MODE__SSP:
+        return ssp_ready(job, p->clock);
+    case PSD__MODE__SYNC:
+        return sync_ready(s, job, p);
+    default:
+        return true;
+    }
+}
+
+static void
+send(struct shard *s, struct connection *c, uint64_t until, struct shard_data *data, const struct job *job)
+{
+    data->clock = job->slowest;
+    held_data(s, c, until, data);
+}
+
+/* ---- Asking ---- */
+
+/* The blocks exist and fit one frame. */
+static enum ps_err
+check(struct shard *s, const struct job *job, const Psd__Pull *m, struct ps_error *e)
+{
+    uint64_t bytes = 0;
+    struct block_ref ref;
+    enum ps_err err;
+
+    for (size_t i = 0; i < m->n_var; i++) {
+        if ((err = block_find(s, job, m->var[i], m->block[i], &ref, e)) != PS_OK)
+            return err;
+        bytes += ref.cut.len * sizeof(float);
+    }
+    if (bytes > FRAME_PAYLOAD_MAX)
+        return ps_fail(e, PS_ERR_LIMIT, "the %zu blocks of this pull hold %" PRIu64 " bytes, one frame holds %llu",
+                       m->n_var, bytes, (unsigned long long)FRAME_PAYLOAD_MAX);
+    return PS_OK;
+}
+
+static struct shard_data *
+data_of_pull(uint64_t request, const Psd__Pull *m)
+{
+    struct shard_data *d = data_new((uint32_t)m->n_var, m->n_newer_than > 0, false);
+
+    if (d == NULL)
+        return NULL;
+    d->request = request;
+    memcpy(d->var, m->var, m->n_var * sizeof *d->var);
+    memcpy(d->block, m->block, m->n_var * sizeof *d->block);
+    if (d->with_newer)
+        memcpy(d->newer_than, m->newer_than, m->n_var * sizeof *d->newer_than);
+    return d;
+}
+
+static void
+park(struct shard *s, struct connection *c, const struct pull *asked)
+{
+    struct pull *p = pool_take(&s->pool, sizeof *p);
+
+    if (p == NULL) {
+        shard_data_free(asked->data);
+        turn_fail(s, PS_ERR_NOMEM);
+        return;
+    }
+    *p = *asked;
+    DL_APPEND(c->session->job->pulls, p);
+    DL_APPEND2(c->parked, p, parked_prev, parked_next);
+    c->parked_len++;
+    c->parked_bytes += shard_data_bytes(p->data);
+    s->stats.pulls_parked++;
+}
+
+static bool
+may_park(struct shard *s, struct connection *c, uint64_t request, const struct shard_data *data)
+{
+    enum limit limit = c->parked_len >= s->config.parked_max ? LIMIT_PARKED : LIMIT_PARKED_BYTES;
+    struct ps_error e;
+
+    if (limit == LIMIT_PARKED_BYTES && c->parked_bytes + shard_data_bytes(data) <= s->config.parked_bytes_max)
+        return true;
+    limit_refuse(s, limit, &e, "this pull would wait, and %u of this connection do and hold %" PRIu64 " bytes",
+                 c->parked_len, c->parked_bytes);
+    actions_error(s, c, request, e.code, e.text);
+    return false;
+}
+
+/* Whose blocks it asks for: a worker's are its own job's, an observer's those of the job that the first is of. */
+static const struct job *
+job_asked(const struct shard *s, const struct connection *c, const Psd__Pull *m)
+{
+    if (c->session != NULL)
+        return c->session->job;
+    return m->var[0] > 0 && m->var[0] <= s->variables_len ? s->variables[m->var[0]]->job : NULL;
+}
+
+static enum ps_err
+no_job(const struct shard *s, const Psd__Pull *m, struct ps_error *e)
+{
+    return ps_fail(e, PS_ERR_NOT_FOUND, "shard %u knows no variable %u: attach first", s->config.shard, m->var[0]);
+}
+
+void
+pull_ask(struct shard *s, struct connection *c, uint64_t request, const Psd__Pull *m)
+{
+    const struct job *job = job_asked(s, c, m);
+    struct pull p = {
+        .connection = c, .request = request, .clock = m->clock, .since_ms = s->now_ms, .since_ns = s->now_ns};
+    struct ps_error e;
+    enum ps_err err;
+
+    if ((err = job != NULL ? check(s, job, m, &e) : no_job(s, m, &e)) != PS_OK) {
+        actions_error(s, c, request, err, e.text);
+        return;
+    }
+    if ((p.data = data_of_pull(request, m)) == NULL)
+        turn_fail(s, PS_ERR_NOMEM);
+    else if (m->now || c->session == NULL || ready(s, job, &p)) /* an observer holds no clock and waits for none */
+        send(s, c, HELD_NOT, p.data, job);
+    else if (may_park(s, c, request, p.data))
+        park(s, c, &p);
+    else
+        shard_data_free(p.data);
+}
+
+/* ---- Pushes that want values ---- */
+
+void
+pull_answer_push(struct shard *s, struct connection *c, uint64_t until, const struct pending *p, uint64_t held_us)
+{
+    bool odd = false;
+    struct shard_data *d;
+
+    for (uint32_t i = 0; i < p->blocks_len && !odd; i++)
+        odd = p->blocks[i].code != PS_OK;
+    if ((d = data_new(p->blocks_len, false, odd)) == NULL) {
+        turn_fail(s, PS_ERR_NOMEM);
+        return;
+    }
+    d->request = p->request;
+    d->seq = p->seq;
+    d->held_us = held_us;
+    for (uint32_t i = 0; i < p->blocks_len; i++) {
+        d->var[i] = p->blocks[i].var;
+        d->block[i] = p->blocks[i].block;
+        if (odd)
+            d->code[i] = p->blocks[i].code;
+    }
+    send(s, c, until, d, p->session->job);
+}
+
+void
+pull_answer_now(struct shard *s, struct connection *c, uint64_t until, uint64_t request, const Psd__Push *m,
+                const uint32_t *codes)
+{
+    struct shard_data *d = data_new((uint32_t)m->n_var, false, codes != NULL);
+
+    if (d == NULL) {
+        turn_fail(s, PS_ERR_NOMEM);
+        return;
+    }
+    d->request = request;
+    d->seq = m->seq;
+    memcpy(d->var, m->var, m->n_var * sizeof *d->var);
+    memcpy(d->block, m->block, m->n_var * sizeof *d->block);
+    if (codes != NULL)
+        memcpy(d->code, codes, m->n_var * sizeof *codes);
+    send(s, c, until, d, c->session->job);
+}
+
+/* ---- Parked ones ---- */
+
+static void
+count_wait(struct shard *s, const struct pull *p, enum wait reason)
+{
+    struct traffic_wait w = traffic_waited(s, p->connection->session, reason, p->since_ms);
+
+    for (uint32_t i = 0; i < p->data->len && w.ms > 0; i++)
+        traffic_waited_for(s, &w, p->data->var[i]);
+}
+
+/* Out of both lists; what it asked for is the caller's. */
+static struct shard_data *
+unpark(struct shard *s, struct job *job, struct pull *p)
+{
+    struct shard_data *data = p->data;
+    struct connection *c = p->connection;
+    bool sync = job_is_sync(job);
+
+    count_wait(s, p, sync ? WAIT_STEP : WAIT_BOUND);
+    data->held_us =
+        spans_held(s, sync ? TIMELINE_HELD_STEP : TIMELINE_HELD_BOUND, p->since_ns, c->session->task, p->clock);
+    DL_DELETE(job->pulls, p);
+    DL_DELETE2(c->parked, p, parked_prev, parked_next);
+    c->parked_len--;
+    c->parked_bytes -= shard_data_bytes(data);
+    pool_give(&s->pool, p, sizeof *p);
+    return data;
+}
+
+void
+pull_wake(struct shard *s, struct job *job)
+{
+    job->sweep = true;
+    s->sweep = true;
+}
+
+static void
+sweep_job(struct shard *s, struct job *job)
+{
+    struct pull *p, *next;
+
+    job->sweep = false;
+    DL_FOREACH_SAFE (job->pulls, p, next) {
+        struct connection *c = p->connection;
+
+        if (ready(s, job, p))
+            send(s, c, HELD_NOT, unpark(s, job, p), job);
+    }
+}
+
+void
+pull_sweep(struct shard *s)
+{
+    if (!s->sweep)
+        return;
+    s->sweep = false;
+    for (uint32_t id = 1; id <= s->jobs_len; id++)
+        if (s->jobs_by_id[id] != NULL && s->jobs_by_id[id]->sweep)
+            sweep_job(s, s->jobs_by_id[id]);
+}
+
+static void
+end(struct shard *s, struct job *job, struct pull *p, enum ps_err code, const char *text)
+{
+    struct connection *c = p->connection;
+    uint64_t request = p->request;
+
+    shard_data_free(unpark(s, job, p));
+    if (code != PS_OK)
+        actions_error(s, c, request, code, text);
+}
+
+bool
+pull_end(struct shard *s, struct connection *c, uint64_t request, enum ps_err code, const char *text)
+{
+    struct pull *p, *next;
+    bool found = false;
+
+    for (p = c->parked; p != NULL; p = next) {
+        next = p->parked_next;
+        if (request != 0 && p->request != request)
+            continue;
+        end(s, c->session->job, p, code, text);
+        found = true;
+    }
+    return found;
+}
+
+void
+pull_end_job(struct shard *s, struct job *job, enum ps_err code, const char *text)
+{
+    struct pull *p, *next;
+
+    DL_FOREACH_SAFE (job->pulls, p, next)
+        end(s, job, p, code, text);
+}
+
+void
+pull_forget(struct shard *s, struct connection *c)
+{
+    pull_end(s, c, 0, PS_OK, NULL);
+}

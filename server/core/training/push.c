@@ -1,0 +1,331 @@
+/* Pushes. The order matters: sequence first (a repeat is answered, whatever it holds), then everything that can be
+ * wrong with the frame, then room in the turn; only then is the sequence taken and the blocks are touched. */
+#include "server/core/training/push.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/core/shard/shard_state.h"
+
+/* ---- The scale ---- */
+
+uint64_t
+push_age(const struct block_ref *ref, const Psd__Push *m, size_t i)
+{
+    return m->n_from_version > 0 ? ref->block->version - m->from_version[i] : 0;
+}
+
+/* Clipping by the norm of the worker's whole gradient (Pascanu, Mikolov and Bengio, ICML 2013). */
+static double
+clip_factor(const struct ps_clip *clip, const Psd__Push *m)
+{
+    if (clip->kind != PS_CLIP_GIVEN_NORM || m->norm->l2 <= clip->limit)
+        return 1;
+    return clip->limit / m->norm->l2;
+}
+
+float
+push_scale(const struct block_ref *ref, const Psd__Push *m, size_t i)
+{
+    float age = PLANTED(AGE_IGNORED) ? 1 : age_scale(&ref->variable->job->age, push_age(ref, m, i));
+
+    return age < 0 ? age : (float)(age * clip_factor(&ref->variable->optimizer.clip, m));
+}
+
+/* ---- Refusing ---- */
+
+static void
+count_refused(struct shard *s, struct session *session, const Psd__Push *m, enum ps_err code)
+{
+    uint64_t *count = code == PS_ERR_NONFINITE ? &s->stats.refused_nonfinite
+                      : code == PS_ERR_SHAPE   ? &s->stats.refused_shape
+                                               : &s->stats.refused_other;
+
+    *count += m->n_var;
+    session->stats.refused += m->n_var;
+    for (size_t i = 0; i < m->n_var; i++) {
+        struct block_ref ref;
+        struct ps_error e;
+
+        if (block_find(s, session->job, m->var[i], m->block[i], &ref, &e) == PS_OK)
+            ref.variable->stats.refused++;
+    }
+}
+
+/* The push as a whole changes nothing; its sequence is used up. */
+static void
+refuse(struct shard *s, struct session *session, const Psd__Push *m, const struct ps_error *e)
+{
+    sequence_take_push(s, session, e->code);
+    count_refused(s, session, m, e->code);
+    actions_ack(s, session->connection, m->seq, e->code, NULL, 0, e->text);
+}
+
+/* ---- Applying: async and ssp ---- */
+
+/* Codes of the blocks; NULL until the first that is not OK. */
+static bool
+drop_block(struct shard *s, const Psd__Push *m, size_t i, uint32_t **codes)
+{
+    if (*codes == NULL) {
+        if ((*codes = arena_alloc(&s->arena, m->n_var * sizeof **codes)) == NULL) {
+            turn_fail(s, PS_ERR_NOMEM);
+            return false;
+        }
+        memset(*codes, 0, m->n_var * sizeof **codes);
+    }
+    (*codes)[i] = PS_ERR_STALE;
+    return true;
+}
+
+/* Find places for all blocks before the first is written: when one cannot be had, none was touched. What is too old
+ * needs none. */
+static enum ps_err
+touch_all(struct shard *s, const Psd__Push *m)
+{
+    enum ps_err err;
+
+    for (size_t i = 0; i < m->n_var; i++) {
+        if (s->refs[i].counted || push_scale(&s->refs[i], m, i) < 0 || (err = turn_touch(s, &s->refs[i])) == PS_OK)
+            continue;
+        while (i-- > 0)
+            turn_untouch(s, &s->refs[i]);
+        return err;
+    }
+    return PS_OK;
+}
+
+static void
+count_data(struct shard *s, struct session *session, const Psd__Push *m, const struct block_ref *ref)
+{
+    struct cursor_span span = cursor_span(m);
+
+    if (m->durable)
+        redo_count(s, session, &span);
+    cursor_count(s, session, &span, ref);
+}
+
+static bool
+apply_block(struct shard *s, struct session *session, const Psd__Push *m, size_t i, const float *gradient,
+            uint32_t **codes)
+{
+    struct block_ref *ref = &s->refs[i];
+    uint64_t age = push_age(ref, m, i);
+    float scale = push_scale(ref, m, i);
+
+    if (ref->counted)
+        return true;
+    if (scale < 0) {
+        turn_untouch(s, ref); /* a block named twice may have grown too old in between */
+        traffic_aged(s, session, ref->variable, age, false);
+        return drop_block(s, m, i, codes);
+    }
+    if (!(s->halves != NULL ? update_apply_half(s, ref, s->halves, scale, 0)
+                            : update_apply(s, ref, gradient, scale, 0))) {
+        turn_unmove(s, ref);
+        return false;
+    }
+    if (m->durable)
+        redo_update(s, ref, scale, update_when(ref->variable, 0), gradient, false);
+    if (m->cursor != NULL)
+        count_data(s, session, m, ref);
+    update_count(s, ref, 1);
+    traffic_pushed(&session->stats, 1, ref->cut.len * sizeof(float));
+    traffic_aged(s, session, ref->variable, age, true);
+    return true;
+}
+
+static enum ps_err
+apply(struct shard *s, struct session *session, const Psd__Push *m, const float *payload, uint32_t **codes,
+      struct ps_error *e)
+{
+    enum ps_err err;
+
+    if ((err = touch_all(s, m)) != PS_OK)
+        return ps_fail(e, err, "shard %u: %s", s->config.shard, ps_strerror(err));
+    for (size_t i = 0; i < m->n_var && s->turn.failed == PS_OK; i++) {
+        if (!apply_block(s, session, m, i, payload, codes))
+            return push_nonfinite(s, &s->refs[i], payload, e);
+        payload += s->refs[i].cut.len;
+    }
+    return PS_OK;
+}
+
+static bool
+all_equal(const uint32_t *codes, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (codes[i] != codes[0])
+            return false;
+    return true;
+}
+
+/* What its answer waits for, now that it is resolved with this code. */
+static uint64_t
+record(struct shard *s, const struct session *session, const Psd__Push *m, enum ps_err code)
+{
+    if (!m->durable)
+        return HELD_NOT;
+    redo_push(s, session, &(struct redo_pushed){.seq = m->seq, .clock = m->clock, .code = code});
+    s->stats.durable_pushes++;
+    return HELD_RECORD;
+}
+
+static void
+apply_push(struct shard *s, struct session *session, uint64_t request, const Psd__Push *m, const float *payload)
+{
+    struct connection *c = session->connection;
+    uint32_t *codes = NULL;
+    uint64_t until;
+    enum ps_err code;
+    struct ps_error e;
+
+    if ((code = apply(s, session, m, payload, &codes, &e)) != PS_OK) {
+        refuse(s, session, m, &e);
+        return;
+    }
+    if (codes != NULL)
+        code = PS_ERR_STALE;
+    sequence_take_push(s, session, code);
+    /* Of one that was dropped as a whole nothing is there: after a power loss it comes again, to be told so again. */
+    until = codes != NULL && all_equal(codes, m->n_var) ? HELD_NOT : record(s, session, m, code);
+    if (m->want_value)
+        pull_answer_now(s, c, until, request, m, codes);
+    else
+        held_ack(s, c, until, m->seq, code, codes != NULL && !all_equal(codes, m->n_var) ? codes : NULL,
+                 (uint32_t)m->n_var, NULL);
+}
+
+/* ---- Coming again ---- */
+
+static void
+attach(struct pending *p, const struct connection *c, uint64_t request, const Psd__Push *m)
+{
+    p->connection = c->id;
+    p->request = request;
+    p->want_value = m->want_value && p->barrier == NULL; /* a barrier has none */
+}
+
+/* The values as they are now: what the first answer held is gone. */
+static void
+repeat_values(struct shard *s, struct connection *c, uint64_t until, uint64_t request, const Psd__Push *m,
+              enum ps_err code)
+{
+    uint32_t *codes = NULL;
+
+    if (code != PS_OK) {
+        if ((codes = arena_alloc(&s->arena, m->n_var * sizeof *codes)) == NULL) {
+            turn_fail(s, PS_ERR_NOMEM);
+            return;
+        }
+        for (size_t i = 0; i < m->n_var; i++)
+            codes[i] = (uint32_t)code;
+    }
+    pull_answer_now(s, c, until, request, m, codes);
+}
+
+/* What the answer to one that comes again waits for: the session's newest that is in the redo log is not older. */
+static uint64_t
+repeat_until(const struct shard *s, const struct session *session, const Psd__Push *m)
+{
+    return m->durable && session->redo > s->redo.durable && !PLANTED(REPEAT_NOT_HELD) ? session->redo : HELD_NOT;
+}
+
+static void
+repeat(struct shard *s, struct connection *c, uint64_t request, const Psd__Push *m)
+{
+    enum ps_err code = sequence_outcome(c->session, m->seq);
+    bool taken = code == PS_OK || code == PS_ERR_STALE || code == PS_ERR_LATE;
+    uint64_t until = taken ? repeat_until(s, c->session, m) : HELD_NOT;
+    struct block_ref ref;
+    struct ps_error e;
+
+    s->stats.pushes_repeated += m->n_var;
+    for (size_t i = 0; i < m->n_var && taken; i++)
+        taken = block_find(s, c->session->job, m->var[i], m->block[i], &ref, &e) == PS_OK;
+    if (m->want_value && taken)
+        repeat_values(s, c, until, request, m, code);
+    else
+        held_ack(s, c, until, m->seq, code, NULL, 0, code != PS_OK ? ps_strerror(code) : NULL);
+}
+
+/* ---- Taking ---- */
+
+static enum shard_result
+take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, const float *payload)
+{
+    const Psd__Push *m = msg->u.push;
+    struct session *session = c->session;
+    uint64_t room = 0;
+    struct ps_error e = {0};
+    enum ps_err err;
+
+    /* Before a crash, ahead of what waits: it is counted already. */
+    if (!PLANTED(APPLIED_FORGOTTEN) && sequence_resolved_early(s, session, m->seq, &err)) {
+        sequence_take(s, session, err);
+        repeat(s, c, msg->request, m);
+        return SHARD_TAKEN;
+    }
+    if (s->save.waiting != NULL && job_is_sync(session->job) && save_request_holds(s, session->job, m->clock))
+        return SHARD_TURN_FULL;
+    if (push_check(s, session, msg, &payload, &room, &e) != PS_OK ||
+        push_check_durable(s, session, msg, &room, &e) != PS_OK) {
+        refuse(s, session, m, &e);
+        return SHARD_TAKEN;
+    }
+    switch (turn_room(s, room, &err)) {
+    case TURN_WAIT:
+        return SHARD_TURN_FULL;
+    case TURN_REFUSED:
+        ps_fail(&e, err, "shard %u has no room for this push: %s", s->config.shard, ps_strerror(err));
+        if (err == PS_ERR_FULL)
+            refuse(s, session, m, &e);
+        else
+            connection_refuse(s, c, err, "%s", e.text);
+        return SHARD_TAKEN;
+    case TURN_READY:
+        break;
+    }
+    if (job_is_sync(session->job))
+        gather_push(s, session, msg->request, m, payload);
+    else
+        apply_push(s, session, msg->request, m, payload);
+    return SHARD_TAKEN;
+}
+
+/* A worker that does not wait for its answers, or does not say that it has them, would have us remember any number. */
+static bool
+may_hold(struct shard *s, struct connection *c, const Psd__Push *m)
+{
+    if (!m->durable || (!held_full(c) && m->seq - MIN(m->seq, c->session->acked_through) <= SHARD_UNRESOLVED_MAX))
+        return true;
+    sequence_break(s, c);
+    return false;
+}
+
+enum shard_result
+push_take(struct shard *s, struct connection *c, const struct wire_msg *msg, const float *payload)
+{
+    const Psd__Push *m = msg->u.push;
+
+    switch (sequence_classify(c->session, m->seq)) {
+    case SEQ_WAITING:
+        attach(sequence_pending(c->session, m->seq), c, msg->request, m);
+        return SHARD_TAKEN;
+    case SEQ_REPEATED:
+        if (may_hold(s, c, m))
+            repeat(s, c, msg->request, m);
+        return SHARD_TAKEN;
+    case SEQ_NEW:
+        if (sequence_window_full(c->session))
+            sequence_break(s, c);
+        else if (may_hold(s, c, m))
+            return take_new(s, c, msg, payload);
+        return SHARD_TAKEN;
+    default:
+        connection_break(s, c, PS_ERR_SEQUENCE, "push %" PRIu64 " came where %" PRIu64 " was expected", m->seq,
+                         c->session->next_seq);
+        return SHARD_TAKEN;
+    }
+}

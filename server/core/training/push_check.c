@@ -1,0 +1,204 @@
+/* All that can be wrong with a push, before anything of it is touched: when, which data, which blocks and lengths,
+ * values that are no numbers. The blocks that it names are found on the way. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/core/codec/half.h"
+#include "common/include/psclient/ps_compress.h"
+#include "server/core/shard/shard_state.h"
+#include "server/core/training/push.h"
+
+static enum ps_err
+check_version(const struct block_ref *ref, const Psd__Push *m, size_t i, struct ps_error *e)
+{
+    if (m->n_from_version == 0 || m->from_version[i] <= ref->block->version)
+        return PS_OK;
+    return ps_fail(e, PS_ERR_INVALID,
+                   "block %u of variable '%.64s' is at version %" PRIu64 ", the push was computed from %" PRIu64,
+                   ref->number, ref->variable->name, ref->block->version, m->from_version[i]);
+}
+
+static enum ps_err
+check_norm(const struct block_ref *ref, const Psd__Push *m, struct ps_error *e)
+{
+    if (ref->variable->optimizer.clip.kind != PS_CLIP_GIVEN_NORM || m->norm != NULL)
+        return PS_OK;
+    return ps_fail(e, PS_ERR_INVALID, "variable '%.64s' clips by a given norm, and the push gives none",
+                   ref->variable->name);
+}
+
+/* In sync a gradient belongs to a step that is under way, or was. */
+static enum ps_err
+check_step(const struct job *job, const struct block_ref *ref, const Psd__Push *m, struct ps_error *e)
+{
+    uint64_t clock = clock_of_block(job, ref->block, CLOCK_FOR_PUSH);
+
+    if (m->clock <= clock)
+        return PS_OK;
+    return ps_fail(e, PS_ERR_CLOCK,
+                   "block %u of variable '%.64s' is at clock %" PRIu64 ", a push for clock %" PRIu64 " comes too early",
+                   ref->number, ref->variable->name, clock, m->clock);
+}
+
+/* A worker pushes at the clock that it ticked to. In sync an older push may be sent again after its tick was taken. */
+static enum ps_err
+check_clock(const struct session *session, const Psd__Push *m, struct ps_error *e)
+{
+    if (m->clock == session->clock || (job_is_sync(session->job) && m->clock < session->clock))
+        return PS_OK;
+    return ps_fail(e, PS_ERR_CLOCK, "a push of worker %u is for clock %" PRIu64 ", but the worker is at %" PRIu64,
+                   session->task, m->clock, session->clock);
+}
+
+static enum ps_err
+check_cursor(const struct session *session, const Psd__Push *m, struct ps_error *e)
+{
+    struct cursor_span span;
+
+    if (m->cursor == NULL)
+        return PS_OK;
+    span = cursor_span(m);
+    return cursor_check(session, &span, e);
+}
+
+/* Find all blocks: s->refs. *room: bytes of values that may have to be written. */
+static enum ps_err
+check_blocks(struct shard *s, const struct session *session, const Psd__Push *m, uint64_t *room, struct ps_error *e)
+{
+    struct job *job = session->job;
+    bool sync = job_is_sync(job);
+    enum ps_err err;
+
+    for (size_t i = 0; i < m->n_var; i++) {
+        struct block_ref *ref = &s->refs[i];
+
+        if ((err = block_find(s, job, m->var[i], m->block[i], ref, e)) != PS_OK ||
+            (err = check_version(ref, m, i, e)) != PS_OK || (err = check_norm(ref, m, e)) != PS_OK)
+            return err;
+        if (sync && (err = check_step(job, ref, m, e)) != PS_OK)
+            return err;
+        ref->asked = m->want_value && !m->durable;
+        ref->counted = m->cursor != NULL && cursor_counted(session, cursor_of(m->cursor), ref);
+        if (ref->block->turn != s->turn.number)
+            *room += block_size(ref);
+    }
+    return PS_OK;
+}
+
+/* Of its gradients as float32. */
+static uint64_t
+gradient_bytes(const struct shard *s, const Psd__Push *m)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < m->n_var; i++)
+        bytes += s->refs[i].cut.len * sizeof(float);
+    return bytes;
+}
+
+/* One block that this turn has not written is checked by the kernel in passing. */
+static bool
+checked_by_kernel(const struct shard *s, const struct job *job, const Psd__Push *m)
+{
+    return !job_is_sync(job) && m->n_var == 1 && s->refs[0].block->turn != s->turn.number;
+}
+
+/* Nor need such a block be decoded before. */
+static bool
+decoded_by_kernel(const struct shard *s, const struct job *job, const Psd__Push *m)
+{
+    return checked_by_kernel(s, job, m) && !m->durable &&
+           s->refs[0].variable->optimizer.clip.kind != PS_CLIP_BLOCK_NORM;
+}
+
+/* Whether what the checks have seen must still be there afterwards. What is decoded is decoded once, but for top-k,
+ * whose indices are checked first. */
+static bool
+must_stay(const struct shard *s, const struct job *job, const Psd__Push *m)
+{
+    if (m->encoding != PS_COMPRESS_NONE)
+        return m->encoding == PS_COMPRESS_TOP_K;
+    return m->durable || !checked_by_kernel(s, job, m);
+}
+
+/* The peer can write to the payload while we look at it: a copy. */
+static enum ps_err
+hold_still(struct shard *s, const struct wire_msg *msg, const float **payload, struct ps_error *e)
+{
+    float *copy;
+
+    if (msg->payload_len == 0)
+        return PS_OK;
+    if ((copy = arena_alloc(&s->arena, msg->payload_len)) == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a copy of %" PRIu64 " bytes of gradients", msg->payload_len);
+    *payload = memcpy(copy, *payload, msg->payload_len);
+    return PS_OK;
+}
+
+static float
+element(const struct shard *s, const float *gradient, uint32_t i)
+{
+    return s->halves != NULL ? half_to_float(s->halves[i]) : gradient[i];
+}
+
+enum ps_err
+push_nonfinite(const struct shard *s, const struct block_ref *ref, const float *gradient, struct ps_error *e)
+{
+    uint32_t i = 0;
+
+    while (i + 1 < ref->cut.len && isfinite(element(s, gradient, i)))
+        i++;
+    return ps_fail(e, PS_ERR_NONFINITE, "the gradient for variable '%.64s' is %g at element %" PRIu64,
+                   ref->variable->name, (double)element(s, gradient, i), ref->cut.first + i);
+}
+
+static enum ps_err
+check_finite(const struct shard *s, const struct job *job, const Psd__Push *m, const float *payload, struct ps_error *e)
+{
+    if (checked_by_kernel(s, job, m))
+        return PS_OK;
+    for (size_t i = 0; i < m->n_var; i++) {
+        const struct block_ref *ref = &s->refs[i];
+
+        if (ref->variable->refuse_nonfinite && !optimizer_finite(ref->cut.len, payload))
+            return push_nonfinite(s, ref, payload, e);
+        payload += ref->cut.len;
+    }
+    return PS_OK;
+}
+
+enum ps_err
+push_check(struct shard *s, const struct session *session, const struct wire_msg *msg, const float **payload,
+           uint64_t *room, struct ps_error *e)
+{
+    const Psd__Push *m = msg->u.push;
+    enum ps_err err;
+
+    if ((err = check_clock(session, m, e)) != PS_OK || (err = check_cursor(session, m, e)) != PS_OK ||
+        (err = check_blocks(s, session, m, room, e)) != PS_OK ||
+        (s->unstable && must_stay(s, session->job, m) && (err = hold_still(s, msg, payload, e)) != PS_OK) ||
+        (err = push_decode(s, msg, gradient_bytes(s, m), decoded_by_kernel(s, session->job, m), payload, e)) != PS_OK)
+        return err;
+    return check_finite(s, session->job, m, *payload, e);
+}
+
+/* Room for the record, of this push or of a step that it may close. */
+enum ps_err
+push_check_durable(struct shard *s, const struct session *session, const struct wire_msg *msg, uint64_t *room,
+                   struct ps_error *e)
+{
+    const Psd__Push *m = msg->u.push;
+    uint64_t record;
+    enum ps_err err;
+
+    if (!m->durable && !s->redo.on)
+        return PS_OK;
+    record = job_is_sync(session->job) ? gather_redo_room(s, m)
+             : m->durable              ? redo_room(s, m->n_var, 1, gradient_bytes(s, m))
+                                       : 0;
+    if (m->durable && (err = redo_check(s, record, e)) != PS_OK)
+        return err;
+    *room += record;
+    return PS_OK;
+}

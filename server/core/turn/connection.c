@@ -1,0 +1,230 @@
+/* The table of connections, and how one ends. */
+#include "server/core/turn/connection.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/core/shard/shard_state.h"
+
+struct connection *
+connection_find(const struct shard *s, uint64_t id)
+{
+    struct connection *c;
+
+    HASH_FIND(hh, s->connections, &id, sizeof id, c);
+    return c;
+}
+
+static struct connection *
+connection_new(struct shard *s, uint64_t id, const char *peer)
+{
+    size_t peer_len = strlen(peer) + 1;
+    struct connection *c = calloc(1, sizeof *c + peer_len);
+
+    if (c == NULL)
+        return NULL;
+    c->id = id;
+    c->turn = s->turn.number;
+    memcpy(c->peer, peer, peer_len);
+    if (actions_room(s, s->connections_len + 1))
+        HASH_ADD(hh, s->connections, id, sizeof c->id, c);
+    if (!HASH_TOOK(c)) {
+        free(c);
+        return NULL;
+    }
+    s->connections_len++;
+    return c;
+}
+
+void
+connection_open(struct shard *s, uint64_t id, const char *peer)
+{
+    struct connection *c;
+
+    ps_assert(connection_find(s, id) == NULL);
+    if ((c = connection_new(s, id, peer)) == NULL) {
+        s->unopened = id;
+        turn_fail(s, PS_ERR_NOMEM);
+        return;
+    }
+    c->opened_ms = s->now_ms;
+    DL_APPEND2(s->greeting, c, greeting_prev, greeting_next);
+    if (s->connections_len > s->config.connections_max) {
+        struct ps_error e;
+
+        limit_refuse(s, LIMIT_CONNECTIONS, &e, "one connection too many");
+        connection_refuse(s, c, e.code, "%s", e.text);
+    } else if (s->draining) /* at once: one that stays silent would hold the end up */
+        connection_refuse(s, c, PS_ERR_DRAINING, "shard %u is shutting down", s->config.shard);
+}
+
+void
+connection_greeted(struct shard *s, struct connection *c, enum connection_state state)
+{
+    DL_DELETE2(s->greeting, c, greeting_prev, greeting_next);
+    c->state = state;
+}
+
+uint64_t
+connection_next_time(const struct shard *s)
+{
+    return s->greeting != NULL ? s->greeting->opened_ms + s->config.hello_ms : UINT64_MAX;
+}
+
+void
+connection_time(struct shard *s)
+{
+    while (connection_next_time(s) <= s->now_ms && !s->draining) {
+        s->stats.hello_timeouts++;
+        connection_refuse(s, s->greeting, PS_ERR_TIMEOUT, "no hello came within %u ms (--hello-timeout)",
+                          s->config.hello_ms);
+    }
+}
+
+const char *
+connection_agent(const struct connection *c)
+{
+    const char *agent = c->session != NULL ? c->session->agent : c->agent;
+
+    return agent != NULL ? agent : "";
+}
+
+void
+connection_forget(struct shard *s, struct connection *c)
+{
+    pull_forget(s, c);
+    declare_forget(s, c, 0, PS_OK);
+    save_request_end(s, c, 0, PS_OK);
+    held_forget(s, c);
+    meetings_forget(s, c);
+    if (c->session != NULL)
+        session_detach(s, c->session);
+    c->session = NULL;
+}
+
+void
+connection_gone(struct shard *s, struct connection *c)
+{
+    connection_forget(s, c);
+    if (c->state == CONN_NEW)
+        connection_greeted(s, c, CONN_CLOSING);
+    if (c->acks_first != 0)
+        LL_DELETE2(s->actions.acking, c, acking_next);
+    HASH_DEL(s->connections, c);
+    s->connections_len--;
+    free(c->agent);
+    free(c);
+}
+
+void
+connection_close(struct shard *s, struct connection *c)
+{
+    if (c->state == CONN_CLOSING)
+        return;
+    connection_forget(s, c);
+    actions_flush_acks(s, c);
+    actions_close(s, c->id);
+    c->turn = s->turn.number;
+    if (c->state == CONN_NEW)
+        connection_greeted(s, c, CONN_CLOSING);
+    c->state = CONN_CLOSING;
+}
+
+static void
+end_with(struct shard *s, struct connection *c, enum ps_err code, const char *format, va_list args)
+{
+    char text[PS_ERROR_TEXT_MAX];
+
+    vsnprintf(text, sizeof text, format, args);
+    actions_log(s, SHARD_LOG_WARNING, "peer refused peer=%s code=%s reason=\"%s\"", c->peer, ps_err_name(code), text);
+    actions_flush_acks(s, c);
+    actions_error(s, c, 0, code, text);
+    connection_close(s, c);
+}
+
+void
+connection_break(struct shard *s, struct connection *c, enum ps_err code, const char *format, ...)
+{
+    va_list args;
+
+    s->stats.bad_peers++;
+    va_start(args, format);
+    end_with(s, c, code, format, args);
+    va_end(args);
+}
+
+void
+connection_refuse(struct shard *s, struct connection *c, enum ps_err code, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    end_with(s, c, code, format, args);
+    va_end(args);
+}
+
+/* ---- A failed turn ---- */
+
+static bool
+has_waiting(const struct connection *c)
+{
+    return c->parked_len > 0 || c->declares_len > 0 || (c->session != NULL && c->session->pending_len > 0);
+}
+
+void
+connection_before_reload(struct shard *s)
+{
+    struct connection *c, *next;
+
+    if (s->unopened != 0)
+        actions_close(s, s->unopened);
+    s->unopened = 0;
+    HASH_ITER (hh, s->connections, c, next) {
+        if (c->turn != s->turn.number && !has_waiting(c))
+            continue;
+        connection_forget(s, c);
+        actions_close(s, c->id);
+        if (c->state == CONN_NEW)
+            connection_greeted(s, c, CONN_CLOSING);
+        c->state = CONN_CLOSING;
+    }
+}
+
+/* Sessions that were loaded anew look for the connections that stay: the same job and task by number, and only if they
+ * are what they were. */
+void
+connection_after_reload(struct shard *s)
+{
+    struct connection *c, *next;
+
+    HASH_ITER (hh, s->connections, c, next) {
+        struct session *session;
+
+        if (c->state != CONN_WORKER)
+            continue;
+        session = session_find(s, c->job_id, c->task);
+        if (session == NULL || session->state != SESSION_LIVE || session->incarnation != c->incarnation) {
+            c->session = NULL;
+            connection_close(s, c);
+            continue;
+        }
+        c->session = session;
+        session->connection = c;
+        session->heard_ms = s->now_ms;
+    }
+}
+
+void
+connection_free_all(struct shard *s)
+{
+    struct connection *c, *next;
+
+    HASH_ITER (hh, s->connections, c, next) {
+        HASH_DEL(s->connections, c);
+        free(c->agent);
+        free(c);
+    }
+    s->connections_len = 0;
+}

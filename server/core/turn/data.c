@@ -1,0 +1,150 @@
+/* Answers with blocks. One allocation holds the request's arrays; head and parts are made at the last moment. */
+#include "server/core/turn/data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/core/cluster/placement.h"
+#include "server/core/shard/shard_state.h"
+
+static size_t
+data_size(uint32_t len, bool with_newer, bool with_codes)
+{
+    size_t each = sizeof(uint64_t) * (with_newer ? 2 : 1) + sizeof(uint32_t) * (with_codes ? 3 : 2);
+
+    return sizeof(struct shard_data) + len * each;
+}
+
+struct shard_data *
+data_new(uint32_t len, bool with_newer, bool with_codes)
+{
+    struct shard_data *d = malloc(data_size(len, with_newer, with_codes));
+    uint64_t *at;
+
+    if (d == NULL)
+        return NULL;
+    *d = (struct shard_data){.len = len, .with_newer = with_newer, .with_codes = with_codes};
+    at = (uint64_t *)(d + 1);
+    d->version = at;
+    at += len;
+    if (with_newer) {
+        d->newer_than = at;
+        at += len;
+    }
+    d->var = (uint32_t *)at;
+    d->block = d->var + len;
+    d->code = d->block + len;
+    return d;
+}
+
+size_t
+shard_data_bytes(const struct shard_data *d)
+{
+    size_t parts = d->parts != NULL && d->parts != &d->one ? d->len * sizeof *d->parts : 0;
+
+    return data_size(d->len, d->with_newer, d->with_codes) + parts;
+}
+
+void
+shard_data_free(struct shard_data *d)
+{
+    if (d == NULL)
+        return;
+    if (d->parts != &d->one)
+        free(d->parts);
+    free(d->head);
+    free(d);
+}
+
+/* The block in the newest commit. If the open turn has moved it, that is under its other key (save.h). */
+static enum ps_err
+get_committed(struct shard *s, struct store_snapshot *snap, const struct variable *v, uint32_t block,
+              struct span *value)
+{
+    const struct block *b = &v->blocks[placement_index(v->start, block, s->config.shards)];
+    struct store_key key = {.var = v->id, .block = block, .generation = b->generation};
+    enum ps_err err = s->store->ops->snapshot_get(s->store, snap, &key, value);
+
+    if (err != PS_ERR_NOT_FOUND || b->turn != s->turn.number)
+        return err;
+    key.generation ^= 1;
+    return s->store->ops->snapshot_get(s->store, snap, &key, value);
+}
+
+/* Version and, when it is wanted, the weights of block i. */
+static enum ps_err
+read_block(struct shard *s, struct store_snapshot *snap, struct shard_data *d, uint32_t i, struct shard_reply *out)
+{
+    struct variable *v;
+    const struct block_head *head;
+    struct span value;
+    enum ps_err err;
+
+    if (d->var[i] > s->variables_len) /* the store could not be read again since */
+        return PS_ERR_IO;
+    v = s->variables[d->var[i]];
+    if ((err = get_committed(s, snap, v, d->block[i], &value)) != PS_OK)
+        return err == PS_ERR_NOT_FOUND ? PS_ERR_IO : err;
+    head = value.data;
+    ps_assert(head->var == d->var[i] && head->block == d->block[i]);
+    d->version[i] = head->version;
+    if (PLANTED(VERSION_OF_TURN))
+        d->version[i] = v->blocks[placement_index(v->start, d->block[i], s->config.shards)].version;
+    if (d->with_newer && head->version <= d->newer_than[i])
+        return PS_OK;
+    d->parts[out->parts_len++] = (struct span){head + 1, head->len * sizeof(float)};
+    out->payload_len += head->len * sizeof(float);
+    traffic_pulled(&v->stats, 1, head->len * sizeof(float));
+    return PS_OK;
+}
+
+static void
+count(struct shard *s, const struct shard_data *d, const struct shard_reply *reply)
+{
+    struct session *x = d->job_id != 0 ? session_find(s, d->job_id, d->task) : NULL;
+
+    s->stats.pulls += reply->parts_len;
+    s->stats.pulled_bytes += reply->payload_len;
+    if (x != NULL)
+        traffic_pulled(&x->stats, reply->parts_len, reply->payload_len);
+}
+
+/* A restore has begun to write since: what lies there now is of another life of the data, which who asked has not been
+ * told of. */
+static bool
+outlived(const struct shard *s, const struct shard_data *d)
+{
+    return d->boot != s->boot || s->restore.half;
+}
+
+enum ps_err
+shard_data_open(struct shard *s, struct shard_data *d, struct store_snapshot *snap, struct shard_reply *out)
+{
+    Psd__Data m = PSD__DATA__INIT;
+    enum ps_err err;
+
+    ps_assert(d->head == NULL && d->parts == NULL);
+    *out = (struct shard_reply){0};
+    if (outlived(s, d))
+        return PS_ERR_ROLLED_BACK;
+    d->parts = d->len == 1 ? &d->one : malloc(d->len * sizeof *d->parts);
+    if (d->parts == NULL)
+        return PS_ERR_NOMEM;
+    for (uint32_t i = 0; i < d->len; i++)
+        if ((err = read_block(s, snap, d, i, out)) != PS_OK)
+            return err;
+    m.n_version = d->len;
+    m.version = d->version;
+    m.clock = d->clock;
+    m.seq = d->seq;
+    m.held_us = d->held_us;
+    m.n_code = d->with_codes ? d->len : 0;
+    m.code = d->code;
+    d->head = wire_encode_new(MSG_DATA, d->request, &m.base, out->payload_len, &out->head_len);
+    if (d->head == NULL)
+        return PS_ERR_NOMEM;
+    out->head = d->head;
+    out->parts = d->parts;
+    count(s, d, out);
+    return PS_OK;
+}

@@ -1,0 +1,53 @@
+/* What a shard has counted since its process began: for reports and metrics. */
+#ifndef SERVER_STATS_H
+#define SERVER_STATS_H
+
+#include "common/core/base/base.h"
+#include "common/core/model/age.h"
+#include "server/core/turn/durations.h"
+#include "server/core/turn/limit.h"
+
+/* Why somebody was denied something. */
+enum denial {
+    DENIAL_TOKEN,   /* came without a token, or not with one that is known */
+    DENIAL_SILENCE, /* proved nothing in time */
+    DENIAL_GARBAGE, /* broke the rules of the proof, or spoke another version */
+    DENIAL_USER,    /* is no user who may use the Unix socket */
+    DENIAL_ROLE,    /* has a role that takes less than was asked for */
+    DENIALS
+};
+
+/* Why a TLS handshake came to nothing. */
+enum handshake {
+    HANDSHAKE_GONE,        /* the newcomer went without a word: a probe */
+    HANDSHAKE_SILENCE,     /* it was not done in time */
+    HANDSHAKE_PLAIN,       /* the newcomer speaks no TLS */
+    HANDSHAKE_CERTIFICATE, /* it has no certificate, or one that is not believed */
+    HANDSHAKE_ROOM,        /* there were too many at once */
+    HANDSHAKE_OTHER,       /* no version or cipher in common, a message that breaks the rules, or it refused ours */
+    HANDSHAKES
+};
+
+/* Why a newcomer could not stay, whoever he is. */
+enum refusal {
+    REFUSAL_CONNECTIONS, /* --connections-max */
+    REFUSAL_DESCRIPTORS,
+    REFUSAL_MEMORY,
+    REFUSALS
+};
+
+struct shard_stats {
+    uint64_t turns, commits;
+    uint64_t pushes_applied, pushes_repeated; /* per block */
+    uint64_t refused_nonfinite, refused_shape, refused_other;
+    uint64_t dropped_stale, dropped_late;
+    uint64_t pulls, pulls_parked, pushed_bytes, pulled_bytes;
+    uint64_t lease_lapses, evictions, bad_peers, hello_timeouts;
+    uint64_t denied;          /* DENIAL_ROLE */
+    uint64_t limited[LIMITS]; /* refused */
+    uint64_t durable_pushes;
+    struct age_histogram age;
+    struct durations waits[WAITS];
+};
+
+#endif

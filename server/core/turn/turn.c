@@ -1,0 +1,282 @@
+/* The turn's transaction. Blocks are written as events come; rows are linked in lists of the marked and written at the
+ * end, each once. */
+#include "server/core/turn/turn.h"
+
+#include <string.h>
+
+#include "server/core/shard/shard_state.h"
+
+/* One event may mark the rows of all workers: what it resolves is the end of a step. */
+static uint64_t
+rows_room(const struct shard *s)
+{
+    uint64_t rows = s->turn.rows + s->sessions_len * (1 + cursor_rows(s)) + s->jobs_len;
+
+    return MIN(MAX(rows * STORE_ROW_ROOM, TURN_ROWS_MIN), TURN_ROWS_MAX);
+}
+
+/* needed: a save may be given up for it. */
+static enum ps_err
+begin(struct shard *s, uint64_t room, bool needed)
+{
+    enum ps_err err;
+
+    do
+        err = s->store->ops->begin(s->store, room);
+    while (err == PS_ERR_FULL && save_make_room(s, needed));
+    return err;
+}
+
+enum turn_room
+turn_room(struct shard *s, uint64_t bytes, enum ps_err *err)
+{
+    struct turn *t = &s->turn;
+    uint64_t rows = rows_room(s);
+    uint64_t most = MAX(bytes, STORE_ROOM_TURN - rows);
+
+    ps_assert(bytes + rows <= STORE_ROOM_MAX);
+    if (t->begun)
+        return t->used + bytes <= t->granted ? TURN_READY : TURN_WAIT;
+    if (bytes == 0)
+        return TURN_READY;
+    *err = PS_ERR_FULL;
+    if (t->full)
+        return TURN_REFUSED;
+    *err = begin(s, most + rows, bytes == most);
+    if (*err == PS_ERR_FULL && bytes < most) {
+        /* Nearly full: one event at a time may still fit into what earlier ones gave back. */
+        most = bytes;
+        *err = begin(s, most + rows, true);
+    }
+    t->full = *err == PS_ERR_FULL;
+    if (*err != PS_OK)
+        return TURN_REFUSED;
+    t->begun = true;
+    t->granted = most;
+    return TURN_READY;
+}
+
+static enum ps_err
+reserve(struct shard *s, struct block_ref *ref)
+{
+    struct store_key key = block_key(ref);
+    void *place;
+    enum ps_err err;
+
+    ps_assert(s->turn.begun);
+    err = s->store->ops->reserve(s->store, &key, block_size(ref), &place);
+    if (err == PS_ERR_FULL)
+        return err;
+    if (err != PS_OK) {
+        turn_fail(s, err);
+        return err;
+    }
+    s->turn.used += block_size(ref);
+    s->turn.wrote = true;
+    ref->place = place;
+    ref->fresh = true;
+    ref->block->turn = s->turn.number;
+    ref->block->place = place;
+    return PS_OK;
+}
+
+/* The save that runs has not passed the block: its new value goes under the other key. Without room for both the save
+ * has to yield. */
+static enum ps_err
+move(struct shard *s, struct block_ref *ref)
+{
+    enum ps_err err;
+
+    ref->block->generation ^= 1;
+    if ((err = reserve(s, ref)) == PS_OK) {
+        ref->moved = true;
+        save_left(s, ref, 1);
+        return PS_OK;
+    }
+    ref->block->generation ^= 1;
+    if (err != PS_ERR_FULL)
+        return err;
+    save_abandon(s, PS_ERR_FULL);
+    return reserve(s, ref);
+}
+
+enum ps_err
+turn_touch(struct shard *s, struct block_ref *ref)
+{
+    struct store_key key = block_key(ref);
+    struct span value;
+    enum ps_err err;
+
+    ref->fresh = ref->moved = false;
+    if (ref->block->turn == s->turn.number) {
+        ref->old = ref->place = ref->block->place;
+        return PS_OK;
+    }
+    if ((err = s->store->ops->get(s->store, &key, &value)) != PS_OK) {
+        /* The catalog says that it is there. */
+        turn_fail(s, err == PS_ERR_NOT_FOUND ? PS_ERR_IO : err);
+        return s->turn.failed;
+    }
+    ref->old = value.data;
+    if (PLANTED(UPDATED_IN_PLACE)) {
+        ref->place = (uint8_t *)(uintptr_t)value.data;
+        return PS_OK;
+    }
+    if (s->save.state == SAVE_RUNNING && save_keeps(s, ref))
+        return move(s, ref);
+    return reserve(s, ref);
+}
+
+void
+turn_unmove(struct shard *s, struct block_ref *ref)
+{
+    struct store_key key = block_key(ref);
+    enum ps_err err;
+
+    if (!ref->moved)
+        return;
+    if ((err = s->store->ops->erase(s->store, &key)) != PS_OK)
+        turn_fail(s, err);
+    ref->block->generation ^= 1;
+    ref->block->turn = 0;
+    save_left(s, ref, -1);
+    ref->moved = ref->fresh = false;
+}
+
+void
+turn_untouch(struct shard *s, struct block_ref *ref)
+{
+    turn_unmove(s, ref);
+    if (ref->fresh)
+        memcpy(ref->place, ref->old, block_size(ref));
+    ref->fresh = false;
+}
+
+enum ps_err
+turn_create(struct shard *s, struct block_ref *ref)
+{
+    return reserve(s, ref);
+}
+
+void
+turn_take_rows(struct shard *s, uint64_t n)
+{
+    ps_assert(s->turn.begun);
+    s->turn.used += n * STORE_ROW_ROOM;
+}
+
+void
+turn_mark_session(struct shard *s, struct session *session)
+{
+    if (session->marked)
+        return;
+    session->marked = true;
+    LL_PREPEND2(s->turn.sessions, session, marked_next);
+    s->turn.rows++;
+}
+
+void
+turn_mark_variable(struct shard *s, struct variable *v)
+{
+    if (v->marked)
+        return;
+    v->marked = true;
+    LL_PREPEND2(s->turn.variables, v, marked_next);
+    s->turn.rows++;
+}
+
+void
+turn_mark_job(struct shard *s, struct job *job)
+{
+    if (job->marked)
+        return;
+    job->marked = true;
+    LL_PREPEND2(s->turn.jobs, job, marked_next);
+    s->turn.rows++;
+}
+
+void
+turn_fail(struct shard *s, enum ps_err why)
+{
+    ps_assert(why != PS_OK);
+    if (s->turn.failed == PS_OK)
+        s->turn.failed = why;
+}
+
+bool
+turn_dirty(const struct shard *s)
+{
+    return s->turn.begun || s->turn.rows > 0 || s->turn.failed != PS_OK || redo_waits(s);
+}
+
+/* Begin a turn that has only rows to write. */
+static enum ps_err
+begin_for_rows(struct shard *s)
+{
+    uint64_t room = MIN(64 * KIB + s->turn.rows * STORE_ROW_ROOM, STORE_ROOM_TURN);
+    uint64_t redo = redo_waits(s) ? redo_room(s, 0, 0, 0) : 0;
+    enum ps_err err = begin(s, MIN(room + redo, STORE_ROOM_MAX), true);
+
+    s->turn.begun = err == PS_OK;
+    return err;
+}
+
+static enum ps_err
+put_rows(struct shard *s)
+{
+    struct turn *t = &s->turn;
+    enum ps_err err = PS_OK;
+
+    for (struct job *j = t->jobs; j != NULL && err == PS_OK; j = j->marked_next)
+        err = job_put(s, j, row_to_store);
+    for (struct variable *v = t->variables; v != NULL && err == PS_OK; v = v->marked_next)
+        err = variable_put(s, v, row_to_store);
+    for (struct session *x = t->sessions; x != NULL && err == PS_OK; x = x->marked_next)
+        if ((err = session_row_put(s, x, row_to_store)) == PS_OK)
+            err = cursor_put(s, x);
+    return err;
+}
+
+enum ps_err
+turn_commit(struct shard *s)
+{
+    struct turn *t = &s->turn;
+    enum ps_err err;
+
+    if (!turn_dirty(s))
+        return PS_OK;
+    if ((err = t->failed) == PS_OK && !t->begun)
+        err = begin_for_rows(s);
+    if (err == PS_OK)
+        err = redo_turn_end(s);
+    if (err == PS_OK)
+        err = put_rows(s);
+    if (err != PS_OK) {
+        if (t->begun)
+            s->store->ops->abort(s->store);
+        t->begun = false;
+        return err;
+    }
+    t->begun = false; /* commit ends it either way */
+    if ((err = s->store->ops->commit(s->store)) != PS_OK)
+        return err;
+    s->stats.commits++;
+    save_committed(s, t->wrote || t->rows > 0);
+    return PS_OK;
+}
+
+void
+turn_next(struct shard *s)
+{
+    struct turn *t = &s->turn;
+
+    ps_assert(!t->begun);
+    for (struct job *j = t->jobs; j != NULL; j = j->marked_next)
+        j->marked = false;
+    for (struct variable *v = t->variables; v != NULL; v = v->marked_next)
+        v->marked = false;
+    for (struct session *x = t->sessions; x != NULL; x = x->marked_next)
+        x->marked = false;
+    *t = (struct turn){.number = t->number + 1};
+    s->stats.turns++;
+}

@@ -1,0 +1,512 @@
+/* Turns: events of one loop iteration are stepped as they come; the check handle, right after poll, ends the turn.
+ * Events that come at another time (a connection closed, a timer) keep the loop from sleeping, so that the check handle
+ * comes at once. Time passes for the shard after what has arrived was read: when psd itself stood still for a while,
+ * what its workers said meanwhile counts before their silence does. While actions are performed no event may be
+ * stepped: what conn tells then comes through the loop. */
+#include "server/daemon/daemon.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "server/daemon/figures.h"
+#include "server/daemon/guard.h"
+#include "server/daemon/listener.h"
+#include "server/daemon/notify.h"
+#include "server/daemon/peer.h"
+#include "server/daemon/spans_file.h"
+#include "server/http/http.h"
+#include "server/lmdb/store_lmdb.h"
+#include "server/process/log.h"
+#include "server/recovery/start.h"
+
+#define HOUSEKEEPING_MS 1000
+#define LOG_EVERY_MS    10000
+
+bool
+daemon_may_log(struct daemon *d, uint64_t *last)
+{
+    uint64_t now = uv_now(&d->loop);
+
+    if (*last != 0 && now - *last < LOG_EVERY_MS)
+        return false;
+    *last = now;
+    return true;
+}
+
+/* ---- Actions ---- */
+
+static void
+drop_action(const struct shard_action *a)
+{
+    free(a->bytes);
+    shard_data_free(a->data);
+}
+
+void
+daemon_close(struct daemon *d)
+{
+    if (d->state == DAEMON_CLOSING)
+        return;
+    d->state = DAEMON_CLOSING;
+    http_detach(d->http);
+    listeners_close(d);
+    peers_close_all(d);
+    restores_stop(d);
+    uv_close((uv_handle_t *)&d->check, NULL);
+    uv_close((uv_handle_t *)&d->idle, NULL);
+    uv_close((uv_handle_t *)&d->wake, NULL);
+    uv_close((uv_handle_t *)&d->housekeeping, NULL);
+    uv_close((uv_handle_t *)&d->watchdog, NULL);
+    uv_close((uv_handle_t *)&d->saves.timer, NULL);
+    uv_close((uv_handle_t *)&d->hangup, NULL);
+    uv_unref((uv_handle_t *)&d->term); /* a second one still ends us at once */
+    uv_unref((uv_handle_t *)&d->interrupt);
+}
+
+/* The shard lets everybody go; nobody new comes. */
+static void
+begin_draining(struct daemon *d)
+{
+    if (d->state != DAEMON_SERVING)
+        return;
+    d->state = DAEMON_DRAINING;
+    notify_stopping();
+    listeners_close(d);
+}
+
+/* The core's levels are the log's by number. */
+static_assert((int)SHARD_LOG_ERROR == (int)LOG_LEVEL_ERROR && (int)SHARD_LOG_WARNING == (int)LOG_LEVEL_WARNING &&
+                  (int)SHARD_LOG_INFO == (int)LOG_LEVEL_INFO,
+              "perform() hands one over as the other");
+
+static void
+perform(struct daemon *d, struct shard_action *a, bool *stopped)
+{
+    struct peer *p;
+
+    switch (a->kind) {
+    case SHARD_LOG:
+        log_line((enum log_level)a->level, "%s", a->text);
+        free(a->text);
+        return;
+    case SHARD_DRAIN_BEGUN:
+        begin_draining(d);
+        return;
+    case SHARD_STOPPED:
+        *stopped = true;
+        return;
+    case SHARD_RESTORE_WANTED:
+        restores_action(d, a);
+        return;
+    default:
+        if (saves_action(d, a))
+            return;
+        break;
+    }
+    p = peer_find(d, a->conn);
+    if (p == NULL)
+        drop_action(a);
+    else if (a->kind == SHARD_SEND)
+        peer_send(p, a->bytes, a->len);
+    else if (a->kind == SHARD_DATA)
+        peer_send_data(p, a->data);
+    else
+        peer_close(p);
+}
+
+/* ---- Turns ---- */
+
+static void on_wake(uv_timer_t *timer);
+
+static void
+wake_set(struct daemon *d)
+{
+    uint64_t due = shard_next_time(d->shard), now = uv_now(&d->loop);
+
+    if (due == d->wake_at_ms || d->state == DAEMON_CLOSING)
+        return;
+    d->wake_at_ms = due;
+    if (due == UINT64_MAX)
+        uv_timer_stop(&d->wake);
+    else
+        uv_timer_start(&d->wake, on_wake, due > now ? due - now : 0, 0);
+}
+
+/* On a single processor polling keeps from running who would speak. */
+static uint64_t
+polling_most_ns(const struct daemon *d)
+{
+    return uv_available_parallelism() > 1 ? d->options->patience_us * 1000 : 0;
+}
+
+/* A turn was the last for now, and ended just now: the loop polls for a while before it sleeps. */
+static void
+quiet_begin(struct daemon *d)
+{
+    d->quiet_ns = d->turn_ns != 0 ? d->turn_ns : uv_hrtime();
+    d->poll_until_ns = d->quiet_ns + MAX(patience_now(&d->patience), d->options->spin_us * 1000);
+}
+
+static void
+quiet_end(struct daemon *d)
+{
+    uint64_t now;
+
+    if (d->quiet_ns == 0)
+        return;
+    now = uv_hrtime();
+    patience_learn(&d->patience, now - d->quiet_ns, now >= d->poll_until_ns);
+    d->quiet_ns = 0;
+    d->turn_ns = now;
+}
+
+static bool
+polling(const struct daemon *d)
+{
+    return d->quiet_ns != 0 && uv_hrtime() < d->poll_until_ns;
+}
+
+static void on_idle(uv_idle_t *idle);
+
+static void
+idle_set(struct daemon *d)
+{
+    if (d->state == DAEMON_CLOSING)
+        return;
+    d->pool.sleeps = !(d->turn_open || d->flush_first != NULL || d->time_due || shard_busy(d->shard) || polling(d));
+    if (d->pool.sleeps)
+        uv_idle_stop(&d->idle);
+    else
+        uv_idle_start(&d->idle, on_idle);
+}
+
+/* For the timeline; 0 without one. */
+static uint64_t
+stamp_ns(const struct daemon *d)
+{
+    return d->options->timeline > 0 ? uv_hrtime() : 0;
+}
+
+/* speaker: as peers_flush() has it. */
+static void
+end_turn(struct daemon *d, uint64_t speaker)
+{
+    uint64_t commit_ns = stamp_ns(d), answer_ns, began_ns = d->turn_ns, updated = shard_turn_updated(d->shard);
+    struct shard_action action;
+    bool stopped = false;
+    enum ps_err err;
+
+    d->turn_open = false;
+    if ((err = shard_commit(d->shard)) != PS_OK && daemon_may_log(d, &d->commit_log_ms))
+        log_line(LOG_LEVEL_ERROR, "a turn failed and was taken back: %s", ps_strerror(err));
+    answer_ns = stamp_ns(d);
+    d->performing = true;
+    while (shard_next_action(d->shard, &action))
+        perform(d, &action, &stopped);
+    d->performing = false;
+    peers_flush(d, speaker, updated);
+    d->turn_ns = stamp_ns(d);
+    shard_turn_took(d->shard, began_ns, commit_ns, answer_ns, d->turn_ns);
+    wake_set(d);
+    saves_turn_ended(d);
+    restores_turn_ended(d);
+    if (stopped && !saves_at_stop(d))
+        daemon_close(d);
+}
+
+/* Values that waited for more, which did not come. They left in no turn: traces do not show it, and the silence begins
+ * when it is done. */
+static void
+flush_rest(struct daemon *d)
+{
+    peers_flush(d, 0, 0);
+    d->turn_ns = stamp_ns(d);
+}
+
+void
+daemon_step(struct daemon *d, struct shard_event *event)
+{
+    ps_assert(!d->performing);
+    quiet_end(d);
+    event->now_ms = uv_now(&d->loop);
+    event->now_ns = d->turn_ns;
+    while (shard_step(d->shard, event) == SHARD_TURN_FULL)
+        end_turn(d, 0);
+    d->turn_open = true;
+    if (shard_long_turn(d->shard))
+        end_turn(d, event->conn);
+    idle_set(d);
+}
+
+static void
+on_check(uv_check_t *check)
+{
+    struct daemon *d = check->data;
+    struct shard_event event = {.kind = SHARD_TIME};
+
+    if (d->time_due) {
+        d->time_due = false;
+        daemon_step(d, &event);
+    }
+    if (d->turn_open)
+        end_turn(d, 0);
+    else if (d->flush_first != NULL)
+        flush_rest(d);
+    if (d->quiet_ns == 0) /* also where a long turn has ended by itself */
+        quiet_begin(d);
+    peers_next_turn(d);
+    idle_set(d);
+}
+
+static void
+on_idle(uv_idle_t *idle)
+{
+    struct daemon *d = idle->data;
+    struct shard_event event = {.kind = SHARD_WORK};
+
+    if (shard_busy(d->shard))
+        daemon_step(d, &event);
+    else if (polling(d))
+        sched_yield(); /* a worker may want this processor */
+}
+
+static void
+on_wake(uv_timer_t *timer)
+{
+    struct daemon *d = timer->data;
+
+    d->wake_at_ms = UINT64_MAX;
+    d->time_due = true;
+    idle_set(d);
+}
+
+/* ---- Signals ---- */
+
+static void
+on_stop(uv_signal_t *signal, int number)
+{
+    struct daemon *d = signal->data;
+    const char *name = number == SIGTERM ? "TERM" : "INT";
+    struct shard_event event = {.kind = SHARD_DRAIN};
+
+    if (d->signalled) {
+        log_line(LOG_LEVEL_WARNING, "stopped at once: a second signal signal=%s", name);
+        _exit(128 + number);
+    }
+    log_line(LOG_LEVEL_INFO, "stopping signal=%s connections=%u", name, HASH_COUNT(d->peers));
+    d->signalled = true;
+    begin_draining(d);
+    daemon_step(d, &event);
+}
+
+static void
+log_change(void *arg, const char *name, bool reloadable, const char *was, const char *is)
+{
+    (void)arg;
+    log_line(reloadable ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING, "%s option=%s was=%s is=%s",
+             reloadable ? "option changed" : "option changed, but needs a restart", name, was, is);
+}
+
+static void
+apply_reloadable(struct daemon *d)
+{
+    log_set_level(d->options->log_level);
+    d->patience.most_ns = polling_most_ns(d);
+    d->in_flight.max = d->options->in_flight;
+    d->in_flight.part_max = d->options->in_flight_connection;
+    peers_admit(d);
+    saves_reload(d);
+    shard_set_grace(d->shard, (uint32_t)d->options->grace_ms);
+    wake_set(d);
+}
+
+/* Who came with a token that is gone goes, too. */
+static void
+token_gone(void *arg, const struct key *gone)
+{
+    peers_without_token(arg, gone->name);
+}
+
+static void
+reload_guard(struct daemon *d)
+{
+    struct ps_error e = {0};
+
+    if (guard_reload(d->guard, d->options, token_gone, d, &e) != PS_OK)
+        log_line(LOG_LEVEL_ERROR, "tokens and users stay as they are: %s", e.text);
+    else if (d->guard->ring.len > 0)
+        log_line(LOG_LEVEL_INFO, "tokens read again tokens=%zu", d->guard->ring.len);
+    http_set_tokens(d->http, &d->guard->http);
+}
+
+static void
+on_hangup(uv_signal_t *signal, int number)
+{
+    struct daemon *d = signal->data;
+    struct options fresh = {0};
+    struct ps_error e = {0};
+
+    (void)number;
+    notify_reloading();
+    if (d->reload(&fresh, &e) != PS_OK) {
+        log_line(LOG_LEVEL_ERROR, "options stay as they are: %s", e.text);
+    } else {
+        log_line(LOG_LEVEL_INFO, "options read again signal=HUP");
+        options_compare(d->options, &fresh, log_change, d);
+        options_reload(d->options, &fresh);
+        apply_reloadable(d);
+        reload_guard(d);
+    }
+    options_finish(&fresh);
+    secure_reload(&d->secure, d->options);
+    http_reload_tls(d->http, d->options);
+    notify_reloaded();
+}
+
+/* Shard and store keep an eighth and some turns' room for updates to move to, so that from about here on new variables
+ * are refused. */
+static void
+check_room(struct daemon *d)
+{
+    struct store_usage usage;
+    bool crowded;
+
+    d->store->ops->usage(d->store, &usage);
+    crowded = usage.used_bytes + usage.max_bytes / 8 + 2 * STORE_ROOM_TURN > usage.max_bytes;
+    if (crowded && !d->crowded)
+        log_line(LOG_LEVEL_WARNING,
+                 "the live directory is nearly full: new variables will be refused used_mib=%" PRIu64
+                 " max_mib=%" PRIu64 " live_dir=%s",
+                 (uint64_t)(usage.used_bytes / MIB), (uint64_t)(usage.max_bytes / MIB), d->live_dir);
+    d->crowded = crowded;
+}
+
+static void
+on_housekeeping(uv_timer_t *timer)
+{
+    struct daemon *d = timer->data;
+
+    http_beat(d->http);
+    if (d->state == DAEMON_SERVING)
+        listeners_again(d);
+    peers_check_stalls(d);
+    check_room(d);
+    saves_housekeeping(d);
+    if (d->state == DAEMON_SERVING)
+        notify_status(d);
+    if (d->unlinked || store_lmdb_still_there(d->store))
+        return;
+    d->unlinked = true;
+    log_line(LOG_LEVEL_ERROR,
+             "the live directory was removed or replaced: serving goes on, but a restart will not find the data "
+             "live_dir=%s",
+             d->live_dir);
+}
+
+/* ---- Life ---- */
+
+/* Where libuv cannot make its table of descriptors larger it aborts. This ends as well, but says why, and the next
+ * process finds all that was committed. */
+static void *
+realloc_or_end(void *memory, size_t size)
+{
+    void *bigger = realloc(memory, size);
+
+    if (bigger != NULL || size == 0)
+        return bigger;
+    log_line(LOG_LEVEL_ERROR, "out of memory for the event loop");
+    _exit(EXIT_FAILURE);
+}
+
+static void
+start_handles(struct daemon *d)
+{
+    uv_check_init(&d->loop, &d->check);
+    uv_idle_init(&d->loop, &d->idle);
+    uv_timer_init(&d->loop, &d->wake);
+    uv_timer_init(&d->loop, &d->housekeeping);
+    uv_timer_init(&d->loop, &d->watchdog);
+    uv_timer_init(&d->loop, &d->saves.timer);
+    uv_signal_init(&d->loop, &d->term);
+    uv_signal_init(&d->loop, &d->interrupt);
+    uv_signal_init(&d->loop, &d->hangup);
+    d->check.data = d->idle.data = d->wake.data = d->housekeeping.data = d->saves.timer.data = d;
+    d->term.data = d->interrupt.data = d->hangup.data = d;
+    uv_check_start(&d->check, on_check);
+    uv_timer_start(&d->housekeeping, on_housekeeping, HOUSEKEEPING_MS, HOUSEKEEPING_MS);
+    uv_signal_start(&d->hangup, on_hangup, SIGHUP);
+}
+
+static void
+serve_figures(struct daemon *d)
+{
+    char file[PATH_MAX + 16] = "";
+
+    if (d->saves.durable)
+        snprintf(file, sizeof file, "%s/data.mdb", d->start->durable.path);
+    http_attach(d->http, &d->loop, file, shard_timeline(d->shard), (uint32_t)d->options->shard, figures_measure, d);
+}
+
+/* The loop hears them only when it runs. */
+static enum ps_err
+listen_to_stops(struct daemon *d, struct ps_error *e)
+{
+    uv_signal_start(&d->term, on_stop, SIGTERM);
+    uv_signal_start(&d->interrupt, on_stop, SIGINT);
+    return start_stopped(e);
+}
+
+enum ps_err
+daemon_start(struct daemon *d, struct ps_error *e)
+{
+    enum ps_err err;
+    int status;
+
+    patience_init(&d->patience, polling_most_ns(d));
+    in_flight_init(&d->in_flight, d->options->in_flight, d->options->in_flight_connection);
+    d->wake_at_ms = UINT64_MAX;
+    uv_replace_allocator(malloc, realloc_or_end, calloc, free);
+    if ((status = uv_loop_init(&d->loop)) != 0)
+        return ps_fail(e, PS_ERR_NOMEM, "cannot start the event loop: %s", uv_strerror(status));
+    start_handles(d);
+    if ((err = conn_pool_init(&d->pool, &d->loop)) != PS_OK)
+        return ps_fail(e, err, "cannot start the event loop: out of memory");
+    if ((err = secure_open(&d->secure, d->options, e)) != PS_OK || (err = saves_start(d, e)) != PS_OK ||
+        (err = restores_start(d, e)) != PS_OK || (err = listeners_open(d, e)) != PS_OK ||
+        (err = listen_to_stops(d, e)) != PS_OK)
+        return err;
+    d->state = DAEMON_SERVING;
+    serve_figures(d);
+    for (const struct listener *l = d->listeners; l != NULL; l = l->next)
+        log_line(LOG_LEVEL_INFO, "listening address=%s%s", l->address, l->was_handed ? " socket=handed" : "");
+    wake_set(d);
+    idle_set(d);
+    return PS_OK;
+}
+
+void
+daemon_run(struct daemon *d)
+{
+    uv_run(&d->loop, UV_RUN_DEFAULT);
+}
+
+void
+daemon_finish(struct daemon *d)
+{
+    if (d->check.data == NULL) /* the loop never was */
+        return;
+    spans_file_write(d->shard, (uint32_t)d->options->shard);
+    daemon_close(d);
+    uv_run(&d->loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&d->term, NULL);
+    uv_close((uv_handle_t *)&d->interrupt, NULL);
+    restores_stop(d); /* what the last turns have brought */
+    conn_pool_finish(&d->pool);
+    secure_finish(&d->secure);
+    saves_finish(d);
+    uv_run(&d->loop, UV_RUN_DEFAULT);
+    ps_assert(uv_loop_close(&d->loop) == 0);
+}

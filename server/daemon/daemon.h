@@ -1,0 +1,113 @@
+/* The daemon: the glue between the shard and the world. One libuv loop, one thread.
+ *
+ *     loop iteration:  timers → idle (background work) → poll: all read callbacks → check: end of the turn
+ *
+ *     read callback    frame → shard_step()                          peer.c
+ *     end of the turn  shard_commit(), perform actions, flush        daemon.c
+ *
+ *                      listening          TERM, INT, DRAIN            shard says stopped       all connections closed
+ *     DAEMON_STARTING ──────────► DAEMON_SERVING ────────► DAEMON_DRAINING ───────────► DAEMON_CLOSING ────────► gone
+ *                                      │ HUP: options again           (saves.h: what has changed is saved first)
+ *                                      └──┘
+ *
+ * Rooms: start (from directories to a shard), daemon (loop, turns, timers, signals), listener (sockets that accept),
+ * handed (those that systemd has opened), guard (who has to prove what; keyring_file), peer (one connection), secure
+ * (TLS), in_flight (the memory cap), saves (when), saver (how: a thread of its own), restores (checkpoints that come
+ * back), figures (for reports and metrics), http (metrics and health, on a thread of its own), notify (telling
+ * launchers and systemd), options, log; live_dir, durable_dir, pair (what lies where, and whether to believe it). */
+#ifndef SERVER_DAEMON_H
+#define SERVER_DAEMON_H
+
+#include <uv.h>
+
+#include "common/core/base/patience.h"
+#include "common/net/conn.h"
+#include "server/core/shard/shard.h"
+#include "server/core/store/store.h"
+#include "server/daemon/in_flight.h"
+#include "server/daemon/secure.h"
+#include "server/process/options.h"
+#include "server/recovery/restores.h"
+#include "server/saver/saves.h"
+
+struct guard;
+struct handed;
+struct http;
+struct peer;
+struct listener;
+struct start;
+
+enum daemon_state { DAEMON_STARTING, DAEMON_SERVING, DAEMON_DRAINING, DAEMON_CLOSING };
+
+struct daemon {
+    struct options *options;
+    struct start *start; /* directories */
+    struct store *store;
+    struct shard *shard;
+    const char *live_dir;
+    struct http *http;           /* borrowed, or NULL */
+    struct guard *guard;         /* borrowed: who is let in */
+    const struct handed *handed; /* borrowed: sockets that were opened for us */
+
+    uv_loop_t loop;
+    struct conn_pool pool;
+    uv_check_t check;
+    uv_idle_t idle;  /* keeps the loop from sleeping: background work, an open turn, polling */
+    uv_timer_t wake; /* the shard's next time */
+    uv_timer_t housekeeping;
+    uv_timer_t watchdog; /* systemd's signs of life, while it wants them */
+    uv_signal_t term, interrupt, hangup;
+
+    enum daemon_state state;
+    bool turn_open, performing;
+    bool signalled; /* TERM or INT came: the next one ends us at once */
+    bool time_due;  /* the shard is told in this round of the loop, after what has arrived */
+    uint64_t wake_at_ms;
+    struct patience patience;
+    uint64_t quiet_ns, poll_until_ns; /* when the last turn ended, 0: one is on; until when the loop polls */
+    uint64_t turn_ns;                 /* when the one that is on began */
+
+    struct listener *listeners;
+    struct peer *peers;       /* hash by id */
+    struct peer *flush_first; /* have something queued: in this turn, or values that gather */
+    struct peer *turn_first;  /* had their share of this turn */
+    uint64_t turn;
+    uint64_t speaker, spoke_turn; /* the first who spoke in the last turn in which somebody did */
+    uint64_t shared_until;        /* turns before this one are shared: several have spoken not long ago */
+    uint64_t next_id;
+    struct in_flight in_flight;
+    struct saves saves;
+    struct secure secure;
+    struct restores restores;
+    uint64_t denied_log_ms, refused_log_ms, accept_log_ms, full_log_ms,
+        commit_log_ms;          /* when such a line was last written */
+    uint64_t refused[REFUSALS]; /* newcomers */
+    bool crowded;               /* the live directory is nearly full, and was told so */
+    bool unlinked;              /* the live directory is gone, and was told so */
+    char status[128];           /* what systemd was last told */
+
+    /* Read the options again, for SIGHUP. */
+    enum ps_err (*reload)(struct options *fresh, struct ps_error *e);
+};
+
+/* Set up the loop, start the saver and listen. start, store, shard and options stay the caller's. On failure one
+ * sentence, and daemon_finish() is owed all the same. */
+enum ps_err daemon_start(struct daemon *d, struct ps_error *e) PS_MUST_USE;
+
+/* Serve until stopped. */
+void daemon_run(struct daemon *d);
+
+void daemon_finish(struct daemon *d);
+
+/* ---- For the rooms ---- */
+
+/* Give an event to the shard, ending turns as it asks for; now_ms is filled in here. */
+void daemon_step(struct daemon *d, struct shard_event *event);
+
+/* The shard has stopped: close everything; daemon_run() returns. */
+void daemon_close(struct daemon *d);
+
+/* True at most once in ten seconds for each `last`, so that a flood is one line. */
+bool daemon_may_log(struct daemon *d, uint64_t *last);
+
+#endif

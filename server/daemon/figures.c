@@ -1,0 +1,83 @@
+#include "server/daemon/figures.h"
+
+#include <dirent.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "server/daemon/guard.h"
+#include "server/daemon/peer.h"
+#include "server/http/http.h"
+
+uint64_t
+figures_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    uint64_t n = 0;
+
+    if (dir == NULL)
+        return 0;
+    while (readdir(dir) != NULL)
+        n++;
+    closedir(dir);
+    return n >= 3 ? n - 3 : 0; /* less ".", ".." and the directory itself */
+}
+
+uint64_t
+figures_descriptors_max(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : 0;
+}
+
+/* Those that cost nothing. */
+static void
+read_glue(const struct daemon *d, struct shard_figures *out)
+{
+    const struct peer *p, *next;
+
+    *out = (struct shard_figures){.in_flight_max = d->in_flight.max,
+                                  .in_flight_connection_max = d->in_flight.part_max,
+                                  .in_flight_waits = d->in_flight.waits,
+                                  .in_flight_connection_waits = d->in_flight.part_waits,
+                                  .connections_refused = d->refused[REFUSAL_CONNECTIONS],
+                                  .descriptors_refused = d->refused[REFUSAL_DESCRIPTORS]};
+    memcpy(out->denied, d->guard->denied, sizeof out->denied);
+    HASH_ITER (hh, d->peers, p, next)
+        out->in_flight_connection = MAX(out->in_flight_connection, p->part.incoming + p->part.outgoing);
+}
+
+void
+figures_read(const struct daemon *d, struct shard_figures *out)
+{
+    read_glue(d, out);
+    out->descriptors = figures_descriptors();
+    out->descriptors_max = figures_descriptors_max();
+}
+
+static_assert((int)LOG_LEVELS == (int)METRICS_LOG_LEVELS, "counts are handed over as they are");
+
+void
+figures_measure(void *arg, struct metrics *m)
+{
+    const struct daemon *d = arg;
+    struct shard_figures glue;
+    struct shard_event event = {
+        .now_ms = uv_now(&d->loop), .in_flight_bytes = in_flight_bytes(&d->in_flight), .figures = &glue};
+
+    read_glue(d, &glue);
+    shard_measure(d->shard, &event, m);
+    if (d->state != DAEMON_SERVING && m->state != METRICS_BROKEN)
+        m->state = METRICS_STOPPING;
+    log_counts(m->log_lines);
+    memcpy(m->denied, glue.denied, sizeof m->denied);
+    memcpy(m->handshakes_failed, d->secure.failed, sizeof m->handshakes_failed);
+    m->certificate_ends[METRICS_CERTIFICATE_TCP] = d->secure.certificate.ends;
+    m->certificate_ends[METRICS_CERTIFICATE_HTTP] = http_certificate(d->http)->ends;
+    memcpy(m->refused, d->refused, sizeof m->refused);
+    m->accepted = d->next_id;
+    m->received_bytes = d->pool.received;
+    m->sent_bytes = d->pool.sent;
+    m->saved_seconds = d->saves.newest;
+    m->redo_saved = d->saves.newest_redo;
+}

@@ -1,0 +1,355 @@
+/* A frame, happily: conn reads it; at its metadata the payload is admitted to the memory cap; when it is whole the
+ * shard gets it (borrowing the bytes) and the payload leaves the cap.
+ *
+ * A connection ends in one of three ways, and the shard hears of each exactly once (SHARD_CLOSED):
+ *     the stream ended or failed     conn says ended: the shard is told, the connection is closed
+ *     its bytes were no frame        the shard is told why (SHARD_BROKEN), answers with ERROR and asks to close
+ *     the shard asks to close        what is queued goes out first; the shard is told when it is gone */
+#include "server/daemon/peer.h"
+
+#include <stdlib.h>
+
+#include "common/core/wire/wire.h"
+#include "server/daemon/figures.h"
+#include "server/process/log.h"
+
+/* ---- Reading on ---- */
+
+void
+peer_resume(struct peer *p)
+{
+    if (!p->paused_stuffed && !p->paused_for_room && !p->paused_for_turn)
+        conn_read_resume(&p->conn);
+}
+
+/* ---- Shares of a turn ---- */
+
+/* Whether it is not alone: somebody else spoke in this turn, or not long ago. */
+static bool
+note_speaker(struct peer *p)
+{
+    struct daemon *d = p->daemon;
+
+    if (d->spoke_turn != d->turn)
+        d->speaker = p->id;
+    else if (d->speaker != p->id)
+        d->shared_until = d->turn + PEER_SHARED_TURNS;
+    d->spoke_turn = d->turn;
+    return d->turn < d->shared_until;
+}
+
+/* A message that costs more to handle than to send. */
+static void
+count_small(struct peer *p, uint32_t share)
+{
+    struct daemon *d = p->daemon;
+
+    if (p->turn != d->turn) {
+        if (!p->had_share)
+            conn_read_at_most(&p->conn, 0);
+        p->had_share = false;
+        p->turn = d->turn;
+        p->small = 0;
+    }
+    if (++p->small < share || p->paused_for_turn)
+        return;
+    p->had_share = true;
+    p->paused_for_turn = true;
+    p->turn_next = d->turn_first;
+    d->turn_first = p;
+    conn_read_at_most(&p->conn, (size_t)PEER_SMALL_ALONE * FRAME_HEAD_SIZE); /* what is kept back is memory */
+    conn_read_pause(&p->conn);
+}
+
+void
+peers_next_turn(struct daemon *d)
+{
+    d->turn++;
+    while (d->turn_first != NULL) {
+        struct peer *p = d->turn_first;
+
+        d->turn_first = p->turn_next;
+        p->paused_for_turn = false;
+        peer_resume(p);
+    }
+}
+
+/* ---- Room for payloads ---- */
+
+static void
+payload_leave(struct peer *p)
+{
+    in_flight_leave(&p->daemon->in_flight, &p->part, p->payload);
+    p->payload = 0;
+}
+
+static void
+on_meta(struct conn *c, const struct frame_head *head, const void *meta)
+{
+    struct peer *p = c->arg;
+    struct daemon *d = p->daemon;
+
+    (void)meta;
+    if (in_flight_admit(&d->in_flight, &p->part, head->payload_len)) {
+        p->payload = head->payload_len;
+        return;
+    }
+    p->paused_for_room = true;
+    conn_read_pause(c);
+    if (daemon_may_log(d, &d->full_log_ms))
+        log_line(LOG_LEVEL_WARNING, "messages in memory reached their cap: reading waits in_flight=%llu max=%llu",
+                 (unsigned long long)in_flight_bytes(&d->in_flight), (unsigned long long)d->in_flight.max);
+}
+
+void
+peers_admit(struct daemon *d)
+{
+    struct in_flight_part *part;
+
+    while ((part = in_flight_next(&d->in_flight)) != NULL) {
+        struct peer *p = CONTAINER_OF(part, struct peer, part);
+
+        p->payload = part->incoming;
+        p->paused_for_room = false;
+        peer_resume(p);
+    }
+}
+
+/* All of the payload lay in what had been read already when it was told to wait. */
+static void
+stop_waiting(struct peer *p)
+{
+    in_flight_forget(&p->daemon->in_flight, &p->part);
+    p->payload = 0;
+    p->paused_for_room = false;
+    peer_resume(p);
+}
+
+/* ---- Gone ---- */
+
+struct shard_event
+peer_event(const struct peer *p, enum shard_event_kind kind)
+{
+    return (struct shard_event){.kind = kind, .conn = p->id, .in_flight_bytes = in_flight_bytes(&p->daemon->in_flight)};
+}
+
+static void
+tell_closed(struct peer *p)
+{
+    struct shard_event event = peer_event(p, SHARD_CLOSED);
+
+    if (!p->opened || p->told_closed)
+        return;
+    p->told_closed = true;
+    daemon_step(p->daemon, &event);
+}
+
+static void
+unlist(struct peer *p)
+{
+    struct peer **at = &p->daemon->flush_first, **turn = &p->daemon->turn_first;
+
+    while (p->flushing && *at != p)
+        at = &(*at)->flush_next;
+    if (p->flushing)
+        *at = p->flush_next;
+    while (p->paused_for_turn && *turn != p)
+        turn = &(*turn)->turn_next;
+    if (p->paused_for_turn)
+        *turn = p->turn_next;
+    p->flushing = p->paused_for_turn = false;
+}
+
+void
+peer_closed(struct conn *c)
+{
+    struct peer *p = c->arg;
+    struct daemon *d = p->daemon;
+
+    tell_closed(p);
+    secure_leave(p);
+    restores_gone(d, p->id);
+    in_flight_forget(&d->in_flight, &p->part);
+    unlist(p);
+    peer_proven(p);
+    HASH_DEL(d->peers, p);
+    free(p);
+    peers_admit(d);
+}
+
+void
+peer_close(struct peer *p)
+{
+    if (p->shaking) /* there is nobody yet to whom anything could be said */
+        conn_close(&p->conn, peer_closed);
+    else
+        conn_finish(&p->conn, peer_closed);
+}
+
+/* ---- Shared memory ---- */
+
+static bool
+may_share(const struct peer *p)
+{
+    return !p->spoke && p->daemon->pool.shared_len < p->daemon->options->shared_max;
+}
+
+/* False: it is not to be had here. */
+static bool
+share(struct peer *p, const struct share_offer *offer)
+{
+    struct share memory;
+    struct ps_error e;
+
+    if (!may_share(p))
+        return false;
+    if (share_find(&memory, (pid_t)offer->pid, (int)offer->fd, offer->token, &e) != PS_OK) {
+        log_line(LOG_LEVEL_DEBUG, "no shared memory: %s peer=%s", e.text, p->conn.peer);
+        return false;
+    }
+    p->memory = memory;
+    return true;
+}
+
+static void
+answer_done(struct conn_out *out, enum ps_err result)
+{
+    (void)out;
+    (void)result; /* where it failed the connection ends, and says so */
+}
+
+/* The answer is the last frame on the stream: it is small, and the first one. */
+static void
+on_offer(struct peer *p, const struct frame_head *head, const void *meta)
+{
+    struct share_offer offer;
+    struct ps_error e;
+    bool yes;
+
+    if (share_offer_decode(head, meta, &offer, &e) != PS_OK || p->answered) {
+        log_line(LOG_LEVEL_INFO, "closed: it offers memory where it may not peer=%s", p->conn.peer);
+        conn_close(&p->conn, peer_closed);
+        return;
+    }
+    p->answered = true;
+    yes = share(p, &offer);
+    p->answer = (struct conn_out){.done = answer_done, .head = p->answer_frame};
+    p->answer.head_len = share_answer_encode(yes, p->answer_frame);
+    conn_send(&p->conn, &p->answer, false);
+    if (yes && (conn_queued(&p->conn) || conn_share(&p->conn, &p->memory) != PS_OK)) {
+        share_finish(&p->memory);
+        conn_close(&p->conn, peer_closed);
+    }
+}
+
+/* ---- Frames ---- */
+
+static void
+on_frame(struct conn *c, const struct frame_head *head, const void *meta, const void *payload)
+{
+    struct peer *p = c->arg;
+    struct shard_event event = peer_event(p, SHARD_FRAME);
+    struct shard_figures figures;
+    bool shared = note_speaker(p);
+
+    if (head->type == MSG_SHARE) {
+        on_offer(p, head, meta);
+        return;
+    }
+    p->spoke = true;
+    if (head->type == MSG_QUERY) {
+        figures_read(p->daemon, &figures);
+        event.figures = &figures;
+    }
+    event.head = head;
+    event.meta = meta;
+    event.payload = payload;
+    event.unstable = conn_shares(c);
+    event.role = p->role;
+    daemon_step(p->daemon, &event);
+    if (head->payload_len + head->meta_len <= PEER_SMALL_BYTES)
+        count_small(p, shared ? PEER_SMALL_SHARED : PEER_SMALL_ALONE);
+    if (p->paused_for_room)
+        stop_waiting(p);
+    payload_leave(p);
+    peers_admit(p->daemon);
+}
+
+static void
+on_ended(struct conn *c, const struct ps_error *why)
+{
+    struct peer *p = c->arg;
+    struct shard_event event = peer_event(p, SHARD_BROKEN);
+
+    if (p->shaking) {
+        peer_not_secured(p, why);
+        return;
+    }
+    if (c->refused) {
+        peer_denied(p, why);
+        tell_closed(p);
+        conn_finish(c, peer_closed);
+        return;
+    }
+    if (p->opened && (why->code == PS_ERR_PROTOCOL || why->code == PS_ERR_VERSION)) {
+        event.error = why;
+        daemon_step(p->daemon, &event);
+        return;
+    }
+    if (why->code != PS_ERR_CLOSED)
+        log_line(LOG_LEVEL_INFO, "connection lost: %s peer=%s", why->text, c->peer);
+    tell_closed(p);
+    conn_close(c, peer_closed);
+}
+
+const struct conn_events peer_events = {
+    .secured = peer_secured, .meta = on_meta, .frame = on_frame, .ended = on_ended, .admitted = peer_admitted};
+
+struct peer *
+peer_find(struct daemon *d, uint64_t id)
+{
+    struct peer *p;
+
+    HASH_FIND(hh, d->peers, &id, sizeof id, p);
+    return p;
+}
+
+/* ---- Housekeeping ---- */
+
+static bool
+holds_room(const struct daemon *d, const struct peer *p)
+{
+    return p->part.incoming > 0 || p->part.outgoing > d->in_flight.part_max / 16;
+}
+
+void
+peers_check_stalls(struct daemon *d)
+{
+    uint64_t now = uv_now(&d->loop);
+    struct peer *p, *next;
+
+    HASH_ITER (hh, d->peers, p, next) {
+        uint64_t offset = conn_reader(&p->conn)->offset;
+
+        if (offset - p->seen_offset >= PEER_STALL_BYTES || p->sent != p->seen_sent || !holds_room(d, p)) {
+            p->seen_offset = offset;
+            p->seen_sent = p->sent;
+            p->moved_ms = now;
+        } else if (d->in_flight.first != NULL && now - p->moved_ms >= PEER_STALL_MS) {
+            log_line(LOG_LEVEL_WARNING, "closed: it stalls while others wait for memory peer=%s", p->conn.peer);
+            conn_close(&p->conn, peer_closed);
+        }
+    }
+}
+
+void
+peers_close_all(struct daemon *d)
+{
+    struct peer *p, *next;
+
+    HASH_ITER (hh, d->peers, p, next)
+        if (p->unproven)
+            conn_close(&p->conn, peer_closed);
+        else
+            peer_close(p);
+}

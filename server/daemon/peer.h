@@ -1,0 +1,120 @@
+/* One connection of the daemon: frames in become the shard's events, its actions become frames out. */
+#ifndef SERVER_PEER_H
+#define SERVER_PEER_H
+
+#include "common/core/base/hash.h"
+#include "common/core/wire/share_wire.h"
+#include "server/daemon/daemon.h"
+
+struct peer {
+    struct conn conn;
+    struct daemon *daemon;
+    uint64_t id;
+    bool opened;    /* the shard knows it */
+    bool unproven;  /* in the guard's list */
+    enum role role; /* what it may do */
+    char token[KEYRING_NAME_MAX + 1];
+    struct peer *unproven_prev, *unproven_next;
+    bool spoke;           /* it has said something */
+    bool told_closed;     /* and knows that it is gone */
+    bool flushing;        /* in the list of those to flush */
+    bool paused_for_room; /* its next payload waits for memory */
+    bool paused_stuffed;  /* it does not fetch its answers */
+    bool paused_for_turn; /* it had its share of this turn */
+    bool had_share;       /* in `turn` */
+    uint64_t turn;        /* in which it last said something small */
+    uint32_t small;       /* messages in that turn */
+    struct peer *turn_next;
+    uint64_t payload; /* admitted, of the frame that is being read */
+    struct in_flight_part part;
+    uint64_t sent, seen_sent, seen_offset, moved_ms; /* whether bytes move, for housekeeping */
+    struct peer *flush_next;
+    bool values;     /* are among what is to be flushed */
+    uint64_t waited; /* bytes that were updated since those wait */
+    bool shaking;    /* hands, for TLS: */
+    struct peer *shake_prev, *shake_next;
+    bool answered; /* an offer of memory: */
+    struct share memory;
+    struct conn_out answer;
+    uint8_t answer_frame[SHARE_FRAME_MAX];
+    UT_hash_handle hh;
+};
+
+/* Accept a connection that waits on this listening stream: peer_accept.c. False: there was no memory for it; until it
+ * is accepted libuv takes no other. */
+bool peer_accept(struct daemon *d, uv_stream_t *listening, bool is_unix);
+
+/* Its TLS handshake is done: it stays, if there is room. Or is not: it goes. */
+void peer_secured(struct conn *c);
+void peer_not_secured(struct peer *p, const struct ps_error *why);
+
+struct peer *peer_find(struct daemon *d, uint64_t id);
+
+/* The shard's actions. */
+void peer_close(struct peer *p); /* after what is queued */
+
+/* ---- Answers: peer_answer.c ---- */
+
+/* The shard's actions. bytes and data are taken. */
+void peer_send(struct peer *p, uint8_t *bytes, size_t len);
+void peer_send_data(struct peer *p, struct shard_data *data);
+
+/* Those that came with a token of this name, which is known no more: they are told, and go. */
+void peers_without_token(struct daemon *d, const char *name);
+
+/* Write what the turn queued. speaker: whose message ended the turn (0: nobody's), and who may be about to say more;
+ * updated: bytes of weights and slots, in that turn. The speaker's values wait for those of its next messages, as far
+ * as these follow at once: over TCP a system call that is given a MiB costs less than four of 256 KiB. They wait until
+ * PEER_GATHER_BYTES were updated, until a turn of somebody else or the loop's round ends, whichever is first; nobody
+ * else's wait at all. (A Unix socket takes a fifth of that in a call, and lost up to a third by beginning later.) */
+#define PEER_GATHER_BYTES (1 * MIB)
+void peers_flush(struct daemon *d, uint64_t speaker, uint64_t updated);
+
+/* ---- Many of them ---- */
+
+/* One connection's share of a loop's turn: so many messages of at most so many bytes. What else it has said is kept
+ * back until the next turn (conn.h), so that nobody's turn is longer for having been read at once; from then on it is
+ * read in pieces of PEER_SMALL_ALONE of the smallest frames until it says less.
+ *
+ * Who waits for each answer has one message in a turn, which costs what tens of the smallest do: so a share is few of
+ * them, that who floods gets no more of the processor. A turn costs something, too, 7 us with the calls for one
+ * connection, and within one a block's second push works in place, which saves half of what it costs; so as long as
+ * nobody else has spoken for some turns a share is large. (Not larger: who has 1,024 under way should make the next
+ * ones while these are applied.) */
+#define PEER_SMALL_BYTES  1024
+#define PEER_SMALL_ALONE  256
+#define PEER_SMALL_SHARED 8
+#define PEER_SHARED_TURNS 64
+
+/* The turn is over: those that had their share are read again. */
+void peers_next_turn(struct daemon *d);
+
+/* Let in those who wait, as far as memory allows. */
+void peers_admit(struct daemon *d);
+
+/* Close those who hold memory that others wait for and have moved less than PEER_STALL_BYTES, and fetched no answer,
+ * for PEER_STALL_MS: a peer that trickles holds up the others as one that stands still does. */
+#define PEER_STALL_MS    10000
+#define PEER_STALL_BYTES (64 * KIB)
+void peers_check_stalls(struct daemon *d);
+
+void peers_close_all(struct daemon *d);
+
+/* ---- For its own rooms ---- */
+
+extern const struct conn_events peer_events;
+
+struct shard_event peer_event(const struct peer *p, enum shard_event_kind kind);
+
+/* Read on, unless something else holds it back. */
+void peer_resume(struct peer *p);
+
+/* For conn_close(), conn_finish(): it is no more. */
+void peer_closed(struct conn *c);
+
+/* The guard has let it in; has not; and it is gone: peer_accept.c. */
+void peer_admitted(struct conn *c, enum role role, const char *token);
+void peer_denied(struct peer *p, const struct ps_error *why);
+void peer_proven(struct peer *p);
+
+#endif

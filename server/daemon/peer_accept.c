@@ -1,0 +1,298 @@
+/* Newcomers: who is let in, and with which congestion control it is answered. One that cannot stay is told why. With
+ * TLS the shard hears of it when the handshake is done (peer_secured()). */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "common/core/wire/wire.h"
+#include "common/net/conn_guard.h"
+#include "server/daemon/guard.h"
+#include "server/daemon/peer.h"
+#include "server/process/log.h"
+
+#define DESCRIPTORS_KEPT 8
+
+/* Loopback has no congestion and no losses to learn from; what is made for long paths (bbr paces) halves its rate. */
+static const char *
+congestion_for(struct peer *p, bool is_unix)
+{
+    const char *wanted = p->daemon->options->tcp_congestion;
+    struct sockaddr_storage address;
+    int len = sizeof address;
+    const struct sockaddr_in *v4 = (const void *)&address;
+    const struct sockaddr_in6 *v6 = (const void *)&address;
+
+    if (is_unix)
+        return NULL;
+    if (strcmp(wanted, "auto") != 0)
+        return strcmp(wanted, "system") == 0 ? NULL : wanted;
+    if (uv_tcp_getpeername(&p->conn.u.tcp, (struct sockaddr *)&address, &len) != 0)
+        return NULL;
+    if (address.ss_family == AF_INET)
+        return ntohl(v4->sin_addr.s_addr) >> 24 == 127 ? "reno" : NULL;
+    if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+        return v6->sin6_addr.s6_addr[12] == 127 ? "reno" : NULL;
+    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) ? "reno" : NULL;
+}
+
+/* Why the newcomer cannot stay, or NULL. When not one descriptor is left libuv closes newcomers by itself, unseen: so
+ * the last few are kept to say so. */
+static const char *
+why_refuse(const struct peer *p)
+{
+    struct daemon *d = p->daemon;
+    struct rlimit limit;
+    uv_os_fd_t fd;
+
+    if (HASH_COUNT(d->peers) - d->secure.len > d->options->connections_max) {
+        d->refused[REFUSAL_CONNECTIONS]++;
+        return "this shard has as many connections as --connections-max allows";
+    }
+    if (uv_fileno(&p->conn.u.handle, &fd) == 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+        limit.rlim_cur != RLIM_INFINITY && (rlim_t)fd + DESCRIPTORS_KEPT >= limit.rlim_cur) {
+        d->refused[REFUSAL_DESCRIPTORS]++;
+        return "this shard has used up its file descriptors (ulimit -n)";
+    }
+    return NULL;
+}
+
+static void
+send_error(struct peer *p, enum ps_err code, const char *text)
+{
+    Psd__Error message = PSD__ERROR__INIT;
+    uint8_t *bytes;
+    size_t len;
+
+    message.code = (uint32_t)code;
+    message.text = (char *)(uintptr_t)text;
+    bytes = wire_encode_new(MSG_ERROR, 0, &message.base, 0, &len);
+    if (bytes != NULL)
+        peer_send(p, bytes, len);
+}
+
+/* It is told, and goes. */
+static void
+refuse(struct peer *p, enum ps_err code, const char *text)
+{
+    struct daemon *d = p->daemon;
+
+    if (code != PS_ERR_TLS && daemon_may_log(d, &d->refused_log_ms))
+        log_line(LOG_LEVEL_WARNING, "refused a connection: %s peer=%s", text, p->conn.peer);
+    send_error(p, code, text);
+    peer_close(p);
+    peers_flush(d, 0, 0);
+}
+
+/* ---- Who has to prove something ---- */
+
+void
+peer_proven(struct peer *p)
+{
+    struct guard *g = p->daemon->guard;
+
+    if (!p->unproven)
+        return;
+    p->unproven = false;
+    g->unproven_len--;
+    DL_DELETE2(g->unproven, p, unproven_prev, unproven_next);
+}
+
+/* Strangers cannot fill the house: the oldest goes. */
+static void
+await_proof(struct peer *p)
+{
+    struct guard *g = p->daemon->guard;
+
+    if (g->unproven_len == GUARD_UNPROVEN_MAX) {
+        struct peer *oldest = g->unproven;
+
+        g->denied[DENIAL_SILENCE]++;
+        peer_proven(oldest);
+        conn_close(&oldest->conn, peer_closed);
+    }
+    p->unproven = true;
+    g->unproven_len++;
+    DL_APPEND2(g->unproven, p, unproven_prev, unproven_next);
+}
+
+/* To the shard: from now on its frames are heard. */
+static void
+introduce(struct peer *p)
+{
+    struct shard_event event = peer_event(p, SHARD_OPENED);
+
+    p->opened = true;
+    event.peer = p->conn.peer;
+    daemon_step(p->daemon, &event);
+}
+
+void
+peer_admitted(struct conn *c, enum role role, const char *token)
+{
+    struct peer *p = c->arg;
+
+    peer_proven(p);
+    p->role = role;
+    snprintf(p->token, sizeof p->token, "%s", token);
+    log_line(LOG_LEVEL_DEBUG, "admitted token=%s role=%s peer=%s", token, role_name(role), c->peer);
+    if (!p->opened)
+        introduce(p);
+}
+
+void
+peer_denied(struct peer *p, const struct ps_error *why)
+{
+    struct daemon *d = p->daemon;
+    enum denial reason = why->code == PS_ERR_DENIED    ? DENIAL_TOKEN
+                         : why->code == PS_ERR_TIMEOUT ? DENIAL_SILENCE
+                                                       : DENIAL_GARBAGE;
+
+    peer_proven(p);
+    d->guard->denied[reason]++;
+    if (daemon_may_log(d, &d->denied_log_ms))
+        log_line(LOG_LEVEL_WARNING, "denied a connection: %s peer=%s", why->text, p->conn.peer);
+}
+
+void
+peers_without_token(struct daemon *d, const char *name)
+{
+    struct peer *p, *next;
+
+    HASH_ITER (hh, d->peers, p, next) {
+        if (strcmp(p->token, name) != 0)
+            continue;
+        log_line(LOG_LEVEL_INFO, "closed: its token is gone token=%s peer=%s", name, p->conn.peer);
+        send_error(p, PS_ERR_DENIED, "the token of this connection is not known here any more");
+        peer_close(p);
+    }
+    peers_flush(d, 0, 0);
+}
+
+/* Without memory for a guard nobody is let in. */
+static bool
+set_guard(struct peer *p, bool optional)
+{
+    struct daemon *d = p->daemon;
+    struct conn_guard_terms terms = {.cluster = d->options->cluster,
+                                     .patience_ms = (uint32_t)d->options->hello_ms,
+                                     .ring = &d->guard->ring,
+                                     .optional = optional};
+    enum ps_err err = conn_guard_listen(&p->conn, &terms);
+
+    if (err == PS_OK)
+        return true;
+    d->refused[REFUSAL_MEMORY]++;
+    log_line(LOG_LEVEL_ERROR, "cannot guard a connection: %s", ps_strerror(err));
+    conn_close(&p->conn, peer_closed);
+    return false;
+}
+
+/* Over a Unix socket the system says who it is. */
+static enum guard_way
+look(struct peer *p)
+{
+    bool is_unix = p->conn.u.handle.type == UV_NAMED_PIPE;
+    struct ucred who = {.uid = (uid_t)-1};
+    socklen_t len = sizeof who;
+
+    if (is_unix && getsockopt(p->conn.fd, SOL_SOCKET, SO_PEERCRED, &who, &len) != 0)
+        who.uid = (uid_t)-1;
+    return guard_look(p->daemon->guard, is_unix ? &who : NULL, &p->role);
+}
+
+static void
+let_in(struct peer *p)
+{
+    struct daemon *d = p->daemon;
+    enum guard_way way;
+    const char *why;
+
+    if ((why = why_refuse(p)) != NULL) {
+        refuse(p, PS_ERR_LIMIT, why);
+        return;
+    }
+    if ((way = look(p)) == GUARD_REFUSE) {
+        d->guard->denied[DENIAL_USER]++;
+        refuse(p, PS_ERR_DENIED, "this user may not use this socket: psd's --unix-users names those who may");
+        return;
+    }
+    if (!set_guard(p, way == GUARD_PASS))
+        return;
+    if (way == GUARD_PASS)
+        introduce(p);
+    else
+        await_proof(p);
+}
+
+void
+peer_secured(struct conn *c)
+{
+    secure_leave(c->arg);
+    let_in(c->arg);
+}
+
+/* Who speaks without TLS is told so, and nothing else. */
+void
+peer_not_secured(struct peer *p, const struct ps_error *why)
+{
+    secure_leave(p);
+    secure_failed(p, why);
+    if (why->code == PS_ERR_TLS && conn_tells(&p->conn))
+        refuse(p, PS_ERR_TLS, CONN_TLS_WANTED);
+    else
+        conn_close(&p->conn, peer_closed);
+}
+
+static void
+begin(struct peer *p, bool is_unix)
+{
+    bool secure = !is_unix && p->daemon->secure.tls != NULL;
+    enum ps_err err = !secure || secure_begin(p) ? PS_OK : PS_ERR_NOMEM;
+
+    if (err != PS_OK || (err = conn_start(&p->conn, congestion_for(p, is_unix))) != PS_OK) {
+        p->daemon->refused[REFUSAL_MEMORY] += err == PS_ERR_NOMEM;
+        log_line(LOG_LEVEL_WARNING, "cannot read from a connection: %s", ps_strerror(err));
+        conn_close(&p->conn, peer_closed);
+    } else if (!secure) {
+        let_in(p);
+    }
+}
+
+static struct peer *
+peer_new(struct daemon *d, bool is_unix)
+{
+    struct peer *p = calloc(1, sizeof *p);
+
+    if (p == NULL)
+        return NULL;
+    p->daemon = d;
+    p->id = ++d->next_id;
+    HASH_ADD(hh, d->peers, id, sizeof p->id, p);
+    if (HASH_TOOK(p) && conn_init(&p->conn, &d->pool, is_unix, &peer_events, p) == PS_OK)
+        return p;
+    if (HASH_TOOK(p))
+        HASH_DEL(d->peers, p);
+    free(p);
+    return NULL;
+}
+
+bool
+peer_accept(struct daemon *d, uv_stream_t *listening, bool is_unix)
+{
+    struct peer *p = peer_new(d, is_unix);
+    int status;
+
+    if (p == NULL) {
+        if (daemon_may_log(d, &d->accept_log_ms))
+            log_line(LOG_LEVEL_ERROR, "cannot accept connections: out of memory");
+        return false;
+    }
+    if ((status = uv_accept(listening, &p->conn.u.stream)) != 0) {
+        if (daemon_may_log(d, &d->accept_log_ms))
+            log_line(LOG_LEVEL_WARNING, "cannot accept a connection: %s", uv_strerror(status));
+        conn_close(&p->conn, peer_closed);
+        return true;
+    }
+    begin(p, is_unix);
+    return true;
+}

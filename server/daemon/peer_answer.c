@@ -1,0 +1,191 @@
+/* Answers are queued during the turn and written at its end. One with blocks is built only when it is first in line,
+ * from a snapshot of the newest commit that is held until the bytes were sent or copied. Who does not fetch its answers
+ * is not read until it does. */
+#include <stdlib.h>
+
+#include "server/daemon/peer.h"
+#include "server/process/log.h"
+
+/* A frame that waits to be sent: bytes of the shard's, or blocks. */
+struct answer {
+    struct conn_out out;
+    struct peer *peer;
+    uint64_t counted; /* in the memory cap */
+    uint8_t *bytes;
+    struct shard_data *data;
+    struct store_snapshot *snapshot;
+};
+
+static void
+stuffed_check(struct peer *p)
+{
+    bool stuffed = in_flight_stuffed(&p->daemon->in_flight, &p->part);
+
+    if (stuffed == p->paused_stuffed)
+        return;
+    p->paused_stuffed = stuffed;
+    if (!stuffed) {
+        peer_resume(p);
+        return;
+    }
+    p->daemon->in_flight.part_waits++;
+    conn_read_pause(&p->conn);
+}
+
+static void
+answer_count(struct answer *a, uint64_t bytes)
+{
+    in_flight_queue(&a->peer->daemon->in_flight, &a->peer->part, bytes);
+    a->counted += bytes;
+}
+
+static void
+answer_release(struct conn_out *out)
+{
+    struct answer *a = CONTAINER_OF(out, struct answer, out);
+    struct store *store = a->peer->daemon->store;
+
+    if (a->snapshot != NULL)
+        store->ops->snapshot_unref(store, a->snapshot);
+    a->snapshot = NULL;
+}
+
+static enum ps_err
+answer_prepare(struct conn_out *out)
+{
+    struct answer *a = CONTAINER_OF(out, struct answer, out);
+    struct daemon *d = a->peer->daemon;
+    struct shard_reply reply;
+    enum ps_err err;
+
+    if ((err = d->store->ops->snapshot_ref(d->store, &a->snapshot)) != PS_OK)
+        return err;
+    if ((err = shard_data_open(d->shard, a->data, a->snapshot, &reply)) != PS_OK) {
+        answer_release(out);
+        return err;
+    }
+    out->head = reply.head;
+    out->head_len = reply.head_len;
+    out->parts = reply.parts;
+    out->parts_len = reply.parts_len;
+    answer_count(a, reply.payload_len); /* should the peer be slow, this much may be copied */
+    return PS_OK;
+}
+
+static void
+answer_done(struct conn_out *out, enum ps_err result)
+{
+    struct answer *a = CONTAINER_OF(out, struct answer, out);
+    struct peer *p = a->peer;
+
+    answer_release(out);
+    in_flight_sent(&p->daemon->in_flight, &p->part, a->counted);
+    p->sent++;
+    shard_data_free(a->data);
+    free(a->bytes);
+    free(a);
+    if (result == PS_ERR_CLOSED)
+        return;
+    if (result == PS_OK) {
+        stuffed_check(p);
+        return;
+    }
+    log_line(LOG_LEVEL_ERROR, "cannot answer: %s peer=%s", ps_strerror(result), p->conn.peer);
+    conn_close(&p->conn, peer_closed); /* one answer is missing: the worker comes back and asks again */
+}
+
+static struct answer *
+answer_new(struct peer *p)
+{
+    struct answer *a = calloc(1, sizeof *a);
+
+    if (a == NULL)
+        return NULL;
+    a->peer = p;
+    a->out.done = answer_done;
+    return a;
+}
+
+static void
+answer_queue(struct answer *a, uint64_t bytes)
+{
+    struct peer *p = a->peer;
+    struct daemon *d = p->daemon;
+
+    answer_count(a, bytes + sizeof *a);
+    conn_send(&p->conn, &a->out, true);
+    stuffed_check(p);
+    if (p->flushing)
+        return;
+    p->flushing = true;
+    p->flush_next = d->flush_first;
+    d->flush_first = p;
+}
+
+/* Without memory for an answer the connection goes: the worker comes back and asks again. */
+static void
+out_of_memory(struct peer *p)
+{
+    log_line(LOG_LEVEL_ERROR, "out of memory for an answer peer=%s", p->conn.peer);
+    peer_close(p);
+}
+
+void
+peer_send(struct peer *p, uint8_t *bytes, size_t len)
+{
+    struct answer *a = answer_new(p);
+
+    if (a == NULL) {
+        free(bytes);
+        out_of_memory(p);
+        return;
+    }
+    a->bytes = bytes;
+    a->out.head = bytes;
+    a->out.head_len = len;
+    answer_queue(a, len);
+}
+
+void
+peer_send_data(struct peer *p, struct shard_data *data)
+{
+    struct answer *a = answer_new(p);
+
+    if (a == NULL) {
+        shard_data_free(data);
+        out_of_memory(p);
+        return;
+    }
+    a->data = data;
+    a->out.prepare = answer_prepare;
+    a->out.release = answer_release;
+    a->out.pinned = true;
+    p->values = true;
+    answer_queue(a, shard_data_bytes(data));
+}
+
+/* What goes through shared memory costs the same a byte however much goes at once. */
+static bool
+values_gather(struct peer *p, uint64_t updated)
+{
+    p->waited += updated;
+    return p->values && p->waited < PEER_GATHER_BYTES && p->conn.u.handle.type == UV_TCP && !conn_shares(&p->conn);
+}
+
+void
+peers_flush(struct daemon *d, uint64_t speaker, uint64_t updated)
+{
+    struct peer **at = &d->flush_first, *p;
+
+    while ((p = *at) != NULL) {
+        if (p->id == speaker && values_gather(p, updated)) {
+            at = &p->flush_next;
+            continue;
+        }
+        *at = p->flush_next;
+        p->flushing = false;
+        p->values = false;
+        p->waited = 0;
+        conn_flush(&p->conn);
+    }
+}

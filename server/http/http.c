@@ -1,0 +1,372 @@
+/* The thread waits for who connects, for what libmicrohttpd waits for (it runs without a thread of its own), for guests
+ * who hang up, and for the loop's news. */
+#include "server/http/http.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/core/base/hash.h"
+#include "common/net/sockname.h"
+#include "common/system/thread.h"
+#include "server/daemon/guard.h"
+#include "server/http/http_inside.h"
+
+#define BACKLOG 64
+#define TICK_MS 100 /* between looks at deadlines, while there are connections */
+
+uint64_t
+http_now_us(void)
+{
+    return uv_hrtime() / 1000;
+}
+
+uint64_t
+http_now_ms(void)
+{
+    return http_now_us() / 1000;
+}
+
+double
+http_unix_seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* ---- The thread ---- */
+
+static int
+patience(const struct http *h, uint64_t now)
+{
+    uint64_t due = http_figures_due(h);
+    const struct http_house *house;
+    MHD_UNSIGNED_LONG_LONG ms;
+
+    if (h->guests_len > 0)
+        due = MIN(due, now + TICK_MS);
+    if (h->accept_ms > now)
+        due = MIN(due, h->accept_ms);
+    DL_FOREACH (h->houses, house)
+        if (MHD_get_timeout(house->daemon, &ms) == MHD_YES)
+            due = MIN(due, now + ms);
+    return due == UINT64_MAX ? -1 : (int)(due - MIN(due, now));
+}
+
+static bool
+is_stopping(struct http *h)
+{
+    bool stopping;
+
+    uv_mutex_lock(&h->lock);
+    stopping = h->stopping;
+    uv_mutex_unlock(&h->lock);
+    return stopping;
+}
+
+/* For news, newcomers, what libmicrohttpd waits for, and those who hang up before they have asked. A house that takes
+ * no newcomers has at least one guest. */
+static void
+wait_for_something(struct http *h, bool accepts, int ms)
+{
+    struct pollfd fds[3 + 2 * HTTP_CONNECTIONS_MAX] = {{h->wake_fd, POLLIN, 0},
+                                                       {accepts ? h->listen_fd : -1, POLLIN, 0}};
+    nfds_t n = 2, first;
+    const struct http_house *house;
+    struct http_guest *g;
+    uint64_t news;
+
+    DL_FOREACH (h->houses, house)
+        fds[n++] = (struct pollfd){house->epoll_fd, POLLIN, 0};
+    first = n;
+    DL_FOREACH (h->guests, g)
+        fds[n++] = (struct pollfd){g->asked || g->ended ? -1 : g->fd, POLLRDHUP, 0};
+    ps_assert(n <= ARRAY_LEN(fds));
+    if (poll(fds, n, ms) > 0)
+        DL_FOREACH (h->guests, g)
+            g->hung_up = g->hung_up || fds[first++].revents != 0;
+    (void)!read(h->wake_fd, &news, sizeof news);
+}
+
+static void *
+run(void *http)
+{
+    struct http *h = http;
+
+    while (!is_stopping(h)) {
+        uint64_t now = http_now_ms();
+        bool accepts = h->guests_len < HTTP_CONNECTIONS_MAX && now >= h->accept_ms;
+
+        wait_for_something(h, accepts, patience(h, now));
+        http_houses_change(h);
+        if (accepts)
+            http_houses_accept(h);
+        http_figures_go_on(h);
+        http_houses_run(h);
+        http_houses_send_away(h);
+    }
+    http_figures_end(h);
+    http_houses_run(h);
+    return NULL;
+}
+
+/* ---- Starting ---- */
+
+/* Bound, and nobody can come yet. -1: errno says why. */
+static int
+bind_to(const struct addrinfo *at)
+{
+    int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1, error;
+
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, at->ai_addr, at->ai_addrlen) == 0)
+        return fd;
+    error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+static enum ps_err
+failed(const char *text, struct ps_error *e)
+{
+    return ps_fail(e, errno == EADDRINUSE ? PS_ERR_BUSY : PS_ERR_IO, "--http: cannot listen on %s: %s", text,
+                   strerror(errno));
+}
+
+/* Whether it may be where it is; and its name. */
+static enum ps_err
+check_place(struct http *h, const struct guard *guard, const char *text, struct ps_error *e)
+{
+    struct sockaddr_storage bound = {0};
+    socklen_t len = sizeof bound;
+
+    if (getsockname(h->listen_fd, (struct sockaddr *)&bound, &len) != 0)
+        return failed(text, e);
+    sockname_text(&bound, h->address, sizeof h->address);
+    h->local = sockname_is_loopback(&bound);
+    return guard_check_http(guard, &bound, text, e);
+}
+
+static enum ps_err
+open_socket(struct http *h, const struct guard *guard, const char *text, struct ps_error *e)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *at;
+    struct address address;
+    char port[8];
+    enum ps_err err;
+    int status;
+
+    if ((err = address_parse(text, &address, e)) != PS_OK)
+        return err;
+    snprintf(port, sizeof port, "%u", address.port);
+    if ((status = getaddrinfo(address.host, port, &hints, &at)) != 0)
+        return ps_fail(e, PS_ERR_IO, "--http: cannot listen on %s: %s", text, gai_strerror(status));
+    h->listen_fd = bind_to(at);
+    freeaddrinfo(at);
+    if (h->listen_fd < 0)
+        return failed(text, e);
+    if ((err = check_place(h, guard, text, e)) != PS_OK)
+        return err;
+    return listen(h->listen_fd, BACKLOG) == 0 ? PS_OK : failed(text, e);
+}
+
+static void
+http_free(struct http *h)
+{
+    http_houses_close(h);
+    if (h->listen_fd >= 0)
+        close(h->listen_fd);
+    if (h->wake_fd >= 0)
+        close(h->wake_fd);
+    free(h->figures);
+    free(h->history);
+    free(h);
+}
+
+static enum ps_err
+start_thread(struct http *h, struct ps_error *e)
+{
+    h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    h->figures = calloc(1, sizeof *h->figures);
+    h->history = calloc(1, sizeof *h->history);
+    if (h->wake_fd < 0 || h->figures == NULL || h->history == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "--http: no memory or descriptors to serve");
+    ps_assert(uv_mutex_init(&h->lock) == 0);
+    if (thread_start(&h->thread, run, h) == 0)
+        return PS_OK;
+    uv_mutex_destroy(&h->lock);
+    return ps_fail(e, PS_ERR_NOMEM, "--http: no memory for a thread");
+}
+
+static enum ps_err
+open_house(struct http *h, const struct tls_files *files, struct ps_error *e)
+{
+    struct http_house *house;
+    enum ps_err err = http_tls_house(h, files, &house, &h->certificate, e);
+
+    if (err == PS_OK)
+        DL_APPEND(h->houses, house);
+    return err;
+}
+
+static enum ps_err
+take_socket(struct http *h, const struct guard *guard, const char *address, int fd, struct ps_error *e)
+{
+    h->listen_fd = fd;
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+        return ps_fail(e, PS_ERR_IO, "--http: descriptor %d: %s", fd, strerror(errno));
+    return check_place(h, guard, address, e);
+}
+
+enum ps_err
+http_start(const struct http_place *at, const char *version, const struct guard *guard, struct http **out,
+           struct ps_error *e)
+{
+    struct http *h = calloc(1, sizeof *h);
+    enum ps_err err;
+
+    if (h == NULL) {
+        if (at->fd >= 0)
+            close(at->fd);
+        return ps_fail(e, PS_ERR_NOMEM, "out of memory");
+    }
+    h->start_seconds = http_unix_seconds();
+    h->version = version;
+    h->listen_fd = h->wake_fd = -1;
+    h->tokens = guard->http;
+    err = at->fd >= 0 ? take_socket(h, guard, at->address, at->fd, e) : open_socket(h, guard, at->address, e);
+    if (err != PS_OK || (err = open_house(h, at->tls, e)) != PS_OK || (err = start_thread(h, e)) != PS_OK) {
+        http_free(h);
+        return err;
+    }
+    *out = h;
+    return PS_OK;
+}
+
+const char *
+http_address(const struct http *h)
+{
+    return h->address;
+}
+
+bool
+http_is_local(const struct http *h)
+{
+    return h->local;
+}
+
+const struct certificate *
+http_certificate(const struct http *h)
+{
+    return &h->certificate;
+}
+
+/* ---- The loop's side ---- */
+
+void
+http_tell(struct http *h)
+{
+    uint64_t one = 1;
+
+    uv_mutex_unlock(&h->lock);
+    (void)!write(h->wake_fd, &one, sizeof one);
+}
+
+static void
+on_async(uv_async_t *async)
+{
+    struct http *h = async->data;
+    bool asked;
+
+    uv_mutex_lock(&h->lock);
+    asked = h->asked && !h->given;
+    uv_mutex_unlock(&h->lock);
+    if (!asked)
+        return;
+    h->measure(h->arg, h->figures);
+    uv_mutex_lock(&h->lock);
+    h->given = true;
+    http_tell(h);
+}
+
+void
+http_attach(struct http *h, uv_loop_t *loop, const char *durable_file, const struct timeline *timeline, uint32_t shard,
+            http_measure measure, void *arg)
+{
+    if (h == NULL)
+        return;
+    h->measure = measure;
+    h->arg = arg;
+    ps_assert(uv_async_init(loop, &h->async, on_async) == 0);
+    h->async.data = h;
+    uv_unref((uv_handle_t *)&h->async); /* it keeps no loop from ending */
+    uv_mutex_lock(&h->lock);
+    h->attached = true;
+    h->timeline = timeline;
+    h->shard = shard;
+    h->beat_ms = http_now_ms();
+    snprintf(h->durable_file, sizeof h->durable_file, "%s", durable_file != NULL ? durable_file : "");
+    http_tell(h);
+}
+
+void
+http_detach(struct http *h)
+{
+    if (h == NULL)
+        return;
+    uv_mutex_lock(&h->lock);
+    if (!h->attached) {
+        uv_mutex_unlock(&h->lock);
+        return;
+    }
+    h->attached = false;
+    h->detached = true;
+    h->given = h->asked;
+    http_tell(h);
+    uv_close((uv_handle_t *)&h->async, NULL);
+}
+
+void
+http_beat(struct http *h)
+{
+    if (h == NULL)
+        return;
+    uv_mutex_lock(&h->lock);
+    h->beat_ms = http_now_ms();
+    uv_mutex_unlock(&h->lock);
+}
+
+void
+http_set_tokens(struct http *h, const struct http_tokens *tokens)
+{
+    if (h == NULL)
+        return;
+    uv_mutex_lock(&h->lock);
+    h->tokens = *tokens;
+    uv_mutex_unlock(&h->lock);
+}
+
+void
+http_stop(struct http *h)
+{
+    if (h == NULL)
+        return;
+    uv_mutex_lock(&h->lock);
+    h->stopping = true;
+    http_tell(h);
+    pthread_join(h->thread, NULL);
+    uv_mutex_destroy(&h->lock);
+    http_free(h);
+}

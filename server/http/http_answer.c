@@ -1,0 +1,332 @@
+/* Routes. libmicrohttpd calls http_answer() when a request's headers are whole, and again when a wait for figures is
+ * over; every answer is made here but those to what is no HTTP, which are its own. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/core/base/hash.h"
+#include "server/core/metrics/live.h"
+#include "server/http/http_inside.h"
+#include "server/http/page/page.h"
+
+#define TEXT_TYPE "text/plain; charset=utf-8"
+#define JSON_TYPE "application/json"
+#define TOO_LARGE 413 /* its name depends on libmicrohttpd's version */
+
+/* The page is ours alone: nothing from elsewhere, nothing written into it, in nobody's frame. */
+#define POLICY                                                                                                         \
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "   \
+    "form-action 'none'; frame-ancestors 'none'"
+
+struct http_route {
+    const char *path;
+    bool figures; /* waits for them */
+    bool open;    /* takes no token */
+    enum MHD_Result (*answer)(struct http *h, struct MHD_Connection *c, enum http_outcome outcome);
+};
+
+/* ---- Answers ---- */
+
+/* Takes the response. */
+static enum MHD_Result
+queue(struct http *h, struct MHD_Connection *c, unsigned status, const char *type, struct MHD_Response *r)
+{
+    enum MHD_Result result;
+
+    if (r == NULL)
+        return MHD_NO; /* without memory the connection is closed */
+    MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    MHD_add_response_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
+    MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(r, "Content-Security-Policy", POLICY);
+    MHD_add_response_header(r, "Cross-Origin-Resource-Policy", "same-origin");
+    MHD_add_response_header(r, "Referrer-Policy", "no-referrer");
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    if (status == MHD_HTTP_UNAUTHORIZED)
+        MHD_add_response_header(r, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer realm=\"psd\"");
+    h->counts.answers[status / 100]++;
+    result = MHD_queue_response(c, status, r);
+    MHD_destroy_response(r);
+    return result;
+}
+
+static enum MHD_Result say(struct http *h, struct MHD_Connection *c, unsigned status, const char *format, ...)
+    PS_PRINTF(4, 5);
+
+static enum MHD_Result
+say(struct http *h, struct MHD_Connection *c, unsigned status, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return queue(h, c, status, TEXT_TYPE, MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_COPY));
+}
+
+static enum MHD_Result
+say_late(struct http *h, struct MHD_Connection *c)
+{
+    return say(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "late: the loop did not give figures within %d ms\n", HTTP_LOOP_MS);
+}
+
+/* ---- Routes ---- */
+
+static void
+look_at_file(struct http *h)
+{
+    char path[PATH_MAX];
+    struct stat st;
+
+    uv_mutex_lock(&h->lock);
+    memcpy(path, h->durable_file, sizeof path);
+    uv_mutex_unlock(&h->lock);
+    h->counts.durable_file_bytes = *path != '\0' && stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+/* What is known when the loop gives nothing: the figures of before, if there were any, and the process's own. */
+static void
+complete_figures(struct http *h, enum http_outcome outcome)
+{
+    struct metrics *m = h->figures;
+    enum metrics_state state;
+
+    if (outcome == HTTP_ALONE && !http_figures_come(h, &state))
+        m->state = state;
+    look_at_file(h);
+    m->http = h->counts;
+    http_process_read(&m->process);
+    m->process.start_seconds = h->start_seconds;
+    m->limit_now[LIMIT_DESCRIPTORS] = m->process.descriptors;
+    m->limit_max[LIMIT_DESCRIPTORS] = m->process.descriptors_max;
+}
+
+static enum MHD_Result
+answer_metrics(struct http *h, struct MHD_Connection *c, enum http_outcome outcome)
+{
+    struct exposition x = {0};
+    struct MHD_Response *r;
+
+    if (outcome == HTTP_LATE)
+        return say_late(h, c);
+    complete_figures(h, outcome);
+    metrics_write(h->figures, h->version, &x);
+    if (x.failed) {
+        exposition_finish(&x);
+        return say(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "there is no memory for the figures\n");
+    }
+    r = MHD_create_response_from_buffer(x.len, x.text, MHD_RESPMEM_MUST_FREE);
+    if (r == NULL)
+        exposition_finish(&x);
+    return queue(h, c, MHD_HTTP_OK, EXPOSITION_TYPE, r);
+}
+
+static enum MHD_Result
+answer_ready(struct http *h, struct MHD_Connection *c, enum http_outcome outcome)
+{
+    enum metrics_state state;
+
+    if (outcome == HTTP_LATE)
+        return say_late(h, c);
+    if (outcome == HTTP_GIVEN || http_figures_come(h, &state))
+        state = h->figures->state;
+    if (state == METRICS_SERVING)
+        return say(h, c, MHD_HTTP_OK, "%s\n", metrics_state_names[state]);
+    return say(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "%s: %s\n", metrics_state_names[state], metrics_state_texts[state]);
+}
+
+static enum MHD_Result
+answer_health(struct http *h, struct MHD_Connection *c, enum http_outcome outcome)
+{
+    uint64_t stuck_ms = http_figures_stuck_ms(h);
+
+    (void)outcome;
+    if (stuck_ms >= HTTP_STUCK_MS)
+        return say(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "stuck: the loop has not turned for %" PRIu64 " s\n",
+                   stuck_ms / 1000);
+    return say(h, c, MHD_HTTP_OK, "alive\n");
+}
+
+/* Takes the text; NULL: there was no memory. */
+static enum MHD_Result
+answer_json(struct http *h, struct MHD_Connection *c, char *text)
+{
+    struct MHD_Response *r;
+
+    if (text == NULL)
+        return say(h, c, MHD_HTTP_SERVICE_UNAVAILABLE, "there is no memory for the figures\n");
+    r = MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
+    if (r == NULL)
+        free(text);
+    return queue(h, c, MHD_HTTP_OK, JSON_TYPE, r);
+}
+
+static enum MHD_Result
+answer_live(struct http *h, struct MHD_Connection *c, enum http_outcome outcome)
+{
+    if (outcome == HTTP_LATE)
+        return say_late(h, c);
+    complete_figures(h, outcome);
+    return answer_json(h, c, live_text(h->figures, h->version, http_unix_seconds()));
+}
+
+static enum MHD_Result
+answer_history(struct http *h, struct MHD_Connection *c, enum http_outcome outcome)
+{
+    (void)outcome;
+    return answer_json(h, c, live_history_text(h->history));
+}
+
+static enum MHD_Result
+answer_trace(struct http *h, struct MHD_Connection *c, enum http_outcome outcome)
+{
+    (void)outcome;
+    return answer_json(h, c, http_trace_text(h));
+}
+
+static const struct http_route routes[] = {
+    {"/metrics", true, false, answer_metrics},      {"/readyz", true, true, answer_ready},
+    {"/healthz", false, true, answer_health},       {"/api/live", true, false, answer_live},
+    {"/api/history", false, false, answer_history}, {"/api/trace", false, false, answer_trace}};
+
+/* ---- The page ---- */
+
+static const struct page_file *
+find_file(const char *path)
+{
+    for (size_t i = 0; i < page_files_len; i++)
+        if (strcmp(page_files[i].path, path) == 0)
+            return &page_files[i];
+    return NULL;
+}
+
+static enum MHD_Result
+answer_file(struct http *h, struct MHD_Connection *c, const struct page_file *file)
+{
+    void *bytes = (void *)(uintptr_t)file->bytes;
+
+    return queue(h, c, MHD_HTTP_OK, file->type,
+                 MHD_create_response_from_buffer(file->len, bytes, MHD_RESPMEM_PERSISTENT));
+}
+
+static const struct http_route *
+find(const char *path)
+{
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++)
+        if (strcmp(routes[i].path, path) == 0)
+            return &routes[i];
+    return NULL;
+}
+
+/* ---- Requests ---- */
+
+static bool
+has_body(struct MHD_Connection *c)
+{
+    const char *len = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+
+    return (len != NULL && strcmp(len, "0") != 0) ||
+           MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL;
+}
+
+/* True: it may have what this route tells. */
+static bool
+may_have(struct http *h, struct MHD_Connection *c, const struct http_route *route)
+{
+    enum http_pass pass;
+
+    if (route->open)
+        return true;
+    uv_mutex_lock(&h->lock);
+    pass = http_tokens_look(&h->tokens, MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION));
+    uv_mutex_unlock(&h->lock);
+    h->counts.denied[HTTP_DENIAL_MISSING] += pass == HTTP_PASS_MISSING;
+    h->counts.denied[HTTP_DENIAL_WRONG] += pass == HTTP_PASS_WRONG;
+    return pass == HTTP_PASS;
+}
+
+static void
+note_asked(struct MHD_Connection *c)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct http_guest *g = info != NULL ? info->socket_context : NULL;
+
+    if (g != NULL)
+        g->asked = true;
+}
+
+static enum MHD_Result
+wait_for_figures(struct http *h, struct MHD_Connection *c, const struct http_route *route, void **request)
+{
+    struct http_request *r = calloc(1, sizeof *r);
+
+    if (r == NULL)
+        return MHD_NO;
+    r->connection = c;
+    r->route = route;
+    r->outcome = HTTP_WAITING;
+    r->since_us = http_now_us();
+    DL_APPEND(h->waiting, r);
+    *request = r;
+    MHD_suspend_connection(c);
+    return MHD_YES;
+}
+
+enum MHD_Result
+http_answer(void *http, struct MHD_Connection *connection, const char *url, const char *method, const char *version,
+            const char *body, size_t *body_len, void **request)
+{
+    struct http_request *r = *request;
+    const struct http_route *route;
+    const struct page_file *file;
+    struct http *h = http;
+    enum metrics_state state;
+    enum MHD_Result result;
+
+    (void)version;
+    (void)body;
+    (void)body_len;
+    note_asked(connection);
+    if (r != NULL) {
+        ps_assert(r->outcome != HTTP_WAITING);
+        result = r->route->answer(h, connection, r->outcome);
+        http_figures_used(h, r);
+        return result;
+    }
+    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+        return say(h, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+    if (has_body(connection))
+        return say(h, connection, TOO_LARGE, "no bodies\n");
+    if ((file = find_file(url)) != NULL)
+        return answer_file(h, connection, file);
+    if ((route = find(url)) == NULL)
+        return say(h, connection, MHD_HTTP_NOT_FOUND, "there is no such page; / has links to those that are\n");
+    if (!may_have(h, connection, route))
+        return say(h, connection, MHD_HTTP_UNAUTHORIZED,
+                   "a token is wanted, and known: \"Authorization: Bearer TOKEN\" (psd's --http-tokens)\n");
+    if (route->figures && http_figures_come(h, &state))
+        return wait_for_figures(h, connection, route, request);
+    return route->answer(h, connection, HTTP_ALONE);
+}
+
+void
+http_answered(void *http, struct MHD_Connection *connection, void **request, enum MHD_RequestTerminationCode how)
+{
+    struct http_request *r = *request;
+    struct http *h = http;
+
+    (void)connection;
+    (void)how;
+    if (r == NULL)
+        return;
+    if (r->outcome == HTTP_WAITING)
+        DL_DELETE(h->waiting, r);
+    http_figures_used(h, r);
+    free(r);
+    *request = NULL;
+}

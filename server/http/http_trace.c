@@ -1,0 +1,53 @@
+/* The timeline is read while the loop writes it; the lock is held for a few spans at a time, so that it is there. */
+#include <stdlib.h>
+
+#include "common/core/format/timeline.h"
+#include "server/daemon/spans_file.h"
+#include "server/http/http_inside.h"
+
+#define PIECE 256 /* spans that are copied under the lock: some microseconds */
+
+/* Of spans from *from on; where they end now. Returns how many; 0: there are no more, or no loop. */
+static size_t
+read_piece(struct http *h, uint64_t *from, struct timeline_span *out, size_t room)
+{
+    size_t n = 0;
+
+    uv_mutex_lock(&h->lock);
+    if (h->attached)
+        n = timeline_read(h->timeline, from, out, MIN(room, (size_t)PIECE));
+    uv_mutex_unlock(&h->lock);
+    return n;
+}
+
+static uint64_t
+first(struct http *h)
+{
+    uint64_t added = 0;
+
+    uv_mutex_lock(&h->lock);
+    if (h->attached)
+        added = timeline_added(h->timeline);
+    uv_mutex_unlock(&h->lock);
+    return added - MIN(added, UINT64_C(1) * HTTP_TRACE_MAX);
+}
+
+char *
+http_trace_text(struct http *h)
+{
+    struct timeline_span *spans = malloc(HTTP_TRACE_MAX * sizeof *spans);
+    uint64_t from = first(h);
+    struct trace trace;
+    size_t len = 0, n;
+    char *text;
+
+    if (spans == NULL)
+        return NULL;
+    while ((n = read_piece(h, &from, spans + len, HTTP_TRACE_MAX - len)) > 0)
+        len += n;
+    spans_trace(&trace, h->shard, spans, len);
+    text = trace_text(&trace);
+    trace_finish(&trace);
+    free(spans);
+    return text;
+}

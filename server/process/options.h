@@ -1,0 +1,106 @@
+/* psd's options: one table drives the command line, the configuration file, --help and validation.
+ *
+ * A value comes from the first of: command line, configuration file, TF_CONFIG or PSD_SHARDS (--listen, --advertise,
+ * --shard, --shards only), default. Both --name VALUE and --name=VALUE are understood; in the file a line is
+ * "name = value", '#' starts a comment.
+ *
+ * Rooms: options_table (the table), options (where values come from), options_place (the environment). */
+#ifndef SERVER_OPTIONS_H
+#define SERVER_OPTIONS_H
+
+#include <stdio.h>
+
+#include "common/cli/command.h"
+#include "common/include/psclient/ps_err.h"
+#include "server/process/log.h"
+
+enum option_source { FROM_DEFAULT, FROM_ENVIRONMENT, FROM_FILE, FROM_ARGS };
+
+#define OPTIONS_MAX 64
+
+struct options {
+    const char *listen; /* addresses, separated by commas */
+    const char *advertise;
+    const char *unix_path;
+    const char *http;                         /* "none": nothing is served */
+    const char *http_tokens;                  /* NULL: the environment's one, or none */
+    const char *http_tls_cert, *http_tls_key; /* NULL: with --http-tls tls_cert and tls_key */
+    const char *cluster;
+    const char *live_dir;           /* NULL: see live_dir_default() */
+    const char *durable_dir;        /* NULL: see durable_dir_default(); "none" */
+    const char *checkpoint_root;    /* NULL: checkpoints may be anywhere */
+    const char *restore;            /* NULL: nothing is restored at the start */
+    const char *replay;             /* a durable directory to look into, instead of serving */
+    const char *tls_cert, *tls_key; /* NULL: TCP is plain */
+    const char *tls_client_ca;      /* NULL: clients need no certificate */
+    const char *tokens;             /* NULL: the environment's one token, or none */
+    const char *unix_users;         /* NULL: the socket's permissions decide */
+    const char *tcp_congestion;
+    const char *ready_file;
+    const char *config;
+    uint64_t unix_mode;
+    uint64_t shard, shards;
+    uint64_t memory; /* bytes; 0: 80 % of what is free */
+    uint64_t in_flight, in_flight_connection, gather_memory;
+    uint64_t connections_max, jobs_max, variables_max, sessions_max, barriers_max, parked_max, parked_bytes_max;
+    uint64_t hello_ms;
+    uint64_t save_interval_ms; /* 0: only when asked */
+    uint64_t save_pause_ms, save_on_stop_ms;
+    uint64_t save_rate; /* bytes per second; 0: no limit */
+    uint64_t redo_backlog;
+    uint64_t grace_ms;
+    uint64_t shared_max;
+    uint64_t spin_us, patience_us;
+    uint64_t timeline; /* spans */
+    uint64_t ready_fd; /* 0: none */
+    uint64_t until;    /* record to replay to; 0: list them */
+    enum log_level log_level;
+    int http_tls; /* 0: HTTP is plain; 1: it is TLS alone */
+    bool discard_stale, insecure, sample_config, check;
+    struct command_line line; /* what is asked for besides serving */
+
+    /* private */
+    char *text[OPTIONS_MAX]; /* values as they were written; the strings above point to them */
+    enum option_source source[OPTIONS_MAX];
+};
+
+/* Parse the command line and the configuration file that it names; then one of the two options_apply_ below, which may
+ * say how many shards there are, checks --shard. PS_ERR_INVALID, PS_ERR_CONFIG: the sentence names the option, or
+ * file:line. Ended by options_finish(), also after a failure. */
+enum ps_err options_parse(struct options *o, int argc, char **argv, struct ps_error *e) PS_MUST_USE;
+void options_finish(struct options *o); /* accepts a zeroed one */
+
+/* When TF_CONFIG's text is given and none of --listen, --unix, --shard and --shards was: this process is the ps that
+ * its task says. PS_ERR_CONFIG. */
+enum ps_err options_apply_tf_config(struct options *o, const char *text, struct ps_error *e) PS_MUST_USE;
+
+/* When PSD_SHARDS's text is given and neither --listen nor --shards was: the cluster's shards are that list, and this
+ * process is its entry --shard. So every shard of a cluster, and every worker, may have the same environment.
+ * PS_ERR_CONFIG. */
+enum ps_err options_apply_shards(struct options *o, const char *list, struct ps_error *e) PS_MUST_USE;
+
+/* A configuration file with every option in it, commented out and explained. */
+void options_sample(FILE *out);
+
+/* Visit what differs between two. reloadable: SIGHUP may take it from the new one. Texts are for people. */
+typedef void (*options_visit)(void *arg, const char *name, bool reloadable, const char *was, const char *is);
+void options_compare(const struct options *was, const struct options *is, options_visit visit, void *arg);
+
+/* Take over what is reloadable, also that it is not given any more. */
+void options_reload(struct options *o, const struct options *from);
+
+/* ---- For the rooms ---- */
+
+extern const struct command psd_command;
+
+/* Give an option its text. Nothing happens when it already has one from a better source; one that repeats and has one
+ * from the same source gets both. called: as in option_store(). */
+enum ps_err options_set(struct options *o, const struct option *row, const char *called, enum option_source source,
+                        const char *text, struct ps_error *e) PS_MUST_USE;
+
+/* On the command line or in the file. */
+bool options_given(const struct options *o, const char *name);
+
+enum ps_err options_check_place(const struct options *o, struct ps_error *e) PS_MUST_USE;
+
+#endif

@@ -1,0 +1,100 @@
+/* Which shard of which cluster this process is, as the environment says it: TF_CONFIG or PSD_SHARDS. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/core/cluster/address.h"
+#include "common/core/cluster/tfconfig.h"
+#include "server/process/options.h"
+
+static bool
+is_loopback(const char *host)
+{
+    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0;
+}
+
+/* Where a process that the cluster knows as `address` listens: others come from other machines, so on all interfaces,
+ * unless the address itself is a loopback one. */
+static void
+listen_for(const char *text, const struct address *address, char *out, size_t size)
+{
+    if (address->is_unix || is_loopback(address->host))
+        snprintf(out, size, "%s", text);
+    else
+        snprintf(out, size, "[::]:%u", address->port);
+}
+
+/* source: the variable that the text is from, for errors. */
+static enum ps_err
+set_named(struct options *o, const char *source, const char *name, const char *text, struct ps_error *e)
+{
+    return options_set(o, command_find(&psd_command, name, strlen(name)), source, FROM_ENVIRONMENT, text, e);
+}
+
+/* This process is the one at `index` in the list of the cluster's shards. */
+static enum ps_err
+apply_place(struct options *o, const char *source, const struct tf_addresses *ps, uint64_t index, struct ps_error *e)
+{
+    struct address address;
+    char text[ADDRESS_MAX];
+    enum ps_err err;
+
+    if ((err = address_parse(ps->text[index], &address, e)) != PS_OK)
+        return err;
+    listen_for(ps->text[index], &address, text, sizeof text);
+    if (address.is_unix && o->unix_path != NULL && strcmp(address.path, o->unix_path) == 0)
+        snprintf(text, sizeof text, "none"); /* --unix listens there */
+    if ((err = set_named(o, source, "listen", text, e)) != PS_OK)
+        return err;
+    if (!options_given(o, "advertise") && (err = set_named(o, source, "advertise", ps->text[index], e)) != PS_OK)
+        return err;
+    snprintf(text, sizeof text, "%u", ps->len);
+    return set_named(o, source, "shards", text, e);
+}
+
+static enum ps_err
+apply_task(struct options *o, const struct tf_config *tf, struct ps_error *e)
+{
+    char text[16];
+    enum ps_err err;
+
+    if (tf->type != TF_PS)
+        return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: task.type is \"%s\"; psd is a \"ps\"", tf_job_name(tf->type));
+    snprintf(text, sizeof text, "%u", tf->index);
+    if ((err = set_named(o, "TF_CONFIG", "shard", text, e)) != PS_OK)
+        return err;
+    return apply_place(o, "TF_CONFIG", &tf->jobs[TF_PS], tf->index, e);
+}
+
+enum ps_err
+options_apply_tf_config(struct options *o, const char *text, struct ps_error *e)
+{
+    struct tf_config tf = {0};
+    enum ps_err err;
+
+    if (text == NULL || options_given(o, "listen") || options_given(o, "unix") || options_given(o, "shard") ||
+        options_given(o, "shards"))
+        return options_check_place(o, e);
+    err = tf_config_parse(text, &tf, e);
+    if (err == PS_OK)
+        err = apply_task(o, &tf, e);
+    tf_config_finish(&tf);
+    return err != PS_OK ? err : options_check_place(o, e);
+}
+
+enum ps_err
+options_apply_shards(struct options *o, const char *list, struct ps_error *e)
+{
+    struct tf_config tf = {0};
+    enum ps_err err;
+
+    if (list == NULL || *list == '\0' || options_given(o, "listen") || options_given(o, "shards"))
+        return options_check_place(o, e);
+    err = tf_config_parse_list("PSD_SHARDS", list, &tf, e);
+    if (err == PS_OK && o->shard >= tf.jobs[TF_PS].len)
+        err = ps_fail(e, PS_ERR_CONFIG, "PSD_SHARDS: there is no shard %" PRIu64 " in it: it lists %u", o->shard,
+                      tf.jobs[TF_PS].len);
+    if (err == PS_OK)
+        err = apply_place(o, "PSD_SHARDS", &tf.jobs[TF_PS], o->shard, e);
+    tf_config_finish(&tf);
+    return err;
+}

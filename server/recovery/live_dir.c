@@ -1,0 +1,249 @@
+/* The file "boot": the kernel's id of the boot, then "making", "open" or "synced". It is replaced by renaming, never
+ * written in place, so that it is always one or the other. */
+#include "server/recovery/live_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "server/lmdb/store_dir.h"
+
+#define BOOT_ID_SIZE 64
+#define BOOT_UNKNOWN "-"
+
+const char *live_dir_boot_id = "/proc/sys/kernel/random/boot_id";
+
+static const char *const state_names[] = {
+    [LIVE_DIR_MAKING] = "making", [LIVE_DIR_OPEN] = "open", [LIVE_DIR_SYNCED] = "synced"};
+
+/* ---- Where ---- */
+
+/* A directory of our own, made when missing. */
+static enum ps_err
+own_dir(const char *path, struct ps_error *e)
+{
+    struct stat st;
+
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return ps_fail(e, PS_ERR_IO, "cannot create %s: %s", path, strerror(errno));
+    if (lstat(path, &st) < 0)
+        return ps_fail(e, PS_ERR_IO, "cannot look at %s: %s", path, strerror(errno));
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) != 0)
+        return ps_fail(e, PS_ERR_IO, "%s is not a directory that only this user can write; use --live-dir", path);
+    return PS_OK;
+}
+
+/* The cluster's name as part of a file name: what could leave the directory, or hide, becomes '_'. */
+static void
+file_name(const char *cluster, char *out, size_t size)
+{
+    size_t n = 0;
+
+    for (; cluster[n] != '\0' && n + 1 < size; n++)
+        out[n] = cluster[n] == '/' || (n == 0 && cluster[n] == '.') ? '_' : cluster[n];
+    out[n] = '\0';
+}
+
+enum ps_err
+live_dir_default(const char *cluster, uint64_t shard, char *out, size_t size, struct ps_error *e)
+{
+    const char *runtime = getenv("RUNTIME_DIRECTORY");
+    char name[128], parent[64];
+    enum ps_err err;
+
+    if (runtime != NULL && *runtime != '\0') { /* systemd separates several with colons: ours is the first */
+        snprintf(out, size, "%.*s/live", (int)strcspn(runtime, ":"), runtime);
+        return PS_OK;
+    }
+    snprintf(parent, sizeof parent, "/dev/shm/psd-%lu", (unsigned long)geteuid());
+    if ((err = own_dir(parent, e)) != PS_OK)
+        return err;
+    file_name(cluster, name, sizeof name);
+    snprintf(out, size, "%s/%s-%" PRIu64, parent, name, shard);
+    return PS_OK;
+}
+
+/* ---- Whether to believe it ---- */
+
+static bool
+read_word_file(const char *path, char *out, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n;
+
+    if (fd < 0)
+        return false;
+    n = read(fd, out, size - 1);
+    close(fd);
+    if (n < 0)
+        return false;
+    out[n] = '\0';
+    return true;
+}
+
+static bool
+boot_now(char out[BOOT_ID_SIZE])
+{
+    if (!read_word_file(live_dir_boot_id, out, BOOT_ID_SIZE))
+        return false;
+    out[strcspn(out, "\n")] = '\0';
+    return *out != '\0';
+}
+
+/* Was it this boot? Where the kernel does not say which one it is (in some containers), memory is the proof: it ends
+ * with its boot. A disk proves nothing. */
+static bool
+is_this_boot(const char *dir, const char *was)
+{
+    char now[BOOT_ID_SIZE];
+
+    if (!boot_now(now) || strcmp(was, BOOT_UNKNOWN) == 0)
+        return store_dir_in_memory(dir);
+    return strcmp(was, now) == 0;
+}
+
+static bool
+believable(const char *dir)
+{
+    char path[PATH_MAX], was[2 * BOOT_ID_SIZE], *state;
+
+    snprintf(path, sizeof path, "%s/boot", dir);
+    if (!read_word_file(path, was, sizeof was))
+        return access(path, F_OK) < 0 && errno == ENOENT; /* there is nothing yet; else who knows what it says */
+    state = strchr(was, ' ');
+    if (state == NULL || strncmp(state + 1, state_names[LIVE_DIR_MAKING], strlen(state_names[LIVE_DIR_MAKING])) == 0)
+        return false;
+    *state++ = '\0';
+    return strncmp(state, state_names[LIVE_DIR_SYNCED], 6) == 0 || is_this_boot(dir, was);
+}
+
+static bool
+is_one_of(const char *name, const char *const names[], size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* One name that is in the directory and does not belong to an empty one; "" when there is none, or when it is a psd's.
+ */
+static void
+foreign_name(const char *dir, char *out, size_t size)
+{
+    static const char *const ours[] = {"psd.lock", "boot"}, *const empty[] = {".", "..", "lost+found"};
+    DIR *entries = opendir(dir);
+    const struct dirent *entry;
+
+    *out = '\0';
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        if (is_one_of(entry->d_name, ours, ARRAY_LEN(ours))) {
+            *out = '\0';
+            break;
+        }
+        if (!is_one_of(entry->d_name, empty, ARRAY_LEN(empty)))
+            snprintf(out, size, "%s", entry->d_name);
+    }
+    if (entries != NULL)
+        closedir(entries);
+}
+
+static enum ps_err
+remove_all(const char *dir, struct ps_error *e)
+{
+    static const char *const names[] = {"data.mdb", "lock.mdb", "boot"};
+    char path[PATH_MAX];
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        if (unlink(path) < 0 && errno != ENOENT)
+            return ps_fail(e, PS_ERR_IO, "cannot remove %s: %s", path, strerror(errno));
+    }
+    return PS_OK;
+}
+
+/* Another psd may be at work in it: rebuilding, say, which is not to be believed either. */
+enum ps_err
+live_dir_discard(const char *dir, struct ps_error *e)
+{
+    struct store_dir d = {.use = "live", .lock_fd = -1};
+    enum ps_err err = store_dir_lock(&d, dir, e);
+
+    if (err == PS_OK)
+        err = remove_all(dir, e);
+    store_dir_close(&d);
+    return err;
+}
+
+enum ps_err
+live_dir_check(const char *dir, bool discard, bool *discarded, struct ps_error *e)
+{
+    char foreign[NAME_MAX + 1];
+
+    *discarded = false;
+    foreign_name(dir, foreign, sizeof foreign);
+    if (*foreign != '\0')
+        return ps_fail(e, PS_ERR_IO,
+                       "the live directory %s is not empty and was not made by psd: it holds %s; --live-dir names "
+                       "another",
+                       dir, foreign);
+    if (believable(dir))
+        return PS_OK;
+    if (!discard)
+        return ps_fail(
+            e, PS_ERR_IO,
+            "the live directory %s was left unsynced by another boot of this machine, or by one that nobody knows, "
+            "or half rebuilt, so its data cannot be trusted; --discard-stale starts empty",
+            dir);
+    *discarded = true;
+    return live_dir_discard(dir, e);
+}
+
+static bool
+write_whole(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    size_t len = strlen(text);
+    bool ok;
+
+    if (fd < 0)
+        return false;
+    ok = write(fd, text, len) == (ssize_t)len && fsync(fd) == 0;
+    return close(fd) == 0 && ok;
+}
+
+enum ps_err
+live_dir_mark(const char *dir, enum live_dir_state state, struct ps_error *e)
+{
+    char path[PATH_MAX], fresh[PATH_MAX], boot[BOOT_ID_SIZE], text[2 * BOOT_ID_SIZE], was[2 * BOOT_ID_SIZE];
+
+    if (!boot_now(boot))
+        snprintf(boot, sizeof boot, BOOT_UNKNOWN);
+    snprintf(path, sizeof path, "%s/boot", dir);
+    snprintf(fresh, sizeof fresh, "%s/boot.new", dir);
+    snprintf(text, sizeof text, "%s %s\n", boot, state_names[state]);
+    if (read_word_file(path, was, sizeof was) && strcmp(was, text) == 0)
+        return PS_OK; /* so that a restart needs no space on a full filesystem */
+    if (!write_whole(fresh, text) || rename(fresh, path) < 0 || !store_dir_sync(dir))
+        return ps_fail(e, PS_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    return PS_OK;
+}
+
+void
+live_dir_unmark(const char *dir)
+{
+    static const char *const names[] = {"boot", "boot.new"};
+    char path[PATH_MAX];
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        (void)unlink(path);
+    }
+}
