@@ -3,8 +3,8 @@
 #ifndef TESTS_TRAINING_KIT_H
 #define TESTS_TRAINING_KIT_H
 
-#include "client/ps_data.h"
-#include "client/ps_network.h"
+#include "client/include/psclient/ps_data.h"
+#include "client/include/psclient/ps_network.h"
 
 /* The shipped digits that are trained on, and those that are not, scaled to 0 to 1; both to be freed. */
 void digits_load(struct ps_dataset *data, struct ps_dataset *held_out);

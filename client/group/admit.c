@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "client/group/group_state.h"
-#include "client/group/rendezvous.h"
+#include "client/group/rendezvous/rendezvous.h"
 
 #define SETTLE_PART 4 /* of the time for meeting: no more is spent on waiting for others to come along */
 

@@ -2,11 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/collective/agenda.h"
+#include "client/api/recorder.h"
+#include "client/core/plan/agenda.h"
 #include "client/group/group_state.h"
 #include "client/group/merge.h"
 #include "client/group/watch.h"
-#include "client/recorder.h"
 
 /* ---- Works ---- */
 

@@ -1,9 +1,9 @@
 /* All-reduce of compressed gradients, waited for: one encoded sum (encoded_sum.h), one operation of the group. */
 #include <stdlib.h>
 
-#include "client/collective/encoded_sum.h"
+#include "client/core/reduce/encoded_sum.h"
 #include "client/group/merge.h"
-#include "client/ps_compressor.h"
+#include "client/include/psclient/ps_compressor.h"
 #include "common/core/base/base.h"
 
 struct ps_compressor {

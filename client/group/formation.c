@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "client/group/group_state.h"
-#include "client/group/rendezvous.h"
+#include "client/group/rendezvous/rendezvous.h"
 
 struct formation {
     struct rendezvous *rendezvous;

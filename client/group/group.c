@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/api/recorder.h"
 #include "client/group/group_state.h"
-#include "client/recorder.h"
 #include "common/net/conn_pass.h"
 
 #define TIMEOUT_DEFAULT_MS 60000

@@ -22,14 +22,14 @@
 
 #include <uv.h>
 
-#include "client/collective/group_core.h"
-#include "client/group/copying.h"
-#include "client/group/door.h"
-#include "client/group/link.h"
-#include "client/group/table.h"
-#include "client/loop_alarm.h"
-#include "client/progress.h"
-#include "client/ps_group.h"
+#include "client/api/loop_alarm.h"
+#include "client/api/progress.h"
+#include "client/core/group/group_core.h"
+#include "client/group/links/copying.h"
+#include "client/group/links/link.h"
+#include "client/group/rendezvous/door.h"
+#include "client/group/rendezvous/table.h"
+#include "client/include/psclient/ps_group.h"
 #include "common/core/base/patience.h"
 #include "common/core/format/timeline.h"
 #include "common/net/conn.h"

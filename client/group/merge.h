@@ -1,10 +1,10 @@
 /* An operation of a group that has no public call: every rank's parts go to the ranks whose they are, each of which
- * makes one of those that it gets, and that goes to all (plan_merge() in client/collective/plan.h). It is one of the
+ * makes one of those that it gets, and that goes to all (plan_merge() in client/core/plan/plan.h). It is one of the
  * group's operations like all others, in their order, waited for through its work. */
 #ifndef CLIENT_GROUP_MERGE_H
 #define CLIENT_GROUP_MERGE_H
 
-#include "client/ps_group.h"
+#include "client/include/psclient/ps_group.h"
 #include "common/include/psclient/ps_compress.h"
 
 struct group_merge {

@@ -1,10 +1,10 @@
 /* The public calls that make an epoch of a group. */
 #include <string.h>
 
-#include "client/cluster.h"
+#include "client/api/cluster.h"
+#include "client/api/recorder.h"
 #include "client/group/group_state.h"
-#include "client/group/rendezvous.h"
-#include "client/recorder.h"
+#include "client/group/rendezvous/rendezvous.h"
 
 /* Meet, and connect. The group has no epoch before, and none after an error. */
 static enum ps_err

@@ -2,7 +2,7 @@
 #ifndef CLIENT_GROUP_WATCH_H
 #define CLIENT_GROUP_WATCH_H
 
-#include "client/ps_group.h"
+#include "client/include/psclient/ps_group.h"
 
 /* Let the network move without waiting: PS_OK, or why the group has failed, or CLOSED: who has left it. */
 enum ps_err group_watch(ps_group *g, struct ps_error *e) PS_MUST_USE;

@@ -6,8 +6,8 @@
 #ifndef CLIENT_STRATEGY_ALL_REDUCED_H
 #define CLIENT_STRATEGY_ALL_REDUCED_H
 
-#include "client/ps_group.h"
-#include "client/ps_reducer.h"
+#include "client/include/psclient/ps_group.h"
+#include "client/include/psclient/ps_reducer.h"
 #include "client/strategy/resident.h"
 
 /* What goes behind the gradients: the sum over all ranks. */

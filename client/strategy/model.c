@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/device_staging.h"
+#include "client/device/device_staging.h"
 #include "client/strategy/crew.h"
 #include "client/strategy/resident.h"
 #include "client/strategy/strategy.h"

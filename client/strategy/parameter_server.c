@@ -13,7 +13,7 @@
  * on behind it. */
 #include <stdio.h>
 
-#include "client/ps_tensors.h"
+#include "client/include/psclient/ps_tensors.h"
 #include "client/strategy/strategy.h"
 
 static enum ps_err

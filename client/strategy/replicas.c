@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/network.h"
-#include "client/ps_data.h"
+#include "client/include/psclient/ps_data.h"
+#include "client/network/network.h"
 #include "client/strategy/crew.h"
 #include "client/strategy/resident.h"
 #include "client/strategy/strategy.h"

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/device.h"
-#include "client/device_gang.h"
-#include "client/device_optimizer.h"
-#include "client/device_staging.h"
-#include "client/network.h"
+#include "client/device/device.h"
+#include "client/device/device_gang.h"
+#include "client/device/device_optimizer.h"
+#include "client/device/device_staging.h"
+#include "client/network/network.h"
 #include "client/strategy/crew.h"
 
 #define TENSOR_ALIGN ((uint64_t)64) /* floats: what devices allocate by */

@@ -29,7 +29,7 @@
 #ifndef CLIENT_STRATEGY_RESIDENT_H
 #define CLIENT_STRATEGY_RESIDENT_H
 
-#include "client/ps_device_group.h"
+#include "client/include/psclient/ps_device_group.h"
 #include "client/strategy/strategy.h"
 
 struct resident;

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/checkpoint_make.h"
+#include "client/checkpoint/checkpoint_make.h"
 #include "client/strategy/strategy.h"
 #include "common/core/wire/wire.h"
 

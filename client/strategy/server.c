@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "client/meeting.h"
-#include "client/ps_tensors.h"
+#include "client/api/meeting.h"
+#include "client/include/psclient/ps_tensors.h"
 #include "client/strategy/resident.h"
 
 #define LOOK_MS     500 /* for the others, at a meeting, before looking whether one of them is ahead */

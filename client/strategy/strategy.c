@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/network.h"
-#include "client/recorder.h"
+#include "client/api/recorder.h"
+#include "client/network/network.h"
 #include "client/strategy/resident.h"
 
 /* ---- Opening and closing ---- */

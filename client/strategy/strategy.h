@@ -14,9 +14,9 @@
 #ifndef CLIENT_STRATEGY_STRATEGY_H
 #define CLIENT_STRATEGY_STRATEGY_H
 
-#include "client/local_optimizer.h"
-#include "client/ps_strategy.h"
-#include "client/variable.h"
+#include "client/core/shards/local_optimizer.h"
+#include "client/core/shards/variable.h"
+#include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
 
 struct crew;

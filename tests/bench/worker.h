@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-#include "client/psclient.h"
+#include "client/include/psclient/psclient.h"
 #include "load.h"
 #include "settings.h"
 

@@ -10,8 +10,8 @@
 #ifndef TESTS_FUZZ_CLIENT_WORLD_H
 #define TESTS_FUZZ_CLIENT_WORLD_H
 
-#include "client/core.h"
-#include "client/variable.h"
+#include "client/core/shards/core.h"
+#include "client/core/shards/variable.h"
 #include "common/core/base/arena.h"
 #include "common/core/model/layout.h"
 #include "common/core/wire/wire.h"

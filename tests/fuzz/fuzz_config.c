@@ -7,9 +7,9 @@
 
 #include <math.h>
 
-#include "client/ps_network.h"
-#include "client/tools/assignment.h"
-#include "client/tools/settings.h"
+#include "client/include/psclient/ps_network.h"
+#include "client/tools/psctl/assignment.h"
+#include "client/tools/psrun/settings.h"
 #include "common/core/base/number.h"
 #include "common/core/base/pattern.h"
 #include "common/core/base/units.h"

@@ -7,10 +7,10 @@
 
 #include <math.h>
 
-#include "client/csv.h"
-#include "client/idx.h"
-#include "client/libsvm.h"
-#include "client/slurp.h"
+#include "client/data/csv.h"
+#include "client/data/idx.h"
+#include "client/data/libsvm.h"
+#include "client/data/slurp.h"
 
 static void
 check_refusal(enum ps_err err, const struct ps_error *e)

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "client/import_plan.h"
+#include "client/core/shards/import_plan.h"
 #include "common/core/codec/half.h"
 #include "common/core/wire/wire.h"
 

@@ -4,8 +4,8 @@
  * refused has a code and a sentence. */
 #include "bytes.h"
 
-#include "client/tools/deal.h"
-#include "client/tools/host.h"
+#include "client/tools/psrun/deal.h"
+#include "client/tools/psrun/host.h"
 #include "common/core/cluster/address.h"
 #include "common/core/cluster/tfconfig.h"
 #include "common/core/wire/wire.h"

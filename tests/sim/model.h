@@ -14,7 +14,7 @@
 #ifndef TESTS_SIM_MODEL_H
 #define TESTS_SIM_MODEL_H
 
-#include "client/psclient.h"
+#include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
 #include "common/core/model/layout.h"
 #include "sim.h"

@@ -13,7 +13,7 @@
 #ifndef TESTS_SIM_NODE_WORKER_H
 #define TESTS_SIM_NODE_WORKER_H
 
-#include "client/core.h"
+#include "client/core/shards/core.h"
 #include "ledger.h"
 #include "model.h"
 #include "net.h"

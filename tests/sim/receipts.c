@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "client/pending.h"
+#include "client/core/shards/pending.h"
 #include "common/core/wire/wire.h"
 #include "node_worker.h"
 

@@ -7,7 +7,7 @@
 #ifndef TESTS_SIM_RECEIPTS_H
 #define TESTS_SIM_RECEIPTS_H
 
-#include "client/core.h"
+#include "client/core/shards/core.h"
 #include "common/core/base/arena.h"
 #include "common/core/wire/frame.h"
 #include "model.h"

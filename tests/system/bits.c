@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "psclient.h"
+#include "client/include/psclient/psclient.h"
 
 #define ELEMENTS 600000 /* several blocks of each size, so that two shards have a share */
 #define STEPS    5

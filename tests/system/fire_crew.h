@@ -12,7 +12,7 @@
 
 #include <sys/types.h>
 
-#include "client/psclient.h"
+#include "client/include/psclient/psclient.h"
 #include "tests/system/fire_ledger.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/psclient.h"
+#include "client/include/psclient/psclient.h"
 
 enum {
     FIRE_WORKERS = 2, /* of a job: the mean over them, or over one of them, is exact */

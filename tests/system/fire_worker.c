@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/psclient.h"
+#include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
 #include "tests/system/fire_ledger.h"
 

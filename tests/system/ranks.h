@@ -14,7 +14,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include "client/ps_group.h"
+#include "client/include/psclient/ps_group.h"
 
 #define RANKS_MAX 8
 

@@ -42,7 +42,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/psclient.h"
+#include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
 #include "tests/now.h"
 #include "tests/remove_tree.h"

@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/checkpoint_make.h"
-#include "client/psclient.h"
+#include "client/checkpoint/checkpoint_make.h"
+#include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
 #include "server/recovery/restores.h"
 #include "tests/now.h"

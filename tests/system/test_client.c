@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "client/psclient.h"
+#include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
 #include "tests/now.h"
 #include "tests/system/fine.h"

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "client/examples/digits/model.h"
-#include "client/ps_data.h"
-#include "client/psclient.h"
+#include "client/include/psclient/ps_data.h"
+#include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
 #include "tests/system/digits_kit.h"
 #include "tests/system/shards.h"

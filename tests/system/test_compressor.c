@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "../unit/check_main.h"
-#include "client/ps_compressor.h"
+#include "client/include/psclient/ps_compressor.h"
 #include "common/core/base/base.h"
 #include "ranks.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/psclient.h"
+#include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
 #include "tests/now.h"
 #include "tests/system/fine.h"

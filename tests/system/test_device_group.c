@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "client/ps_device_group.h"
+#include "client/include/psclient/ps_device_group.h"
 #include "common/core/base/base.h"
 #include "tests/now.h"
 #include "tests/system/ranks.h"

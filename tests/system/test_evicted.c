@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/psclient.h"
+#include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
 #include "tests/system/fine.h"
 #include "tests/system/shards.h"

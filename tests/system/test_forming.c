@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "../unit/check_main.h"
-#include "client/collective/group_wire.h"
+#include "client/core/group/group_wire.h"
 #include "client/group/group_state.h"
-#include "client/group/link_shm.h"
+#include "client/group/links/link_shm.h"
 #include "common/core/cluster/address.h"
 #include "common/net/share.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "../unit/check_main.h"
-#include "client/collective/reduce.h"
+#include "client/core/reduce/reduce.h"
 #include "ranks.h"
 
 /* ---- What must come out: every rank knows every rank's input ---- */

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "../unit/check_main.h"
-#include "client/collective/group_wire.h"
+#include "client/core/group/group_wire.h"
 #include "client/group/group_state.h"
 #include "common/core/cluster/address.h"
 #include "ranks.h"

@@ -93,7 +93,7 @@ for path in sorted(headers):
     mine = {name: row for name, row in fixed.items() if "(../%s)" % path in row[3]}
     wrong = ["%s is %s, not %s" % (n, known.get(n), row[1]) for n, row in mine.items() if known.get(n) != value(row[1])]
     ok(not wrong, "the guide's limits of %s have their values" % path, *wrong)
-public = [os.path.relpath(p, SOURCE) for d in ("client/ps", "common/include/psclient/ps_") for p in glob.glob(os.path.join(SOURCE, d + "*.h"))]
+public = [os.path.relpath(p, SOURCE) for d in ("client/include/psclient/ps", "common/include/psclient/ps_") for p in glob.glob(os.path.join(SOURCE, d + "*.h"))]
 places = [("common/core/wire/wire.h", r"WIRE_\w+_MAX"), ("common/core/wire/frame.h", r"FRAME_\w+_MAX"), ("server/core/shard/shard.h", r"SHARD_\w+_MAX"),
           ("common/core/auth/keyring.h", r"KEYRING_\w+_(MAX|MIN)"), ("common/core/auth/prelude.h", r"PRELUDE_META_MAX"),
           ("server/daemon/guard.h", r"GUARD_\w+_MAX"), ("server/http/http.h", r"HTTP_\w+_MAX"), ("server/http/http_tokens.h", r"HTTP_\w+_MAX"), ("server/daemon/handed.h", r"HANDED_MAX"), ("server/core/metrics/metrics.h", r"METRICS_\w+_MAX")]
@@ -141,7 +141,7 @@ for word in re.findall(r"`([^`\n]+)`", tour):
     for before in whole[-6:] if name.startswith("_") else ():  # `plan` (`_text`); `plan_ring`, `_tree`
         named |= {before + name, before.rsplit("_", 1)[0] + name}
 modules = {path: re.sub(r"\.\w+$", "", os.path.basename(path)) for path in sources if re.search(r"\.(c|cu)$", path)}
-rooms = ("client/layers/", "common/core/optimizer/rules/", "client/tools/views/", "client/tools/top/", "client/examples/")  # as wholes
+rooms = ("client/network/layers/", "common/core/optimizer/rules/", "client/tools/psctl/views/", "client/tools/psctl/top/", "client/examples/")  # as wholes
 missing = [path for path, name in sorted(modules.items())
            if name not in named and not name.startswith("psctl_") and not path.startswith(rooms)]
 ok(len(modules) > 300 and not missing, "README's code tour names every module", *missing)

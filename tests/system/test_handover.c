@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "client/group/group_state.h"
-#include "client/ps_strategy.h"
+#include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/ps_group.h"
-#include "client/psclient.h"
+#include "client/include/psclient/ps_group.h"
+#include "client/include/psclient/psclient.h"
 #include "common/core/auth/prelude.h"
 #include "common/core/wire/share_wire.h"
 #include "server/daemon/guard.h"

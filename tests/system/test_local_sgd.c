@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/core/shards/local_optimizer.h"
 #include "client/examples/digits/model.h"
 #include "client/examples/digits/train.h"
-#include "client/local_optimizer.h"
 #include "common/core/optimizer/optimizer.h"
 #include "tests/system/digits_kit.h"
 #include "tests/system/shards.h"

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/ps_group.h"
+#include "client/include/psclient/ps_group.h"
 #include "common/core/base/base.h"
 #include "tests/system/proxy.h"
 #include "tests/system/shards.h"

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "client/ps_network.h"
-#include "client/ps_reducer.h"
+#include "client/include/psclient/ps_network.h"
+#include "client/include/psclient/ps_reducer.h"
 #include "common/core/base/base.h"
 #include "tests/system/ranks.h"
 #include "tests/unit/check_main.h"

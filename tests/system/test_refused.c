@@ -4,8 +4,8 @@
  * Gradients are ones and rates powers of two, so that what a variable must hold is exact. */
 #include <math.h>
 
-#include "client/client_state.h"
-#include "client/ps_strategy.h"
+#include "client/api/client_state.h"
+#include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
 #include "common/core/cluster/placement.h"
 #include "tests/system/fine.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/psclient.h"
+#include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
 #include "common/core/cluster/placement.h"
 #include "tests/system/fine.h"

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <signal.h>
 
-#include "client/ps_strategy.h"
-#include "client/ps_tensors.h"
+#include "client/include/psclient/ps_strategy.h"
+#include "client/include/psclient/ps_tensors.h"
 #include "common/core/base/base.h"
 #include "tests/system/fine.h"
 #include "tests/system/shards.h"

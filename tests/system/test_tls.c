@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/psclient.h"
+#include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
 #include "server/daemon/secure.h"
 #include "tests/certs.h"

@@ -13,9 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/meeting.h"
-#include "client/ps_group.h"
-#include "client/ps_strategy.h"
+#include "client/api/meeting.h"
+#include "client/include/psclient/ps_group.h"
+#include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"

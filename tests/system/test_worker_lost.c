@@ -17,7 +17,7 @@
 
 #include "client/examples/digits/model.h"
 #include "client/examples/digits/train.h"
-#include "client/ps_group.h"
+#include "client/include/psclient/ps_group.h"
 #include "common/core/base/base.h"
 #include "tests/system/digits_kit.h"
 #include "tests/system/shards.h"

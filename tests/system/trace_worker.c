@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "psclient.h"
+#include "client/include/psclient/psclient.h"
 
 enum { STEPS = 6, HELD_MS = 40 };
 

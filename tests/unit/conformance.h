@@ -1,6 +1,6 @@
 /* What every device must do: a table of operations at awkward sizes, each held against a plain reference in double
  * precision, or to its bits where they are promised. It needs no test framework, so that a machine with a GPU and a C
- * compiler alone can run it (client/cuda/build.sh).
+ * compiler alone can run it (client/device/cuda/build.sh).
  *
  *     struct conformance c = {.device = d, .seed = 1};
  *     for (size_t i = 0; i < conformance_rows(); i++)
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/ps_device.h"
+#include "client/include/psclient/ps_device.h"
 
 struct conformance {
     ps_device *device;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/device.h"
+#include "client/device/device.h"
 #include "common/core/base/base.h"
 #include "tests/unit/conformance.h"
 

@@ -1,7 +1,7 @@
 /* Rows: memory and copies; dense layers, biases, sparse rows. */
 #include "tests/unit/conformance_kit.h"
 
-#include "client/device_staging.h"
+#include "client/device/device_staging.h"
 
 /* ---- Memory and copies ---- */
 

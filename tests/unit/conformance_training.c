@@ -1,9 +1,9 @@
 /* Rows: what trains where the weights lie: optimizers, smaller gradients, gangs. */
 #include "tests/unit/conformance_kit.h"
 
-#include "client/device_codec.h"
-#include "client/device_gang.h"
-#include "client/device_optimizer.h"
+#include "client/device/device_codec.h"
+#include "client/device/device_gang.h"
+#include "client/device/device_optimizer.h"
 #include "common/core/codec/half.h"
 
 /* ---- Optimizers: the bits of the shards' ---- */

@@ -2,7 +2,7 @@
  * none of them. core_is_pure.sh looks at the symbols besides. */
 #include <stdio.h>
 
-#include "client/core.h"
+#include "client/core/shards/core.h"
 #include "common/core/wire/wire.h"
 #include "server/core/shard/shard.h"
 

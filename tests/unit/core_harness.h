@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "check_main.h"
-#include "client/core.h"
-#include "client/link.h"
+#include "client/core/shards/core.h"
+#include "client/core/shards/link.h"
 #include "common/core/base/arena.h"
 #include "common/core/cluster/placement.h"
 #include "common/core/codec/codec.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "check_main.h"
-#include "client/ps_device.h"
+#include "client/include/psclient/ps_device.h"
 #include "common/core/base/base.h"
 
 static ps_device *device;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "check_main.h"
-#include "client/ps_device.h"
+#include "client/include/psclient/ps_device.h"
 
 /* "<directory of this program>/<name>". */
 static inline const char *

@@ -1,6 +1,6 @@
-/* A device module without a device: the operations and kernels of client/cuda as plain loops, in memory that nobody
- * else can touch. So the way from ps_device.h through the loaded module is tested where no GPU is, and with it every
- * kernel's arithmetic and indices.
+/* A device module without a device: the operations and kernels of client/device/cuda as plain loops, in memory that
+ * nobody else can touch. So the way from ps_device.h through the loaded module is tested where no GPU is, and with it
+ * every kernel's arithmetic and indices.
  *
  * It is as unkind as a device may be. Its memory is mapped for nobody between two operations: host code that reads what
  * is not its own stops at once, and so does a kernel that goes past the end of a block. A copy_in() is done when the
@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "client/cuda/rules.h"
+#include "client/device/cuda/rules.h"
 
 #define ensure(condition)                                                                                              \
     do {                                                                                                               \
@@ -349,7 +349,7 @@ run_read(PS_MODULE_DEVICE, void *to_host, const void *from, size_t size)
     return !fails(d) || atomic_load(&good) > 0;
 }
 
-#include "client/cuda/operations.h"
+#include "client/device/cuda/operations.h"
 
 static enum ps_module_result
 fake_count_equal(PS_MODULE_DEVICE, size_t n, const uint32_t *a, const uint32_t *b, size_t *count,

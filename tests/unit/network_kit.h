@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "client/device.h"
-#include "client/ps_network.h"
+#include "client/device/device.h"
+#include "client/include/psclient/ps_network.h"
 #include "common/core/base/base.h"
 #include "tests/training_kit.h"
 #include "tests/unit/check_main.h"

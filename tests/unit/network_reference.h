@@ -3,7 +3,7 @@
 #ifndef TESTS_UNIT_NETWORK_REFERENCE_H
 #define TESTS_UNIT_NETWORK_REFERENCE_H
 
-#include "client/ps_network.h"
+#include "client/include/psclient/ps_network.h"
 
 enum { TENSOR_MAX = 256 };
 

@@ -4,7 +4,7 @@
 #define TESTS_UNIT_PLAN_KIT_H
 
 #include "check_main.h"
-#include "client/collective/plan.h"
+#include "client/core/plan/plan.h"
 
 #define MACHINE_SIZE 4 /* bytes of an element */
 

@@ -1,4 +1,4 @@
-#include "client/tools/assignment.h"
+#include "client/tools/psctl/assignment.h"
 
 #include <string.h>
 

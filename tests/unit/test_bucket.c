@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "client/collective/bucket.h"
+#include "client/core/reduce/bucket.h"
 #include "tests/unit/check_main.h"
 
 static struct bucket_plan

@@ -1,4 +1,4 @@
-#include "client/checkpoint_make.h"
+#include "client/checkpoint/checkpoint_make.h"
 
 #include <fcntl.h>
 #include <pthread.h>

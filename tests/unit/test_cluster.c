@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "check_main.h"
-#include "client/cluster.h"
+#include "client/api/cluster.h"
 #include "common/core/base/base.h"
 
 /* The environment of the machine that runs the test must not matter. */

@@ -1,8 +1,8 @@
-/* Every device against one table of operations: the CPU, the kernels of client/cuda as the fake module runs them, and a
- * GPU where one is. And the table itself: it notices when a device computes nothing, or a little wrong. */
+/* Every device against one table of operations: the CPU, the kernels of client/device/cuda as the fake module runs
+ * them, and a GPU where one is. And the table itself: it notices when a device computes nothing, or a little wrong. */
 #include <math.h>
 
-#include "client/device.h"
+#include "client/device/device.h"
 #include "common/core/base/base.h"
 #include "tests/unit/conformance.h"
 #include "tests/unit/fake_device.h"

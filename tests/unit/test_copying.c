@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "check_main.h"
-#include "client/group/copying.h"
+#include "client/group/links/copying.h"
 
 /* A cycle in which each way costs what it costs; what is chosen for the rest of it. */
 static enum copying_way

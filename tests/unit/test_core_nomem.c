@@ -33,21 +33,21 @@ test_realloc(void *old, size_t size)
 #define calloc  test_calloc
 #define realloc test_realloc
 /* clang-format off: in the order of who needs whom */
-#include "client/core.c"
-#include "client/gather.c"
-#include "client/inbox.c"
-#include "client/link.c"
-#include "client/op.c"
-#include "client/op_ask.c"
-#include "client/op_train.c"
-#include "client/op_wait.c"
-#include "client/outbox.c"
-#include "client/part.c"
-#include "client/pending.c"
-#include "client/place.c"
-#include "client/reunion.c"
-#include "client/setting.c"
-#include "client/variable.c"
+#include "client/core/shards/core.c"
+#include "client/core/shards/gather.c"
+#include "client/core/shards/inbox.c"
+#include "client/core/shards/link.c"
+#include "client/core/shards/op.c"
+#include "client/core/shards/op_ask.c"
+#include "client/core/shards/op_train.c"
+#include "client/core/shards/op_wait.c"
+#include "client/core/shards/outbox.c"
+#include "client/core/shards/part.c"
+#include "client/core/shards/pending.c"
+#include "client/core/shards/place.c"
+#include "client/core/shards/reunion.c"
+#include "client/core/shards/setting.c"
+#include "client/core/shards/variable.c"
 /* clang-format on */
 #undef malloc
 #undef calloc

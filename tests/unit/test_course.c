@@ -1,5 +1,5 @@
 /* The course of a meeting: whom a worker asks, how long, and what is the end of it. */
-#include "client/group/course.h"
+#include "client/core/group/course.h"
 
 #include "check_main.h"
 

@@ -1,5 +1,5 @@
 /* CSV tables: what is a number, a header, a field; what is wrong is named with file, line and column. */
-#include "client/csv.h"
+#include "client/data/csv.h"
 
 #include "common/core/base/base.h"
 #include "tests/unit/comma_locale.h"

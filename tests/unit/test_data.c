@@ -1,5 +1,5 @@
 /* Datasets, scaling, and the sampler that deals batches out to workers; the shipped digits by count and checksum. */
-#include "client/ps_data.h"
+#include "client/include/psclient/ps_data.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * is an error, and nothing is left behind. */
 #include "tests/unit/counted_memory.h"
 
-#include "client/ps_data.h"
+#include "client/include/psclient/ps_data.h"
 #include "common/core/base/base.h"
 #include "tests/unit/data_files.h"
 

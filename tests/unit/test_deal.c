@@ -1,4 +1,4 @@
-#include "client/tools/deal.h"
+#include "client/tools/psrun/deal.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Gangs of replicas: sums and means in place, in the order of the replicas, the same bits in each. */
-#include "client/device.h"
-#include "client/device_gang.h"
+#include "client/device/device.h"
+#include "client/device/device_gang.h"
 #include "tests/unit/device_kit.h"
 
 enum { REPLICAS_MAX = 5 };

@@ -1,5 +1,5 @@
 /* The CPU's own functions of one number, against the C library's in double over all their range; and sums. */
-#include "client/device_cpu_math.h"
+#include "client/device/cpu/device_cpu_math.h"
 #include "tests/unit/device_kit.h"
 
 /* Every 10007th float from low to high, in the order of their bits, which for positive floats is theirs. */

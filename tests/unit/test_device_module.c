@@ -2,12 +2,12 @@
  * else can touch (fake_module.c). */
 #include <math.h>
 
-#include "client/cuda/shared.h"
-#include "client/device.h"
-#include "client/device_codec.h"
-#include "client/device_gang.h"
-#include "client/device_module.h"
-#include "client/device_staging.h"
+#include "client/device/cuda/shared.h"
+#include "client/device/device.h"
+#include "client/device/device_codec.h"
+#include "client/device/device_gang.h"
+#include "client/device/device_module.h"
+#include "client/device/device_staging.h"
 #include "common/core/codec/codec.h"
 #include "common/core/model/elementary.h"
 #include "tests/unit/fake_device.h"

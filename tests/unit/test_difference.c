@@ -1,4 +1,4 @@
-#include "client/tools/difference.h"
+#include "client/tools/psctl/difference.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "client/examples/digits/model.h"
 #include "client/examples/digits/options.h"
 #include "client/examples/digits/progress.h"
-#include "client/ps_strategy.h"
+#include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
 #include "tests/unit/check_main.h"
 

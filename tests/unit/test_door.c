@@ -1,5 +1,5 @@
 /* Who knocks at a rank's door: those it is for, those who speak something else, and a crowd that says nothing. */
-#include "client/group/door.h"
+#include "client/group/rendezvous/door.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* Encoded sums of ranks that lie in memory: slots are carried from one to the other by hand. */
-#include "client/collective/encoded_sum.h"
+#include "client/core/reduce/encoded_sum.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,10 +1,10 @@
 /* What may be asked of a group: numbers in range, buffers that are there, aligned, and apart or in place. */
-#include "client/collective/group_ask.h"
+#include "client/core/group/group_ask.h"
 
 #include <string.h>
 
 #include "check_main.h"
-#include "client/collective/agenda.h"
+#include "client/core/plan/agenda.h"
 
 #define RANKS 4
 #define RANK  1

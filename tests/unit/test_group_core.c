@@ -1,12 +1,12 @@
 /* Cores joined by queues in memory: frames move in a random order, at random times, and whatever the order, every
  * operation ends with what it must, or every rank with the same error. Allocations fail by the linker's --wrap. */
-#include "client/collective/group_core.h"
+#include "client/core/group/group_core.h"
 
 #include <malloc.h>
 #include <string.h>
 
 #include "check_main.h"
-#include "client/collective/agenda.h"
+#include "client/core/plan/agenda.h"
 
 #define RANKS   9
 #define TIMEOUT 10000

@@ -1,5 +1,5 @@
 /* What came too early, in lists: it leaves them in the order in which it came, whatever is taken between. */
-#include "client/collective/group_early.h"
+#include "client/core/group/group_early.h"
 
 #include <string.h>
 

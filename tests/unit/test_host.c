@@ -1,4 +1,4 @@
-#include "client/tools/host.h"
+#include "client/tools/psrun/host.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* IDX files: every element type, plain and gzip; what is wrong is named with file and byte. */
-#include "client/idx.h"
+#include "client/data/idx.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "client/import_plan.h"
+#include "client/core/shards/import_plan.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "client/tools/latency.h"
+#include "client/tools/shared/latency.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* LIBSVM text: what is a label, an index, a value; what is wrong is named with file, line and character. */
-#include "client/libsvm.h"
+#include "client/data/libsvm.h"
 
 #include "common/core/base/base.h"
 #include "tests/unit/data_files.h"

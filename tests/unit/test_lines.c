@@ -1,4 +1,4 @@
-#include "client/tools/lines.h"
+#include "client/tools/shared/lines.h"
 
 #include <string.h>
 

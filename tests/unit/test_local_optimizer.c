@@ -2,7 +2,7 @@
  * they lie; nothing changes when a step is refused. */
 #include <math.h>
 
-#include "client/local_optimizer.h"
+#include "client/core/shards/local_optimizer.h"
 #include "common/core/optimizer/optimizer.h"
 #include "tests/unit/check_main.h"
 #include "tests/unit/optimizer_kit.h"

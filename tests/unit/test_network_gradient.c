@@ -3,7 +3,7 @@
  * host's. */
 #include <math.h>
 
-#include "client/network.h"
+#include "client/network/network.h"
 #include "tests/unit/network_kit.h"
 #include "tests/unit/network_reference.h"
 

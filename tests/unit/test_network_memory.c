@@ -18,8 +18,8 @@ counted_aligned_alloc(size_t alignment, size_t size)
 
 #define calloc        counted_calloc
 #define aligned_alloc counted_aligned_alloc
-#include "client/device_staging.c"
-#include "client/network.c"
+#include "client/device/device_staging.c"
+#include "client/network/network.c"
 #undef calloc
 #undef aligned_alloc
 

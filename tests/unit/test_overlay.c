@@ -1,5 +1,5 @@
 /* Traces laid over each other: everybody's time by one clock, however far the machines' clocks are apart. */
-#include "client/tools/overlay.h"
+#include "client/tools/psctl/overlay.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Parts' lists and pools, the window of sequence numbers, and request ids. */
-#include "client/pending.h"
+#include "client/core/shards/pending.h"
 
 #include "check_main.h"
 

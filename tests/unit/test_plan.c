@@ -1,11 +1,11 @@
-#include "client/tools/plan.h"
+#include "client/tools/psrun/plan.h"
 
 #include <jansson.h>
 #include <signal.h>
 #include <string.h>
 
 #include "check_main.h"
-#include "client/tools/fate.h"
+#include "client/tools/psrun/fate.h"
 #include "common/core/cluster/tfconfig.h"
 
 /* The settings as options_parse() leaves them when nothing is said, for two shards and three workers. */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "check_main.h"
-#include "client/collective/plan.h"
+#include "client/core/plan/plan.h"
 
 static struct plan_ask
 ask_for(enum plan_op op, uint32_t ranks, size_t bytes)

@@ -1,5 +1,5 @@
 /* The grid of a collective: pieces and cells hold every element once, and messages are whole cells. */
-#include "client/collective/plan_grid.h"
+#include "client/core/plan/plan_grid.h"
 
 #include "check_main.h"
 

@@ -2,7 +2,7 @@
 #include "check_main.h"
 #include "counted_memory.h"
 
-#include "client/collective/plan.h"
+#include "client/core/plan/plan.h"
 
 #ifndef SANITIZED
 /* One attempt at making and reading a plan whose k-th allocation fails; false when there was no k-th. */

@@ -1,5 +1,5 @@
 /* Where a run's data go: into memory, as long as that has room. What the system says of both is said here. */
-#include "client/tools/prepare.h"
+#include "client/tools/psrun/prepare.h"
 
 #include <stdlib.h>
 #include <string.h>

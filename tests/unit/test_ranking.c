@@ -1,4 +1,4 @@
-#include "client/tools/views/ranking.h"
+#include "client/tools/psctl/views/ranking.h"
 
 #include "answers_kit.h"
 #include "check_main.h"

@@ -1,4 +1,4 @@
-#include "client/tools/redraw.h"
+#include "client/tools/shared/redraw.h"
 
 #include <stdlib.h>
 #include <string.h>

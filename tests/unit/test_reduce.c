@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "check_main.h"
-#include "client/collective/reduce_isa.h"
+#include "client/core/reduce/reduce_isa.h"
 #include "common/core/codec/half.h"
 
 /* Around the vectors' widths, and a large odd one. */

@@ -1,10 +1,10 @@
 /* A reducer over a group that is played here: which operations it starts, in which order, what it does with their
  * memory, and what becomes of failures. The group has one other rank, which lives in this test. */
-#include "client/reducer.c"
+#include "client/group/reducer.c"
 
 #include <math.h>
 
-#include "client/ps_network.h"
+#include "client/include/psclient/ps_network.h"
 #include "tests/unit/check_main.h"
 
 /* ---- The group ---- */

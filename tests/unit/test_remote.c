@@ -1,4 +1,4 @@
-#include "client/tools/remote.h"
+#include "client/tools/psrun/remote.h"
 
 #include <stdio.h>
 #include <stdlib.h>

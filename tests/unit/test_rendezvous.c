@@ -1,6 +1,6 @@
 /* Workers without shards that meet: many of them on one loop, over real sockets. Who hosts, who comes late, who dies,
  * who hangs, who does not belong. */
-#include "client/group/rendezvous.h"
+#include "client/group/rendezvous/rendezvous.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "check_main.h"
-#include "client/group/post.h"
+#include "client/group/rendezvous/post.h"
 
 #define WORKERS_MAX 8
 #define PATIENCE_MS 60000 /* what should take a moment */

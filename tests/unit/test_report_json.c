@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "check_main.h"
-#include "client/client_state.h"
+#include "client/api/client_state.h"
 #include "proto/psd.pb-c.h"
 
 /* The report of a shard whose save has failed so. */

@@ -5,7 +5,7 @@
  * optimizers are the shards' to the bit; only norms, which devices add up in another order, are within a bound. */
 #include <math.h>
 
-#include "client/ps_strategy.h"
+#include "client/include/psclient/ps_strategy.h"
 #include "tests/remove_tree.h"
 #include "tests/unit/fake_device.h"
 #include "tests/unit/network_kit.h"

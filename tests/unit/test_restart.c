@@ -1,4 +1,4 @@
-#include "client/tools/restart.h"
+#include "client/tools/psrun/restart.h"
 
 #include "check_main.h"
 

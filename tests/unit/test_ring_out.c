@@ -1,5 +1,5 @@
 /* Frames into a ring, with both ends of it here: at once where there is room, in their order where there is not. */
-#include "client/group/ring_out.h"
+#include "client/group/links/ring_out.h"
 
 #include <string.h>
 #include <unistd.h>

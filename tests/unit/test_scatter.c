@@ -1,7 +1,7 @@
-/* client/gather.h: walks over the blocks of a shard, stretches for frames, and the lists of pieces. */
+/* client/core/shards/gather.h: walks over the blocks of a shard, stretches for frames, and the lists of pieces. */
 #include "check_main.h"
-#include "client/core.h"
-#include "client/gather.h"
+#include "client/core/shards/core.h"
+#include "client/core/shards/gather.h"
 #include "common/core/cluster/placement.h"
 
 enum { SHARDS = 3 };

@@ -1,5 +1,5 @@
 /* Sparse examples in memory: two classes, scaling, batches of rows. */
-#include "client/libsvm.h"
+#include "client/data/libsvm.h"
 
 #include <float.h>
 

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/ps_strategy.h"
+#include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
 #include "tests/remove_tree.h"
 #include "tests/unit/check_main.h"

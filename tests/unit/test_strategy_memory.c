@@ -1,6 +1,6 @@
 /* A strategy whose variables find no memory: every allocation of creating the second one fails once, and leaves the
  * first as it was. Then it is created after all, and the training begins. */
-#include "client/ps_strategy.h"
+#include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
 #include "tests/unit/check_main.h"
 #include "tests/unit/counted_memory.h"

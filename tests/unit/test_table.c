@@ -1,4 +1,4 @@
-#include "client/tools/table.h"
+#include "client/tools/shared/table.h"
 
 #include <stdlib.h>
 #include <string.h>

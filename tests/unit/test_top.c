@@ -1,10 +1,10 @@
-#include "client/tools/top/top.h"
+#include "client/tools/psctl/top/top.h"
 
 #include <math.h>
 
 #include "answers_kit.h"
 #include "check_main.h"
-#include "client/tools/top/rates.h"
+#include "client/tools/psctl/top/rates.h"
 
 #define SHARDS 2
 

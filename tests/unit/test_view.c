@@ -1,8 +1,8 @@
-#include "client/tools/view.h"
+#include "client/tools/psctl/view.h"
 
 #include "answers_kit.h"
 #include "check_main.h"
-#include "client/tools/health.h"
+#include "client/tools/shared/health.h"
 
 /* What is printed; the answers' reports are given up. */
 static char *

@@ -1,6 +1,6 @@
 /* No parser: the reports come from psd and are known to be JSON; their members are found by name. A member's name in
  * quotes and then a colon cannot stand in a string, where quotes are escaped. */
-#include "counts.h"
+#include "client/examples/digits/counts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,12 +11,12 @@
 
 #include "common/core/base/base.h"
 
-#include "model.h"
-#include "options.h"
-#include "report.h"
-#include "shipped.h"
-#include "train.h"
-#include "worker.h"
+#include "client/examples/digits/model.h"
+#include "client/examples/digits/options.h"
+#include "client/examples/digits/report.h"
+#include "client/examples/digits/train.h"
+#include "client/examples/shared/shipped.h"
+#include "client/examples/shared/worker.h"
 
 /* All that a worker holds; zeroed at first, so that it can be torn down at any point. */
 struct worker {

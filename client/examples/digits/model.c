@@ -1,4 +1,4 @@
-#include "model.h"
+#include "client/examples/digits/model.h"
 
 #include <string.h>
 

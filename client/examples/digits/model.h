@@ -2,8 +2,8 @@
 #ifndef DIGITS_MODEL_H
 #define DIGITS_MODEL_H
 
-#include "client/ps_data.h"
-#include "client/ps_network.h"
+#include "ps_data.h"
+#include "ps_network.h"
 
 /* A ready-made model; the last layer, as wide as there are classes, is added by model_new(). */
 struct model {

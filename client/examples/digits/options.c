@@ -1,13 +1,13 @@
-#include "options.h"
+#include "client/examples/digits/options.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "client/ps_strategy.h"
 #include "common/core/model/age.h"
+#include "ps_strategy.h"
 
-#include "model.h"
+#include "client/examples/digits/model.h"
 
 #define FIELD(field) .offset = offsetof(struct digits_options, field)
 

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "client/ps_strategy.h"
-#include "client/psclient.h"
 #include "common/cli/command.h"
+#include "ps_strategy.h"
+#include "psclient.h"
 
 struct digits_options {
     const char *strategy; /* by its name in ps_strategy.h */

@@ -1,6 +1,6 @@
 /* Everything is placed by hand on a canvas of fixed width; colours are classes of a style sheet, which the viewer's
  * preference for dark turns around. Long series are thinned to what the width can show. */
-#include "plot.h"
+#include "client/examples/digits/plot.h"
 
 #include <assert.h>
 #include <errno.h>

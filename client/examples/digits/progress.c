@@ -1,4 +1,4 @@
-#include "progress.h"
+#include "client/examples/digits/progress.h"
 
 #include <langinfo.h>
 #include <locale.h>

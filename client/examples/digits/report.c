@@ -1,4 +1,4 @@
-#include "report.h"
+#include "client/examples/digits/report.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 #include "common/core/base/base.h"
 
-#include "plot.h"
+#include "client/examples/digits/plot.h"
 #include "ps_timeline.h"
 
 #define AGE_BAR 32

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "counts.h"
-#include "train.h"
+#include "client/examples/digits/counts.h"
+#include "client/examples/digits/train.h"
 
 /* Before training: one line that says what is trained where. */
 void report_start(FILE *file, const struct train *t);

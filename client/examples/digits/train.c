@@ -1,4 +1,4 @@
-#include "train.h"
+#include "client/examples/digits/train.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 
 #include "common/core/base/base.h"
 
-#include "model.h"
-#include "worker.h"
+#include "client/examples/digits/model.h"
+#include "client/examples/shared/worker.h"
 
 /* What a step adds up; the last three in the last epoch alone. */
 enum { METRIC_LOSS, METRIC_CORRECT, METRIC_LAST_ROWS, METRIC_LAST_LOSS, METRIC_LAST_CORRECT, METRICS };

@@ -10,11 +10,11 @@
 #ifndef DIGITS_TRAIN_H
 #define DIGITS_TRAIN_H
 
-#include "client/ps_data.h"
-#include "client/ps_strategy.h"
+#include "ps_data.h"
+#include "ps_strategy.h"
 
-#include "options.h"
-#include "progress.h"
+#include "client/examples/digits/options.h"
+#include "client/examples/digits/progress.h"
 
 /* What the chief saw, for the plot. */
 struct train_history {

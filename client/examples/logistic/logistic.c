@@ -13,10 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "model.h"
-#include "options.h"
-#include "shipped.h"
-#include "worker.h"
+#include "client/examples/logistic/model.h"
+#include "client/examples/logistic/options.h"
+#include "client/examples/shared/shipped.h"
+#include "client/examples/shared/worker.h"
 
 #define MEET_MS 60000 /* that the slowest worker may need when this one is done */
 

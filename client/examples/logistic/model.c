@@ -1,6 +1,6 @@
 /* Forward: z = x w + b. Loss and its derivative with respect to z come from one device operation; backward carries that
  * to w and b. */
-#include "model.h"
+#include "client/examples/logistic/model.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "options.h"
+#include "client/examples/logistic/options.h"
 
 #include <string.h>
 

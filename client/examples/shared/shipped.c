@@ -1,5 +1,5 @@
 /* The working directory first, then every directory above this program. */
-#include "shipped.h"
+#include "client/examples/shared/shipped.h"
 
 #include <libgen.h>
 #include <stdbool.h>

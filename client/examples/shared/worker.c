@@ -1,4 +1,4 @@
-#include "worker.h"
+#include "client/examples/shared/worker.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -86,7 +86,7 @@ enum msg_type {
     MSG_EVICT = 33,
     MSG_EVICTED = 34,
     MSG_TYPE_MAX, /* of those whose metadata is protobuf */
-    /* between the ranks of a group: client/collective/group_wire.h */
+    /* between the ranks of a group: client/core/group/group_wire.h */
     MSG_GROUP_HELLO = 64,
     MSG_GROUP_WELCOME = 65,
     MSG_GROUP_WORK = 66,

@@ -6,9 +6,9 @@
  * It is in saves, and not in the redo log. That holds durable pushes, and the metrics of the steps before them; those
  * of the last step before the barrier are not among them. So after a power loss the job's data and metrics are of
  * before the barrier, and with it who does the missing steps again would pass without the others. They meet again
- * instead; a worker that was let go, and finds here that nothing has opened, comes again as well (client/meeting.h).
- * What that cannot mend: where the others have heard the sums before the power was lost, and done further steps, those
- * steps are in what the one that comes again hears. */
+ * instead; a worker that was let go, and finds here that nothing has opened, comes again as well
+ * (client/api/meeting.h). What that cannot mend: where the others have heard the sums before the power was lost, and
+ * done further steps, those steps are in what the one that comes again hears. */
 #ifndef SERVER_OPENED_H
 #define SERVER_OPENED_H
 

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/ps_group.h"
+#include "client/include/psclient/ps_group.h"
 #include "common/core/base/base.h"
 #include "tests/bench/area.h"
 #include "tests/bench/bare.h"

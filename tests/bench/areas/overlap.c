@@ -26,8 +26,8 @@
 #include <unistd.h>
 
 #include "client/group/group_state.h"
-#include "client/ps_network.h"
-#include "client/ps_reducer.h"
+#include "client/include/psclient/ps_network.h"
+#include "client/include/psclient/ps_reducer.h"
 #include "common/core/base/base.h"
 #include "tests/bench/area.h"
 #include "tests/bench/server.h"

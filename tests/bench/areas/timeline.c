@@ -3,9 +3,9 @@
  * each with clients of its own; one thread computes. */
 #include <stdlib.h>
 
-#include "client/ps_network.h"
-#include "client/ps_strategy.h"
-#include "client/ps_timeline.h"
+#include "client/include/psclient/ps_network.h"
+#include "client/include/psclient/ps_strategy.h"
+#include "client/include/psclient/ps_timeline.h"
 #include "common/core/base/base.h"
 #include "tests/bench/area.h"
 #include "tests/bench/server.h"

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/ps_network.h"
-#include "client/ps_strategy.h"
+#include "client/include/psclient/ps_network.h"
+#include "client/include/psclient/ps_strategy.h"
 #include "common/core/base/base.h"
 #include "tests/bench/area.h"
 #include "tests/bench/load.h"

@@ -1,7 +1,7 @@
 /* What the simulator of groups is made of. A run: some workers come to a meeting, form a group, and train: in each step
  * they start a few operations whose results the ledger knows. Workers die, stall and come back, connections are cut or
  * fall silent, somebody sends what makes no sense or starts another operation; then all who are left meet again and go
- * on from the step that all agree upon. Cores (client/collective/group_core.h, common/core/cluster/meet.h) are the real
+ * on from the step that all agree upon. Cores (client/core/group/group_core.h, common/core/cluster/meet.h) are the real
  * ones; time, network and glue are simulated.
  *
  *     world ── meeting (who forms a group)
@@ -12,8 +12,8 @@
 #ifndef TESTS_SIM_GROUP_WORLD_H
 #define TESTS_SIM_GROUP_WORLD_H
 
-#include "client/collective/agenda.h"
-#include "client/collective/group_core.h"
+#include "client/core/group/group_core.h"
+#include "client/core/plan/agenda.h"
 #include "common/core/cluster/meet.h"
 #include "tests/sim/net.h"
 #include "tests/sim/sim.h"

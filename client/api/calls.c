@@ -1,0 +1,247 @@
+/* The public calls of training: check what the caller gave, hand it to the core, wait. */
+#include <stdlib.h>
+
+#include "client/api/client_state.h"
+#include "client/api/recorder.h"
+#include "client/core/shards/variable.h"
+
+/* The core's variables of a call; NULL with *err set. */
+static struct core_var **
+core_vars(ps_client *c, size_t n, ps_var *const vars[], enum ps_err *err, struct ps_error *e)
+{
+    struct core_var **room;
+    size_t i;
+
+    *err = PS_OK;
+    if (n == 0 || vars == NULL) {
+        *err = ps_fail(e, PS_ERR_INVALID, "no variables were given");
+        return NULL;
+    }
+    if (n > c->scratch_room) {
+        if ((room = realloc(c->scratch, n * sizeof(*room))) == NULL) {
+            *err = ps_fail(e, PS_ERR_NOMEM, "no memory for a list of %zu variables", n);
+            return NULL;
+        }
+        c->scratch = room;
+        c->scratch_room = n;
+    }
+    for (i = 0; i < n; i++) {
+        if (vars[i] == NULL || vars[i]->client != c) {
+            *err = ps_fail(e, PS_ERR_INVALID, "variable %zu is %s", i, vars[i] == NULL ? "NULL" : "another client's");
+            return NULL;
+        }
+        c->scratch[i] = vars[i]->core;
+    }
+    return c->scratch;
+}
+
+enum ps_err
+client_check_vars(const ps_client *c, size_t n, ps_var *const vars[], struct ps_error *e)
+{
+    enum ps_err err = PS_OK;
+
+    if (n == 0 || vars == NULL)
+        return ps_fail(e, PS_ERR_INVALID, "no variables were given");
+    client_enter(c);
+    for (size_t i = 0; i < n && err == PS_OK; i++)
+        if (vars[i] == NULL || vars[i]->client != c)
+            err = ps_fail(e, PS_ERR_INVALID, "variable %zu is %s", i, vars[i] == NULL ? "NULL" : "another client's");
+        else if (!vars[i]->core->declared)
+            err = ps_fail(e, PS_ERR_INVALID, "the declaration of '%s' is not done", vars[i]->core->name);
+    client_leave(c);
+    return err;
+}
+
+bool
+client_looks_first(const ps_client *c, size_t n, ps_var *const vars[], const struct ps_push_options *options)
+{
+    const struct ps_compress *how =
+        options != NULL && options->compress != NULL ? options->compress : &c->options.compress;
+    bool clips = false;
+
+    for (size_t i = 0; i < n; i++)
+        clips |= vars[i]->core->spec.optimizer.clip.kind == PS_CLIP_GIVEN_NORM;
+    return how->kind != PS_COMPRESS_NONE || (clips && !(options != NULL && options->norm > 0));
+}
+
+/* Options of blocking forms: 0 stands for the client's default, which a wait calls -1. */
+static int
+timeout_or_default(int timeout_ms)
+{
+    return timeout_ms != 0 ? timeout_ms : -1;
+}
+
+/* ---- Pull ---- */
+
+enum ps_err
+ps_client_pull_start(ps_client *c, size_t n, ps_var *const vars[], float *const out[],
+                     const struct ps_pull_options *options, ps_op **op, struct ps_error *error)
+{
+    struct core_var **list;
+    struct ps_op *handle;
+    enum ps_err err;
+
+    if ((err = call_need(c, op, error)) != PS_OK)
+        return err;
+    client_enter(c);
+    if ((list = core_vars(c, n, vars, &err, error)) != NULL) {
+        if ((handle = call_new(c)) == NULL)
+            err = ps_fail(error, PS_ERR_NOMEM, "no memory to start a pull");
+        else
+            err = call_held_started(handle, core_pull(c->core, n, list, out, options, &handle->core, error), op);
+    }
+    client_leave(c);
+    return err;
+}
+
+enum ps_err
+ps_client_pull(ps_client *c, size_t n, ps_var *const vars[], float *const out[], const struct ps_pull_options *options,
+               struct ps_error *error)
+{
+    enum ps_err err;
+    ps_op *op = NULL;
+
+    if ((err = ps_client_pull_start(c, n, vars, out, options, &op, error)) != PS_OK)
+        return err;
+    return call_finish(op, options != NULL ? timeout_or_default(options->timeout_ms) : -1, error);
+}
+
+/* ---- Push ---- */
+
+static enum ps_err
+push_start(ps_client *c, size_t n, ps_var *const vars[], const float *const grads[], float *const out[],
+           const struct ps_push_options *options, ps_op **op, struct ps_error *error)
+{
+    struct core_var **list;
+    struct ps_op *handle;
+    enum ps_err err;
+
+    if ((err = call_need(c, op, error)) != PS_OK)
+        return err;
+    client_enter(c);
+    if ((list = core_vars(c, n, vars, &err, error)) != NULL) {
+        if ((handle = call_new(c)) == NULL)
+            err = ps_fail(error, PS_ERR_NOMEM, "no memory to start a push");
+        else
+            err = call_held_started(handle, core_push(c->core, n, list, grads, out, options, &handle->core, error), op);
+    }
+    client_leave(c);
+    return err;
+}
+
+enum ps_err
+ps_client_push_start(ps_client *c, size_t n, ps_var *const vars[], const float *const grads[],
+                     const struct ps_push_options *options, ps_op **op, struct ps_error *error)
+{
+    return push_start(c, n, vars, grads, NULL, options, op, error);
+}
+
+enum ps_err
+ps_client_push(ps_client *c, size_t n, ps_var *const vars[], const float *const grads[],
+               const struct ps_push_options *options, struct ps_error *error)
+{
+    enum ps_err err;
+    ps_op *op = NULL;
+
+    if ((err = push_start(c, n, vars, grads, NULL, options, &op, error)) != PS_OK)
+        return err;
+    return call_finish(op, options != NULL ? timeout_or_default(options->timeout_ms) : -1, error);
+}
+
+enum ps_err
+ps_client_push_pull_start(ps_client *c, size_t n, ps_var *const vars[], const float *const grads[], float *const out[],
+                          const struct ps_push_options *options, ps_op **op, struct ps_error *error)
+{
+    if (out == NULL)
+        return ps_fail(error, PS_ERR_INVALID, "push and pull: there is no place for the values");
+    return push_start(c, n, vars, grads, out, options, op, error);
+}
+
+enum ps_err
+ps_client_push_pull(ps_client *c, size_t n, ps_var *const vars[], const float *const grads[], float *const out[],
+                    const struct ps_push_options *options, struct ps_error *error)
+{
+    enum ps_err err;
+    ps_op *op = NULL;
+
+    if ((err = ps_client_push_pull_start(c, n, vars, grads, out, options, &op, error)) != PS_OK)
+        return err;
+    return call_finish(op, options != NULL ? timeout_or_default(options->timeout_ms) : -1, error);
+}
+
+/* ---- Tick, barrier ---- */
+
+static enum ps_err
+tick_start(ps_client *c, ps_op **op, struct ps_error *error)
+{
+    struct ps_op *handle;
+    enum ps_err err;
+
+    if ((err = call_need(c, op, error)) != PS_OK)
+        return err;
+    client_enter(c);
+    if ((handle = call_new(c)) == NULL)
+        err = ps_fail(error, PS_ERR_NOMEM, "no memory to start a tick");
+    else
+        err = call_started(handle, core_tick(c->core, &handle->core, error), op);
+    client_leave(c);
+    return err;
+}
+
+/* Its clock rose with the start, whatever becomes of the answer. */
+static void
+step_over(const ps_client *c)
+{
+    recorder_tick(ps_client_clock(c) - 1);
+}
+
+enum ps_err
+ps_client_tick_start(ps_client *c, ps_op **op, struct ps_error *error)
+{
+    enum ps_err err = tick_start(c, op, error);
+
+    if (err == PS_OK)
+        step_over(c);
+    return err;
+}
+
+enum ps_err
+ps_client_tick(ps_client *c, struct ps_error *error)
+{
+    enum ps_err err;
+    ps_op *op = NULL;
+
+    if ((err = tick_start(c, &op, error)) != PS_OK)
+        return err;
+    err = call_finish(op, -1, error);
+    step_over(c);
+    return err;
+}
+
+enum ps_err
+ps_client_barrier_start(ps_client *c, const char *name, ps_op **op, struct ps_error *error)
+{
+    struct ps_op *handle;
+    enum ps_err err;
+
+    if ((err = call_need(c, op, error)) != PS_OK)
+        return err;
+    client_enter(c);
+    if ((handle = call_new(c)) == NULL)
+        err = ps_fail(error, PS_ERR_NOMEM, "no memory to start a barrier");
+    else
+        err = call_started(handle, core_barrier(c->core, name, &handle->core, error), op);
+    client_leave(c);
+    return err;
+}
+
+enum ps_err
+ps_client_barrier(ps_client *c, const char *name, int timeout_ms, struct ps_error *error)
+{
+    enum ps_err err;
+    ps_op *op = NULL;
+
+    if ((err = ps_client_barrier_start(c, name, &op, error)) != PS_OK)
+        return err;
+    return call_finish(op, timeout_ms, error);
+}

@@ -1,0 +1,491 @@
+/* The public client: opening, closing, and what every call begins and ends with. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/api/alignment.h"
+#include "client/api/client_state.h"
+#include "client/api/recorder.h"
+#include "common/core/wire/wire.h"
+#include "common/net/conn_pass.h"
+
+#define REACH_MS 2000 /* closing waits so long for shards that are connected to again, to say goodbye there */
+
+const char *
+ps_version(void)
+{
+    return PSD_VERSION;
+}
+
+void
+ps_free(void *memory)
+{
+    free(memory);
+}
+
+/* ---- Calls ---- */
+
+void
+client_enter(const ps_client *client)
+{
+    ps_client *c = (ps_client *)client;
+
+    progress_enter(&c->progress);
+    uv_update_time(&c->loop); /* it stood still while the thread slept, or the caller did other things */
+}
+
+void
+client_leave(const ps_client *client)
+{
+    ps_client *c = (ps_client *)client;
+
+    if (c->progress.runs)
+        progress_leave(&c->progress, client_stand(c));
+}
+
+static void
+perform_one(ps_client *c, const struct core_action *a)
+{
+    struct net_link *n = &c->links[a->shard];
+
+    switch (a->kind) {
+    case CORE_CONNECT:
+        c->wake = true;
+        net_connect(n);
+        return;
+    case CORE_DISCONNECT:
+        c->wake = true;
+        net_disconnect(n);
+        return;
+    case CORE_FINISH:
+        c->wake = true;
+        net_flush(n);
+        net_finish_link(n);
+        return;
+    case CORE_SEND:
+        net_send(n, a->send);
+        return;
+    case CORE_DISCARD:
+        net_discard(n);
+        return;
+    case CORE_EVENT:
+        if (c->options.on_event != NULL)
+            c->options.on_event(c->options.on_event_arg, a->error);
+        return;
+    }
+}
+
+/* As Nagle's rule for TCP (RFC 896): a small push waits for others as long as the shard has not answered earlier ones,
+ * and so does a pull for pulls. (It waits for no push: who asks for what comes next goes on to compute.) A system call
+ * for each would be most of what it costs. */
+static bool
+may_hold(const ps_client *c, const struct net_link *n)
+{
+    return n->held_bytes < NET_HOLD_BYTES &&
+           (n->held_pushes == 0 || core_unanswered(c->core, n->shard) > n->held_pushes) &&
+           (n->held_pulls == 0 || core_pulls_unanswered(c->core, n->shard) > n->held_pulls);
+}
+
+bool
+client_holds(const ps_client *c)
+{
+    for (uint32_t i = 0; i < c->shards; i++)
+        if (c->links[i].held_bytes > 0)
+            return true;
+    return false;
+}
+
+void
+client_release(ps_client *c)
+{
+    for (uint32_t i = 0; i < c->shards; i++)
+        c->links[i].flush |= c->links[i].held_bytes > 0;
+    client_perform(c);
+}
+
+/* Write what was queued; true when that was anything. */
+static bool
+flush_links(ps_client *c)
+{
+    bool any = false;
+    uint32_t i;
+
+    for (i = 0; i < c->shards; i++) {
+        struct net_link *n = &c->links[i];
+
+        if (!n->flush && (n->held_bytes == 0 || may_hold(c, n)))
+            continue;
+        any = true;
+        net_flush(n);
+        if (n->outs > 0)
+            c->wake = true; /* the socket is full: the loop must watch it */
+    }
+    return any;
+}
+
+void
+client_perform(ps_client *c)
+{
+    struct core_action a;
+
+    if (c->performing)
+        return; /* the call that is performing takes what was added */
+    c->performing = true;
+    do {
+        while (core_next_action(c->core, &a))
+            perform_one(c, &a);
+    } while (flush_links(c));
+    c->performing = false;
+}
+
+void
+ps_client_flush(ps_client *c)
+{
+    if (c == NULL)
+        return;
+    client_enter(c);
+    client_release(c);
+    client_leave(c);
+}
+
+/* ---- Opening ---- */
+
+static uint64_t
+random_id(void)
+{
+    uint64_t id = 0;
+
+    while (id == 0)
+        if (uv_random(NULL, NULL, &id, sizeof(id), 0, NULL) != 0)
+            id = uv_hrtime() ^ ((uint64_t)getpid() << 40);
+    return id;
+}
+
+static enum ps_err
+make_core(ps_client *c, const ps_cluster *cluster, struct ps_error *e)
+{
+    const struct ps_client_options *o = &c->options;
+    const char **addresses = malloc(c->shards * sizeof(*addresses));
+    char host[128] = "unknown", agent[WIRE_AGENT_MAX];
+    struct core_config k = {
+        .cluster = ps_cluster_name(cluster),
+        .shards = c->shards,
+        .addresses = addresses,
+        .agent = agent,
+        .job = o->job,
+        .metric_names = o->metric_names,
+        .metrics_named = o->metrics_named,
+        .task = o->observer ? 0 : ps_cluster_task(cluster),
+        .workers = o->observer ? 1 : ps_cluster_workers(cluster),
+        .mode = o->mode,
+        .bound = o->bound,
+        .quorum = o->quorum,
+        .lapse = o->lapse,
+        .age = o->age,
+        .age_parameter = o->age_parameter,
+        .lease_ms = o->lease_ms,
+        .observer = o->observer != 0,
+        .any_cluster = o->any_cluster != 0,
+        .durable = o->durable != 0,
+        .compress = o->compress,
+        .copy_max = o->copy_max,
+        .incarnation = random_id(),
+        .seed = random_id(),
+    };
+    enum ps_err err;
+    uint32_t i;
+
+    if (addresses == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a client");
+    for (i = 0; i < c->shards; i++)
+        addresses[i] = c->links[i].text;
+    (void)gethostname(host, sizeof(host) - 1);
+    snprintf(agent, sizeof(agent), "%s:%ld", host, (long)getpid());
+    err = core_new(&k, uv_now(&c->loop), &c->core, e);
+    free(addresses);
+    return err;
+}
+
+/* Workers and evaluators wait for shards that are still starting. Who asked to observe asks how they are, and that one
+ * is not there is an answer: it has tried every address of the shard's name once. */
+static bool
+shard_is_not_there(const ps_client *c)
+{
+    for (uint32_t i = 0; !c->waits_for_shards && i < c->shards; i++)
+        if (core_failures(c->core, i) >= MAX(c->links[i].addresses, 1))
+            return true;
+    return false;
+}
+
+static bool
+joined_or_failed(void *arg)
+{
+    ps_client *c = arg;
+
+    return core_joined(c->core) || core_fatal(c->core, NULL) != PS_OK || shard_is_not_there(c);
+}
+
+static enum ps_err
+wait_joined(ps_client *c, uint64_t timeout_ms, struct ps_error *e)
+{
+    struct client_wait w = {.ready = joined_or_failed, .arg = c};
+    uint64_t start = uv_hrtime();
+
+    if (client_wait(c, &w, timeout_ms) && core_joined(c->core))
+        return PS_OK;
+    return core_join_error(c->core, (uv_hrtime() - start) / 1000000, e);
+}
+
+static bool
+something_came(void *arg)
+{
+    const ps_client *c = arg;
+
+    return c->activity != c->known;
+}
+
+static enum ps_err
+make_loop(ps_client *c, struct ps_error *e)
+{
+    if (uv_loop_init(&c->loop) != 0)
+        return ps_fail(e, PS_ERR_IO, "cannot make an event loop: too many open files?");
+    c->loop.data = c;
+    loop_alarm_init(&c->alarm, &c->loop);
+    loop_news_init(&c->news, &c->loop, something_came, c);
+    if (conn_pool_init(&c->pool, &c->loop) != PS_OK)
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a client");
+    return PS_OK;
+}
+
+static void
+free_handles(ps_client *c)
+{
+    struct ps_var *v, *next_var;
+    struct ps_op *op, *next_op;
+
+    for (v = c->vars; v != NULL; v = next_var) {
+        next_var = v->next;
+        free(v);
+    }
+    for (op = c->ops; op != NULL; op = next_op) {
+        next_op = op->next;
+        free(op);
+    }
+    for (op = c->free_ops; op != NULL; op = next_op) {
+        next_op = op->next;
+        free(op);
+    }
+    free(c->scratch);
+}
+
+/* Close what is open and free all. The progress thread is stopped. */
+static void
+client_free(ps_client *c)
+{
+    if (c->loop.data != NULL) {
+        net_close(c);
+        while (c->conns > 0)
+            uv_run(&c->loop, UV_RUN_ONCE);
+        conn_pool_finish(&c->pool);
+        loop_alarm_close(&c->alarm);
+        loop_news_close(&c->news);
+        uv_run(&c->loop, UV_RUN_DEFAULT);
+        uv_loop_close(&c->loop);
+    }
+    if (c->recorded)
+        recorder_close();
+    core_free(c->core);
+    net_finish(c);
+    free_handles(c);
+    credentials_close(&c->credentials);
+    free((char *)c->options.job);
+    free((char *)c->options.congestion);
+    free(c);
+}
+
+static enum ps_err
+open_client(ps_client *c, const ps_cluster *cluster, const struct ps_client_options *options, struct ps_error *e)
+{
+    enum ps_err err;
+
+    if ((err = client_options_take(c, cluster, options, e)) != PS_OK || (err = make_loop(c, e)) != PS_OK ||
+        (err = conn_pass_take(&c->pool, c->options.token, c->options.any_cluster ? NULL : ps_cluster_name(cluster),
+                              e)) != PS_OK ||
+        (err = net_init(c, cluster, e)) != PS_OK || (err = make_core(c, cluster, e)) != PS_OK)
+        return err;
+    c->options.token = NULL; /* the caller's, as the next */
+    c->options.metric_names = NULL;
+    client_perform(c);
+    if ((err = wait_joined(c, (uint64_t)c->options.timeout_ms, e)) != PS_OK)
+        return err;
+    return c->options.progress_thread ? client_progress(c, e) : PS_OK;
+}
+
+enum ps_err
+ps_client_open(const ps_cluster *cluster, const struct ps_client_options *options, ps_client **out,
+               struct ps_error *error)
+{
+    static const struct ps_client_options defaults;
+    ps_client *c;
+    enum ps_err err;
+
+    if (cluster == NULL || out == NULL)
+        return ps_fail(error, PS_ERR_INVALID, "opening a client needs a cluster and a place to put the client");
+    *out = NULL;
+    if ((err = client_options_check(options != NULL ? options : &defaults, cluster, error)) != PS_OK)
+        return err;
+    if ((c = calloc(1, sizeof(*c))) == NULL)
+        return ps_fail(error, PS_ERR_NOMEM, "no memory for a client");
+    if ((err = open_client(c, cluster, options, error)) != PS_OK) {
+        client_free(c);
+        return err;
+    }
+    c->recorded = !c->options.observer;
+    if (c->recorded)
+        recorder_open(ps_cluster_task(cluster));
+    *out = c;
+    return PS_OK;
+}
+
+/* ---- Closing ---- */
+
+/* Before a goodbye. */
+struct farewell {
+    const struct core *core;
+    bool (*so_far)(const struct core *c);
+};
+
+/* What has failed for good needs nothing more. */
+static bool
+so_far_or_failed(void *arg)
+{
+    const struct farewell *f = arg;
+
+    return f->so_far(f->core) || core_fatal(f->core, NULL) != PS_OK;
+}
+
+static bool
+wait_before_goodbye(ps_client *c, bool (*so_far)(const struct core *c), uint64_t timeout_ms)
+{
+    struct farewell f = {c->core, so_far};
+    struct client_wait w = {.ready = so_far_or_failed, .arg = &f};
+
+    return client_wait(c, &w, timeout_ms);
+}
+
+/* A shard that starts again, or restores, would not hear the goodbye, and one that has lost the session would let the
+ * others wait for it for ever. */
+static void
+reach_all(ps_client *c)
+{
+    if (c->options.observer)
+        return;
+    uv_run(&c->loop, UV_RUN_NOWAIT); /* what has been lost meanwhile is known then */
+    client_perform(c);
+    (void)wait_before_goodbye(c, core_reaches_all, REACH_MS);
+}
+
+void
+ps_client_close(ps_client *c)
+{
+    if (c == NULL)
+        return;
+    progress_stop(&c->progress);
+    client_enter(c);
+    core_cancel_all(c->core);
+    client_perform(c);
+    if (wait_before_goodbye(c, core_quiet, (uint64_t)c->options.timeout_ms))
+        reach_all(c);
+    if (c->recorded && recorder_writes())
+        alignment_learn(c);
+    core_goodbye(c->core);
+    client_perform(c);
+    client_free(c);
+}
+
+void
+ps_client_abandon(ps_client *c)
+{
+    if (c == NULL)
+        return;
+    progress_stop(&c->progress);
+    client_free(c);
+}
+
+/* ---- The session ---- */
+
+enum ps_err
+ps_client_rejoin(ps_client *c, int timeout_ms, struct ps_error *error)
+{
+    enum ps_err err;
+
+    if (c == NULL)
+        return ps_fail(error, PS_ERR_INVALID, "there is no client");
+    client_enter(c);
+    if (c->options.observer) {
+        err = ps_fail(error, PS_ERR_INVALID, "an observer has no session to join again");
+    } else {
+        core_rejoin(c->core, random_id(), uv_now(&c->loop));
+        client_perform(c);
+        err = wait_joined(c, client_timeout(c, timeout_ms), error);
+    }
+    client_leave(c);
+    return err;
+}
+
+uint64_t
+ps_client_clock(const ps_client *c)
+{
+    uint64_t clock;
+
+    client_enter(c);
+    clock = core_clock(c->core);
+    client_leave(c);
+    return clock;
+}
+
+uint64_t
+ps_client_slowest_clock(const ps_client *c)
+{
+    uint64_t clock;
+
+    client_enter(c);
+    clock = core_slowest_clock(c->core);
+    client_leave(c);
+    return clock;
+}
+
+uint64_t
+ps_client_rolled_back(const ps_client *c, uint32_t shard)
+{
+    uint64_t pushes;
+
+    client_enter(c);
+    pushes = core_rolled_back(c->core, shard);
+    client_leave(c);
+    return pushes;
+}
+
+void
+ps_client_cursor(const ps_client *c, struct ps_cursor *out)
+{
+    client_enter(c);
+    *out = core_cursor(c->core);
+    client_leave(c);
+}
+
+uint32_t
+ps_client_shards(const ps_client *c)
+{
+    return c->shards;
+}
+
+void
+ps_client_stats(const ps_client *c, struct ps_client_stats *out)
+{
+    client_enter(c);
+    *out = *core_stats(c->core);
+    out->waited_us = c->waited_us;
+    client_leave(c);
+}

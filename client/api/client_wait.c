@@ -1,0 +1,200 @@
+/* How a call lets the network move while it waits.
+ *
+ * Without a progress thread the caller runs the loop until what it waits for is so. The loop sleeps in the kernel until
+ * a byte or the timer comes; before that it is polled for a while (spin_us, patience.h). */
+#include <sched.h>
+
+#include "client/api/client_state.h"
+#include "client/api/monotonic.h"
+#include "client/api/recorder.h"
+
+#define NEAR_MS 250 /* this long before a deadline the shards are asked who they wait for */
+#define HOLD_US 20  /* a wait looks for so long before it sends what is held */
+#define FOREVER (UINT64_MAX / 2)
+
+void
+client_turn(ps_client *c, bool wait, uint64_t until_ms)
+{
+    if (!c->holding)
+        client_release(c);
+    if (wait)
+        loop_alarm_set(&c->alarm, MIN(until_ms, core_next_time(c->core)));
+    c->known = c->activity;
+    c->pool.sleeps = wait;
+    uv_run(&c->loop, wait ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+    core_time(c->core, uv_now(&c->loop));
+    client_perform(c);
+}
+
+uint64_t
+client_timeout(const ps_client *c, int timeout_ms)
+{
+    return timeout_ms < 0 ? (uint64_t)c->options.timeout_ms : (uint64_t)timeout_ms;
+}
+
+/* While some are held, what is waited for may come without them: then the next ones can join them. */
+static void
+look_first(ps_client *c, const struct client_wait *w)
+{
+    uint64_t until;
+
+    if (!client_holds(c) || w->at_once)
+        return;
+    until = uv_hrtime() + HOLD_US * 1000;
+    c->holding = true;
+    do
+        client_turn(c, false, 0);
+    while (!w->ready(w->arg) && client_holds(c) && uv_hrtime() < until);
+    c->holding = false;
+}
+
+/* Since something came last, or the wait began. */
+struct quiet {
+    uint64_t since_ns, poll_until_ns;
+    bool slept;
+};
+
+static void
+quiet_begin(const ps_client *c, struct quiet *q, uint64_t now_ns)
+{
+    uint64_t poll_ns = MAX(patience_now(&c->patience), (uint64_t)c->options.spin_us * 1000);
+
+    *q = (struct quiet){.since_ns = now_ns, .poll_until_ns = now_ns + poll_ns};
+}
+
+/* A turn of the loop that polls or, when that has been done for long enough, sleeps. */
+static void
+quiet_turn(ps_client *c, struct quiet *q, bool may_sleep, uint64_t until_ms)
+{
+    uint64_t before = c->activity, now_ns = uv_hrtime();
+    bool sleep = may_sleep && now_ns >= q->poll_until_ns;
+
+    q->slept |= sleep;
+    client_turn(c, sleep, until_ms);
+    if (c->activity != before) {
+        now_ns = uv_hrtime();
+        patience_learn(&c->patience, now_ns - q->since_ns, q->slept);
+        quiet_begin(c, q, now_ns);
+    } else if (!sleep && may_sleep) {
+        sched_yield(); /* who is waited for may want this processor */
+    }
+}
+
+/* The caller runs the loop. */
+static bool
+loop_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
+{
+    uint64_t deadline, near;
+    struct quiet quiet;
+
+    look_first(c, w);
+    uv_update_time(&c->loop); /* its time stood still while the caller did other things: the wait would be too short */
+    deadline = uv_now(&c->loop) + timeout_ms;
+    near = w->near != NULL && timeout_ms >= 4 ? deadline - MIN(NEAR_MS, timeout_ms / 4) : FOREVER;
+    quiet_begin(c, &quiet, uv_hrtime());
+    while (!w->ready(w->arg)) {
+        quiet_turn(c, &quiet, timeout_ms > 0, MIN(deadline, near));
+        if (uv_now(&c->loop) >= near) {
+            near = FOREVER;
+            w->near(w->arg);
+            client_perform(c);
+        }
+        if (uv_now(&c->loop) >= deadline)
+            return w->ready(w->arg);
+    }
+    return true;
+}
+
+/* ---- With a progress thread ---- */
+
+struct progress_stand
+client_stand(const ps_client *c)
+{
+    return (struct progress_stand){
+        .news = c->wake, .next_ms = core_next_time(c->core), .changes = core_changes(c->core)};
+}
+
+static struct progress_stand
+thread_turn(void *owner)
+{
+    ps_client *c = owner;
+    uint64_t before = c->activity;
+
+    c->wake = false;
+    uv_run(&c->loop, UV_RUN_NOWAIT);
+    core_time(c->core, uv_now(&c->loop));
+    client_perform(c);
+    c->wake |= c->activity != before;
+    return client_stand(c);
+}
+
+static bool
+thread_sleep(void *owner)
+{
+    ps_client *c = owner;
+
+    return conn_pool_doze(&c->pool);
+}
+
+static void
+thread_wake(void *owner)
+{
+    ps_client *c = owner;
+
+    conn_pool_wake(&c->pool);
+}
+
+enum ps_err
+client_progress(ps_client *c, struct ps_error *e)
+{
+    static const struct progress_user user = {.turn = thread_turn, .sleep = thread_sleep, .wake = thread_wake};
+
+    loop_alarm_stop(&c->alarm);
+    c->pool.sleeps = false; /* in the thread's own poll alone */
+    return progress_start(&c->progress, &c->loop, &user, c, e);
+}
+
+static bool
+thread_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
+{
+    uint64_t near = MIN(NEAR_MS, timeout_ms / 4);
+    struct timespec end = monotonic_in(timeout_ms), soon = monotonic_in(timeout_ms - near);
+
+    progress_hurry(&c->progress, client_stand(c)); /* what the caller has started */
+    if (w->near == NULL || timeout_ms < 4)
+        return progress_wait(&c->progress, w->ready, w->arg, &end);
+    if (progress_wait(&c->progress, w->ready, w->arg, &soon))
+        return true;
+    w->near(w->arg);
+    client_perform(c);
+    c->wake = true;
+    progress_hurry(&c->progress, client_stand(c));
+    return progress_wait(&c->progress, w->ready, w->arg, &end);
+}
+
+static uint64_t
+bytes_moved(const ps_client *c)
+{
+    const struct ps_client_stats *s = core_stats(c->core);
+
+    return s->bytes_pushed + s->bytes_pulled;
+}
+
+bool
+client_wait(ps_client *c, const struct client_wait *w, uint64_t timeout_ms)
+{
+    uint64_t start, end, moved;
+    bool ready;
+
+    if (w->ready(w->arg))
+        return true;
+    moved = bytes_moved(c);
+    start = uv_hrtime();
+    ready = c->progress.runs ? thread_wait(c, w, timeout_ms) : loop_wait(c, w, timeout_ms);
+    end = uv_hrtime();
+    c->waited_us += (end - start) / 1000;
+    if (w->op != NULL && c->recorded)
+        recorder_wait(core_op_time(w->op), start, end, ready ? core_op_held_us(w->op) * 1000 : 0,
+                      bytes_moved(c) - moved);
+    return ready;
+}

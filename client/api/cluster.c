@@ -1,0 +1,322 @@
+/* Who is where: TF_CONFIG, a list, or the environment's PSD_SHARDS, behind one opaque handle. */
+#include "client/api/cluster.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/include/psclient/psclient.h"
+#include "common/core/base/base.h"
+#include "common/core/cluster/tfconfig.h"
+#include "common/core/wire/wire.h"
+#include "common/core/wire/wire_text.h"
+
+#define CLUSTER_NAME_DEFAULT "psd"
+
+struct ps_cluster {
+    struct tf_config config; /* a list's: workers are a number, their addresses are not known */
+    uint32_t workers, task;
+    char *name;
+};
+
+static enum ps_err
+cluster_new(ps_cluster **out, struct ps_error *e)
+{
+    ps_cluster *c = calloc(1, sizeof *c);
+
+    *out = NULL;
+    if (c == NULL || (c->name = strdup(CLUSTER_NAME_DEFAULT)) == NULL) {
+        free(c);
+        return ps_fail(e, PS_ERR_NOMEM, "out of memory while reading the cluster's configuration");
+    }
+    *out = c;
+    return PS_OK;
+}
+
+void
+ps_cluster_free(ps_cluster *c)
+{
+    if (c == NULL)
+        return;
+    tf_config_finish(&c->config);
+    free(c->name);
+    free(c);
+}
+
+static bool
+addresses_copy(const struct tf_addresses *from, struct tf_addresses *to)
+{
+    if (from->len == 0)
+        return true;
+    if ((to->text = calloc(from->len, sizeof *to->text)) == NULL)
+        return false;
+    for (; to->len < from->len; to->len++)
+        if ((to->text[to->len] = strdup(from->text[to->len])) == NULL)
+            return false;
+    return true;
+}
+
+enum ps_err
+cluster_copy(const ps_cluster *from, ps_cluster **out, struct ps_error *e)
+{
+    ps_cluster *c = calloc(1, sizeof *c);
+    bool whole = c != NULL && (c->name = strdup(from->name)) != NULL;
+
+    *out = NULL;
+    for (int job = 0; whole && job < TF_JOBS; job++)
+        whole = addresses_copy(&from->config.jobs[job], &c->config.jobs[job]);
+    if (!whole) {
+        ps_cluster_free(c);
+        return ps_fail(e, PS_ERR_NOMEM, "out of memory while copying a cluster's configuration");
+    }
+    c->config.type = from->config.type;
+    c->config.index = from->config.index;
+    c->workers = from->workers;
+    c->task = from->task;
+    *out = c;
+    return PS_OK;
+}
+
+/* Hand the cluster over, or free it when it failed. */
+static enum ps_err
+cluster_finish(ps_cluster *c, enum ps_err err, ps_cluster **out)
+{
+    if (err != PS_OK) {
+        ps_cluster_free(c);
+        return err;
+    }
+    *out = c;
+    return PS_OK;
+}
+
+/* ---- TF_CONFIG ---- */
+
+/* Number chief and workers as one list, the chief first. */
+static enum ps_err
+cluster_number(ps_cluster *c, struct ps_error *e)
+{
+    const struct tf_config *config = &c->config;
+    uint32_t chiefs = config->jobs[TF_CHIEF].len;
+
+    c->workers = chiefs + config->jobs[TF_WORKER].len;
+    if (config->jobs[TF_PS].len > WIRE_SHARDS_MAX)
+        return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: cluster.ps: %u shards; a cluster has at most %d",
+                       config->jobs[TF_PS].len, WIRE_SHARDS_MAX);
+    if (c->workers > WIRE_WORKERS_MAX)
+        return ps_fail(e, PS_ERR_CONFIG, "TF_CONFIG: cluster.worker: %u workers; a job has at most %d", c->workers,
+                       WIRE_WORKERS_MAX);
+    c->task = config->type == TF_WORKER ? chiefs + config->index : 0;
+    return PS_OK;
+}
+
+enum ps_err
+ps_cluster_from_json(const char *json, ps_cluster **out, struct ps_error *error)
+{
+    ps_cluster *c;
+    enum ps_err err;
+
+    *out = NULL;
+    if (json == NULL)
+        return ps_fail(error, PS_ERR_CONFIG, "TF_CONFIG: not set");
+    if ((err = cluster_new(&c, error)) != PS_OK)
+        return err;
+    if ((err = tf_config_parse(json, &c->config, error)) == PS_OK)
+        err = cluster_number(c, error);
+    return cluster_finish(c, err, out);
+}
+
+/* ---- a list ---- */
+
+/* source and the names of the numbers are those that the reader of an error knows. */
+static enum ps_err
+cluster_from_list(const char *source, const char *shards, uint32_t workers, uint32_t task, ps_cluster **out,
+                  struct ps_error *e)
+{
+    ps_cluster *c;
+    enum ps_err err;
+
+    *out = NULL;
+    if (shards == NULL || *shards == '\0')
+        return ps_fail(e, PS_ERR_CONFIG, "%s: no shard address is given", source);
+    if (workers < 1 || workers > WIRE_WORKERS_MAX)
+        return ps_fail(e, PS_ERR_CONFIG, "the number of workers must be 1 to %d, not %u", WIRE_WORKERS_MAX, workers);
+    if (task >= workers)
+        return ps_fail(e, PS_ERR_CONFIG, "task %u is out of range: workers are numbered from 0 to %u", task,
+                       workers - 1);
+    if ((err = cluster_new(&c, e)) != PS_OK)
+        return err;
+    err = tf_config_parse_list(source, shards, &c->config, e);
+    if (err == PS_OK && c->config.jobs[TF_PS].len > WIRE_SHARDS_MAX)
+        err = ps_fail(e, PS_ERR_CONFIG, "%s: %u shards; a cluster has at most %d", source, c->config.jobs[TF_PS].len,
+                      WIRE_SHARDS_MAX);
+    c->config.index = task;
+    c->workers = workers;
+    c->task = task;
+    return cluster_finish(c, err, out);
+}
+
+enum ps_err
+ps_cluster_from_list(const char *shards, uint32_t workers, uint32_t task, ps_cluster **out, struct ps_error *error)
+{
+    return cluster_from_list("shards", shards, workers, task, out, error);
+}
+
+/* ---- the environment ---- */
+
+/* A variable that is set to nothing counts as not set. */
+static const char *
+cluster_env(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value != NULL && *value != '\0' ? value : NULL;
+}
+
+static enum ps_err
+cluster_env_number(const char *name, uint32_t fallback, uint32_t *out, struct ps_error *e)
+{
+    const char *text = cluster_env(name);
+    unsigned long value;
+    char *end;
+
+    *out = fallback;
+    if (text == NULL)
+        return PS_OK;
+    errno = 0;
+    value = strtoul(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end != '\0' || errno == ERANGE || value > WIRE_WORKERS_MAX)
+        return ps_fail(e, PS_ERR_CONFIG, "%s: expected a whole number from 0 to %d, got '%.64s'", name,
+                       WIRE_WORKERS_MAX, text);
+    *out = (uint32_t)value;
+    return PS_OK;
+}
+
+static enum ps_err
+cluster_from_shards(ps_cluster **out, struct ps_error *e)
+{
+    uint32_t workers, task;
+    enum ps_err err;
+
+    if ((err = cluster_env_number("PSD_WORKERS", 1, &workers, e)) != PS_OK)
+        return err;
+    if ((err = cluster_env_number("PSD_TASK", 0, &task, e)) != PS_OK)
+        return err;
+    if (workers == 0)
+        return ps_fail(e, PS_ERR_CONFIG, "PSD_WORKERS: expected at least 1, got 0");
+    if (task >= workers)
+        return ps_fail(e, PS_ERR_CONFIG, "PSD_TASK: %u is out of range; PSD_WORKERS is %u", task, workers);
+    return cluster_from_list("PSD_SHARDS", cluster_env("PSD_SHARDS"), workers, task, out, e);
+}
+
+enum ps_err
+ps_cluster_from_env(ps_cluster **out, struct ps_error *error)
+{
+    const char *json = cluster_env("TF_CONFIG"), *name = cluster_env("PSD_CLUSTER");
+    struct ps_error why;
+    enum ps_err err;
+
+    *out = NULL;
+    if (json != NULL)
+        err = ps_cluster_from_json(json, out, error);
+    else if (cluster_env("PSD_SHARDS") != NULL)
+        err = cluster_from_shards(out, error);
+    else
+        err = ps_fail(error, PS_ERR_CONFIG,
+                      "neither TF_CONFIG nor PSD_SHARDS is set; one of them says where the "
+                      "shards are");
+    if (err != PS_OK || name == NULL)
+        return err;
+    if ((err = ps_cluster_set_name(*out, name, &why)) != PS_OK) {
+        ps_cluster_free(*out);
+        *out = NULL;
+        return ps_fail(error, PS_ERR_CONFIG, "PSD_CLUSTER: %s", why.text);
+    }
+    return PS_OK;
+}
+
+/* ---- accessors ---- */
+
+enum ps_role
+ps_cluster_role(const ps_cluster *c)
+{
+    static const enum ps_role roles[TF_JOBS] = {[TF_CHIEF] = PS_ROLE_CHIEF,
+                                                [TF_WORKER] = PS_ROLE_WORKER,
+                                                [TF_PS] = PS_ROLE_PS,
+                                                [TF_EVALUATOR] = PS_ROLE_EVALUATOR};
+
+    return roles[c->config.type];
+}
+
+uint32_t
+ps_cluster_task(const ps_cluster *c)
+{
+    return c->task;
+}
+
+uint32_t
+ps_cluster_index(const ps_cluster *c)
+{
+    return c->config.index;
+}
+
+uint32_t
+ps_cluster_workers(const ps_cluster *c)
+{
+    return c->workers;
+}
+
+uint32_t
+ps_cluster_shards(const ps_cluster *c)
+{
+    return c->config.jobs[TF_PS].len;
+}
+
+int
+ps_cluster_is_chief(const ps_cluster *c)
+{
+    if (c->config.type == TF_CHIEF)
+        return 1;
+    return c->config.type == TF_WORKER && c->config.jobs[TF_CHIEF].len == 0 && c->task == 0;
+}
+
+const char *
+ps_cluster_shard_address(const ps_cluster *c, uint32_t shard)
+{
+    return shard < ps_cluster_shards(c) ? c->config.jobs[TF_PS].text[shard] : NULL;
+}
+
+const char *
+cluster_worker_address(const ps_cluster *c, uint32_t task)
+{
+    const struct tf_addresses *chiefs = &c->config.jobs[TF_CHIEF], *workers = &c->config.jobs[TF_WORKER];
+
+    if (task < chiefs->len)
+        return chiefs->text[task];
+    return task - chiefs->len < workers->len ? workers->text[task - chiefs->len] : NULL;
+}
+
+const char *
+ps_cluster_name(const ps_cluster *c)
+{
+    return c->name;
+}
+
+enum ps_err
+ps_cluster_set_name(ps_cluster *c, const char *name, struct ps_error *error)
+{
+    size_t len = name != NULL ? strlen(name) : 0;
+    char *copy;
+
+    if (len == 0)
+        return ps_fail(error, PS_ERR_INVALID, "a cluster's name may not be empty");
+    if (len > WIRE_CLUSTER_MAX)
+        return ps_fail(error, PS_ERR_INVALID, "a cluster's name may have %d bytes, this has %zu", WIRE_CLUSTER_MAX,
+                       len);
+    if (!wire_text_ok(name, len))
+        return ps_fail(error, PS_ERR_INVALID, "a cluster's name must be UTF-8 without control characters");
+    if ((copy = strdup(name)) == NULL)
+        return ps_fail(error, PS_ERR_NOMEM, "out of memory while naming a cluster");
+    free(c->name);
+    c->name = copy;
+    return PS_OK;
+}

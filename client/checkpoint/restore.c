@@ -1,0 +1,99 @@
+/* ps_client_restore(): hold the files against their checksums here, ask every shard whether it could, then tell every
+ * shard to. A shard that sees the same files, as it does on a filesystem that all share, does not read them all again;
+ * one that has copies of its own does. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/api/asking.h"
+#include "client/checkpoint/checkpoint_make.h"
+
+static enum ps_err
+take_restored(void *arg, uint32_t shard, struct span answer, struct ps_error *e)
+{
+    (void)arg;
+    (void)shard;
+    (void)answer;
+    (void)e;
+    return PS_OK;
+}
+
+static enum ps_err
+ask_restore(const struct limit *limit, const char *dir, const char *job, struct checkpoint_stamps *verified, bool check,
+            struct ps_error *e)
+{
+    Psd__Restore message = PSD__RESTORE__INIT;
+    struct asking a = {.limit = limit, .type = MSG_RESTORE, .message = &message.base, .take = take_restored};
+
+    message.dir = (char *)dir;
+    message.job = (char *)(job != NULL ? job : "");
+    message.check = check;
+    message.n_verified = ARRAY_LEN(verified->of);
+    message.verified = verified->of;
+    return asking_run(&a, 0, limit->client->shards, e);
+}
+
+/* Somebody has named the directory that checkpoints are in. */
+static enum ps_err
+say_latest(enum ps_err err, const char *dir, struct ps_error *e)
+{
+    char inside[WIRE_PATH_MAX + 64], text[PS_ERROR_TEXT_MAX];
+
+    snprintf(inside, sizeof inside, "%s/" CHECKPOINT_LATEST "/" CHECKPOINT_MANIFEST, dir);
+    if (err != PS_ERR_DATA || e == NULL || access(inside, F_OK) != 0)
+        return err;
+    snprintf(text, sizeof text, "%.300s; the newest one in it is %.150s/" CHECKPOINT_LATEST, e->text, dir);
+    memcpy(e->text, text, sizeof text);
+    return err;
+}
+
+/* An end in the middle: people need to know what has become of the shards' data. */
+static enum ps_err
+say_what_became(enum ps_err err, const char *what, struct ps_error *e)
+{
+    char text[PS_ERROR_TEXT_MAX];
+
+    if (err == PS_OK || e == NULL)
+        return err;
+    snprintf(text, sizeof text, "%.400s; %s", e->text, what);
+    memcpy(e->text, text, sizeof text);
+    return err;
+}
+
+/* The bytes as they are now are those that were written. */
+static enum ps_err
+verify(struct limit *limit, const char *dir, struct checkpoint_stamps *stamps, struct ps_error *e)
+{
+    const struct checkpoint_patience patience = limit_patience(limit);
+    struct checkpoint_source source;
+    enum ps_err err = say_latest(checkpoint_source_open(dir, NULL, &source, e), dir, e);
+
+    /* Stamps first: what changes meanwhile has others. */
+    if (err == PS_OK && (err = checkpoint_source_stamps(&source, stamps, e)) == PS_OK)
+        err = checkpoint_source_verify(dir, &source, &patience, e);
+    checkpoint_source_close(&source);
+    return err;
+}
+
+enum ps_err
+ps_client_restore(ps_client *c, const char *path, const char *job, int timeout_ms, struct ps_error *error)
+{
+    struct checkpoint_stamps verified;
+    struct limit limit;
+    char *dir;
+    enum ps_err err;
+
+    if ((err = call_need(c, path, error)) != PS_OK || (err = making_resolve(path, &dir, error)) != PS_OK)
+        return err;
+    limit = limit_of(c, timeout_ms);
+    if ((err = verify(&limit, dir, &verified, error)) == PS_OK)
+        err = ask_restore(&limit, dir, job, &verified, true, error);
+    if (err != PS_OK)
+        err = say_what_became(err, "nothing has changed", error);
+    else if ((err = ask_restore(&limit, dir, job, &verified, false, error)) == PS_ERR_TIMEOUT ||
+             err == PS_ERR_CANCELLED)
+        err = say_what_became(err, "the shards go on with it", error);
+    free(dir);
+    return err;
+}

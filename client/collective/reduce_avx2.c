@@ -1,4 +1,0 @@
-/* The kernels for AVX2: built with -mavx2 and -mf16c, used where the processor has them. */
-#define KERNEL_LANES 8
-#define KERNEL_TABLE reduce_kernels_avx2
-#include "reduce_kernels.h"

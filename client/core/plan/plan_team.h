@@ -1,0 +1,23 @@
+/* Who takes part in a stage of a collective: all ranks, those of one host, one of each host. Internal to plan*.c. */
+#ifndef CLIENT_COLLECTIVE_PLAN_TEAM_H
+#define CLIENT_COLLECTIVE_PLAN_TEAM_H
+
+#include "client/core/plan/plan.h"
+
+/* Those who take part in something, in an order, and this rank's place among them. */
+struct team {
+    uint32_t n, me;
+    const uint32_t *rank; /* NULL: all ranks in their order */
+};
+
+uint32_t team_rank(const struct team *t, uint32_t member); /* modulo n */
+
+/* The hosts of a group, numbered in the order of their lowest ranks. */
+struct hosts {
+    uint32_t n;
+    uint32_t of[PS_GROUP_RANKS_MAX]; /* by rank */
+};
+
+void hosts_find(const struct plan_ask *ask, struct hosts *h);
+
+#endif

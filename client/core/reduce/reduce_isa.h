@@ -1,0 +1,26 @@
+/* What each instruction set's file gives. Internal to reduce.c and its test; everybody else uses reduce.h. */
+#ifndef CLIENT_COLLECTIVE_REDUCE_ISA_H
+#define CLIENT_COLLECTIVE_REDUCE_ISA_H
+
+#include "client/core/reduce/reduce.h"
+#include "common/core/codec/isa.h"
+
+#define REDUCE_OPS (PS_PRODUCT + 1)
+
+struct reduce_kernels {
+    void (*reduce[PS_DTYPES][REDUCE_OPS])(size_t n, void *out, const void *a, const void *b);
+    /* The same past the caches, for an out that is neither operand; NULL where that is not worth while. */
+    void (*reduce_streamed[PS_DTYPES][REDUCE_OPS])(size_t n, void *out, const void *a, const void *b);
+    void (*divide[PS_DTYPES])(size_t n, void *x, uint32_t by);
+};
+
+extern const struct reduce_kernels reduce_kernels_plain;
+#ifdef __x86_64__
+extern const struct reduce_kernels reduce_kernels_avx2;
+extern const struct reduce_kernels reduce_kernels_avx512;
+#endif
+
+/* Of a set that is supported. */
+const struct reduce_kernels *reduce_kernels_of(enum isa isa);
+
+#endif

@@ -1,0 +1,70 @@
+/* Scatter and gather: which bytes of which user buffer belong to which block on one shard. Pure.
+ *
+ * A cursor walks the blocks that one shard holds of an operation's variables, in the order of the variables and of
+ * their blocks. A part of an operation is a stretch of that walk, so it needs no list of its blocks: whoever wants them
+ * walks again from the part's start.
+ *
+ *     struct cursor at = start;
+ *     while (n-- > 0 && cursor_next(&walk, &at, &block)) ...
+ */
+#ifndef CLIENT_GATHER_H
+#define CLIENT_GATHER_H
+
+#include "client/core/shards/variable.h"
+#include "common/core/base/base.h"
+#include "common/core/wire/frame.h"
+
+/* Variables of an operation, on one shard. */
+struct walk {
+    struct core_var *const *vars; /* [n] */
+    size_t n;
+    uint32_t shard;
+};
+
+struct cursor {
+    size_t var;   /* index into the walk's variables */
+    uint64_t nth; /* of that variable's blocks on the shard: the next one */
+};
+
+struct walk_block {
+    size_t var;
+    uint64_t block; /* number within the variable */
+    uint64_t first; /* its first element */
+    uint32_t len;   /* elements */
+};
+
+/* The next block; false at the end. */
+bool cursor_next(const struct walk *w, struct cursor *at, struct walk_block *out);
+
+/* A stretch for one frame: small blocks together up to PART_BATCH_BYTES, a larger one alone. */
+struct stretch {
+    struct cursor from, to;
+    uint32_t blocks;
+    uint64_t bytes;
+    bool end;  /* no block is left after it */
+    bool seen; /* with by_seen: all its blocks' versions are known, or none of them */
+};
+
+/* Take the next stretch from `from`, which is not at the end. by_seen: blocks whose version is known and blocks whose
+ * version is not do not share a stretch. */
+void gather_stretch(const struct walk *w, struct cursor from, bool by_seen, struct stretch *out);
+
+/* Growing lists; adding a piece that continues the last one makes that longer. */
+struct spans {
+    struct span *item;
+    size_t n, room;
+};
+enum ps_err spans_add(struct spans *s, const void *data, size_t len) PS_MUST_USE;
+void spans_finish(struct spans *s);
+
+struct places {
+    struct frame_part *item;
+    size_t n, room;
+};
+enum ps_err places_add(struct places *p, void *data, size_t len) PS_MUST_USE;
+void places_finish(struct places *p);
+
+/* Copy a payload to where its pieces belong. */
+void places_fill(const struct places *p, const void *payload);
+
+#endif

@@ -1,0 +1,100 @@
+/* Answers to what is asked of a shard, not of its values: REPORT, and that a save, a checkpoint or a restore is done.
+ * They are the caller's as they came; but when an operation's time is nearly over, a report tells why it waits. */
+#include "client/core/shards/inbox.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Why an operation waits ---- */
+
+/* "worker 2, worker 3 until clock 7" */
+static void
+describe_blocked(const Psd__BlockedReport *b, char *out, size_t size)
+{
+    size_t at = 0, i;
+
+    at += (size_t)snprintf(out, size, "it waits for");
+    for (i = 0; i < b->n_on_task && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, "%s worker %u", i > 0 ? "," : "", b->on_task[i]);
+    if (b->on_clock > 0 && at < size)
+        snprintf(out + at, size - at, " until clock %llu", (unsigned long long)b->on_clock);
+}
+
+/* Whether a row of the report is about this operation. */
+static bool
+blocked_matches(const struct core *c, const struct core_op *op, const Psd__BlockedReport *b)
+{
+    static const char *const word[] = {[OP_PULL] = "pull", [OP_PUSH] = "push", [OP_BARRIER] = "barrier"};
+
+    return b->task == c->config.task && strcmp(b->job, c->config.job) == 0 && b->n_on_task > 0 &&
+           op->kind < ARRAY_LEN(word) && word[op->kind] != NULL &&
+           strncmp(b->what, word[op->kind], strlen(word[op->kind])) == 0;
+}
+
+static void
+on_why(struct core *c, struct core_op *op, const Psd__Report *r)
+{
+    size_t i;
+
+    for (i = 0; i < r->n_blocked; i++) {
+        if (!blocked_matches(c, op, r->blocked[i]))
+            continue;
+        describe_blocked(r->blocked[i], op->why, sizeof(op->why));
+        return;
+    }
+}
+
+/* ---- Whoever asked ---- */
+
+/* The answer as it came is the operation's result. */
+static void
+keep_answer(struct core *c, struct link *l, struct part *p, const struct frame_head *head, const void *meta)
+{
+    struct ps_error e;
+
+    if (!p->given_up) {
+        p->op->answer_len = head->meta_len;
+        if ((p->op->answer = malloc(head->meta_len + 1)) == NULL) {
+            core_say(c, l, &e, PS_ERR_NOMEM, "no memory for its answer");
+            inbox_answered(c, l, p, &e);
+            return;
+        }
+        memcpy(p->op->answer, meta, head->meta_len);
+    }
+    inbox_answered(c, l, p, NULL);
+}
+
+void
+inbox_told(struct core *c, struct link *l, const struct frame_head *head, const void *meta)
+{
+    static const enum msg_type answer_to[MSG_TYPE_MAX] = {[MSG_QUERY] = MSG_REPORT,
+                                                          [MSG_SAVE] = MSG_SAVE_DONE,
+                                                          [MSG_CHECKPOINT] = MSG_CHECKPOINT_DONE,
+                                                          [MSG_RESTORE] = MSG_RESTORE_DONE,
+                                                          [MSG_EVICT] = MSG_EVICTED};
+    struct part *p = requests_find(&l->requests, l->msg.request);
+
+    if (p == NULL || p->kind != PART_ASK || (!p->given_up && answer_to[p->op->ask_type] != head->type))
+        inbox_broke(c, l, "answered what it was not asked");
+    else
+        keep_answer(c, l, p, head, meta);
+}
+
+void
+inbox_report(struct core *c, struct link *l, const struct frame_head *head, const void *meta)
+{
+    struct part *p = requests_find(&l->requests, l->msg.request);
+
+    if (p != NULL && p->kind == PART_ASK) {
+        inbox_told(c, l, head, meta);
+    } else if (p == NULL || (p->kind != PART_QUERY && p->kind != PART_WHY)) {
+        inbox_broke(c, l, "answered a query that was not made");
+    } else if (p->kind == PART_QUERY) {
+        keep_answer(c, l, p, head, meta);
+    } else {
+        if (p->op != NULL)
+            on_why(c, p->op, l->msg.u.report);
+        inbox_answered(c, l, p, NULL);
+    }
+}

@@ -1,0 +1,122 @@
+/* DATA: its payload is sent straight to the user buffers of the part that it answers, which then ends. */
+#include "client/core/shards/inbox.h"
+
+/* ---- Where the payload goes ---- */
+
+/* Where the blocks that the payload holds go; *bytes: how long it must be. */
+static enum ps_err
+data_places(struct link *l, struct part *p, uint64_t *bytes)
+{
+    const Psd__Data *d = l->msg.u.data;
+    struct core_op *op = p->op;
+    struct walk walk = {op->vars, op->n, l->shard};
+    struct cursor at = p->from;
+    struct walk_block b;
+    uint32_t i;
+
+    *bytes = 0;
+    l->places.n = 0;
+    for (i = 0; i < p->blocks && cursor_next(&walk, &at, &b); i++) {
+        if (p->kind == PART_PULL && p->versions.any && d->version[i] <= part_version(p, i))
+            continue;
+        if (PLANTED(PLACED_BY_ORDER))
+            b.first = (at.nth - 1) * b.len;
+        *bytes += b.len * sizeof(float);
+        if (places_add(&l->places, op->out[b.var] + b.first, b.len * sizeof(float)) != PS_OK)
+            return PS_ERR_NOMEM;
+    }
+    return PS_OK;
+}
+
+/* The part that a DATA frame answers; NULL: it broke the protocol, and the core has failed. */
+static struct part *
+data_part(struct core *c, struct link *l)
+{
+    struct part *p = requests_find(&l->requests, l->msg.request);
+    bool pull = p != NULL && p->kind == PART_PULL;
+    bool push = p != NULL && (p->kind == PART_PUSH || p->kind == PART_SKIP);
+
+    if (!pull && !push && (p == NULL || p->kind != PART_GATE)) {
+        inbox_broke(c, l, "sent data that was not asked for");
+        return NULL;
+    }
+    if (p->given_up)
+        return p;
+    if ((push && (!p->op->want || l->msg.u.data->seq != p->seq)) || l->msg.u.data->n_version != p->blocks) {
+        inbox_broke(c, l, "sent data that does not match what was asked for");
+        return NULL;
+    }
+    return p;
+}
+
+bool
+inbox_data_begin(struct core *c, struct link *l, struct core_place *place)
+{
+    struct part *p = data_part(c, l);
+    struct ps_error e;
+    uint64_t bytes;
+
+    if (p == NULL)
+        return false;
+    if (p->given_up) {
+        place->discard = true;
+        return true;
+    }
+    if (data_places(l, p, &bytes) != PS_OK) {
+        core_say(c, l, &e, PS_ERR_NOMEM, "no memory to receive");
+        link_lost(c, l, &e);
+        return false;
+    }
+    if (bytes != l->msg.payload_len) {
+        inbox_broke(c, l, "sent data whose length does not fit its blocks");
+        return false;
+    }
+    l->reading = p;
+    place->parts = l->places.item;
+    place->n = l->places.n;
+    return true;
+}
+
+/* ---- When it is there ---- */
+
+static void
+note_data(struct core *c, struct link *l, struct part *p)
+{
+    const Psd__Data *d = l->msg.u.data;
+    struct walk walk = {p->op->vars, p->op->n, l->shard};
+    struct cursor at = p->from;
+    struct walk_block b;
+    uint32_t i;
+
+    for (i = 0; i < p->blocks && cursor_next(&walk, &at, &b); i++) {
+        if (p->kind != PART_PULL || !p->versions.any || d->version[i] > part_version(p, i))
+            p->op->blocks_transferred++;
+        var_see(p->op->vars[b.var], b.block, d->version[i]);
+    }
+    c->stats.bytes_pulled += l->msg.payload_len;
+    l->slowest = MAX(l->slowest, d->clock);
+}
+
+void
+inbox_data(struct core *c, struct link *l)
+{
+    struct part *p = requests_find(&l->requests, l->msg.request);
+    const Psd__Data *d = l->msg.u.data;
+    struct ps_error error = {0};
+
+    ps_assert(p != NULL); /* data_part() has looked */
+    l->reading = NULL;
+    if (p->given_up) {
+        inbox_answered(c, l, p, NULL);
+        return;
+    }
+    if (d->n_code > 0 && d->n_code != p->blocks) {
+        inbox_broke(c, l, "sent data with codes for other blocks");
+        return;
+    }
+    note_data(c, l, p);
+    p->op->held_us = MAX(p->op->held_us, d->held_us);
+    if (p->kind == PART_PUSH)
+        link_note_codes(c, l, p, d->n_code > 0 ? d->code : NULL, PS_OK, &error);
+    inbox_answered(c, l, p, error.code != PS_OK ? &error : NULL);
+}

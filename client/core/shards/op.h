@@ -1,0 +1,148 @@
+/* Operations: what a caller starts and waits for. Pure.
+ *
+ * An operation has a lane on each shard that it concerns. A lane of a pull, push, tick or barrier queues at its link
+ * until all its parts are made; declares, queries, pings, sets and drains make their one part at once. An attach asks
+ * the shard of block 0 what the variable is, and then the other shards that hold blocks of it.
+ *
+ *     start ──► under way ──last part answered──► done ──core_op_free()──► recycled
+ *                   │                              ▲
+ *                   └──cancel, or final error──────┘   (a cancelled tick goes on without its caller)
+ */
+#ifndef CLIENT_OP_H
+#define CLIENT_OP_H
+
+#include "client/core/shards/core.h"
+#include "client/core/shards/gather.h"
+#include "client/core/shards/pending.h"
+#include "proto/psd.pb-c.h"
+
+enum op_kind {
+    OP_PULL,
+    OP_PUSH,
+    OP_TICK,
+    OP_BARRIER,
+    OP_DECLARE,
+    OP_QUERY,
+    OP_PING,
+    OP_SET,
+    OP_DRAIN,
+    OP_ATTACH,
+    OP_ASK
+};
+
+#define OP_WHY_MAX  256
+#define OP_TEXT_MAX (2 * PS_NAME_MAX + 2) /* a name, or job/name */
+
+/* An operation's share on one shard. */
+struct lane {
+    struct lane *prev, *next; /* in the link's queue */
+    struct core_op *op;
+    uint32_t shard;
+    struct cursor at; /* what is not made into parts yet */
+    uint64_t parts;   /* made and not answered */
+    bool queued;      /* some are not made */
+    bool changed;     /* a set did something there */
+};
+
+struct core_op {
+    struct core_op *prev, *next; /* all that are in use; next alone on the free list */
+    enum op_kind kind;
+    bool done;
+    bool held;     /* the caller has it */
+    uint64_t left; /* queued lanes and unanswered parts */
+    uint32_t whys; /* PART_WHY under way for it */
+    struct ps_error result;
+
+    size_t n, room; /* variables; room of the three arrays */
+    struct core_var **vars;
+    const float **grads;
+    float **out;                 /* pull, push and pull */
+    bool answered;               /* some of its parts are */
+    struct ps_compress compress; /* how a push's gradients travel */
+    bool want;                   /* a push that wants values */
+    bool durable;                /* a push that is done when it is on disk */
+    float *copy;                 /* PS_PUSH_COPY */
+    uint64_t copy_bytes;
+    struct ps_pull_options pull;
+    bool with_norm; /* a push that gives one */
+    double norm;
+    bool with_place; /* a push or tick that says where its step's data begins and ends */
+    struct ps_cursor begins, ends;
+    bool placed;           /* a barrier that lies at `ends` of the data, */
+    uint32_t again;        /* with so many there before it */
+    Psd__Set *set;         /* what a set asks of every shard */
+    uint64_t variables;    /* that it changed */
+    ProtobufCMessage *ask; /* what an OP_ASK says to its shard */
+    enum msg_type ask_type;
+    uint64_t clock;
+    uint64_t blocks_transferred;
+    uint64_t held_us; /* the longest that a shard kept an answer to a part of it for other workers */
+
+    struct lane *lanes; /* [lanes_n] */
+    uint32_t lanes_n, lanes_room;
+
+    enum ps_query query;
+    char name[OP_TEXT_MAX]; /* of the barrier, the variable to attach to, or the query's job */
+    char after[OP_TEXT_MAX];
+    uint8_t *answer;
+    size_t answer_len;
+    char why[OP_WHY_MAX]; /* who holds it back, as last heard */
+};
+
+/* ---- Starting ---- */
+
+/* Whether operations may start; *e says why not. */
+enum ps_err op_may_start(const struct core *c, struct ps_error *e) PS_MUST_USE;
+
+/* The same for those that need variables, and for those that only a worker may start. */
+enum ps_err op_may_read(const struct core *c, struct ps_error *e) PS_MUST_USE;
+enum ps_err op_may_train(const struct core *c, struct ps_error *e) PS_MUST_USE;
+
+/* A fresh one, in use and held; its lists keep their room. NULL: out of memory. */
+struct core_op *op_new(struct core *c, enum op_kind kind);
+
+/* Room for n variables and so many lanes. */
+enum ps_err op_room(struct core_op *op, size_t n, uint32_t lanes) PS_MUST_USE;
+
+/* The next of them, on this shard: nothing is queued or made yet. */
+struct lane *op_add_lane(struct core_op *op, uint32_t shard);
+
+/* A start that failed for lack of memory: nothing of it is under way. */
+enum ps_err op_undo(struct core *c, struct core_op *op, struct ps_error *e, const char *what);
+
+/* One part on one shard that passes all windows. */
+enum ps_err op_start_control(struct core *c, struct core_op *op, uint32_t shard, enum part_kind kind,
+                             struct core_var *var) PS_MUST_USE;
+
+/* Let what its lanes have queued or made go, on each shard. */
+void op_pump(struct core *c, struct core_op *op);
+
+/* The first answer to an attach says that it is this variable: ask the others of its shards. */
+enum ps_err op_attach_others(struct core *c, struct core_op *op, struct core_var *v, uint32_t answered) PS_MUST_USE;
+
+/* ---- Ending ---- */
+
+/* One of its parts was answered. error NULL: well. Ends the operation with its last part, a pull with its first error.
+ */
+void op_answered(struct core *c, struct core_op *op, struct lane *lane, const struct ps_error *error);
+
+/* What it will end with: the first error, but a drop only when there is no other. PS_OK changes nothing. */
+void op_note(struct core_op *op, const struct ps_error *error);
+
+/* STALE, LATE. */
+bool op_is_drop(enum ps_err code);
+
+/* End it now with this result; its parts are given up. With PS_ERR_CANCELLED, the code becomes UNKNOWN_OUTCOME when a
+ * push of it may have reached its shard. */
+void op_give_up(struct core *c, struct core_op *op, const struct ps_error *result);
+
+/* Done with this result. Parts and lanes are the caller's business. */
+void op_end(struct core *c, struct core_op *op, const struct ps_error *result);
+
+/* Nobody has it and nothing of it is under way: to the free list. */
+void op_recycle_if_over(struct core *c, struct core_op *op);
+
+/* Free what is on the list, and the free list. */
+void ops_finish(struct core *c);
+
+#endif

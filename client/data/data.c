@@ -1,0 +1,294 @@
+/* Datasets: examples as rows of f32 and their labels, out of IDX arrays, MNIST's directories or CSV tables; scaling. */
+#include "client/include/psclient/ps_data.h"
+
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/core/base/base.h"
+
+#define LABEL_MAX 65535
+
+static enum ps_err
+dataset_alloc(const char *name, uint64_t rows, uint64_t columns, bool labelled, struct ps_dataset *out,
+              struct ps_error *e)
+{
+    struct ps_dataset d = {.rows = rows, .columns = columns};
+    uint64_t bytes;
+
+    if (rows == 0 || columns == 0)
+        return ps_fail(e, PS_ERR_DATA, "%s: holds no examples (%llu rows of %llu features)", name,
+                       (unsigned long long)rows, (unsigned long long)columns);
+    if (__builtin_mul_overflow(rows, columns, &bytes) || __builtin_mul_overflow(bytes, sizeof(float), &bytes) ||
+        bytes > SIZE_MAX - 64)
+        return ps_fail(e, PS_ERR_NOMEM, "%s: %llu rows of %llu features do not fit in memory", name,
+                       (unsigned long long)rows, (unsigned long long)columns);
+    d.features = aligned_alloc(64, round_up(bytes, 64));
+    d.labels = labelled ? malloc(rows * sizeof *d.labels) : NULL;
+    if (d.features == NULL || (labelled && d.labels == NULL)) {
+        ps_dataset_free(&d);
+        return ps_fail(e, PS_ERR_NOMEM, "%s: no %llu bytes of memory", name, (unsigned long long)bytes);
+    }
+    *out = d;
+    return PS_OK;
+}
+
+void
+ps_dataset_free(struct ps_dataset *dataset)
+{
+    free(dataset->features);
+    free(dataset->labels);
+    memset(dataset, 0, sizeof *dataset);
+}
+
+/* Sets label i and raises classes. */
+static bool
+dataset_label(struct ps_dataset *d, uint64_t i, double value)
+{
+    if (!(value >= 0 && value <= LABEL_MAX) || value != floor(value))
+        return false;
+    d->labels[i] = (uint32_t)value;
+    d->classes = MAX(d->classes, d->labels[i] + 1);
+    return true;
+}
+
+/* ---- IDX ---- */
+
+static enum ps_err
+from_images(const char *path, const struct ps_idx *images, bool labelled, struct ps_dataset *out, struct ps_error *e)
+{
+    uint64_t rows, columns = 1;
+    enum ps_err err;
+    float value;
+
+    if (images->rank == 0 || images->rank - 1 > ARRAY_LEN(out->dims))
+        return ps_fail(e, PS_ERR_DATA, "%s: byte 3: rank %u; examples are the first of 1 to %zu dimensions", path,
+                       images->rank, ARRAY_LEN(out->dims) + 1);
+    rows = images->dims[0];
+    if (rows > 0)
+        columns = images->elements / rows;
+    if ((err = dataset_alloc(path, rows, columns, labelled, out, e)) != PS_OK)
+        return err;
+    out->rank = images->rank - 1;
+    memcpy(out->dims, images->dims + 1, out->rank * sizeof *out->dims);
+    for (uint64_t i = 0; i < images->elements; i++) {
+        value = (float)ps_idx_value(images, i);
+        if (!isfinite(value))
+            return ps_fail(e, PS_ERR_DATA, "%s: element %llu (example %llu) is NaN, Inf or too large", path,
+                           (unsigned long long)i, (unsigned long long)(i / columns));
+        out->features[i] = value;
+    }
+    return PS_OK;
+}
+
+static enum ps_err
+add_labels(const char *path, const struct ps_idx *labels, const char *images_path, struct ps_dataset *d,
+           struct ps_error *e)
+{
+    if (labels->elements != d->rows || (labels->rank > 0 && labels->dims[0] != d->rows))
+        return ps_fail(e, PS_ERR_DATA, "%s: byte 4: %llu labels, but %s holds %llu examples", path,
+                       (unsigned long long)labels->elements, images_path, (unsigned long long)d->rows);
+    for (uint64_t i = 0; i < d->rows; i++)
+        if (!dataset_label(d, i, ps_idx_value(labels, i)))
+            return ps_fail(e, PS_ERR_DATA, "%s: label %llu is %g, not a whole number from 0 to %d", path,
+                           (unsigned long long)i, ps_idx_value(labels, i), LABEL_MAX);
+    return PS_OK;
+}
+
+enum ps_err
+ps_dataset_read_idx(const char *images_path, const char *labels_path, struct ps_dataset *out, struct ps_error *error)
+{
+    struct ps_idx images = {0}, labels = {0};
+    struct ps_dataset d = {0};
+    enum ps_err err;
+
+    if ((err = ps_idx_read(images_path, &images, error)) != PS_OK)
+        return err;
+    if (labels_path != NULL && (err = ps_idx_read(labels_path, &labels, error)) != PS_OK)
+        goto out;
+    if ((err = from_images(images_path, &images, labels_path != NULL, &d, error)) != PS_OK)
+        goto out;
+    if (labels_path != NULL)
+        err = add_labels(labels_path, &labels, images_path, &d, error);
+out:
+    ps_idx_free(&images);
+    ps_idx_free(&labels);
+    if (err == PS_OK)
+        *out = d;
+    else
+        ps_dataset_free(&d);
+    return err;
+}
+
+/* The first of the four names that exists: "train-images-idx3-ubyte", "train-images.idx3-ubyte", each or with ".gz". */
+static enum ps_err
+find_file(const char *directory, const char *part, const char *what, char path[PATH_MAX], struct ps_error *e)
+{
+    char rank = strcmp(what, "images") == 0 ? '3' : '1';
+
+    for (int form = 0; form < 4; form++) {
+        if (snprintf(path, PATH_MAX, "%s/%s-%s%cidx%c-ubyte%s", directory, part, what, form < 2 ? '-' : '.', rank,
+                     form % 2 == 0 ? "" : ".gz") >= PATH_MAX)
+            return ps_fail(e, PS_ERR_IO, "%.64s...: the path is too long", directory);
+        if (access(path, F_OK) == 0)
+            return PS_OK;
+    }
+    return ps_fail(e, PS_ERR_IO, "%s: no file %s-%s-idx%c-ubyte there, nor with .gz", directory, part, what, rank);
+}
+
+enum ps_err
+ps_dataset_load_idx(const char *directory, enum ps_part part, struct ps_dataset *out, struct ps_error *error)
+{
+    char images[PATH_MAX], labels[PATH_MAX];
+    const char *name = part == PS_TRAIN ? "train" : "t10k";
+    enum ps_err err;
+
+    if ((err = find_file(directory, name, "images", images, error)) != PS_OK)
+        return err;
+    if ((err = find_file(directory, name, "labels", labels, error)) != PS_OK)
+        return err;
+    return ps_dataset_read_idx(images, labels, out, error);
+}
+
+/* ---- CSV ---- */
+
+static enum ps_err
+from_table(const char *path, const struct ps_csv *csv, long label_column, struct ps_dataset *d, struct ps_error *e)
+{
+    for (uint64_t r = 0; r < csv->rows; r++) {
+        const double *row = csv->values + r * csv->columns;
+        float *to = d->features + r * d->columns;
+
+        for (uint64_t c = 0; c < csv->columns; c++) {
+            if ((long)c == label_column) {
+                if (!dataset_label(d, r, row[c]))
+                    return ps_fail(e, PS_ERR_DATA, "%s: row %llu: label %g is not a whole number from 0 to %d", path,
+                                   (unsigned long long)r + 1, row[c], LABEL_MAX);
+                continue;
+            }
+            if (!isfinite((float)row[c]))
+                return ps_fail(e, PS_ERR_DATA, "%s: row %llu, column %llu: %g is too large", path,
+                               (unsigned long long)r + 1, (unsigned long long)c + 1, row[c]);
+            *to++ = (float)row[c];
+        }
+    }
+    return PS_OK;
+}
+
+enum ps_err
+ps_dataset_read_csv(const char *path, const struct ps_csv_options *options, long label_column, struct ps_dataset *out,
+                    struct ps_error *error)
+{
+    struct ps_csv csv = {0};
+    struct ps_dataset d = {0};
+    bool labelled = label_column != PS_CSV_NO_LABEL;
+    enum ps_err err;
+
+    if ((err = ps_csv_read(path, options, &csv, error)) != PS_OK)
+        return err;
+    if (labelled && (label_column < 0 || (uint64_t)label_column >= csv.columns))
+        err = ps_fail(error, PS_ERR_INVALID, "%s: there is no column %ld for the labels: columns are 0 to %llu", path,
+                      label_column, (unsigned long long)csv.columns - 1);
+    if (err == PS_OK)
+        err = dataset_alloc(path, csv.rows, csv.columns - labelled, labelled, &d, error);
+    if (err == PS_OK)
+        err = from_table(path, &csv, label_column, &d, error);
+    ps_csv_free(&csv);
+    if (err != PS_OK) {
+        ps_dataset_free(&d);
+        return err;
+    }
+    d.rank = 1;
+    d.dims[0] = d.columns;
+    *out = d;
+    return PS_OK;
+}
+
+/* ---- Use ---- */
+
+void
+ps_dataset_gather(const struct ps_dataset *dataset, size_t n, const uint32_t *index, float *x, uint32_t *labels)
+{
+    size_t columns = (size_t)dataset->columns;
+
+    ps_assert(labels == NULL || dataset->labels != NULL);
+    for (size_t i = 0; i < n; i++) {
+        ps_assert(index[i] < dataset->rows);
+        if (x != NULL)
+            memcpy(x + i * columns, dataset->features + index[i] * columns, columns * sizeof *x);
+        if (labels != NULL)
+            labels[i] = dataset->labels[index[i]];
+    }
+}
+
+/* Mean and deviation of a feature, in double and two passes: the same on every worker. */
+static void
+fit_standard(const struct ps_dataset *d, uint64_t column, struct ps_scaling *s)
+{
+    double mean = 0, square = 0, difference;
+
+    for (uint64_t r = 0; r < d->rows; r++)
+        mean += (double)d->features[r * d->columns + column];
+    mean /= (double)d->rows;
+    for (uint64_t r = 0; r < d->rows; r++) {
+        difference = (double)d->features[r * d->columns + column] - mean;
+        square += difference * difference;
+    }
+    s->shift[column] = (float)mean;
+    s->factor[column] = square > 0 ? (float)fmin(1 / sqrt(square / (double)d->rows), FLT_MAX) : 0;
+}
+
+static float
+largest_magnitude(const struct ps_dataset *d)
+{
+    float largest = 0;
+
+    for (uint64_t i = 0; i < d->rows * d->columns; i++)
+        largest = fmaxf(largest, fabsf(d->features[i]));
+    return largest;
+}
+
+enum ps_err
+ps_scaling_fit(const struct ps_dataset *dataset, enum ps_scale kind, struct ps_scaling *out, struct ps_error *error)
+{
+    struct ps_scaling s = {.columns = dataset->columns};
+    float largest = kind == PS_SCALE_UNIT ? largest_magnitude(dataset) : 1;
+
+    if (kind != PS_SCALE_NONE && kind != PS_SCALE_UNIT && kind != PS_SCALE_STANDARD)
+        return ps_fail(error, PS_ERR_INVALID, "there is no scaling %d", (int)kind);
+    if ((s.shift = calloc(2 * dataset->columns, sizeof *s.shift)) == NULL)
+        return ps_fail(error, PS_ERR_NOMEM, "scaling: out of memory");
+    s.factor = s.shift + s.columns;
+    for (uint64_t c = 0; c < s.columns; c++) {
+        s.factor[c] = largest > 0 ? fminf(1 / largest, FLT_MAX) : 1;
+        if (kind == PS_SCALE_STANDARD)
+            fit_standard(dataset, c, &s);
+    }
+    *out = s;
+    return PS_OK;
+}
+
+void
+ps_scaling_free(struct ps_scaling *scaling)
+{
+    free(scaling->shift);
+    memset(scaling, 0, sizeof *scaling);
+}
+
+enum ps_err
+ps_dataset_scale(struct ps_dataset *dataset, const struct ps_scaling *scaling, struct ps_error *error)
+{
+    if (dataset->columns != scaling->columns)
+        return ps_fail(error, PS_ERR_INVALID, "scaling: made for %llu features, the dataset has %llu",
+                       (unsigned long long)scaling->columns, (unsigned long long)dataset->columns);
+    for (uint64_t r = 0; r < dataset->rows; r++)
+        for (uint64_t c = 0; c < dataset->columns; c++) {
+            float *x = &dataset->features[r * dataset->columns + c];
+            *x = (*x - scaling->shift[c]) * scaling->factor[c];
+        }
+    return PS_OK;
+}

@@ -1,0 +1,171 @@
+/* Devices by name, their memory, and what they say of themselves. device_ops.c has the operations. */
+#include "client/device/device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/core/base/base.h"
+
+struct device_kind {
+    const char *name;
+    enum ps_err (*open)(const struct ps_device_options *options, ps_device **out, struct ps_error *e);
+    enum ps_err (*open_number)(unsigned number, ps_device **out, struct ps_error *e); /* "cuda:1"; without one: 0 */
+};
+
+static const struct device_kind kinds[] = {
+    {"cpu", device_cpu_open, NULL},
+    {"cuda", NULL, device_cuda_open},
+};
+
+static enum ps_err
+unknown_device(const char *name, struct ps_error *e)
+{
+    char names[128] = "";
+
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", kinds[i].name);
+    }
+    return ps_fail(e, PS_ERR_INVALID, "there is no device \"%.64s\"; devices are: %s", name, names);
+}
+
+/* "cuda:1": 1. What no number follows is 0. False: something else follows. */
+static bool
+read_number(const char *text, unsigned *number)
+{
+    *number = 0;
+    if (*text == '\0')
+        return true;
+    if (*text++ != ':' || *text == '\0' || strlen(text) > 4)
+        return false;
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        *number = 10 * *number + (unsigned)(*text - '0');
+    }
+    return true;
+}
+
+static enum ps_err
+open_kind(const struct device_kind *kind, const char *name, const struct ps_device_options *options, ps_device **out,
+          struct ps_error *e)
+{
+    unsigned number;
+    enum ps_err err;
+
+    if (kind->open_number == NULL) {
+        if ((err = kind->open(options, out, e)) == PS_OK)
+            (*out)->name = kind->name;
+        return err;
+    }
+    if (!read_number(name + strlen(kind->name), &number))
+        return ps_fail(e, PS_ERR_INVALID, "device \"%.64s\": write %s, or %s:1 for the second one", name, kind->name,
+                       kind->name);
+    return kind->open_number(number, out, e);
+}
+
+static bool
+is_of_kind(const struct device_kind *kind, const char *name)
+{
+    size_t len = strlen(kind->name);
+
+    return strncmp(name, kind->name, len) == 0 &&
+           (name[len] == '\0' || (name[len] == ':' && kind->open_number != NULL));
+}
+
+enum ps_err
+ps_device_open(const char *name, const struct ps_device_options *options, ps_device **out, struct ps_error *error)
+{
+    struct ps_device_options filled = {0};
+
+    if (name == NULL)
+        return unknown_device("", error);
+    if (options != NULL)
+        filled = *options;
+    if (filled.threads < 0 || filled.workers < 0)
+        return ps_fail(error, PS_ERR_INVALID, "device %s: threads (%d) and workers (%d) may not be negative", name,
+                       filled.threads, filled.workers);
+    if (filled.workers == 0)
+        filled.workers = 1;
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        if (is_of_kind(&kinds[i], name))
+            return open_kind(&kinds[i], name, &filled, out, error);
+    return unknown_device(name, error);
+}
+
+void
+ps_device_close(ps_device *device)
+{
+    if (device != NULL)
+        device->ops->close(device);
+}
+
+const char *
+ps_device_name(const ps_device *device)
+{
+    return device->name;
+}
+
+const char *
+ps_device_describe(const ps_device *device)
+{
+    return device->description;
+}
+
+int
+ps_device_threads(const ps_device *device)
+{
+    return device->threads;
+}
+
+int
+ps_device_is_host(const ps_device *device)
+{
+    return device->ops->is_host;
+}
+
+enum ps_err
+ps_device_alloc(ps_device *device, size_t size, void **out, struct ps_error *error)
+{
+    void *memory = device->ops->alloc(device, size);
+
+    if (memory == NULL)
+        return ps_fail(error, PS_ERR_NOMEM, "device %s: no %zu bytes of memory", device->name, size);
+    *out = memory;
+    return PS_OK;
+}
+
+void
+ps_device_free(ps_device *device, void *memory)
+{
+    if (memory != NULL)
+        device->ops->free(device, memory);
+}
+
+void
+ps_device_upload(ps_device *device, void *to, const void *from_host, size_t size)
+{
+    if (size > 0)
+        device->ops->upload(device, to, from_host, size);
+}
+
+void
+ps_device_copy(ps_device *device, void *to, const void *from, size_t size)
+{
+    if (size > 0)
+        device->ops->copy(device, to, from, size);
+}
+
+enum ps_err
+ps_device_download(ps_device *device, void *to_host, const void *from, size_t size, struct ps_error *error)
+{
+    if (size == 0)
+        return device->ops->finish(device, error);
+    return device->ops->download(device, to_host, from, size, error);
+}
+
+enum ps_err
+ps_device_finish(ps_device *device, struct ps_error *error)
+{
+    return device->ops->finish(device, error);
+}

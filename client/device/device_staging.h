@@ -1,0 +1,30 @@
+/* Copies that go on while the device computes. On a device with memory of its own they want host memory that the device
+ * can reach by itself ("pinned"): what device_staging_alloc() returns. The same calls take any host memory, and then,
+ * or where device memory is host memory, do what ps_device_upload() and ps_device_download() do.
+ *
+ *     device_send(d, weights, staged, size);        // may start before what was called earlier is done
+ *     ps_dense_forward(d, ..., weights, ...);       // sees them
+ *     ...
+ *     ps_dense_backward(d, ..., gradient, ...);
+ *     device_fetch(d, staged, gradient, size, &e);  // as soon as it is computed, beside what is called next
+ *     ps_relu_backward(d, ...);
+ *     device_fetched(d, &e);                        // now it is in staged
+ *
+ * device_send(): nothing that was called before and still runs may use `to`; `from` stays as it is until the next
+ * ps_device_finish() or ps_device_download(). device_fetch(): nothing that is called later may change `from` before
+ * device_fetched(). */
+#ifndef CLIENT_DEVICE_STAGING_H
+#define CLIENT_DEVICE_STAGING_H
+
+#include "client/include/psclient/ps_device.h"
+
+/* Zeroed, 64-byte aligned host memory, freed before its device is closed. */
+enum ps_err device_staging_alloc(ps_device *d, size_t size, void **out, struct ps_error *e) PS_MUST_USE;
+void device_staging_free(ps_device *d, void *memory); /* accepts NULL */
+
+/* Bytes. */
+void device_send(ps_device *d, void *to, const void *from_host, size_t size);
+enum ps_err device_fetch(ps_device *d, void *to_host, const void *from, size_t size, struct ps_error *e) PS_MUST_USE;
+enum ps_err device_fetched(ps_device *d, struct ps_error *e) PS_MUST_USE; /* everything that was fetched */
+
+#endif

@@ -1,0 +1,474 @@
+/* Frames through two rings.
+ *
+ * Out: send() copies a frame into the ring or queues it (ring_out.h), and flush() and poll() copy what the ring has
+ * room for. In: poll() gives whole frames to the owner where they lie. A frame that fits half a ring is not looked at
+ * until all of it is there, so it is never copied; a larger one comes in pieces.
+ *
+ * A position that one side writes and the other reads costs each of them a cache miss, so both look at the room as
+ * rarely as can be: the writer believes what it knew until that is too little, and the reader says what it has read
+ * when that is worth it (TAKEN_PART). Until then some room is not known of: a writer that finds none waits, but all the
+ * rest of the ring is there to be read, more than half of it, so the reader has something to read and comes to where it
+ * says so.
+ *
+ * Both sides poll while they spin. Before a side sleeps it says so (share_sleep()), and whoever writes or reads after
+ * that rings a bell (bell.h).
+ *
+ *     OPEN ──finish()──► LEAVING (writes what is queued, throws away what comes) ──all is written──► ENDING
+ *       └──close()──────────────────────────────────────────────────────────────────────────────►  │ the connection
+ *                                                                                       closed() ◄─┘ and timer closed
+ */
+#include "client/group/links/link_shm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "client/group/links/ring_out.h"
+
+#define READ_AT_ONCE (8 * MIB) /* bytes, before the loop's other business gets its turn */
+#define LEAVE_LOOK   1         /* ms between two looks at the ring while LEAVING */
+#define TAKEN_PART   8         /* of a ring is read before the other side is told */
+
+enum shm_state { SHM_OPEN, SHM_LEAVING, SHM_ENDING };
+
+struct link_shm {
+    struct link link;
+    enum shm_state state;
+    struct share share;
+    struct conn *conn; /* NULL: closed */
+    struct bell bell;
+    struct ring_out out;
+    struct frame_reader reader;
+    size_t untold; /* bytes that were read, and the other side does not know */
+    bool reading;  /* further up on the stack */
+    bool ended;    /* the owner knows of the end */
+    bool hung_up;  /* the connection has ended */
+
+    uv_timer_t timer; /* while LEAVING */
+    uint64_t leave_ms;
+    bool timing; /* libuv still has the timer */
+
+    void (*closed)(struct link *l);
+};
+
+static struct link_shm *
+shm_of(struct link *l)
+{
+    return CONTAINER_OF(l, struct link_shm, link);
+}
+
+size_t
+link_shm_ring_bytes(uint32_t ranks)
+{
+    return ranks <= 8 ? 1 * MIB : ranks <= 32 ? 256 * KIB : SHARE_RING_MIN;
+}
+
+/* ---- The end, as the owner hears of it ---- */
+
+static void
+tell_end(struct link_shm *t, enum ps_err code, const char *text)
+{
+    struct ps_error e;
+
+    if (t->ended || t->state != SHM_OPEN)
+        return;
+    t->ended = true;
+    ps_error_set(&e, code, "%s", text);
+    t->link.events->ended(&t->link, &e);
+}
+
+/* ---- Out ---- */
+
+static bool
+write_some(struct link_shm *t)
+{
+    return t->state != SHM_ENDING && ring_out_write(&t->out);
+}
+
+static void
+shm_out_done(struct conn_out *o, enum ps_err result)
+{
+    struct link_out *out = CONTAINER_OF(o, struct link_out, u.conn);
+
+    out->done(out, result);
+}
+
+static void
+shm_send(struct link *l, struct link_out *out)
+{
+    struct link_shm *t = shm_of(l);
+
+    out->link = l;
+    if (t->conn == NULL || t->state != SHM_OPEN || t->out.mute) {
+        out->done(out, PS_ERR_CLOSED);
+        return;
+    }
+    if (ring_out_at_once(&t->out, out)) {
+        out->done(out, PS_OK);
+        return;
+    }
+    out->u.conn = (struct conn_out){.done = shm_out_done,
+                                    .head = out->head,
+                                    .head_len = out->head_len,
+                                    .parts = out->parts,
+                                    .parts_len = out->parts_len};
+    conn_queue_append(&t->out.queue, &out->u.conn);
+}
+
+static void
+shm_flush(struct link *l)
+{
+    struct link_shm *t = shm_of(l);
+
+    ring_out_flush(&t->out);
+    (void)write_some(t);
+}
+
+/* ---- In ---- */
+
+static void
+placed(struct link_shm *t)
+{
+    struct frame_reader *r = &t->reader;
+    struct link_place place = {0};
+
+    t->link.events->place(&t->link, &r->head, r->meta, &place);
+    if (place.discard)
+        frame_discard(r);
+    else if (place.parts_len > 0)
+        frame_direct(r, place.parts, place.parts_len);
+}
+
+/* They are the other side's again. */
+static void
+taken(struct link_shm *t, size_t n)
+{
+    if (t->state == SHM_ENDING)
+        return;
+    share_skip(&t->share, n);
+    t->untold += n;
+    if (t->untold < t->share.ring_bytes / TAKEN_PART)
+        return;
+    t->untold = 0;
+    share_take(&t->share, 0);
+    bell_ring(&t->bell, SHARE_ROOM);
+}
+
+/* Bytes of one frame that comes in pieces, or whose head is wrong. */
+static void
+feed(struct link_shm *t, size_t n)
+{
+    const uint8_t *data = share_out(&t->share);
+    struct frame_reader *r = &t->reader;
+    size_t left = n, used;
+
+    for (; left > 0 && t->state == SHM_OPEN && !t->ended; data += used, left -= used) {
+        switch (frame_feed(r, data, left, &used)) {
+        case FRAME_MORE:
+            break;
+        case FRAME_META:
+            placed(t);
+            break;
+        case FRAME_WHOLE:
+            t->link.events->frame(&t->link, &r->head, r->meta, r->payload);
+            break;
+        case FRAME_BAD:
+            tell_end(t, r->error.code, r->error.text);
+            break;
+        }
+    }
+    if (t->state != SHM_ENDING)
+        frame_reader_trim(r);
+    taken(t, n);
+}
+
+/* What can be done with the bytes that are there: `n` of them are a whole frame with this head, or go to the reader;
+ * 0: there must be more first. */
+struct ripe {
+    size_t n;
+    bool whole;
+    struct frame_head head;
+};
+
+static struct ripe
+look(const struct link_shm *t, size_t filled)
+{
+    size_t missing = frame_missing(&t->reader);
+    struct ripe ripe = {0};
+    uint64_t bytes;
+
+    if (missing > 0) {
+        ripe.n = MIN(filled, missing);
+        return ripe;
+    }
+    if (filled < FRAME_HEAD_SIZE)
+        return ripe;
+    ripe.n = FRAME_HEAD_SIZE;
+    if (frame_head_decode(share_out(&t->share), &ripe.head, NULL) != PS_OK)
+        return ripe; /* the reader says what is wrong with it */
+    bytes = FRAME_HEAD_SIZE + ripe.head.meta_len + frame_pad(ripe.head.meta_len) + ripe.head.payload_len +
+            frame_pad(ripe.head.payload_len);
+    ripe.whole = bytes <= t->share.ring_bytes / 2;
+    ripe.n = !ripe.whole ? (size_t)MIN(filled, bytes) : filled >= bytes ? (size_t)bytes : 0;
+    return ripe;
+}
+
+static void
+hand_on(struct link_shm *t, const struct ripe *ripe)
+{
+    const uint8_t *meta = share_out(&t->share) + FRAME_HEAD_SIZE;
+    const uint8_t *payload = meta + ripe->head.meta_len + frame_pad(ripe->head.meta_len);
+    enum copying_way way;
+    bool tried = ripe->n >= COPYING_BYTES_MIN && copying_tried(t->share.taken, ripe->n, &way);
+    uint64_t begin = tried ? uv_hrtime() : 0;
+
+    t->link.events->frame(&t->link, &ripe->head, meta, ripe->head.payload_len > 0 ? payload : NULL);
+    if (tried)
+        copying_note(t->out.copying, way, COPYING_OUT, ripe->n, uv_hrtime() - begin);
+    taken(t, ripe->n);
+}
+
+/* True: something moved. */
+static bool
+read_some(struct link_shm *t)
+{
+    size_t budget = READ_AT_ONCE, filled;
+    bool moved = false;
+
+    if (t->reading)
+        return false;
+    t->reading = true;
+    while (t->state == SHM_OPEN && !t->ended && budget > 0) {
+        struct ripe ripe;
+
+        if ((filled = share_filled(&t->share)) == SIZE_MAX) {
+            tell_end(t, PS_ERR_PROTOCOL, "it wrote what cannot be into shared memory");
+            break;
+        }
+        if (filled == 0 || (ripe = look(t, filled)).n == 0)
+            break;
+        if (ripe.whole)
+            hand_on(t, &ripe);
+        else
+            feed(t, ripe.n);
+        budget -= MIN(budget, ripe.n);
+        moved = true;
+    }
+    t->reading = false;
+    return moved;
+}
+
+static bool
+shm_poll(struct link *l)
+{
+    struct link_shm *t = shm_of(l);
+    bool wrote = write_some(t);
+
+    return read_some(t) || wrote;
+}
+
+/* A frame that has only begun is no reason to stay awake: its rest rings. */
+static bool
+shm_sleep(struct link *l)
+{
+    struct link_shm *t = shm_of(l);
+    unsigned wants = SHARE_DATA;
+    size_t filled;
+
+    if (t->state != SHM_OPEN || t->ended)
+        return true;
+    filled = share_filled(&t->share);
+    if (filled == SIZE_MAX || (filled > 0 && look(t, filled).n > 0))
+        return false;
+    if (t->out.queue.first != NULL && !t->out.mute)
+        wants |= SHARE_ROOM;
+    return share_sleep(&t->share, wants, filled);
+}
+
+static void
+shm_wake(struct link *l)
+{
+    struct link_shm *t = shm_of(l);
+
+    if (t->state == SHM_OPEN)
+        share_wake(&t->share);
+}
+
+static void
+shm_cut(struct link *l)
+{
+    struct link_shm *t = shm_of(l);
+
+    if (t->state == SHM_ENDING)
+        return;
+    frame_discard(&t->reader);
+    if (!ring_out_cut(&t->out) && t->conn != NULL)
+        (void)shutdown(t->conn->fd, SHUT_WR); /* they hear that it has ended */
+}
+
+/* ---- Life ---- */
+
+static void
+try_end(struct link_shm *t)
+{
+    if (t->state != SHM_ENDING || t->conn != NULL || t->timing)
+        return;
+    if (t->closed != NULL)
+        t->closed(&t->link);
+}
+
+static void
+shm_conn_closed(struct conn *c)
+{
+    struct link_shm *t = c->arg;
+
+    t->conn = t->bell.conn = NULL;
+    free(c);
+    try_end(t);
+}
+
+static void
+timer_closed(uv_handle_t *handle)
+{
+    struct link_shm *t = handle->data;
+
+    t->timing = false;
+    try_end(t);
+}
+
+static void
+end_now(struct link_shm *t, bool politely)
+{
+    if (t->state == SHM_ENDING)
+        return;
+    t->state = SHM_ENDING;
+    conn_queue_drop(&t->out.queue);
+    uv_close((uv_handle_t *)&t->timer, timer_closed);
+    if (t->conn != NULL && politely)
+        conn_leave(t->conn, LINK_PART_MS, shm_conn_closed);
+    else if (t->conn != NULL)
+        conn_close(t->conn, shm_conn_closed);
+}
+
+static void
+leave_look(uv_timer_t *timer)
+{
+    struct link_shm *t = timer->data;
+    size_t filled = share_filled(&t->share);
+
+    if (filled != SIZE_MAX && filled + t->untold > 0) { /* so that the other side can write its last, too */
+        t->untold = 0;
+        share_take(&t->share, filled);
+        bell_ring(&t->bell, SHARE_ROOM);
+    }
+    (void)write_some(t);
+    if (t->out.queue.first == NULL || t->out.mute || t->hung_up || uv_now(timer->loop) >= t->leave_ms)
+        end_now(t, true);
+}
+
+static void
+shm_finish(struct link *l, uint32_t patience_ms, void (*closed)(struct link *l))
+{
+    struct link_shm *t = shm_of(l);
+
+    if (t->closed == NULL)
+        t->closed = closed;
+    if (t->state != SHM_OPEN)
+        return;
+    t->state = SHM_LEAVING;
+    t->leave_ms = uv_now(t->timer.loop) + patience_ms;
+    frame_discard(&t->reader); /* nothing is written to a placed payload any more */
+    uv_timer_start(&t->timer, leave_look, 0, LEAVE_LOOK);
+}
+
+static void
+shm_close(struct link *l, void (*closed)(struct link *l))
+{
+    struct link_shm *t = shm_of(l);
+
+    if (t->closed == NULL)
+        t->closed = closed;
+    end_now(t, false);
+}
+
+static void
+shm_destroy(struct link *l)
+{
+    struct link_shm *t = shm_of(l);
+
+    frame_reader_finish(&t->reader);
+    share_finish(&t->share);
+    free(t);
+}
+
+/* ---- The connection ---- */
+
+static void
+bell_came(struct conn *c, const struct frame_head *head, const void *meta, const void *payload)
+{
+    struct link_shm *t = c->arg;
+
+    if (head->type == MSG_GROUP_ABORT && t->state == SHM_OPEN && !t->ended) {
+        /* it failed before it knew of this link: the answer to its greeting was on the way */
+        t->link.events->frame(&t->link, head, meta, payload);
+        return;
+    }
+    if (head->type != MSG_GROUP_BELL || head->meta_len > 0 || head->payload_len > 0) {
+        tell_end(t, PS_ERR_PROTOCOL, "it sent a frame beside the shared memory");
+        return;
+    }
+    if (t->state == SHM_OPEN)
+        (void)shm_poll(&t->link);
+}
+
+/* What it had written before comes first. */
+static void
+hung_up(struct conn *c, const struct ps_error *why)
+{
+    struct link_shm *t = c->arg;
+
+    t->hung_up = true;
+    while (read_some(t))
+        continue;
+    tell_end(t, why->code, why->text);
+}
+
+static const struct conn_events bell_events = {.frame = bell_came, .ended = hung_up};
+
+static const struct link_ops shm_ops = {
+    .name = "shm",
+    .send = shm_send,
+    .flush = shm_flush,
+    .poll = shm_poll,
+    .sleep = shm_sleep,
+    .wake = shm_wake,
+    .cut = shm_cut,
+    .finish = shm_finish,
+    .close = shm_close,
+    .destroy = shm_destroy,
+};
+
+struct link *
+link_shm_new(struct conn *conn, struct share *share, uint32_t rank, struct copying *copying)
+{
+    struct link_shm *t = calloc(1, sizeof *t);
+
+    if (t == NULL)
+        return NULL;
+    t->link = (struct link){.ops = &shm_ops, .rank = rank};
+    t->share = *share;
+    *share = (struct share){0};
+    share_told(&t->share);
+    frame_reader_init(&t->reader);
+    t->reader.buffers = &conn->pool->buffers;
+    bell_init(&t->bell, &t->share, conn);
+    ring_out_init(&t->out, &t->share, &t->bell, copying, conn->pool->loop);
+    uv_timer_init(conn->pool->loop, &t->timer);
+    t->timer.data = t;
+    t->timing = true;
+    t->conn = conn;
+    conn->events = &bell_events;
+    conn->arg = t;
+    return &t->link;
+}

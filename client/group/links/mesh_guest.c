@@ -1,0 +1,147 @@
+/* Higher ranks, which come through the door: looked at once the table is known, and answered. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/group/links/mesh_inside.h"
+
+static void
+guest_refuse(struct mesh_conn *m, enum ps_err code, const char *text)
+{
+    mesh_part(m, GROUP_ABORT_NOBODY, code, text);
+}
+
+/* Whether the forming that it comes for has failed here. */
+static bool
+comes_too_late(struct mesh *mesh, const struct group_hello *h)
+{
+    const ps_group *g = mesh->group;
+
+    if (g->core != NULL && group_core_state(g->core, NULL) != PS_OK && h->group == g->table.id)
+        mesh_note_end(mesh);
+    return mesh->mine.code != PS_OK && h->group == mesh->mine.group && h->epoch == mesh->mine.epoch;
+}
+
+/* The door started it without knowing who it was. */
+static void
+guest_congestion(struct mesh_conn *m)
+{
+    struct sockaddr_storage from;
+    int len = sizeof from;
+    const char *congestion;
+
+    if (uv_tcp_getpeername(&m->conn->u.tcp, (struct sockaddr *)&from, &len) != 0)
+        return;
+    if ((congestion = group_congestion(m->mesh->group, mesh_is_loopback((struct sockaddr *)&from))) != NULL)
+        conn_congestion(m->conn, congestion);
+}
+
+void
+mesh_guest_look(struct mesh_conn *m)
+{
+    ps_group *g = m->mesh->group;
+    const struct group_hello *h = &m->hello;
+    const struct group_table *t = &g->table;
+    struct group_hello own;
+
+    if (comes_too_late(m->mesh, h)) {
+        mesh_part(m, m->mesh->mine.guilty, m->mesh->mine.code, m->mesh->mine.text);
+        return;
+    }
+    if (g->links == NULL || h->epoch > MAX(t->epoch, g->passed))
+        return;
+    if (h->group != t->id || h->epoch != t->epoch || h->ranks != t->ranks) {
+        guest_refuse(m, PS_ERR_CLUSTER, "this is another forming of the group");
+    } else if (h->to != t->rank || h->rank <= t->rank || h->rank >= t->ranks ||
+               h->incarnation != t->members[h->rank].incarnation) {
+        guest_refuse(m, PS_ERR_CLUSTER, "the group has no such rank");
+    } else if (g->links[h->rank] != NULL) {
+        guest_refuse(m, PS_ERR_TASK_TAKEN, "this rank is connected already");
+    } else if (!m->mesh->joining) {
+        guest_refuse(m, PS_ERR_CLUSTER, "this epoch of the group has begun without it");
+    } else {
+        m->rank = h->rank;
+        own = mesh_hello(g, h->rank);
+        guest_congestion(m);
+        mesh_take_offer(m, &own);
+        if (mesh_greet(m->conn, MSG_GROUP_WELCOME, &own))
+            mesh_up(m);
+        else
+            mesh_drop(m); /* it says so to its side, which fails */
+    }
+}
+
+static void
+guest_frame(struct conn *c, const struct frame_head *head, const void *meta, const void *payload)
+{
+    struct mesh_conn *m = c->arg;
+    struct mesh_end end = {.group = m->hello.group, .epoch = m->hello.epoch};
+
+    (void)payload;
+    if (m->gone)
+        return;
+    if (head->type == MSG_GROUP_ABORT &&
+        group_abort_decode(head, meta, &end.code, &end.guilty, end.text, NULL) == PS_OK) {
+        m->mesh->told = end;
+        mesh_drop(m);
+        return;
+    }
+    guest_refuse(m, PS_ERR_PROTOCOL, "it did not wait for its welcome");
+}
+
+static void
+guest_ended(struct conn *c, const struct ps_error *why)
+{
+    struct mesh_conn *m = c->arg;
+
+    (void)why;
+    if (!m->gone)
+        mesh_drop(m);
+}
+
+static const struct conn_events guest_events = {.frame = guest_frame, .ended = guest_ended};
+
+/* How many wait for a table is bounded: more of them than there can be ranks are not of one. */
+static void
+guests_trim(struct mesh *mesh)
+{
+    struct mesh_conn *oldest = NULL;
+    uint32_t n = 0;
+
+    for (struct mesh_conn *m = mesh->conns; m != NULL; m = m->next)
+        if (m->state == MESH_GUEST) {
+            oldest = m; /* newest first */
+            n++;
+        }
+    if (n > PS_GROUP_RANKS_MAX)
+        mesh_drop(oldest);
+}
+
+void
+mesh_guest_come(void *arg, struct conn *c, const struct frame_head *head, const void *meta)
+{
+    struct mesh *mesh = arg;
+    ps_group *g = mesh->group;
+    struct mesh_conn *m = calloc(1, sizeof *m);
+    struct ps_error e;
+
+    if (m == NULL) {
+        conn_close(c, door_conn_closed);
+        return;
+    }
+    m->mesh = mesh;
+    m->state = MESH_GUEST;
+    m->conn = c;
+    m->next = mesh->conns;
+    mesh->conns = m;
+    c->events = &guest_events;
+    c->arg = m;
+    group_conn_made(g);
+    if (group_hello_decode(head, meta, &m->hello, &e) != PS_OK)
+        guest_refuse(m, e.code, e.text);
+    else if (strcmp(m->hello.cluster, g->cluster_name) != 0 || strcmp(m->hello.name, g->options.name) != 0)
+        guest_refuse(m, PS_ERR_CLUSTER, "this is a rank of another cluster or group");
+    else
+        mesh_guest_look(m);
+    if (mesh->conns != NULL)
+        guests_trim(mesh);
+}

@@ -1,0 +1,73 @@
+/* The door: where a rank listens, for the other ranks and for whoever meets here. The first frame of a connection says
+ * what it is for; who waits for such frames takes the connection over.
+ *
+ *     door_open(&d, pool, "127.0.0.1:0", &e);           // d.address: with the port that the kernel chose
+ *     door_for(&d, MSG_GROUP_HELLO, mesh_guest, mesh);  // now connections that begin so are handed on
+ *     door_close(&d, closed);
+ *
+ * Where this process has a token, each must prove to have the same one (common/net/conn_pass.h).
+ *
+ * Strangers cannot hold it shut: what does not begin with a frame that somebody waits for, or says nothing for
+ * DOOR_SILENCE_MS, is closed; past DOOR_GUESTS_MAX silent ones the oldest goes. */
+#ifndef CLIENT_GROUP_DOOR_H
+#define CLIENT_GROUP_DOOR_H
+
+#include <uv.h>
+
+#include "client/api/credentials.h"
+#include "client/group/rendezvous/table.h"
+#include "common/net/conn.h"
+
+#define DOOR_SILENCE_MS 10000
+#define DOOR_GUESTS_MAX 320
+#define DOOR_KINDS_MAX  8
+#define DOOR_BACKLOG    512
+
+/* Take c over: set c->events and c->arg, or close it with conn_close(c, door_conn_closed). c is heap memory of
+ * malloc(); its owner closes it, and its closed() frees it. The frame that it began with is valid during the call; more
+ * may follow at once. */
+typedef void (*door_take)(void *arg, struct conn *c, const struct frame_head *head, const void *meta);
+
+struct door_guest;
+
+struct door {
+    char address[GROUP_ADDRESS_MAX]; /* numeric, with the port; of a wildcard ("0.0.0.0:0") as it was given */
+    uint16_t port;
+    const struct credentials *credentials; /* set before it is opened; borrowed; NULL: nothing is encrypted */
+
+    /* private */
+    struct conn_pool *pool;
+    uv_tcp_t listener;
+    uv_timer_t timer;
+    struct door_guest *guests; /* oldest first */
+    uint32_t guests_count;
+    uint32_t handles; /* that libuv still has */
+    bool open, owing; /* owing: a connection waits that there was no memory for */
+    struct {
+        uint16_t type;
+        door_take take;
+        void *arg;
+    } kinds[DOOR_KINDS_MAX];
+};
+
+/* A host that is a number; false: it is a name, which this does not look up. */
+bool door_number(const struct address *address, struct sockaddr_storage *out);
+
+/* Whether this machine would let us listen there. */
+bool door_may_open(const char *listen);
+
+/* listen: "host:port" in numbers, port 0 for a free one. Errors: INVALID, UNREACHABLE (no such address here), BUSY
+ * (somebody else listens there), LIMIT, NOMEM, IO. */
+enum ps_err door_open(struct door *d, struct conn_pool *pool, const char *listen, struct ps_error *e) PS_MUST_USE;
+
+/* Connections that begin with such a frame go to take(); NULL: nobody waits for them any more. */
+void door_for(struct door *d, uint16_t type, door_take take, void *arg);
+
+/* Stop listening and send all guests away. The loop must run until door_closed(). Accepts zeroed and closed ones. */
+void door_close(struct door *d);
+bool door_closed(const struct door *d);
+
+/* Frees a connection that a door handed on, or that was made in the same way. */
+void door_conn_closed(struct conn *c);
+
+#endif

@@ -1,0 +1,258 @@
+/* ps_data.h: training data for workers. Readers for IDX, CSV and LIBSVM files, datasets, and a sampler that deals every
+ * batch of every epoch out to the workers.
+ *
+ *     struct ps_dataset train, held_out;
+ *     struct ps_scaling scaling;
+ *     ps_sampler *sampler;
+ *     ps_dataset_load_idx("data/digits", PS_TRAIN, &train, &error);
+ *     ps_scaling_fit(&train, PS_SCALE_UNIT, &scaling, &error);
+ *     ps_dataset_scale(&train, &scaling, &error);
+ *     ps_sampler_new(train.rows, batch, workers, task, seed, &sampler, &error);
+ *     for (epoch ...)
+ *         for (step = 0; step < ps_sampler_steps(sampler); step++) {
+ *             struct ps_slice slice = ps_sampler_slice(sampler, epoch, step);
+ *             ps_dataset_gather(&train, slice.count, slice.index, x, labels);
+ *             ... gradient of the loss, scaled by ps_slice_scale_mean(&slice, workers) ...
+ *         }
+ *
+ * Rules that hold everywhere:
+ *
+ * - Files may be gzipped or plain; the first two bytes tell. All of a file is checked when it is read.
+ * - A bad file is PS_ERR_DATA with its name and the place: "train-images-idx3-ubyte: byte 4: ..." or "table.csv:12:3:
+ *   ..." (line and column, both from 1; the column counts fields). A file that cannot be read is PS_ERR_IO.
+ * - Nothing keeps a file open, a name or a hidden state; memory is freed by the _free function of its struct, which
+ *   accepts zeroed and freed ones.
+ * - Threads: anything may be used by one thread at a time; different objects are independent. */
+#ifndef PS_DATA_H
+#define PS_DATA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ps_err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- IDX: one array in a file (the format of MNIST) ------------------------------------------------------------- */
+
+#define PS_IDX_RANK_MAX 255
+
+/* Numbers are those of the format. */
+enum ps_idx_type {
+    PS_IDX_U8 = 0x08,
+    PS_IDX_I8 = 0x09,
+    PS_IDX_I16 = 0x0b,
+    PS_IDX_I32 = 0x0c,
+    PS_IDX_F32 = 0x0d,
+    PS_IDX_F64 = 0x0e
+};
+
+struct ps_idx {
+    enum ps_idx_type type;
+    uint32_t rank; /* 0: a single element */
+    uint64_t dims[PS_IDX_RANK_MAX];
+    uint64_t elements;
+    void *data; /* [elements] of the type, row-major, in this machine's byte order; owned */
+};
+
+/* The header must describe exactly the bytes that follow it. */
+PS_API enum ps_err ps_idx_read(const char *path, struct ps_idx *out, struct ps_error *error) PS_MUST_USE;
+PS_API void ps_idx_free(struct ps_idx *idx);
+
+/* "u8", "f32"; NULL for a number that is not known. */
+PS_API const char *ps_idx_type_name(int type);
+
+/* Element i < elements as a number. */
+PS_API double ps_idx_value(const struct ps_idx *idx, uint64_t i);
+
+/* ---- CSV: a table of numbers ------------------------------------------------------------------------------------ */
+
+enum ps_csv_header {
+    PS_CSV_HEADER_DETECT = 0, /* the first line is names when any of its fields is not a number */
+    PS_CSV_HEADER_NO = 1,
+    PS_CSV_HEADER_YES = 2
+};
+
+struct ps_csv_options {
+    char delimiter; /* 0: the first of comma, semicolon, tab that the first line holds, else comma */
+    enum ps_csv_header header;
+};
+
+struct ps_csv {
+    uint64_t rows, columns;
+    double *values; /* [rows, columns], owned */
+    char **names;   /* [columns], owned; NULL when there is no header */
+};
+
+/* Numbers as strtod() takes them in the C locale, hexadecimal ones excepted; NaN and Inf are refused. Fields may have
+ * spaces around them and stand in double quotes; lines end in LF or CRLF; empty lines are passed over; every line has
+ * as many fields as the first. options may be NULL. */
+PS_API enum ps_err ps_csv_read(const char *path, const struct ps_csv_options *options, struct ps_csv *out,
+                               struct ps_error *error) PS_MUST_USE;
+PS_API void ps_csv_free(struct ps_csv *csv);
+
+/* ---- LIBSVM: sparse examples ------------------------------------------------------------------------------------- */
+
+/* Rows of which most columns are 0, each with a label: the entries of row r are start[r] to start[r + 1] - 1. */
+struct ps_sparse {
+    uint64_t rows, columns, entries;
+    uint64_t *start;  /* [rows + 1], start[0] is 0 */
+    uint32_t *column; /* [entries], below columns, ascending within a row */
+    float *value;     /* [entries], finite */
+    float *label;     /* [rows], as written: +1, -1, 7, 0.5 */
+};
+
+/* What the first column is called. */
+enum ps_libsvm_base {
+    PS_LIBSVM_FROM_1 = 0,
+    PS_LIBSVM_FROM_0 = 1,
+    PS_LIBSVM_DETECT = 2 /* 0 when the file names a column 0, else 1; a held-out part may tell otherwise than its
+                            training part: detect on one, and say it for the other */
+};
+
+struct ps_libsvm_options {
+    enum ps_libsvm_base base;
+    uint64_t columns; /* 0: as many as the largest index needs; else a larger index is refused */
+};
+
+#define PS_SPARSE_COLUMNS_MAX 2147483647
+
+/* Lines "label index:value index:value ... # comment", as LIBSVM and SVMlight write them: numbers as in CSV, indices
+ * ascending; empty lines are passed over, "qid:" is refused. options may be NULL. Errors: DATA with file, line and
+ * character ("a9a:12:30: ..."), IO, NOMEM. */
+PS_API enum ps_err ps_libsvm_read(const char *path, const struct ps_libsvm_options *options, struct ps_sparse *out,
+                                  struct ps_error *error) PS_MUST_USE;
+PS_API void ps_sparse_free(struct ps_sparse *sparse);
+
+/* The two values that labels of two classes take, {-1, +1}, {0, 1} or {1, 2}: the larger is the class that a model says
+ * the probability of. DATA: all labels are the same, or there is a third (which). */
+struct ps_binary {
+    float negative, positive;
+};
+PS_API enum ps_err ps_binary_fit(const struct ps_sparse *sparse, struct ps_binary *out,
+                                 struct ps_error *error) PS_MUST_USE;
+
+/* targets: [rows], 1 where the label is positive, 0 where it is negative. DATA: a label that is neither (which row). */
+PS_API enum ps_err ps_binary_targets(const struct ps_sparse *sparse, const struct ps_binary *binary, float *targets,
+                                     struct ps_error *error) PS_MUST_USE;
+
+struct ps_scaling;
+
+/* A scaling for sparse columns, each divided by its largest absolute value, so that what is 0 stays 0; and its use, in
+ * place. Errors as those of ps_scaling_fit() and ps_dataset_scale(). */
+PS_API enum ps_err ps_sparse_scaling_fit(const struct ps_sparse *sparse, struct ps_scaling *out,
+                                         struct ps_error *error) PS_MUST_USE;
+PS_API enum ps_err ps_sparse_scale(struct ps_sparse *sparse, const struct ps_scaling *scaling,
+                                   struct ps_error *error) PS_MUST_USE;
+
+/* A batch: some rows of a larger ps_sparse, in memory of its own that fits any rows_max of them. */
+PS_API enum ps_err ps_sparse_batch_new(const struct ps_sparse *from, size_t rows_max, struct ps_sparse *out,
+                                       struct ps_error *error) PS_MUST_USE;
+
+/* Copy rows index[0..n) into a batch, n <= its rows_max; allocates nothing. Every index is below from->rows, and no row
+ * is named twice. */
+PS_API void ps_sparse_gather(const struct ps_sparse *from, size_t n, const uint32_t *index, struct ps_sparse *batch);
+
+/* ---- Dataset: features and labels ------------------------------------------------------------------------------- */
+
+struct ps_dataset {
+    uint64_t rows;    /* examples */
+    uint64_t columns; /* features of each */
+    uint32_t classes; /* 1 + the largest label; 0 when there are no labels */
+    float *features;  /* [rows, columns], 64-byte aligned, owned */
+    uint32_t *labels; /* [rows], owned; NULL when there are none */
+    uint32_t rank;    /* shape of one example: 8×8 images are rank 2; a network that convolves wants {8, 8, 1} */
+    uint64_t dims[8]; /* their product is columns */
+};
+
+enum ps_part { PS_TRAIN = 0, PS_HELD_OUT = 1 };
+
+/* A directory with files named as MNIST's are: <part>-images-idx3-ubyte and <part>-labels-idx1-ubyte, part being
+ * "train" or "t10k", each optionally with ".gz" or with '.' for the last '-' before "idx". Images have any rank from 1
+ * on and any type, the first dimension counts examples; there are as many labels, whole numbers from 0 to 65,535. */
+PS_API enum ps_err ps_dataset_load_idx(const char *directory, enum ps_part part, struct ps_dataset *out,
+                                       struct ps_error *error) PS_MUST_USE;
+
+/* The same from two files; labels_path may be NULL. */
+PS_API enum ps_err ps_dataset_read_idx(const char *images_path, const char *labels_path, struct ps_dataset *out,
+                                       struct ps_error *error) PS_MUST_USE;
+
+#define PS_CSV_NO_LABEL (-1L)
+
+/* A table: label_column (from 0) holds the labels, PS_CSV_NO_LABEL: all columns are features. */
+PS_API enum ps_err ps_dataset_read_csv(const char *path, const struct ps_csv_options *options, long label_column,
+                                       struct ps_dataset *out, struct ps_error *error) PS_MUST_USE;
+
+PS_API void ps_dataset_free(struct ps_dataset *dataset);
+
+/* Copy rows index[0..n) into x: [n, columns] and labels: [n]; either may be NULL. Every index is below rows. */
+PS_API void ps_dataset_gather(const struct ps_dataset *dataset, size_t n, const uint32_t *index, float *x,
+                              uint32_t *labels);
+
+/* ---- Scaling ----------------------------------------------------------------------------------------------------- */
+
+enum ps_scale {
+    PS_SCALE_NONE = 0,
+    PS_SCALE_UNIT = 1,    /* all features divided by the largest absolute value among them */
+    PS_SCALE_STANDARD = 2 /* each feature to mean 0 and variance 1; a constant one to 0 */
+};
+
+/* x becomes (x - shift) factor. Fitted on the training part, applied to every part. Factors are finite: what is
+ * subnormal stays small. */
+struct ps_scaling {
+    uint64_t columns;
+    float *shift, *factor; /* [columns], owned (one allocation, at shift) */
+};
+
+PS_API enum ps_err ps_scaling_fit(const struct ps_dataset *dataset, enum ps_scale kind, struct ps_scaling *out,
+                                  struct ps_error *error) PS_MUST_USE;
+PS_API void ps_scaling_free(struct ps_scaling *scaling);
+
+/* In place. INVALID when the numbers of columns differ. */
+PS_API enum ps_err ps_dataset_scale(struct ps_dataset *dataset, const struct ps_scaling *scaling,
+                                    struct ps_error *error) PS_MUST_USE;
+
+/* ---- Sampler: which rows a worker computes in a step ------------------------------------------------------------ */
+
+/* Rows [first, first + count) of n belong to worker `task` of `workers`: consecutive, and within one of even. */
+PS_API void ps_shard_range(uint64_t n, uint32_t workers, uint32_t task, uint64_t *first, uint64_t *count);
+
+typedef struct ps_sampler ps_sampler;
+
+/* A worker's slice of one global batch. Valid until the sampler is asked for another epoch. */
+struct ps_slice {
+    const uint32_t *index; /* [count] rows of the dataset */
+    size_t count;          /* batch / workers, one more or less; may be 0 in the last batch of an epoch */
+    size_t global;         /* rows of the whole batch over all workers */
+};
+
+/* Every epoch is a new order of the rows, the same on every worker: a Fisher-Yates shuffle with Philox4x32-10, keyed by
+ * the seed, counted by the epoch. The order is cut into global batches of `batch` rows, and each of those into one
+ * slice per worker (ps_shard_range). The last batch of an epoch holds what is left: every row is seen once per epoch.
+ * INVALID: no rows, no batch, no workers, task >= workers. LIMIT: more than 2^32 - 1 rows. */
+PS_API enum ps_err ps_sampler_new(uint64_t rows, size_t batch, uint32_t workers, uint32_t task, uint64_t seed,
+                                  ps_sampler **out, struct ps_error *error) PS_MUST_USE;
+PS_API void ps_sampler_free(ps_sampler *sampler); /* accepts NULL */
+
+PS_API uint64_t ps_sampler_steps(const ps_sampler *sampler);   /* batches in an epoch, the last one counted */
+PS_API size_t ps_sampler_slice_max(const ps_sampler *sampler); /* most rows that a slice of this worker holds */
+
+/* The slice of this worker in step < ps_sampler_steps() of an epoch. Asking for another epoch than last time shuffles
+ * (15 to 45 ns a row), otherwise it costs nothing. */
+PS_API struct ps_slice ps_sampler_slice(ps_sampler *sampler, uint64_t epoch, uint64_t step);
+
+/* Factors for the loss of a row, so that the workers' gradients make the gradient of the global batch's mean loss:
+ * - _sum: when the workers' gradients are added up: 1 / global.
+ * - _mean: when their mean is taken, as psd does in sync: workers / global. It is also what a single push should have
+ *   in async and ssp: about the mean over its own slice.
+ * Equal over the workers, so an uneven last batch weighs every row the same. */
+PS_API float ps_slice_scale_sum(const struct ps_slice *slice);
+PS_API float ps_slice_scale_mean(const struct ps_slice *slice, uint32_t workers);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,57 @@
+/* Inside of a ps_network: what network.c sets up, network_params.c names and network_run.c computes with. */
+#ifndef CLIENT_NETWORK_H
+#define CLIENT_NETWORK_H
+
+#include "client/network/layer.h"
+
+#define NETWORK_PARAMS_MAX (PS_LAYERS_MAX * PS_LAYER_PARAMS_MAX)
+#define NETWORK_BLOCKS_MAX (2 * NETWORK_PARAMS_MAX + 2 * PS_LAYERS_MAX + 8)
+
+struct ps_network {
+    ps_device *device;
+    struct shape in;
+    size_t inputs, outputs, rows_max;
+    enum ps_loss loss;
+    bool takes_ids;
+
+    size_t layers, first_trained; /* first layer with parameters: backward ends there */
+    struct layer layer[PS_LAYERS_MAX];
+
+    /* The parameters of all layers in one list, and the lists that the client takes. */
+    size_t params;
+    struct layer_param *param[NETWORK_PARAMS_MAX];
+    float *values[NETWORK_PARAMS_MAX];
+    const float *gradients[NETWORK_PARAMS_MAX];
+    bool resides;                       /* network_reside() */
+    void (*ready)(void *arg, size_t i); /* ps_network_on_ready() */
+    void *ready_arg;
+
+    /* Device memory for rows_max rows. */
+    float *delta[2];      /* gradients between layers, in turn */
+    float *scratch;       /* NULL: no layer wants any */
+    float *losses;        /* [rows_max] */
+    uint32_t *best;       /* [rows_max]: classes with the largest output */
+    void *input, *wanted; /* the batch's x or ids, labels or targets; NULL where device memory is host memory */
+    float *host_losses;   /* [rows_max], host memory */
+    float *host_outputs;  /* [rows_max, outputs], host memory; PS_LOSS_SIGMOID only */
+
+    /* All memory there is, to be freed. */
+    void *device_block[NETWORK_BLOCKS_MAX], *host_block[NETWORK_BLOCKS_MAX];
+    size_t device_blocks, host_blocks;
+};
+
+/* elements of 4 bytes each, zeroed, that live as long as the network. NULL: NOMEM, which is what *e says. */
+void *network_alloc(ps_network *n, size_t elements, struct ps_error *e) PS_MUST_USE;
+void *network_alloc_host(ps_network *n, size_t elements, struct ps_error *e) PS_MUST_USE;
+
+/* Names, seeds, initializers and memory of all parameters. Layers have their shapes. */
+enum ps_err network_init_params(ps_network *n, uint64_t seed, struct ps_error *e) PS_MUST_USE;
+
+/* From now on parameters and their gradients lie in this memory of the network's device, which is not host memory:
+ * [params] each, somebody else's, who sends and fetches what is to be sent and fetched. The network's own memory for
+ * them is freed, so ps_network_place() has been called and is called with other lists only from now on. Gradients are
+ * told of (ps_network_on_ready()) when their computing was called for; ps_network_gradients() has those of the device.
+ */
+void network_reside(ps_network *n, float *const *values, float *const *gradients);
+
+#endif

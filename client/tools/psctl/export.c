@@ -1,0 +1,233 @@
+#include "client/tools/psctl/export.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "client/tools/shared/new_file.h"
+#include "common/core/base/pattern.h"
+#include "common/system/checkpoint_dir.h"
+#include "common/system/file_error.h"
+#include "common/system/safetensors_file.h"
+
+#define COPY_BYTES (1 * MIB)
+
+/* The file that is made, and what its header says. */
+struct exporting {
+    struct new_file file;
+    struct safetensors head;
+    struct export_report *report;
+};
+
+static void
+exporting_close(struct exporting *x)
+{
+    new_file_close(&x->file);
+    safetensors_finish(&x->head);
+}
+
+/* Header and room on the disk: a full one is told now, not by a signal when a page is written. */
+static enum ps_err
+begin(struct exporting *x, const char *file, const struct safetensors_note *notes, size_t n, struct ps_error *e)
+{
+    char *head;
+    enum ps_err err;
+    int rc;
+
+    if ((err = safetensors_head_notes(&x->head, "psd " PSD_VERSION, notes, n, &head, e)) == PS_OK &&
+        (err = new_file_begin(&x->file, file, e)) == PS_OK &&
+        (rc = posix_fallocate(x->file.fd, 0, (off_t)x->head.bytes)) != 0)
+        err = ps_fail(e, rc == EFBIG ? PS_ERR_FULL : file_error_code(rc),
+                      "no room for the %" PRIu64 " bytes of %.300s: %s", x->head.bytes, file, strerror(rc));
+    if (err == PS_OK)
+        err = checkpoint_write(x->file.fd, file, head, x->head.data, 0, e);
+    free(head);
+    x->report->variables = x->head.len;
+    x->report->bytes = x->head.bytes;
+    return err;
+}
+
+/* ---- From the shards ---- */
+
+static enum ps_err
+add_variable(struct exporting *x, ps_client *client, const char *name, ps_var **var, struct ps_error *e)
+{
+    uint64_t dims[PS_RANK_MAX];
+    enum ps_err err;
+
+    if ((err = ps_client_attach(client, name, var, e)) != PS_OK)
+        return err;
+    for (uint32_t i = 0; i < ps_var_rank(*var); i++)
+        dims[i] = ps_var_dim(*var, i);
+    return safetensors_add(&x->head, name, SAFETENSORS_F32, ps_var_rank(*var), dims, e);
+}
+
+static enum ps_err
+pull_into(ps_client *client, ps_var *var, float *to, const struct ps_pull_options *options, uint64_t *blocks,
+          struct ps_error *e)
+{
+    ps_op *op;
+    enum ps_err err;
+
+    if ((err = ps_client_pull_start(client, 1, &var, &to, options, &op, e)) != PS_OK)
+        return err;
+    err = ps_op_wait(op, options->timeout_ms, e);
+    *blocks = ps_op_blocks_transferred(op);
+    ps_op_free(op);
+    return err;
+}
+
+/* The variable's part of the file is where its values arrive. */
+static enum ps_err
+pull(struct exporting *x, ps_client *client, ps_var *var, const struct ps_pull_options *options, uint64_t *blocks,
+     struct ps_error *e)
+{
+    const struct safetensors_tensor *t = safetensors_find(&x->head, ps_var_name(var));
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = t->begin / page * page, len = t->begin - from + t->bytes;
+    uint8_t *map = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, x->file.fd, (off_t)from);
+    enum ps_err err;
+
+    if (map == MAP_FAILED)
+        return ps_fail(e, PS_ERR_NOMEM, "cannot map %" PRIu64 " bytes of %.300s: %s", len, x->file.path,
+                       strerror(errno));
+    err = pull_into(client, var, (float *)(void *)(map + (t->begin - from)), options, blocks, e);
+    (void)munmap(map, len);
+    return err;
+}
+
+static enum ps_err
+pull_all(struct exporting *x, ps_client *client, size_t n, ps_var *const *vars, int timeout_ms, struct ps_error *e)
+{
+    struct ps_pull_options options = {.timeout_ms = timeout_ms};
+    uint64_t blocks;
+    enum ps_err err = PS_OK;
+
+    for (int look = 0; look < 2; look++) {
+        options.only_changed = look;
+        for (size_t i = 0; err == PS_OK && i < n; i++)
+            if ((err = pull(x, client, vars[i], &options, &blocks, e)) == PS_OK && look > 0)
+                x->report->changed += blocks;
+    }
+    x->report->one_moment = x->report->changed == 0;
+    return err;
+}
+
+enum ps_err
+export_pull(ps_client *client, const char *job, size_t n, const char *const *names, const char *file, int timeout_ms,
+            struct export_report *report, struct ps_error *e)
+{
+    const struct safetensors_note notes[] = {{"job", job}, {"source", "shards"}};
+    struct exporting x = {.file = {.fd = -1}, .report = report};
+    ps_var **vars = calloc(n, sizeof(ps_var *));
+    enum ps_err err = vars != NULL ? PS_OK : ps_fail(e, PS_ERR_NOMEM, "no memory for %zu variables", n);
+
+    *report = (struct export_report){0};
+    snprintf(report->job, sizeof report->job, "%s", job);
+    for (size_t i = 0; err == PS_OK && i < n; i++)
+        err = add_variable(&x, client, names[i], &vars[i], e);
+    if (err == PS_OK && (err = begin(&x, file, notes, ARRAY_LEN(notes), e)) == PS_OK &&
+        (err = pull_all(&x, client, n, vars, timeout_ms, e)) == PS_OK)
+        err = new_file_end(&x.file, e);
+    exporting_close(&x);
+    free(vars);
+    return err;
+}
+
+/* ---- From a checkpoint ---- */
+
+static enum ps_err
+choose(struct exporting *x, const struct checkpoint_source *source, const char *pattern, struct ps_error *e)
+{
+    const struct checkpoint *c = &source->manifest;
+    enum ps_err err = PS_OK;
+
+    for (size_t i = 0; err == PS_OK && i < c->variables_len; i++) {
+        const Psd__Declare *d = c->variables[i].declared;
+
+        if (pattern == NULL || pattern_matches(pattern, d->name))
+            err = safetensors_add(&x->head, d->name, SAFETENSORS_F32, (uint32_t)d->n_dims, d->dims, e);
+    }
+    if (err == PS_OK && x->head.len == 0)
+        return ps_fail(e, PS_ERR_NOT_FOUND, "the checkpoint has no variable that \"%.128s\" names",
+                       pattern != NULL ? pattern : "*");
+    return err;
+}
+
+static enum ps_err
+check_weights(const struct checkpoint_source *source, struct ps_error *e)
+{
+    const char *name = checkpoint_file_name(CHECKPOINT_WEIGHTS);
+    char digest[CHECKPOINT_DIGEST];
+    uint64_t bytes;
+    enum ps_err err;
+
+    if ((err = checkpoint_digest(source->files.fd[CHECKPOINT_WEIGHTS], name, NULL, digest, &bytes, e)) != PS_OK)
+        return err;
+    if (strcmp(digest, source->manifest.files[CHECKPOINT_WEIGHTS].sha256) != 0)
+        return ps_fail(e, PS_ERR_DATA, "%s: it is damaged: its SHA-256 is not that of the manifest", name);
+    return PS_OK;
+}
+
+static enum ps_err
+copy_tensor(struct exporting *x, const struct checkpoint_source *source, const struct safetensors_tensor *to,
+            void *piece, struct ps_error *e)
+{
+    const struct safetensors_tensor *from =
+        safetensors_find(&source->files.tensors[CHECKPOINT_WEIGHTS], to->name); /* the manifest's are all there */
+    enum ps_err err = PS_OK;
+
+    ps_assert(from != NULL && from->bytes == to->bytes);
+    for (uint64_t at = 0; err == PS_OK && at < to->bytes; at += COPY_BYTES) {
+        size_t n = MIN(to->bytes - at, (uint64_t)COPY_BYTES);
+
+        if ((err = checkpoint_read(source->files.fd[CHECKPOINT_WEIGHTS], checkpoint_file_name(CHECKPOINT_WEIGHTS),
+                                   piece, n, from->begin + at, e)) == PS_OK)
+            err = checkpoint_write(x->file.fd, x->file.path, piece, n, to->begin + at, e);
+    }
+    return err;
+}
+
+static enum ps_err
+copy_all(struct exporting *x, const struct checkpoint_source *source, const char *path, const char *file,
+         struct ps_error *e)
+{
+    char clock[24];
+    const struct safetensors_note notes[] = {
+        {"job", source->manifest.declared->name}, {"source", path}, {"clock", clock}};
+    void *piece = malloc(COPY_BYTES);
+    enum ps_err err = piece != NULL ? PS_OK : ps_fail(e, PS_ERR_NOMEM, "no memory to copy");
+
+    snprintf(clock, sizeof clock, "%" PRIu64, source->manifest.clock);
+    if (err == PS_OK)
+        err = begin(x, file, notes, ARRAY_LEN(notes), e);
+    for (size_t i = 0; err == PS_OK && i < x->head.len; i++)
+        err = copy_tensor(x, source, &x->head.tensors[i], piece, e);
+    free(piece);
+    return err == PS_OK ? new_file_end(&x->file, e) : err;
+}
+
+enum ps_err
+export_checkpoint(const char *path, const char *pattern, const char *file, struct export_report *report,
+                  struct ps_error *e)
+{
+    struct exporting x = {.file = {.fd = -1}, .report = report};
+    struct checkpoint_source source;
+    enum ps_err err = checkpoint_source_open(path, NULL, &source, e);
+
+    *report = (struct export_report){0};
+    if (err == PS_OK && (err = choose(&x, &source, pattern, e)) == PS_OK && (err = check_weights(&source, e)) == PS_OK)
+        err = copy_all(&x, &source, path, file, e);
+    if (err == PS_OK) {
+        snprintf(report->job, sizeof report->job, "%s", source.manifest.declared->name);
+        report->clock = source.manifest.clock;
+        report->one_moment = source.manifest.at_clock;
+    }
+    exporting_close(&x);
+    checkpoint_source_close(&source);
+    return err;
+}

@@ -1,0 +1,95 @@
+/* What psctl's commands share: the options, the cluster, and what its exit status means. */
+#ifndef CLIENT_TOOLS_PSCTL_H
+#define CLIENT_TOOLS_PSCTL_H
+
+#include "client/tools/psctl/ask.h"
+#include "client/tools/psctl/view.h"
+#include "client/tools/shared/page.h"
+
+enum {
+    STATUS_NOT_REACHED = 1, /* a shard did not answer, or --check found one that is not well */
+    STATUS_DIFFERENT = 1,   /* of snapshot diff */
+    STATUS_USAGE = 2,
+    STATUS_REFUSED = 3 /* a shard answered that it will not */
+};
+
+/* The job of psctl bench. It stays when that is over, and is not meant where a job is not named. */
+#define PSCTL_BENCH_JOB "psctl-bench"
+
+struct psctl_settings {
+    const char *tls_ca, *tls_cert, *tls_key, *tls_name;
+    const char *shards, *token_file, *job, *variables, *name, *from_checkpoint, *through, *declare, *live_dir, *listen,
+        *output;
+    int64_t timeout_ms, count, watch_ms, interval_ms, shard, at_clock, keep, until, top, seconds_ms, workers, bound;
+    int colour, sort, by, mode;
+    int64_t block_bytes, in_flight;
+    bool json, check, all, slots, yes;
+};
+
+struct psctl {
+    struct psctl_settings settings;
+    const char *command;          /* what it is called */
+    bool one_shard, at_one_clock; /* --shard, --at-clock were given */
+    bool ranked;                  /* variables: --top, --by or --variables was */
+    char **words;                 /* the command's own */
+    int words_len;
+    const ps_cluster *cluster;
+    struct page page; /* standard output */
+    bool in_place;    /* and it is a terminal that can be drawn on again and again */
+};
+
+/* The commands. Each returns an exit status. */
+int psctl_look(struct psctl *p, enum view_kind kind);
+int psctl_top(struct psctl *p);
+int psctl_set(struct psctl *p);
+int psctl_drain(struct psctl *p);
+int psctl_evict(struct psctl *p);
+int psctl_save(struct psctl *p);
+int psctl_checkpoint(struct psctl *p);
+int psctl_restore(struct psctl *p);
+int psctl_export(struct psctl *p);
+int psctl_import(struct psctl *p);
+int psctl_bench(struct psctl *p);
+int psctl_snapshot(struct psctl *p);
+int psctl_trace(struct psctl *p);
+int psctl_replay(const struct psctl *p); /* returns only when there is no psd */
+
+/* The only job of the cluster, into job: 0, or the exit status for what was then said. */
+int psctl_only_job(const struct psctl *p, char job[PS_NAME_MAX + 1]);
+
+/* Whether a shard knows the job of --job, if that was given: 0, or, when all say that they do not, the exit status for
+ * what was then said. */
+int psctl_know_job(const struct psctl *p);
+
+/* The one of --job, which a shard knows, or the only one: 0 or an exit status. */
+int psctl_choose_job(const struct psctl *p, char job[PS_NAME_MAX + 1]);
+
+/* 0, or the exit status for the first shard that was not reached, which was then said. */
+int psctl_need_all(const struct answer *answers, uint32_t n);
+
+/* The cluster under its own name, as those must have it who find blocks; and an observer of a job there. 0, or an exit
+ * status. The caller's to free, and to close. */
+int psctl_cluster_named(const struct psctl *p, ps_cluster **out);
+int psctl_open_job(const struct psctl *p, const char *job, ps_client **client);
+
+/* An observer of all shards, for what they do together. */
+enum ps_err psctl_open_all(const struct psctl *p, ps_client **client, struct ps_error *e) PS_MUST_USE;
+
+/* Say it on standard error; the exit status that it means. psctl_usage(): what was asked for makes no sense. */
+int psctl_failed(const struct ps_error *e);
+int psctl_usage(const struct ps_error *e);
+
+/* The worst among the answers; 0 when all are well. */
+int psctl_status_of(const struct answer *answers, uint32_t n);
+
+/* A worker's number, as a word of the command. */
+bool psctl_worker_number(const char *word, uint32_t *out);
+
+/* A line for each: what say() puts into out, or why it did not do what it was told. */
+typedef void (*psctl_say_done)(const struct psctl *p, const struct answer *a, char *out, size_t size);
+void psctl_say_answers(const struct psctl *p, const struct answer *answers, uint32_t n, psctl_say_done say);
+
+/* Have the shard of --shard, or without it all of them, do something, and say how that went. The exit status. */
+int psctl_tell(struct psctl *p, enum ask_kind kind, psctl_say_done say);
+
+#endif

@@ -1,0 +1,304 @@
+/* psctl bench: how fast this cluster takes pushes and answers pulls, from here. It is a worker of a job of its own,
+ * whose variables stay zeros: gradients are zeros. No message removes a job, so that the next bench finds the same one
+ * and its variables again, and takes no more room. */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/tools/psctl/psctl.h"
+#include "client/tools/psctl/views/members.h"
+#include "client/tools/shared/latency.h"
+#include "client/tools/shared/words.h"
+#include "common/core/base/units.h"
+
+#define VARIABLES_MIN 16 /* so that all shards have some */
+#define USUAL_MS      10000
+
+/* What is measured. */
+struct phase {
+    const char *name;
+    double seconds;
+    struct latencies latencies;
+};
+
+struct bench {
+    const struct psctl *psctl;
+    ps_client *client;
+    ps_var **vars;
+    float **values; /* [slots] what is pushed, or pulled into */
+    size_t vars_len, slots, next;
+    size_t elements; /* of a variable */
+};
+
+/* ---- Whether ---- */
+
+static uint64_t
+count_live(const struct answer *answers, uint32_t n)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t live = 0;
+        const json_t *job;
+        size_t j;
+
+        json_array_foreach(answer_list(&answers[i], "job"), j, job)
+        {
+            if (strcmp(member_text(job, "name"), PSCTL_BENCH_JOB) != 0)
+                live += member_number(job, "live");
+        }
+        most = MAX(most, live);
+    }
+    return most;
+}
+
+/* On a terminal the one who sits there is asked. */
+static bool
+agrees(uint64_t live)
+{
+    char line[16];
+
+    if (isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1)
+        return false;
+    fprintf(stderr, "%" PRIu64 " workers train on this cluster, and the load slows them. Go on? [y/N] ", live);
+    return fgets(line, sizeof line, stdin) != NULL && (line[0] == 'y' || line[0] == 'Y');
+}
+
+static int
+check_idle(const struct psctl *p)
+{
+    struct question question = {.queries = ASK_BIT(PS_QUERY_JOBS), .timeout_ms = (int)p->settings.timeout_ms};
+    uint32_t n = ps_cluster_shards(p->cluster);
+    struct answer *answers;
+    struct ps_error e;
+    uint64_t live;
+    int status;
+
+    if (ask_shards(p->cluster, 0, n, &question, &answers, &e) != PS_OK)
+        return psctl_failed(&e);
+    status = psctl_need_all(answers, n);
+    live = count_live(answers, n);
+    answers_free(answers, n);
+    if (status != EXIT_SUCCESS || live == 0 || p->settings.yes || agrees(live))
+        return status;
+    (void)ps_fail(&e, PS_ERR_BUSY,
+                  "%" PRIu64 " worker%s on this cluster, and the load would slow them; --yes if it may", live,
+                  live == 1 ? " trains" : "s train");
+    return psctl_failed(&e);
+}
+
+/* ---- Its job ---- */
+
+static int
+open_worker(struct bench *b)
+{
+    struct ps_client_options options = {.job = PSCTL_BENCH_JOB, .timeout_ms = (int)b->psctl->settings.timeout_ms};
+    ps_cluster *cluster;
+    struct ps_error e;
+    int status = psctl_cluster_named(b->psctl, &cluster);
+
+    if (status == EXIT_SUCCESS && ps_client_open(cluster, &options, &b->client, &e) != PS_OK)
+        status = psctl_failed(&e);
+    ps_cluster_free(cluster);
+    return status;
+}
+
+static enum ps_err
+declare_all(struct bench *b, struct ps_error *e)
+{
+    struct ps_var_spec spec = {.rank = 1, .dims = {b->elements}};
+    char name[64];
+    enum ps_err err = ps_optimizer_by_name("sgd", &spec.optimizer, e);
+
+    b->vars = words_alloc(NULL, b->vars_len, sizeof(ps_var *));
+    b->values = words_alloc(NULL, b->slots, sizeof(float *));
+    for (size_t i = 0; i < b->slots; i++)
+        b->values[i] = words_need(calloc(b->elements, sizeof(float)));
+    for (size_t i = 0; err == PS_OK && i < b->vars_len; i++) {
+        snprintf(name, sizeof name, "zeros-%zu-%zu", b->elements, i);
+        spec.name = name;
+        err = ps_client_declare(b->client, &spec, &b->vars[i], e);
+    }
+    return err;
+}
+
+/* ---- The load ---- */
+
+static volatile sig_atomic_t stopped;
+
+static void
+on_signal(int sig)
+{
+    (void)sig;
+    stopped = 1;
+}
+
+/* The first Ctrl-C or TERM ends the measuring, and what was measured is told. */
+static void
+heed(void)
+{
+    struct sigaction handler = {.sa_handler = on_signal, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)};
+
+    (void)sigaction(SIGINT, &handler, NULL);
+    (void)sigaction(SIGTERM, &handler, NULL);
+}
+
+static uint64_t
+now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static enum ps_err
+start(struct bench *b, bool push, size_t slot, ps_op **op, struct ps_error *e)
+{
+    ps_var *var = b->vars[b->next++ % b->vars_len];
+    const float *gradient = b->values[slot];
+
+    if (push)
+        return ps_client_push_start(b->client, 1, &var, &gradient, NULL, op, e);
+    return ps_client_pull_start(b->client, 1, &var, &b->values[slot], NULL, op, e);
+}
+
+/* As many at a time as there are slots; each that is done is followed by another, until the time is over. */
+static enum ps_err
+measure(struct bench *b, struct phase *phase, bool push, struct ps_error *e)
+{
+    uint64_t ms = b->psctl->settings.seconds_ms > 0 ? (uint64_t)b->psctl->settings.seconds_ms : USUAL_MS;
+    uint64_t began = now_ns(), until = began + ms * 1000000 / 2, now = began;
+    ps_op **ops = words_need(calloc(b->slots, sizeof(ps_op *)));
+    uint64_t *started = words_need(calloc(b->slots, sizeof *started));
+    enum ps_err err = PS_OK;
+    size_t under_way = 0, i;
+
+    for (i = 0; err == PS_OK && i < b->slots; i++) {
+        started[i] = now_ns();
+        err = start(b, push, i, &ops[i], e);
+        under_way += err == PS_OK;
+    }
+    while (err == PS_OK && under_way > 0) {
+        if ((err = ps_op_wait_any(b->slots, ops, -1, &i, e)) != PS_OK || (err = ps_op_result(ops[i], e)) != PS_OK)
+            break;
+        now = now_ns();
+        latencies_add(&phase->latencies, now - started[i]);
+        ps_op_free(ops[i]);
+        ops[i] = NULL;
+        under_way--;
+        if (now >= until || stopped)
+            continue;
+        started[i] = now;
+        err = start(b, push, i, &ops[i], e);
+        under_way += err == PS_OK;
+    }
+    for (i = 0; i < b->slots; i++)
+        ps_op_free(ops[i]);
+    phase->seconds = (double)(now - began) / 1e9;
+    free(ops);
+    free(started);
+    return err;
+}
+
+/* ---- What is told ---- */
+
+static double
+per_second(const struct phase *phase)
+{
+    return phase->seconds > 0 ? (double)phase->latencies.count / phase->seconds : 0;
+}
+
+static json_t *
+phase_json(const struct bench *b, const struct phase *phase)
+{
+    const struct latencies *l = &phase->latencies;
+
+    return json_pack("{s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "operations", (json_int_t)l->count, "seconds", phase->seconds,
+                     "per_second", per_second(phase), "bytes_per_second",
+                     per_second(phase) * (double)(b->elements * sizeof(float)), "p50_us",
+                     (double)latencies_at(l, 0.5) / 1e3, "p90_us", (double)latencies_at(l, 0.9) / 1e3, "p99_us",
+                     (double)latencies_at(l, 0.99) / 1e3, "max_us", (double)l->most_ns / 1e3);
+}
+
+static void
+phase_line(const struct bench *b, const struct phase *phase)
+{
+    const struct latencies *l = &phase->latencies;
+    struct units count, bytes;
+
+    page_line(&b->psctl->page, PAINT_PLAIN, "%s: %s/s, %s/s; latency %.0f us median, %.0f 90th, %.0f 99th, %.0f most",
+              phase->name, units_count((uint64_t)per_second(phase), &count),
+              units_bytes((uint64_t)(per_second(phase) * (double)(b->elements * sizeof(float))), &bytes),
+              (double)latencies_at(l, 0.5) / 1e3, (double)latencies_at(l, 0.9) / 1e3,
+              (double)latencies_at(l, 0.99) / 1e3, (double)l->most_ns / 1e3);
+}
+
+static void
+say(const struct bench *b, const struct phase *push, const struct phase *pull)
+{
+    const struct psctl *p = b->psctl;
+    uint64_t kept = b->vars_len * b->elements * sizeof(float);
+    uint32_t shards = ps_cluster_shards(p->cluster);
+    struct units block, bytes;
+
+    if (p->settings.json) {
+        view_print_document(json_pack("{s:s,s:s,s:i,s:I,s:I,s:I,s:o,s:o}", "command", p->command, "job",
+                                      PSCTL_BENCH_JOB, "shards", (int)shards, "block_bytes",
+                                      (json_int_t)(b->elements * sizeof(float)), "in_flight", (json_int_t)b->slots,
+                                      "kept_bytes", (json_int_t)kept, "push", phase_json(b, push), "pull",
+                                      phase_json(b, pull)),
+                            &p->page);
+        return;
+    }
+    page_line(&p->page, PAINT_PLAIN, "%u shard%s, variables of %s, %zu in flight", shards, shards == 1 ? "" : "s",
+              units_bytes(b->elements * sizeof(float), &block), b->slots);
+    phase_line(b, push);
+    phase_line(b, pull);
+    page_line(&p->page, PAINT_DIM, "job \"%s\" keeps %s of zeros on the shards, for the next time", PSCTL_BENCH_JOB,
+              units_bytes(kept, &bytes));
+}
+
+static enum ps_err
+run(struct bench *b, struct ps_error *e)
+{
+    struct phase *push = words_need(calloc(1, sizeof *push)), *pull = words_need(calloc(1, sizeof *pull));
+    enum ps_err err;
+
+    push->name = "push";
+    pull->name = "pull";
+    heed();
+    if ((err = declare_all(b, e)) == PS_OK && (err = measure(b, push, true, e)) == PS_OK &&
+        (err = measure(b, pull, false, e)) == PS_OK)
+        say(b, push, pull);
+    free(push);
+    free(pull);
+    return err;
+}
+
+int
+psctl_bench(struct psctl *p)
+{
+    struct bench b = {.psctl = p,
+                      .slots = (size_t)p->settings.in_flight,
+                      .elements = (size_t)p->settings.block_bytes / sizeof(float)};
+    struct ps_error e;
+    enum ps_err err;
+    int status;
+
+    b.vars_len = MAX(b.slots, (size_t)VARIABLES_MIN);
+    if ((status = check_idle(p)) != EXIT_SUCCESS || (status = open_worker(&b)) != EXIT_SUCCESS)
+        return status;
+    err = run(&b, &e);
+    ps_client_close(b.client);
+    for (size_t i = 0; b.values != NULL && i < b.slots; i++)
+        free(b.values[i]);
+    free(b.values);
+    free(b.vars);
+    return err == PS_OK ? EXIT_SUCCESS : psctl_failed(&e);
+}

@@ -1,0 +1,84 @@
+/* psctl evict: end a worker's session on all shards, so that nobody waits for it. A shard that is not reached holds up
+ * none of the others. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/tools/psctl/psctl.h"
+#include "common/core/wire/wire.h"
+
+bool
+psctl_worker_number(const char *word, uint32_t *out)
+{
+    size_t digits = strspn(word, "0123456789");
+    unsigned long n = digits >= 1 && digits <= 6 && word[digits] == '\0' ? strtoul(word, NULL, 10) : WIRE_WORKERS_MAX;
+
+    *out = (uint32_t)n;
+    return n < WIRE_WORKERS_MAX;
+}
+
+static void
+say_evicted(const struct psctl *p, const struct answer *a, char *out, size_t size)
+{
+    const struct ps_evict_report *r = &a->evicted;
+
+    if (!r->found)
+        snprintf(out, size, "knows no worker %s of that job", p->words[0]);
+    else if (r->live)
+        snprintf(out, size, "worker %s (%s) is evicted, at clock %" PRIu64, p->words[0], r->agent, r->clock);
+    else
+        snprintf(out, size, "worker %s (%s) was not live, at clock %" PRIu64, p->words[0], r->agent, r->clock);
+}
+
+static json_t *
+document(const struct psctl *p, const struct question *q, const struct answer *answers, uint32_t n)
+{
+    json_t *object = view_json(p->command, answers, n, true);
+
+    json_object_set_new(object, "job", json_string(q->job));
+    json_object_set_new(object, "worker", json_integer(q->task));
+    return object;
+}
+
+/* A worker that no shard knows is nobody's; where a shard was not reached it may be that one's. */
+static int
+check_found(const struct question *q, const struct answer *answers, uint32_t n)
+{
+    bool found = false;
+    struct ps_error e;
+
+    for (uint32_t i = 0; i < n; i++)
+        found = found || answers[i].evicted.found;
+    if (found || answers_reached(answers, n) < n)
+        return EXIT_SUCCESS;
+    (void)ps_fail(&e, PS_ERR_NOT_FOUND, "job \"%s\" has no worker %u that a shard knows; psctl workers lists them",
+                  q->job, q->task);
+    return psctl_failed(&e);
+}
+
+int
+psctl_evict(struct psctl *p)
+{
+    char job[PS_NAME_MAX + 1];
+    struct question question = {.kind = ASK_EVICT, .job = job, .timeout_ms = (int)p->settings.timeout_ms};
+    uint32_t n = ps_cluster_shards(p->cluster);
+    struct answer *answers;
+    struct ps_error e;
+    int status;
+
+    if ((status = psctl_choose_job(p, job)) != EXIT_SUCCESS)
+        return status;
+    (void)psctl_worker_number(p->words[0], &question.task); /* psctl.c has looked at it */
+    if (ask_shards(p->cluster, 0, n, &question, &answers, &e) != PS_OK)
+        return psctl_failed(&e);
+    if ((status = check_found(&question, answers, n)) == EXIT_SUCCESS) {
+        if (p->settings.json)
+            view_print_document(document(p, &question, answers, n), &p->page);
+        else
+            psctl_say_answers(p, answers, n, say_evicted);
+        status = psctl_status_of(answers, n);
+    }
+    answers_free(answers, n);
+    return status;
+}

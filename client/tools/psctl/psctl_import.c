@@ -1,0 +1,83 @@
+/* psctl import: a safetensors file's values into a job. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/tools/psctl/psctl.h"
+#include "client/tools/shared/heed.h"
+#include "common/core/base/units.h"
+
+static void
+say(const struct psctl *p, const char *job, const struct ps_import_report *r)
+{
+    uint32_t shards = ps_cluster_shards(p->cluster);
+    struct units u;
+
+    if (p->settings.json)
+        view_print_document(json_pack("{s:s,s:o,s:s,s:I,s:I,s:I,s:i}", "command", p->command, "path",
+                                      view_text(p->words[0]), "job", job, "variables", (json_int_t)r->variables,
+                                      "declared", (json_int_t)r->declared, "elements", (json_int_t)r->elements,
+                                      "shards", (int)shards),
+                            &p->page);
+    else
+        page_line(&p->page, PAINT_PLAIN,
+                  "%" PRIu64 " variable%s of job \"%s\", %" PRIu64 " of them new, %s elements; %u shard%s",
+                  r->variables, r->variables == 1 ? "" : "s", job, r->declared, units_count(r->elements, &u), shards,
+                  shards == 1 ? "" : "s");
+}
+
+/* With --declare a job that is named may be made; else it must be there. */
+static int
+choose_job(const struct psctl *p, char name[PS_NAME_MAX + 1])
+{
+    if (p->settings.declare == NULL || p->settings.job == NULL)
+        return psctl_choose_job(p, name);
+    snprintf(name, PS_NAME_MAX + 1, "%s", p->settings.job);
+    return EXIT_SUCCESS;
+}
+
+static int
+run(const struct psctl *p, const struct ps_import_options *options)
+{
+    struct ps_import_report report;
+    ps_client *client;
+    struct ps_error e;
+    enum ps_err err;
+
+    if (psctl_open_all(p, &client, &e) != PS_OK)
+        return psctl_failed(&e);
+    heed_signals(client);
+    err = ps_client_import(client, p->words[0], options, (int)p->settings.timeout_ms, &report, &e);
+    heed_signals(NULL);
+    ps_client_close(client);
+    if (err == PS_ERR_CANCELLED)
+        heed_end(e.text, "");
+    if (err != PS_OK)
+        return psctl_failed(&e);
+    say(p, options->job, &report);
+    return EXIT_SUCCESS;
+}
+
+int
+psctl_import(struct psctl *p)
+{
+    char job[PS_NAME_MAX + 1];
+    struct ps_import_options options = {.job = job,
+                                        .variables = p->settings.variables,
+                                        .dir = p->settings.through,
+                                        .make_job = p->settings.job != NULL,
+                                        .mode = (enum ps_mode)p->settings.mode,
+                                        .bound = (uint32_t)p->settings.bound,
+                                        .workers = (uint32_t)p->settings.workers};
+    struct ps_optimizer optimizer;
+    struct ps_error e;
+    int status;
+
+    if (p->settings.declare != NULL && ps_optimizer_parse(p->settings.declare, &optimizer, &e) != PS_OK)
+        return psctl_usage(&e);
+    options.declare = p->settings.declare != NULL ? &optimizer : NULL;
+    if ((status = choose_job(p, job)) != EXIT_SUCCESS)
+        return status;
+    return run(p, &options);
+}

@@ -1,0 +1,95 @@
+/* psctl save, checkpoint and restore: a cluster's state to disk, and back. */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/tools/psctl/psctl.h"
+#include "client/tools/shared/heed.h"
+#include "common/core/base/units.h"
+
+/* ---- save ---- */
+
+static void
+say_saved(const struct psctl *p, const struct answer *a, char *out, size_t size)
+{
+    struct units bytes, time;
+
+    (void)p;
+    snprintf(out, size, "save %" PRIu64 ", %" PRIu64 " blocks, %s written in %s", a->saved.save, a->saved.blocks,
+             units_bytes(a->saved.bytes, &bytes), units_duration(a->saved.ms, &time));
+}
+
+int
+psctl_save(struct psctl *p)
+{
+    return psctl_tell(p, ASK_SAVE, say_saved);
+}
+
+/* ---- checkpoint, restore ---- */
+
+static void
+say_done(const struct psctl *p, const char *what, const char *dir, const char *name)
+{
+    uint32_t shards = ps_cluster_shards(p->cluster);
+
+    char path[PATH_MAX + PS_NAME_MAX];
+
+    snprintf(path, sizeof path, "%s%s%s", dir, name[0] != '\0' ? "/" : "", name);
+    if (p->settings.json)
+        view_print_document(
+            json_pack("{s:s,s:o,s:i}", "command", p->command, "path", view_text(path), "shards", (int)shards),
+            &p->page);
+    else
+        printf("%s %s; %u shard%s\n", what, path, shards, shards == 1 ? "" : "s");
+}
+
+int
+psctl_checkpoint(struct psctl *p)
+{
+    struct ps_checkpoint_options options = {.job = p->settings.job,
+                                            .name = p->settings.name,
+                                            .at_clock = p->at_one_clock,
+                                            .clock = (uint64_t)p->settings.at_clock,
+                                            .keep = (uint32_t)p->settings.keep};
+    char job[PS_NAME_MAX + 1], *name = NULL;
+    ps_client *client;
+    struct ps_error e;
+    enum ps_err err;
+    int status;
+
+    if (options.job == NULL) {
+        if ((status = psctl_only_job(p, job)) != EXIT_SUCCESS)
+            return status;
+        options.job = job;
+    }
+    if (psctl_open_all(p, &client, &e) != PS_OK)
+        return psctl_failed(&e);
+    heed_signals(client);
+    err = ps_client_checkpoint(client, p->words[0], &options, -1, &name, &e);
+    heed_signals(NULL);
+    ps_client_close(client);
+    if (err == PS_ERR_CANCELLED)
+        heed_end("nothing of it is left in ", p->words[0]);
+    if (name != NULL)
+        say_done(p, "checkpoint", p->words[0], name);
+    ps_free(name);
+    return err == PS_OK ? EXIT_SUCCESS : psctl_failed(&e);
+}
+
+int
+psctl_restore(struct psctl *p)
+{
+    ps_client *client;
+    struct ps_error e;
+    enum ps_err err;
+
+    if (psctl_open_all(p, &client, &e) != PS_OK)
+        return psctl_failed(&e);
+    err = ps_client_restore(client, p->words[0], p->settings.job, -1, &e);
+    ps_client_close(client);
+    if (err != PS_OK)
+        return psctl_failed(&e);
+    say_done(p, "restored", p->words[0], "");
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,75 @@
+/* psctl top: a live page on a terminal, one page of two rounds elsewhere; as JSON a document for each round. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/tools/psctl/psctl.h"
+#include "client/tools/psctl/top/top.h"
+#include "client/tools/psctl/watch.h"
+
+struct top {
+    struct top_choice choice;
+    bool live, json;
+};
+
+/* Without a terminal the first round is there for the second's rates. */
+static void
+top_draw(void *arg, const struct sample *before, const struct sample *now, size_t rows, const struct page *page)
+{
+    const struct top *top = arg;
+
+    if (top->json && before != NULL)
+        view_print_document(top_json(before, now), page);
+    else if (!top->json && (top->live || before != NULL))
+        top_print(before, now, &top->choice, rows, page);
+}
+
+static void
+top_key(void *arg, char key)
+{
+    struct top *top = arg;
+
+    switch (key) {
+    case 'l':
+        top->choice.sort = TOP_BY_LOAD;
+        break;
+    case 'm':
+        top->choice.sort = TOP_BY_MEMORY;
+        break;
+    case 'n':
+        top->choice.sort = TOP_BY_NAME;
+        break;
+    default:
+        break;
+    }
+}
+
+int
+psctl_top(struct psctl *p)
+{
+    bool json = p->settings.json, live = p->in_place && !json;
+    struct top top = {.choice = {(enum top_sort)p->settings.sort, p->settings.all}, .live = live, .json = json};
+    struct question question = {
+        .kind = ASK_QUERIES, .queries = top_queries, .job = p->settings.job, .timeout_ms = (int)p->settings.timeout_ms};
+    struct watch watch = {.cluster = p->cluster,
+                          .question = &question,
+                          .interval_ms = (int)p->settings.interval_ms,
+                          .in_place = live,
+                          .colour = p->page.colour,
+                          .bare = true,
+                          .title = "psctl top: l, m, n sort by load, memory, name",
+                          .rounds = live || json ? 0 : 2,
+                          .draw = top_draw,
+                          .key = top_key,
+                          .arg = &top};
+    struct sample last;
+    struct ps_error e;
+    int status = psctl_know_job(p);
+
+    if (status != EXIT_SUCCESS)
+        return status;
+    if (watch_run(&watch, &last, &e) != PS_OK)
+        return psctl_failed(&e);
+    status = live || json || last.answers == NULL ? EXIT_SUCCESS : psctl_status_of(last.answers, last.n);
+    answers_free(last.answers, last.n);
+    return status;
+}

@@ -1,0 +1,152 @@
+/* psctl trace: the timelines of the shards, asked now, and those that workers and shards have written, as one file for
+ * Chrome and Perfetto; and where the time went. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/tools/psctl/overlay.h"
+#include "client/tools/psctl/psctl.h"
+#include "client/tools/psctl/time_spent.h"
+#include "common/system/trace_file.h"
+
+/* ---- Shards ---- */
+
+static uint64_t
+number_at(const json_t *timeline, const char *member, size_t i)
+{
+    return (uint64_t)json_integer_value(json_array_get(json_object_get(timeline, member), i));
+}
+
+static struct timeline_span
+span_at(const json_t *timeline, size_t i)
+{
+    uint64_t start_ns = number_at(timeline, "start_ns", i);
+
+    return (struct timeline_span){.start_ns = start_ns,
+                                  .end_ns = start_ns + number_at(timeline, "took_ns", i),
+                                  .step = number_at(timeline, "step", i),
+                                  .bytes = number_at(timeline, "bytes", i),
+                                  .kind = (uint32_t)number_at(timeline, "what", i),
+                                  .task = (uint32_t)number_at(timeline, "task", i) - 1, /* 0 becomes nobody */
+                                  .commit_ns = (uint32_t)number_at(timeline, "commit_ns", i),
+                                  .answer_ns = (uint32_t)number_at(timeline, "answer_ns", i)};
+}
+
+static void
+add_shard(struct overlay *o, const struct answer *a, const struct trace_origin *here)
+{
+    const json_t *timeline = json_object_get(a->report, "timeline");
+    const char *machine = json_string_value(json_object_get(timeline, "machine"));
+    size_t n = json_array_size(json_object_get(timeline, "start_ns"));
+    struct timeline_span *spans = malloc(MAX(n, 1) * sizeof *spans);
+    struct trace_origin origin = {.origin_ns = (uint64_t)json_integer_value(json_object_get(timeline, "now_ns"))};
+    struct trace t = {0};
+    char name[32];
+
+    snprintf(origin.machine, sizeof origin.machine, "%s", machine != NULL ? machine : "");
+    origin.wall_ns = here->wall_ns + ((int64_t)origin.origin_ns - a->ahead_ns - (int64_t)here->origin_ns);
+    for (size_t i = 0; spans != NULL && i < n; i++)
+        spans[i] = span_at(timeline, i);
+    trace_origin_move(&origin, trace_first_ns(spans, spans != NULL ? n : 0, origin.origin_ns));
+    snprintf(name, sizeof name, "shard %u", a->shard);
+    if (spans != NULL && trace_init(&t, &origin) == PS_OK) {
+        trace_name_process(&t, TRACE_SHARD_PID + a->shard, name);
+        trace_shard(&t, TRACE_SHARD_PID + a->shard, spans, n);
+    }
+    free(spans);
+    if (t.events == NULL)
+        return;
+    if (origin.machine[0] != '\0' && strcmp(origin.machine, here->machine) != 0)
+        overlay_knows(o, here->machine, origin.machine, a->ahead_ns);
+    overlay_add(o, t.events, &origin, name);
+}
+
+/* ---- Files ---- */
+
+static enum ps_err
+add_file(struct overlay *o, const char *path, struct ps_error *e)
+{
+    json_error_t where;
+    json_t *trace = json_load_file(path, 0, &where);
+    enum ps_err err;
+
+    if (trace == NULL)
+        return ps_fail(e, json_error_code(&where) == json_error_cannot_open_file ? PS_ERR_IO : PS_ERR_DATA, "%s:%d: %s",
+                       path, where.line, where.text);
+    err = overlay_add_file(o, trace, path, e);
+    json_decref(trace);
+    return err;
+}
+
+/* ---- The command ---- */
+
+static void
+show(const struct psctl *p, const struct trace *all, const char *unsure, const struct answer *answers, uint32_t n)
+{
+    if (p->settings.json) {
+        json_t *document = json_pack("{s:s, s:o*, s:o*}", "command", p->command, "output",
+                                     p->settings.output != NULL ? view_text(p->settings.output) : NULL, "unsure",
+                                     unsure != NULL ? json_string(unsure) : NULL);
+        json_t *spent = time_spent_json(all->events);
+
+        json_object_update(document, spent);
+        json_decref(spent);
+        view_print_document(document, &p->page);
+        return;
+    }
+    if (json_array_size(all->events) == 0)
+        printf("nothing was kept\n");
+    time_spent_print(all->events, &p->page);
+    view_print_unreached(answers, n, &p->page);
+    if (unsure != NULL)
+        page_line(&p->page, PAINT_WARNING,
+                  "nobody has compared the clock of %s with the others': it lies where its wall clock says", unsure);
+}
+
+static enum ps_err
+gather(const struct psctl *p, struct overlay *o, struct answer **answers, uint32_t n, struct ps_error *e)
+{
+    struct question question = {.queries = ASK_BIT(PS_QUERY_TIMELINE), .timeout_ms = (int)p->settings.timeout_ms};
+    struct trace_origin here;
+    enum ps_err err = PS_OK;
+
+    trace_origin_here(&here);
+    if (n > 0)
+        err = ask_shards(p->cluster, 0, n, &question, answers, e);
+    for (uint32_t i = 0; err == PS_OK && i < n; i++)
+        if ((*answers)[i].reached)
+            add_shard(o, &(*answers)[i], &here);
+    for (int i = 0; err == PS_OK && i < p->words_len; i++)
+        err = add_file(o, p->words[i], e);
+    return err;
+}
+
+int
+psctl_trace(struct psctl *p)
+{
+    uint32_t n = p->cluster != NULL ? ps_cluster_shards(p->cluster) : 0;
+    struct overlay *o = overlay_new();
+    struct answer *answers = NULL;
+    const char *unsure;
+    struct ps_error e;
+    enum ps_err err = gather(p, o, &answers, n, &e);
+    int status = EXIT_SUCCESS;
+
+    if (err == PS_OK) {
+        struct trace all = overlay_finish(o, (uint64_t)p->settings.seconds_ms * 1000000, &unsure);
+
+        if (p->settings.output != NULL)
+            err = trace_write(&all, p->settings.output, &e);
+        if (err == PS_OK)
+            show(p, &all, unsure, answers, n);
+        trace_finish(&all);
+    }
+    if (err == PS_OK)
+        status = psctl_status_of(answers, n);
+    else
+        status = err == PS_ERR_DATA ? psctl_usage(&e) : psctl_failed(&e);
+    answers_free(answers, n);
+    overlay_free(o);
+    return status;
+}

@@ -1,0 +1,34 @@
+#include "client/tools/psctl/views/cells.h"
+
+#include "common/core/base/units.h"
+
+void
+cell_bytes(struct table *t, uint64_t bytes)
+{
+    struct units u;
+
+    table_cell(t, "%s", units_bytes(bytes, &u));
+}
+
+void
+cell_count(struct table *t, uint64_t count)
+{
+    struct units u;
+
+    table_cell(t, "%s", units_count(count, &u));
+}
+
+void
+cell_of(struct table *t, uint64_t part, uint64_t whole)
+{
+    struct units a, b;
+
+    table_cell(t, "%s of %s", units_bytes(part, &a), units_bytes(whole, &b));
+}
+
+void
+table_print_free(struct table *t, const struct page *page)
+{
+    table_print(t, page);
+    table_free(t);
+}

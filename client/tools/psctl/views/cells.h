@@ -1,0 +1,13 @@
+/* Cells that many views have, in the units that people read. Pure, but for the stream that is printed to. */
+#ifndef CLIENT_TOOLS_VIEWS_CELLS_H
+#define CLIENT_TOOLS_VIEWS_CELLS_H
+
+#include "client/tools/shared/table.h"
+
+void cell_bytes(struct table *t, uint64_t bytes);
+void cell_count(struct table *t, uint64_t count);
+void cell_of(struct table *t, uint64_t part, uint64_t whole); /* "2.00 MiB of 1.00 GiB" */
+
+void table_print_free(struct table *t, const struct page *page);
+
+#endif

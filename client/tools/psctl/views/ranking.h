@@ -1,0 +1,40 @@
+/* The largest or busiest variables over all shards, from what the shards said at one time or at two. With two, traffic
+ * is ranked by what rose between them: what is busy now, not what once was. Pure, but for the stream that is printed
+ * to. */
+#ifndef CLIENT_TOOLS_VIEWS_RANKING_H
+#define CLIENT_TOOLS_VIEWS_RANKING_H
+
+#include "client/tools/psctl/ask.h"
+#include "client/tools/shared/page.h"
+
+enum ranking_by {
+    RANKING_BYTES,
+    RANKING_PUSHES,
+    RANKING_PUSHED,
+    RANKING_PULLS,
+    RANKING_PULLED,
+    RANKING_AGE, /* mean of the pushes */
+    RANKING_VERSION,
+    RANKING_REFUSED,
+    RANKING_DROPPED
+};
+
+struct ranking_choice {
+    enum ranking_by by;
+    size_t top;          /* how many, at least 1 */
+    const char *pattern; /* of their names, see pattern.h; NULL: all */
+};
+
+/* What it needs to know: VARIABLES, and STATUS for rates. */
+extern const unsigned ranking_queries;
+
+/* before: NULL when there was none, then there are no rates. */
+void ranking_print(const struct sample *before, const struct sample *now, const struct ranking_choice *choice,
+                   const struct page *page);
+
+/* [{"job", "name", "dims", "bytes", "version", "pushes", "pushed_bytes", "pulls", "pulled_bytes", "age", "refused",
+ * "dropped", "pushes_per_second", "pushed_bytes_per_second", "pulls_per_second", "pulled_bytes_per_second",
+ * "optimizer"}], the first in rank first; null is what is not known. The caller's. */
+json_t *ranking_json(const struct sample *before, const struct sample *now, const struct ranking_choice *choice);
+
+#endif

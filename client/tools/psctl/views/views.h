@@ -1,0 +1,30 @@
+/* Every view of psctl, one file each: the shards' answers as tables. At least one shard was reached, but for status. */
+#ifndef CLIENT_TOOLS_VIEWS_VIEWS_H
+#define CLIENT_TOOLS_VIEWS_VIEWS_H
+
+#include "client/tools/psctl/ask.h"
+#include "client/tools/shared/page.h"
+
+void view_status(const struct answer *answers, uint32_t n, const struct page *page);
+void view_variables(const struct answer *answers, uint32_t n, const struct page *page);
+void view_stats(const struct answer *answers, uint32_t n, const struct page *page);
+void view_workers(const struct answer *answers, uint32_t n, const struct page *page);
+void view_blocked(const struct answer *answers, uint32_t n, const struct page *page);
+void view_jobs(const struct answer *answers, uint32_t n, const struct page *page);
+void view_ping(const struct answer *answers, uint32_t n, const struct page *page);
+
+/* "0", "1", "2-3", "4-7": the ages that a bucket of the histogram counts. */
+void age_range(size_t bucket, char *out, size_t size);
+
+/* What a BlockedReport waits for: workers, or the shard's own work in words (size: at least 64). Whether it ends at
+ * some clock. */
+void blocked_for(const json_t *report, char *out, size_t size);
+bool blocked_has_clock(const json_t *report);
+
+/* Of one shard's round trips, microseconds; pings_len >= 1. */
+struct ping_summary {
+    double least, median, most;
+};
+struct ping_summary ping_sum_up(const struct answer *a);
+
+#endif

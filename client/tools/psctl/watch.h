@@ -1,0 +1,34 @@
+/* Ask the shards again and again and show each round: on a terminal in place, elsewhere one block after the other.
+ * Glue.
+ *
+ *     asking (a thread) ──answers──► draw ──► wait for the interval, a key, a signal ──► asking ...
+ *
+ * Shards that do not answer hold up the next round, never the keys: one who quits does not wait for them. */
+#ifndef CLIENT_TOOLS_WATCH_H
+#define CLIENT_TOOLS_WATCH_H
+
+#include "client/tools/psctl/ask.h"
+#include "client/tools/shared/page.h"
+
+struct watch {
+    const ps_cluster *cluster;
+    const struct question *question;
+    int interval_ms; /* from one round's start to the next's; one that takes longer is not hurried */
+    bool in_place;   /* standard output is a terminal that can be drawn on */
+    bool colour;
+    bool bare;         /* no time above each block, and nothing between them */
+    const char *title; /* above what is drawn in place */
+    unsigned rounds;   /* how many, 0: until it is told to end */
+
+    /* Print to the page. before: the round before this one, NULL: none. rows: lines that there is room for, 0: any. */
+    void (*draw)(void *arg, const struct sample *before, const struct sample *now, size_t rows,
+                 const struct page *page);
+    void (*key)(void *arg, char key); /* may be NULL */
+    void *arg;
+};
+
+/* Until q, Ctrl-C, TERM or HUP, or until the rounds are over; PS_OK then. *last: the last round's answers, the caller's
+ * to free, NULL when there was none. PS_ERR_CLOSED: standard output cannot be written to. */
+enum ps_err watch_run(const struct watch *w, struct sample *last, struct ps_error *e) PS_MUST_USE;
+
+#endif

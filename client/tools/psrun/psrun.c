@@ -1,0 +1,192 @@
+/* psrun: start a cluster and run workers on it. Options become a plan (deal.c, plan.c), the plan is run (run.c); each
+ * process hangs under a keeper (keep.c), and on other machines the keeper under an agent (agent.c), which are this same
+ * executable. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <uv.h>
+
+#include "client/tools/psrun/agent.h"
+#include "client/tools/psrun/keep.h"
+#include "client/tools/psrun/plan.h"
+#include "client/tools/psrun/prepare.h"
+#include "client/tools/psrun/run.h"
+#include "common/cli/streams.h"
+
+/* The first that can be executed; prints what was tried when there is none. */
+static const char *
+psrun_find_psd(const struct words *candidates)
+{
+    for (size_t i = 0; i < candidates->len; i++)
+        if (access(candidates->text[i], X_OK) == 0)
+            return candidates->text[i];
+    fprintf(stderr, "psrun: the server psd is not found; --psd PATH names it. Looked for:\n");
+    for (size_t i = 0; i < candidates->len; i++)
+        fprintf(stderr, "psrun:   %s\n", candidates->text[i]);
+    return NULL;
+}
+
+/* Three pipes and a port for each process: use all the descriptors that we may. */
+static void
+psrun_raise_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= 8192)
+        return;
+    limit.rlim_cur = limit.rlim_max == RLIM_INFINITY || limit.rlim_max > 8192 ? 8192 : limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* All of a file, "-" for standard input; freed with free(). NULL: said why. */
+static char *
+psrun_read(const char *path)
+{
+    bool standard = strcmp(path, "-") == 0;
+    FILE *in = standard ? stdin : fopen(path, "re");
+    char *text = NULL;
+    size_t size = 0;
+
+    if (in == NULL || getdelim(&text, &size, '\0', in) < 0) {
+        fprintf(stderr, "psrun: --cluster-config: %s cannot be read: %s\n", path,
+                in != NULL && feof(in) ? "it is empty" : strerror(errno));
+        free(text);
+        text = NULL;
+    }
+    if (in != NULL && !standard)
+        fclose(in);
+    return text;
+}
+
+/* What runs where. False: said why. */
+static bool
+psrun_deal(const struct plan_settings *settings, struct deal *deal)
+{
+    const char *environment = getenv("TF_CONFIG");
+    char own[256] = "", *text = NULL;
+    struct ps_error e;
+    enum ps_err err;
+    bool use;
+
+    (void)gethostname(own, sizeof own - 1);
+    if (settings->cluster_config != NULL && (text = psrun_read(settings->cluster_config)) == NULL)
+        return false;
+    err = deal_from_environment(settings, environment, &use, &e);
+    if (err == PS_OK)
+        err = deal_tasks(settings, use ? environment : text, own, deal, &e);
+    if (err != PS_OK)
+        fprintf(stderr, "psrun: %s\n", e.text);
+    free(text);
+    return err == PS_OK;
+}
+
+static bool
+psrun_runs_here(const struct task *tasks, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!tasks[i].remote)
+            return true;
+    return false;
+}
+
+/* A directory as it is written, or where we are as the shell says it: the name behind a link may be this machine's own.
+ */
+static bool
+psrun_name_dir(const char *dir, char out[PATH_MAX])
+{
+    char *here = dir == NULL || dir[0] != '/' ? get_current_dir_name() : words_need(strdup(""));
+    int len = -1;
+
+    if (here != NULL)
+        len = snprintf(out, PATH_MAX, "%s%s%s", here, dir == NULL || dir[0] == '/' ? "" : "/", dir != NULL ? dir : "");
+    free(here);
+    return len >= 0 && len < PATH_MAX;
+}
+
+/* The workers' directory, whole: other machines are told the same. NULL: said why. */
+static const char *
+psrun_work_dir(const struct plan_settings *settings, const struct deal *deal, char out[PATH_MAX])
+{
+    bool named = psrun_name_dir(settings->chdir, out);
+
+    /* Elsewhere it may be there while it is not here. */
+    if (named && (access(out, X_OK) == 0 || !psrun_runs_here(deal->tasks + deal->shards, deal->workers)))
+        return out;
+    fprintf(stderr, "psrun: %s cannot be the workers' directory: %s; --chdir names another\n",
+            settings->chdir != NULL ? settings->chdir : "this directory", strerror(errno));
+    return NULL;
+}
+
+static int
+psrun_run(const struct plan_settings *settings, struct deal *deal, char *const *program, const char *exe)
+{
+    struct plan plan = {
+        .settings = settings, .deal = *deal, .program = program, .cpus = uv_available_parallelism(), .dir = ""};
+    struct words candidates = {0}, carried = {0};
+    char work_dir[PATH_MAX], trace_dir[PATH_MAX], *token;
+    int status = EXIT_FAILURE;
+    struct ps_error e;
+
+    if (prepare_token(!deal->given, &token, &e) != PS_OK) { /* shards that run already have their own, or none */
+        fprintf(stderr, "psrun: %s\n", e.text);
+        return status;
+    }
+    plan.token = token;
+    plan_carried(environ, &carried);
+    plan.carried = carried.text;
+    plan_psd_candidates(settings->psd, getenv("PSD_BIN"), exe, getenv("PATH"), &candidates);
+    psrun_raise_descriptors();
+    if (settings->trace != NULL && psrun_name_dir(settings->trace, trace_dir))
+        plan.trace_dir = trace_dir;
+    if ((plan.work_dir = psrun_work_dir(settings, deal, work_dir)) != NULL &&
+        (deal->given || !psrun_runs_here(deal->tasks, deal->shards) ||
+         (plan.psd = psrun_find_psd(&candidates)) != NULL))
+        status = run_plan(&plan, exe);
+    words_free(&candidates);
+    words_free(&carried);
+    if (token != NULL)
+        explicit_bzero(token, strlen(token));
+    free(token);
+    return status;
+}
+
+int
+main(int argc, char **argv)
+{
+    struct plan_settings settings;
+    struct command_line line;
+    struct deal deal = {0};
+    char exe[PATH_MAX];
+    size_t size = sizeof exe;
+    int status = EXIT_USAGE;
+    struct ps_error e;
+    enum ps_err err;
+
+    if (argc > 1 && strcmp(argv[1], KEEP_WORD) == 0)
+        return keep_main(argc, argv);
+    streams_open();
+    if (uv_exepath(exe, &size) != 0) {
+        fprintf(stderr, "psrun: it cannot find its own path; is /proc mounted?\n");
+        return EXIT_FAILURE;
+    }
+    if (argc == 2 && strcmp(argv[1], REMOTE_WORD) == 0)
+        return agent_main(exe);
+    err = command_parse(&plan_command, argc, argv, &settings, &line, &e);
+    if (err == PS_OK && line.asked != COMMAND_RUN)
+        return command_answer(&plan_command, &line, stdout);
+    if (err == PS_OK)
+        err = plan_check(&settings, &line, &e);
+    if (err != PS_OK) {
+        fprintf(stderr, "psrun: %s\n", e.text);
+        return EXIT_USAGE;
+    }
+    if (psrun_deal(&settings, &deal))
+        status = psrun_run(&settings, &deal, line.words, exe);
+    deal_finish(&deal);
+    return status;
+}

@@ -1,0 +1,468 @@
+/* The happy path: run_prepare() makes the directory and reserves ports; run_start() starts the shards; each says where
+ * it listens; then the workers start; run_gone() hears of each end and run_advance() moves the run on. Failures go
+ * through run_fail(), which keeps the first one's status and has everything stopped. */
+#include "client/tools/psrun/run.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/tools/psrun/fate.h"
+#include "client/tools/psrun/run_state.h"
+
+#define TAG_COLOUR_PSRUN 35
+
+/* What a signal handler may touch. */
+static volatile sig_atomic_t run_signal, run_signals;
+static uv_async_t *run_wake;
+
+static void run_advance(struct run *r);
+
+/* ---- saying ---- */
+
+void
+run_say(struct run *r, const char *format, ...)
+{
+    struct words text = {0};
+    va_list args;
+    char *what;
+
+    va_start(args, format);
+    if (vasprintf(&what, format, args) < 0)
+        what = NULL;
+    va_end(args);
+    what = words_need(what);
+    words_add(&text, "%s%s", r->screen.prefix ? "" : "psrun: ", what);
+    screen_line(&r->screen, SCREEN_ERR, &r->tag, text.text[0], strlen(text.text[0]));
+    words_free(&text);
+    free(what);
+}
+
+void
+run_fail(struct run *r, int status)
+{
+    if (!r->failed)
+        r->status = status;
+    r->failed = true;
+    run_advance(r);
+}
+
+static void
+run_interrupt(struct run *r, int status)
+{
+    r->interrupted = true;
+    run_fail(r, status);
+}
+
+/* Whoever reads what we print takes their time (a pager), and our loop waits: neither agents nor --timeout may. */
+static void
+run_waiting(void *arg)
+{
+    struct run *r = arg;
+
+    for (uint32_t i = 0; i < r->shards + r->workers; i++)
+        process_beat(&r->members[i].process);
+    uv_update_time(&r->loop);
+    if (uv_is_active((uv_handle_t *)&r->timeout) && uv_timer_get_due_in(&r->timeout) == 0)
+        r->screen.hurry = true;
+}
+
+/* ---- which processes ---- */
+
+static uint32_t
+run_busy(const struct run *r, uint32_t from, uint32_t to)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = from; i < to; i++)
+        n += member_busy(&r->members[i]);
+    return n;
+}
+
+static bool
+run_all_listen(const struct run *r)
+{
+    for (uint32_t i = 0; i < r->shards; i++) {
+        const struct process *p = &r->members[i].process;
+
+        if (!p->alive || !p->listens || p->ended)
+            return false;
+    }
+    return true;
+}
+
+/* ---- ending ---- */
+
+static void
+run_each(struct run *r, uint32_t from, uint32_t to, void (*act)(struct process *p))
+{
+    for (uint32_t i = from; i < to; i++)
+        act(&r->members[i].process);
+}
+
+static void
+run_kill_all(struct run *r)
+{
+    run_each(r, 0, r->shards + r->workers, process_kill);
+}
+
+/* The grace is over: those that are being stopped are killed; in RUN_ENDING the shards have not been asked yet. */
+static void
+run_grace_over(uv_timer_t *timer)
+{
+    struct run *r = timer->data;
+    uint32_t from = r->state == RUN_ENDING ? r->shards : 0;
+
+    for (uint32_t i = from; i < r->shards + r->workers; i++)
+        if (r->members[i].process.alive)
+            run_say(r, "%s did not stop within %.3g s: killed", r->members[i].process.tag.text,
+                    (double)r->plan->settings->grace_ms / 1000);
+    run_each(r, from, r->shards + r->workers, process_kill);
+    (void)screen_flush(&r->screen);
+}
+
+static void
+run_ask_to_stop(struct run *r, uint32_t from, uint32_t to)
+{
+    members_forget(r, from, to);
+    run_each(r, from, to, process_stop);
+    uv_timer_start(&r->grace, run_grace_over, (uint64_t)r->plan->settings->grace_ms, 0);
+}
+
+static void
+run_close(struct run *r)
+{
+    bool keep = r->plan->settings->keep_servers && !r->interrupted && run_all_listen(r);
+
+    r->state = RUN_CLOSING;
+    if (keep)
+        run_release(r);
+    else
+        run_ask_to_stop(r, 0, r->shards);
+}
+
+/* While a run lasts, signals wake its loop; before that they do what they always do, after it nothing. A HUP that nohup
+ * has switched off stays off. */
+static void
+run_take_signals(void (*handler)(int signal))
+{
+    static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    struct sigaction action = {.sa_handler = handler}, before;
+
+    for (size_t i = 0; i < ARRAY_LEN(taken); i++)
+        if (taken[i] != SIGHUP || (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN))
+            sigaction(taken[i], &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static void
+run_done(struct run *r)
+{
+    uv_handle_t *handles[] = {(uv_handle_t *)&r->wake, (uv_handle_t *)&r->ready, (uv_handle_t *)&r->grace,
+                              (uv_handle_t *)&r->timeout, (uv_handle_t *)&r->again};
+
+    r->state = RUN_DONE;
+    run_take_signals(SIG_IGN);
+    for (size_t i = 0; i < ARRAY_LEN(handles); i++)
+        uv_close(handles[i], NULL);
+}
+
+/* ---- moving on ---- */
+
+/* "2 shards at A,B; 3 workers, 4 threads each" */
+static void
+run_say_cluster(struct run *r)
+{
+    uint32_t shards = r->plan->deal.shards, threads = plan_threads(r->plan);
+    char *list = plan_shard_list(r->plan), each[48] = "";
+
+    if (!r->plan->deal.remote)
+        snprintf(each, sizeof each, ", %u thread%s each", threads, threads == 1 ? "" : "s");
+    if (shards == 0)
+        run_say(r, "no shards; %u worker%s%s", r->workers, r->workers == 1 ? "" : "s", each);
+    else
+        run_say(r, "%u shard%s at %s%s; %u worker%s%s", shards, shards == 1 ? "" : "s", list,
+                !r->plan->deal.given ? ""
+                : shards == 1        ? ", which runs already"
+                                     : ", which run already",
+                r->workers, r->workers == 1 ? "" : "s", each);
+    free(list);
+}
+
+static void
+run_work(struct run *r)
+{
+    uv_timer_stop(&r->ready);
+    r->state = RUN_WORKING;
+    run_say_cluster(r);
+    for (uint32_t i = 0; i < r->workers && r->state == RUN_WORKING; i++)
+        member_start(r, &r->members[r->shards + i]);
+}
+
+/* Take every step that can be taken now. */
+static void
+run_advance(struct run *r)
+{
+    if ((r->state == RUN_STARTING || r->state == RUN_WORKING) && r->failed) {
+        r->state = RUN_ENDING;
+        run_ask_to_stop(r, r->shards, r->shards + r->workers);
+    }
+    if (r->state == RUN_STARTING && run_all_listen(r))
+        run_work(r);
+    else if ((r->state == RUN_WORKING || r->state == RUN_ENDING) && run_busy(r, r->shards, r->shards + r->workers) == 0)
+        run_close(r);
+    if (r->state == RUN_CLOSING && run_busy(r, 0, r->shards) == 0)
+        run_done(r);
+}
+
+static void
+run_listening(struct process *p)
+{
+    struct run *r = p->loop->data;
+    struct member *m = member_of(p);
+    struct ps_error e;
+
+    m->reached = true;
+    p->ready[strcspn(p->ready, " ")] = '\0';
+    if (plan_shard_listens(r->plan, member_index(r, m), p->ready, &e) != PS_OK) {
+        run_say(r, "%s cannot be used: %s", p->tag.text, e.text);
+        run_fail(r, STATUS_NOT_STARTED);
+        return;
+    }
+    run_advance(r);
+}
+
+/* Its end was wanted: everything is being stopped, or it is a worker that is done. */
+static bool
+run_end_expected(const struct run *r, const struct member *m)
+{
+    if (member_is_shard(m))
+        return r->state == RUN_CLOSING;
+    return (m->process.ended && m->process.status == 0 && m->process.failure == 0) || r->state == RUN_ENDING ||
+           r->state == RUN_CLOSING;
+}
+
+/* It ended uncalled: it is started again, or it ends the run. A shard may not end before the workers, however well it
+ * ends. */
+static void
+run_lost(struct run *r, struct member *m)
+{
+    const struct process *p = &m->process;
+    int status = member_say_end(r, m);
+
+    m->reached |= !member_is_shard(m) && (p->ended || (p->began && !p->refused));
+    if (!member_again(r, m, status))
+        run_fail(r, status != 0 ? status : STATUS_NOT_STARTED);
+}
+
+static void
+run_held(struct process *p)
+{
+    struct run *r = p->loop->data;
+    struct member *m = member_of(p);
+
+    if (run_end_expected(r, m))
+        process_stop(p);
+    else
+        run_lost(r, m);
+    (void)screen_flush(&r->screen);
+}
+
+/* One that was held was spoken of then: it goes to come back, or because everything ends; or its machine was lost, and
+ * what it held with it. */
+static void
+run_gone(struct process *p)
+{
+    struct run *r = p->loop->data;
+    struct member *m = member_of(p);
+
+    if (m->waiting && p->link_status == 0)
+        member_start(r, m);
+    else if (m->waiting)
+        run_fail(r, member_say_lost(r, m));
+    else if (!p->held && !run_end_expected(r, m))
+        run_lost(r, m);
+    members_start_queued(r);
+    run_advance(r);
+    (void)screen_flush(&r->screen);
+}
+
+static void
+run_output(struct process *p, enum screen_stream stream, enum lines_kind kind, const char *text, size_t len)
+{
+    struct run *r = p->loop->data;
+
+    if (kind == LINES_WHOLE)
+        screen_line(&r->screen, stream, &p->tag, text, len);
+    else
+        screen_live(&r->screen, stream, &p->tag, text, len);
+}
+
+static void
+run_drained(struct process *p)
+{
+    struct run *r = p->loop->data;
+
+    if (p->began)
+        members_start_queued(r);
+    /* Nobody reads our output any more (`psrun ... | head`): end as a program would. */
+    if (screen_flush(&r->screen) != PS_OK && !r->interrupted)
+        run_interrupt(r, 128 + SIGPIPE);
+}
+
+/* ---- signals and times ---- */
+
+static void
+run_on_signal(int signal)
+{
+    run_signal = signal;
+    run_signals++;
+    uv_async_send(run_wake); /* safe in a handler */
+}
+
+static void
+run_woken(uv_async_t *wake)
+{
+    struct run *r = wake->data;
+    bool first = r->signals_seen == 0;
+    int signal = run_signal;
+
+    if (run_signals == r->signals_seen || r->state == RUN_DONE)
+        return;
+    r->signals_seen = run_signals;
+    if (first) {
+        run_say(r, "stopping all on %s; once more kills them", fate_signal(signal));
+        run_interrupt(r, 128 + signal);
+    } else {
+        run_say(r, "killing all");
+        run_kill_all(r);
+    }
+    (void)screen_flush(&r->screen);
+}
+
+static void
+run_too_late(uv_timer_t *timer)
+{
+    struct run *r = timer->data;
+
+    run_say(r, "stopping all: not done within %.3g s (--timeout)", (double)r->plan->settings->timeout_ms / 1000);
+    run_interrupt(r, STATUS_LATE);
+    (void)screen_flush(&r->screen);
+}
+
+/* Connecting may take its own time. */
+static uint64_t
+run_ready_ms(const struct run *r)
+{
+    return RUN_READY_MS + (r->plan->deal.remote ? (uint64_t)r->plan->settings->connect_ms : 0);
+}
+
+static void
+run_not_ready(uv_timer_t *timer)
+{
+    struct run *r = timer->data;
+
+    for (uint32_t i = 0; i < r->shards; i++)
+        if (!r->members[i].process.listens)
+            run_say(r, "%s does not listen after %.3g s", r->members[i].process.tag.text,
+                    (double)run_ready_ms(r) / 1000);
+    run_fail(r, STATUS_NOT_STARTED);
+    (void)screen_flush(&r->screen);
+}
+
+/* ---- preparing ---- */
+
+static const struct process_events run_events = {
+    .output = run_output, .drained = run_drained, .listening = run_listening, .held = run_held, .gone = run_gone};
+
+static void
+run_init_timer(struct run *r, uv_timer_t *timer)
+{
+    uv_timer_init(&r->loop, timer);
+    timer->data = r;
+}
+
+static enum ps_err
+run_init(struct run *r, struct ps_error *e)
+{
+    uint32_t n = r->shards + r->workers;
+    int err;
+
+    screen_init(&r->screen, &run_signals);
+    r->screen.waiting = run_waiting;
+    r->screen.arg = r;
+    r->screen.prefix = !r->plan->settings->no_prefix;
+    r->screen.tag_width = (int)strlen("psrun");
+    r->tag = (struct screen_tag){.text = "psrun", .colour = TAG_COLOUR_PSRUN};
+    r->members = calloc(n, sizeof *r->members);
+    r->port_fds = calloc(r->workers, sizeof *r->port_fds);
+    r->buffer = malloc(PROCESS_READ_SIZE);
+    if (r->members == NULL || r->port_fds == NULL || r->buffer == NULL)
+        return ps_fail(e, PS_ERR_NOMEM, "out of memory");
+    if ((err = uv_loop_init(&r->loop)) != 0)
+        return ps_fail(e, PS_ERR_IO, "no event loop: %s", uv_strerror(err));
+    r->loop.data = r;
+    members_init(r, &run_events);
+    return PS_OK;
+}
+
+static void
+run_start(struct run *r)
+{
+    uv_async_init(&r->loop, &r->wake, run_woken);
+    r->wake.data = r;
+    run_init_timer(r, &r->ready);
+    run_init_timer(r, &r->grace);
+    run_init_timer(r, &r->timeout);
+    run_init_timer(r, &r->again);
+    run_wake = &r->wake;
+    run_take_signals(run_on_signal);
+    uv_timer_start(&r->ready, run_not_ready, run_ready_ms(r), 0);
+    if (r->plan->settings->timeout_ms > 0)
+        uv_timer_start(&r->timeout, run_too_late, (uint64_t)r->plan->settings->timeout_ms, 0);
+    for (uint32_t i = 0; i < r->shards && !r->failed; i++)
+        member_start(r, &r->members[i]);
+    if (r->shards == 0)
+        run_advance(r);
+}
+
+static void
+run_finish(struct run *r)
+{
+    screen_finish(&r->screen);
+    for (uint32_t i = 0; r->port_fds != NULL && i < r->workers; i++)
+        if (r->port_fds[i] > 0)
+            close(r->port_fds[i]);
+    free(r->members);
+    free(r->port_fds);
+    free(r->buffer);
+}
+
+int
+run_plan(struct plan *plan, const char *exe)
+{
+    struct run r = {
+        .plan = plan, .exe = exe, .shards = plan->deal.given ? 0 : plan->deal.shards, .workers = plan->deal.workers};
+    struct ps_error e;
+
+    if (run_init(&r, &e) != PS_OK) {
+        fprintf(stderr, "psrun: %s\n", e.text);
+        run_finish(&r);
+        return STATUS_NOT_STARTED;
+    }
+    if (run_prepare(&r, &e) == PS_OK) {
+        run_start(&r);
+        uv_run(&r.loop, UV_RUN_DEFAULT);
+        ps_assert(r.state == RUN_DONE);
+    } else {
+        run_say(&r, "%s", e.text);
+        r.status = STATUS_NOT_STARTED;
+    }
+    run_remove_dirs(&r);
+    ps_assert(uv_loop_close(&r.loop) == 0);
+    run_finish(&r);
+    return r.status;
+}

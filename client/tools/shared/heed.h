@@ -1,0 +1,18 @@
+/* Signals. Ctrl-C, TERM and HUP while a client is at something long: the first one has it take back what it began, and
+ * then, or at the second, ends the process as ever. Those that are ignored, as under nohup, stay so. */
+#ifndef CLIENT_TOOLS_HEED_H
+#define CLIENT_TOOLS_HEED_H
+
+#include "client/include/psclient/psclient.h"
+
+/* From now on they are for this client (ps_client_interrupt()); NULL: as before. */
+void heed_signals(ps_client *client);
+
+/* The client's call ended with CANCELLED: say so, and what has become of it; the signal ends the process. */
+void heed_end(const char *what, const char *where);
+
+/* Standard output could not be written to, and errno says why. If it was a pipe whose reader has gone (| head), PIPE
+ * ends the process without a word, as it ends others: it is ignored only for the sockets' sake. */
+void heed_reader(void);
+
+#endif

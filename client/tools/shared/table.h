@@ -1,0 +1,47 @@
+/* A table for people: a line of headings, rows, columns as wide as their widest cell. Pure, but for table_print().
+ *
+ *     struct table *t = table_new("SHARD>", "ADDRESS", "DATA>", NULL);      // > aligns to the right
+ *     table_row(t);
+ *     table_cell(t, "%d", 0);
+ *     table_cell(t, "%s", address);
+ *     ...
+ *     table_print(t, &page);
+ *     table_free(t);
+ *
+ * Running out of memory ends the process with a sentence: these are tools, and there is nothing to keep. */
+#ifndef CLIENT_TOOLS_TABLE_H
+#define CLIENT_TOOLS_TABLE_H
+
+#include "client/tools/shared/page.h"
+#include "common/cli/command.h"
+#include "common/core/base/base.h"
+
+#define TABLE_COLUMNS_MAX 32
+
+struct table;
+
+struct table *table_new(const char *heading, ...) __attribute__((sentinel));
+void table_free(struct table *t); /* accepts NULL */
+
+/* The same from entries, whose terms are the headings; align: 'l' or 'r' for each. */
+struct table *table_of(const struct command_entry *columns, const char *align);
+
+/* One column more, before the first row. */
+void table_column(struct table *t, const char *heading);
+
+/* Begin a row; cells not given stay empty. */
+void table_row(struct table *t);
+
+/* The row's next cell, cleaned as page_clean() does. */
+void table_cell(struct table *t, const char *format, ...) PS_PRINTF(2, 3);
+
+/* Colour the cell that was last given. */
+void table_paint(struct table *t, enum paint paint);
+
+/* Dim the row's cells that have no colour of their own. */
+void table_dim(struct table *t);
+
+/* With less room than that, a line that lacks something ends with '>'. */
+void table_print(const struct table *t, const struct page *page);
+
+#endif
