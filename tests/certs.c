@@ -1,4 +1,4 @@
-#include "certs.h"
+#include "tests/certs.h"
 
 #include <openssl/ec.h>
 #include <openssl/err.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "remove_tree.h"
+#include "tests/remove_tree.h"
 
 static void
 need(int good, const char *what)

@@ -1,4 +1,4 @@
-#include "training_kit.h"
+#include "tests/training_kit.h"
 
 #include <check.h>
 #include <stdio.h>

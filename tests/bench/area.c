@@ -1,4 +1,4 @@
-#include "area.h"
+#include "tests/bench/area.h"
 
 #include <string.h>
 

@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-#include "report.h"
-#include "settings.h"
+#include "tests/bench/report.h"
+#include "tests/bench/settings.h"
 
 /* clang-format off */
 #define AREA_LIST(X) /* name, what is asked */ \

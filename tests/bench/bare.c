@@ -1,4 +1,4 @@
-#include "bare.h"
+#include "tests/bench/bare.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

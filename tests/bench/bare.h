@@ -7,7 +7,7 @@
 #ifndef TESTS_BENCH_BARE_H
 #define TESTS_BENCH_BARE_H
 
-#include "team.h"
+#include "tests/bench/team.h"
 
 struct limit_sockets {
     int to[TEAM_RANKS_MAX],

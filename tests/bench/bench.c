@@ -16,9 +16,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "area.h"
-#include "picture.h"
-#include "server.h"
+#include "tests/bench/area.h"
+#include "tests/bench/picture.h"
+#include "tests/bench/server.h"
 
 /* Descriptors for a thousand connections. */
 static void

@@ -1,5 +1,5 @@
 /* See cipher.h. A thread each; both at once, since cores share a machine's power. */
-#include "cipher.h"
+#include "tests/bench/cipher.h"
 
 #include <openssl/evp.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 
 #include "common/core/base/base.h"
 #include "common/net/tls_stream.h"
-#include "load.h"
+#include "tests/bench/load.h"
 #include "tests/now.h"
 
 #define TAG  16

@@ -27,7 +27,7 @@
 #include <vector>
 
 extern "C" {
-#include "team.h"
+#include "tests/bench/team.h"
 }
 
 namespace

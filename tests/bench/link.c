@@ -1,12 +1,12 @@
-#include "link.h"
+#include "tests/bench/link.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cipher.h"
 #include "common/core/base/base.h"
-#include "turns.h"
+#include "tests/bench/cipher.h"
+#include "tests/bench/turns.h"
 
 #define TRIPS_MAX 100000
 

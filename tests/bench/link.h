@@ -12,13 +12,13 @@
 
 #include <sched.h>
 
-#include "pump.h"
-#include "redis.h"
-#include "report.h"
-#include "server.h"
+#include "tests/bench/pump.h"
+#include "tests/bench/redis.h"
+#include "tests/bench/report.h"
+#include "tests/bench/server.h"
+#include "tests/bench/way.h"
+#include "tests/bench/worker.h"
 #include "tests/certs.h"
-#include "way.h"
-#include "worker.h"
 
 enum { LINK_TCP, LINK_UNIX, LINK_SOCKETS, LINK_SHM = LINK_SOCKETS, LINK_TLS, LINK_TRANSPORTS };
 

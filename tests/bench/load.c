@@ -1,11 +1,11 @@
-#include "load.h"
+#include "tests/bench/load.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/core/base/base.h"
-#include "server.h"
+#include "tests/bench/server.h"
 
 const char *const load_names[LOAD_KINDS] = {"push", "pull", "push-and-pull"};
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "team.h"
+#include "tests/bench/team.h"
 
 static int
 open_fifo(const char *dir, const char *what, int rank, int flags)

@@ -1,4 +1,4 @@
-#include "peers.h"
+#include "tests/bench/peers.h"
 
 #include <errno.h>
 #include <stdio.h>

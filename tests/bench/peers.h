@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "team.h"
+#include "tests/bench/team.h"
 
 /* Open MPI with one transport, ranks wherever the kernel puts them, as for the others. program: mpi_team. */
 void peer_start_mpi(struct team *t, const char *name, uint32_t ranks, const char *dir, const char *program,

@@ -1,5 +1,5 @@
 /* A panel is drawn where the shorter column ends; how high it is follows from what it shows. */
-#include "picture.h"
+#include "tests/bench/picture.h"
 
 #include <errno.h>
 #include <float.h>
@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "common/core/base/base.h"
-#include "load.h"
-#include "scale.h"
-#include "server.h"
+#include "tests/bench/load.h"
+#include "tests/bench/scale.h"
+#include "tests/bench/server.h"
 
 #define COLUMNS     2
 #define PANEL_WIDTH 640.0

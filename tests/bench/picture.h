@@ -4,7 +4,7 @@
 #ifndef TESTS_BENCH_PICTURE_H
 #define TESTS_BENCH_PICTURE_H
 
-#include "report.h"
+#include "tests/bench/report.h"
 
 /* Into a file. Ends the bench when it cannot be written. */
 void picture_save(const struct report *r, const char *path);

@@ -1,6 +1,6 @@
 /* See pump.h. Happy path: client fills its window with requests, both poll loops move bytes, the server applies SGD
  * when a message is whole and queues the reply. Any failure ends the program: a benchmark has nothing to save. */
-#include "pump.h"
+#include "tests/bench/pump.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

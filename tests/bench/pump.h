@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "load.h"
+#include "tests/bench/load.h"
 
 struct pump_options {
     const char *congestion; /* of the TCP sockets; NULL: the system's */

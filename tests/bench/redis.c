@@ -1,6 +1,6 @@
 /* See redis.h. Requests of a window are written before their replies are read; the server keeps what it cannot send, so
  * neither waits for the other. */
-#include "redis.h"
+#include "tests/bench/redis.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "common/core/base/base.h"
-#include "server.h"
+#include "tests/bench/server.h"
 #include "tests/now.h"
 
 #define START_S      10

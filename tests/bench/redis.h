@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "load.h"
-#include "report.h"
-#include "settings.h"
+#include "tests/bench/load.h"
+#include "tests/bench/report.h"
+#include "tests/bench/settings.h"
 
 struct redisContext;
 

@@ -1,5 +1,5 @@
 /* In the place of redis.c where the bench is built without hiredis. */
-#include "redis.h"
+#include "tests/bench/redis.h"
 
 #include "common/core/base/base.h"
 

@@ -1,4 +1,4 @@
-#include "report.h"
+#include "tests/bench/report.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -12,9 +12,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "series.h"
-#include "settings.h"
-#include "way.h"
+#include "tests/bench/series.h"
+#include "tests/bench/settings.h"
+#include "tests/bench/way.h"
 
 #define ROWS_MAX   64
 #define LABEL_MAX  64

@@ -13,8 +13,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "report.h"
-#include "server.h"
+#include "tests/bench/report.h"
+#include "tests/bench/server.h"
 
 static json_t *
 figure_json(const struct table *t, const struct row *row, size_t way)

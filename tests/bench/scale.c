@@ -1,4 +1,4 @@
-#include "scale.h"
+#include "tests/bench/scale.h"
 
 #include <math.h>
 

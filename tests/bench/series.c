@@ -1,4 +1,4 @@
-#include "series.h"
+#include "tests/bench/series.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "server.h"
+#include "tests/bench/server.h"
 
 #include <errno.h>
 #include <signal.h>

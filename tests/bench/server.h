@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "settings.h"
+#include "tests/bench/settings.h"
 
 struct ps_error;
 

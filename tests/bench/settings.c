@@ -1,12 +1,12 @@
-#include "settings.h"
+#include "tests/bench/settings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "area.h"
-#include "series.h"
+#include "tests/bench/area.h"
+#include "tests/bench/series.h"
 
 #define FIELD(field) .offset = offsetof(struct settings, field)
 

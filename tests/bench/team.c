@@ -1,4 +1,4 @@
-#include "team.h"
+#include "tests/bench/team.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "common/core/base/base.h"
-#include "scale.h"
-#include "series.h"
-#include "settings.h"
+#include "tests/bench/scale.h"
+#include "tests/bench/series.h"
+#include "tests/bench/settings.h"
 #include "tests/unit/check_main.h"
 
 static struct series

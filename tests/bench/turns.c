@@ -1,10 +1,10 @@
-#include "turns.h"
+#include "tests/bench/turns.h"
 
 #include <signal.h>
 #include <string.h>
 
 #include "common/core/base/base.h"
-#include "server.h"
+#include "tests/bench/server.h"
 
 static void
 hold(const struct way *ways, size_t n, pid_t but)

@@ -5,9 +5,9 @@
 
 #include <stddef.h>
 
-#include "series.h"
-#include "settings.h"
-#include "way.h"
+#include "tests/bench/series.h"
+#include "tests/bench/settings.h"
+#include "tests/bench/way.h"
 
 struct turns {
     struct series series[FIGURES_MAX][WAYS_MAX]; /* empty for a way that was not sampled */

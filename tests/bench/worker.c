@@ -1,4 +1,4 @@
-#include "worker.h"
+#include "tests/bench/worker.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/core/base/base.h"
-#include "server.h"
+#include "tests/bench/server.h"
 #include "tests/now.h"
 
 #define RATE        1e-6

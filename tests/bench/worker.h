@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 
 #include "client/include/psclient/psclient.h"
-#include "load.h"
-#include "settings.h"
+#include "tests/bench/load.h"
+#include "tests/bench/settings.h"
 
 struct worker {
     ps_client *client;

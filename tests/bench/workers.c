@@ -1,4 +1,4 @@
-#include "workers.h"
+#include "tests/bench/workers.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "common/core/base/base.h"
-#include "server.h"
+#include "tests/bench/server.h"
+#include "tests/bench/worker.h"
 #include "tests/now.h"
-#include "worker.h"
 
 enum order_kind { ORDER_READY, ORDER_WORK, ORDER_COUNT, ORDER_END };
 

@@ -3,8 +3,8 @@
 #ifndef TESTS_BENCH_WORKERS_H
 #define TESTS_BENCH_WORKERS_H
 
-#include "load.h"
-#include "settings.h"
+#include "tests/bench/load.h"
+#include "tests/bench/settings.h"
 
 #define WORKERS_MAX 64
 

@@ -1,6 +1,6 @@
 /* Stands before libc: see fail_io.h. Each call asks verdict() first, under one lock; what fails never reaches libc. */
 #undef _FILE_OFFSET_BITS /* both names of each call are defined here: off_t has 64 bits anyway */
-#include "fail_io.h"
+#include "tests/faults/fail_io.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Stands before libc: see fail_memory.h. The real allocator is reached by glibc's own names for it, since dlsym() would
  * allocate. */
-#include "fail_memory.h"
+#include "tests/faults/fail_memory.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* One function for each message that a shard sends. */
-#include "client_answer.h"
+#include "tests/fuzz/client_answer.h"
 
 #define BLOCKS 64 /* arrays of an answer */
 

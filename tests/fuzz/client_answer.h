@@ -2,8 +2,8 @@
 #ifndef TESTS_FUZZ_CLIENT_ANSWER_H
 #define TESTS_FUZZ_CLIENT_ANSWER_H
 
-#include "bytes.h"
-#include "client_world.h"
+#include "tests/fuzz/bytes.h"
+#include "tests/fuzz/client_world.h"
 
 /* 0 is honest; the others each spoil one thing, by the message: its request, a length, a count, a code, a version, a
  * sequence, its type. */

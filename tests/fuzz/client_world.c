@@ -1,5 +1,5 @@
 /* Actions performed, buffers lent and taken away. */
-#include "client_world.h"
+#include "tests/fuzz/client_world.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * made here: with a wrong one all of them would be refused alike. What is accepted holds what the headers promise:
  * places that fill the file, each byte once; a manifest that is written again and read again is the same. What is
  * refused has a code and a sentence that names the file. */
-#include "bytes.h"
+#include "tests/fuzz/bytes.h"
 
 #include "common/core/format/checkpoint.h"
 #include "common/core/format/safetensors.h"

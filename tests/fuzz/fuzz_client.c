@@ -3,7 +3,7 @@
  *
  * An answer is an honest one to a frame that was sent, mostly; a byte says what of it is a lie: its request, a length,
  * a count, a code, a version, its type. One step is a frame of bytes. */
-#include "client_answer.h"
+#include "tests/fuzz/client_answer.h"
 
 #define STEPS_MAX 600
 

@@ -2,7 +2,7 @@
  *
  * The first byte chooses the encoding, the next two how many elements there are, the fourth which way; the rest is the
  * encoding, or the elements. */
-#include "bytes.h"
+#include "tests/fuzz/bytes.h"
 
 #include <math.h>
 

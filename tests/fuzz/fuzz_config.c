@@ -3,7 +3,7 @@
  *
  * The first byte chooses the reader, the rest is the text. What is accepted is written out again and read back as the
  * same; what is refused has a code and a sentence. */
-#include "bytes.h"
+#include "tests/fuzz/bytes.h"
 
 #include <math.h>
 

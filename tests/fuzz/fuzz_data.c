@@ -3,7 +3,7 @@
  * The first byte chooses the reader and its options, the rest is the file: handed to the parser in memory of exactly
  * its length, or, through a file in memory, to the functions that programs call. What is accepted is walked from end to
  * end and used. */
-#include "bytes.h"
+#include "tests/fuzz/bytes.h"
 
 #include <math.h>
 

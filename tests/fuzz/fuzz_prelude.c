@@ -3,7 +3,7 @@
  *
  * What must hold: whoever comes through had all that the other side said as it was said, but for bytes that say
  * nothing; what fails says why, and an answer is a frame that can be sent; and who has no secret is never let in. */
-#include "bytes.h"
+#include "tests/fuzz/bytes.h"
 
 #include "common/core/auth/prelude.h"
 

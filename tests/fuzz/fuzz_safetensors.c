@@ -4,7 +4,7 @@
  * is the file. What is accepted becomes variables that could have been declared, each of a tensor with its name, shape
  * and as many values; values become floats of the same bits on every path; and what is written again is read again as
  * the same tensors. What is refused has a code of its own and a sentence that names the file. */
-#include "bytes.h"
+#include "tests/fuzz/bytes.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
  * The first bytes choose the shard (its size, which of how many it is), then each step is a byte and its own choices.
  * Most of what is sent makes sense: the next sequence number, a block that exists, a payload of its length. Some does
  * not, and one step in thirty is a frame of bytes. */
-#include "shard_script.h"
+#include "tests/fuzz/shard_script.h"
 
 #define STEPS_MAX 600
 

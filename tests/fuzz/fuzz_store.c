@@ -4,7 +4,7 @@
  * committed, and another shard over what it left says the same again.
  *
  * Or the shard has a redo log: its pieces, edited, left out and mixed up, are replayed into an empty one. */
-#include "bytes.h"
+#include "tests/fuzz/bytes.h"
 
 #include "common/core/wire/wire.h"
 #include "server/core/shard/shard.h"

@@ -2,7 +2,7 @@
  *
  * The first byte chooses the reader, the rest is the text. What is accepted holds what the headers promise; what is
  * refused has a code and a sentence. */
-#include "bytes.h"
+#include "tests/fuzz/bytes.h"
 
 #include "client/tools/psrun/deal.h"
 #include "client/tools/psrun/host.h"

@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include "bytes.h"
+#include "tests/fuzz/bytes.h"
 
 #define INPUTS_MAX 256
 #define INPUT_MAX  4096

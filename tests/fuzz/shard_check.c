@@ -5,7 +5,7 @@
 
 #include "common/core/cluster/placement.h"
 #include "common/core/model/initializer.h"
-#include "shard_world.h"
+#include "tests/fuzz/shard_world.h"
 
 /* ---- Who waits ---- */
 

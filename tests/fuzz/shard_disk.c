@@ -1,6 +1,6 @@
-#include "shard_disk.h"
+#include "tests/fuzz/shard_disk.h"
 
-#include "shard_world.h"
+#include "tests/fuzz/shard_world.h"
 
 static void
 tell(struct world *w, struct shard_event event)

@@ -1,6 +1,6 @@
 /* Choices become frames. Most of what is sent makes sense: the next sequence number, a block that exists, a payload of
  * its length. Some does not. */
-#include "shard_script.h"
+#include "tests/fuzz/shard_script.h"
 
 #include <math.h>
 

@@ -3,8 +3,8 @@
 #ifndef TESTS_FUZZ_SHARD_SCRIPT_H
 #define TESTS_FUZZ_SHARD_SCRIPT_H
 
-#include "bytes.h"
-#include "shard_world.h"
+#include "tests/fuzz/bytes.h"
+#include "tests/fuzz/shard_world.h"
 
 #define SCRIPT_JOBS    5
 #define SCRIPT_WORKERS 3 /* of each job */

@@ -1,5 +1,5 @@
 /* Events in, actions out, and the books on who was answered. */
-#include "shard_world.h"
+#include "tests/fuzz/shard_world.h"
 
 #include <stdlib.h>
 #include <string.h>

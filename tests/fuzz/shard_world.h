@@ -16,7 +16,7 @@
 #include "common/core/wire/wire.h"
 #include "server/core/shard/shard_state.h"
 #include "server/core/store/store_mem.h"
-#include "shard_disk.h"
+#include "tests/fuzz/shard_disk.h"
 
 #define WORLD_CONNS  6
 #define WORLD_ASKED  64

@@ -1,5 +1,5 @@
 /* One timer: each time it looks how far things are. */
-#include "admin.h"
+#include "tests/sim/admin.h"
 
 #include <endian.h>
 #include <inttypes.h>

@@ -15,12 +15,12 @@
 #define TESTS_SIM_ADMIN_H
 
 #include "common/core/format/checkpoint.h"
-#include "faults.h"
-#include "ledger.h"
-#include "model.h"
-#include "node_shard.h"
-#include "node_worker.h"
-#include "sim.h"
+#include "tests/sim/faults.h"
+#include "tests/sim/ledger.h"
+#include "tests/sim/model.h"
+#include "tests/sim/node_shard.h"
+#include "tests/sim/node_worker.h"
+#include "tests/sim/sim.h"
 
 enum admin_state { ADMIN_WAITS, ADMIN_HAS, ADMIN_RESTORES };
 

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "command.h"
 #include "common/core/base/planted.h"
+#include "tests/sim/command.h"
 
 #ifdef PSD_PLANTED
 enum planted planted;

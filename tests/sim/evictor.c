@@ -1,8 +1,8 @@
 /* One look after the other: what is answered is collected, who is to hang is kept from running, then the next state. */
-#include "evictor.h"
+#include "tests/sim/evictor.h"
 
 #include "common/core/wire/wire.h"
-#include "outsider.h"
+#include "tests/sim/outsider.h"
 
 #define SALT             0x65766963746f72u
 #define PER_MILLE        200 /* runs that have one */

@@ -12,9 +12,9 @@
 #ifndef TESTS_SIM_EVICTOR_H
 #define TESTS_SIM_EVICTOR_H
 
-#include "faults.h"
-#include "node_worker.h"
-#include "sim.h"
+#include "tests/sim/faults.h"
+#include "tests/sim/node_worker.h"
+#include "tests/sim/sim.h"
 
 enum evictor_state { EVICTOR_WAITS, EVICTOR_HANGS, EVICTOR_ASKS, EVICTOR_KEEPS };
 

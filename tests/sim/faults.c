@@ -1,5 +1,5 @@
 /* One timer; each time one fault is drawn and done. */
-#include "faults.h"
+#include "tests/sim/faults.h"
 
 #include <inttypes.h>
 

@@ -2,11 +2,11 @@
 #ifndef TESTS_SIM_FAULTS_H
 #define TESTS_SIM_FAULTS_H
 
-#include "model.h"
-#include "net.h"
-#include "node_shard.h"
-#include "node_worker.h"
-#include "sim.h"
+#include "tests/sim/model.h"
+#include "tests/sim/net.h"
+#include "tests/sim/node_shard.h"
+#include "tests/sim/node_worker.h"
+#include "tests/sim/sim.h"
 
 enum sim_faults {
     FAULTS_NONE,    /* an even, quick network */

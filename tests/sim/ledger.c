@@ -1,11 +1,11 @@
 /* Pushes, pulls, lives and barriers as the workers report them; committed states are ledger_block.c's. */
-#include "ledger.h"
+#include "tests/sim/ledger.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ledger_state.h"
+#include "tests/sim/ledger_state.h"
 
 struct ledger *
 ledger_new(struct sim *s, const struct model *m, const struct ledger_config *config)

@@ -24,9 +24,9 @@
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
-#include "model.h"
 #include "server/core/store/store.h"
-#include "sim.h"
+#include "tests/sim/model.h"
+#include "tests/sim/sim.h"
 
 struct ledger;
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/core/optimizer/optimizer.h"
-#include "ledger_state.h"
+#include "tests/sim/ledger_state.h"
 
 #define TRY_FIRST 16 /* elements that rule out most wrong sets */
 

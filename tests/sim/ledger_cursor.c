@@ -7,7 +7,7 @@
  */
 #include <inttypes.h>
 
-#include "ledger_state.h"
+#include "tests/sim/ledger_state.h"
 
 bool
 ledger_same_example(const struct push *x, const struct push *y)

@@ -14,9 +14,9 @@
 #include <string.h>
 
 #include "common/core/model/layout.h"
-#include "ledger_state.h"
 #include "proto/store.pb-c.h"
 #include "server/core/durability/identity.h"
+#include "tests/sim/ledger_state.h"
 
 static size_t
 arrays_bytes(const struct block_state *b)

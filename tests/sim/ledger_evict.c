@@ -10,8 +10,8 @@
  * incarnation, too. */
 #include <string.h>
 
-#include "ledger_state.h"
 #include "server/core/sessions/session.h"
+#include "tests/sim/ledger_state.h"
 
 static bool
 is_over(const struct ledger *l, uint32_t shard, uint64_t incarnation)

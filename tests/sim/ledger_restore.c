@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "ledger_state.h"
 #include "proto/store.pb-c.h"
 #include "server/core/durability/fact.h"
+#include "tests/sim/ledger_state.h"
 
 /* ---- Taking it ---- */
 

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ledger_state.h"
 #include "proto/store.pb-c.h"
+#include "tests/sim/ledger_state.h"
 
 static const char *
 setting_name(const struct ledger *l, enum ledger_setting what, uint32_t var)

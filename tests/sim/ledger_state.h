@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "common/core/model/layout.h"
-#include "ledger.h"
 #include "proto/store.pb-c.h"
+#include "tests/sim/ledger.h"
 
 enum push_outcome { PUSH_OPEN, PUSH_COUNTED, PUSH_NOT_COUNTED, PUSH_UNKNOWN };
 

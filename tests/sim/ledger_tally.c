@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "ledger_state.h"
+#include "tests/sim/ledger_state.h"
 
 Psd__SessionRow *
 ledger_session_row(struct span key, struct span value, uint32_t *task)

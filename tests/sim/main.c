@@ -12,10 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "command.h"
 #include "common/core/base/planted.h"
-#include "run.h"
-#include "shrink.h"
+#include "tests/sim/command.h"
+#include "tests/sim/run.h"
+#include "tests/sim/shrink.h"
 
 static const char *const mode_names[] = {"async", "ssp", "sync", "mixed", NULL};
 static const char *const fault_names[] = {"none", "delays", "cuts", "crashes", "all", NULL};

@@ -1,5 +1,5 @@
 /* The simulated job: drawn once per run. */
-#include "model.h"
+#include "tests/sim/model.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -17,7 +17,7 @@
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
 #include "common/core/model/layout.h"
-#include "sim.h"
+#include "tests/sim/sim.h"
 
 #define MODEL_VARS_MAX    4
 #define MODEL_WORKERS_MAX 16

@@ -7,7 +7,7 @@
  *
  * Ends die in one place, end_die(); a connection is freed by conn_reap() when both ends are dead and nothing is on the
  * way. */
-#include "net.h"
+#include "tests/sim/net.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -18,7 +18,7 @@
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
-#include "sim.h"
+#include "tests/sim/sim.h"
 
 struct net_end;
 struct net_conn;

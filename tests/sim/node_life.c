@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "node_shard.h"
+#include "tests/sim/node_shard.h"
 
 #define REBUILD_STEPS_MAX 40 /* a rebuild that is killed gets so far at most */
 

@@ -1,14 +1,14 @@
 /* The saver. Reports to the core may end turns, and with them the process: whoever reports looks at node->core after.
  */
-#include "node_saver.h"
+#include "tests/sim/node_saver.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "node_shard.h"
 #include "server/core/durability/redo.h"
 #include "server/core/store/store_mem.h"
+#include "tests/sim/node_shard.h"
 
 #define STORE_BYTES   GIB
 #define AGAIN_US      SIM_SECOND /* a disk without room is asked again */

@@ -15,7 +15,7 @@
 
 #include "server/core/durability/durable.h"
 #include "server/core/shard/shard.h"
-#include "sim.h"
+#include "tests/sim/sim.h"
 
 #define NODE_SAVER_BLOCKS 8 /* asked for at a time */
 

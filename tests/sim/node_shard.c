@@ -6,7 +6,7 @@
  * A kill may strike inside any of these: node_shard_die() closes the ends and frees the core at once, and whoever is in
  * the middle of something sees n->core == NULL, or another life, and returns. Connection structs stay until net says
  * that they are gone. */
-#include "node_shard.h"
+#include "tests/sim/node_shard.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -12,13 +12,13 @@
 
 #include "common/core/base/arena.h"
 #include "common/core/wire/frame.h"
-#include "ledger.h"
-#include "model.h"
-#include "net.h"
-#include "node_saver.h"
 #include "server/core/shard/shard.h"
 #include "server/core/store/store_mem.h"
-#include "sim.h"
+#include "tests/sim/ledger.h"
+#include "tests/sim/model.h"
+#include "tests/sim/net.h"
+#include "tests/sim/node_saver.h"
+#include "tests/sim/sim.h"
 
 struct shard_conn;
 

@@ -6,7 +6,7 @@
  *
  * A connection struct lives until net says that it is gone; a core that died before has no links any more, so nothing
  * late reaches the next one. */
-#include "node_worker.h"
+#include "tests/sim/node_worker.h"
 
 #include <inttypes.h>
 #include <stdio.h>

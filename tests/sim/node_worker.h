@@ -14,11 +14,11 @@
 #define TESTS_SIM_NODE_WORKER_H
 
 #include "client/core/shards/core.h"
-#include "ledger.h"
-#include "model.h"
-#include "net.h"
-#include "receipts.h"
-#include "sim.h"
+#include "tests/sim/ledger.h"
+#include "tests/sim/model.h"
+#include "tests/sim/net.h"
+#include "tests/sim/receipts.h"
+#include "tests/sim/sim.h"
 
 enum worker_phase {
     WORKER_DOWN,

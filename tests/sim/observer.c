@@ -7,7 +7,7 @@
  * that were committed, none older than when it began. */
 #include <stdlib.h>
 
-#include "outsider.h"
+#include "tests/sim/outsider.h"
 
 #define PAUSE_US_MAX  (200 * SIM_MS)
 #define CANCEL_US_MAX (20 * SIM_MS)

@@ -1,5 +1,5 @@
 /* Operations of who is no worker, and the errors that none of them may have. */
-#include "outsider.h"
+#include "tests/sim/outsider.h"
 
 #include <stdlib.h>
 

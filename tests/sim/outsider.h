@@ -12,7 +12,7 @@
 #ifndef TESTS_SIM_OUTSIDER_H
 #define TESTS_SIM_OUTSIDER_H
 
-#include "node_worker.h"
+#include "tests/sim/node_worker.h"
 
 /* The process begins to ask. */
 void outsider_start(struct node_worker *w);

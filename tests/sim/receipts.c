@@ -1,11 +1,11 @@
-#include "receipts.h"
+#include "tests/sim/receipts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "client/core/shards/pending.h"
 #include "common/core/wire/wire.h"
-#include "node_worker.h"
+#include "tests/sim/node_worker.h"
 
 struct receipt {
     uint32_t shard;

@@ -10,7 +10,7 @@
 #include "client/core/shards/core.h"
 #include "common/core/base/arena.h"
 #include "common/core/wire/frame.h"
-#include "model.h"
+#include "tests/sim/model.h"
 
 struct node_worker;
 struct receipt;

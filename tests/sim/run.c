@@ -1,16 +1,16 @@
 /* A run: build, let time pass until every worker is over, stop the shards in good order, check.
  *
  * All that the run holds is in struct run; it is taken apart whatever the verdict, so that a leak is the cores' own. */
-#include "run.h"
+#include "tests/sim/run.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "admin.h"
 #include "common/core/optimizer/optimizer.h"
-#include "evictor.h"
+#include "tests/sim/admin.h"
+#include "tests/sim/evictor.h"
 
 #define WATCH_US    (5 * SIM_SECOND)
 #define HANG_US     (400 * SIM_SECOND)

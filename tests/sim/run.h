@@ -2,9 +2,9 @@
 #ifndef TESTS_SIM_RUN_H
 #define TESTS_SIM_RUN_H
 
-#include "faults.h"
-#include "ledger.h"
-#include "node_worker.h"
+#include "tests/sim/faults.h"
+#include "tests/sim/ledger.h"
+#include "tests/sim/node_worker.h"
 
 enum run_mode { RUN_ASYNC, RUN_SSP, RUN_SYNC, RUN_MIXED };
 

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "script.h"
+#include "tests/sim/script.h"
 
 #define PATIENCE_US   (60 * SIM_SECOND) /* of who was refused a part of the step that it pushes */
 #define REJOIN_US_MAX (500 * SIM_MS)

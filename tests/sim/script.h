@@ -6,7 +6,7 @@
 #ifndef TESTS_SIM_SCRIPT_H
 #define TESTS_SIM_SCRIPT_H
 
-#include "node_worker.h"
+#include "tests/sim/node_worker.h"
 
 /* ---- script_ops.c ---- */
 

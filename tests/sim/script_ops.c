@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "common/core/optimizer/optimizer.h"
-#include "script.h"
+#include "tests/sim/script.h"
 
 #define CANCEL_US_MAX      (20 * SIM_MS)
 #define CANCEL_LATE_US_MAX (3 * SIM_SECOND) /* perhaps after connections were lost and made again */

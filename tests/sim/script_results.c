@@ -2,7 +2,7 @@
  * ledger of values and acknowledgements. */
 #include <string.h>
 
-#include "script.h"
+#include "tests/sim/script.h"
 
 static bool
 result_expected(const struct node_worker *w, const struct worker_op *o, enum ps_err code)

@@ -1,5 +1,5 @@
 /* One size after the other is set to 1, halved, or lowered by one; and again, until none goes lower. */
-#include "shrink.h"
+#include "tests/sim/shrink.h"
 
 #include <inttypes.h>
 #include <signal.h>

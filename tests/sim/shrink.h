@@ -8,7 +8,7 @@
 #ifndef TESTS_SIM_SHRINK_H
 #define TESTS_SIM_SHRINK_H
 
-#include "run.h"
+#include "tests/sim/run.h"
 
 #define SHRINK_SEEDS 24 /* for each size */
 

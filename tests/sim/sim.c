@@ -1,5 +1,5 @@
 /* Virtual time, the queue, random numbers, trace and verdict. */
-#include "sim.h"
+#include "tests/sim/sim.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/core/base/planted.h"
-#include "shrink.h"
+#include "tests/sim/shrink.h"
 
 enum planted planted;
 

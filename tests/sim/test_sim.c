@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "net.h"
-#include "run.h"
+#include "tests/sim/net.h"
+#include "tests/sim/run.h"
 
 #define SEEDS     8
 #define LIE_SEEDS 60 /* at most */

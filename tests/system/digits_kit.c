@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "digits_kit.h"
+#include "tests/system/digits_kit.h"
 
 enum ps_err
 digits_read(struct digits_words *words, struct digits_options *out, struct ps_error *error, const char *format, ...)

@@ -1,4 +1,4 @@
-#include "http_client.h"
+#include "tests/system/http_client.h"
 
 #include <arpa/inet.h>
 #include <check.h>

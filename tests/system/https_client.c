@@ -1,4 +1,4 @@
-#include "https_client.h"
+#include "tests/system/https_client.h"
 
 #include <check.h>
 #include <openssl/err.h>

@@ -1,4 +1,4 @@
-#include "probe.h"
+#include "tests/system/probe.h"
 
 #include <arpa/inet.h>
 #include <check.h>

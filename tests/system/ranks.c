@@ -1,4 +1,4 @@
-#include "ranks.h"
+#include "tests/system/ranks.h"
 
 #include <check.h>
 #include <errno.h>

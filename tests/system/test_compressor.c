@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/check_main.h"
 #include "client/include/psclient/ps_compressor.h"
 #include "common/core/base/base.h"
-#include "ranks.h"
+#include "tests/system/ranks.h"
+#include "tests/unit/check_main.h"
 
 #define COUNT_MAX 200000
 

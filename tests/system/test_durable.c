@@ -15,8 +15,8 @@
 
 #include "common/core/base/base.h"
 #include "common/core/model/layout.h"
-#include "probe.h"
 #include "tests/faults/fail_io.h"
+#include "tests/system/probe.h"
 #include "tests/system/shards.h"
 #include "tests/system/wait_for.h"
 #include "tests/unit/check_main.h"

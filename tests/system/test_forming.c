@@ -8,12 +8,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../unit/check_main.h"
 #include "client/core/group/group_wire.h"
 #include "client/group/group_state.h"
 #include "client/group/links/link_shm.h"
 #include "common/core/cluster/address.h"
 #include "common/net/share.h"
+#include "tests/unit/check_main.h"
 
 #define RANKS       3
 #define PATIENCE_MS 60000

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../unit/check_main.h"
 #include "client/core/reduce/reduce.h"
-#include "ranks.h"
+#include "tests/system/ranks.h"
+#include "tests/unit/check_main.h"
 
 /* ---- What must come out: every rank knows every rank's input ---- */
 

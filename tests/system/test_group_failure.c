@@ -9,11 +9,11 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "../unit/check_main.h"
 #include "client/core/group/group_wire.h"
 #include "client/group/group_state.h"
 #include "common/core/cluster/address.h"
-#include "ranks.h"
+#include "tests/system/ranks.h"
+#include "tests/unit/check_main.h"
 
 #define COUNT   50000
 #define LARGE   4000000 /* floats: more than buffers hold */

@@ -16,8 +16,8 @@
 
 #include "common/core/base/base.h"
 #include "common/net/sockname.h"
-#include "probe.h"
 #include "tests/system/http_client.h"
+#include "tests/system/probe.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 

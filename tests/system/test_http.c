@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 #include "common/core/base/base.h"
-#include "probe.h"
 #include "server/http/http.h"
 #include "tests/exposition_page.h"
 #include "tests/faults/fail_io.h"
 #include "tests/now.h"
 #include "tests/system/http_client.h"
+#include "tests/system/probe.h"
 #include "tests/system/shards.h"
 #include "tests/system/wait_for.h"
 #include "tests/unit/check_main.h"

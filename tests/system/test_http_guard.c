@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "common/core/base/base.h"
-#include "probe.h"
 #include "tests/certs.h"
 #include "tests/exposition_page.h"
 #include "tests/system/http_client.h"
+#include "tests/system/probe.h"
 #include "tests/system/shards.h"
 #include "tests/system/wait_for.h"
 #include "tests/unit/check_main.h"

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "common/core/base/base.h"
-#include "probe.h"
 #include "server/process/bus_error.h"
+#include "tests/system/probe.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 

@@ -13,7 +13,6 @@
 
 #include <string.h>
 
-#include "check_main.h"
 #include "client/core/shards/core.h"
 #include "client/core/shards/link.h"
 #include "common/core/base/arena.h"
@@ -21,6 +20,7 @@
 #include "common/core/codec/codec.h"
 #include "common/core/model/layout.h"
 #include "common/core/wire/wire.h"
+#include "tests/unit/check_main.h"
 
 #define HARNESS_SHARDS 40
 #define MODEL_VARS     8

@@ -11,9 +11,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "check_main.h"
 #include "client/include/psclient/ps_device.h"
 #include "common/core/base/base.h"
+#include "tests/unit/check_main.h"
 
 static ps_device *device;
 static struct test_rng rng;

@@ -1,6 +1,6 @@
 /* The linker's --wrap=NAME makes calls of NAME those of __wrap_NAME here, and the real one __real_NAME. protobuf-c
  * takes its memory in a library that is not wrapped: it is given an allocator that is. */
-#include "failing_memory.h"
+#include "tests/unit/failing_memory.h"
 
 #include <errno.h>
 #include <stdbool.h>

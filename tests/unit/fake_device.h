@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check_main.h"
 #include "client/include/psclient/ps_device.h"
+#include "tests/unit/check_main.h"
 
 /* "<directory of this program>/<name>". */
 static inline const char *

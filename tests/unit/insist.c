@@ -1,5 +1,5 @@
 /* Each client's posts are a list; what is sent and not answered when a connection goes is sent again. */
-#include "insist.h"
+#include "tests/unit/insist.h"
 
 #include <string.h>
 

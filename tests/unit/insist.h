@@ -12,7 +12,7 @@
 #ifndef TESTS_UNIT_INSIST_H
 #define TESTS_UNIT_INSIST_H
 
-#include "shard_kit.h"
+#include "tests/unit/shard_kit.h"
 
 #define INSIST_CLIENTS 8
 #define INSIST_POSTS   64 /* of one client that are not forgotten yet */

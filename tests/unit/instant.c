@@ -1,11 +1,11 @@
-#include "instant.h"
+#include "tests/unit/instant.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_main.h"
 #include "common/core/cluster/placement.h"
 #include "common/core/model/layout.h"
+#include "tests/unit/check_main.h"
 
 struct copy {
     struct instant *to;

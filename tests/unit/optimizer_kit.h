@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "check_main.h"
 #include "common/core/optimizer/optimizer_isa.h"
+#include "tests/unit/check_main.h"
 
 #define FENCE 16 /* floats before and after each array that must not change */
 

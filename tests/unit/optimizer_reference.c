@@ -1,5 +1,5 @@
 /* Each optimizer as its paper or framework writes it. */
-#include "optimizer_kit.h"
+#include "tests/unit/optimizer_kit.h"
 
 static double
 nadam_mu(const struct ps_optimizer *o, double t)

@@ -1,4 +1,4 @@
-#include "plan_kit.h"
+#include "tests/unit/plan_kit.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 #ifndef TESTS_UNIT_PLAN_KIT_H
 #define TESTS_UNIT_PLAN_KIT_H
 
-#include "check_main.h"
 #include "client/core/plan/plan.h"
+#include "tests/unit/check_main.h"
 
 #define MACHINE_SIZE 4 /* bytes of an element */
 

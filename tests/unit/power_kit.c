@@ -1,5 +1,5 @@
 /* All is copied: a disk outlives the store that it was made from. */
-#include "power_kit.h"
+#include "tests/unit/power_kit.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #ifndef TESTS_UNIT_POWER_KIT_H
 #define TESTS_UNIT_POWER_KIT_H
 
-#include "shard_kit.h"
+#include "tests/unit/shard_kit.h"
 
 struct disk_bytes {
     struct store_key key;

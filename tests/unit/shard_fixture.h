@@ -6,7 +6,7 @@
 #ifndef TESTS_UNIT_SHARD_FIXTURE_H
 #define TESTS_UNIT_SHARD_FIXTURE_H
 
-#include "shard_kit.h"
+#include "tests/unit/shard_kit.h"
 
 static struct kit k;
 

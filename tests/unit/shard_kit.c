@@ -1,5 +1,5 @@
 /* The kit: encode, step, end the turn, decode what comes out. */
-#include "shard_kit.h"
+#include "tests/unit/shard_kit.h"
 
 #include <stdlib.h>
 #include <string.h>

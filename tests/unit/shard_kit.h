@@ -15,7 +15,7 @@
 #ifndef TESTS_UNIT_SHARD_KIT_H
 #define TESTS_UNIT_SHARD_KIT_H
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 #include "common/core/base/arena.h"
 #include "common/core/model/layout.h"

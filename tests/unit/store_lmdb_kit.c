@@ -1,4 +1,4 @@
-#include "store_lmdb_kit.h"
+#include "tests/unit/store_lmdb_kit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "check_main.h"
 #include "common/core/model/layout.h"
-#include "memory_dir.h"
-#include "store_suite.h"
 #include "tests/remove_tree.h"
+#include "tests/unit/check_main.h"
+#include "tests/unit/memory_dir.h"
+#include "tests/unit/store_suite.h"
 #include "tests/user_namespace.h"
 
 #define OK(call) ck_assert_int_eq((call), PS_OK)

@@ -1,10 +1,10 @@
-#include "store_suite.h"
+#include "tests/unit/store_suite.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_main.h"
 #include "common/core/model/layout.h"
+#include "tests/unit/check_main.h"
 
 static const struct store_maker *maker;
 static struct store *store;

@@ -1,5 +1,5 @@
 /* What goes out: acks in frames of limited size, and nothing of a turn that failed. */
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 #include <string.h>
 

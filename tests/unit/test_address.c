@@ -3,7 +3,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 struct good {
     const char *text, *host, *path;

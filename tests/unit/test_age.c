@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 START_TEST(policies_are_read_from_text)
 {

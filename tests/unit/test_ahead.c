@@ -1,5 +1,5 @@
 /* Which pushes past last_seq are resolved: whatever a whole window holds is remembered, wherever the bits begin. */
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 #include "common/core/wire/wire.h"
 #include "server/core/sessions/ahead.h"

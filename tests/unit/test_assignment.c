@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "check_main.h"
 #include "common/core/base/base.h"
+#include "tests/unit/check_main.h"
 
 #define WORDS_MAX 16
 

@@ -1,5 +1,5 @@
 /* The shard's side of reading by who did not declare: attaching, and an observer's pulls. */
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 #include <string.h>
 

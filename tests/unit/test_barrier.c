@@ -1,5 +1,5 @@
 /* Barriers: who is waited for, who is not, giving up, crashes. */
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 #include <string.h>
 

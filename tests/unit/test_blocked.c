@@ -2,7 +2,7 @@
  * (test_report.c has those for other workers.) */
 #include <string.h>
 
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 enum { WORKER = 1, OBSERVER = 2, OTHER = 3 };
 

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 static char said[4096];
 

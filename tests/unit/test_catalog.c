@@ -1,5 +1,5 @@
 /* The catalog: declaring, initializing in the background, restart in the middle, budgets, shares of several shards. */
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 #include <math.h>
 #include <stdlib.h>

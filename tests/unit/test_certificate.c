@@ -1,6 +1,6 @@
 #include "server/daemon/certificate.h"
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 #define DAY_S UINT64_C(86400)
 #define ENDS  UINT64_C(1767268800)

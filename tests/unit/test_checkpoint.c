@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_main.h"
 #include "common/core/wire/wire.h"
+#include "tests/unit/check_main.h"
 
 static void
 job(struct checkpoint *c)

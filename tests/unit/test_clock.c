@@ -1,5 +1,5 @@
 /* Clocks and the pulls that wait for them: SSP's bound, sync's steps, cancel, lapses. */
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 #include <string.h>
 #include <time.h>

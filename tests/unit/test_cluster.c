@@ -1,8 +1,8 @@
 #include <string.h>
 
-#include "check_main.h"
 #include "client/api/cluster.h"
 #include "common/core/base/base.h"
+#include "tests/unit/check_main.h"
 
 /* The environment of the machine that runs the test must not matter. */
 static void

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "check_main.h"
 #include "common/core/codec/codec_isa.h"
+#include "tests/unit/check_main.h"
 
 #define N_MAX 70001
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 #include "tests/unit/comma_locale.h"
 
 enum color { COLOR_AUTO = 3, COLOR_ALWAYS, COLOR_NEVER };

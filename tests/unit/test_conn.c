@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 enum { TCP, UNIX, SHARED, TRANSPORTS };
 #define RING        (1 * MIB)

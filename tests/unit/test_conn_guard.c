@@ -5,9 +5,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "check_main.h"
 #include "common/core/auth/prelude.h"
 #include "common/core/wire/wire.h"
+#include "tests/unit/check_main.h"
 
 #define SECRET      "0123456789abcdef"
 #define PATIENCE_MS 600000 /* longer than any test may take */

@@ -1,8 +1,8 @@
 /* Which way large frames take into a ring. */
 #include <string.h>
 
-#include "check_main.h"
 #include "client/group/links/copying.h"
+#include "tests/unit/check_main.h"
 
 /* A cycle in which each way costs what it costs; what is chosen for the rest of it. */
 static enum copying_way

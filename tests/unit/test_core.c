@@ -1,5 +1,5 @@
 /* The client core's sessions: joining, being refused, rejoining, clocks, time, and what it says. */
-#include "core_harness.h"
+#include "tests/unit/core_harness.h"
 
 static struct harness h;
 

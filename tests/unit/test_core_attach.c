@@ -1,5 +1,5 @@
 /* Attaching: who did not declare a variable learns from its shards what it is, and reads it. */
-#include "core_harness.h"
+#include "tests/unit/core_harness.h"
 
 enum { SHARDS = 3, N = 300000 }; /* 9 blocks, 3 on each shard */
 

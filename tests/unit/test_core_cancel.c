@@ -1,6 +1,6 @@
 /* Giving up: every kind of operation in every state of its parts. A buffer is free when the cancel returned, sequence
  * numbers are never lost, and the caller learns what is known of the outcome. */
-#include "core_harness.h"
+#include "tests/unit/core_harness.h"
 
 static struct harness h;
 static struct core_var *w;

@@ -1,7 +1,7 @@
 /* The client core when memory runs out: the nth allocation fails, for every n that a run of everything makes. What was
  * started ends well or with PS_ERR_NOMEM, the connection may be lost and made again, and nothing leaks or is counted
  * twice. The core is compiled into this test with allocations that can fail. */
-#include "core_harness.h"
+#include "tests/unit/core_harness.h"
 
 static uint64_t allocations, fail_at; /* 0: none fails */
 

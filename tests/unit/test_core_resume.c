@@ -1,6 +1,6 @@
 /* What the client core does after lost connections and lost data: what is sent again, in which order, with which
  * numbers, and that every push is applied once wherever the connection breaks. */
-#include "core_harness.h"
+#include "tests/unit/core_harness.h"
 
 static struct harness h;
 

@@ -1,7 +1,7 @@
 /* What the client core makes of a shard that came back with older data: which of its pushes are there all the same, how
  * many are gone, what is sent again and in which order. By hand, and with random schedules against a shard that saves,
  * loses its power and keeps what was durable. */
-#include "core_harness.h"
+#include "tests/unit/core_harness.h"
 
 static struct harness h;
 static struct core_var *v;

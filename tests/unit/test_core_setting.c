@@ -1,6 +1,6 @@
 /* Sets and drains from the client's side: to which shards, again after a reconnect, and what the caller is told; the
  * norm that a push carries. */
-#include "core_harness.h"
+#include "tests/unit/core_harness.h"
 
 #include <math.h>
 

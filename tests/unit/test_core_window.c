@@ -1,6 +1,6 @@
 /* What the client core holds back: bytes handed out, pulls outstanding, numbers unacknowledged; how an operation is cut
  * into frames; versions that messages carry. */
-#include "core_harness.h"
+#include "tests/unit/core_harness.h"
 
 #define LARGE      (256 * KIB) /* bytes of the largest block */
 #define MIB_FLOATS (MIB / sizeof(float))

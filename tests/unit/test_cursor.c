@@ -1,11 +1,11 @@
 /* Exactly-once data: what a worker index has counted in which block, across incarnations, kills, power losses and
  * rounds. Variables are trained by plain SGD with ones, so that a value says how many steps it has. */
-#include "shard_kit.h"
+#include "tests/unit/shard_kit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "power_kit.h"
+#include "tests/unit/power_kit.h"
 
 static struct kit k;
 static struct disk disk;

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "check_main.h"
 #include "tests/remove_tree.h"
+#include "tests/unit/check_main.h"
 
 static char dir[64];
 

@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "check_main.h"
 #include "common/core/wire/wire.h"
+#include "tests/unit/check_main.h"
 
 #define LOOK_MS 5 /* how often the loop turns while nothing comes */
 

@@ -6,14 +6,14 @@
 #include <unistd.h>
 
 #include "common/core/model/layout.h"
-#include "instant.h"
-#include "memory_dir.h"
 #include "proto/store.pb-c.h"
 #include "server/core/durability/fact.h"
 #include "server/core/durability/identity.h"
 #include "server/lmdb/store_lmdb.h"
-#include "shard_kit.h"
 #include "tests/remove_tree.h"
+#include "tests/unit/instant.h"
+#include "tests/unit/memory_dir.h"
+#include "tests/unit/shard_kit.h"
 
 #define OK(call) ck_assert_int_eq((call), PS_OK)
 

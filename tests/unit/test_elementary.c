@@ -3,8 +3,8 @@
 
 #include <float.h>
 
-#include "check_main.h"
 #include "common/core/base/base.h"
+#include "tests/unit/check_main.h"
 
 /* x is y to within so many units in the last place of y. */
 static void

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "check_main.h"
 #include "common/core/codec/codec.h"
+#include "tests/unit/check_main.h"
 
 enum { RANKS = 9, COUNT_MAX = 200000 };
 

@@ -1,10 +1,10 @@
 /* Evictions: a session that somebody ends, what the others and its own worker see of it, and who may. */
 #include <string.h>
 
-#include "power_kit.h"
 #include "server/core/sessions/session.h"
 #include "server/core/shard/shard_state.h"
-#include "shard_fixture.h"
+#include "tests/unit/power_kit.h"
+#include "tests/unit/shard_fixture.h"
 
 #define WATCHER 9 /* the connection of who evicts */
 

@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "check_main.h"
-#include "comma_locale.h"
 #include "tests/exposition_page.h"
+#include "tests/unit/check_main.h"
+#include "tests/unit/comma_locale.h"
 
 static struct exposition x;
 

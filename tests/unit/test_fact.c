@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-#include "check_main.h"
 #include "proto/store.pb-c.h"
 #include "server/core/durability/identity.h"
 #include "server/core/store/store_mem.h"
 #include "server/recovery/pair.h"
+#include "tests/unit/check_main.h"
 #include "tests/unit/counted_memory.h"
 
 #define OK(call) ck_assert_int_eq((call), PS_OK)

@@ -1,7 +1,7 @@
 /* What the system says of a file, as an error. */
 #include "common/system/file_error.h"
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 START_TEST(a_disk_or_a_quota_that_is_full_is_full)
 {

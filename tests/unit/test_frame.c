@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 /* What one frame of a stream holds, and what the receiver does with it. */
 struct shape {

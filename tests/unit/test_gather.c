@@ -1,5 +1,5 @@
 /* Sync: gradients of a step gather until there are enough, then make one update. */
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Sync: steps whose gradients are late in coming, or will not come: found by the simulator. A tick does not wait for
  * the pushes before it, so a worker may have ticked past a step while its gradient waits there, was refused, or was
  * lost in a crash and is yet to be sent again. */
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 #include <math.h>
 

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "check_main.h"
 #include "client/core/plan/agenda.h"
+#include "tests/unit/check_main.h"
 
 #define RANKS 4
 #define RANK  1

@@ -5,8 +5,8 @@
 #include <malloc.h>
 #include <string.h>
 
-#include "check_main.h"
 #include "client/core/plan/agenda.h"
+#include "tests/unit/check_main.h"
 
 #define RANKS   9
 #define TIMEOUT 10000

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-#include "check_main.h"
 #include "common/core/codec/half_isa.h"
+#include "tests/unit/check_main.h"
 
 #define HALVES 65536
 #define CHUNK  4096 /* floats that are looked at together */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 START_TEST(every_byte_has_two_digits_and_comes_back)
 {

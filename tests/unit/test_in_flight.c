@@ -1,6 +1,6 @@
 #include "server/daemon/in_flight.h"
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 static struct in_flight f;
 static struct in_flight_part a, b, c;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 static const uint64_t dims_2d[] = {300, 100};
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 #define SECRET "0123456789abcdef"
 

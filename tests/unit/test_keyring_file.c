@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "check_main.h"
 #include "common/system/token.h"
+#include "tests/unit/check_main.h"
 
 #define SECRET "0123456789abcdef"
 

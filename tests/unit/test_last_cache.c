@@ -1,5 +1,5 @@
 /* The last cache: the highest level counts, whatever the order, and a processor that says nothing is not an error. */
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 #include <stdio.h>
 #include <stdlib.h>

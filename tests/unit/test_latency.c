@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 static struct latencies l;
 

@@ -1,7 +1,7 @@
 /* The cut into blocks: sizes as LMDB wants them, every element in exactly one block, arrays aligned and inside. */
 #include "common/core/model/layout.h"
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 #define ELEMENTS_MAX (1ull << 48)
 

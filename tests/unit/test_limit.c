@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "server/core/turn/limit.h"
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 static void
 setup(void)

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "shard_kit.h"
+#include "tests/unit/shard_kit.h"
 
 static struct kit k;
 static struct metrics *m;

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "check_main.h"
 #include "server/lmdb/store_dir.h"
+#include "tests/unit/check_main.h"
 
 static char dir[64];
 static struct ps_error e;

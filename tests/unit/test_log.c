@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 static const struct timespec when = {.tv_sec = 1767268800, .tv_nsec = 123456789}; /* 2026-01-01T12:00:00 */
 

@@ -1,7 +1,7 @@
 /* A loop does not fall asleep on what a timer's callback did. */
 #include "common/net/loop_news.h"
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 static uv_loop_t loop;
 static struct loop_news news;

@@ -1,8 +1,8 @@
 /* Meetings: who is let in, when it is enough, who is told what; and any crowd of comers and goers against a model. */
 #include <string.h>
 
-#include "check_main.h"
 #include "common/core/cluster/meet.h"
+#include "tests/unit/check_main.h"
 
 #define WHERE "shard 0"
 

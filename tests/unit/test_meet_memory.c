@@ -1,8 +1,8 @@
 /* Meetings when memory runs out: the one that came is refused, all else is as it was, and nothing leaks. */
-#include "counted_memory.h"
+#include "tests/unit/counted_memory.h"
 
-#include "check_main.h"
 #include "common/core/cluster/meet.h"
+#include "tests/unit/check_main.h"
 
 /* Come as worker `task` with each allocation failing in turn, until none does. */
 static void

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "common/core/cluster/meet.h"
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 static Psd__Meet *
 meet(uint32_t task)

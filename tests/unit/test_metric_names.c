@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "power_kit.h"
 #include "server/core/shard/shard_state.h"
-#include "shard_fixture.h"
+#include "tests/unit/power_kit.h"
+#include "tests/unit/shard_fixture.h"
 
 static Psd__Job *
 job(void)

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "shard_kit.h"
 #include "tests/exposition_page.h"
+#include "tests/unit/shard_kit.h"
 
 static struct kit k;
 static struct metrics *m;

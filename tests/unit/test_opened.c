@@ -1,7 +1,7 @@
 /* Barriers with a place in the data: who comes again passes, who is beyond is not waited for, and what the metrics came
  * to is kept. */
-#include "power_kit.h"
-#include "shard_fixture.h"
+#include "tests/unit/power_kit.h"
+#include "tests/unit/shard_fixture.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include <float.h>
 
 #include "common/core/codec/half.h"
-#include "optimizer_kit.h"
+#include "tests/unit/optimizer_kit.h"
 
 /* Lengths around the vectors' widths, and a large odd one. */
 static const size_t lengths[] = {1, 7, 15, 16, 17, 31, 33, 64, 65, 4097};

@@ -2,7 +2,7 @@
  * ranges. */
 #include <float.h>
 
-#include "optimizer_kit.h"
+#include "tests/unit/optimizer_kit.h"
 
 static void
 apply_one(const struct ps_optimizer *o, uint64_t step, float g, struct state *s)

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "check_main.h"
 #include "common/core/optimizer/optimizer.h"
+#include "tests/unit/check_main.h"
 #include "tests/unit/comma_locale.h"
 
 START_TEST(all_keys_are_read)

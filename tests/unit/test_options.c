@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 static struct options o;
 static struct ps_error e;

@@ -1,7 +1,7 @@
 /* Polling before sleeping: it is done where it pays, given up where it does not, and taken up again. */
 #include "common/core/base/patience.h"
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 #define US UINT64_C(1000)
 

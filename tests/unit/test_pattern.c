@@ -1,5 +1,5 @@
 /* Patterns of names: against a list by hand, and against a plain recursive reference on random ones. */
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 #include <string.h>
 

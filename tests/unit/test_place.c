@@ -1,5 +1,5 @@
 /* Cursors: where a worker's data goes on, and what its pushes say of it. */
-#include "core_harness.h"
+#include "tests/unit/core_harness.h"
 
 static struct harness h;
 static struct core_var *v;

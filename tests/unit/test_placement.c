@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "check_main.h"
 #include "common/core/model/layout.h"
+#include "tests/unit/check_main.h"
 
 START_TEST(hash_is_the_same_on_every_machine)
 {

@@ -4,9 +4,9 @@
 #include <signal.h>
 #include <string.h>
 
-#include "check_main.h"
 #include "client/tools/psrun/fate.h"
 #include "common/core/cluster/tfconfig.h"
+#include "tests/unit/check_main.h"
 
 /* The settings as options_parse() leaves them when nothing is said, for two shards and three workers. */
 static void

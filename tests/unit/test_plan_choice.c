@@ -1,8 +1,8 @@
 /* Which schedule is chosen, and how it reads. */
 #include <string.h>
 
-#include "check_main.h"
 #include "client/core/plan/plan.h"
+#include "tests/unit/check_main.h"
 
 static struct plan_ask
 ask_for(enum plan_op op, uint32_t ranks, size_t bytes)

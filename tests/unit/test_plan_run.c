@@ -2,7 +2,7 @@
  * messages that arrive in any order. */
 #include <string.h>
 
-#include "plan_kit.h"
+#include "tests/unit/plan_kit.h"
 
 static const uint32_t few[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17}, many[] = {24, 31, 32, 33, 48, 63, 64};
 

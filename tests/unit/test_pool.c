@@ -1,5 +1,5 @@
 /* The pool: sizes, alignment, what is kept. */
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
 #include <signal.h>
 #include <string.h>
 
-#include "check_main.h"
 #include "common/core/base/base.h"
+#include "tests/unit/check_main.h"
 
 START_TEST(numbers_are_those_of_the_protocol)
 {

@@ -1,5 +1,5 @@
 /* Pushes in async and ssp: what is checked, what is applied, what a refusal leaves alone. */
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /* Encoded pushes at a shard: what is applied is what a worker would have pushed that does not compress, bit by bit, in
  * every mode and after a power loss; and no bytes do any harm. */
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/core/codec/codec.h"
-#include "power_kit.h"
+#include "tests/unit/power_kit.h"
 
 #define LARGE 65536 /* elements of the largest block */
 

@@ -1,6 +1,6 @@
 /* The redo log in the live store: records, answers that wait for the disk, pieces that go when they are there. What is
  * in the records is test_replay.c's. */
-#include "shard_kit.h"
+#include "tests/unit/shard_kit.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "check_main.h"
 #include "client/group/rendezvous/post.h"
+#include "tests/unit/check_main.h"
 
 #define WORKERS_MAX 8
 #define PATIENCE_MS 60000 /* what should take a moment */

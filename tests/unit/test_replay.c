@@ -1,12 +1,12 @@
 /* Power loss: the redo log replayed over a save gives what the log speaks of, bit by bit; workers are told what of
  * theirs is there; and a damaged log is an error with a sentence. */
-#include "shard_kit.h"
+#include "tests/unit/shard_kit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "power_kit.h"
 #include "server/core/durability/redo.h"
+#include "tests/unit/power_kit.h"
 
 static struct kit k;
 static struct disk disk;

@@ -1,5 +1,5 @@
 /* Reports: what psctl is told, and that it is true. */
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 #include <math.h>
 #include <string.h>

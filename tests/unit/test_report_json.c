@@ -2,9 +2,9 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-#include "check_main.h"
 #include "client/api/client_state.h"
 #include "proto/psd.pb-c.h"
+#include "tests/unit/check_main.h"
 
 /* The report of a shard whose save has failed so. */
 static char *

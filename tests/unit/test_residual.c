@@ -1,6 +1,6 @@
 /* Compressed pushes in the client: what their encodings leave out is neither lost nor counted twice, whatever becomes
  * of a push. Gradients are of few digits, so that all sums are exact. */
-#include "core_harness.h"
+#include "tests/unit/core_harness.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* Restores, from the shard's side: what a checkpoint becomes, who is let in meanwhile, and what is left when it ends in
  * the middle. The source is made by hand; its values say what they are. */
-#include "shard_kit.h"
+#include "tests/unit/shard_kit.h"
 
 #include <string.h>
 

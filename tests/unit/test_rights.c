@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "check_main.h"
 #include "server/core/shard/shard_state.h"
-#include "shard_fixture.h"
+#include "tests/unit/check_main.h"
+#include "tests/unit/shard_fixture.h"
 
 /* Once more than in rights.c, on purpose: whoever adds a message decides here as well. */
 static const struct {

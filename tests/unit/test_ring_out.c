@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 #define FRAMES 6
 

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "check_main.h"
 #include "common/core/wire/wire.h"
+#include "tests/unit/check_main.h"
 
 static struct roster r;
 static bool in[WIRE_WORKERS_MAX];

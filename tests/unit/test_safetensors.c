@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 static char text[1024];
 

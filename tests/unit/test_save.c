@@ -1,11 +1,11 @@
 /* Saves: one instant, whatever comes between the saver's steps; what is left behind; checkpoints at a clock. */
-#include "shard_kit.h"
+#include "tests/unit/shard_kit.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "instant.h"
+#include "tests/unit/instant.h"
 
 static struct kit k;
 

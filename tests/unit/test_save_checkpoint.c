@@ -1,5 +1,5 @@
 /* Checkpoints: when their instant is, what is in them, who is told. */
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Saves and checkpoints when an allocation fails, each in turn: whoever asked is told or may ask again, nothing leaks,
  * and the next one is made. */
-#include "shard_kit.h"
+#include "tests/unit/shard_kit.h"
 
 #include <string.h>
 

@@ -1,14 +1,14 @@
 /* Saves of a shard whose memory has no room for two values of every block: over the real store, which turns new values
  * away before it is full. No push is ever refused for a save. */
-#include "shard_kit.h"
+#include "tests/unit/shard_kit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "instant.h"
-#include "memory_dir.h"
 #include "server/lmdb/store_lmdb.h"
 #include "tests/remove_tree.h"
+#include "tests/unit/instant.h"
+#include "tests/unit/memory_dir.h"
 
 enum { BLOCKS = 96, LEN = 65536 };
 

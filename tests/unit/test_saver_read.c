@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check_main.h"
 #include "server/saver/saver_state.h"
+#include "tests/unit/check_main.h"
 
 enum { PLACES = 2 };
 

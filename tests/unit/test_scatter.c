@@ -1,8 +1,8 @@
 /* client/core/shards/gather.h: walks over the blocks of a shard, stretches for frames, and the lists of pieces. */
-#include "check_main.h"
 #include "client/core/shards/core.h"
 #include "client/core/shards/gather.h"
 #include "common/core/cluster/placement.h"
+#include "tests/unit/check_main.h"
 
 enum { SHARDS = 3 };
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 #define RATE 0.1
 

@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "failing_memory.h"
-#include "insist.h"
 #include "server/core/store/store_mem_cell.h"
+#include "tests/unit/failing_memory.h"
+#include "tests/unit/insist.h"
 
 static struct kit k;
 static struct insist x;

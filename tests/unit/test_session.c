@@ -1,5 +1,5 @@
 /* Sessions: who may hold a worker index, sequences and their repeats, leases, and what a restart keeps. */
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Changing a running job: what is checked, when it holds, that it outlives the process, and that a turn that failed did
  * not change anything; the norm of a push; draining by message. */
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The shard as a whole: connections, dispatch, hello, bad input, turns, draining, restart. */
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 #include <math.h>
 #include <string.h>

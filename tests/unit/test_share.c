@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check_main.h"
 #include "common/net/share.h"
+#include "tests/unit/check_main.h"
 
 static struct share a, b;
 

@@ -6,8 +6,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "check_main.h"
 #include "common/net/share.h"
+#include "tests/unit/check_main.h"
 
 /* Relaxed: nothing that a sanitizer takes for order between the two threads comes after the close. */
 static atomic_int number = -1;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 static uint8_t frame[SHARE_FRAME_MAX];
 static struct frame_head head;

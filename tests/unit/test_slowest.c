@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#include "check_main.h"
 #include "server/core/sessions/session.h"
+#include "tests/unit/check_main.h"
 
 #define N 200
 

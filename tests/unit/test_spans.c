@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "common/core/format/timeline.h"
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 enum { SLOW = 1, FAST = 2, OBSERVER = 3, SPANS = 8192 };
 

@@ -11,11 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "check_main.h"
 #include "common/core/model/layout.h"
 #include "server/lmdb/store_lmdb_env.h"
-#include "store_lmdb_kit.h"
-#include "store_suite.h"
+#include "tests/unit/check_main.h"
+#include "tests/unit/store_lmdb_kit.h"
+#include "tests/unit/store_suite.h"
 
 #define OK(call) ck_assert_int_eq((call), PS_OK)
 

@@ -13,10 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check_main.h"
 #include "common/core/model/layout.h"
-#include "store_lmdb_kit.h"
-#include "store_suite.h"
+#include "tests/unit/check_main.h"
+#include "tests/unit/store_lmdb_kit.h"
+#include "tests/unit/store_suite.h"
 
 #define OK(call) ck_assert_int_eq((call), PS_OK)
 

@@ -1,8 +1,8 @@
 #include "server/core/store/store_mem.h"
 
-#include "check_main.h"
 #include "common/core/model/layout.h"
-#include "store_suite.h"
+#include "tests/unit/check_main.h"
+#include "tests/unit/store_suite.h"
 
 #define OK(call) ck_assert_int_eq((call), PS_OK)
 

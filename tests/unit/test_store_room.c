@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "check_main.h"
 #include "common/core/model/layout.h"
+#include "tests/unit/check_main.h"
 
 static struct {
     uint64_t last_page, used_pages, free_runs;

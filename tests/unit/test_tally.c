@@ -1,13 +1,13 @@
 /* Metrics on a shard: what ticks bring is settled with the clock, told to who resumes or takes over, and summed up over
  * the workers of a job. */
-#include "shard_fixture.h"
+#include "tests/unit/shard_fixture.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "power_kit.h"
 #include "proto/store.pb-c.h"
+#include "tests/unit/power_kit.h"
 
 static Psd__Job *
 job(void)

@@ -1,5 +1,5 @@
 /* Metrics of a worker: what its ticks tell shard 0, and what it makes of a welcome. */
-#include "core_harness.h"
+#include "tests/unit/core_harness.h"
 
 static struct harness h;
 static struct core_var *v;

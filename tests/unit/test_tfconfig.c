@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 START_TEST(a_whole_cluster_is_read)
 {

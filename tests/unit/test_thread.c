@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "check_main.h"
 #include "common/core/base/base.h"
+#include "tests/unit/check_main.h"
 
 static atomic_uint heard_by_starter, heard_by_other;
 static pthread_t starter;

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 enum { LEN = 8 };
 

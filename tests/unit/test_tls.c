@@ -3,9 +3,9 @@
 #include <openssl/ssl.h>
 #include <string.h>
 
-#include "check_main.h"
 #include "common/net/tls_stream.h"
 #include "tests/certs.h"
+#include "tests/unit/check_main.h"
 
 static struct certs certs;
 static struct tls *usual_client, *usual_server; /* who come together */

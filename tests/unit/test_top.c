@@ -2,9 +2,9 @@
 
 #include <math.h>
 
-#include "answers_kit.h"
-#include "check_main.h"
 #include "client/tools/psctl/top/rates.h"
+#include "tests/unit/answers_kit.h"
+#include "tests/unit/check_main.h"
 
 #define SHARDS 2
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "check_main.h"
+#include "tests/unit/check_main.h"
 
 static const struct {
     const char *text;

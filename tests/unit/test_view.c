@@ -1,8 +1,8 @@
 #include "client/tools/psctl/view.h"
 
-#include "answers_kit.h"
-#include "check_main.h"
 #include "client/tools/shared/health.h"
+#include "tests/unit/answers_kit.h"
+#include "tests/unit/check_main.h"
 
 /* What is printed; the answers' reports are given up. */
 static char *

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "check_main.h"
 #include "common/core/wire/wire_text.h"
+#include "tests/unit/check_main.h"
 
 /* ---- Samples ---- */
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "world.h"
+#include "tests/sim/group/world.h"
 
 #define JOIN_US (20 * SIM_SECOND) /* until all links are there */
 

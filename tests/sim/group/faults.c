@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "world.h"
+#include "tests/sim/group/world.h"
 
 #define STALL_US_MAX   (12 * SIM_SECOND)
 #define RESTART_US_MAX (4 * SIM_SECOND)

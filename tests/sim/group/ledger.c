@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/core/codec/half.h"
-#include "world.h"
+#include "tests/sim/group/world.h"
 
 struct ledger_op {
     bool known[WORLD_MEMBERS_MAX];

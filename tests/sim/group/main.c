@@ -13,7 +13,7 @@
 
 #include "common/core/base/planted.h"
 #include "tests/sim/command.h"
-#include "world.h"
+#include "tests/sim/group/world.h"
 
 static const char *const fault_names[] = {"none", "delays", "cuts", "crashes", "lies", "all", NULL};
 

@@ -1,7 +1,7 @@
 /* The meeting: what psd's shard 0 does for its cluster. It never fails here; words to and from it take their time. */
 #include <stdlib.h>
 
-#include "world.h"
+#include "tests/sim/group/world.h"
 
 /* A word on its way: to the meeting, or an answer from it. */
 struct word {

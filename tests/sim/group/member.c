@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "world.h"
+#include "tests/sim/group/world.h"
 
 #define AWAY_US_MAX  (50 * SIM_MS)
 #define RETRY_US_MAX (2 * SIM_SECOND)

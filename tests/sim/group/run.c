@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "world.h"
+#include "tests/sim/group/world.h"
 
 #define WATCH_US    (10 * SIM_SECOND)
 #define HANG_US     (150 * SIM_SECOND) /* nothing ends for so long: it hangs */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "world.h"
+#include "tests/sim/group/world.h"
 
 struct task_work {
     struct job job;

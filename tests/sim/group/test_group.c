@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "world.h"
+#include "tests/sim/group/world.h"
 
 #define SEEDS 12
 

@@ -6,7 +6,7 @@
 #include "tests/unit/check_main.h"
 
 #include "common/core/base/planted.h"
-#include "world.h"
+#include "tests/sim/group/world.h"
 
 enum planted planted;
 
