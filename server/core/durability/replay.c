@@ -215,7 +215,7 @@ update(struct shard *s, const Psd__RedoRecord *m, size_t i, const float *gradien
         return err;
     if ((err = turn_touch(s, &ref)) != PS_OK)
         return ps_fail(e, err, "the redo log cannot be replayed: %s", ps_strerror(err));
-    update_apply_at(s, &ref, gradient, m->scale[i], clock,
+    update_apply_at(s, &ref, &(struct gradient){.values = gradient}, m->scale[i], clock,
                     job_is_sync(ref.variable->job) ? update_when(ref.variable, clock) : m->when_clock);
     return PS_OK;
 }

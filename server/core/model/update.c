@@ -39,10 +39,9 @@ streams(const struct shard *s, const struct block_ref *ref)
     return ref->cut.size_class > 0 && !ref->asked && s->data_bytes > s->config.stream_min_bytes;
 }
 
-/* One of the two gradients is NULL. */
-static bool
-apply(struct shard *s, const struct block_ref *ref, const float *gradient, const uint16_t *halves, float scale,
-      uint64_t clock, uint64_t when_clock)
+bool
+update_apply_at(struct shard *s, const struct block_ref *ref, const struct gradient *gradient, float scale,
+                uint64_t clock, uint64_t when_clock)
 {
     struct optimizer_arrays from, to;
     struct variable *v = ref->variable;
@@ -53,10 +52,10 @@ apply(struct shard *s, const struct block_ref *ref, const float *gradient, const
 
     set_arrays(&from, ref->old, ref);
     set_arrays(&to, ref->place, ref);
-    if (halves != NULL)
-        finite = optimizer_apply_half(&v->optimizer, &when, scale, ref->cut.len, halves, &from, &to, stream);
+    if (gradient->halves != NULL)
+        finite = optimizer_apply_half(&v->optimizer, &when, scale, ref->cut.len, gradient->halves, &from, &to, stream);
     else
-        finite = optimizer_apply(&v->optimizer, &when, scale, ref->cut.len, gradient, &from, &to, stream);
+        finite = optimizer_apply(&v->optimizer, &when, scale, ref->cut.len, gradient->values, &from, &to, stream);
     if (!finite && v->refuse_nonfinite) {
         ps_assert(out_of_place);
         memcpy(ref->place, ref->old, PLANTED(REFUSED_LEAVES_TRACE) ? sizeof(struct block_head) : block_size(ref));
@@ -70,22 +69,9 @@ apply(struct shard *s, const struct block_ref *ref, const float *gradient, const
 }
 
 bool
-update_apply(struct shard *s, const struct block_ref *ref, const float *gradient, float scale, uint64_t clock)
+update_apply(struct shard *s, const struct block_ref *ref, const struct gradient *gradient, float scale, uint64_t clock)
 {
-    return apply(s, ref, gradient, NULL, scale, clock, update_when(ref->variable, clock));
-}
-
-bool
-update_apply_half(struct shard *s, const struct block_ref *ref, const uint16_t *gradient, float scale, uint64_t clock)
-{
-    return apply(s, ref, NULL, gradient, scale, clock, update_when(ref->variable, clock));
-}
-
-bool
-update_apply_at(struct shard *s, const struct block_ref *ref, const float *gradient, float scale, uint64_t clock,
-                uint64_t when_clock)
-{
-    return apply(s, ref, gradient, NULL, scale, clock, when_clock);
+    return update_apply_at(s, ref, gradient, scale, clock, update_when(ref->variable, clock));
 }
 
 void

@@ -9,18 +9,21 @@ struct shard;
 struct block_ref;
 struct variable;
 
-/* Apply after turn_touch(). gradient: [ref->cut.len] f32, 4-byte aligned; clock: the block's clock after it. The
- * version rises by one. False: the gradient is not finite and the variable refuses that; only out of place, and the
- * block is as it was. In place the caller has checked before. */
-bool update_apply(struct shard *s, const struct block_ref *ref, const float *gradient, float scale, uint64_t clock);
+/* A gradient, borrowed, in one of two forms. */
+struct gradient {
+    const float *values;    /* 4-byte aligned; NULL: it is in the other form */
+    const uint16_t *halves; /* float16, which an update out of place decodes in passing */
+};
 
-/* The same of float16; not where the variable clips by the block's norm. Only out of place. */
-bool update_apply_half(struct shard *s, const struct block_ref *ref, const uint16_t *gradient, float scale,
-                       uint64_t clock);
+/* Apply after turn_touch(). gradient: [ref->cut.len]; halves not in place, nor where the variable clips by the block's
+ * norm. clock: the block's clock after it. The version rises by one. False: the gradient is not finite and the variable
+ * refuses that; only out of place, and the block is as it was. In place the caller has checked before. */
+bool update_apply(struct shard *s, const struct block_ref *ref, const struct gradient *gradient, float scale,
+                  uint64_t clock);
 
 /* The same by the clock that the schedule goes by, when it is not that of now. */
-bool update_apply_at(struct shard *s, const struct block_ref *ref, const float *gradient, float scale, uint64_t clock,
-                     uint64_t when_clock);
+bool update_apply_at(struct shard *s, const struct block_ref *ref, const struct gradient *gradient, float scale,
+                     uint64_t clock, uint64_t when_clock);
 
 /* The clock that the schedule of an update goes by: in sync the step that it closes, elsewhere how far all have come.
  */

@@ -103,8 +103,9 @@ welcome_worker(struct shard *s, struct connection *c, uint64_t request, const Ps
 }
 
 static enum shard_result
-on_hello(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_hello(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
+    const struct shard_event *event = ctx->event;
     const Psd__Hello *m = msg->u.hello;
     struct ps_error e;
 
@@ -130,48 +131,48 @@ on_hello(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
 /* ---- Messages without a sequence ---- */
 
 static enum shard_result
-on_declare(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_declare(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
-    (void)event;
+    (void)ctx;
     declare_take(s, c, msg->request, msg->u.declare);
     return SHARD_TAKEN;
 }
 
 static enum shard_result
-on_attach(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_attach(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
-    (void)event;
+    (void)ctx;
     declare_attach(s, c, msg->request, msg->u.attach);
     return SHARD_TAKEN;
 }
 
 static enum shard_result
-on_pull(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_pull(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
-    (void)event;
+    (void)ctx;
     pull_ask(s, c, msg->request, msg->u.pull);
     return SHARD_TAKEN;
 }
 
 static enum shard_result
-on_query(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_query(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
-    report_answer(s, c, msg->request, msg->u.query, event);
+    report_answer(s, c, msg->request, msg->u.query, ctx->event);
     return SHARD_TAKEN;
 }
 
 static enum shard_result
-on_ping(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_ping(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
-    (void)event;
+    (void)ctx;
     actions_send(s, c, MSG_PONG, msg->request, msg->u.base);
     return SHARD_TAKEN;
 }
 
 static enum shard_result
-on_goodbye(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_goodbye(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
-    (void)event;
+    (void)ctx;
     if (c->state == CONN_WORKER && msg->u.goodbye->finished)
         session_finish_work(s, c->session);
     connection_close(s, c);
@@ -179,18 +180,18 @@ on_goodbye(struct shard *s, struct connection *c, const struct wire_msg *msg, co
 }
 
 static enum shard_result
-on_set(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_set(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
-    (void)event;
+    (void)ctx;
     return setting_take(s, c, msg->request, msg->u.set);
 }
 
 /* Answered by EVENT(DRAINING) and the end of the connection, as for everybody. */
 static enum shard_result
-on_drain(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_drain(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     (void)msg;
-    (void)event;
+    (void)ctx;
     actions_log(s, SHARD_LOG_INFO, "drain asked by=\"%s\" peer=%s", connection_agent(c), c->peer);
     shard_drain(s);
     return SHARD_TAKEN;
@@ -198,14 +199,14 @@ on_drain(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
 
 /* Asked twice it is the same as once. */
 static enum shard_result
-on_evict(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_evict(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     const Psd__Evict *m = msg->u.evict;
     Psd__Evicted answer = PSD__EVICTED__INIT;
     struct session *session;
     const struct job *job;
 
-    (void)event;
+    (void)ctx;
     HASH_FIND(hh, s->jobs, m->job, strlen(m->job), job);
     session = job != NULL ? session_find(s, job->id, m->task) : NULL;
     if (session != NULL) {
@@ -221,33 +222,33 @@ on_evict(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
 }
 
 static enum shard_result
-on_save(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_save(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
-    (void)event;
+    (void)ctx;
     save_request_save(s, c, msg->request);
     return SHARD_TAKEN;
 }
 
 static enum shard_result
-on_checkpoint(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_checkpoint(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
-    (void)event;
+    (void)ctx;
     save_request_checkpoint(s, c, msg->request, msg->u.checkpoint);
     return SHARD_TAKEN;
 }
 
 static enum shard_result
-on_restore(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_restore(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
-    (void)event;
+    (void)ctx;
     restore_ask(s, c, msg->request, msg->u.restore);
     return SHARD_TAKEN;
 }
 
 static enum shard_result
-on_meet(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_meet(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
-    (void)event;
+    (void)ctx;
     meetings_take(s, c, msg->request, msg->u.meet);
     return SHARD_TAKEN;
 }
@@ -262,13 +263,13 @@ give_up_barrier(struct shard *s, struct pending *p)
 /* Only what waits can be taken back: a pull, a declare, a barrier, a meeting, a save (its answer: one that runs goes
  * on). A push that waits is given up with SKIP. */
 static enum shard_result
-on_cancel(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_cancel(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     uint64_t request = msg->u.cancel->request;
     const char *text = ps_strerror(PS_ERR_CANCELLED);
     struct pending *p;
 
-    (void)event;
+    (void)ctx;
     if (pull_end(s, c, request, PS_ERR_CANCELLED, text) || declare_forget(s, c, request, PS_ERR_CANCELLED) ||
         save_request_end(s, c, request, PS_ERR_CANCELLED) || meetings_cancel(s, c, request))
         return SHARD_TAKEN;
@@ -358,11 +359,11 @@ take_tick(struct shard *s, struct session *session, const Psd__Tick *m)
 }
 
 static enum shard_result
-on_tick(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_tick(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     const Psd__Tick *m = msg->u.tick;
 
-    (void)event;
+    (void)ctx;
     sequence_acked(s, c->session, m->acked_through);
     if (!is_new(s, c, m->seq, msg->request))
         return SHARD_TAKEN;
@@ -372,12 +373,12 @@ on_tick(struct shard *s, struct connection *c, const struct wire_msg *msg, const
 }
 
 static enum shard_result
-on_barrier(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_barrier(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     const Psd__Barrier *m = msg->u.barrier;
     struct session *session = c->session;
 
-    (void)event;
+    (void)ctx;
     sequence_acked(s, session, m->acked_through);
     if (!is_new(s, c, m->seq, msg->request))
         return SHARD_TAKEN;
@@ -391,12 +392,12 @@ on_barrier(struct shard *s, struct connection *c, const struct wire_msg *msg, co
 }
 
 static enum shard_result
-on_skip(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_skip(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     const Psd__Skip *m = msg->u.skip;
     struct pending *p = sequence_pending(c->session, m->seq);
 
-    (void)event;
+    (void)ctx;
     sequence_acked(s, c->session, m->acked_through);
     if (is_new(s, c, m->seq, msg->request)) {
         if (m->push)
@@ -411,10 +412,10 @@ on_skip(struct shard *s, struct connection *c, const struct wire_msg *msg, const
 }
 
 static enum shard_result
-on_push(struct shard *s, struct connection *c, const struct wire_msg *msg, const struct shard_event *event)
+on_push(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     sequence_acked(s, c->session, msg->u.push->acked_through);
-    return push_take(s, c, msg, event->payload);
+    return push_take(s, c, msg, ctx);
 }
 
 /* ---- Dispatch ---- */
@@ -423,7 +424,7 @@ on_push(struct shard *s, struct connection *c, const struct wire_msg *msg, const
 
 struct row {
     enum shard_result (*handle)(struct shard *s, struct connection *c, const struct wire_msg *msg,
-                                const struct shard_event *event);
+                                struct event_context *ctx);
     unsigned states;  /* of the connection, in which the message is allowed */
     bool error_stays; /* a message that is not valid is answered and the connection goes on */
 };
@@ -519,8 +520,9 @@ refuse_message(struct shard *s, struct connection *c, const struct frame_head *h
 }
 
 enum shard_result
-message_take(struct shard *s, struct connection *c, const struct shard_event *event)
+message_take(struct shard *s, struct connection *c, struct event_context *ctx)
 {
+    const struct shard_event *event = ctx->event;
     struct wire_msg msg;
     struct ps_error e;
     enum ps_err err;
@@ -537,5 +539,5 @@ message_take(struct shard *s, struct connection *c, const struct shard_event *ev
         refuse_message(s, c, event->head, err, &e);
         return SHARD_TAKEN;
     }
-    return dispatch[msg.type].handle(s, c, &msg, event);
+    return dispatch[msg.type].handle(s, c, &msg, ctx);
 }

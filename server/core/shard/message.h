@@ -5,8 +5,9 @@
 #include "server/core/shard/shard.h"
 
 struct connection;
+struct event_context;
 
 /* A whole frame on an open connection. SHARD_TURN_FULL: nothing was done, it is to come again in the next turn. */
-enum shard_result message_take(struct shard *s, struct connection *c, const struct shard_event *event);
+enum shard_result message_take(struct shard *s, struct connection *c, struct event_context *ctx);
 
 #endif

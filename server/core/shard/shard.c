@@ -57,8 +57,9 @@ shard_drain(struct shard *s)
 /* ---- Steps ---- */
 
 static enum shard_result
-on_connection_event(struct shard *s, const struct shard_event *event)
+on_connection_event(struct shard *s, struct event_context *ctx)
 {
+    const struct shard_event *event = ctx->event;
     struct connection *c = connection_find(s, event->conn);
 
     if (c == NULL)
@@ -71,8 +72,7 @@ on_connection_event(struct shard *s, const struct shard_event *event)
     } else if (event->kind == SHARD_BROKEN) {
         connection_break(s, c, event->error->code, "%s", event->error->text);
     } else {
-        s->unstable = event->unstable;
-        return message_take(s, c, event);
+        return message_take(s, c, ctx);
     }
     return SHARD_TAKEN;
 }
@@ -84,12 +84,12 @@ wants_blocks(const struct shard *s)
 }
 
 static enum shard_result
-work(struct shard *s)
+work(struct shard *s, struct event_context *ctx)
 {
     if (!shard_busy(s))
         return SHARD_TAKEN;
     if (s->due != NULL)
-        return gather_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
+        return gather_work(s, ctx) ? SHARD_TAKEN : SHARD_TURN_FULL;
     if (save_busy(s))
         return save_work(s) ? SHARD_TAKEN : SHARD_TURN_FULL;
     if (redo_busy(s))
@@ -102,8 +102,10 @@ work(struct shard *s)
 }
 
 static enum shard_result
-take(struct shard *s, const struct shard_event *event)
+take(struct shard *s, struct event_context *ctx)
 {
+    const struct shard_event *event = ctx->event;
+
     switch (event->kind) {
     case SHARD_OPENED:
         connection_open(s, event->conn, event->peer != NULL ? event->peer : "");
@@ -111,14 +113,14 @@ take(struct shard *s, const struct shard_event *event)
     case SHARD_FRAME:
     case SHARD_BROKEN:
     case SHARD_CLOSED:
-        return on_connection_event(s, event);
+        return on_connection_event(s, ctx);
     case SHARD_TIME:
         session_time(s);
         connection_time(s);
         meetings_time(s);
         return SHARD_TAKEN;
     case SHARD_WORK:
-        return work(s);
+        return work(s, ctx);
     case SHARD_DRAIN:
         shard_drain(s);
         return SHARD_TAKEN;
@@ -149,6 +151,7 @@ take(struct shard *s, const struct shard_event *event)
 enum shard_result
 shard_step(struct shard *s, const struct shard_event *event)
 {
+    struct event_context ctx = {.event = event, .buffers = &s->event_buffers};
     enum shard_result result;
 
     if (s->turn.failed != PS_OK)
@@ -156,9 +159,9 @@ shard_step(struct shard *s, const struct shard_event *event)
     ps_assert(event->now_ms >= s->now_ms);
     s->now_ms = event->now_ms;
     s->now_ns = event->now_ns != 0 ? event->now_ns : event->now_ms * 1000000;
-    result = take(s, event);
+    result = take(s, &ctx);
     if (result == SHARD_TAKEN && s->due != NULL)
-        gather_work(s);
+        gather_work(s, &ctx);
     redo_event_end(s);
     return result;
 }
@@ -383,12 +386,11 @@ shard_new(const struct shard_config *config, struct store *store, uint64_t now_m
     s->live_dir = shard_strdup(config->live_dir != NULL ? config->live_dir : "");
     s->durable_dir = shard_strdup(config->durable_dir != NULL ? config->durable_dir : "");
     s->machine = shard_strdup(config->machine != NULL ? config->machine : "");
-    s->refs = calloc(WIRE_BLOCKS_MAX, sizeof *s->refs);
     if (config->timeline > 0)
         s->timeline_slots = calloc(config->timeline, sizeof(struct timeline_span));
     timeline_init(&s->timeline, s->timeline_slots, s->timeline_slots != NULL ? config->timeline : 0);
     if (s->cluster == NULL || s->version == NULL || s->live_dir == NULL || s->durable_dir == NULL ||
-        s->machine == NULL || s->refs == NULL || !actions_room(s, 0))
+        s->machine == NULL || !event_buffers_init(&s->event_buffers) || !actions_room(s, 0))
         ps_fail(e, err, "no memory for a shard");
     else if ((err = identify(s, e)) == PS_OK)
         err = load(s, e);
@@ -423,9 +425,7 @@ shard_free(struct shard *s)
     pool_finish(&s->pool);
     arena_finish(&s->arena);
     free(s->timeline_slots);
-    free(s->refs);
-    free(s->sums);
-    free(s->decoded);
+    event_buffers_finish(&s->event_buffers);
     free(s->cluster);
     free(s->version);
     free(s->live_dir);

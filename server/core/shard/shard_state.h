@@ -43,6 +43,7 @@
 #include "server/core/turn/connection.h"
 #include "server/core/turn/data.h"
 #include "server/core/turn/durations.h"
+#include "server/core/turn/event_context.h"
 #include "server/core/turn/limit.h"
 #include "server/core/turn/pool.h"
 #include "server/core/turn/spans.h"
@@ -95,14 +96,7 @@ struct shard {
     struct meet meet; /* of groups; shard 0 */
     struct shard_stats stats;
     uint64_t waits_over;
-
-    struct block_ref *refs; /* [WIRE_BLOCKS_MAX], of the event under way */
-    const float **sums;     /* gradients of one update */
-    uint32_t sums_size;
-    bool unstable;  /* the payload of the event under way may change */
-    float *decoded; /* gradients of an encoded push, of the event under way */
-    uint64_t decoded_size;
-    const uint16_t *halves; /* float16 of the push under way that its update decodes in passing; NULL: there is none */
+    struct event_buffers event_buffers;
 };
 
 /* A heap copy; NULL when out of memory. */

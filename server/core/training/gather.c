@@ -105,29 +105,25 @@ gather_end(struct shard *s, struct gather *g, bool logged, enum ps_err code, con
 
 /* ---- Closing ---- */
 
-/* All gradients that came, in worker order; `now` stands for the one that is not copied. */
-static uint32_t
-collect(struct shard *s, const struct gather *g, const float *now)
+/* All gradients that came, in worker order; `now` stands for the one that is not copied. NULL when out of memory: the
+ * turn has failed. */
+static const float **
+collect(struct shard *s, struct event_context *ctx, const struct gather *g, const float *now, uint32_t *n)
 {
-    uint32_t n = 0;
+    const float **gradients = event_summands_room(ctx, g->len);
 
-    if (s->sums_size < g->len) {
-        const float **bigger = realloc(s->sums, g->len * sizeof *bigger);
-
-        if (bigger == NULL) {
-            turn_fail(s, PS_ERR_NOMEM);
-            return 0;
-        }
-        s->sums = bigger;
-        s->sums_size = g->len;
+    *n = 0;
+    if (gradients == NULL) {
+        turn_fail(s, PS_ERR_NOMEM);
+        return NULL;
     }
     for (uint32_t i = 0; i < g->len; i++) {
         const struct gather_entry *entry = &g->entries[i];
 
         if (!entry->dropped)
-            s->sums[n++] = entry->gradient != NULL ? entry->gradient : now;
+            gradients[(*n)++] = entry->gradient != NULL ? entry->gradient : now;
     }
-    return n;
+    return gradients;
 }
 
 /* One gradient is in the gather, or still in the receive buffer; take it out of there. */
@@ -143,11 +139,9 @@ take_gradient(struct gather *g, const float *gradient)
 }
 
 static bool
-apply_one(struct shard *s, struct gather *g, const struct block_ref *ref, uint64_t clock)
+apply_one(struct shard *s, struct gather *g, const struct block_ref *ref, const float *gradient, uint64_t clock)
 {
-    const float *gradient = s->sums[0];
-
-    if (!update_apply(s, ref, gradient, 1, clock))
+    if (!update_apply(s, ref, &(struct gradient){.values = gradient}, 1, clock))
         return false;
     if (g->durable)
         redo_update(s, ref, 1, 0, gradient, take_gradient(g, gradient));
@@ -156,22 +150,23 @@ apply_one(struct shard *s, struct gather *g, const struct block_ref *ref, uint64
 
 /* The mean of n gradients: the sum is taken here, the division is the update's scale. */
 static bool
-apply_mean(struct shard *s, struct gather *g, const struct block_ref *ref, uint32_t n, uint64_t clock)
+apply_mean(struct shard *s, struct gather *g, const struct block_ref *ref, const float *const *gradients, uint32_t n,
+           uint64_t clock)
 {
     size_t bytes = ref->cut.len * sizeof(float);
     float *sum, scale = 1.0f / (float)n;
     bool finite;
 
     if (n == 1)
-        return apply_one(s, g, ref, clock);
+        return apply_one(s, g, ref, gradients[0], clock);
     if ((sum = pool_take(&s->pool, bytes)) == NULL) {
         turn_fail(s, PS_ERR_NOMEM);
         return true;
     }
-    optimizer_sum(ref->cut.len, n, s->sums, sum);
+    optimizer_sum(ref->cut.len, n, gradients, sum);
     /* All of them were finite, but a sum may overflow. */
     finite = ref->place != ref->old || !ref->variable->refuse_nonfinite || optimizer_finite(ref->cut.len, sum);
-    finite = finite && update_apply(s, ref, sum, scale, clock);
+    finite = finite && update_apply(s, ref, &(struct gradient){.values = sum}, scale, clock);
     if (finite && g->durable)
         redo_update(s, ref, scale, 0, sum, true);
     else
@@ -208,8 +203,9 @@ count_workers(const struct gather *g, const struct block_ref *ref)
 /* One update from what is there; without one the block's clock goes on all the same. There is room for the block. now:
  * the gradient that is not copied, or NULL. */
 static enum ps_err
-step(struct shard *s, struct gather *g, const float *now)
+step(struct shard *s, struct event_context *ctx, struct gather *g, const float *now)
 {
+    const float **gradients;
     struct block_ref ref;
     uint64_t clock = g->clock + 1;
     enum ps_err err;
@@ -218,8 +214,8 @@ step(struct shard *s, struct gather *g, const float *now)
     block_refind(s, g->variable->id, g->number, &ref);
     if ((err = turn_touch(s, &ref)) != PS_OK)
         return err;
-    n = collect(s, g, now);
-    if (n > 0 && apply_mean(s, g, &ref, n, clock)) {
+    gradients = collect(s, ctx, g, now, &n);
+    if (n > 0 && apply_mean(s, g, &ref, gradients, n, clock)) {
         count_data(s, g, &ref);
         update_count(s, &ref, n);
         count_workers(g, &ref);
@@ -238,9 +234,9 @@ why(enum ps_err err)
 }
 
 void
-gather_close(struct shard *s, struct gather *g, const float *now)
+gather_close(struct shard *s, struct event_context *ctx, struct gather *g, const float *now)
 {
-    enum ps_err err = step(s, g, now);
+    enum ps_err err = step(s, ctx, g, now);
 
     gather_end(s, g, g->durable && err == PS_OK, err, why(err));
 }
@@ -282,7 +278,7 @@ gather_complete(const struct gather *g)
 
 /* Close it, or end it when the store has no room. False: wait for the next turn. */
 bool
-gather_close_due(struct shard *s, struct gather *g)
+gather_close_due(struct shard *s, struct event_context *ctx, struct gather *g)
 {
     struct block_ref ref;
     uint64_t room;
@@ -297,7 +293,7 @@ gather_close_due(struct shard *s, struct gather *g)
     case TURN_WAIT:
         return false;
     case TURN_READY:
-        gather_close(s, g, NULL);
+        gather_close(s, ctx, g, NULL);
         break;
     case TURN_REFUSED:
         gather_end(s, g, false, err, ps_strerror(err));
@@ -325,12 +321,12 @@ gather_review(struct shard *s, struct job *job)
 }
 
 bool
-gather_work(struct shard *s)
+gather_work(struct shard *s, struct event_context *ctx)
 {
     bool some = false;
 
     while (s->due != NULL && s->turn.failed == PS_OK) {
-        if (!gather_close_due(s, s->due))
+        if (!gather_close_due(s, ctx, s->due))
             return some;
         some = true;
     }

@@ -16,6 +16,7 @@
 #include "server/core/sessions/sequence.h"
 
 struct shard;
+struct event_context;
 struct job;
 struct variable;
 struct block;
@@ -45,17 +46,18 @@ struct gather {
 /* Bytes that the gradients of one variable may take. */
 uint64_t gather_budget(const struct job *job, const struct variable *v, uint32_t shard, uint32_t shards);
 
-/* Room that the redo log may want for what a push of these blocks (s->refs) can close. */
-uint64_t gather_redo_room(struct shard *s, const Psd__Push *m);
+/* Room that the redo log may want for what a push that was checked can close. */
+uint64_t gather_redo_room(const struct shard *s, const struct event_context *ctx, const Psd__Push *m);
 
-/* Take a push that was checked (s->refs) and has room; payload: its gradients, one after the other. */
-void gather_push(struct shard *s, struct session *session, uint64_t request, const Psd__Push *m, const float *payload);
+/* Take a push that was checked and has room. */
+void gather_push(struct shard *s, struct event_context *ctx, struct session *session, uint64_t request,
+                 const Psd__Push *m);
 
 /* A worker moved on, or one fewer is active: find out which gathers are due. */
 void gather_review(struct shard *s, struct job *job);
 
 /* Close due gathers while there is room. False when there was no room for even one. */
-bool gather_work(struct shard *s);
+bool gather_work(struct shard *s, struct event_context *ctx);
 
 /* All gathers of a job end; the pushes in them resolve with code (PS_OK: nobody is told). */
 void gather_end_job(struct shard *s, struct job *job, enum ps_err code, const char *text);
@@ -77,10 +79,10 @@ struct gather *gather_new(struct shard *s, const struct block_ref *ref, uint64_t
 bool gather_complete(const struct gather *g);
 
 /* Update the block, for which there is room, and end the gather. now: the gradient that is not copied, or NULL. */
-void gather_close(struct shard *s, struct gather *g, const float *now);
+void gather_close(struct shard *s, struct event_context *ctx, struct gather *g, const float *now);
 
 /* Close one that is due, or end it when the store has no room. False: wait for the next turn. */
-bool gather_close_due(struct shard *s, struct gather *g);
+bool gather_close_due(struct shard *s, struct event_context *ctx, struct gather *g);
 
 /* The entry of a task, or NULL; its index, or that of where it belongs. */
 struct gather_entry *gather_entry_find(struct gather *g, uint32_t task);

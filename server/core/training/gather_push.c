@@ -82,7 +82,8 @@ take_entry(struct shard *s, struct gather *g, struct pending *p, uint32_t index,
 }
 
 static void
-join(struct shard *s, struct pending *p, uint32_t index, struct block_ref *ref, const float *gradient, float scale)
+join(struct shard *s, struct event_context *ctx, struct pending *p, uint32_t index, struct block_ref *ref,
+     const float *gradient, float scale)
 {
     struct gather *g = ref->block->gather;
     struct gather_entry *entry;
@@ -107,7 +108,7 @@ join(struct shard *s, struct pending *p, uint32_t index, struct block_ref *ref, 
         (entry->gradient = copy_gradient(s, gradient, ref->cut.len, scale)) == NULL)
         return;
     if (closes)
-        gather_close(s, g, gradient);
+        gather_close(s, ctx, g, gradient);
 }
 
 /* The scale of a gradient that joins, counted. */
@@ -121,26 +122,27 @@ scale_of(struct shard *s, struct session *session, const struct block_ref *ref, 
 }
 
 uint64_t
-gather_redo_room(struct shard *s, const Psd__Push *m)
+gather_redo_room(const struct shard *s, const struct event_context *ctx, const Psd__Push *m)
 {
     uint64_t blocks = 0, pushes = 1, bytes = 0;
 
     for (size_t i = 0; i < m->n_var; i++) {
-        const struct gather *g = s->refs[i].block->gather;
+        const struct gather *g = ctx->blocks[i].block->gather;
         bool durable = g != NULL && g->durable;
 
         if (!durable && !m->durable)
             continue;
         blocks += 2; /* one that is due may close before the push's own */
         pushes += g != NULL ? g->len : 0;
-        bytes += s->refs[i].cut.len * sizeof(float) * (durable && g->due ? 2 : 1);
+        bytes += ctx->blocks[i].cut.len * sizeof(float) * (durable && g->due ? 2 : 1);
     }
     return blocks > 0 ? redo_room(s, blocks, pushes, bytes) : 0;
 }
 
 void
-gather_push(struct shard *s, struct session *session, uint64_t request, const Psd__Push *m, const float *payload)
+gather_push(struct shard *s, struct event_context *ctx, struct session *session, uint64_t request, const Psd__Push *m)
 {
+    const float *gradient = ctx->gradients.values;
     struct job *job = session->job;
     uint32_t n = (uint32_t)m->n_var;
     bool awaited = sequence_awaits(session);
@@ -156,22 +158,22 @@ gather_push(struct shard *s, struct session *session, uint64_t request, const Ps
     for (uint32_t i = 0; i < n; i++)
         p->blocks[i] = (struct pending_block){.var = m->var[i], .block = m->block[i]};
     for (uint32_t i = 0; i < n && s->turn.failed == PS_OK; i++) {
-        struct block_ref *ref = &s->refs[i];
+        struct block_ref *ref = &ctx->blocks[i];
         const struct gather *g = ref->block->gather;
 
         if (ref->counted) {
             pending_block_done(s, p, i, PS_OK, NULL);
-            payload += ref->cut.len;
+            gradient += ref->cut.len;
             continue;
         }
-        if (g != NULL && g->due && m->clock > g->clock && !gather_close_due(s, ref->block->gather))
+        if (g != NULL && g->due && m->clock > g->clock && !gather_close_due(s, ctx, ref->block->gather))
             ps_assert(false); /* there is room for every block of this push */
         if (m->clock >= clock_of_block(job, ref->block, CLOCK_FOR_PULL)) { /* into a due gather as well */
-            join(s, p, i, ref, payload, scale_of(s, session, ref, m, i));
+            join(s, ctx, p, i, ref, gradient, scale_of(s, session, ref, m, i));
         } else {
             too_late(s, p, i, ref, late_code(session, m->clock));
         }
-        payload += ref->cut.len;
+        gradient += ref->cut.len;
     }
     pending_release(s, p, NULL);
     sequence_caught_up(s, session, awaited);

@@ -82,15 +82,16 @@ drop_block(struct shard *s, const Psd__Push *m, size_t i, uint32_t **codes)
 /* Find places for all blocks before the first is written: when one cannot be had, none was touched. What is too old
  * needs none. */
 static enum ps_err
-touch_all(struct shard *s, const Psd__Push *m)
+touch_all(struct shard *s, const struct event_context *ctx, const Psd__Push *m)
 {
     enum ps_err err;
 
     for (size_t i = 0; i < m->n_var; i++) {
-        if (s->refs[i].counted || push_scale(&s->refs[i], m, i) < 0 || (err = turn_touch(s, &s->refs[i])) == PS_OK)
+        if (ctx->blocks[i].counted || push_scale(&ctx->blocks[i], m, i) < 0 ||
+            (err = turn_touch(s, &ctx->blocks[i])) == PS_OK)
             continue;
         while (i-- > 0)
-            turn_untouch(s, &s->refs[i]);
+            turn_untouch(s, &ctx->blocks[i]);
         return err;
     }
     return PS_OK;
@@ -107,10 +108,9 @@ count_data(struct shard *s, struct session *session, const Psd__Push *m, const s
 }
 
 static bool
-apply_block(struct shard *s, struct session *session, const Psd__Push *m, size_t i, const float *gradient,
-            uint32_t **codes)
+apply_block(struct shard *s, struct session *session, const Psd__Push *m, size_t i, struct block_ref *ref,
+            const struct gradient *gradient, uint32_t **codes)
 {
-    struct block_ref *ref = &s->refs[i];
     uint64_t age = push_age(ref, m, i);
     float scale = push_scale(ref, m, i);
 
@@ -121,13 +121,12 @@ apply_block(struct shard *s, struct session *session, const Psd__Push *m, size_t
         traffic_aged(s, session, ref->variable, age, false);
         return drop_block(s, m, i, codes);
     }
-    if (!(s->halves != NULL ? update_apply_half(s, ref, s->halves, scale, 0)
-                            : update_apply(s, ref, gradient, scale, 0))) {
+    if (!update_apply(s, ref, gradient, scale, 0)) {
         turn_unmove(s, ref);
         return false;
     }
     if (m->durable)
-        redo_update(s, ref, scale, update_when(ref->variable, 0), gradient, false);
+        redo_update(s, ref, scale, update_when(ref->variable, 0), gradient->values, false);
     if (m->cursor != NULL)
         count_data(s, session, m, ref);
     update_count(s, ref, 1);
@@ -137,17 +136,21 @@ apply_block(struct shard *s, struct session *session, const Psd__Push *m, size_t
 }
 
 static enum ps_err
-apply(struct shard *s, struct session *session, const Psd__Push *m, const float *payload, uint32_t **codes,
+apply(struct shard *s, const struct event_context *ctx, struct session *session, const Psd__Push *m, uint32_t **codes,
       struct ps_error *e)
 {
+    struct gradient gradient = ctx->gradients;
     enum ps_err err;
 
-    if ((err = touch_all(s, m)) != PS_OK)
+    if ((err = touch_all(s, ctx, m)) != PS_OK)
         return ps_fail(e, err, "shard %u: %s", s->config.shard, ps_strerror(err));
     for (size_t i = 0; i < m->n_var && s->turn.failed == PS_OK; i++) {
-        if (!apply_block(s, session, m, i, payload, codes))
-            return push_nonfinite(s, &s->refs[i], payload, e);
-        payload += s->refs[i].cut.len;
+        struct block_ref *ref = &ctx->blocks[i];
+
+        if (!apply_block(s, session, m, i, ref, &gradient, codes))
+            return push_nonfinite(ref, &gradient, e);
+        if (gradient.values != NULL) /* halves are of a single block */
+            gradient.values += ref->cut.len;
     }
     return PS_OK;
 }
@@ -173,7 +176,8 @@ record(struct shard *s, const struct session *session, const Psd__Push *m, enum 
 }
 
 static void
-apply_push(struct shard *s, struct session *session, uint64_t request, const Psd__Push *m, const float *payload)
+apply_push(struct shard *s, const struct event_context *ctx, struct session *session, uint64_t request,
+           const Psd__Push *m)
 {
     struct connection *c = session->connection;
     uint32_t *codes = NULL;
@@ -181,7 +185,7 @@ apply_push(struct shard *s, struct session *session, uint64_t request, const Psd
     enum ps_err code;
     struct ps_error e;
 
-    if ((code = apply(s, session, m, payload, &codes, &e)) != PS_OK) {
+    if ((code = apply(s, ctx, session, m, &codes, &e)) != PS_OK) {
         refuse(s, session, m, &e);
         return;
     }
@@ -253,7 +257,7 @@ repeat(struct shard *s, struct connection *c, uint64_t request, const Psd__Push 
 /* ---- Taking ---- */
 
 static enum shard_result
-take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, const float *payload)
+take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     const Psd__Push *m = msg->u.push;
     struct session *session = c->session;
@@ -269,8 +273,8 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
     }
     if (s->save.waiting != NULL && job_is_sync(session->job) && save_request_holds(s, session->job, m->clock))
         return SHARD_TURN_FULL;
-    if (push_check(s, session, msg, &payload, &room, &e) != PS_OK ||
-        push_check_durable(s, session, msg, &room, &e) != PS_OK) {
+    if (push_check(s, ctx, session, msg, &room, &e) != PS_OK ||
+        push_check_durable(s, ctx, session, msg, &room, &e) != PS_OK) {
         refuse(s, session, m, &e);
         return SHARD_TAKEN;
     }
@@ -288,9 +292,9 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, cons
         break;
     }
     if (job_is_sync(session->job))
-        gather_push(s, session, msg->request, m, payload);
+        gather_push(s, ctx, session, msg->request, m);
     else
-        apply_push(s, session, msg->request, m, payload);
+        apply_push(s, ctx, session, msg->request, m);
     return SHARD_TAKEN;
 }
 
@@ -305,7 +309,7 @@ may_hold(struct shard *s, struct connection *c, const Psd__Push *m)
 }
 
 enum shard_result
-push_take(struct shard *s, struct connection *c, const struct wire_msg *msg, const float *payload)
+push_take(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     const Psd__Push *m = msg->u.push;
 
@@ -321,7 +325,7 @@ push_take(struct shard *s, struct connection *c, const struct wire_msg *msg, con
         if (sequence_window_full(c->session))
             sequence_break(s, c);
         else if (may_hold(s, c, m))
-            return take_new(s, c, msg, payload);
+            return take_new(s, c, msg, ctx);
         return SHARD_TAKEN;
     default:
         connection_break(s, c, PS_ERR_SEQUENCE, "push %" PRIu64 " came where %" PRIu64 " was expected", m->seq,

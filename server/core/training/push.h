@@ -11,6 +11,8 @@
 struct shard;
 struct block_ref;
 struct connection;
+struct event_context;
+struct gradient;
 struct session;
 
 /* ---- Scale: push.c ---- */
@@ -24,31 +26,31 @@ float push_scale(const struct block_ref *ref, const Psd__Push *m, size_t i);
 
 /* ---- push_check.c ---- */
 
-/* Whether it may be applied. Finds its blocks: s->refs. *room: what was there, and bytes of values that may have to be
- * written. *payload: the gradients, decoded if they were encoded, and then valid until the next push. A single block of
- * async or ssp may be left for the kernel to look for values that are no numbers. */
-enum ps_err push_check(struct shard *s, const struct session *session, const struct wire_msg *msg,
-                       const float **payload, uint64_t *room, struct ps_error *e) PS_MUST_USE;
+/* Whether it may be applied. Leaves its blocks and its gradients in the context; these are decoded if they were
+ * encoded. *room: what was there, and bytes of values that may have to be written. A single block of async or ssp may
+ * be left for the kernel to look for values that are no numbers. */
+enum ps_err push_check(struct shard *s, struct event_context *ctx, const struct session *session,
+                       const struct wire_msg *msg, uint64_t *room, struct ps_error *e) PS_MUST_USE;
 
 /* Whether the redo log takes it, when it is durable; and room for its record, or that of a step that it may close. */
-enum ps_err push_check_durable(struct shard *s, const struct session *session, const struct wire_msg *msg,
-                               uint64_t *room, struct ps_error *e) PS_MUST_USE;
+enum ps_err push_check_durable(struct shard *s, const struct event_context *ctx, const struct session *session,
+                               const struct wire_msg *msg, uint64_t *room, struct ps_error *e) PS_MUST_USE;
 
 /* PS_ERR_NONFINITE, with the first element that is no number. */
-enum ps_err push_nonfinite(const struct shard *s, const struct block_ref *ref, const float *gradient,
-                           struct ps_error *e);
+enum ps_err push_nonfinite(const struct block_ref *ref, const struct gradient *gradient, struct ps_error *e);
 
 /* ---- push_decode.c ---- */
 
-/* *payload: from what came to float32; bytes: those of its blocks (s->refs). in_passing: float16 need not be decoded
- * before its update, and may be left as it came: s->halves. PS_ERR_SHAPE: it has another length;
+/* The payload as gradients in the context, whose blocks are found. bytes: theirs as float32. in_passing: float16 need
+ * not be decoded before its update, and may be left as it came. PS_ERR_SHAPE: the payload has another length;
  * UNSUPPORTED: an encoding that is not known; INVALID: not what an encoder makes; LIMIT: float32 would not fit into one
  * frame, so few bytes cannot make the shard work for long; NOMEM. */
-enum ps_err push_decode(struct shard *s, const struct wire_msg *msg, uint64_t bytes, bool in_passing,
-                        const float **payload, struct ps_error *e) PS_MUST_USE;
+enum ps_err push_decode(const struct shard *s, struct event_context *ctx, const struct wire_msg *msg,
+                        const void *payload, uint64_t bytes, bool in_passing, struct ps_error *e) PS_MUST_USE;
 
 /* ---- push.c ---- */
 
-enum shard_result push_take(struct shard *s, struct connection *c, const struct wire_msg *msg, const float *payload);
+enum shard_result push_take(struct shard *s, struct connection *c, const struct wire_msg *msg,
+                            struct event_context *ctx);
 
 #endif

@@ -62,16 +62,18 @@ check_cursor(const struct session *session, const Psd__Push *m, struct ps_error 
     return cursor_check(session, &span, e);
 }
 
-/* Find all blocks: s->refs. *room: bytes of values that may have to be written. */
+/* Find all blocks. *room: bytes of values that may have to be written. */
 static enum ps_err
-check_blocks(struct shard *s, const struct session *session, const Psd__Push *m, uint64_t *room, struct ps_error *e)
+check_blocks(struct shard *s, struct event_context *ctx, const struct session *session, const Psd__Push *m,
+             uint64_t *room, struct ps_error *e)
 {
     struct job *job = session->job;
     bool sync = job_is_sync(job);
     enum ps_err err;
 
+    ctx->blocks = ctx->buffers->blocks;
     for (size_t i = 0; i < m->n_var; i++) {
-        struct block_ref *ref = &s->refs[i];
+        struct block_ref *ref = &ctx->blocks[i];
 
         if ((err = block_find(s, job, m->var[i], m->block[i], ref, e)) != PS_OK ||
             (err = check_version(ref, m, i, e)) != PS_OK || (err = check_norm(ref, m, e)) != PS_OK)
@@ -88,45 +90,45 @@ check_blocks(struct shard *s, const struct session *session, const Psd__Push *m,
 
 /* Of its gradients as float32. */
 static uint64_t
-gradient_bytes(const struct shard *s, const Psd__Push *m)
+gradient_bytes(const struct event_context *ctx, const Psd__Push *m)
 {
     uint64_t bytes = 0;
 
     for (size_t i = 0; i < m->n_var; i++)
-        bytes += s->refs[i].cut.len * sizeof(float);
+        bytes += ctx->blocks[i].cut.len * sizeof(float);
     return bytes;
 }
 
 /* One block that this turn has not written is checked by the kernel in passing. */
 static bool
-checked_by_kernel(const struct shard *s, const struct job *job, const Psd__Push *m)
+checked_by_kernel(const struct shard *s, const struct event_context *ctx, const struct job *job, const Psd__Push *m)
 {
-    return !job_is_sync(job) && m->n_var == 1 && s->refs[0].block->turn != s->turn.number;
+    return !job_is_sync(job) && m->n_var == 1 && ctx->blocks[0].block->turn != s->turn.number;
 }
 
 /* Nor need such a block be decoded before. */
 static bool
-decoded_by_kernel(const struct shard *s, const struct job *job, const Psd__Push *m)
+decoded_by_kernel(const struct shard *s, const struct event_context *ctx, const struct job *job, const Psd__Push *m)
 {
-    return checked_by_kernel(s, job, m) && !m->durable &&
-           s->refs[0].variable->optimizer.clip.kind != PS_CLIP_BLOCK_NORM;
+    return checked_by_kernel(s, ctx, job, m) && !m->durable &&
+           ctx->blocks[0].variable->optimizer.clip.kind != PS_CLIP_BLOCK_NORM;
 }
 
 /* Whether what the checks have seen must still be there afterwards. What is decoded is decoded once, but for top-k,
  * whose indices are checked first. */
 static bool
-must_stay(const struct shard *s, const struct job *job, const Psd__Push *m)
+must_stay(const struct shard *s, const struct event_context *ctx, const struct job *job, const Psd__Push *m)
 {
     if (m->encoding != PS_COMPRESS_NONE)
         return m->encoding == PS_COMPRESS_TOP_K;
-    return m->durable || !checked_by_kernel(s, job, m);
+    return m->durable || !checked_by_kernel(s, ctx, job, m);
 }
 
 /* The peer can write to the payload while we look at it: a copy. */
 static enum ps_err
-hold_still(struct shard *s, const struct wire_msg *msg, const float **payload, struct ps_error *e)
+hold_still(struct shard *s, const struct wire_msg *msg, const void **payload, struct ps_error *e)
 {
-    float *copy;
+    void *copy;
 
     if (msg->payload_len == 0)
         return PS_OK;
@@ -137,56 +139,62 @@ hold_still(struct shard *s, const struct wire_msg *msg, const float **payload, s
 }
 
 static float
-element(const struct shard *s, const float *gradient, uint32_t i)
+element(const struct gradient *g, uint32_t i)
 {
-    return s->halves != NULL ? half_to_float(s->halves[i]) : gradient[i];
+    return g->halves != NULL ? half_to_float(g->halves[i]) : g->values[i];
 }
 
 enum ps_err
-push_nonfinite(const struct shard *s, const struct block_ref *ref, const float *gradient, struct ps_error *e)
+push_nonfinite(const struct block_ref *ref, const struct gradient *gradient, struct ps_error *e)
 {
     uint32_t i = 0;
 
-    while (i + 1 < ref->cut.len && isfinite(element(s, gradient, i)))
+    while (i + 1 < ref->cut.len && isfinite(element(gradient, i)))
         i++;
     return ps_fail(e, PS_ERR_NONFINITE, "the gradient for variable '%.64s' is %g at element %" PRIu64,
-                   ref->variable->name, (double)element(s, gradient, i), ref->cut.first + i);
+                   ref->variable->name, (double)element(gradient, i), ref->cut.first + i);
 }
 
 static enum ps_err
-check_finite(const struct shard *s, const struct job *job, const Psd__Push *m, const float *payload, struct ps_error *e)
+check_finite(const struct shard *s, const struct event_context *ctx, const struct job *job, const Psd__Push *m,
+             struct ps_error *e)
 {
-    if (checked_by_kernel(s, job, m))
+    struct gradient gradient = ctx->gradients;
+
+    if (checked_by_kernel(s, ctx, job, m))
         return PS_OK;
     for (size_t i = 0; i < m->n_var; i++) {
-        const struct block_ref *ref = &s->refs[i];
+        const struct block_ref *ref = &ctx->blocks[i];
 
-        if (ref->variable->refuse_nonfinite && !optimizer_finite(ref->cut.len, payload))
-            return push_nonfinite(s, ref, payload, e);
-        payload += ref->cut.len;
+        if (ref->variable->refuse_nonfinite && !optimizer_finite(ref->cut.len, gradient.values))
+            return push_nonfinite(ref, &gradient, e);
+        gradient.values += ref->cut.len;
     }
     return PS_OK;
 }
 
 enum ps_err
-push_check(struct shard *s, const struct session *session, const struct wire_msg *msg, const float **payload,
+push_check(struct shard *s, struct event_context *ctx, const struct session *session, const struct wire_msg *msg,
            uint64_t *room, struct ps_error *e)
 {
     const Psd__Push *m = msg->u.push;
+    const void *payload = ctx->event->payload;
     enum ps_err err;
 
     if ((err = check_clock(session, m, e)) != PS_OK || (err = check_cursor(session, m, e)) != PS_OK ||
-        (err = check_blocks(s, session, m, room, e)) != PS_OK ||
-        (s->unstable && must_stay(s, session->job, m) && (err = hold_still(s, msg, payload, e)) != PS_OK) ||
-        (err = push_decode(s, msg, gradient_bytes(s, m), decoded_by_kernel(s, session->job, m), payload, e)) != PS_OK)
+        (err = check_blocks(s, ctx, session, m, room, e)) != PS_OK ||
+        (ctx->event->unstable && must_stay(s, ctx, session->job, m) &&
+         (err = hold_still(s, msg, &payload, e)) != PS_OK) ||
+        (err = push_decode(s, ctx, msg, payload, gradient_bytes(ctx, m), decoded_by_kernel(s, ctx, session->job, m),
+                           e)) != PS_OK)
         return err;
-    return check_finite(s, session->job, m, *payload, e);
+    return check_finite(s, ctx, session->job, m, e);
 }
 
 /* Room for the record, of this push or of a step that it may close. */
 enum ps_err
-push_check_durable(struct shard *s, const struct session *session, const struct wire_msg *msg, uint64_t *room,
-                   struct ps_error *e)
+push_check_durable(struct shard *s, const struct event_context *ctx, const struct session *session,
+                   const struct wire_msg *msg, uint64_t *room, struct ps_error *e)
 {
     const Psd__Push *m = msg->u.push;
     uint64_t record;
@@ -194,8 +202,8 @@ push_check_durable(struct shard *s, const struct session *session, const struct 
 
     if (!m->durable && !s->redo.on)
         return PS_OK;
-    record = job_is_sync(session->job) ? gather_redo_room(s, m)
-             : m->durable              ? redo_room(s, m->n_var, 1, gradient_bytes(s, m))
+    record = job_is_sync(session->job) ? gather_redo_room(s, ctx, m)
+             : m->durable              ? redo_room(s, m->n_var, 1, gradient_bytes(ctx, m))
                                        : 0;
     if (m->durable && (err = redo_check(s, record, e)) != PS_OK)
         return err;

@@ -2,40 +2,20 @@
  * and the redo log see what a worker would have pushed that does not compress, so a replay gives the same bits. But for
  * float16, which an update may take as it came and decode in passing: a block's worth less to write and read again. */
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "common/core/codec/codec.h"
 #include "server/core/shard/shard_state.h"
 #include "server/core/training/push.h"
 
-/* Room for what a push decodes to. It is kept: pushes come one at a time, and most are alike. */
-static float *
-room_for(struct shard *s, uint64_t bytes)
-{
-    uint64_t size = MAX(s->decoded_size, (uint64_t)(64 * KIB));
-    float *room;
-
-    if (bytes <= s->decoded_size)
-        return s->decoded;
-    while (size < bytes)
-        size *= 2;
-    if ((room = aligned_alloc(64, size)) == NULL)
-        return NULL;
-    free(s->decoded);
-    s->decoded = room;
-    s->decoded_size = size;
-    return room;
-}
-
 static enum ps_err
-check_size(const struct shard *s, const Psd__Push *m, uint64_t bytes, struct ps_error *e)
+check_size(const struct event_context *ctx, const Psd__Push *m, uint64_t bytes, struct ps_error *e)
 {
     if (bytes <= FRAME_PAYLOAD_MAX)
         return PS_OK;
     return ps_fail(e, PS_ERR_LIMIT,
                    "the %zu blocks of this push, from '%.64s', take %" PRIu64
                    " bytes as float32; the limit is %" PRIu64,
-                   m->n_var, s->refs[0].variable->name, bytes, FRAME_PAYLOAD_MAX);
+                   m->n_var, ctx->blocks[0].variable->name, bytes, FRAME_PAYLOAD_MAX);
 }
 
 /* Why the encoding of a block was refused, with its name. */
@@ -47,7 +27,7 @@ refused(const struct block_ref *ref, enum ps_err err, const struct ps_error *why
 
 /* out NULL: it is looked at, and left as it is. */
 static enum ps_err
-decode(struct shard *s, const struct wire_msg *msg, const uint8_t *data, float *out, struct ps_error *e)
+decode(const struct event_context *ctx, const struct wire_msg *msg, const uint8_t *data, float *out, struct ps_error *e)
 {
     const Psd__Push *m = msg->u.push;
     enum ps_compress_kind kind = (enum ps_compress_kind)m->encoding;
@@ -57,7 +37,7 @@ decode(struct shard *s, const struct wire_msg *msg, const uint8_t *data, float *
     enum ps_err err;
 
     for (size_t i = 0; i < m->n_var; i++) {
-        const struct block_ref *ref = &s->refs[i];
+        const struct block_ref *ref = &ctx->blocks[i];
 
         if ((err = codec_measure(kind, ref->cut.len, data, left, &bytes, &why)) != PS_OK)
             return refused(ref, err, &why, e);
@@ -71,41 +51,39 @@ decode(struct shard *s, const struct wire_msg *msg, const uint8_t *data, float *
     if (left > 0)
         return ps_fail(e, PS_ERR_SHAPE,
                        "the %zu blocks of this push, from '%.64s', leave %" PRIu64 " bytes of %" PRIu64, m->n_var,
-                       s->refs[0].variable->name, left, msg->payload_len);
+                       ctx->blocks[0].variable->name, left, msg->payload_len);
     return PS_OK;
 }
 
 enum ps_err
-push_decode(struct shard *s, const struct wire_msg *msg, uint64_t bytes, bool in_passing, const float **payload,
-            struct ps_error *e)
+push_decode(const struct shard *s, struct event_context *ctx, const struct wire_msg *msg, const void *payload,
+            uint64_t bytes, bool in_passing, struct ps_error *e)
 {
     const Psd__Push *m = msg->u.push;
-    float *room = NULL;
+    float *decoded = NULL;
     enum ps_err err;
 
     in_passing &= m->encoding == PS_COMPRESS_FLOAT16;
-    s->halves = NULL;
+    ctx->gradients = (struct gradient){.values = payload};
     if (m->encoding == PS_COMPRESS_NONE) {
         if (bytes == msg->payload_len)
             return PS_OK;
         return ps_fail(e, PS_ERR_SHAPE,
                        "the %zu blocks of this push, from '%.64s', take %" PRIu64 " bytes, the payload has %" PRIu64,
-                       m->n_var, s->refs[0].variable->name, bytes, msg->payload_len);
+                       m->n_var, ctx->blocks[0].variable->name, bytes, msg->payload_len);
     }
     if (m->encoding >= PS_COMPRESS_KINDS)
         return ps_fail(e, PS_ERR_UNSUPPORTED, "shard %u knows no encoding %u of gradients", s->config.shard,
                        m->encoding);
     if (msg->payload_len == 0)
-        return ps_fail(e, PS_ERR_SHAPE, "an encoded push without a payload, from '%.64s'", s->refs[0].variable->name);
-    if ((err = check_size(s, m, bytes, e)) != PS_OK)
+        return ps_fail(e, PS_ERR_SHAPE, "an encoded push without a payload, from '%.64s'",
+                       ctx->blocks[0].variable->name);
+    if ((err = check_size(ctx, m, bytes, e)) != PS_OK)
         return err;
-    if (!in_passing && (room = room_for(s, bytes)) == NULL)
+    if (!in_passing && (decoded = event_decoded_room(ctx, bytes)) == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory to decode %" PRIu64 " bytes of gradients", bytes);
-    if ((err = decode(s, msg, (const uint8_t *)*payload, room, e)) != PS_OK)
+    if ((err = decode(ctx, msg, payload, decoded, e)) != PS_OK)
         return err;
-    if (in_passing)
-        s->halves = (const uint16_t *)(const void *)*payload;
-    else
-        *payload = room;
+    ctx->gradients = in_passing ? (struct gradient){.halves = payload} : (struct gradient){.values = decoded};
     return PS_OK;
 }
