@@ -1,10 +1,12 @@
-/* A worker's hello: what is refused, how one that is known resumes, and how a new incarnation takes its place. */
+/* A hello: what is refused, how a worker that is known resumes, how a new incarnation takes its place, the welcome. */
 #include "server/core/shard/hello.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "server/core/shard/rights.h"
 #include "server/core/shard/shard_state.h"
 
 static enum ps_err
@@ -202,9 +204,9 @@ newcomer(struct shard *s, struct job *job, struct connection *c, const Psd__Hell
     return PS_OK;
 }
 
-enum ps_err
-hello_worker(struct shard *s, struct job *job, struct connection *c, const Psd__Hello *hello, struct session **out,
-             struct ps_error *e)
+static enum ps_err
+hello_admit(struct shard *s, struct job *job, struct connection *c, const Psd__Hello *hello, struct session **out,
+            struct ps_error *e)
 {
     struct session *session = job->sessions[hello->task];
 
@@ -216,4 +218,119 @@ hello_worker(struct shard *s, struct job *job, struct connection *c, const Psd__
     if (hello->resume || (session != NULL && session->incarnation == hello->incarnation))
         return resume(s, session, c, hello, e);
     return newcomer(s, job, c, hello, out, e);
+}
+
+/* ---- The answer ---- */
+
+static bool
+hello_is_for_shard(const struct shard *s, const Psd__Hello *m)
+{
+    if (m->role == PSD__ROLE__OBSERVER && m->cluster[0] == '\0')
+        return true;
+    return strcmp(m->cluster, s->cluster) == 0 && m->shard == s->config.shard && m->shards == s->config.shards;
+}
+
+struct hello_odd {
+    uint64_t seq[SHARD_ODD_MAX];
+    uint32_t code[SHARD_ODD_MAX];
+};
+
+/* What is there of it past last_seq, and how that went. */
+static void
+hello_add_survivors(const struct session *session, Psd__Welcome *m, struct hello_odd *odd)
+{
+    const struct odd *first;
+    uint32_t n = sequence_survivors_odd(session, &first);
+
+    static_assert(SHARD_ODD_MAX <= WIRE_ODD_MAX, "fits a welcome");
+    for (uint32_t i = 0; i < n; i++) {
+        odd->seq[i] = first[i].seq;
+        odd->code[i] = (uint32_t)first[i].code;
+    }
+    m->survived_from = session->ahead.from;
+    m->survived = (ProtobufCBinaryData){session->ahead.len, session->ahead.bits};
+    m->survived_boot = session->boot;
+    m->n_odd_seq = m->n_odd_code = n;
+    m->odd_seq = odd->seq;
+    m->odd_code = odd->code;
+    m->odd_lost = session->odd_lost;
+}
+
+static void
+hello_welcome(struct shard *s, struct connection *c, uint64_t request)
+{
+    const struct session *session = c->session;
+    Psd__Welcome m = PSD__WELCOME__INIT;
+    struct hello_odd odd;
+    struct tally_room metrics;
+    Psd__Cursor cursor;
+
+    m.cluster = s->cluster;
+    m.shard = s->config.shard;
+    m.shards = s->config.shards;
+    m.boot = s->boot;
+    m.grace_ms = s->config.grace_ms;
+    m.in_flight_bytes_max = s->config.in_flight_bytes_max;
+    if (session != NULL) {
+        m.job = session->job->options;
+        m.last_seq = session->last_seq;
+        m.clock = session->clock;
+        m.slowest_clock = session->job->slowest;
+        m.round = session->round;
+        m.restored = session->job->restored != NULL ? session->job->restored : m.restored;
+        m.restored_boot = session->job->restored_boot;
+        m.pushes = session->pushes;
+        m.cursor = cursor_message(session->cursors.at, &cursor);
+        m.metrics = tally_message(&session->tally, &metrics);
+        if (!PLANTED(SURVIVORS_NOT_TOLD) && session->boot != s->boot)
+            hello_add_survivors(session, &m, &odd);
+    }
+    actions_send(s, c, MSG_WELCOME, request, &m.base);
+}
+
+/* A worker that is refused here has another's place, or none: it is told and let go. */
+static void
+hello_take_worker(struct shard *s, struct connection *c, uint64_t request, const Psd__Hello *m)
+{
+    struct session *session;
+    struct ps_error e;
+    struct job *job;
+    enum ps_err err;
+
+    if ((err = job_open(s, m->job, &job, &e)) != PS_OK || (err = hello_admit(s, job, c, m, &session, &e)) != PS_OK) {
+        connection_refuse(s, c, err, "%s", e.text);
+        return;
+    }
+    connection_greeted(s, c, CONN_WORKER);
+    c->session = session;
+    c->job_id = job->id;
+    c->task = session->task;
+    c->incarnation = session->incarnation;
+    hello_welcome(s, c, request);
+}
+
+void
+hello_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Hello *m, enum role role)
+{
+    char denied[PS_ERROR_TEXT_MAX];
+    struct ps_error e;
+
+    if (m->role != PSD__ROLE__OBSERVER && role < RIGHTS_WORKER) {
+        s->stats.denied++;
+        rights_refusal(MSG_HELLO, role, RIGHTS_WORKER, denied, sizeof denied);
+        connection_refuse(s, c, PS_ERR_DENIED, "%s", denied);
+    } else if (!hello_is_for_shard(s, m)) {
+        connection_refuse(s, c, PS_ERR_CLUSTER,
+                          "this is shard %u of %u of cluster '%.128s', the client wants shard %u of %u of '%.128s'",
+                          s->config.shard, s->config.shards, s->cluster, m->shard, m->shards, m->cluster);
+    } else if (m->cluster[0] != '\0' &&
+               restore_says_no(s, &e)) { /* but who asks any cluster, as psctl does, reads nothing */
+        connection_refuse(s, c, e.code, "%s", e.text);
+    } else if (m->role == PSD__ROLE__OBSERVER) {
+        connection_greeted(s, c, CONN_OBSERVER);
+        c->agent = shard_strdup(m->agent);
+        hello_welcome(s, c, request);
+    } else {
+        hello_take_worker(s, c, request, m);
+    }
 }

@@ -1,4 +1,4 @@
-/* Hellos of workers: who may hold a worker index.
+/* Hellos: which connection may stay, and which worker may hold a worker index.
  *
  *     a new incarnation, when
  *         nobody holds it, or who did has no connection, lapsed or finished ──► installed: from nothing, at the slowest
@@ -16,17 +16,14 @@
 #ifndef SERVER_HELLO_H
 #define SERVER_HELLO_H
 
+#include "common/core/auth/keyring.h"
 #include "common/core/base/base.h"
-#include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
 
 struct shard;
-struct job;
 struct connection;
-struct session;
 
-/* A hello of a worker, once cluster and job are known to be right. Attaches the connection or says why not. */
-enum ps_err hello_worker(struct shard *s, struct job *job, struct connection *c, const Psd__Hello *hello,
-                         struct session **out, struct ps_error *e) PS_MUST_USE;
+/* A hello on a new connection, which is welcomed or refused. role: what its token has. */
+void hello_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Hello *m, enum role role);
 
 #endif

@@ -11,124 +11,14 @@
 /* Clocks and rounds stay far from the end of their numbers, so that sums of a few never wrap. */
 #define CLOCK_MAX (UINT64_C(1) << 62)
 
-static void deny(struct shard *s, struct connection *c, const struct frame_head *head, enum role has, enum role takes);
-
-/* ---- Hello ---- */
-
-static bool
-is_for_us(const struct shard *s, const Psd__Hello *m)
-{
-    if (m->role == PSD__ROLE__OBSERVER && m->cluster[0] == '\0')
-        return true;
-    return strcmp(m->cluster, s->cluster) == 0 && m->shard == s->config.shard && m->shards == s->config.shards;
-}
-
-struct odd_lists {
-    uint64_t seq[SHARD_ODD_MAX];
-    uint32_t code[SHARD_ODD_MAX];
-};
-
-/* What is there of it past last_seq, and how that went. */
-static void
-tell_survivors(const struct session *session, Psd__Welcome *m, struct odd_lists *odd)
-{
-    const struct odd *first;
-    uint32_t n = sequence_survivors_odd(session, &first);
-
-    static_assert(SHARD_ODD_MAX <= WIRE_ODD_MAX, "fits a welcome");
-    for (uint32_t i = 0; i < n; i++) {
-        odd->seq[i] = first[i].seq;
-        odd->code[i] = (uint32_t)first[i].code;
-    }
-    m->survived_from = session->ahead.from;
-    m->survived = (ProtobufCBinaryData){session->ahead.len, session->ahead.bits};
-    m->survived_boot = session->boot;
-    m->n_odd_seq = m->n_odd_code = n;
-    m->odd_seq = odd->seq;
-    m->odd_code = odd->code;
-    m->odd_lost = session->odd_lost;
-}
-
-static void
-send_welcome(struct shard *s, struct connection *c, uint64_t request)
-{
-    const struct session *session = c->session;
-    Psd__Welcome m = PSD__WELCOME__INIT;
-    struct odd_lists odd;
-    struct tally_room metrics;
-    Psd__Cursor cursor;
-
-    m.cluster = s->cluster;
-    m.shard = s->config.shard;
-    m.shards = s->config.shards;
-    m.boot = s->boot;
-    m.grace_ms = s->config.grace_ms;
-    m.in_flight_bytes_max = s->config.in_flight_bytes_max;
-    if (session != NULL) {
-        m.job = session->job->options;
-        m.last_seq = session->last_seq;
-        m.clock = session->clock;
-        m.slowest_clock = session->job->slowest;
-        m.round = session->round;
-        m.restored = session->job->restored != NULL ? session->job->restored : m.restored;
-        m.restored_boot = session->job->restored_boot;
-        m.pushes = session->pushes;
-        m.cursor = cursor_message(session->cursors.at, &cursor);
-        m.metrics = tally_message(&session->tally, &metrics);
-        if (!PLANTED(SURVIVORS_NOT_TOLD) && session->boot != s->boot)
-            tell_survivors(session, &m, &odd);
-    }
-    actions_send(s, c, MSG_WELCOME, request, &m.base);
-}
-
-/* A worker that is refused here has another's place, or none: it is told and let go. */
-static void
-welcome_worker(struct shard *s, struct connection *c, uint64_t request, const Psd__Hello *m)
-{
-    struct session *session;
-    struct ps_error e;
-    struct job *job;
-    enum ps_err err;
-
-    if ((err = job_open(s, m->job, &job, &e)) != PS_OK || (err = hello_worker(s, job, c, m, &session, &e)) != PS_OK) {
-        connection_refuse(s, c, err, "%s", e.text);
-        return;
-    }
-    connection_greeted(s, c, CONN_WORKER);
-    c->session = session;
-    c->job_id = job->id;
-    c->task = session->task;
-    c->incarnation = session->incarnation;
-    send_welcome(s, c, request);
-}
+/* ---- Messages without a sequence ---- */
 
 static enum shard_result
 on_hello(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
-    const struct shard_event *event = ctx->event;
-    const Psd__Hello *m = msg->u.hello;
-    struct ps_error e;
-
-    if (m->role != PSD__ROLE__OBSERVER && event->role < RIGHTS_WORKER) {
-        deny(s, c, event->head, event->role, RIGHTS_WORKER);
-    } else if (!is_for_us(s, m)) {
-        connection_refuse(s, c, PS_ERR_CLUSTER,
-                          "this is shard %u of %u of cluster '%.128s', the client wants shard %u of %u of '%.128s'",
-                          s->config.shard, s->config.shards, s->cluster, m->shard, m->shards, m->cluster);
-    } else if (m->cluster[0] != '\0' &&
-               restore_says_no(s, &e)) { /* but who asks any cluster, as psctl does, reads nothing */
-        connection_refuse(s, c, e.code, "%s", e.text);
-    } else if (m->role == PSD__ROLE__OBSERVER) {
-        connection_greeted(s, c, CONN_OBSERVER);
-        c->agent = shard_strdup(m->agent);
-        send_welcome(s, c, msg->request);
-    } else {
-        welcome_worker(s, c, msg->request, m);
-    }
+    hello_take(s, c, msg->request, msg->u.hello, ctx->event->role);
     return SHARD_TAKEN;
 }
-
-/* ---- Messages without a sequence ---- */
 
 static enum shard_result
 on_declare(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
@@ -470,18 +360,17 @@ allowed(struct shard *s, struct connection *c, const struct frame_head *head)
     return false;
 }
 
-/* Its role is too low: it hears so, and what it asked is over. */
+/* Its role is too low: it gets an error, and what it asked is over. */
 static void
-deny(struct shard *s, struct connection *c, const struct frame_head *head, enum role has, enum role takes)
+message_deny(struct shard *s, struct connection *c, const struct shard_event *event, enum role takes)
 {
+    unsigned type = event->head->type;
     char text[PS_ERROR_TEXT_MAX];
 
     s->stats.denied++;
-    snprintf(text, sizeof text, "a %s%s takes role %s, and this connection has role %s: use a token that has it",
-             wire_type_name((enum msg_type)head->type), head->type == MSG_HELLO ? " of a worker" : "", role_name(takes),
-             role_name(has));
-    if (dispatch[head->type].error_stays && head->request > 0)
-        actions_error(s, c, head->request, PS_ERR_DENIED, text);
+    rights_refusal(type, event->role, takes, text, sizeof text);
+    if (dispatch[type].error_stays && event->head->request > 0)
+        actions_error(s, c, event->head->request, PS_ERR_DENIED, text);
     else
         connection_refuse(s, c, PS_ERR_DENIED, "%s", text);
 }
@@ -493,7 +382,7 @@ has_right(struct shard *s, struct connection *c, const struct shard_event *event
 
     if (event->role >= takes && takes != ROLE_NONE)
         return true;
-    deny(s, c, event->head, event->role, takes);
+    message_deny(s, c, event, takes);
     return false;
 }
 

@@ -11,4 +11,7 @@ enum role rights_of(unsigned type);
 
 #define RIGHTS_WORKER ROLE_TRAIN
 
+/* The sentence for a connection that has less than the message takes. */
+void rights_refusal(unsigned type, enum role has, enum role takes, char *out, size_t size);
+
 #endif
