@@ -298,40 +298,9 @@ some_message(struct arena *arena, const ProtobufCMessageDescriptor *descriptor)
 }
 
 static const ProtobufCMessageDescriptor *const descriptors[MSG_TYPE_MAX] = {
-    [MSG_HELLO] = &psd__hello__descriptor,
-    [MSG_WELCOME] = &psd__welcome__descriptor,
-    [MSG_DECLARE] = &psd__declare__descriptor,
-    [MSG_DECLARED] = &psd__declared__descriptor,
-    [MSG_PULL] = &psd__pull__descriptor,
-    [MSG_DATA] = &psd__data__descriptor,
-    [MSG_PUSH] = &psd__push__descriptor,
-    [MSG_ACK] = &psd__ack__descriptor,
-    [MSG_TICK] = &psd__tick__descriptor,
-    [MSG_BARRIER] = &psd__barrier__descriptor,
-    [MSG_SKIP] = &psd__skip__descriptor,
-    [MSG_CANCEL] = &psd__cancel__descriptor,
-    [MSG_QUERY] = &psd__query__descriptor,
-    [MSG_REPORT] = &psd__report__descriptor,
-    [MSG_PING] = &psd__ping__descriptor,
-    [MSG_PONG] = &psd__ping__descriptor,
-    [MSG_ERROR] = &psd__error__descriptor,
-    [MSG_EVENT] = &psd__event__descriptor,
-    [MSG_GOODBYE] = &psd__goodbye__descriptor,
-    [MSG_SET] = &psd__set__descriptor,
-    [MSG_SET_DONE] = &psd__set_done__descriptor,
-    [MSG_DRAIN] = &psd__drain__descriptor,
-    [MSG_ATTACH] = &psd__attach__descriptor,
-    [MSG_SAVE] = &psd__save__descriptor,
-    [MSG_SAVE_DONE] = &psd__save_done__descriptor,
-    [MSG_CHECKPOINT] = &psd__checkpoint__descriptor,
-    [MSG_CHECKPOINT_DONE] = &psd__checkpoint_done__descriptor,
-    [MSG_RESTORE] = &psd__restore__descriptor,
-    [MSG_RESTORE_DONE] = &psd__restore_done__descriptor,
-    [MSG_MEET] = &psd__meet__descriptor,
-    [MSG_MEETING] = &psd__meeting__descriptor,
-    [MSG_MET] = &psd__met__descriptor,
-    [MSG_EVICT] = &psd__evict__descriptor,
-    [MSG_EVICTED] = &psd__evicted__descriptor,
+#define X(id, number, name, ...) [MSG_##id] = &psd__##name##__descriptor,
+    MESSAGE_LIST(X)
+#undef X
 };
 
 /* Append a random frame; returns its length, 0 when there is no room. */

@@ -52,6 +52,7 @@ def constants(path):
 
 
 guide = read(GUIDE)
+protocol = read("proto/PROTOCOL.md")
 
 # ---- errors ----
 
@@ -106,7 +107,7 @@ known = {}
 for path in ("common/core/wire/wire.h", "common/core/wire/frame.h", "common/core/base/arena.h", "server/core/shard/shard.h"):
     known.update(constants(path))
 wrong = []
-for row in rows(section(read("proto/PROTOCOL.md"), "3. Text, numbers and limits")):
+for row in rows(section(protocol, "3. Text, numbers and limits")):
     names = row[0].split(", ")
     if not re.fullmatch(r"[A-Z_]+", names[0]):
         continue
@@ -114,6 +115,32 @@ for row in rows(section(read("proto/PROTOCOL.md"), "3. Text, numbers and limits"
     values = [value(v) for v in (values if len(values) == len(names) else [row[1]] * len(names))]
     wrong += ["%s is %s, not %d" % (n, known.get(n), v) for n, v in zip(names, values) if known.get(n) != v]
 ok(not wrong, "PROTOCOL.md's limits have their values, too", *wrong)
+
+# ---- messages ----
+
+SENDERS = {"NEWCOMER": "client", "WORKER": "worker", "CLIENT": "worker, observer", "OBSERVER": "observer", "SHARD": "shard",
+           "MEMBER": "worker"}
+ANSWERS = {"WELCOME", "DECLARED", "DATA", "ACK", "REPORT", "PONG", "SET_DONE", "SAVE_DONE", "CHECKPOINT_DONE",
+           "RESTORE_DONE", "MET", "EVICTED"}
+
+listed = [[c.strip() for c in row.split(",")] for row in re.findall(r"^    X\(([A-Z_]+, +\d+, .*?)\)", read("common/core/wire/messages.h"), re.M)]
+wrong = []
+table = [row for row in rows(section(protocol, "4. Messages")) if row[0].isdigit()]
+for (name, number, _, _, _, payload, _, _, sender, _, _, answer), row in zip(listed, table):
+    answered = [word for word in re.findall(r"[A-Z_]+", row[3]) if word in ANSWERS]
+    if (row[0], row[1]) != (number, name) or not re.match(SENDERS[sender] + r"(?=, (or|worker)|$)", row[2]) or \
+            answered[:1] != ([] if answer == "NONE" else [answer]) or bool(row[4]) != (payload == "PAYLOAD"):
+        wrong.append(row)
+ok(len(listed) == len(table) > 30 and not wrong, "and its messages are those of the list, with their senders, answers and payloads",
+   *wrong)
+wrong = []
+table = {row[0]: row[1].split(", ") for row in rows(section(protocol, "14. Proof of who connects"))
+         if row[0] in ("read", "train", "admin")}
+for name, _, _, _, _, _, _, _, _, _, role, _ in listed:
+    has = [r for r, names in table.items() if name in [re.sub(" of an observer$", "", n) for n in names]]
+    if has != ([] if role == "NONE" else [role.lower()]):
+        wrong.append("%s takes %s, not %s" % (name, role, has))
+ok(len(table) == 3 and not wrong, "and their least roles", *wrong)
 
 # ---- links ----
 

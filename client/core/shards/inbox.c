@@ -330,12 +330,51 @@ on_set_done(struct core *c, struct link *l)
 
 /* ---- Frames ---- */
 
-typedef void (*on_message)(struct core *c, struct link *l);
-
-static const on_message handlers[MSG_TYPE_MAX] = {
-    [MSG_WELCOME] = on_welcome, [MSG_DECLARED] = inbox_declared, [MSG_DATA] = inbox_data, [MSG_ACK] = on_ack,
-    [MSG_PONG] = on_pong,       [MSG_ERROR] = on_error,          [MSG_EVENT] = on_event,  [MSG_SET_DONE] = on_set_done,
+struct inbox_row {
+    void (*take)(struct core *c, struct link *l);
+    void (*keep)(struct core *c, struct link *l, const struct frame_head *head, const void *meta);
 };
+
+/* Each message that a shard sends. MET answers on a connection of its own (client/group/rendezvous/inquiry.c): a link
+ * refuses it.
+ */
+#define INBOX_LIST(X)                                                                                                  \
+    X(WELCOME, .take = on_welcome)                                                                                     \
+    X(DECLARED, .take = inbox_declared)                                                                                \
+    X(DATA, .take = inbox_data)                                                                                        \
+    X(ACK, .take = on_ack)                                                                                             \
+    X(REPORT, .keep = inbox_report)                                                                                    \
+    X(PONG, .take = on_pong)                                                                                           \
+    X(ERROR, .take = on_error)                                                                                         \
+    X(EVENT, .take = on_event)                                                                                         \
+    X(SET_DONE, .take = on_set_done)                                                                                   \
+    X(SAVE_DONE, .keep = inbox_told)                                                                                   \
+    X(CHECKPOINT_DONE, .keep = inbox_told)                                                                             \
+    X(RESTORE_DONE, .keep = inbox_told)                                                                                \
+    X(MET, .take = NULL)                                                                                               \
+    X(EVICTED, .keep = inbox_told)
+
+static const struct inbox_row inbox_rows[MSG_TYPE_MAX] = {
+#define X(id, ...) [MSG_##id] = {__VA_ARGS__},
+    INBOX_LIST(X)
+#undef X
+};
+static_assert((UINT64_C(0) INBOX_LIST(MESSAGE_BIT_OF_ANY)) == MESSAGES_FROM_SHARD,
+              "each message that a shard sends has a row, and no other");
+
+/* Hand a frame to the handler of its type. */
+static void
+inbox_dispatch(struct core *c, struct link *l, const struct frame_head *head, const void *meta)
+{
+    const struct inbox_row *row = head->type < MSG_TYPE_MAX ? &inbox_rows[head->type] : NULL;
+
+    if (row != NULL && row->take != NULL)
+        row->take(c, l);
+    else if (row != NULL && row->keep != NULL)
+        row->keep(c, l, head, meta);
+    else
+        inbox_broke(c, l, "sent a message that only workers send");
+}
 
 /* l->msg is this frame's, and a payload that came with it is where it belongs. False when the link is no more. */
 static bool
@@ -369,14 +408,6 @@ link_frame(struct core *c, struct link *l, const struct frame_head *head, const 
     }
     if (link_up(l))
         l->failures = 0; /* more than a welcome: it works */
-    if (head->type == MSG_REPORT)
-        inbox_report(c, l, head, meta);
-    else if (head->type == MSG_SAVE_DONE || head->type == MSG_CHECKPOINT_DONE || head->type == MSG_RESTORE_DONE ||
-             head->type == MSG_EVICTED)
-        inbox_told(c, l, head, meta);
-    else if (head->type < MSG_TYPE_MAX && handlers[head->type] != NULL)
-        handlers[head->type](c, l);
-    else
-        inbox_broke(c, l, "sent a message that only workers send");
+    inbox_dispatch(c, l, head, meta);
     link_pump(c, l);
 }

@@ -65,17 +65,19 @@ keep_answer(struct core *c, struct link *l, struct part *p, const struct frame_h
     inbox_answered(c, l, p, NULL);
 }
 
+static const enum msg_type inbox_answers[MSG_TYPE_MAX] = {
+#define X(id, number, name, type, text, payload, request, check, sender, invalid, role, answer)                        \
+    [MSG_##id] = MSG_##answer,
+    MESSAGE_LIST(X)
+#undef X
+};
+
 void
 inbox_told(struct core *c, struct link *l, const struct frame_head *head, const void *meta)
 {
-    static const enum msg_type answer_to[MSG_TYPE_MAX] = {[MSG_QUERY] = MSG_REPORT,
-                                                          [MSG_SAVE] = MSG_SAVE_DONE,
-                                                          [MSG_CHECKPOINT] = MSG_CHECKPOINT_DONE,
-                                                          [MSG_RESTORE] = MSG_RESTORE_DONE,
-                                                          [MSG_EVICT] = MSG_EVICTED};
     struct part *p = requests_find(&l->requests, l->msg.request);
 
-    if (p == NULL || p->kind != PART_ASK || (!p->given_up && answer_to[p->op->ask_type] != head->type))
+    if (p == NULL || p->kind != PART_ASK || (!p->given_up && inbox_answers[p->op->ask_type] != head->type))
         inbox_broke(c, l, "answered what it was not asked");
     else
         keep_answer(c, l, p, head, meta);

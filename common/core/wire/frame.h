@@ -39,6 +39,7 @@
 
 #include "common/core/base/base.h"
 #include "common/core/base/buffer_pool.h"
+#include "common/core/wire/messages.h"
 #include "common/include/psclient/ps_err.h"
 
 #define FRAME_MAGIC       0x31445350u /* "PSD1" */
@@ -48,67 +49,6 @@
 #define FRAME_META_MAX    (256 * KIB) /* bytes of metadata in one frame */
 #define FRAME_PAYLOAD_MAX (4 * MIB)   /* bytes of payload in one frame */
 #define FRAME_DIRECT_MIN  (16 * KIB)  /* a payload that lacks at least this many bytes is read in place */
-
-enum msg_type {
-    MSG_NONE = 0,
-    MSG_HELLO = 1,
-    MSG_WELCOME = 2,
-    MSG_DECLARE = 3,
-    MSG_DECLARED = 4,
-    MSG_PULL = 5,
-    MSG_DATA = 6,
-    MSG_PUSH = 7,
-    MSG_ACK = 8,
-    MSG_TICK = 9,
-    MSG_BARRIER = 10,
-    MSG_SKIP = 11,
-    MSG_CANCEL = 12,
-    MSG_QUERY = 13,
-    MSG_REPORT = 14,
-    MSG_PING = 15,
-    MSG_PONG = 16,
-    MSG_ERROR = 17,
-    MSG_EVENT = 18,
-    MSG_GOODBYE = 19,
-    MSG_SET = 20,
-    MSG_SET_DONE = 21,
-    MSG_DRAIN = 22,
-    MSG_ATTACH = 23,
-    MSG_SAVE = 24,
-    MSG_SAVE_DONE = 25,
-    MSG_CHECKPOINT = 26,
-    MSG_CHECKPOINT_DONE = 27,
-    MSG_RESTORE = 28,
-    MSG_RESTORE_DONE = 29,
-    MSG_MEET = 30,
-    MSG_MEETING = 31,
-    MSG_MET = 32,
-    MSG_EVICT = 33,
-    MSG_EVICTED = 34,
-    MSG_TYPE_MAX, /* of those whose metadata is protobuf */
-    /* between the ranks of a group: client/core/group/group_wire.h */
-    MSG_GROUP_HELLO = 64,
-    MSG_GROUP_WELCOME = 65,
-    MSG_GROUP_WORK = 66,
-    MSG_GROUP_DATA = 67,
-    MSG_GROUP_READY = 68,
-    MSG_GROUP_VOTE = 69,
-    MSG_GROUP_PING = 70,
-    MSG_GROUP_PONG = 71,
-    MSG_GROUP_ABORT = 72,
-    MSG_GROUP_BYE = 73,
-    MSG_GROUP_BELL = 74,
-    MSG_GROUP_END,
-    /* between connections, before all else: common/core/wire/share_wire.h */
-    MSG_SHARE = 80,
-    MSG_SHARED = 81,
-    /* the proof of a token, before these: common/core/auth/prelude.h */
-    MSG_KNOCK = 82,
-    MSG_CHALLENGE = 83,
-    MSG_PROVE = 84,
-    MSG_PROVEN = 85,
-    MSG_END
-};
 
 struct frame_head {
     uint16_t version;

@@ -40,45 +40,18 @@
 #define WIRE_HOST_MAX        127  /* bytes of what names a member's machine */
 #define WIRE_ERROR_TEXT_MAX  2048 /* bytes of a sentence */
 
+/* A pong is the ping that it answers. */
+#define psd__pong__descriptor psd__ping__descriptor
+
 struct wire_msg {
     enum msg_type type;
     uint64_t request;
     uint64_t payload_len;
     union {
         ProtobufCMessage *base;
-        Psd__Hello *hello;
-        Psd__Welcome *welcome;
-        Psd__Declare *declare;
-        Psd__Declared *declared;
-        Psd__Pull *pull;
-        Psd__Data *data;
-        Psd__Push *push;
-        Psd__Ack *ack;
-        Psd__Tick *tick;
-        Psd__Barrier *barrier;
-        Psd__Skip *skip;
-        Psd__Cancel *cancel;
-        Psd__Query *query;
-        Psd__Report *report;
-        Psd__Ping *ping; /* also PONG */
-        Psd__Error *error;
-        Psd__Event *event;
-        Psd__Goodbye *goodbye;
-        Psd__Set *set;
-        Psd__SetDone *set_done;
-        Psd__Drain *drain;
-        Psd__Attach *attach;
-        Psd__Save *save;
-        Psd__SaveDone *save_done;
-        Psd__Checkpoint *checkpoint;
-        Psd__CheckpointDone *checkpoint_done;
-        Psd__Restore *restore;
-        Psd__RestoreDone *restore_done;
-        Psd__Meet *meet;
-        Psd__Meeting *meeting;
-        Psd__Met *met;
-        Psd__Evict *evict;
-        Psd__Evicted *evicted;
+#define X(id, number, name, type, ...) Psd__##type *name;
+        MESSAGE_LIST(X)
+#undef X
     } u;
 };
 

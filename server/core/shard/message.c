@@ -1,4 +1,4 @@
-/* A frame goes: is this message allowed here, decode, the row of its type in the dispatch table, its room. */
+/* A frame goes: is this message allowed here, decode, the row of its type in the table, the module that it is for. */
 #include "server/core/shard/message.h"
 
 #include <inttypes.h>
@@ -14,14 +14,14 @@
 /* ---- Messages without a sequence ---- */
 
 static enum shard_result
-on_hello(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_hello(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     hello_take(s, c, msg->request, msg->u.hello, ctx->event->role);
     return SHARD_TAKEN;
 }
 
 static enum shard_result
-on_declare(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_declare(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     (void)ctx;
     declare_take(s, c, msg->request, msg->u.declare);
@@ -29,7 +29,7 @@ on_declare(struct shard *s, struct connection *c, const struct wire_msg *msg, st
 }
 
 static enum shard_result
-on_attach(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_attach(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     (void)ctx;
     declare_attach(s, c, msg->request, msg->u.attach);
@@ -37,7 +37,7 @@ on_attach(struct shard *s, struct connection *c, const struct wire_msg *msg, str
 }
 
 static enum shard_result
-on_pull(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_pull(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     (void)ctx;
     pull_ask(s, c, msg->request, msg->u.pull);
@@ -45,14 +45,14 @@ on_pull(struct shard *s, struct connection *c, const struct wire_msg *msg, struc
 }
 
 static enum shard_result
-on_query(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_query(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     report_answer(s, c, msg->request, msg->u.query, ctx->event);
     return SHARD_TAKEN;
 }
 
 static enum shard_result
-on_ping(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_ping(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     (void)ctx;
     actions_send(s, c, MSG_PONG, msg->request, msg->u.base);
@@ -60,7 +60,7 @@ on_ping(struct shard *s, struct connection *c, const struct wire_msg *msg, struc
 }
 
 static enum shard_result
-on_goodbye(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_goodbye(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     (void)ctx;
     if (c->state == CONN_WORKER && msg->u.goodbye->finished)
@@ -70,7 +70,7 @@ on_goodbye(struct shard *s, struct connection *c, const struct wire_msg *msg, st
 }
 
 static enum shard_result
-on_set(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_set(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     (void)ctx;
     return setting_take(s, c, msg->request, msg->u.set);
@@ -78,7 +78,7 @@ on_set(struct shard *s, struct connection *c, const struct wire_msg *msg, struct
 
 /* Answered by EVENT(DRAINING) and the end of the connection, as for everybody. */
 static enum shard_result
-on_drain(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_drain(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     (void)msg;
     (void)ctx;
@@ -89,7 +89,7 @@ on_drain(struct shard *s, struct connection *c, const struct wire_msg *msg, stru
 
 /* Asked twice it is the same as once. */
 static enum shard_result
-on_evict(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_evict(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     const Psd__Evict *m = msg->u.evict;
     Psd__Evicted answer = PSD__EVICTED__INIT;
@@ -112,7 +112,7 @@ on_evict(struct shard *s, struct connection *c, const struct wire_msg *msg, stru
 }
 
 static enum shard_result
-on_save(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_save(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     (void)ctx;
     save_request_save(s, c, msg->request);
@@ -120,7 +120,7 @@ on_save(struct shard *s, struct connection *c, const struct wire_msg *msg, struc
 }
 
 static enum shard_result
-on_checkpoint(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_checkpoint(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     (void)ctx;
     save_request_checkpoint(s, c, msg->request, msg->u.checkpoint);
@@ -128,7 +128,7 @@ on_checkpoint(struct shard *s, struct connection *c, const struct wire_msg *msg,
 }
 
 static enum shard_result
-on_restore(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_restore(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     (void)ctx;
     restore_ask(s, c, msg->request, msg->u.restore);
@@ -136,7 +136,7 @@ on_restore(struct shard *s, struct connection *c, const struct wire_msg *msg, st
 }
 
 static enum shard_result
-on_meet(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_meet(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     (void)ctx;
     meetings_take(s, c, msg->request, msg->u.meet);
@@ -153,7 +153,7 @@ give_up_barrier(struct shard *s, struct pending *p)
 /* Only what waits can be taken back: a pull, a declare, a barrier, a meeting, a save (its answer: one that runs goes
  * on). A push that waits is given up with SKIP. */
 static enum shard_result
-on_cancel(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_cancel(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     uint64_t request = msg->u.cancel->request;
     const char *text = ps_strerror(PS_ERR_CANCELLED);
@@ -249,7 +249,7 @@ take_tick(struct shard *s, struct session *session, const Psd__Tick *m)
 }
 
 static enum shard_result
-on_tick(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_tick(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     const Psd__Tick *m = msg->u.tick;
 
@@ -263,7 +263,7 @@ on_tick(struct shard *s, struct connection *c, const struct wire_msg *msg, struc
 }
 
 static enum shard_result
-on_barrier(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_barrier(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     const Psd__Barrier *m = msg->u.barrier;
     struct session *session = c->session;
@@ -282,7 +282,7 @@ on_barrier(struct shard *s, struct connection *c, const struct wire_msg *msg, st
 }
 
 static enum shard_result
-on_skip(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_skip(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     const Psd__Skip *m = msg->u.skip;
     struct pending *p = sequence_pending(c->session, m->seq);
@@ -302,7 +302,7 @@ on_skip(struct shard *s, struct connection *c, const struct wire_msg *msg, struc
 }
 
 static enum shard_result
-on_push(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
+message_on_push(struct shard *s, struct connection *c, const struct wire_msg *msg, struct event_context *ctx)
 {
     sequence_acked(s, c->session, msg->u.push->acked_through);
     return push_take(s, c, msg, ctx);
@@ -310,35 +310,29 @@ on_push(struct shard *s, struct connection *c, const struct wire_msg *msg, struc
 
 /* ---- Dispatch ---- */
 
-#define IN(state) (1u << (state))
-
-struct row {
+struct message_row {
+    /* NULL: no client sends it */
     enum shard_result (*handle)(struct shard *s, struct connection *c, const struct wire_msg *msg,
                                 struct event_context *ctx);
-    unsigned states;  /* of the connection, in which the message is allowed */
-    bool error_stays; /* a message that is not valid is answered and the connection goes on */
+    unsigned states; /* of the connection, in which the message is allowed */
+    bool answers;    /* a message that is not valid is answered and the connection goes on */
 };
 
-static const struct row dispatch[MSG_TYPE_MAX] = {
-    [MSG_HELLO] = {on_hello, IN(CONN_NEW), false},
-    [MSG_DECLARE] = {on_declare, IN(CONN_WORKER), true},
-    [MSG_PULL] = {on_pull, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
-    [MSG_PUSH] = {on_push, IN(CONN_WORKER), false},
-    [MSG_TICK] = {on_tick, IN(CONN_WORKER), false},
-    [MSG_BARRIER] = {on_barrier, IN(CONN_WORKER), false},
-    [MSG_SKIP] = {on_skip, IN(CONN_WORKER), false},
-    [MSG_CANCEL] = {on_cancel, IN(CONN_WORKER) | IN(CONN_OBSERVER), false},
-    [MSG_QUERY] = {on_query, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
-    [MSG_PING] = {on_ping, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
-    [MSG_GOODBYE] = {on_goodbye, IN(CONN_WORKER) | IN(CONN_OBSERVER), false},
-    [MSG_SET] = {on_set, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
-    [MSG_DRAIN] = {on_drain, IN(CONN_WORKER) | IN(CONN_OBSERVER), false},
-    [MSG_RESTORE] = {on_restore, IN(CONN_OBSERVER), true},
-    [MSG_EVICT] = {on_evict, IN(CONN_OBSERVER), true},
-    [MSG_ATTACH] = {on_attach, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
-    [MSG_SAVE] = {on_save, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
-    [MSG_MEET] = {on_meet, IN(CONN_OBSERVER), true},
-    [MSG_CHECKPOINT] = {on_checkpoint, IN(CONN_WORKER) | IN(CONN_OBSERVER), true},
+#define IN(state) (1u << (state))
+
+/* Each message that a client sends has a handler of its name, message_on_hello(). */
+#define MESSAGE_TAKE_NEWCOMER(name) message_on_##name, IN(CONN_NEW)
+#define MESSAGE_TAKE_WORKER(name)   message_on_##name, IN(CONN_WORKER)
+#define MESSAGE_TAKE_OBSERVER(name) message_on_##name, IN(CONN_OBSERVER)
+#define MESSAGE_TAKE_CLIENT(name)   message_on_##name, IN(CONN_WORKER) | IN(CONN_OBSERVER)
+#define MESSAGE_TAKE_SHARD(name)    NULL, 0
+#define MESSAGE_TAKE_MEMBER(name)   NULL, 0
+
+static const struct message_row message_rows[MSG_TYPE_MAX] = {
+#define X(id, number, name, type, text, payload, request, check, sender, invalid, ...)                                 \
+    [MSG_##id] = {MESSAGE_TAKE_##sender(name), MESSAGE_##invalid},
+    MESSAGE_LIST(X)
+#undef X
 };
 
 static const char *const state_names[CONN_STATES] = {
@@ -351,7 +345,7 @@ static const char *const state_names[CONN_STATES] = {
 static bool
 allowed(struct shard *s, struct connection *c, const struct frame_head *head)
 {
-    const struct row *row = head->type < MSG_TYPE_MAX ? &dispatch[head->type] : NULL;
+    const struct message_row *row = head->type < MSG_TYPE_MAX ? &message_rows[head->type] : NULL;
 
     if (row != NULL && row->handle != NULL && (row->states & IN(c->state)) != 0)
         return true;
@@ -369,7 +363,7 @@ message_deny(struct shard *s, struct connection *c, const struct shard_event *ev
 
     s->stats.denied++;
     rights_refusal(type, event->role, takes, text, sizeof text);
-    if (dispatch[type].error_stays && event->head->request > 0)
+    if (message_rows[type].answers && event->head->request > 0)
         actions_error(s, c, event->head->request, PS_ERR_DENIED, text);
     else
         connection_refuse(s, c, PS_ERR_DENIED, "%s", text);
@@ -402,7 +396,7 @@ static void
 refuse_message(struct shard *s, struct connection *c, const struct frame_head *head, enum ps_err err,
                const struct ps_error *e)
 {
-    if (dispatch[head->type].error_stays && head->request > 0 && err != PS_ERR_PROTOCOL)
+    if (message_rows[head->type].answers && head->request > 0 && err != PS_ERR_PROTOCOL)
         actions_error(s, c, head->request, err, e->text);
     else
         connection_break(s, c, err, "%s", e->text);
@@ -428,5 +422,5 @@ message_take(struct shard *s, struct connection *c, struct event_context *ctx)
         refuse_message(s, c, event->head, err, &e);
         return SHARD_TAKEN;
     }
-    return dispatch[msg.type].handle(s, c, &msg, ctx);
+    return message_rows[msg.type].handle(s, c, &msg, ctx);
 }

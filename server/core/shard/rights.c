@@ -6,18 +6,16 @@
 #include "common/core/wire/wire.h"
 
 static const enum role least[MSG_TYPE_MAX] = {
-    [MSG_HELLO] = ROLE_READ,    [MSG_PULL] = ROLE_READ,        [MSG_ATTACH] = ROLE_READ,
-    [MSG_QUERY] = ROLE_READ,    [MSG_PING] = ROLE_READ,        [MSG_CANCEL] = ROLE_READ,
-    [MSG_GOODBYE] = ROLE_READ,
-
-    [MSG_DECLARE] = ROLE_TRAIN, [MSG_PUSH] = ROLE_TRAIN,       [MSG_TICK] = ROLE_TRAIN,
-    [MSG_BARRIER] = ROLE_TRAIN, [MSG_SKIP] = ROLE_TRAIN,       [MSG_MEET] = ROLE_TRAIN,
-    [MSG_SAVE] = ROLE_TRAIN,    [MSG_CHECKPOINT] = ROLE_TRAIN, /* training loops ask for theirs; --checkpoint-root says
-                                                                  where */
-
-    [MSG_SET] = ROLE_ADMIN,     [MSG_DRAIN] = ROLE_ADMIN,      [MSG_RESTORE] = ROLE_ADMIN,
-    [MSG_EVICT] = ROLE_ADMIN,
+#define X(id, number, name, type, text, payload, request, check, sender, invalid, role, ...) [MSG_##id] = ROLE_##role,
+    MESSAGE_LIST(X)
+#undef X
 };
+
+#define X(id, number, name, type, text, payload, request, check, sender, invalid, role, ...)                           \
+    static_assert((MESSAGE_##sender < MESSAGE_SHARD) == (ROLE_##role != ROLE_NONE),                                    \
+                  "a " text " has a least role when clients may send it, and none else");
+MESSAGE_LIST(X)
+#undef X
 
 enum role
 rights_of(unsigned type)
