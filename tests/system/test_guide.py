@@ -78,7 +78,12 @@ ok(len(wanted) > 10 and got == wanted, "and every limit of a shard with its opti
 
 # ---- metrics ----
 
-listed = re.findall(r"^    X\(\w+, \"(\w+)\", (\w+), +\"(.*?)\"\)", read("server/core/metrics/metrics.h"), re.M)
+counters = {group: re.findall(r"FIRST\(\w+, +\"(\w+)\",[\s\\]+\"(.*?)\"\)", body) for group, body in
+            re.findall(r"^#define (STATS_\w+)\(X\) +\\\n((?:.*\\\n)*.*)", read("common/core/wire/stats_list.h"), re.M)}
+listed = []
+for group, *family in re.findall(r"^    (?:(STATS_\w+)\(METRICS_OF_STAT\)|X\(\w+, \"(\w+)\", (\w+), +\"(.*?)\"\))",
+                                 read("server/core/metrics/metrics.h"), re.M):
+    listed += [(name, "counter", about) for name, about in counters[group]] if group else [family]
 table = rows(guide.split("### Every metric", 1)[1].split("<a id=", 1)[0])[2:]
 wanted = ["`%s` %s %s" % (name, kind.lower(), about) for name, kind, about in listed]
 got = ["%s %s %s" % (row[0], row[1], row[3]) for row in table]

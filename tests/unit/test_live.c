@@ -108,6 +108,27 @@ START_TEST(before_there_is_a_shard_it_says_what_is_known)
 }
 END_TEST
 
+/* Each has a number of its own, so that none can stand for another. */
+START_TEST(totals_are_the_counters_of_the_list)
+{
+    size_t expected = 2; /* received_bytes and sent_bytes */
+    uint64_t n = 1000;
+
+    measure();
+#define X(member, ...) m->stats.member = ++n;
+    STATS_LIST(X)
+#undef X
+    read_text(live_text(m, "1.2", 1000.5));
+#define X(member, page, ...)                                                                                           \
+    if (STATS_##page == STATS_PAGE)                                                                                    \
+        ck_assert_int_eq(json_integer_value(at("totals." #member)), (json_int_t)m->stats.member);                      \
+    expected += STATS_##page == STATS_PAGE;
+    STATS_LIST(X)
+#undef X
+    ck_assert_uint_eq(json_object_size(at("totals")), expected);
+}
+END_TEST
+
 /* Worker 0 of a job of one joins and names its metrics. */
 static void
 join_named(uint64_t conn, const char *job)
@@ -322,6 +343,7 @@ make_suite(void)
 
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, before_there_is_a_shard_it_says_what_is_known);
+    tcase_add_test(t, totals_are_the_counters_of_the_list);
     tcase_add_test(t, a_shard_is_told_with_its_jobs_workers_and_variables);
     tcase_add_test(t, metrics_are_told_with_their_names);
     tcase_add_test(t, who_waits_for_whom_is_told);

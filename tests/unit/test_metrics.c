@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "server/core/shard/shard_state.h"
 #include "tests/exposition_page.h"
 #include "tests/unit/shard_kit.h"
 
@@ -102,6 +103,34 @@ START_TEST(an_empty_shard_has_all_families)
                       strstr(name, "process_max") != NULL,                                                             \
                   name " is missing");
     METRICS_LIST(X)
+#undef X
+}
+END_TEST
+
+/* Each has a number of its own, so that none can stand for another. */
+START_TEST(every_counter_of_the_list_is_a_series)
+{
+    char series[128];
+    uint64_t n = 1000;
+
+#define X(member, ...) k.shard->stats.member = ++n;
+    STATS_LIST(X)
+#undef X
+#define NAME_FIRST(id, name, help) begun[FAMILY_##id] = name, begun[FAMILY_##id]
+#define NAME_ALSO(id)              begun[FAMILY_##id]
+    enum {
+#define X(id, ...) FAMILY_##id,
+        METRICS_LIST(X)
+#undef X
+            FAMILIES
+    };
+    const char *begun[FAMILIES] = {[FAMILY_DENIED] = "psd_denied_total"};
+#define X(member, page, kind, name, about, family, reason)                                                             \
+    snprintf(series, sizeof series, "%s{reason=\"%s\"}", (NAME_##family), (reason) != NULL ? (reason) : "");           \
+    if ((reason) == NULL)                                                                                              \
+        *strchr(series, '{') = '\0';                                                                                   \
+    EXPECT(series, (double)k.shard->stats.member);
+    STATS_LIST(X)
 #undef X
 }
 END_TEST
@@ -507,6 +536,7 @@ make_suite(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, before_there_is_a_shard_the_page_is_about_the_process);
     tcase_add_test(t, an_empty_shard_has_all_families);
+    tcase_add_test(t, every_counter_of_the_list_is_a_series);
     tcase_add_test(t, certificates_are_told_where_there_are_any);
     tcase_add_test(t, pushes_are_counted_by_what_became_of_them);
     tcase_add_test(t, what_is_too_old_is_dropped);

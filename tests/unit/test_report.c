@@ -1,4 +1,5 @@
 /* Reports: what psctl is told, and that it is true. */
+#include "server/core/shard/shard_state.h"
 #include "tests/unit/shard_fixture.h"
 
 #include <math.h>
@@ -207,6 +208,40 @@ START_TEST(stats_count_what_happened)
     ck_assert_uint_eq(m->age->count[0], 1);
     ck_assert_uint_eq(m->age->count[1], 1);
     ck_assert_uint_eq(m->age->count[2], 2); /* 2 and 3 */
+    kit_answer_free(a);
+}
+END_TEST
+
+/* The message's numbers cannot be made from the list: it has each counter, and no other. Each is a thousand of its own,
+ * so that the turn of the question changes none beyond it. */
+START_TEST(stats_report_has_every_counter)
+{
+    static const char *const members[] = {
+#define X(member, ...) #member,
+        STATS_REPORTED(X)
+#undef X
+    };
+    size_t fields = 0;
+    uint64_t n = 0;
+    struct kit_answer *a;
+    const uint8_t *m;
+
+    kit_join(&k, 1, kit_job("train", PSD__MODE__ASYNC, 2), 0);
+#define X(member, ...) k.shard->stats.member = 1000 * ++n;
+    STATS_REPORTED(X)
+#undef X
+    a = ask(1, PSD__QUERY_KIND__STATS, "", "");
+    m = (const uint8_t *)a->msg.u.report->stats;
+    for (size_t i = 0; i < ARRAY_LEN(members); i++) {
+        const ProtobufCFieldDescriptor *field =
+            protobuf_c_message_descriptor_get_field_by_name(&psd__stats_report__descriptor, members[i]);
+
+        ck_assert_msg(field != NULL, "StatsReport has no %s", members[i]);
+        ck_assert_uint_eq(*(const uint64_t *)(const void *)(m + field->offset) / 1000, i + 1);
+    }
+    for (unsigned i = 0; i < psd__stats_report__descriptor.n_fields; i++)
+        fields += psd__stats_report__descriptor.fields[i].type == PROTOBUF_C_TYPE_UINT64;
+    ck_assert_uint_eq(fields, ARRAY_LEN(members));
     kit_answer_free(a);
 }
 END_TEST
@@ -511,6 +546,7 @@ make_suite(void)
     tcase_add_test(tc, each_gradient_of_a_step_counts_as_a_push);
     tcase_add_test(tc, many_variables_come_in_pages);
     tcase_add_test(tc, stats_count_what_happened);
+    tcase_add_test(tc, stats_report_has_every_counter);
     tcase_add_test(tc, workers_are_listed_with_their_state);
     tcase_add_test(tc, workers_go_on_after_the_one_that_was_named);
     tcase_add_test(tc, blocked_says_who_waits_for_whom);

@@ -1,5 +1,7 @@
 #include "client/tools/shared/output.h"
 
+#include "common/core/wire/stats_list.h"
+
 const char output_about[] =
     "Tables are for people; --json has every figure exactly. Bytes are binary: 1 KiB is 1024 B. Rates are per second. "
     "Below a row for all shards stands a row for each of them, where there are several. A figure that is not known is "
@@ -98,8 +100,8 @@ const struct command_entry output_ranking[] = {
     {NULL, NULL}};
 
 const struct command_entry output_stats[] = {
-#define OUTPUT_STAT(member, kind, name, about) {name, about},
-    OUTPUT_STATS_LIST(OUTPUT_STAT)
+#define OUTPUT_STAT(member, page, kind, name, about, ...) {name, about},
+    STATS_REPORTED(OUTPUT_STAT)
 #undef OUTPUT_STAT
         {NULL, NULL}};
 

@@ -352,7 +352,7 @@ save_report(const struct shard *s, Psd__SaveReport *out)
         out->blocks = save->len;
         out->blocks_done = save->passed_len;
     }
-    out->durable_pushes = s->stats.durable_pushes;
+    out->durable_pushes = s->stats.pushes_durable;
     out->redo_bytes = s->redo.bytes;
     if (redo_failed(s))
         out->redo_failure = (char *)s->redo.failure.text;

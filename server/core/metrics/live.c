@@ -91,29 +91,40 @@ counts(struct builder *b, const struct member *members, size_t n)
 
 /* ---- The shard ---- */
 
+struct live_stat {
+    const char *name;
+    size_t offset; /* in struct shard_stats */
+    enum stats_page page;
+};
+
+/* clang-format off */
+#define LIVE_STAT(member, page, ...) {#member, offsetof(struct shard_stats, member), STATS_##page},
+static const struct live_stat live_updates[] = {
+    STATS_PUSHES(LIVE_STAT) STATS_DURABLE(LIVE_STAT) STATS_LOST(LIVE_STAT) STATS_PULLS(LIVE_STAT)
+};
+static const struct live_stat live_peers[] = {STATS_WORKERS(LIVE_STAT) STATS_PEERS(LIVE_STAT) STATS_DENIED(LIVE_STAT)};
+/* clang-format on */
+static_assert(ARRAY_LEN(live_updates) + ARRAY_LEN(live_peers) == STATS_LEN, "each counter is there once");
+
+static void
+live_put_stats(struct builder *b, json_t *object, const struct shard_stats *stats, const struct live_stat *rows,
+               size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].page == STATS_PAGE)
+            put_count(b, object, rows[i].name, *(const uint64_t *)(const void *)((const char *)stats + rows[i].offset));
+}
+
 static json_t *
 totals(struct builder *b, const struct metrics *m)
 {
-    const struct shard_stats *s = &m->stats;
-    const struct member members[] = {{"pushes_applied", s->pushes_applied},
-                                     {"pushes_repeated", s->pushes_repeated},
-                                     {"pushes_durable", s->durable_pushes},
-                                     {"refused_nonfinite", s->refused_nonfinite},
-                                     {"refused_shape", s->refused_shape},
-                                     {"refused_other", s->refused_other},
-                                     {"dropped_stale", s->dropped_stale},
-                                     {"dropped_late", s->dropped_late},
-                                     {"pulls", s->pulls},
-                                     {"pulls_parked", s->pulls_parked},
-                                     {"pushed_bytes", s->pushed_bytes},
-                                     {"pulled_bytes", s->pulled_bytes},
-                                     {"received_bytes", m->received_bytes},
-                                     {"sent_bytes", m->sent_bytes},
-                                     {"lease_lapses", s->lease_lapses},
-                                     {"evictions", s->evictions},
-                                     {"bad_peers", s->bad_peers}};
+    json_t *object = json_object();
 
-    return COUNTS(b, members);
+    live_put_stats(b, object, &m->stats, live_updates, ARRAY_LEN(live_updates));
+    put_count(b, object, "received_bytes", m->received_bytes);
+    put_count(b, object, "sent_bytes", m->sent_bytes);
+    live_put_stats(b, object, &m->stats, live_peers, ARRAY_LEN(live_peers));
+    return object;
 }
 
 static json_t *

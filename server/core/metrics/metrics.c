@@ -80,6 +80,46 @@ reasons(struct exposition *x, enum family f, const char *const *names, const uin
         exposition_count(x, values[i], "reason", names[i], NULL);
 }
 
+/* ---- Counters ---- */
+
+/* In the order in which they are written. */
+struct metrics_stat {
+    enum family family;
+    size_t offset;      /* in struct shard_stats */
+    const char *reason; /* NULL: the family has it alone */
+};
+
+#define METRICS_ID_FIRST(id, ...) FAMILY_##id
+#define METRICS_ID_ALSO(id)       FAMILY_##id
+#define METRICS_STAT(member, page, kind, name, about, family, reason)                                                  \
+    {METRICS_ID_##family, offsetof(struct shard_stats, member), reason},
+
+/* clang-format off */
+static const struct metrics_stat metrics_pushes[] = {
+    STATS_PUSHES(METRICS_STAT) STATS_LOST(METRICS_STAT) STATS_DURABLE(METRICS_STAT)
+};
+static const struct metrics_stat metrics_pulls[] = {STATS_PULLS(METRICS_STAT)};
+static const struct metrics_stat metrics_peers[] = {STATS_PEERS(METRICS_STAT)};
+static const struct metrics_stat metrics_workers[] = {STATS_WORKERS(METRICS_STAT)};
+/* clang-format on */
+static_assert(ARRAY_LEN(metrics_pushes) + ARRAY_LEN(metrics_pulls) + ARRAY_LEN(metrics_peers) +
+                      ARRAY_LEN(metrics_workers) + 1 ==
+                  STATS_LEN,
+              "each counter is written once: denied is, with the glue's, in write_peers()");
+
+static void
+metrics_write_stats(const struct shard_stats *stats, const struct metrics_stat *rows, size_t n, struct exposition *x)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t value = *(const uint64_t *)(const void *)((const char *)stats + rows[i].offset);
+
+        if (i == 0 || rows[i].family != rows[i - 1].family)
+            begin(x, rows[i].family);
+        exposition_count(x, value, rows[i].reason != NULL ? "reason" : NULL, rows[i].reason, NULL);
+    }
+}
+#define METRICS_WRITE_STATS(m, rows, x) metrics_write_stats(&(m)->stats, rows, ARRAY_LEN(rows), x)
+
 /* ---- The process ---- */
 
 static void
@@ -147,25 +187,9 @@ write_ages(const struct age_histogram *age, struct exposition *x)
 static void
 write_pushes(const struct metrics *m, struct exposition *x)
 {
-    const struct shard_stats *s = &m->stats;
-
-    count(x, FAMILY_TURNS, s->turns);
-    count(x, FAMILY_COMMITS, s->commits);
-    count(x, FAMILY_APPLIED, s->pushes_applied);
-    count(x, FAMILY_REPEATED, s->pushes_repeated);
-    begin(x, FAMILY_REFUSED);
-    exposition_count(x, s->refused_nonfinite, "reason", "nonfinite", NULL);
-    exposition_count(x, s->refused_shape, "reason", "shape", NULL);
-    exposition_count(x, s->refused_other, "reason", "other", NULL);
-    begin(x, FAMILY_DROPPED);
-    exposition_count(x, s->dropped_stale, "reason", "stale", NULL);
-    exposition_count(x, s->dropped_late, "reason", "late", NULL);
-    count(x, FAMILY_DURABLE, s->durable_pushes);
-    write_ages(&s->age, x);
-    count(x, FAMILY_PULLS, s->pulls);
-    count(x, FAMILY_PARKED, s->pulls_parked);
-    count(x, FAMILY_PUSHED, s->pushed_bytes);
-    count(x, FAMILY_PULLED, s->pulled_bytes);
+    METRICS_WRITE_STATS(m, metrics_pushes, x);
+    write_ages(&m->stats.age, x);
+    METRICS_WRITE_STATS(m, metrics_pulls, x);
 }
 
 /* ---- Who is there, and who waits ---- */
@@ -210,8 +234,7 @@ write_peers(const struct metrics *m, struct exposition *x)
     count(x, FAMILY_CONNECTIONS, m->connections);
     count(x, FAMILY_ACCEPTED, m->accepted);
     reasons(x, FAMILY_TURNED_AWAY, refusals, m->refused, REFUSALS);
-    count(x, FAMILY_BAD_PEERS, m->stats.bad_peers);
-    count(x, FAMILY_HELLO, m->stats.hello_timeouts);
+    METRICS_WRITE_STATS(m, metrics_peers, x);
     reasons(x, FAMILY_HANDSHAKES, handshakes, m->handshakes_failed, HANDSHAKES);
     write_certificates(m, x);
     memcpy(denied, m->denied, sizeof denied);
@@ -220,8 +243,7 @@ write_peers(const struct metrics *m, struct exposition *x)
     begin(x, FAMILY_SESSIONS);
     for (size_t i = 0; i < ARRAY_LEN(states); i++)
         exposition_count(x, m->sessions[i], "state", states[i], NULL);
-    count(x, FAMILY_LAPSES, m->stats.lease_lapses);
-    count(x, FAMILY_EVICTIONS, m->stats.evictions);
+    METRICS_WRITE_STATS(m, metrics_workers, x);
 }
 
 static void

@@ -173,6 +173,11 @@ void metrics_write(const struct metrics *m, const char *version, struct expositi
 
 /* ---- Families: one row each. Counters end in _total, and names in their unit ---- */
 
+/* A family of counters from stats_list.h, as METRICS_LIST has it: so its argument is always called X. */
+#define METRICS_OF_STAT(member, page, kind, name, about, family, reason) METRICS_##family
+#define METRICS_FIRST(id, name, help)                                    X(id, name, COUNTER, help)
+#define METRICS_ALSO(id)
+
 /* clang-format off */
 #define METRICS_LIST(X)                                                                                                 \
     X(BUILD, "psd_build_info", GAUGE, "1, with the version of this psd.")                                                \
@@ -190,31 +195,22 @@ void metrics_write(const struct metrics *m, const char *version, struct expositi
     X(FDS, "process_open_fds", GAUGE, "Open file descriptors.")                                                          \
     X(FDS_MAX, "process_max_fds", GAUGE, "The most file descriptors that may be open.")                                  \
     X(INFO, "psd_shard_info", GAUGE, "1, with the cluster, this shard's place in it and the life of its data.")          \
-    X(TURNS, "psd_turns_total", COUNTER, "Turns of the loop that changed something or answered.")                        \
-    X(COMMITS, "psd_commits_total", COUNTER, "Transactions committed.")                                                  \
-    X(APPLIED, "psd_pushes_applied_total", COUNTER, "Gradients of blocks that were applied.")                            \
-    X(REPEATED, "psd_pushes_repeated_total", COUNTER, "Gradients that came again, and were answered, not applied again.") \
-    X(REFUSED, "psd_pushes_refused_total", COUNTER, "Gradients of blocks that were refused, by reason.")                 \
-    X(DROPPED, "psd_pushes_dropped_total", COUNTER, "Gradients of blocks that were too old or too late to count.")       \
-    X(DURABLE, "psd_pushes_durable_total", COUNTER, "Pushes that asked to be on disk.")                                  \
+    STATS_PUSHES(METRICS_OF_STAT)                                                                                        \
+    STATS_LOST(METRICS_OF_STAT)                                                                                          \
+    STATS_DURABLE(METRICS_OF_STAT)                                                                                       \
     X(AGE, "psd_push_age_updates", HISTOGRAM, "Updates that a block took between the pull and the push of a gradient.")  \
-    X(PULLS, "psd_pulls_total", COUNTER, "Blocks that were sent.")                                                       \
-    X(PARKED, "psd_pulls_parked_total", COUNTER, "Pulls that had to wait.")                                              \
-    X(PUSHED, "psd_pushed_bytes_total", COUNTER, "Bytes of gradients that were applied.")                                \
-    X(PULLED, "psd_pulled_bytes_total", COUNTER, "Bytes of weights that were sent.")                                     \
+    STATS_PULLS(METRICS_OF_STAT)                                                                                         \
     X(RECEIVED, "psd_received_bytes_total", COUNTER, "Bytes read from workers and tools.")                               \
     X(SENT, "psd_sent_bytes_total", COUNTER, "Bytes written to workers and tools.")                                      \
     X(CONNECTIONS, "psd_connections", GAUGE, "Connections of workers and tools.")                                        \
     X(ACCEPTED, "psd_connections_accepted_total", COUNTER, "Connections accepted.")                                      \
     X(TURNED_AWAY, "psd_connections_refused_total", COUNTER, "Connections that could not stay, whoever it was, by reason.") \
-    X(BAD_PEERS, "psd_bad_peers_total", COUNTER, "Connections closed for breaking the protocol.")                        \
-    X(HELLO, "psd_hello_timeouts_total", COUNTER, "Connections closed because they did not say who they are.")           \
+    STATS_PEERS(METRICS_OF_STAT)                                                                                         \
     X(HANDSHAKES, "psd_tls_handshake_failures_total", COUNTER, "TLS handshakes that came to nothing, by reason.")        \
     X(CERTIFICATE, "psd_certificate_expiry_timestamp_seconds", GAUGE, "When the certificate of these sockets ends, in unix time.") \
     X(DENIED, "psd_denied_total", COUNTER, "Connections that were not let in, and messages that take a higher role.")    \
     X(SESSIONS, "psd_sessions", GAUGE, "Workers that are remembered, by state.")                                         \
-    X(LAPSES, "psd_lease_lapses_total", COUNTER, "Workers whose lease or grace ended.")                                  \
-    X(EVICTIONS, "psd_evictions_total", COUNTER, "Workers that were ended with psctl evict.")                            \
+    STATS_WORKERS(METRICS_OF_STAT)                                                                                       \
     X(WAITING, "psd_waiting", GAUGE, "What waits now, by what it waits for.")                                            \
     X(WAIT, "psd_wait_seconds", HISTOGRAM, "How long that waited which waits no more, by what it waited for.")           \
     X(JOBS, "psd_jobs", GAUGE, "Jobs.")                                                                                  \

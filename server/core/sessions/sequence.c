@@ -387,7 +387,7 @@ record(struct shard *s, const struct pending *p, enum ps_err code)
     if (!is_logged(p, code))
         return HELD_NOT;
     redo_push(s, p->session, &(struct redo_pushed){.seq = p->seq, .clock = p->clock, .code = code});
-    s->stats.durable_pushes += p->durable;
+    s->stats.pushes_durable += p->durable;
     return p->durable && taken(code) ? HELD_RECORD : HELD_NOT;
 }
 

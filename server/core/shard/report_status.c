@@ -60,24 +60,9 @@ report_stats(struct shard *s, Psd__StatsReport *m, Psd__Histogram *age, const st
     const struct shard_stats *x = &s->stats;
 
     limits(s, m, event);
-    m->turns = x->turns;
-    m->commits = x->commits;
-    m->pushes_applied = x->pushes_applied;
-    m->pushes_repeated = x->pushes_repeated;
-    m->refused_nonfinite = x->refused_nonfinite;
-    m->refused_shape = x->refused_shape;
-    m->refused_other = x->refused_other;
-    m->dropped_stale = x->dropped_stale;
-    m->dropped_late = x->dropped_late;
-    m->pulls = x->pulls;
-    m->pulls_parked = x->pulls_parked;
-    m->pushed_bytes = x->pushed_bytes;
-    m->pulled_bytes = x->pulled_bytes;
-    m->lease_lapses = x->lease_lapses;
-    m->evictions = x->evictions;
-    m->bad_peers = x->bad_peers;
-    m->hello_timeouts = x->hello_timeouts;
-    m->denied = x->denied;
+#define X(member, ...) m->member = x->member;
+    STATS_REPORTED(X)
+#undef X
     for (enum denial i = 0; event->figures != NULL && i < DENIALS; i++)
         m->denied += event->figures->denied[i];
     age->n_count = AGE_BUCKETS;

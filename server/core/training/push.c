@@ -171,7 +171,7 @@ record(struct shard *s, const struct session *session, const Psd__Push *m, enum 
     if (!m->durable)
         return HELD_NOT;
     redo_push(s, session, &(struct redo_pushed){.seq = m->seq, .clock = m->clock, .code = code});
-    s->stats.durable_pushes++;
+    s->stats.pushes_durable++;
     return HELD_RECORD;
 }
 

@@ -1,9 +1,11 @@
-/* What a shard has counted since its process began: for reports and metrics. */
+/* What a shard has counted since its process began: for reports and metrics. Counters are those of stats_list.h;
+ * pushes and pulls are counted by block. */
 #ifndef SERVER_STATS_H
 #define SERVER_STATS_H
 
 #include "common/core/base/base.h"
 #include "common/core/model/age.h"
+#include "common/core/wire/stats_list.h"
 #include "server/core/turn/durations.h"
 #include "server/core/turn/limit.h"
 
@@ -37,15 +39,10 @@ enum refusal {
 };
 
 struct shard_stats {
-    uint64_t turns, commits;
-    uint64_t pushes_applied, pushes_repeated; /* per block */
-    uint64_t refused_nonfinite, refused_shape, refused_other;
-    uint64_t dropped_stale, dropped_late;
-    uint64_t pulls, pulls_parked, pushed_bytes, pulled_bytes;
-    uint64_t lease_lapses, evictions, bad_peers, hello_timeouts;
-    uint64_t denied;          /* DENIAL_ROLE */
+#define X(member, ...) uint64_t member;
+    STATS_LIST(X)
+#undef X
     uint64_t limited[LIMITS]; /* refused */
-    uint64_t durable_pushes;
     struct age_histogram age;
     struct durations waits[WAITS];
 };

@@ -6,6 +6,7 @@
 #include "client/tools/psctl/views/members.h"
 #include "client/tools/psctl/views/views.h"
 #include "client/tools/shared/output.h"
+#include "common/core/wire/stats_list.h"
 
 #define HISTOGRAM_BAR 40 /* columns of the longest */
 
@@ -14,8 +15,8 @@ static const struct stat_line {
     const char *member;
     enum output_stat_kind kind;
 } stat_lines[] = {
-#define STAT_LINE(member, kind, name, about) {#member, STAT_##kind},
-    OUTPUT_STATS_LIST(STAT_LINE)
+#define STAT_LINE(member, page, kind, ...) {#member, STAT_##kind},
+    STATS_REPORTED(STAT_LINE)
 #undef STAT_LINE
 };
 
