@@ -78,12 +78,18 @@ ok(len(wanted) > 10 and got == wanted, "and every limit of a shard with its opti
 
 # ---- metrics ----
 
-counters = {group: re.findall(r"FIRST\(\w+, +\"(\w+)\",[\s\\]+\"(.*?)\"\)", body) for group, body in
-            re.findall(r"^#define (STATS_\w+)\(X\) +\\\n((?:.*\\\n)*.*)", read("common/core/wire/stats_list.h"), re.M)}
+families = {}  # of counters, by what METRICS_LIST says for them
+for group, body in re.findall(r"^#define (STATS_\w+)\(X\) +\\\n((?:.*\\\n)*.*)", read("common/core/wire/stats_list.h"), re.M):
+    families["%s(METRICS_OF_STAT)" % group] = [
+        (name, "counter", about) for name, about in re.findall(r"FIRST\(\w+, +\"(\w+)\",[\s\\]+\"(.*?)\"\)", body)]
+traffic = re.findall(r"^    X\(\w+, \w+, (\w+),\s*\\\n *\"(\w+)\", \"(.*?)\",\s*\\\n *\"(\w+)\", \"(.*?)\"\)",
+                     read("server/core/turn/traffic.h"), re.M)
+families["TRAFFIC_LIST(METRICS_OF_VARIABLE)"] = [(name, kind, about) for kind, name, about, _, _ in traffic]
+families["TRAFFIC_LIST(METRICS_OF_WORKER)"] = [(name, kind, about) for kind, _, _, name, about in traffic]
 listed = []
-for group, *family in re.findall(r"^    (?:(STATS_\w+)\(METRICS_OF_STAT\)|X\(\w+, \"(\w+)\", (\w+), +\"(.*?)\"\))",
-                                 read("server/core/metrics/metrics.h"), re.M):
-    listed += [(name, "counter", about) for name, about in counters[group]] if group else [family]
+for several, *one in re.findall(r"^    (?:(\w+_\w+\(METRICS_OF_\w+\))|X\(\w+, \"(\w+)\", (\w+), +\"(.*?)\"\))",
+                                read("server/core/metrics/metrics.h"), re.M):
+    listed += families[several] if several else [one]
 table = rows(guide.split("### Every metric", 1)[1].split("<a id=", 1)[0])[2:]
 wanted = ["`%s` %s %s" % (name, kind.lower(), about) for name, kind, about in listed]
 got = ["%s %s %s" % (row[0], row[1], row[3]) for row in table]

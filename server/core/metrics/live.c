@@ -261,6 +261,16 @@ workers(struct builder *b, const struct metrics *m)
     return array;
 }
 
+static void
+live_put_traffic(struct builder *b, json_t *object, const struct traffic *t)
+{
+#define X(member, shown, ...)                                                                                          \
+    if (TRAFFIC_##shown == TRAFFIC_PAGE)                                                                               \
+        put_count(b, object, #member, t->member);
+    TRAFFIC_LIST(X)
+#undef X
+}
+
 static json_t *
 variables(struct builder *b, const struct metrics *m)
 {
@@ -268,12 +278,10 @@ variables(struct builder *b, const struct metrics *m)
 
     for (size_t i = 0; i < m->variables_shown; i++) {
         const struct metrics_variable *v = &m->variables[i];
-        const struct member members[] = {{"blocks", v->blocks},         {"bytes", v->bytes},
-                                         {"pushes", v->stats.pushes},   {"pushed_bytes", v->stats.pushed_bytes},
-                                         {"pulls", v->stats.pulls},     {"pulled_bytes", v->stats.pulled_bytes},
-                                         {"refused", v->stats.refused}, {"dropped", v->stats.dropped}};
+        const struct member members[] = {{"blocks", v->blocks}, {"bytes", v->bytes}};
         json_t *object = COUNTS(b, members);
 
+        live_put_traffic(b, object, &v->stats);
         put_text(b, object, "job", v->job);
         put_text(b, object, "name", v->name);
         append(b, array, object);

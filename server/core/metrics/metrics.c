@@ -409,16 +409,11 @@ write_variable_waits(const struct metrics *m, struct exposition *x)
 static void
 write_variables(const struct metrics *m, struct exposition *x)
 {
+#define X(member, ...) {FAMILY_VAR_##member, offsetof(struct metrics_variable, stats.member)},
     static const struct column columns[] = {{FAMILY_VAR_BLOCKS, offsetof(struct metrics_variable, blocks)},
                                             {FAMILY_VAR_BYTES, offsetof(struct metrics_variable, bytes)},
-                                            {FAMILY_VAR_PUSHES, offsetof(struct metrics_variable, stats.pushes)},
-                                            {FAMILY_VAR_PUSHED, offsetof(struct metrics_variable, stats.pushed_bytes)},
-                                            {FAMILY_VAR_PULLS, offsetof(struct metrics_variable, stats.pulls)},
-                                            {FAMILY_VAR_PULLED, offsetof(struct metrics_variable, stats.pulled_bytes)},
-                                            {FAMILY_VAR_REFUSED, offsetof(struct metrics_variable, stats.refused)},
-                                            {FAMILY_VAR_DROPPED, offsetof(struct metrics_variable, stats.dropped)},
-                                            {FAMILY_VAR_AGES, offsetof(struct metrics_variable, stats.ages)},
-                                            {FAMILY_VAR_AGE_MAX, offsetof(struct metrics_variable, stats.age_max)}};
+                                            TRAFFIC_LIST(X)};
+#undef X
 
     for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
         begin(x, columns[c].family);
@@ -456,20 +451,15 @@ write_worker_times(const struct metrics *m, struct exposition *x)
 static void
 write_workers(const struct metrics *m, struct exposition *x)
 {
-    static const struct column columns[] = {{FAMILY_WORKER_LIVE, offsetof(struct metrics_worker, live)},
-                                            {FAMILY_WORKER_CONNECTED, offsetof(struct metrics_worker, connected)},
-                                            {FAMILY_WORKER_CLOCK, offsetof(struct metrics_worker, clock)},
-                                            {FAMILY_WORKER_WAITS, offsetof(struct metrics_worker, unanswered)},
-                                            {FAMILY_WORKER_PUSHES, offsetof(struct metrics_worker, pushes)},
-                                            {FAMILY_WORKER_APPLIED, offsetof(struct metrics_worker, stats.pushes)},
-                                            {FAMILY_WORKER_PUSHED, offsetof(struct metrics_worker, stats.pushed_bytes)},
-                                            {FAMILY_WORKER_PULLS, offsetof(struct metrics_worker, stats.pulls)},
-                                            {FAMILY_WORKER_PULLED, offsetof(struct metrics_worker, stats.pulled_bytes)},
-                                            {FAMILY_WORKER_REFUSED, offsetof(struct metrics_worker, stats.refused)},
-                                            {FAMILY_WORKER_DROPPED, offsetof(struct metrics_worker, stats.dropped)},
-                                            {FAMILY_WORKER_AGES, offsetof(struct metrics_worker, stats.ages)},
-                                            {FAMILY_WORKER_AGE_MAX, offsetof(struct metrics_worker, stats.age_max)},
-                                            {FAMILY_WORKER_LAPSES, offsetof(struct metrics_worker, lapses)}};
+#define X(member, ...) {FAMILY_WORKER_##member, offsetof(struct metrics_worker, stats.member)},
+    static const struct column columns[] = {
+        {FAMILY_WORKER_LIVE, offsetof(struct metrics_worker, live)},
+        {FAMILY_WORKER_CONNECTED, offsetof(struct metrics_worker, connected)},
+        {FAMILY_WORKER_CLOCK, offsetof(struct metrics_worker, clock)},
+        {FAMILY_WORKER_WAITS, offsetof(struct metrics_worker, unanswered)},
+        {FAMILY_WORKER_PUSHES, offsetof(struct metrics_worker, pushes)},
+        TRAFFIC_LIST(X){FAMILY_WORKER_LAPSES, offsetof(struct metrics_worker, lapses)}};
+#undef X
     char task[16];
 
     for (size_t c = 0; c < ARRAY_LEN(columns); c++) {

@@ -173,10 +173,14 @@ void metrics_write(const struct metrics *m, const char *version, struct expositi
 
 /* ---- Families: one row each. Counters end in _total, and names in their unit ---- */
 
-/* A family of counters from stats_list.h, as METRICS_LIST has it: so its argument is always called X. */
+/* A family of counters from stats_list.h, as METRICS_LIST has it: so that list is always given one that is called X. */
 #define METRICS_OF_STAT(member, page, kind, name, about, family, reason) METRICS_##family
 #define METRICS_FIRST(id, name, help)                                    X(id, name, COUNTER, help)
 #define METRICS_ALSO(id)
+
+/* The same of traffic.h, for each of those whose it is. */
+#define METRICS_OF_VARIABLE(member, shown, kind, name, help, ...)              X(VAR_##member, name, kind, help)
+#define METRICS_OF_WORKER(member, shown, kind, var_name, var_help, name, help) X(WORKER_##member, name, kind, help)
 
 /* clang-format off */
 #define METRICS_LIST(X)                                                                                                 \
@@ -252,14 +256,7 @@ void metrics_write(const struct metrics *m, const char *version, struct expositi
     X(JOBS_LEFT, "psd_jobs_left_out", GAUGE, "Jobs that are not shown one by one.")                                      \
     X(VAR_BLOCKS, "psd_variable_blocks", GAUGE, "Blocks of a variable on this shard.")                                   \
     X(VAR_BYTES, "psd_variable_bytes", GAUGE, "Weights and slots of a variable on this shard.")                          \
-    X(VAR_PUSHES, "psd_variable_pushes_total", COUNTER, "Gradients of its blocks that were applied.")                    \
-    X(VAR_PUSHED, "psd_variable_pushed_bytes_total", COUNTER, "Bytes of these.")                                         \
-    X(VAR_PULLS, "psd_variable_pulls_total", COUNTER, "Blocks of it that were sent.")                                    \
-    X(VAR_PULLED, "psd_variable_pulled_bytes_total", COUNTER, "Bytes of these.")                                         \
-    X(VAR_REFUSED, "psd_variable_refused_total", COUNTER, "Gradients of its blocks that were refused.")                  \
-    X(VAR_DROPPED, "psd_variable_dropped_total", COUNTER, "Gradients of its blocks that were too old or too late.")      \
-    X(VAR_AGES, "psd_variable_push_age_updates_total", COUNTER, "Ages of those that were applied, added up.")            \
-    X(VAR_AGE_MAX, "psd_variable_push_age_max_updates", GAUGE, "The greatest age of a gradient of its blocks since psd began.") \
+    TRAFFIC_LIST(METRICS_OF_VARIABLE)                                                                                    \
     X(VAR_WAITED, "psd_variable_wait_seconds_total", COUNTER, "How long requests waited that it was part of, by what for.") \
     X(VARS_LEFT, "psd_variables_left_out", GAUGE, "Variables that are not shown one by one.")                            \
     X(WORKER_LIVE, "psd_worker_live", GAUGE, "1 while the others count on this worker.")                                 \
@@ -268,14 +265,7 @@ void metrics_write(const struct metrics *m, const char *version, struct expositi
     X(WORKER_SILENT, "psd_worker_silent_seconds", GAUGE, "Since this worker was last heard.")                            \
     X(WORKER_WAITS, "psd_worker_unanswered", GAUGE, "Messages of this worker that have no answer yet.")                  \
     X(WORKER_PUSHES, "psd_worker_pushes_total", COUNTER, "Pushes of this life of the worker that are answered.")         \
-    X(WORKER_APPLIED, "psd_worker_pushes_applied_total", COUNTER, "Gradients of blocks that came from this worker and were applied.") \
-    X(WORKER_PUSHED, "psd_worker_pushed_bytes_total", COUNTER, "Bytes of these.")                                        \
-    X(WORKER_PULLS, "psd_worker_pulls_total", COUNTER, "Blocks that were sent to it.")                                   \
-    X(WORKER_PULLED, "psd_worker_pulled_bytes_total", COUNTER, "Bytes of these.")                                        \
-    X(WORKER_REFUSED, "psd_worker_pushes_refused_total", COUNTER, "Gradients of blocks of this worker that were refused.") \
-    X(WORKER_DROPPED, "psd_worker_pushes_dropped_total", COUNTER, "Gradients of blocks of this worker that were too old or too late.") \
-    X(WORKER_AGES, "psd_worker_push_age_updates_total", COUNTER, "Ages of those that were applied, added up.")           \
-    X(WORKER_AGE_MAX, "psd_worker_push_age_max_updates", GAUGE, "The greatest age of a gradient of this worker since psd began.") \
+    TRAFFIC_LIST(METRICS_OF_WORKER)                                                                                      \
     X(WORKER_LAPSES, "psd_worker_lease_lapses_total", COUNTER, "How often the lease or grace of this worker ended.")     \
     X(WORKER_WAITED, "psd_worker_wait_seconds_total", COUNTER, "How long requests of this worker waited, by what for.")  \
     X(WORKERS_LEFT, "psd_workers_left_out", GAUGE, "Workers that are not shown one by one.")

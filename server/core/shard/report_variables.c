@@ -47,6 +47,18 @@ learning_rate(const struct variable *v, uint64_t version)
     return optimizer_rate(&v->optimizer, &when);
 }
 
+#define REPORT_SET_PAGE(member)   m->member = t->member;
+#define REPORT_SET_REPORT(member) m->member = t->member;
+#define REPORT_SET_METRIC(member)
+
+static void
+report_traffic(const struct traffic *t, Psd__VariableReport *m)
+{
+#define X(member, shown, ...) REPORT_SET_##shown(member)
+    TRAFFIC_LIST(X)
+#undef X
+}
+
 static Psd__VariableReport *
 variable(struct shard *s, const struct variable *v)
 {
@@ -64,13 +76,7 @@ variable(struct shard *s, const struct variable *v)
     m->blocks = v->count;
     m->bytes = v->bytes;
     versions(v, m);
-    m->pushes = v->stats.pushes;
-    m->pushed_bytes = v->stats.pushed_bytes;
-    m->pulls = v->stats.pulls;
-    m->pulled_bytes = v->stats.pulled_bytes;
-    m->refused = v->stats.refused;
-    m->dropped = v->stats.dropped;
-    m->ages = v->stats.ages;
+    report_traffic(&v->stats, m);
     m->optimizer = report_text(s, text);
     m->learning_rate = learning_rate(v, m->version_max);
     m->initializer = (char *)initializer_name((int)v->initializer.kind);

@@ -10,9 +10,50 @@ struct shard;
 struct session;
 struct variable;
 
+/* One row for each counter: fields of struct traffic, Prometheus' families of variables and of workers (metrics.h),
+ * members of the page's variables, and fields of psd.proto's VariableReport are made from it.
+ *
+ *     X(member, shown, kind, variable's family, its help, worker's family, its help)
+ *
+ *     shown  PAGE: on the page and in the report; REPORT: in the report; METRIC: in neither
+ *     kind   enum exposition_kind
+ *
+ * All are counted by block. ages: of the pushes that count, added up; age_max: the greatest, also of what was dropped.
+ */
+/* clang-format off */
+#define TRAFFIC_LIST(X)                                                                                               \
+    X(pushes, PAGE, COUNTER,                                                                                          \
+      "psd_variable_pushes_total", "Gradients of its blocks that were applied.",                                      \
+      "psd_worker_pushes_applied_total", "Gradients of blocks that came from this worker and were applied.")          \
+    X(pushed_bytes, PAGE, COUNTER,                                                                                    \
+      "psd_variable_pushed_bytes_total", "Bytes of these.",                                                           \
+      "psd_worker_pushed_bytes_total", "Bytes of these.")                                                             \
+    X(pulls, PAGE, COUNTER,                                                                                           \
+      "psd_variable_pulls_total", "Blocks of it that were sent.",                                                     \
+      "psd_worker_pulls_total", "Blocks that were sent to it.")                                                       \
+    X(pulled_bytes, PAGE, COUNTER,                                                                                    \
+      "psd_variable_pulled_bytes_total", "Bytes of these.",                                                           \
+      "psd_worker_pulled_bytes_total", "Bytes of these.")                                                             \
+    X(refused, PAGE, COUNTER,                                                                                         \
+      "psd_variable_refused_total", "Gradients of its blocks that were refused.",                                     \
+      "psd_worker_pushes_refused_total", "Gradients of blocks of this worker that were refused.")                     \
+    X(dropped, PAGE, COUNTER,                                                                                         \
+      "psd_variable_dropped_total", "Gradients of its blocks that were too old or too late.",                         \
+      "psd_worker_pushes_dropped_total", "Gradients of blocks of this worker that were too old or too late.")         \
+    X(ages, REPORT, COUNTER,                                                                                          \
+      "psd_variable_push_age_updates_total", "Ages of those that were applied, added up.",                            \
+      "psd_worker_push_age_updates_total", "Ages of those that were applied, added up.")                              \
+    X(age_max, METRIC, GAUGE,                                                                                         \
+      "psd_variable_push_age_max_updates", "The greatest age of a gradient of its blocks since psd began.",           \
+      "psd_worker_push_age_max_updates", "The greatest age of a gradient of this worker since psd began.")
+/* clang-format on */
+
+enum traffic_shown { TRAFFIC_METRIC, TRAFFIC_REPORT, TRAFFIC_PAGE };
+
 struct traffic {
-    uint64_t pushes, pushed_bytes, pulls, pulled_bytes, refused, dropped; /* per block */
-    uint64_t ages, age_max;    /* of these pushes, added up; the greatest, also of what was dropped */
+#define X(member, ...) uint64_t member;
+    TRAFFIC_LIST(X)
+#undef X
     uint64_t waited_ms[WAITS]; /* in waits that are over */
 };
 
