@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The example of README's "Adding an optimizer" is a whole file: put where README says it goes, with the row that README
-# names, it compiles into every instruction set's kernels and computes what its head says.
+# The example of "Adding an optimizer" (common/core/optimizer/README.md) is a whole file: put where that says it goes, with the
+# row that it names, it compiles into every instruction set's kernels and computes what its head says.
 set -uo pipefail
 
 root=$PSD_SOURCE_DIR
@@ -21,7 +21,7 @@ ok() {
 }
 
 cp -r "$root/common" "$work/common"
-section=$(sed -n '/^## Adding an optimizer$/,/^## Glossary$/p' "$root/README.md")
+section=$(sed -n '/^## Adding an optimizer$/,$p' "$root/common/core/optimizer/README.md")
 # shellcheck disable=SC2016 # Markdown's fences
 sed -n '/^```c$/,/^```$/p' <<<"$section" | sed '1d;$d' >"$work/common/core/optimizer/rules/lion.h"
 row=$(grep -o 'X([A-Z]*, [a-z]*, [0-9]*)' <<<"$section")
@@ -29,7 +29,7 @@ sed -i "s/^\( *X([A-Z].*)\)\$/\1 \\\\\n    $row/" "$work/common/include/psclient
 awk -F '[(, ]+' '/^ *X[(]/ { print "#include <common/core/optimizer/rules/" $4 ".h>" }' \
   "$work/common/include/psclient/ps_optimizer.h" >"$work/common/core/optimizer/optimizer_files.h"
 grep -q 'rules/lion.h' "$work/common/core/optimizer/optimizer_files.h" >"$work/out" 2>&1
-ok $? "README's row puts the file into the list"
+ok $? "the guide's row puts the file into the list"
 
 cat >"$work/lion.c" <<'END'
 #include <math.h>
