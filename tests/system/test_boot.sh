@@ -28,7 +28,7 @@ ok $? "psd is installed beside it"
 cp "${PSD_BUILD_DIR:-$build}/tests/system/bits" "$root/usr/local/bin/"
 cp "${FAIL_IO_LIB:-$build/tests/faults/libfail_io.so}" "$root/usr/local/lib/libfail_io.so"
 
-# ---- as README says ----
+# ---- as deploy/README.md says ----
 
 start_boot
 wait_boot "systemd runs, and no unit has failed"
@@ -99,7 +99,7 @@ is "$before" "$(bits pull)" "put right, the shard has the same bits"
 
 # ---- tokens and certificates ----
 
-# As README and psd.conf say: root's, and the group psd may read them.
+# As deploy/README.md and psd.conf say: root's, and the group psd may read them.
 secure='chgrp psd /etc/psd/tokens /etc/psd/shard.key && chmod 640 /etc/psd/tokens /etc/psd/shard.key'
 secured() { inside env PSD_TLS_CA=/etc/psd/ca.pem PSD_TOKEN_FILE=/etc/psd/tokens psctl --shards 127.0.0.1:7420 --timeout 5s variables; }
 "${PSD_SOURCE_DIR:-$here/../..}/deploy/make-certs.sh" "$work/certs" shard=127.0.0.1 2>"$work/err"

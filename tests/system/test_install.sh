@@ -2,7 +2,7 @@
 # What `meson install` leaves, and that it is enough: programs outside the tree are built with nothing but pkg-config's
 # answer and run under the installed tools. Prints TAP; tap.sh says which executables are used.
 #
-# Helpers are called by name (SC2317); flags are split into words (SC2046, SC2086); the README's ticks are no command
+# Helpers are called by name (SC2317); flags are split into words (SC2046, SC2086); the documents' ticks are no command
 # (SC2016).
 # shellcheck disable=SC2016,SC2046,SC2086,SC2317
 set -uo pipefail
@@ -70,20 +70,18 @@ declared=$(cat "${public[@]/#/$prefix/include/psclient/}" | tr '\n' ' ' | grep -
   grep '^ps_' | sort -u)
 is "" "$(comm -3 <(echo "$declared") <(echo "$exported"))" "and these are the functions that the headers declare"
 
-# ---- the README's worker ----
+# ---- the workers of the documents ----
 
-readme=$source/README.md
-worker=$source/tests/system/thirty_lines.c
-# The block of C that has a main.
-awk '/^```c$/ { inside = 1; block = ""; next }
-  /^```$/ { if (inside && block ~ /\nmain\(void\)\n/) printf "%s", block; inside = 0 }
-  inside { block = block $0 "\n" }' "$readme" >"$work/readme.c" 2>/dev/null
-if [ -s "$work/readme.c" ]; then
-  try diff "$work/readme.c" "$worker"
-  ok $? "the README's worker is thirty_lines.c"
-else
-  skip "the README's worker is thirty_lines.c" "the README shows none yet"
-fi
+# shown DOCUMENT PROGRAM: the block of C with a main in one is the other.
+shown() {
+  awk '/^```c$/ { inside = 1; block = ""; next }
+    /^```$/ { if (inside && block ~ /\nmain\(void\)\n/) printf "%s", block; inside = 0 }
+    inside { block = block $0 "\n" }' "$source/$1" >"$work/shown.c"
+  try diff "$work/shown.c" "$source/tests/system/$2"
+  ok $? "the worker of $1 is $2"
+}
+shown README.md short_worker.c
+shown client/README.md thirty_lines.c
 
 # ---- programs outside the tree ----
 
@@ -133,11 +131,12 @@ else
 fi
 
 export LD_LIBRARY_PATH=$libdir
-cp "$worker" worker.c
+cp "$source/tests/system/thirty_lines.c" worker.c
+cp "$source/tests/system/short_worker.c" short.c
 if sanitized; then
   skip "a C++ program links and runs" "the library is sanitized"
-  skip "a C program links" "the library is sanitized"
-  skip "and trains under the installed psrun" "the library is sanitized"
+  skip "C programs link" "the library is sanitized"
+  skip "and train under the installed psrun" "the library is sanitized"
 else
   if [ -n "$cxx" ]; then
     try "$cxx" -std=c++11 all.cc -o all $flags && try ./all && says out '^[0-9.]* 127.0.0.1:1$'
@@ -145,9 +144,13 @@ else
   else
     skip "a C++ program links and runs" "no C++ compiler here"
   fi
-  compiled "a C program links" $cc -std=c99 -pedantic -Wall -Wextra -Werror worker.c -o worker $flags
-  PSD_TEST_MARK=$mark try "$prefix/bin/psrun" --shards 2 --workers 3 -- ./worker
+  compiled "README's worker links" $cc -std=c99 -pedantic -Wall -Wextra -Werror short.c -o short $flags
+  PSD_TEST_MARK=$mark try "$prefix/bin/psrun" --workers 3 --psd-option --log-level=warning -- ./short
   is 0 $? "and trains under the installed psrun"
+  is 3 "$(grep -c '^worker [0-2] | y = 3\.00 x +1\.00$' "$work/out")" "and prints what README says"
+  compiled "the whole worker links" $cc -std=c99 -pedantic -Wall -Wextra -Werror worker.c -o worker $flags
+  PSD_TEST_MARK=$mark try "$prefix/bin/psrun" --shards 2 --workers 3 -- ./worker
+  is 0 $? "and trains, too"
   # y = 3 x0 - 2 x1 + 1: every worker prints what it found.
   is 3 "$(grep -cE '^worker [0-2] \| loss 0\.0000[0-9]+, y = (2\.9|3\.0)[0-9]+ x0 -(1\.9|2\.0)[0-9]+ x1 \+(0\.9|1\.0)[0-9]+$' "$work/out")" \
     "and every worker finds the line"

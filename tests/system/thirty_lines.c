@@ -34,7 +34,7 @@ main(void)
                           &error))
         goto failed;
     srand(ps_cluster_task(cluster) + 1);
-    while (ps_client_clock(client) < 500) { /* not a count of our own: who starts late goes on where the others are */
+    while (ps_client_clock(client) < 500) { /* not a count of our own: a late worker joins where the others are */
         if (ps_client_pull(client, 1, &var, (float *[]){w}, NULL, &error))
             goto failed;
         grad[0] = grad[1] = grad[2] = loss = 0;
@@ -48,6 +48,8 @@ main(void)
         if (ps_client_push(client, 1, &var, (const float *[]){grad}, NULL, &error) || ps_client_tick(client, &error))
             goto failed;
     }
+    if (ps_client_pull(client, 1, &var, (float *[]){w}, NULL, &error)) /* what all have made of it */
+        goto failed;
     printf("loss %.6f, y = %.3f x0 %+.3f x1 %+.3f\n", (double)loss, (double)w[0], (double)w[1], (double)w[2]);
     ps_client_close(client);
     ps_cluster_free(cluster);

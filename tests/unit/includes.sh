@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Who may include whom: the picture of README's code tour, held against what the compiler really read for each object.
+# Who may include whom: the picture of server/README.md, held against what the compiler really read for each object.
 # ninja keeps that list, with all that came in by way of other headers. Then each header is compiled alone. Prints TAP.
 set -uo pipefail
 
