@@ -20,6 +20,10 @@
  * operation of the group. A group that was formed again goes on with it: what was left out is still there, that of a
  * lost rank is lost.
  *
+ * Parameters:
+ *   compressor  from ps_compressor_new()
+ *   error       filled when the call fails; may be NULL
+ * Returns: PS_OK, or the code that *error has, too.
  * Threads: one at a time for the group and all its compressors. */
 #ifndef PS_COMPRESSOR_H
 #define PS_COMPRESSOR_H
@@ -31,22 +35,57 @@
 extern "C" {
 #endif
 
+/* A rank's side of compressed all-reduces of one size.
+ * Since: 0.1 */
 typedef struct ps_compressor ps_compressor;
 
-/* For gradients of count elements; the group must outlive it. Errors: INVALID (PS_COMPRESS_NONE among them), NOMEM. */
+/* Make a compressor for gradients of one size.
+ *
+ * Parameters:
+ *   group  must outlive the compressor
+ *   count  elements of a gradient
+ *   how    the encoding, not PS_COMPRESS_NONE; copied
+ *   out    the compressor, which the caller frees with ps_compressor_free()
+ * Errors:
+ *   PS_ERR_INVALID  no group, an encoding that is not valid, or PS_COMPRESS_NONE
+ *   PS_ERR_NOMEM    no memory
+ * Since: 0.1 */
 PS_API enum ps_err ps_compressor_new(ps_group *group, size_t count, const struct ps_compress *how, ps_compressor **out,
                                      struct ps_error *error) PS_MUST_USE;
 
-PS_API void ps_compressor_free(ps_compressor *compressor); /* accepts NULL */
+/* Free a compressor.
+ *
+ * Parameters:
+ *   compressor  or NULL
+ * Since: 0.1 */
+PS_API void ps_compressor_free(ps_compressor *compressor);
 
-/* out: [count] f32 = PS_SUM or PS_MEAN over the ranks of in: [count] f32; they may be the same. Waits, up to the
- * group's time-out. After an error out is not defined, and what is kept is as if the call had not been, on every rank
- * that got one (in place, the gradient is still there then). Errors: NONFINITE, on every rank, when one of them has a
- * gradient with NaN or Inf: the sentence says which; the group goes on. MISMATCH, or why the group failed. */
+/* Reduce a gradient over the ranks. Waits, up to the group's time-out.
+ *
+ * After an error out is not defined, and what is kept is as if the call had not been, on every rank that got one (in
+ * place, the gradient is still there then).
+ *
+ * Parameters:
+ *   in      [count] float32, host memory
+ *   out     [count] float32: the sum or the mean over the ranks; may be in
+ *   reduce  PS_SUM or PS_MEAN
+ * Errors:
+ *   PS_ERR_NONFINITE  on every rank: one of them has a gradient with NaN or Inf; the sentence says which. The group
+ *                     goes on
+ *   PS_ERR_INVALID    another reduction
+ *   PS_ERR_LIMIT      too many operations of the group are in flight, or parts that are too large
+ *   PS_ERR_NOMEM      no memory
+ *   (group)           why the group failed
+ * Since: 0.1 */
 PS_API enum ps_err ps_compressor_all_reduce(ps_compressor *compressor, const float *in, float *out,
                                             enum ps_reduce reduce, struct ps_error *error) PS_MUST_USE;
 
-/* Bytes that this rank has sent, and those of a plain ring over the same gradients. */
+/* Bytes that this rank has sent, and those of a plain ring over the same gradients.
+ *
+ * Parameters:
+ *   sent   filled
+ *   plain  filled
+ * Since: 0.1 */
 PS_API void ps_compressor_bytes(const ps_compressor *compressor, uint64_t *sent, uint64_t *plain);
 
 #ifdef __cplusplus

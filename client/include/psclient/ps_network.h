@@ -27,7 +27,15 @@
  * batch, scale and (with dropout) seed and draw alone: n slices computed one after the other in one process have the
  * bits that n workers compute (with the same number of threads, on one instruction set).
  *
- * Threads: one at a time per network. */
+ * Parameters:
+ *   network  from ps_network_new()
+ *   error    filled when the call fails; may be NULL
+ * Returns: PS_OK, or the code that *error has, too.
+ * Errors batch:
+ *   PS_ERR_INVALID  something of the batch is missing, a label that is not a class, an id past the vocabulary, a target
+ *                   that is not from 0 to 1: says which
+ *   PS_ERR_IO       the device failed
+ * Threads: one at a time for each network. */
 #ifndef PS_NETWORK_H
 #define PS_NETWORK_H
 
@@ -40,7 +48,8 @@ extern "C" {
 
 /* ---- Layers ------------------------------------------------------------------------------------------------------ */
 
-/* Every kind of layer: its constant, its file (client/network/layers/), what it is called in texts and messages. */
+/* Every kind of layer: its constant, its file (client/network/layers/), what it is called in texts and messages.
+ * Since: 0.1 */
 /* clang-format off */
 #define PS_LAYER_LIST(X) \
     X(DENSE,      dense,      "dense") \
@@ -57,19 +66,13 @@ extern "C" {
     X(EMBEDDING,  embedding,  "embedding")
 /* clang-format on */
 
-enum ps_layer_kind {
-#define PS_LAYER_ENUM(NAME, name, word) PS_LAYER_##NAME,
-    PS_LAYER_LIST(PS_LAYER_ENUM)
-#undef PS_LAYER_ENUM
-        PS_LAYER_KINDS /* one past the last */
-};
-
-/* A layer's input x, its output y, and what it reads of this struct; the rest is ignored, and 0 is the default. */
-/* clang-format off */
-/*     DENSE       any shape, flattened -> [units]; y = x w + b
+/* Which layer. x is its input, y its output; a shape [positions, channels] is to CONV2D and the pools an image of width
+ * 1.
+ *
+ *     DENSE       any shape, flattened -> [units]; y = x w + b
  *     CONV2D      [height, width, channels] -> [.., .., filters]; a kernel over all channels at every stride
- *     MAX_POOL,   the same shape -> fewer places, the same channels: the largest, the mean of each window. A kernel of 0
- *     AVG_POOL    sees the whole input ("global" pooling)
+ *     MAX_POOL,   the same shape -> fewer places, the same channels: the largest, the mean of each window. A kernel of
+ *     AVG_POOL    0 sees the whole input ("global" pooling)
  *     RELU, TANH, SIGMOID, GELU    any shape, element by element
  *     LAYER_NORM  any shape; each group along the last dimension to mean 0 and variance 1 (epsilon is 1e-5), then times
  *                 gamma plus beta (Ba, Kiros and Hinton, 2016)
@@ -78,8 +81,16 @@ enum ps_layer_kind {
  *     FLATTEN     any shape -> [elements]; DENSE does so by itself
  *     EMBEDDING   the first layer only: [positions] of ids -> [positions, width], the rows of a table
  *
- * A shape [positions, channels] is to CONV2D and the pools an image of width 1. */
-/* clang-format on */
+ * Since: 0.1 */
+enum ps_layer_kind {
+#define PS_LAYER_ENUM(NAME, name, word) PS_LAYER_##NAME,
+    PS_LAYER_LIST(PS_LAYER_ENUM)
+#undef PS_LAYER_ENUM
+        PS_LAYER_KINDS /* one past the last */
+};
+
+/* A layer. What the kind does not read is ignored, and 0 is the default.
+ * Since: 0.1 */
 struct ps_layer {
     enum ps_layer_kind kind;
     size_t units;            /* DENSE */
@@ -93,31 +104,47 @@ struct ps_layer {
     size_t width;            /* EMBEDDING */
 };
 
+/* Most layers of a network, and most parameters of a layer.
+ * Since: 0.1 */
 #define PS_LAYERS_MAX       64
-#define PS_LAYER_PARAMS_MAX 2 /* of one layer */
+#define PS_LAYER_PARAMS_MAX 2
 
-/* Layers from text: one after the other between commas, each its word, its numbers in the order below, then options.
+/* Read layers from text: one after the other between commas, each its word, its numbers in the order below, then
+ * options.
  *
  *     dense UNITS [no-bias]                                       relu, tanh, sigmoid, gelu, norm, flatten
  *     conv FILTERS KERNEL [same] [stride STRIDE] [no-bias]        dropout RATE
  *     maxpool [KERNEL] [same] [stride STRIDE], avgpool the same   embedding VOCABULARY WIDTH
  *
- * KERNEL and STRIDE are "5x3" (height, width) or "5" for both. layers: [PS_LAYERS_MAX]. PS_ERR_INVALID says which layer
- * is wrong and how it is written. Shapes are checked by ps_network_new(). */
+ * KERNEL and STRIDE are "5x3" (height, width) or "5" for both. Shapes are checked by ps_network_new().
+ *
+ * Parameters:
+ *   text    what is to be read
+ *   layers  [PS_LAYERS_MAX], filled
+ *   count   filled: how many
+ * Errors:
+ *   PS_ERR_INVALID  says which layer is wrong and how it is written; or there are more than PS_LAYERS_MAX
+ * Threads: any.
+ * Since: 0.1 */
 PS_API enum ps_err ps_network_parse(const char *text, struct ps_layer *layers, size_t *count,
                                     struct ps_error *error) PS_MUST_USE;
 
 /* ---- Networks ---------------------------------------------------------------------------------------------------- */
 
+/* A network with its values and gradients.
+ * Since: 0.1 */
 typedef struct ps_network ps_network;
 
-/* What the last layer's outputs are compared with. */
+/* What the last layer's outputs are compared with.
+ * Since: 0.1 */
 enum ps_loss {
     PS_LOSS_SOFTMAX = 0, /* cross-entropy of the softmax over all outputs with a label: one of many classes */
     PS_LOSS_SIGMOID = 1  /* the sum over the outputs of the cross-entropy of each one's sigmoid with a target from 0 to
                             1: yes or no (logistic regression), or any number of classes at once */
 };
 
+/* What a network is.
+ * Since: 0.1 */
 struct ps_network_spec {
     uint32_t rank; /* 1 to 3 */
     size_t dims[3];
@@ -128,36 +155,76 @@ struct ps_network_spec {
     uint64_t seed;   /* of first values and of dropout; the same on every worker */
 };
 
-/* spec is copied. The device must outlive the network. Values are zero until pulled or initialized. Errors: INVALID (of
- * a layer: "layer 3 (conv 16 5x5): ...", counted from 0; a softmax of one output), LIMIT (more than PS_DEVICE_SIZE_MAX
- * elements between two layers, for rows_max rows), NOMEM. */
+/* Make a network. Its values are zero until pulled or initialized.
+ *
+ * Parameters:
+ *   device  must outlive the network
+ *   spec    what it is; copied
+ *   out     the network, which the caller frees with ps_network_free()
+ * Errors:
+ *   PS_ERR_INVALID  of a layer: "layer 3 (conv 16 5x5): ...", counted from 0; a softmax of one output, or another
+ *                   member of spec; device is NULL
+ *   PS_ERR_LIMIT    more than PS_DEVICE_SIZE_MAX elements between two layers, for rows_max rows
+ *   PS_ERR_IO       the device failed
+ *   PS_ERR_NOMEM    no memory
+ * Threads: one at a time for the device.
+ * Since: 0.1 */
 PS_API enum ps_err ps_network_new(ps_device *device, const struct ps_network_spec *spec, ps_network **out,
                                   struct ps_error *error) PS_MUST_USE;
-PS_API void ps_network_free(ps_network *network); /* accepts NULL */
 
-PS_API size_t ps_network_inputs(const ps_network *network);  /* elements of an example */
-PS_API size_t ps_network_outputs(const ps_network *network); /* of the last layer: classes */
+/* Free a network.
+ *
+ * Parameters:
+ *   network  or NULL
+ * Since: 0.1 */
+PS_API void ps_network_free(ps_network *network);
 
-/* "8x8x1: conv 16 3x3 same, relu, maxpool 2x2, dense 10", cut off where size >= 1 ends. Returns text. */
+/* The sizes of a network.
+ *
+ * Returns:
+ *   ps_network_inputs()    elements of an example
+ *   ps_network_outputs()   elements of the last layer's output: classes
+ *   ps_network_params()    number of parameters, at most layers * PS_LAYER_PARAMS_MAX
+ *   ps_network_elements()  elements of all parameters
+ * Since: 0.1 */
+PS_API size_t ps_network_inputs(const ps_network *network);
+PS_API size_t ps_network_outputs(const ps_network *network);
+PS_API size_t ps_network_params(const ps_network *network);
+PS_API uint64_t ps_network_elements(const ps_network *network);
+
+/* Write a network as text: "8x8x1: conv 16 3x3 same, relu, maxpool 2x2, dense 10".
+ *
+ * Parameters:
+ *   text  [size] bytes, terminated, cut off where size ends
+ *   size  in bytes, at least 1
+ * Returns: text.
+ * Since: 0.1 */
 PS_API const char *ps_network_describe(const ps_network *network, char *text, size_t size);
 
 /* ---- Parameters: in the order of the layers, weights before bias, gamma before beta ------------------------------ */
 
-PS_API size_t ps_network_params(const ps_network *network);     /* at most layers * PS_LAYER_PARAMS_MAX */
-PS_API uint64_t ps_network_elements(const ps_network *network); /* of all parameters */
-
-/* Host memory, one pointer per parameter, owned by the network unless placed elsewhere: where values are read from and
- * gradients written to. */
+/* Where values are read from and gradients written to.
+ *
+ * Returns:
+ *   ps_network_values()     [ps_network_params()] pointers to host memory, owned by the network unless placed elsewhere
+ *   ps_network_gradients()  the same
+ * Since: 0.1 */
 PS_API float *const *ps_network_values(const ps_network *network);
 PS_API const float *const *ps_network_gradients(const ps_network *network);
 
-/* From now on values are read from, and gradients written to, memory of the caller's: host memory, values[i] and
- * gradients[i] with the elements of parameter i, 4-byte aligned (64 is best), which outlives its use here. Several
- * networks may read the same values; gradients may lie where they are sent from (ps_reducer_buffers()). The lists are
- * copied, what lies there and lay here is left as it is. NULL: the network's own memory again. Between steps. */
+/* From now on read values from, and write gradients to, memory of the caller's.
+ *
+ * Several networks may read the same values; gradients may lie where they are sent from (ps_reducer_buffers()). The
+ * lists are copied, what lies there and lay here is left as it is. Between steps.
+ *
+ * Parameters:
+ *   values     host memory, values[i]: the elements of parameter i, 4-byte aligned (64 is best), which outlives its use
+ *              here. NULL: the network's own memory again
+ *   gradients  the same for gradients
+ * Since: 0.1 */
 PS_API void ps_network_place(ps_network *network, float *const *values, float *const *gradients);
 
-/* The declaration of parameter i, all but its optimizer. The name lives as long as the network.
+/* The declaration of a parameter, all but its optimizer.
  *
  *     "dense0/weights" [in, units]                            He uniform when the next activation is ReLU or GELU,
  *     "conv0/weights" [height, width, channels, filters]          else Glorot uniform
@@ -166,21 +233,37 @@ PS_API void ps_network_place(ps_network *network, float *const *values, float *c
  *     "embedding0/table" [vocabulary, width]                  uniform from -0.05 to 0.05
  *
  * Layers of a kind are counted from 0. Each layer's seed is the network's plus the number of layers with parameters
- * before it. */
+ * before it.
+ *
+ * Parameters:
+ *   i    number of the parameter
+ *   out  filled; the name lives as long as the network
+ * Since: 0.1 */
 PS_API void ps_network_var_spec(const ps_network *network, size_t i, struct ps_var_spec *out);
 
-/* Declare all parameters, each as prefix (NULL: none) + its name. vars: [ps_network_params()]. As ps_client_declare().
- */
+/* Declare all parameters with a client.
+ *
+ * Parameters:
+ *   client     from ps_client_open()
+ *   prefix     stands before each parameter's name; NULL: none
+ *   optimizer  of all of them
+ *   vars       [ps_network_params()], filled
+ * Errors:
+ *   PS_ERR_INVALID       a name is too long
+ *   ps_client_declare()  what a declaration may get
+ * Since: 0.1 */
 PS_API enum ps_err ps_network_declare(const ps_network *network, ps_client *client, const char *prefix,
                                       const struct ps_optimizer *optimizer, ps_var **vars,
                                       struct ps_error *error) PS_MUST_USE;
 
-/* Fill the values with what the shards would, without a cluster. */
+/* Fill the values with what the shards would, without a cluster.
+ * Since: 0.1 */
 PS_API void ps_network_initialize(ps_network *network);
 
 /* ---- Computing --------------------------------------------------------------------------------------------------- */
 
-/* Examples; all in host memory. */
+/* Examples; all in host memory.
+ * Since: 0.1 */
 struct ps_batch {
     size_t rows;
     const float *x;         /* [rows, inputs]; unused after an embedding */
@@ -189,6 +272,8 @@ struct ps_batch {
     const float *targets;   /* [rows, outputs]: for PS_LOSS_SIGMOID */
 };
 
+/* What a network made of a batch.
+ * Since: 0.1 */
 struct ps_network_result {
     double loss; /* sum over the rows, unscaled */
     size_t rows;
@@ -196,36 +281,69 @@ struct ps_network_result {
                        0 (a probability above 1/2) where the target is above 1/2 and not elsewhere */
 };
 
-/* Forward and backward at the values: the gradients of scale × the sum of the rows' losses. Rows may be 0: gradients of
- * 0. draw chooses the elements that dropout sets to 0 together with the spec's seed; a step should have one of its own
- * on every worker, such as clock × workers + task; without dropout it is ignored. *result may be NULL. INVALID: too
- * many rows, something of the batch is missing, a label that is not a class, an id past the vocabulary, a target that
- * is not from 0 to 1 (which). */
+/* Forward and backward at the values: the gradients of scale × the sum of the rows' losses.
+ *
+ * draw chooses the elements that dropout sets to 0 together with the spec's seed; a step should have one of its own on
+ * every worker, such as clock × workers + task; without dropout it is ignored.
+ *
+ * Parameters:
+ *   batch   the examples; rows may be 0: gradients of 0
+ *   scale   of the losses
+ *   draw    number for dropout
+ *   result  filled; may be NULL
+ * Errors:
+ *   PS_ERR_INVALID  more rows than the network was made for
+ *   (batch)         the batch, or the device
+ * Since: 0.1 */
 PS_API enum ps_err ps_network_gradient(ps_network *network, const struct ps_batch *batch, float scale, uint64_t draw,
                                        struct ps_network_result *result, struct ps_error *error) PS_MUST_USE;
 
-/* Hear of each gradient as soon as it is whole, while the backward pass goes on to the layers before: so that it can be
- * on its way to other workers meanwhile. ps_network_gradient() calls ready(arg, i) in its own thread once for every
- * parameter i, from the last down to 0, whatever the number of rows; ps_network_gradients()[i] then holds the gradient
- * and is not touched any more in this call, so it may be overwritten. Values must stay as they are until the call has
- * returned. ready() may do anything but call functions of this network. After INVALID no call was made; after a failure
- * of the device perhaps some. NULL: nobody listens, which is how a network begins.
+/* Report each gradient as soon as it is whole, while the backward pass goes on to the layers before.
+ *
+ * So it can be on its way to other workers meanwhile. ps_network_gradient() calls ready(arg, i) in its own thread once
+ * for every parameter i, from the last down to 0, whatever the number of rows; ps_network_gradients()[i] then holds the
+ * gradient and is not touched any more in this call, so it may be overwritten. Values must stay as they are until the
+ * call has returned. After INVALID no call was made; after a failure of the device perhaps some.
  *
  * On a device whose memory is not host memory a layer's gradients are copied to the host while the next layer's are
- * computed; then they are told of. */
+ * computed; then they are reported.
+ *
+ * Parameters:
+ *   ready  may do anything but call functions of this network; NULL: none, which is how a network begins
+ *   arg    handed to ready
+ * Since: 0.1 */
 PS_API void ps_network_on_ready(ps_network *network, void (*ready)(void *arg, size_t i), void *arg);
 
-/* Forward only, without dropout; any number of rows. */
+/* Forward only, without dropout.
+ *
+ * Parameters:
+ *   batch   the examples; any number of rows
+ *   result  filled
+ * Errors:
+ *   (batch)  the batch, or the device
+ * Since: 0.1 */
 PS_API enum ps_err ps_network_evaluate(ps_network *network, const struct ps_batch *batch,
                                        struct ps_network_result *result, struct ps_error *error) PS_MUST_USE;
 
-/* The last layer's outputs, before softmax and sigmoid: outputs: [rows, ps_network_outputs()], host memory. Labels and
- * targets are not needed; any number of rows. */
+/* The last layer's outputs, before softmax and sigmoid.
+ *
+ * Parameters:
+ *   batch    the examples; any number of rows. Labels and targets are not needed
+ *   outputs  [rows, ps_network_outputs()], host memory, filled
+ * Errors:
+ *   (batch)  the batch, or the device
+ * Since: 0.1 */
 PS_API enum ps_err ps_network_predict(ps_network *network, const struct ps_batch *batch, float *outputs,
                                       struct ps_error *error) PS_MUST_USE;
 
-/* Softmax: the class of each row, classes: [rows]. Sigmoid: 1 or 0 for each output, classes: [rows, outputs]. As
- * ps_network_predict(). */
+/* The class of each row, or the classes that it has.
+ *
+ * Parameters:
+ *   batch    the examples; any number of rows. Labels and targets are not needed
+ *   classes  host memory, filled. Softmax: [rows], the class of each. Sigmoid: [rows, outputs], 1 or 0 for each output
+ * Errors:
+ *   (batch)  the batch, or the device
+ * Since: 0.1 */
 PS_API enum ps_err ps_network_classify(ps_network *network, const struct ps_batch *batch, uint32_t *classes,
                                        struct ps_error *error) PS_MUST_USE;
 

@@ -1,7 +1,10 @@
-/* The one list of error codes and their sentences, shared by psd, libpsclient and the wire.
+/* ps_err.h: the one list of error codes and their sentences, shared by psd, libpsclient and the wire; and struct
+ * ps_error, which says what went wrong. Part of psclient.h.
  *
- * Codes travel in frames, so their numbers are part of the protocol: add at the end, never renumber.
- * Every function that can fail returns enum ps_err; PS_OK is 0. */
+ * Codes travel in frames, so their numbers are part of the protocol: add at the end, never renumber. Every function
+ * that can fail returns enum ps_err; PS_OK is 0.
+ *
+ * Threads: any. */
 #ifndef PS_ERR_H
 #define PS_ERR_H
 
@@ -11,6 +14,8 @@
 extern "C" {
 #endif
 
+/* Every code: its name without PS_ERR_, its number, its sentence.
+ * Since: 0.1 */
 /* clang-format off */
 #define PS_ERR_LIST(X)                                                                                    \
     X(INVALID,          1, "an argument is not valid")                                                    \
@@ -51,6 +56,8 @@ extern "C" {
     X(DENIED,          36, "no token, or not one that may do this")
 /* clang-format on */
 
+/* What a call ended with.
+ * Since: 0.1 */
 enum ps_err {
     PS_OK = 0,
 #define PS_ERR_ENUM(name, number, text) PS_ERR_##name = number,
@@ -59,6 +66,8 @@ enum ps_err {
         PS_ERR_COUNT /* one past the last code */
 };
 
+/* Marks of declarations: the result must be looked at; the library exports it; it takes a format as printf() does.
+ * Since: 0.1 */
 #if defined(__GNUC__)
 #define PS_MUST_USE                          __attribute__((warn_unused_result))
 #define PS_API                               __attribute__((visibility("default")))
@@ -69,26 +78,44 @@ enum ps_err {
 #define PS_PRINTF(format_index, first_index)
 #endif
 
-/* The sentence for a code; never NULL, static, "unknown error code" for a number not in the list. Any thread. */
+/* The sentence for a code, and its name as written in documents and logs.
+ *
+ * Parameters:
+ *   err  a code
+ * Returns:
+ *   ps_strerror()  "the deadline passed"; "unknown error code" for a number that is not in the list. Never NULL, static
+ *   ps_err_name()  "TIMEOUT". Never NULL, static
+ * Since: 0.1 */
 PS_API const char *ps_strerror(enum ps_err err);
-
-/* The code's name as written in documents and logs ("NONFINITE"); never NULL, static. Any thread. */
 PS_API const char *ps_err_name(enum ps_err err);
 
-/* What went wrong, in full. Plain data, owned by whoever declared it; text is always terminated. */
+/* Bytes of an error's sentence and of its peer, and what always holds the line that ps_error_format() makes of them.
+ * Since: 0.1 */
 #define PS_ERROR_TEXT_MAX 512
 #define PS_ERROR_PEER_MAX 128
+#define PS_ERROR_LINE_MAX (PS_ERROR_TEXT_MAX + PS_ERROR_PEER_MAX + 32)
+
+/* What went wrong, in full. Plain data, owned by whoever declared it; text is always terminated.
+ * Since: 0.1 */
 struct ps_error {
     enum ps_err code;
     char text[PS_ERROR_TEXT_MAX]; /* one sentence that says what happened, with names and numbers */
     char peer[PS_ERROR_PEER_MAX]; /* "shard 1 at 127.0.0.1:4000", "worker 2", or "" */
 };
 
-/* Fill *e (may be NULL) with a code and a formatted sentence; the peer becomes "". Any thread. */
+/* Fill an error with a code and a formatted sentence; the peer becomes "".
+ *
+ * Parameters:
+ *   e       filled; may be NULL
+ *   code    the code
+ *   format  as of printf()
+ * Since: 0.1 */
 PS_API void ps_error_set(struct ps_error *e, enum ps_err code, const char *format, ...) PS_PRINTF(3, 4);
 
-/* The same, with the code as its value, so that a failure reads `return ps_fail(e, PS_ERR_SHAPE, "...")`. Inline, so
- * that the compiler sees that it is a failure. */
+/* Fill an error as ps_error_set() does, with the code as value, so that a failure reads `return ps_fail(e,
+ * PS_ERR_SHAPE, "...")`. Inline, so that the compiler sees that it is a failure.
+ *
+ * Since: 0.1 */
 #define ps_fail(e, code, ...) (ps_error_set((e), (code), __VA_ARGS__), ps_fail_code(code))
 static inline enum ps_err
 ps_fail_code(enum ps_err code)
@@ -96,10 +123,16 @@ ps_fail_code(enum ps_err code)
     return code;
 }
 
-/* All of it as one line for people, without a newline: "TIMEOUT: waited 500 ms for ... (shard 1 at 127.0.0.1:4000)".
- * The code is left out when it is PS_OK (an event), the peer when there is none or the sentence names it. out: [size]
- * bytes, terminated, cut off when size is too small; PS_ERROR_LINE_MAX always does. Any thread. */
-#define PS_ERROR_LINE_MAX (PS_ERROR_TEXT_MAX + PS_ERROR_PEER_MAX + 32)
+/* All of an error as one line for people, without a newline: "TIMEOUT: waited 500 ms for ... (shard 1 at
+ * 127.0.0.1:4000)".
+ *
+ * The code is left out when it is PS_OK (an event), the peer when there is none or the sentence names it.
+ *
+ * Parameters:
+ *   e     the error
+ *   out   [size] bytes, terminated, cut off when size is too small
+ *   size  in bytes; PS_ERROR_LINE_MAX always does
+ * Since: 0.1 */
 PS_API void ps_error_format(const struct ps_error *e, char *out, size_t size);
 
 #ifdef __cplusplus

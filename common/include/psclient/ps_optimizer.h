@@ -19,7 +19,13 @@
  *     g = g + l2 * w            L2 penalty (Krogh and Hertz, NIPS 1991); FTRL has its own
  *     w = w - rate * weight_decay * w      decoupled decay (Loshchilov and Hutter, ICLR 2019)
  *     the optimizer's rule, with rate = the schedule's learning rate
- */
+ *
+ * Parameters:
+ *   out        filled; as it was after an error
+ *   optimizer  from ps_optimizer_by_name() or ps_optimizer_parse(); as it was after an error
+ *   error      filled when the call fails; may be NULL
+ * Returns: PS_OK, or the code that *error has, too.
+ * Threads: any. */
 #ifndef PS_OPTIMIZER_H
 #define PS_OPTIMIZER_H
 
@@ -33,7 +39,9 @@ extern "C" {
 #endif
 
 /* Every optimizer: its constant, its name and file (common/core/optimizer/rules/<name>.h), and its number on the wire
- * and in stores: add at the end, never renumber. */
+ * and in stores. Add at the end, never renumber.
+ *
+ * Since: 0.1 */
 /* clang-format off */
 #define PS_OPTIMIZER_LIST(X) \
     X(SGD,      sgd,      0) \
@@ -48,6 +56,8 @@ extern "C" {
     X(FTRL,     ftrl,     9)
 /* clang-format on */
 
+/* Which optimizer.
+ * Since: 0.1 */
 enum ps_optimizer_kind {
 #define PS_OPTIMIZER_ENUM(NAME, name, number) PS_##NAME = number,
     PS_OPTIMIZER_LIST(PS_OPTIMIZER_ENUM)
@@ -55,15 +65,19 @@ enum ps_optimizer_kind {
         PS_OPTIMIZER_KINDS /* one past the last */
 };
 
-/* The learning rate as a function of t. After a warm-up of warmup_steps, in which it rises linearly to learning_rate
- * (t + 1 of warmup_steps at t), u = t - warmup_steps counts on from 0:
+/* The learning rate as a function of t. After a warm-up of warmup_steps, in which it rises linearly to learning_rate (t
+ * + 1 of warmup_steps at t), u = t - warmup_steps counts on from 0:
+ *
  *     CONSTANT     learning_rate
  *     STEP         learning_rate factor^floor(u / steps)
  *     EXPONENTIAL  learning_rate factor^(u / steps)
  *     COSINE       floor + (learning_rate - floor) (1 + cos(pi min(u, steps) / steps)) / 2
  *                  (Loshchilov and Hutter, ICLR 2017, without restarts)
  *     LINEAR       learning_rate + (floor - learning_rate) min(u, steps) / steps
- * STEP and EXPONENTIAL do not fall below floor. */
+ *
+ * STEP and EXPONENTIAL do not fall below floor.
+ *
+ * Since: 0.1 */
 enum ps_schedule_kind {
     PS_SCHEDULE_CONSTANT = 0,
     PS_SCHEDULE_STEP = 1,
@@ -72,12 +86,15 @@ enum ps_schedule_kind {
     PS_SCHEDULE_LINEAR = 4
 };
 
-/* What t counts, from 0. */
+/* What t counts, from 0.
+ * Since: 0.1 */
 enum ps_schedule_by {
     PS_BY_VERSION = 0, /* updates that the block has taken */
     PS_BY_CLOCK = 1    /* the job's clock: in sync the step, elsewhere the slowest live worker's clock */
 };
 
+/* A schedule of the learning rate. Zeroed: a constant rate.
+ * Since: 0.1 */
 struct ps_schedule {
     enum ps_schedule_kind kind;
     enum ps_schedule_by by;
@@ -87,7 +104,8 @@ struct ps_schedule {
     double floor;          /* at least 0, at most learning_rate */
 };
 
-/* Gradient clipping (Pascanu, Mikolov and Bengio, ICML 2013). */
+/* How gradients are clipped (Pascanu, Mikolov and Bengio, ICML 2013).
+ * Since: 0.1 */
 enum ps_clip_kind {
     PS_CLIP_NONE = 0,
     PS_CLIP_VALUE = 1,      /* every element to [-limit, limit] */
@@ -96,14 +114,20 @@ enum ps_clip_kind {
                                worker's whole gradient (ps_push_options.norm) */
 };
 
+/* A clipping with its limit. Zeroed: none.
+ * Since: 0.1 */
 struct ps_clip {
     enum ps_clip_kind kind;
     double limit; /* above 0 */
 };
 
-/* Parameters that the kind does not use are ignored; ps_optimizer_by_name() fills in those that it does. Ranges: the
- * learning rate, momentum, the betas, rho, l1, l2, beta, weight_decay and initial_accumulator are at least 0; momentum,
- * the betas and rho are less than 1; epsilon and FTRL's learning rate are greater than 0. */
+/* An optimizer with its parameters. Those that the kind does not use are ignored; ps_optimizer_by_name() fills in those
+ * that it does.
+ *
+ * Ranges: the learning rate, momentum, the betas, rho, l1, l2, beta, weight_decay and initial_accumulator are at least
+ * 0; momentum, the betas and rho are less than 1; epsilon and FTRL's learning rate are greater than 0.
+ *
+ * Since: 0.1 */
 struct ps_optimizer {
     enum ps_optimizer_kind kind;
     double learning_rate;
@@ -121,37 +145,67 @@ struct ps_optimizer {
     struct ps_clip clip;         /* zeroed: none */
 };
 
-/* All of these: any thread; errors are PS_ERR_INVALID with a sentence, and leave *out and *optimizer as they were. */
-
-/* "adam"; NULL for a number that is not known. Static. */
+/* The name of an optimizer.
+ *
+ * Parameters:
+ *   kind  an optimizer
+ * Returns: "adam"; NULL for a number that is not known. Static.
+ * Since: 0.1 */
 PS_API const char *ps_optimizer_name(enum ps_optimizer_kind kind);
 
-/* By name ("adam"), with the defaults of Keras and TensorFlow; its file in common/optimizers cites them. The sentence
- * lists the names. */
+/* An optimizer by its name, with the defaults of Keras and TensorFlow; its file cites them.
+ *
+ * Parameters:
+ *   name  "adam"
+ * Errors:
+ *   PS_ERR_INVALID  no such optimizer: the sentence lists the names
+ * Since: 0.1 */
 PS_API enum ps_err ps_optimizer_by_name(const char *name, struct ps_optimizer *out, struct ps_error *error) PS_MUST_USE;
 
-/* Set one parameter by its name in the struct ("beta1"). Refused: a parameter that this kind does not use (the sentence
- * lists those that it does), a value out of its range. */
+/* Set one parameter by its name in the struct.
+ *
+ * Parameters:
+ *   parameter  "beta1"
+ *   value      the new value
+ * Errors:
+ *   PS_ERR_INVALID  a parameter that this kind does not use (the sentence lists those that it does), or a value out of
+ *                   its range
+ * Since: 0.1 */
 PS_API enum ps_err ps_optimizer_set(struct ps_optimizer *optimizer, const char *parameter, double value,
                                     struct ps_error *error) PS_MUST_USE;
 
-/* From text: a name, then, after a colon, what differs from its defaults:
+/* Read an optimizer, a schedule or a clipping from text: a name, then, after a colon, what differs from its defaults.
  *
  *     adam:learning_rate=3e-4,beta1=0.8,schedule=cosine,warmup=500,steps=20000,floor=1e-5,by=clock,clip=value,limit=1
  *
- * parameters by their names in the struct; schedule: constant, step, exponential, cosine, linear; by: version, clock;
+ * Parameters have their names in the struct; schedule: constant, step, exponential, cosine, linear; by: version, clock;
  * clip: none, value, block_norm, given_norm. Schedules and clips can be had alone: "cosine,warmup=500,steps=20000",
  * "value,limit=1", with or without "schedule=" and "clip=" before them. A colon separates as a comma does, and a clip's
- * limit may stand alone: "block_norm:1". Refused: a key twice, one that has no effect (limit without a clip, by without
- * a schedule). psctl set reads the same text. */
+ * limit may stand alone: "block_norm:1". psctl set reads the same text.
+ *
+ * Parameters:
+ *   text  what is to be read
+ * Errors:
+ *   PS_ERR_INVALID  a name or a key that is not known, a value out of its range, a key twice, or one that has no effect
+ *                   (limit without a clip, by without a schedule)
+ * Since: 0.1 */
 PS_API enum ps_err ps_optimizer_parse(const char *text, struct ps_optimizer *out, struct ps_error *error) PS_MUST_USE;
 PS_API enum ps_err ps_schedule_parse(const char *text, struct ps_schedule *out, struct ps_error *error) PS_MUST_USE;
 PS_API enum ps_err ps_clip_parse(const char *text, struct ps_clip *out, struct ps_error *error) PS_MUST_USE;
 
-/* And back: the learning rate and what differs from the defaults, in digits that read back as the same numbers; psctl
- * prints it, and all of the above take it. out: [size] bytes, terminated, cut off when size is too small;
- * PS_OPTIMIZER_TEXT_MAX always does. */
+/* What always holds the text that ps_optimizer_describe() makes, in bytes.
+ * Since: 0.1 */
 #define PS_OPTIMIZER_TEXT_MAX 768
+
+/* Write an optimizer as text: the learning rate and what differs from the defaults, in digits that read back as the
+ * same numbers.
+ *
+ * psctl prints it, and ps_optimizer_parse() reads it.
+ *
+ * Parameters:
+ *   out   [size] bytes, terminated, cut off when size is too small
+ *   size  in bytes; PS_OPTIMIZER_TEXT_MAX always does
+ * Since: 0.1 */
 PS_API void ps_optimizer_describe(const struct ps_optimizer *optimizer, char *out, size_t size);
 
 #ifdef __cplusplus

@@ -1,0 +1,188 @@
+/* ps_admin.h: questions to the shards, and changes of a running cluster: what psctl does, or a worker that knows better
+ * by now. Part of psclient.h, which has the rules.
+ *
+ * Parameters:
+ *   client      from ps_client_open()
+ *   shard       from 0 on, below ps_client_shards()
+ *   timeout_ms  milliseconds that the call waits at most; -1: the client's default; 0: do not wait
+ *   error       filled when the call fails; may be NULL
+ * Returns: PS_OK, or the code that *error has, too.
+ * Threads: one at a time for a client and everything that came from it; with options.progress_thread any. */
+#ifndef PS_ADMIN_H
+#define PS_ADMIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ps_client.h"
+#include "ps_err.h"
+#include "ps_optimizer.h"
+#include "ps_variable.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Questions --------------------------------------------------------------------------------------------------- */
+
+/* What a shard is asked.
+ * Since: 0.1 */
+enum ps_query {
+    PS_QUERY_STATUS = 0,
+    PS_QUERY_VARIABLES = 1,
+    PS_QUERY_STATS = 2,
+    PS_QUERY_WORKERS = 3,
+    PS_QUERY_BLOCKED = 4,
+    PS_QUERY_JOBS = 5,
+    PS_QUERY_TIMELINE = 7 /* what the shard did lately: "psctl trace" makes pictures of it */
+};
+
+/* Ask one shard.
+ *
+ * Parameters:
+ *   query  what
+ *   job    of which job; NULL: of all
+ *   json   a JSON object, freed with ps_free(); psd.proto's Report names its members. NULL after an error
+ * Errors:
+ *   PS_ERR_TIMEOUT  the shard did not answer in time
+ *   PS_ERR_INVALID  no such shard or query, a name that is not valid, or NULL
+ *   PS_ERR_DENIED   the token may not ask that
+ *   PS_ERR_NOMEM    no memory
+ *   (session)       what ended the session
+ * Since: 0.1 */
+PS_API enum ps_err ps_client_query(ps_client *client, uint32_t shard, enum ps_query query, const char *job,
+                                   int timeout_ms, char **json, struct ps_error *error) PS_MUST_USE;
+
+/* Make one round trip to one shard, and measure it.
+ *
+ * Parameters:
+ *   microseconds  what it took
+ * Errors:
+ *   PS_ERR_TIMEOUT  the shard did not answer in time
+ *   PS_ERR_INVALID  no such shard, or NULL
+ *   PS_ERR_NOMEM    no memory
+ *   (session)       what ended the session
+ * Since: 0.1 */
+PS_API enum ps_err ps_client_ping(ps_client *client, uint32_t shard, int timeout_ms, double *microseconds,
+                                  struct ps_error *error) PS_MUST_USE;
+
+/* ---- Changes ----------------------------------------------------------------------------------------------------- */
+
+/* A parameter of an optimizer and its new value.
+ * Since: 0.1 */
+struct ps_parameter {
+    const char *name; /* a member of struct ps_optimizer: "learning_rate" */
+    double value;
+};
+
+/* An age policy: how pushes count by their age.
+ * Since: 0.1 */
+struct ps_age_policy {
+    enum ps_age kind;
+    double parameter; /* exponential: base in (0, 1); cutoff: largest age that counts */
+};
+
+/* What is to change. Values are absolute, so that the same setting twice is the same as once.
+ * Since: 0.1 */
+struct ps_setting {
+    const char *job;                      /* NULL: the client's own */
+    const char *variables;                /* names, * for any characters and ? for one; NULL: no variable */
+    size_t parameters;                    /* of the optimizers of these variables */
+    const struct ps_parameter *parameter; /* [parameters] */
+    const struct ps_schedule *schedule;   /* of their optimizers; NULL: as it is */
+    const struct ps_clip *clip;           /* the same */
+    const struct ps_age_policy *age;      /* of the job; NULL: as it is */
+    const uint32_t *bound;                /* of the job, which is ssp; NULL: as it is */
+};
+
+/* Change a running job on every shard; workers and observers may.
+ *
+ * Each shard checks the whole setting, then does all of it, in one transaction that survives kill -9: from its next
+ * update on. A larger bound lets waiting pulls go at once. What workers open and declare later is compared with what
+ * was opened and declared first, so they go on as they are.
+ *
+ * Not atomic over the shards: one that refuses has changed nothing, the others that hold blocks of the variables, or
+ * the job, have changed nevertheless, and the error says which ("changed on shard 0"); calling again is safe. A lost
+ * connection is no error before the time-out.
+ *
+ * Parameters:
+ *   setting    what is to change; copied
+ *   variables  how many the pattern named; may be NULL
+ * Errors:
+ *   PS_ERR_INVALID    a parameter that an optimizer of the variables does not have, a value out of its range, a change
+ *                     that would need other slots or slots that began otherwise, a bound for a job that is not ssp;
+ *                     PS_CLIP_GIVEN_NORM for a variable that was not declared with it, because its workers give no
+ *                     norm; NULL
+ *   PS_ERR_NOT_FOUND  no such job, or no variable of the job, on any shard, has a name that fits
+ *   PS_ERR_LIMIT      the pattern names too many variables at once
+ *   PS_ERR_FULL       a shard has no memory for so many changes
+ *   PS_ERR_DENIED     the token may not change anything
+ *   PS_ERR_TIMEOUT    a shard has not answered: it may have changed, or not; call again
+ *   PS_ERR_NOMEM      no memory
+ *   (session)         what ended the session
+ * Since: 0.1 */
+PS_API enum ps_err ps_client_set(ps_client *client, const struct ps_setting *setting, int timeout_ms,
+                                 uint64_t *variables, struct ps_error *error) PS_MUST_USE;
+
+/* Stop a shard as SIGTERM does: it answers what is under way, takes no new work, and exits with 0.
+ *
+ * Returns when the shard has closed the connection. Its clients go on trying to reach the shard; started again on its
+ * live directory it goes on where it was. Workers and observers may.
+ *
+ * Errors:
+ *   PS_ERR_TIMEOUT  the shard has not closed the connection in time; it may be stopping, or not: call again
+ *   PS_ERR_INVALID  no such shard, or client is NULL
+ *   PS_ERR_DENIED   the token may not do this
+ *   PS_ERR_NOMEM    no memory
+ *   (session)       what ended the session
+ * Since: 0.1 */
+PS_API enum ps_err ps_client_drain(ps_client *client, uint32_t shard, int timeout_ms,
+                                   struct ps_error *error) PS_MUST_USE;
+
+/* What an eviction found.
+ * Since: 0.1 */
+struct ps_evict_report {
+    int found;                   /* the shard knows such a worker, */
+    int live;                    /* whose session was live, and is ended now */
+    uint64_t clock;              /* where it stood */
+    char agent[PS_NAME_MAX + 1]; /* host and process of the worker */
+};
+
+/* End a worker's session on one shard now, as if its lease had lapsed. For observers only.
+ *
+ * Nobody waits for the worker any more, and its pushes up to here count. Its connection ends with FENCED and the
+ * reason, and so does whatever its process sends under this incarnation later, also after a restart of the shard.
+ * Another process takes the index as ever, or the same one after ps_client_rejoin(); strategies do not rejoin after
+ * FENCED, as they do after LEASE_LAPSED. To be rid of a worker ask every shard. Twice is the same as once.
+ *
+ * Parameters:
+ *   job     NULL: the client's own
+ *   task    the worker's index
+ *   report  what was found; may be NULL
+ * Errors:
+ *   PS_ERR_INVALID    no such shard, no such index, a job's name that is not valid, a client that is no observer, or
+ *                     client is NULL
+ *   PS_ERR_DENIED     the token may not do this
+ *   PS_ERR_TIMEOUT    the shard did not answer in time
+ *   PS_ERR_CANCELLED  ps_client_interrupt()
+ *   PS_ERR_NOMEM      no memory
+ *   (session)         what ended the session
+ * Since: 0.1 */
+PS_API enum ps_err ps_client_evict(ps_client *client, uint32_t shard, const char *job, uint32_t task, int timeout_ms,
+                                   struct ps_evict_report *report, struct ps_error *error) PS_MUST_USE;
+
+/* For a handler of signals, or another thread: end the save, checkpoint, restore or import that the client is at, with
+ * PS_ERR_CANCELLED.
+ *
+ * So ends every later one. A checkpoint that was begun is removed, a save or a restore that a shard has begun goes on.
+ * The client may be closed as ever, after the call has returned.
+ *
+ * Threads: any, and handlers of signals: it is async-signal-safe.
+ * Since: 0.1 */
+PS_API void ps_client_interrupt(ps_client *client);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
