@@ -48,7 +48,9 @@ there "the units are there, with examples of their configuration" lib/systemd/sy
 is "ExecStart=$(sed -n 's/^prefix=//p' "$pc")/bin/psd" "$(grep -o '^ExecStart=[^ ]*' "$prefix/lib/systemd/system/psd@.service")" \
   "and they start the psd that was installed"
 there "their manual pages are there" share/man/man8/psd.8 share/man/man1/psctl.1 share/man/man1/psrun.1
-there "and their completions" share/bash-completion/completions/{psd,psctl,psrun}.bash \
+there "the library's manual pages are there, and the reference for browsers" share/man/man7/psclient.7 \
+  share/man/man3/ps_client_open.3 share/man/man3/ps_strategy_run.3 share/doc/psd/html/psclient.html
+there "and the completions of the programs" share/bash-completion/completions/{psd,psctl,psrun}.bash \
   share/zsh/site-functions/_{psd,psctl,psrun}
 is "" "$(find "$prefix/share/man" "$prefix/share/bash-completion" "$prefix/share/zsh" -type f -empty)" "and none is empty"
 data=share/psd/examples/data/digits
