@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/core/wire/wire.h"
+#include "common/core/model/cut.h"
 #include "common/system/checkpoint_dir.h"
 #include "common/system/file_error.h"
 #include "proto/store.pb-c.h"
@@ -49,18 +49,12 @@ find_target(struct checkpoint_sink *sink, const struct shard_save_row *row, stru
 {
     Psd__VariableRow *m = psd__variable_row__unpack(NULL, row->value.len, row->value.data);
     struct target *t = &sink->targets[sink->targets_len];
-    struct ps_optimizer optimizer;
-    uint64_t elements;
-    enum ps_err err;
 
     if (m == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a variable's row");
     ps_assert(row->table == STORE_VARS && m->declare != NULL);
-    err = wire_elements(m->declare->dims, m->declare->n_dims, &elements);
-    ps_assert(err == PS_OK);
-    optimizer = wire_optimizer(m->declare->optimizer);
     t->id = row_id(row->key);
-    layout_init(&t->layout, elements, optimizer_slots(&optimizer));
+    cut_declared(m->declare, &t->layout);
     t->left_out = !checkpoint_places(sink->files.tensors, m->declare->name, &t->layout, &t->places);
     sink->left_out += t->left_out;
     sink->targets_len++;
@@ -135,14 +129,15 @@ static enum ps_err
 put_arrays(struct checkpoint_sink *sink, const struct target *t, const struct layout_block *cut, size_t *written,
            struct ps_error *e)
 {
-    uint64_t offset = cut->first * sizeof(float);
-    size_t len = cut->len * sizeof(float);
-    enum ps_err err = put(sink, CHECKPOINT_WEIGHTS, sink->value + layout_array(cut->stride, 0), len,
-                          t->places.weights + offset, written, e);
+    struct cut_array a = cut_array(cut, 0);
+    enum ps_err err =
+        put(sink, CHECKPOINT_WEIGHTS, sink->value + a.in_value, a.bytes, t->places.weights + a.in_tensor, written, e);
 
-    for (uint32_t i = 0; err == PS_OK && i < t->layout.slots; i++)
-        err = put(sink, CHECKPOINT_SLOTS, sink->value + layout_array(cut->stride, i + 1), len,
-                  t->places.slot[i] + offset, written, e);
+    for (uint32_t i = 0; err == PS_OK && i < t->layout.slots; i++) {
+        a = cut_array(cut, i + 1);
+        err =
+            put(sink, CHECKPOINT_SLOTS, sink->value + a.in_value, a.bytes, t->places.slot[i] + a.in_tensor, written, e);
+    }
     return err;
 }
 

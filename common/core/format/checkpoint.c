@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/core/model/cut.h"
 #include "common/core/wire/wire.h"
 
 #define NAME_SHOWN 64
@@ -229,9 +230,7 @@ static enum ps_err
 add(struct checkpoint *c, struct checkpoint_variable v, struct ps_error *e)
 {
     const struct checkpoint_variable *there = checkpoint_find(c, v.declared->name);
-    struct ps_optimizer optimizer = wire_optimizer(v.declared->optimizer);
     char text[PS_ERROR_TEXT_MAX];
-    uint64_t elements;
     enum ps_err err;
 
     if (there != NULL) {
@@ -243,9 +242,7 @@ add(struct checkpoint *c, struct checkpoint_variable v, struct ps_error *e)
         variable_finish(&v);
         return err;
     }
-    err = wire_elements(v.declared->dims, v.declared->n_dims, &elements);
-    ps_assert(err == PS_OK);
-    layout_init(&v.layout, elements, optimizer_slots(&optimizer));
+    cut_declared(v.declared, &v.layout);
     return insert(c, v, e);
 }
 

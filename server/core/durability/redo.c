@@ -164,7 +164,7 @@ redo_check(struct shard *s, uint64_t room, struct ps_error *e)
 void
 redo_update(struct shard *s, const struct block_ref *ref, float scale, uint64_t when, const float *gradient, bool owned)
 {
-    struct redo_gradient g = {.data = gradient, .bytes = ref->cut.len * sizeof(float), .owned = owned};
+    struct redo_gradient g = {.data = gradient, .bytes = block_gradient_bytes(ref), .owned = owned};
 
     if (!record_add_update(s->redo.record, ref->variable->id, ref->number, scale, ref->block->clock, &g)) {
         if (owned)

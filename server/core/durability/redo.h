@@ -91,7 +91,7 @@ uint64_t redo_room(const struct shard *s, uint64_t blocks, uint64_t pushes, uint
 
 /* ---- What happened. All of it is for nothing when the turn fails, and out of memory fails the turn ---- */
 
-/* A block was updated; when: the clock that its schedule went by, of no interest in sync. gradient: [ref->cut.len] f32,
+/* A block was updated; when: the clock that its schedule went by, of no interest in sync. gradient: [ref->values] f32,
  * readable until the event ends; owned: it is a piece of the pool, and the record's from now on. */
 void redo_update(struct shard *s, const struct block_ref *ref, float scale, uint64_t when, const float *gradient,
                  bool owned);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/core/cluster/placement.h"
 #include "proto/store.pb-c.h"
 #include "server/core/durability/redo_record.h"
 #include "server/core/shard/shard_state.h"
@@ -188,7 +187,7 @@ find_block(struct shard *s, uint32_t var, uint32_t block, struct block_ref *out,
     struct variable *v = var >= 1 && var <= s->variables_len ? s->variables[var] : NULL;
     enum ps_err err;
 
-    if (v == NULL || block >= v->layout.blocks || placement_shard(v->start, block, s->config.shards) != s->config.shard)
+    if (v == NULL || !block_lies_here(s, v, block))
         return damaged(s->replay, e, "is for a block that is not known");
     if (v->ready < v->count && (err = make_blocks(s, v, e)) != PS_OK)
         return err;
@@ -197,7 +196,7 @@ find_block(struct shard *s, uint32_t var, uint32_t block, struct block_ref *out,
 }
 
 static enum ps_err
-update(struct shard *s, const Psd__RedoRecord *m, size_t i, const float *gradient, size_t *len, struct ps_error *e)
+update(struct shard *s, const Psd__RedoRecord *m, size_t i, const float *gradient, size_t *bytes, struct ps_error *e)
 {
     struct block_ref ref;
     uint64_t clock = m->clock[i];
@@ -205,13 +204,13 @@ update(struct shard *s, const Psd__RedoRecord *m, size_t i, const float *gradien
 
     if ((err = find_block(s, m->var[i], m->block[i], &ref, e)) != PS_OK)
         return err;
-    if (ref.cut.len > *len)
+    if (block_gradient_bytes(&ref) > *bytes)
         return damaged(s->replay, e, "has fewer gradients than its blocks need");
-    *len -= ref.cut.len;
+    *bytes -= block_gradient_bytes(&ref);
     if (!isfinite(m->scale[i]) || (job_is_sync(ref.variable->job) ? clock == 0 || clock > CLOCK_MAX : clock != 0) ||
-        (ref.variable->refuse_nonfinite && !optimizer_finite(ref.cut.len, gradient)))
+        (ref.variable->refuse_nonfinite && !ref.variable->kind->finite(&ref, gradient)))
         return damaged(s->replay, e, "has numbers that cannot be");
-    if ((err = room(s, block_size(&ref), e)) != PS_OK)
+    if ((err = room(s, ref.size, e)) != PS_OK)
         return err;
     if ((err = turn_touch(s, &ref)) != PS_OK)
         return ps_fail(e, err, "the redo log cannot be replayed: %s", ps_strerror(err));
@@ -224,17 +223,18 @@ static enum ps_err
 updates(struct shard *s, const Psd__RedoRecord *m, struct ps_error *e)
 {
     const struct redo_head *head = &s->replay->head;
-    const float *gradient = (const float *)(const void *)(s->replay->bytes + record_gradients(head->meta_len));
-    size_t left = head->payload_len / sizeof(float), before;
+    const uint8_t *gradients = s->replay->bytes + record_gradients(head->meta_len);
+    size_t left = head->payload_len;
     enum ps_err err;
 
-    if (m->n_block != m->n_var || m->n_scale != m->n_var || m->n_clock != m->n_var || head->payload_len % 4 != 0)
+    if (m->n_block != m->n_var || m->n_scale != m->n_var || m->n_clock != m->n_var ||
+        head->payload_len % CUT_VALUE_BYTES != 0)
         return damaged(s->replay, e, "has updates that do not fit together");
     for (size_t i = 0; i < m->n_var; i++) {
-        before = left;
-        if ((err = update(s, m, i, gradient, &left, e)) != PS_OK)
+        const uint8_t *next = gradients + head->payload_len - left;
+
+        if ((err = update(s, m, i, (const float *)(const void *)next, &left, e)) != PS_OK)
             return err;
-        gradient += before - left;
     }
     return left == 0 ? PS_OK : damaged(s->replay, e, "has more gradients than its blocks need");
 }

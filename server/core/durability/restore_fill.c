@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/core/cluster/placement.h"
 #include "common/core/format/checkpoint.h"
 #include "server/core/durability/restore.h"
 #include "server/core/shard/shard_state.h"
@@ -32,49 +31,18 @@ restore_find(struct shard *s)
     return true;
 }
 
-/* Read a block into r->value. */
-static enum ps_err
-read_block(struct shard *s, const struct block_ref *ref, struct block_head *head, struct ps_error *e)
-{
-    struct restore *r = &s->restore;
-    struct variable *v = ref->variable;
-    enum ps_err err;
-
-    *head = (struct block_head){.var = v->id,
-                                .block = ref->number,
-                                .len = ref->cut.len,
-                                .slots = (uint16_t)v->layout.slots,
-                                .format = LAYOUT_FORMAT};
-    if ((err = r->source->counts(r->source, r->variable, ref->number, &head->version, &head->clock, e)) != PS_OK)
-        return err;
-    memset(r->value, 0, block_size(ref));
-    memcpy(r->value, head, sizeof *head);
-    for (uint32_t i = 0; err == PS_OK && i <= v->layout.slots; i++)
-        err = r->source->elements(r->source, r->variable, i, ref->cut.first, ref->cut.len,
-                                  (float *)(void *)(r->value + layout_array(ref->cut.stride, i)), e);
-    return err;
-}
-
-static struct block_ref
-next_block(const struct shard *s, struct variable *v, uint64_t index)
-{
-    uint64_t number = placement_nth(v->start, s->config.shard, s->config.shards, index);
-
-    return (struct block_ref){
-        .variable = v, .block = &v->blocks[index], .number = (uint32_t)number, .cut = layout_block(&v->layout, number)};
-}
-
 /* The place is there: in it goes. */
 static enum ps_err
-put_block(struct shard *s, struct block_ref *ref, const struct block_head *head)
+put_block(struct shard *s, struct block_ref *ref)
 {
+    const struct block_head *head = (const struct block_head *)(const void *)s->restore.value;
     struct variable *v = ref->variable;
     bool is_new = s->restore.index >= v->ready;
     enum ps_err err = is_new ? turn_create(s, ref) : turn_touch(s, ref);
 
     if (err != PS_OK)
         return err;
-    memcpy(ref->place, s->restore.value, block_size(ref));
+    memcpy(ref->place, head, ref->size);
     ref->block->version = head->version;
     ref->block->clock = head->clock;
     if (is_new)
@@ -101,19 +69,19 @@ current(struct shard *s)
 static bool
 fill_one(struct shard *s, struct variable *v, uint64_t *made)
 {
-    struct block_ref ref = next_block(s, v, s->restore.index);
-    struct block_head head;
+    struct restore *r = &s->restore;
+    struct block_ref ref = v->kind->nth(s, v, r->index);
     struct ps_error e = {0};
     enum ps_err err;
 
-    switch (turn_room(s, block_size(&ref), &err)) {
+    switch (turn_room(s, ref.size, &err)) {
     case TURN_WAIT:
         return false;
     case TURN_REFUSED:
         break;
     case TURN_READY:
-        if ((err = read_block(s, &ref, &head, &e)) == PS_OK)
-            err = put_block(s, &ref, &head);
+        if ((err = v->kind->restore(&ref, r->source, r->variable, r->value, &e)) == PS_OK)
+            err = put_block(s, &ref);
         break;
     }
     if (err != PS_OK) {
@@ -122,8 +90,8 @@ fill_one(struct shard *s, struct variable *v, uint64_t *made)
                           ref.number, v->name, ps_strerror(err));
         restore_stop(s, &e);
     }
-    *made += block_size(&ref);
-    s->restore.index++;
+    *made += ref.size;
+    r->index++;
     return true;
 }
 

@@ -52,9 +52,7 @@ bytes_of(const struct shard *s, struct variable *v, uint64_t count)
     if (count == v->count)
         return v->bytes;
     for (uint64_t i = 0; i < count; i++) {
-        struct block_ref ref = block_nth(s, v, i);
-
-        bytes += block_size(&ref);
+        bytes += v->kind->nth(s, v, i).size;
     }
     return bytes;
 }
@@ -73,9 +71,9 @@ count_blocks(struct shard *s, const struct job *job)
 
         if (job != NULL && v->job != job)
             continue;
-        save->counts[id] = v->ready;
-        save->len += v->ready;
-        save->bytes += bytes_of(s, v, v->ready);
+        save->counts[id] = v->kind->values(v);
+        save->len += save->counts[id];
+        save->bytes += bytes_of(s, v, save->counts[id]);
     }
     return true;
 }
@@ -228,12 +226,13 @@ shard_save_next(struct shard *s, size_t bytes, struct shard_save_block *out, siz
     if (save->state != SAVE_RUNNING)
         return 0;
     while (n < room && save->handed.var <= save->vars) {
-        struct block_ref ref = block_nth(s, s->variables[save->handed.var], save->handed.index);
+        struct variable *v = s->variables[save->handed.var];
+        struct block_ref ref = v->kind->nth(s, v, save->handed.index);
 
-        if (n > 0 && sum + block_size(&ref) > bytes)
+        if (n > 0 && sum + ref.size > bytes)
             break;
-        out[n++] = (struct shard_save_block){.key = key_of_instant(&ref), .size = block_size(&ref)};
-        sum += block_size(&ref);
+        out[n++] = (struct shard_save_block){.key = key_of_instant(&ref), .size = ref.size};
+        sum += ref.size;
         save->handed = advance(save, save->handed, 1);
     }
     save->handed_len += n;

@@ -10,7 +10,7 @@ save_keeps(const struct shard *s, const struct block_ref *ref)
 {
     const struct save *save = &s->save;
     const struct variable *v = ref->variable;
-    struct save_place place = {.var = v->id, .index = (uint64_t)(ref->block - v->blocks)};
+    struct save_place place = {.var = v->id, .index = v->kind->index(ref)};
 
     return save->state == SAVE_RUNNING && !ref->block->left && v->id <= save->vars &&
            place.index < save->counts[v->id] && !PLANTED(INSTANT_OVERWRITTEN) &&
@@ -21,7 +21,7 @@ void
 save_left(struct shard *s, const struct block_ref *ref, int by)
 {
     struct save *save = &s->save;
-    uint64_t size = block_size(ref);
+    uint64_t size = ref->size;
 
     ps_assert(ref->block->left == (by < 0) && save->left >= ref->block->left);
     ref->block->left = by > 0;
@@ -76,7 +76,7 @@ erase_some(struct shard *s, uint32_t n)
             continue;
         }
         if (v->blocks[save->erase.index].left) {
-            struct block_ref ref = block_nth(s, v, save->erase.index);
+            struct block_ref ref = v->kind->nth(s, v, save->erase.index);
 
             if (!erase(s, &ref))
                 return;

@@ -7,6 +7,7 @@
 #define SERVER_BLOCK_H
 
 #include "common/core/base/base.h"
+#include "common/core/model/cut.h"
 #include "common/core/model/layout.h"
 #include "common/include/psclient/ps_err.h"
 #include "server/core/model/variable.h"
@@ -32,26 +33,25 @@ struct block_ref {
     struct variable *variable;
     struct block *block;
     uint32_t number;
-    bool counted; /* the push's step is in it already: cursor.h */
-    bool fresh;   /* turn_touch() gave it a new place in this event */
-    bool moved;   /* and that under its other key */
-    bool asked;   /* the push asks for the new value, which leaves right after the turn; of no matter in sync */
-    struct layout_block cut;
-    const uint8_t *old; /* value before, from turn_touch() */
-    uint8_t *place;     /* value after */
+    uint32_t values; /* f32 of its gradient, and of what a pull gets */
+    size_t size;     /* bytes of its value in the store */
+    bool counted;    /* the push's step is in it already: cursor.h */
+    bool fresh;      /* turn_touch() gave it a new place in this event */
+    bool moved;      /* and that under its other key */
+    bool asked;      /* the push asks for the new value, which leaves right after the turn; of no matter in sync */
+    struct layout_block cut; /* dense.c's */
+    const uint8_t *old;      /* value before, from turn_touch() */
+    uint8_t *place;          /* value after */
 };
 
 static inline size_t
-block_size(const struct block_ref *ref)
+block_gradient_bytes(const struct block_ref *ref)
 {
-    return layout_value_size(ref->cut.size_class);
+    return cut_bytes(ref->values);
 }
 
-static inline struct store_key
-block_key(const struct block_ref *ref)
-{
-    return (struct store_key){.var = ref->variable->id, .block = ref->number, .generation = ref->block->generation};
-}
+/* Whether a variable has a block of this number, and it lies on this shard. */
+bool block_lies_here(const struct shard *s, const struct variable *v, uint64_t number);
 
 /* Find a block that may be pulled and pushed. PS_ERR_NOT_FOUND. */
 enum ps_err block_find(struct shard *s, const struct job *job, uint32_t var, uint32_t block, struct block_ref *out,
@@ -60,8 +60,8 @@ enum ps_err block_find(struct shard *s, const struct job *job, uint32_t var, uin
 /* The block that was found before; asserts that it is there. */
 void block_refind(const struct shard *s, uint32_t var, uint32_t block, struct block_ref *out);
 
-/* The index-th of a variable's blocks on this shard, 0 <= index < count. */
-struct block_ref block_nth(const struct shard *s, struct variable *v, uint64_t index);
+/* The same for who wants to know where it lies, and not what it holds. */
+void block_locate(const struct shard *s, uint32_t var, uint32_t block, struct block_ref *out);
 
 /* This variable's blocks are to be made, unless they all are. */
 void block_want(struct shard *s, struct variable *v);
@@ -72,9 +72,8 @@ bool block_work(struct shard *s);
 /* The variable's next block has its first value, which is in its place: count it. */
 void block_made(struct shard *s, const struct block_ref *ref);
 
-/* One that the store holds (each_block's callback; arg is a struct row_load). After the last: whether a variable's are
- * those that were made in order. */
+/* A value that the store holds (each_block's callback; arg is a struct row_load). block_take(): its kind knows it. */
 bool block_load(void *arg, const struct store_key *key, struct span value);
-bool block_loaded(const struct variable *v);
+void block_take(struct shard *s, const struct block_ref *ref, const struct block_head *head, uint8_t generation);
 
 #endif

@@ -35,11 +35,13 @@ catalog_load_blocks(struct shard *s, struct ps_error *e)
     if (err != PS_OK)
         return ps_fail(e, err, "the store cannot be read: %s", ps_strerror(err));
     for (uint32_t id = 1; id <= s->variables_len; id++) {
-        if (!block_loaded(s->variables[id])) {
+        struct variable *v = s->variables[id];
+
+        if (!v->kind->loaded(v)) {
             row_load_stop(&l, PS_ERR_IO, "the blocks of variable", id);
             return l.err;
         }
-        block_want(s, s->variables[id]);
+        block_want(s, v);
     }
     return PS_OK;
 }

@@ -40,9 +40,9 @@ check_room(struct shard *s, const struct variable *v, struct ps_error *e)
 
     s->store->ops->usage(s->store, &usage);
     taken = usage.used_bytes - MIN(usage.used_bytes, s->save.left_bytes) + s->promised_bytes;
-    if (v->layout.blocks > UINT32_MAX)
-        return ps_fail(e, PS_ERR_LIMIT, "variable '%.64s' has %" PRIu64 " blocks, the limit is %u", v->name,
-                       v->layout.blocks, UINT32_MAX);
+    if (v->numbers > UINT32_MAX)
+        return ps_fail(e, PS_ERR_LIMIT, "variable '%.64s' has %" PRIu64 " blocks, the limit is %u", v->name, v->numbers,
+                       UINT32_MAX);
     if (taken + v->bytes + headroom(usage.max_bytes) > usage.max_bytes)
         return ps_fail(e, PS_ERR_FULL, "variable '%.64s' needs %s on shard %u, which uses %s of %s and keeps %s free",
                        v->name, units_bytes(v->bytes, &needs), s->config.shard, units_bytes(taken, &used),

@@ -15,7 +15,7 @@ struct gradient {
     const uint16_t *halves; /* float16, which an update out of place decodes in passing */
 };
 
-/* Apply after turn_touch(). gradient: [ref->cut.len]; halves not in place, nor where the variable clips by the block's
+/* Apply after turn_touch(). gradient: [ref->values]; halves not in place, nor where the variable clips by the block's
  * norm. clock: the block's clock after it. The version rises by one. False: the gradient is not finite and the variable
  * refuses that; only out of place, and the block is as it was. In place the caller has checked before. */
 bool update_apply(struct shard *s, const struct block_ref *ref, const struct gradient *gradient, float scale,

@@ -23,33 +23,6 @@ variable_free(struct variable *v)
     free(v);
 }
 
-/* Blocks of a class that lie on this shard. */
-static uint64_t
-class_count(const struct variable *v, int size_class, uint32_t shard, uint32_t shards)
-{
-    uint64_t first = 0;
-
-    for (int c = LAYOUT_CLASSES - 1; c > size_class; c--)
-        first += v->layout.count[c];
-    return placement_count(v->start, first + v->layout.count[size_class], shard, shards) -
-           placement_count(v->start, first, shard, shards);
-}
-
-static void
-variable_measure(struct variable *v, uint32_t shard, uint32_t shards)
-{
-    uint64_t elements;
-    enum ps_err err = wire_elements(v->declare->dims, v->declare->n_dims, &elements);
-
-    ps_assert(err == PS_OK);
-    layout_init(&v->layout, elements, optimizer_slots(&v->optimizer));
-    v->start = placement_start(v->job->name, v->name, shards);
-    v->count = placement_count(v->start, v->layout.blocks, shard, shards);
-    for (int c = 0; c < LAYOUT_CLASSES; c++)
-        v->bytes += class_count(v, c, shard, shards) * layout_value_size(c);
-    v->gather_bytes = job_is_sync(v->job) ? gather_budget(v->job, v, shard, shards) : 0;
-}
-
 struct variable *
 variable_new(struct shard *s, struct job *job, const Psd__Declare *declare, uint32_t id)
 {
@@ -71,7 +44,10 @@ variable_new(struct shard *s, struct job *job, const Psd__Declare *declare, uint
     v->optimizer = wire_optimizer(v->declare->optimizer);
     v->initializer = wire_initializer(v->declare->init);
     v->refuse_nonfinite = v->declare->nonfinite == PSD__NON_FINITE__REFUSE;
-    variable_measure(v, s->config.shard, s->config.shards);
+    v->start = placement_start(job->name, v->name, s->config.shards);
+    v->kind = kind_of(v->declare);
+    v->kind->measure(v, s->config.shard, s->config.shards);
+    v->gather_bytes = job_is_sync(job) ? gather_budget(v, s->config.shard, s->config.shards) : 0;
     return v;
 }
 
@@ -165,7 +141,7 @@ take_optimizer(struct variable *v, const Psd__Optimizer *o)
     if (!optimizer_ok(o))
         return false;
     now = wire_optimizer(o);
-    if (now.kind != v->optimizer.kind || optimizer_slots(&now) != v->layout.slots)
+    if (now.kind != v->optimizer.kind || optimizer_slots(&now) != optimizer_slots(&v->optimizer))
         return false;
     v->optimizer = now;
     return true;

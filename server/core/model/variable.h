@@ -17,6 +17,7 @@ struct shard;
 struct job;
 struct block;
 struct declare_waiter;
+struct variable_kind;
 
 struct variable {
     uint32_t id; /* this shard's; counts from 1 */
@@ -24,12 +25,14 @@ struct variable {
     char *path;       /* job/name */
     const char *name; /* within path */
     Psd__Declare *declare;
-    struct layout layout;
+    const struct variable_kind *kind;
+    struct layout layout; /* dense.c's */
     struct ps_optimizer optimizer;
     struct initializer initializer;
     bool refuse_nonfinite;
     uint32_t start;        /* of its placement */
     uint64_t first;        /* ordinal of its first block among all blocks of the shard */
+    uint64_t numbers;      /* its blocks have numbers below this, on all shards together */
     uint64_t count;        /* blocks on this shard */
     uint64_t ready;        /* of them made, in order */
     uint64_t bytes;        /* of all their values */

@@ -28,16 +28,6 @@ first_variables(const struct report_builder *b, struct variable **first, size_t 
     return n;
 }
 
-static void
-versions(const struct variable *v, Psd__VariableReport *m)
-{
-    m->version_min = v->ready > 0 ? UINT64_MAX : 0;
-    for (uint64_t i = 0; i < v->ready; i++) {
-        m->version_min = MIN(m->version_min, v->blocks[i].version);
-        m->version_max = MAX(m->version_max, v->blocks[i].version);
-    }
-}
-
 /* Of the update that the newest block takes next. */
 static double
 learning_rate(const struct variable *v, uint64_t version)
@@ -71,11 +61,7 @@ variable(struct shard *s, const struct variable *v)
     ps_optimizer_describe(&v->optimizer, text, sizeof text);
     m->job = (char *)v->job->name;
     m->name = (char *)v->name;
-    m->n_dims = v->declare->n_dims;
-    m->dims = v->declare->dims;
-    m->blocks = v->count;
-    m->bytes = v->bytes;
-    versions(v, m);
+    v->kind->describe(v, m);
     report_traffic(&v->stats, m);
     m->optimizer = report_text(s, text);
     m->learning_rate = learning_rate(v, m->version_max);

@@ -58,8 +58,8 @@ changed(const struct variable *v, const Psd__Set *m, struct ps_optimizer *next, 
         next->clip = wire_clip(m->clip);
     if ((err = optimizer_check(next, e)) != PS_OK)
         return err;
-    if (optimizer_slots(next) != v->layout.slots)
-        return ps_fail(e, PS_ERR_INVALID, "its blocks have %u slots and would need %u", v->layout.slots,
+    if (optimizer_slots(next) != optimizer_slots(&v->optimizer))
+        return ps_fail(e, PS_ERR_INVALID, "its blocks have %u slots and would need %u", optimizer_slots(&v->optimizer),
                        optimizer_slots(next));
     if ((err = check_start(v, next, e)) != PS_OK)
         return err;

@@ -19,6 +19,7 @@
 #include "server/core/model/catalog.h"
 #include "server/core/model/declare.h"
 #include "server/core/model/job.h"
+#include "server/core/model/kind.h"
 #include "server/core/model/row.h"
 #include "server/core/model/update.h"
 #include "server/core/model/variable.h"

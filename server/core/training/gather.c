@@ -7,16 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/core/cluster/placement.h"
 #include "server/core/shard/shard_state.h"
 
 /* ---- Budget ---- */
-
-static uint64_t
-padded(uint32_t len)
-{
-    return pool_size(len * sizeof(float));
-}
 
 static size_t
 gather_size(const struct job *job)
@@ -25,32 +18,13 @@ gather_size(const struct job *job)
 }
 
 uint64_t
-gather_budget(const struct job *job, const struct variable *v, uint32_t shard, uint32_t shards)
+gather_budget(const struct variable *v, uint32_t shard, uint32_t shards)
 {
-    const struct layout *l = &v->layout;
-    struct layout_block tail = layout_block(l, l->blocks - 1);
-    uint64_t bytes = 0, first = 0;
-
-    for (int c = LAYOUT_CLASSES - 1; c >= 0; c--) {
-        uint64_t count = placement_count(v->start, first + l->count[c], shard, shards) -
-                         placement_count(v->start, first, shard, shards);
-
-        bytes += count * padded(layout_capacity(c, l->slots));
-        first += l->count[c];
-    }
-    /* The last block may be shorter than its class. */
-    if (placement_shard(v->start, l->blocks - 1, shards) == shard)
-        bytes -= padded(layout_capacity(tail.size_class, l->slots)) - padded(tail.len);
-    return bytes * job->options->quorum + v->count * pool_size(gather_size(job));
+    return v->kind->pooled_bytes(v, shard, shards) * v->job->options->quorum +
+           v->count * pool_size(gather_size(v->job));
 }
 
 /* ---- Life ---- */
-
-static uint32_t
-gradient_len(const struct gather *g)
-{
-    return layout_block(&g->variable->layout, g->number).len;
-}
 
 struct gather *
 gather_new(struct shard *s, const struct block_ref *ref, uint64_t clock)
@@ -81,7 +55,7 @@ gather_free(struct shard *s, struct gather *g)
     else
         DL_DELETE(job->gathers, g);
     for (uint32_t i = 0; i < g->len; i++)
-        pool_give(&s->pool, g->entries[i].gradient, gradient_len(g) * sizeof(float));
+        pool_give(&s->pool, g->entries[i].gradient, block_gradient_bytes(&ref));
     pool_give(&s->pool, g, gather_size(job));
 }
 
@@ -153,7 +127,8 @@ static bool
 apply_mean(struct shard *s, struct gather *g, const struct block_ref *ref, const float *const *gradients, uint32_t n,
            uint64_t clock)
 {
-    size_t bytes = ref->cut.len * sizeof(float);
+    const struct variable_kind *kind = ref->variable->kind;
+    size_t bytes = block_gradient_bytes(ref);
     float *sum, scale = 1.0f / (float)n;
     bool finite;
 
@@ -163,9 +138,9 @@ apply_mean(struct shard *s, struct gather *g, const struct block_ref *ref, const
         turn_fail(s, PS_ERR_NOMEM);
         return true;
     }
-    optimizer_sum(ref->cut.len, n, gradients, sum);
+    kind->sum(ref, n, gradients, sum);
     /* All of them were finite, but a sum may overflow. */
-    finite = ref->place != ref->old || !ref->variable->refuse_nonfinite || optimizer_finite(ref->cut.len, sum);
+    finite = ref->place != ref->old || !ref->variable->refuse_nonfinite || kind->finite(ref, sum);
     finite = finite && update_apply(s, ref, &(struct gradient){.values = sum}, scale, clock);
     if (finite && g->durable)
         redo_update(s, ref, scale, 0, sum, true);
@@ -197,7 +172,7 @@ count_workers(const struct gather *g, const struct block_ref *ref)
 {
     for (uint32_t i = 0; i < g->len; i++)
         if (!g->entries[i].dropped)
-            traffic_pushed(&g->variable->job->sessions[g->entries[i].task]->stats, 1, ref->cut.len * sizeof(float));
+            traffic_pushed(&g->variable->job->sessions[g->entries[i].task]->stats, 1, block_gradient_bytes(ref));
 }
 
 /* One update from what is there; without one the block's clock goes on all the same. There is room for the block. now:
@@ -285,10 +260,9 @@ gather_close_due(struct shard *s, struct event_context *ctx, struct gather *g)
     enum ps_err err;
 
     block_refind(s, g->variable->id, g->number, &ref);
-    /* A block that this turn has written is updated in place. */
-    room = ref.block->turn == s->turn.number ? 0 : block_size(&ref);
+    room = ref.variable->kind->room(s, &ref);
     if (g->durable)
-        room += redo_room(s, 1, g->len, ref.cut.len * sizeof(float));
+        room += redo_room(s, 1, g->len, block_gradient_bytes(&ref));
     switch (turn_room(s, room, &err)) {
     case TURN_WAIT:
         return false;

@@ -44,7 +44,7 @@ struct gather {
 };
 
 /* Bytes that the gradients of one variable may take. */
-uint64_t gather_budget(const struct job *job, const struct variable *v, uint32_t shard, uint32_t shards);
+uint64_t gather_budget(const struct variable *v, uint32_t shard, uint32_t shards);
 
 /* Room that the redo log may want for what a push that was checked can close. */
 uint64_t gather_redo_room(const struct shard *s, const struct event_context *ctx, const Psd__Push *m);

@@ -71,7 +71,7 @@ take_entry(struct shard *s, struct gather *g, struct pending *p, uint32_t index,
         pending_block_done(s, p, index, PS_ERR_INVALID, "the block was pushed before at this clock");
     } else if (!cursor_span_equal(&entry->span,
                                   &p->span)) { /* cut otherwise, and nobody heard of it: this one counts */
-        pool_give(&s->pool, entry->gradient, ref->cut.len * sizeof(float));
+        pool_give(&s->pool, entry->gradient, block_gradient_bytes(ref));
         entry->gradient = NULL;
         return entry;
     } else { /* an earlier incarnation's gradient stays; this one waits with it */
@@ -105,7 +105,7 @@ join(struct shard *s, struct event_context *ctx, struct pending *p, uint32_t ind
     }
     closes = !g->due && gather_complete(g);
     if (!entry->dropped && !(closes && scale == 1) &&
-        (entry->gradient = copy_gradient(s, gradient, ref->cut.len, scale)) == NULL)
+        (entry->gradient = copy_gradient(s, gradient, ref->values, scale)) == NULL)
         return;
     if (closes)
         gather_close(s, ctx, g, gradient);
@@ -134,7 +134,7 @@ gather_redo_room(const struct shard *s, const struct event_context *ctx, const P
             continue;
         blocks += 2; /* one that is due may close before the push's own */
         pushes += g != NULL ? g->len : 0;
-        bytes += ctx->blocks[i].cut.len * sizeof(float) * (durable && g->due ? 2 : 1);
+        bytes += block_gradient_bytes(&ctx->blocks[i]) * (durable && g->due ? 2 : 1);
     }
     return blocks > 0 ? redo_room(s, blocks, pushes, bytes) : 0;
 }
@@ -163,7 +163,7 @@ gather_push(struct shard *s, struct event_context *ctx, struct session *session,
 
         if (ref->counted) {
             pending_block_done(s, p, i, PS_OK, NULL);
-            gradient += ref->cut.len;
+            gradient += ref->values;
             continue;
         }
         if (g != NULL && g->due && m->clock > g->clock && !gather_close_due(s, ctx, ref->block->gather))
@@ -173,7 +173,7 @@ gather_push(struct shard *s, struct event_context *ctx, struct session *session,
         } else {
             too_late(s, p, i, ref, late_code(session, m->clock));
         }
-        gradient += ref->cut.len;
+        gradient += ref->values;
     }
     pending_release(s, p, NULL);
     sequence_caught_up(s, session, awaited);

@@ -66,7 +66,7 @@ check(struct shard *s, const struct job *job, const Psd__Pull *m, struct ps_erro
     for (size_t i = 0; i < m->n_var; i++) {
         if ((err = block_find(s, job, m->var[i], m->block[i], &ref, e)) != PS_OK)
             return err;
-        bytes += ref.cut.len * sizeof(float);
+        bytes += block_gradient_bytes(&ref);
     }
     if (bytes > FRAME_PAYLOAD_MAX)
         return ps_fail(e, PS_ERR_LIMIT, "the %zu blocks of this pull hold %" PRIu64 " bytes, one frame holds %llu",

@@ -130,7 +130,7 @@ apply_block(struct shard *s, struct session *session, const Psd__Push *m, size_t
     if (m->cursor != NULL)
         count_data(s, session, m, ref);
     update_count(s, ref, 1);
-    traffic_pushed(&session->stats, 1, ref->cut.len * sizeof(float));
+    traffic_pushed(&session->stats, 1, block_gradient_bytes(ref));
     traffic_aged(s, session, ref->variable, age, true);
     return true;
 }
@@ -148,9 +148,9 @@ apply(struct shard *s, const struct event_context *ctx, struct session *session,
         struct block_ref *ref = &ctx->blocks[i];
 
         if (!apply_block(s, session, m, i, ref, &gradient, codes))
-            return push_nonfinite(ref, &gradient, e);
+            return ref->variable->kind->nonfinite(ref, &gradient, e);
         if (gradient.values != NULL) /* halves are of a single block */
-            gradient.values += ref->cut.len;
+            gradient.values += ref->values;
     }
     return PS_OK;
 }

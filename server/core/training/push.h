@@ -12,7 +12,6 @@ struct shard;
 struct block_ref;
 struct connection;
 struct event_context;
-struct gradient;
 struct session;
 
 /* ---- Scale: push.c ---- */
@@ -35,9 +34,6 @@ enum ps_err push_check(struct shard *s, struct event_context *ctx, const struct 
 /* Whether the redo log takes it, when it is durable; and room for its record, or that of a step that it may close. */
 enum ps_err push_check_durable(struct shard *s, const struct event_context *ctx, const struct session *session,
                                const struct wire_msg *msg, uint64_t *room, struct ps_error *e) PS_MUST_USE;
-
-/* PS_ERR_NONFINITE, with the first element that is no number. */
-enum ps_err push_nonfinite(const struct block_ref *ref, const struct gradient *gradient, struct ps_error *e);
 
 /* ---- push_decode.c ---- */
 

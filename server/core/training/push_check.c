@@ -1,10 +1,8 @@
 /* All that can be wrong with a push, before anything of it is touched: when, which data, which blocks and lengths,
  * values that are no numbers. The blocks that it names are found on the way. */
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
-#include "common/core/codec/half.h"
 #include "common/include/psclient/ps_compress.h"
 #include "server/core/shard/shard_state.h"
 #include "server/core/training/push.h"
@@ -82,8 +80,7 @@ check_blocks(struct shard *s, struct event_context *ctx, const struct session *s
             return err;
         ref->asked = m->want_value && !m->durable;
         ref->counted = m->cursor != NULL && cursor_counted(session, cursor_of(m->cursor), ref);
-        if (ref->block->turn != s->turn.number)
-            *room += block_size(ref);
+        *room += ref->variable->kind->room(s, ref);
     }
     return PS_OK;
 }
@@ -95,23 +92,26 @@ gradient_bytes(const struct event_context *ctx, const Psd__Push *m)
     uint64_t bytes = 0;
 
     for (size_t i = 0; i < m->n_var; i++)
-        bytes += ctx->blocks[i].cut.len * sizeof(float);
+        bytes += block_gradient_bytes(&ctx->blocks[i]);
     return bytes;
 }
 
-/* One block that this turn has not written is checked by the kernel in passing. */
+/* One block may be checked in passing, by its update. */
 static bool
 checked_by_kernel(const struct shard *s, const struct event_context *ctx, const struct job *job, const Psd__Push *m)
 {
-    return !job_is_sync(job) && m->n_var == 1 && ctx->blocks[0].block->turn != s->turn.number;
+    const struct block_ref *ref = &ctx->blocks[0];
+
+    return !job_is_sync(job) && m->n_var == 1 && ref->variable->kind->apply_checks(s, ref);
 }
 
 /* Nor need such a block be decoded before. */
 static bool
 decoded_by_kernel(const struct shard *s, const struct event_context *ctx, const struct job *job, const Psd__Push *m)
 {
-    return checked_by_kernel(s, ctx, job, m) && !m->durable &&
-           ctx->blocks[0].variable->optimizer.clip.kind != PS_CLIP_BLOCK_NORM;
+    const struct variable *v = ctx->blocks[0].variable;
+
+    return checked_by_kernel(s, ctx, job, m) && !m->durable && v->kind->takes_halves(v);
 }
 
 /* Whether what the checks have seen must still be there afterwards. What is decoded is decoded once, but for top-k,
@@ -138,23 +138,6 @@ hold_still(struct shard *s, const struct wire_msg *msg, const void **payload, st
     return PS_OK;
 }
 
-static float
-element(const struct gradient *g, uint32_t i)
-{
-    return g->halves != NULL ? half_to_float(g->halves[i]) : g->values[i];
-}
-
-enum ps_err
-push_nonfinite(const struct block_ref *ref, const struct gradient *gradient, struct ps_error *e)
-{
-    uint32_t i = 0;
-
-    while (i + 1 < ref->cut.len && isfinite(element(gradient, i)))
-        i++;
-    return ps_fail(e, PS_ERR_NONFINITE, "the gradient for variable '%.64s' is %g at element %" PRIu64,
-                   ref->variable->name, (double)element(gradient, i), ref->cut.first + i);
-}
-
 static enum ps_err
 check_finite(const struct shard *s, const struct event_context *ctx, const struct job *job, const Psd__Push *m,
              struct ps_error *e)
@@ -165,10 +148,11 @@ check_finite(const struct shard *s, const struct event_context *ctx, const struc
         return PS_OK;
     for (size_t i = 0; i < m->n_var; i++) {
         const struct block_ref *ref = &ctx->blocks[i];
+        const struct variable *v = ref->variable;
 
-        if (ref->variable->refuse_nonfinite && !optimizer_finite(ref->cut.len, gradient.values))
-            return push_nonfinite(ref, &gradient, e);
-        gradient.values += ref->cut.len;
+        if (v->refuse_nonfinite && !v->kind->finite(ref, gradient.values))
+            return v->kind->nonfinite(ref, &gradient, e);
+        gradient.values += ref->values;
     }
     return PS_OK;
 }

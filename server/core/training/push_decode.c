@@ -39,11 +39,11 @@ decode(const struct event_context *ctx, const struct wire_msg *msg, const uint8_
     for (size_t i = 0; i < m->n_var; i++) {
         const struct block_ref *ref = &ctx->blocks[i];
 
-        if ((err = codec_measure(kind, ref->cut.len, data, left, &bytes, &why)) != PS_OK)
+        if ((err = codec_measure(kind, ref->values, data, left, &bytes, &why)) != PS_OK)
             return refused(ref, err, &why, e);
         if (out != NULL) {
-            codec_decode(kind, ref->cut.len, data, out);
-            out += ref->cut.len;
+            codec_decode(kind, ref->values, data, out);
+            out += ref->values;
         }
         data += bytes;
         left -= bytes;

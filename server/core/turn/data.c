@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/core/cluster/placement.h"
 #include "server/core/shard/shard_state.h"
 
 static size_t
@@ -58,14 +57,12 @@ shard_data_free(struct shard_data *d)
 
 /* The block in the newest commit. If the open turn has moved it, that is under its other key (save.h). */
 static enum ps_err
-get_committed(struct shard *s, struct store_snapshot *snap, const struct variable *v, uint32_t block,
-              struct span *value)
+get_committed(struct shard *s, struct store_snapshot *snap, const struct block_ref *ref, struct span *value)
 {
-    const struct block *b = &v->blocks[placement_index(v->start, block, s->config.shards)];
-    struct store_key key = {.var = v->id, .block = block, .generation = b->generation};
+    struct store_key key = block_key(ref);
     enum ps_err err = s->store->ops->snapshot_get(s->store, snap, &key, value);
 
-    if (err != PS_ERR_NOT_FOUND || b->turn != s->turn.number)
+    if (err != PS_ERR_NOT_FOUND || ref->block->turn != s->turn.number)
         return err;
     key.generation ^= 1;
     return s->store->ops->snapshot_get(s->store, snap, &key, value);
@@ -75,26 +72,27 @@ get_committed(struct shard *s, struct store_snapshot *snap, const struct variabl
 static enum ps_err
 read_block(struct shard *s, struct store_snapshot *snap, struct shard_data *d, uint32_t i, struct shard_reply *out)
 {
-    struct variable *v;
     const struct block_head *head;
-    struct span value;
+    struct span value, part;
+    struct block_ref ref;
     enum ps_err err;
 
     if (d->var[i] > s->variables_len) /* the store could not be read again since */
         return PS_ERR_IO;
-    v = s->variables[d->var[i]];
-    if ((err = get_committed(s, snap, v, d->block[i], &value)) != PS_OK)
+    block_locate(s, d->var[i], d->block[i], &ref);
+    if ((err = get_committed(s, snap, &ref, &value)) != PS_OK)
         return err == PS_ERR_NOT_FOUND ? PS_ERR_IO : err;
     head = value.data;
     ps_assert(head->var == d->var[i] && head->block == d->block[i]);
     d->version[i] = head->version;
     if (PLANTED(VERSION_OF_TURN))
-        d->version[i] = v->blocks[placement_index(v->start, d->block[i], s->config.shards)].version;
+        d->version[i] = ref.block->version;
     if (d->with_newer && head->version <= d->newer_than[i])
         return PS_OK;
-    d->parts[out->parts_len++] = (struct span){head + 1, head->len * sizeof(float)};
-    out->payload_len += head->len * sizeof(float);
-    traffic_pulled(&v->stats, 1, head->len * sizeof(float));
+    part = ref.variable->kind->pulled(value);
+    d->parts[out->parts_len++] = part;
+    out->payload_len += part.len;
+    traffic_pulled(&ref.variable->stats, 1, part.len);
     return PS_OK;
 }
 

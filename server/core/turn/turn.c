@@ -64,14 +64,14 @@ reserve(struct shard *s, struct block_ref *ref)
     enum ps_err err;
 
     ps_assert(s->turn.begun);
-    err = s->store->ops->reserve(s->store, &key, block_size(ref), &place);
+    err = s->store->ops->reserve(s->store, &key, ref->size, &place);
     if (err == PS_ERR_FULL)
         return err;
     if (err != PS_OK) {
         turn_fail(s, err);
         return err;
     }
-    s->turn.used += block_size(ref);
+    s->turn.used += ref->size;
     s->turn.wrote = true;
     ref->place = place;
     ref->fresh = true;
@@ -148,7 +148,7 @@ turn_untouch(struct shard *s, struct block_ref *ref)
 {
     turn_unmove(s, ref);
     if (ref->fresh)
-        memcpy(ref->place, ref->old, block_size(ref));
+        memcpy(ref->place, ref->old, ref->size);
     ref->fresh = false;
 }
 
