@@ -105,7 +105,7 @@ put_variable(struct saving *w, size_t i, struct ps_error *e)
 {
     const struct core_var *v = w->s->vars[i];
     const struct local_optimizer *l = w->s->copy[0].optimizer[i];
-    size_t len = v->elements * sizeof(float);
+    size_t len = var_bytes(v);
     struct checkpoint_places at;
     enum ps_err err;
 
@@ -249,7 +249,7 @@ get_variable(ps_strategy *s, size_t i, const struct checkpoint_files *files, str
 {
     const struct core_var *v = s->vars[i];
     struct local_optimizer *l = s->copy[0].optimizer[i];
-    size_t len = v->elements * sizeof(float);
+    size_t len = var_bytes(v);
     struct checkpoint_places at;
     enum ps_err err;
 

@@ -33,7 +33,7 @@ gather_stretch(const struct walk *w, struct cursor from, bool by_seen, struct st
 
     *out = (struct stretch){.from = from, .to = from};
     while ((out->end = !cursor_next(w, &next, &b)) == false) {
-        bytes = (uint64_t)b.len * sizeof(float);
+        bytes = walk_block_bytes(&b);
         if (by_seen)
             seen = var_seen(w->vars[b.var], b.block, &version);
         if (out->blocks > 0 && (out->bytes + bytes > PART_BATCH_BYTES || seen != out->seen))

@@ -33,6 +33,12 @@ struct walk_block {
     uint32_t len;   /* elements */
 };
 
+static inline size_t
+walk_block_bytes(const struct walk_block *b)
+{
+    return cut_bytes(b->len);
+}
+
 /* The next block; false at the end. */
 bool cursor_next(const struct walk *w, struct cursor *at, struct walk_block *out);
 

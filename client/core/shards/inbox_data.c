@@ -21,8 +21,8 @@ data_places(struct link *l, struct part *p, uint64_t *bytes)
             continue;
         if (PLANTED(PLACED_BY_ORDER))
             b.first = (at.nth - 1) * b.len;
-        *bytes += b.len * sizeof(float);
-        if (places_add(&l->places, op->out[b.var] + b.first, b.len * sizeof(float)) != PS_OK)
+        *bytes += walk_block_bytes(&b);
+        if (places_add(&l->places, op->out[b.var] + b.first, walk_block_bytes(&b)) != PS_OK)
             return PS_ERR_NOMEM;
     }
     return PS_OK;

@@ -22,7 +22,7 @@ check_vars(const char *what, size_t n, struct core_var *const vars[], const void
     for (i = 0; i < n; i++) {
         if (vars[i] == NULL || buffers[i] == NULL)
             return ps_fail(e, PS_ERR_INVALID, "%s: variable or buffer %zu is NULL", what, i);
-        if ((uintptr_t)buffers[i] % sizeof(float) != 0)
+        if ((uintptr_t)buffers[i] % CUT_VALUE_BYTES != 0)
             return ps_fail(e, PS_ERR_INVALID, "%s: the buffer of '%s' is not 4-byte aligned", what, vars[i]->name);
         if (!vars[i]->declared)
             return ps_fail(e, PS_ERR_INVALID, "%s: the declaration of '%s' is not done", what, vars[i]->name);
@@ -86,7 +86,7 @@ copy_grads(struct core *c, struct core_op *op, struct ps_error *e)
     size_t i;
 
     for (i = 0; i < op->n; i++)
-        bytes += op->vars[i]->elements * sizeof(float);
+        bytes += var_bytes(op->vars[i]);
     if (bytes > c->config.copy_max - MIN(c->copied_bytes, c->config.copy_max))
         return ps_fail(e, PS_ERR_LIMIT, "copying %llu bytes of gradients would exceed copy_max (%llu, %llu in use)",
                        (unsigned long long)bytes, (unsigned long long)c->config.copy_max,
@@ -97,7 +97,7 @@ copy_grads(struct core *c, struct core_op *op, struct ps_error *e)
     op->copy_bytes = bytes;
     c->copied_bytes += bytes;
     for (i = 0; i < op->n; i++) {
-        memcpy(at, op->grads[i], op->vars[i]->elements * sizeof(float));
+        memcpy(at, op->grads[i], var_bytes(op->vars[i]));
         op->grads[i] = at;
         at += op->vars[i]->elements;
     }

@@ -34,7 +34,7 @@ list_blocks(struct core *c, struct link *l, struct part *p, struct send *s)
         if (p->versions.any)
             c->block_versions[i] = part_version(p, i);
         if (p->kind == PART_PUSH && p->encoding.data == NULL &&
-            spans_add(&s->spans, op->grads[b.var] + b.first, b.len * sizeof(float)) != PS_OK)
+            spans_add(&s->spans, op->grads[b.var] + b.first, walk_block_bytes(&b)) != PS_OK)
             return PS_ERR_NOMEM;
     }
     return PS_OK;

@@ -119,7 +119,7 @@ var_define(struct core_var *v, const struct variables *t, const struct ps_var_sp
     uint64_t *seen;
     uint32_t i;
 
-    layout_init(&layout, elements, optimizer_slots(&spec->optimizer));
+    var_dense.cut(spec, elements, &layout);
     shard = calloc(t->shards, sizeof(*shard));
     seen = calloc(layout.blocks, sizeof(*seen));
     if (shard == NULL || seen == NULL) {
@@ -136,6 +136,7 @@ var_define(struct core_var *v, const struct variables *t, const struct ps_var_sp
     v->spec = *spec;
     v->spec.name = v->name;
     v->elements = elements;
+    v->kind = &var_dense; /* a definition has no word for another */
     v->layout = layout;
     v->start = placement_start(t->job, v->name, t->shards);
     v->shards = t->shards;

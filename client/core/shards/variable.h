@@ -3,9 +3,11 @@
 #ifndef CLIENT_VARIABLE_H
 #define CLIENT_VARIABLE_H
 
+#include "client/core/shards/var_kind.h"
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
 #include "common/core/base/hash.h"
+#include "common/core/model/cut.h"
 #include "common/core/model/layout.h"
 #include "common/core/wire/wire.h"
 #include "proto/psd.pb-c.h"
@@ -23,6 +25,7 @@ struct core_var {
     char name[PS_NAME_MAX + 1];
     struct ps_var_spec spec; /* its name is the array above */
     uint64_t elements;
+    const struct var_kind *kind;
     struct layout layout;
     uint32_t start; /* placement_start() */
     uint32_t shards;
@@ -73,17 +76,22 @@ var_nth_block(const struct core_var *v, uint32_t shard, uint64_t i)
     return v->shard[shard].first + i * v->shards;
 }
 
+/* Bytes of the buffer that holds all of it. */
+static inline uint64_t
+var_bytes(const struct core_var *v)
+{
+    return cut_bytes(v->elements);
+}
+
 /* Where a block lies in the variable. Models have many small variables of one block, and every operation walks all of
  * its blocks several times: those need no arithmetic. */
 static inline void
 var_block_place(const struct core_var *v, uint64_t block, uint64_t *first, uint32_t *len)
 {
-    struct layout_block b = {.len = (uint32_t)v->elements};
-
+    *first = 0;
+    *len = (uint32_t)v->elements;
     if (v->layout.blocks > 1)
-        b = layout_block(&v->layout, block);
-    *first = b.first;
-    *len = b.len;
+        v->kind->place(v, block, first, len);
 }
 
 /* Version of a block as last seen. False when none was. */
