@@ -7,9 +7,9 @@
 
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
+#include "common/core/base/utf8.h"
 #include "common/core/cluster/tfconfig.h"
 #include "common/core/wire/wire.h"
-#include "common/core/wire/wire_text.h"
 
 #define CLUSTER_NAME_DEFAULT "psd"
 
@@ -312,7 +312,7 @@ ps_cluster_set_name(ps_cluster *c, const char *name, struct ps_error *error)
     if (len > WIRE_CLUSTER_MAX)
         return ps_fail(error, PS_ERR_INVALID, "a cluster's name may have %d bytes, this has %zu", WIRE_CLUSTER_MAX,
                        len);
-    if (!wire_text_ok(name, len))
+    if (!utf8_is_printable(name, len))
         return ps_fail(error, PS_ERR_INVALID, "a cluster's name must be UTF-8 without control characters");
     if ((copy = strdup(name)) == NULL)
         return ps_fail(error, PS_ERR_NOMEM, "out of memory while naming a cluster");

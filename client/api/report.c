@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "client/api/client_state.h"
-#include "common/core/wire/wire_text.h"
+#include "common/core/base/utf8.h"
 #include "proto/psd.pb-c.h"
 
 struct report {
@@ -48,7 +48,7 @@ text_json(char *text)
 {
     if (text == NULL)
         return json_string("");
-    wire_text_clean(text);
+    utf8_clean(text);
     return json_string(text);
 }
 

@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/core/base/utf8.h"
 #include "common/core/wire/wire.h"
-#include "common/core/wire/wire_text.h"
 #include "common/system/file_error.h"
 
 #define LATEST_NEXT   ".%.200s.latest"
@@ -74,7 +74,8 @@ making_name_check(const char *name, struct ps_error *e)
 {
     size_t len = strlen(name), tail = strlen(CHECKPOINT_PARTIAL);
 
-    if (len == 0 || len > MAKING_NAME_MAX || name[0] == '.' || strchr(name, '/') != NULL || !wire_text_ok(name, len))
+    if (len == 0 || len > MAKING_NAME_MAX || name[0] == '.' || strchr(name, '/') != NULL ||
+        !utf8_is_printable(name, len))
         return ps_fail(e, PS_ERR_INVALID,
                        "a checkpoint's name is 1 to %d bytes of UTF-8 without '/', and does not begin with '.'",
                        MAKING_NAME_MAX);

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/core/base/utf8.h"
 #include "common/core/wire/wire.h"
-#include "common/core/wire/wire_text.h"
 
 static size_t
 row_index(const struct option *row)
@@ -146,7 +146,7 @@ options_check(const struct options *o, struct ps_error *e)
 {
     if (options_given(o, "shards") && options_check_place(o, e) != PS_OK)
         return PS_ERR_CONFIG;
-    if (strlen(o->cluster) > WIRE_CLUSTER_MAX || !wire_text_ok(o->cluster, strlen(o->cluster)))
+    if (strlen(o->cluster) > WIRE_CLUSTER_MAX || !utf8_is_printable(o->cluster, strlen(o->cluster)))
         return ps_fail(e, PS_ERR_CONFIG, "--cluster is at most %d bytes of UTF-8 without control characters",
                        WIRE_CLUSTER_MAX);
     if ((o->tls_cert == NULL) != (o->tls_key == NULL))

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/core/model/cut.h"
+#include "common/core/wire/wire_layout.h"
 #include "common/system/checkpoint_dir.h"
 #include "common/system/file_error.h"
 #include "proto/store.pb-c.h"
@@ -54,7 +55,7 @@ find_target(struct checkpoint_sink *sink, const struct shard_save_row *row, stru
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a variable's row");
     ps_assert(row->table == STORE_VARS && m->declare != NULL);
     t->id = row_id(row->key);
-    cut_declared(m->declare, &t->layout);
+    wire_layout(m->declare, &t->layout);
     t->left_out = !checkpoint_places(sink->files.tensors, m->declare->name, &t->layout, &t->places);
     sink->left_out += t->left_out;
     sink->targets_len++;

@@ -13,11 +13,11 @@
 #include "common/core/base/number.h"
 #include "common/core/base/pattern.h"
 #include "common/core/base/units.h"
+#include "common/core/base/utf8.h"
 #include "common/core/model/age.h"
 #include "common/core/model/schedule.h"
 #include "common/core/optimizer/optimizer.h"
 #include "common/core/wire/wire.h"
-#include "common/core/wire/wire_text.h"
 #include "server/process/options.h"
 
 static void
@@ -31,7 +31,7 @@ check_refusal(enum ps_err err, const struct ps_error *e)
 static void
 check_options(const struct options *o)
 {
-    ps_assert(o->cluster != NULL && wire_text_ok(o->cluster, strlen(o->cluster)));
+    ps_assert(o->cluster != NULL && utf8_is_printable(o->cluster, strlen(o->cluster)));
     ps_assert(o->in_flight_connection <= o->in_flight && o->grace_ms > 0);
 }
 
@@ -307,7 +307,7 @@ pattern(struct bytes *b)
     size_t half = bytes_one(b);
     char *glob = bytes_text(b, half), *name = bytes_text(b, b->left);
 
-    if (wire_text_ok(glob, strlen(glob)) && wire_text_ok(name, strlen(name))) {
+    if (utf8_is_printable(glob, strlen(glob)) && utf8_is_printable(name, strlen(name))) {
         pattern_matches(glob, name);
         ps_assert(pattern_matches("*", name) && pattern_matches("**", name));
         ps_assert(strpbrk(name, "*?") != NULL || pattern_matches(name, name));

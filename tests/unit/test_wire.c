@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/core/wire/wire_text.h"
+#include "common/core/base/utf8.h"
 #include "tests/unit/check_main.h"
 
 /* ---- Samples ---- */
@@ -1094,10 +1094,10 @@ START_TEST(text_is_utf8_without_control_characters)
 {
     char copy[32];
 
-    ck_assert(wire_text_ok(texts[_i].text, strlen(texts[_i].text)) == texts[_i].ok);
+    ck_assert(utf8_is_printable(texts[_i].text, strlen(texts[_i].text)) == texts[_i].ok);
     strcpy(copy, texts[_i].text);
-    wire_text_clean(copy);
-    ck_assert(wire_text_ok(copy, strlen(copy)));
+    utf8_clean(copy);
+    ck_assert(utf8_is_printable(copy, strlen(copy)));
     ck_assert((strcmp(copy, texts[_i].text) == 0) == texts[_i].ok);
 }
 END_TEST

@@ -5,8 +5,8 @@
 
 #include "client/core/plan/plan.h"
 #include "common/core/base/little_endian.h"
+#include "common/core/base/utf8.h"
 #include "common/core/wire/wire.h"
-#include "common/core/wire/wire_text.h"
 #include "common/include/psclient/ps_compress.h"
 
 /* Numbers one behind the other. */
@@ -217,7 +217,7 @@ group_abort_decode(const struct frame_head *head, const void *meta, enum ps_err 
     *code = number != PS_OK && number < PS_ERR_COUNT ? (enum ps_err)number : PS_ERR_INTERNAL;
     memcpy(text, at, len);
     text[len] = '\0';
-    wire_text_clean(text);
+    utf8_clean(text);
     return PS_OK;
 }
 
@@ -282,7 +282,7 @@ group_hello_decode(const struct frame_head *head, const void *meta, struct group
     memcpy(h->name, at + cluster, name);
     if (memchr(h->cluster, '\0', cluster) != NULL || memchr(h->name, '\0', name) != NULL)
         return ps_fail(e, PS_ERR_PROTOCOL, "a GROUP_HELLO whose names hold a zero byte");
-    wire_text_clean(h->cluster);
-    wire_text_clean(h->name);
+    utf8_clean(h->cluster);
+    utf8_clean(h->name);
     return PS_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/core/shards/link.h"
+#include "common/core/base/utf8.h"
 #include "common/core/wire/wire_text.h"
 
 /* One part to every shard that holds blocks of v, but one. */
@@ -123,7 +124,7 @@ core_query(struct core *c, uint32_t shard, enum ps_query query, const char *job,
 
     if ((int)query < PS_QUERY_STATUS || (query > PS_QUERY_JOBS && query != PS_QUERY_TIMELINE))
         return ps_fail(e, PS_ERR_INVALID, "query %d is not known", (int)query);
-    if (job != NULL && (strlen(job) > PS_NAME_MAX || !wire_text_ok(job, strlen(job))))
+    if (job != NULL && (strlen(job) > PS_NAME_MAX || !utf8_is_printable(job, strlen(job))))
         return ps_fail(e, PS_ERR_INVALID, "a job's name is up to %d bytes of UTF-8", PS_NAME_MAX);
     if (after != NULL && strlen(after) >= sizeof(like.after))
         return ps_fail(e, PS_ERR_INVALID, "the place to go on from is too long");

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "client/core/shards/core.h"
+#include "common/core/base/utf8.h"
 #include "common/core/cluster/placement.h"
 #include "common/core/model/initializer.h"
 #include "common/core/optimizer/optimizer.h"
 #include "common/core/wire/wire.h"
-#include "common/core/wire/wire_text.h"
 
 void
 variables_init(struct variables *t, const char *job, uint32_t shards)
@@ -87,7 +87,7 @@ spec_check(const struct ps_var_spec *s, uint64_t *elements, struct ps_error *e)
     if (strlen(s->name) > PS_NAME_MAX)
         return ps_fail(e, PS_ERR_INVALID, "the variable name \"%.40s...\" is longer than %d bytes", s->name,
                        PS_NAME_MAX);
-    if (!wire_text_ok(s->name, strlen(s->name)))
+    if (!utf8_is_printable(s->name, strlen(s->name)))
         return ps_fail(e, PS_ERR_INVALID, "a variable name must be UTF-8 without control characters");
     if ((err = wire_check_variable_name(s->name, e)) != PS_OK)
         return err;

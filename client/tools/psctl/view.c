@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "client/tools/psctl/views/views.h"
-#include "common/core/wire/wire_text.h"
+#include "common/core/base/utf8.h"
 
 static const char *const view_names[VIEWS] = {
     [VIEW_STATUS] = "status",   [VIEW_VARIABLES] = "variables", [VIEW_STATS] = "stats", [VIEW_WORKERS] = "workers",
@@ -52,7 +52,7 @@ view_text(const char *text)
 
     if (clean == NULL)
         return NULL;
-    wire_text_clean(clean);
+    utf8_clean(clean);
     string = json_string(clean);
     free(clean);
     return string;

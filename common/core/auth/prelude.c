@@ -5,7 +5,7 @@
 
 #include "common/core/auth/mac.h"
 #include "common/core/base/little_endian.h"
-#include "common/core/wire/wire_text.h"
+#include "common/core/base/utf8.h"
 
 #define NAME_BYTES  (KEYRING_NAME_MAX + 1)
 #define LABEL_BYTES 24
@@ -184,7 +184,7 @@ name_take(struct prelude *p, const uint8_t *in)
         if (in[i] != 0)
             return false;
     memcpy(p->name, in, NAME_BYTES);
-    return n > 0 && n < NAME_BYTES && wire_text_ok(p->name, n);
+    return n > 0 && n < NAME_BYTES && utf8_is_printable(p->name, n);
 }
 
 static enum ps_err
@@ -364,7 +364,7 @@ prelude_refusal(const struct ps_error *why, uint8_t *out)
     size_t len;
 
     snprintf(text, sizeof text, "%s", why->text);
-    wire_text_clean(text);
+    utf8_clean(text);
     message.code = (uint32_t)why->code;
     message.text = text;
     len = wire_size(&message.base);

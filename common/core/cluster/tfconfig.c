@@ -9,8 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/core/base/utf8.h"
 #include "common/core/cluster/address.h"
-#include "common/core/wire/wire_text.h"
 
 #define TF_PLACE_MAX 96
 
@@ -90,7 +90,7 @@ tf_addresses_add(struct tf_addresses *list, json_t *seen, const char *text, cons
 
     if (strlen(text) >= ADDRESS_MAX)
         return ps_fail(e, PS_ERR_CONFIG, "%s: the address is longer than %d bytes", place, ADDRESS_MAX - 1);
-    if (!wire_text_ok(text, strlen(text))) /* a path might not be; but workers get their addresses as JSON */
+    if (!utf8_is_printable(text, strlen(text))) /* a path might not be; but workers get their addresses as JSON */
         return ps_fail(e, PS_ERR_CONFIG, "%s: the address is not UTF-8, or has control characters", place);
     if (address_parse(text, &address, &why) != PS_OK)
         return ps_fail(e, PS_ERR_CONFIG, "%s: %s", place, why.text);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/core/model/cut.h"
 #include "common/core/wire/wire.h"
+#include "common/core/wire/wire_layout.h"
 
 #define NAME_SHOWN 64
 
@@ -242,7 +242,7 @@ add(struct checkpoint *c, struct checkpoint_variable v, struct ps_error *e)
         variable_finish(&v);
         return err;
     }
-    cut_declared(v.declared, &v.layout);
+    wire_layout(v.declared, &v.layout);
     return insert(c, v, e);
 }
 

@@ -10,11 +10,12 @@
 #define COMMON_SAFETENSORS_H
 
 #include "common/core/base/base.h"
+#include "common/core/wire/wire.h"
 #include "common/include/psclient/ps_err.h"
 
-#define SAFETENSORS_METADATA "__metadata__" /* no tensor can have this name */
-#define SAFETENSORS_HEAD_MAX (32 * MIB)     /* bytes of JSON; the format's own limit is 100 MB */
-#define SAFETENSORS_ALIGN    64             /* values of a file that we write begin at a multiple of it */
+#define SAFETENSORS_METADATA WIRE_NAME_RESERVED /* no tensor can have this name */
+#define SAFETENSORS_HEAD_MAX (32 * MIB)         /* bytes of JSON; the format's own limit is 100 MB */
+#define SAFETENSORS_ALIGN    64                 /* values of a file that we write begin at a multiple of it */
 #define SAFETENSORS_RANK_MAX 8
 #define SAFETENSORS_NAME_MAX 300 /* bytes; room for a variable's name and what is said of it */
 

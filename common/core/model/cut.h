@@ -7,7 +7,6 @@
 
 #include "common/core/base/base.h"
 #include "common/core/model/layout.h"
-#include "proto/psd.pb-c.h"
 
 #define CUT_VALUE_BYTES sizeof(float)
 
@@ -16,9 +15,6 @@ cut_bytes(uint64_t values)
 {
     return values * CUT_VALUE_BYTES;
 }
-
-/* The cut of a declaration, which was checked: what it holds follows from its shape and its optimizer alone. */
-void cut_declared(const Psd__Declare *declare, struct layout *out);
 
 /* One of a block's arrays: 0 is the weights', 1 ... the slots'. */
 struct cut_array {

@@ -18,7 +18,8 @@
 #include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
 
-#define WIRE_NAME_MAX        255  /* bytes of UTF-8 in a variable, job or barrier name */
+#define WIRE_NAME_MAX        255            /* bytes of UTF-8 in a variable, job or barrier name */
+#define WIRE_NAME_RESERVED   "__metadata__" /* no variable has it: an entry of every safetensors file does */
 #define WIRE_PATH_MAX        3500 /* bytes of UTF-8 in the path of a directory; file names are put behind it */
 #define WIRE_SURVIVED_MAX    8192 /* bytes of WELCOME.survived: a bit for each sequence that may be unanswered */
 #define WIRE_ODD_MAX         32   /* outcomes other than OK in one welcome */

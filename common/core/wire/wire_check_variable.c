@@ -2,14 +2,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/core/format/safetensors.h"
 #include "common/core/wire/wire_check.h"
 #include "common/core/wire/wire_rules.h"
 
 enum ps_err
 wire_check_variable_name(const char *name, struct ps_error *e)
 {
-    if (strcmp(name, SAFETENSORS_METADATA) != 0)
+    if (strcmp(name, WIRE_NAME_RESERVED) != 0)
         return PS_OK;
     return ps_fail(e, PS_ERR_INVALID,
                    "a variable cannot have the name '%s', which safetensors files use for something else: it could "

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/core/wire/wire_text.h"
+#include "common/core/base/utf8.h"
 
 enum ps_err
 rule_name(struct ps_error *e, const char *field, const char *text, size_t least, size_t most)
@@ -15,7 +15,7 @@ rule_name(struct ps_error *e, const char *field, const char *text, size_t least,
         return ps_fail(e, PS_ERR_INVALID, "%s is empty", field);
     if (len > most)
         return ps_fail(e, PS_ERR_LIMIT, "%s has %zu bytes; the limit is %zu", field, len, most);
-    if (!wire_text_ok(text, len))
+    if (!utf8_is_printable(text, len))
         return ps_fail(e, PS_ERR_INVALID, "%s is not valid UTF-8, or has control characters", field);
     return PS_OK;
 }
@@ -27,7 +27,7 @@ rule_sentence(struct ps_error *e, const char *field, char *text)
 
     if (len > WIRE_ERROR_TEXT_MAX)
         return ps_fail(e, PS_ERR_LIMIT, "%s has %zu bytes; the limit is %d", field, len, WIRE_ERROR_TEXT_MAX);
-    wire_text_clean(text);
+    utf8_clean(text);
     return PS_OK;
 }
 

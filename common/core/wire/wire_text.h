@@ -1,14 +1,10 @@
-/* Text as it travels: UTF-8 without control characters, so that it may be shown anywhere. */
+/* Names as they travel: printable UTF-8 (utf8.h). */
 #ifndef COMMON_WIRE_TEXT_H
 #define COMMON_WIRE_TEXT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/include/psclient/ps_err.h"
-
-/* True when the n bytes are valid UTF-8 without control characters. */
-bool wire_text_ok(const char *text, size_t n);
 
 /* A name that a caller gives: 1 to WIRE_NAME_MAX bytes of such text. what: "variable", for the sentence. NULL is none.
  * PS_ERR_INVALID. */
@@ -17,8 +13,5 @@ enum ps_err wire_name_check(const char *what, const char *name, struct ps_error 
 /* Names of metrics, in their order: at most WIRE_METRICS_MAX, each 1 to WIRE_METRIC_NAME_MAX bytes of such text, no two
  * alike. names: [n]. PS_ERR_INVALID. */
 enum ps_err wire_metric_names_check(size_t n, const char *const *names, struct ps_error *e) PS_MUST_USE;
-
-/* Put '?' for every byte of a terminated text that wire_text_ok() would refuse. */
-void wire_text_clean(char *text);
 
 #endif

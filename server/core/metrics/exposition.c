@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "common/core/base/number.h"
+#include "common/core/base/utf8.h"
 #include "common/core/wire/wire.h"
-#include "common/core/wire/wire_text.h"
 
 #define SIZE_MIN (16 * KIB)
 
@@ -94,7 +94,7 @@ put_label(struct exposition *x, const char *name, const char *value, bool *first
     char clean[EXPOSITION_VALUE_MAX + 1];
 
     snprintf(clean, sizeof clean, "%s", value);
-    wire_text_clean(clean);
+    utf8_clean(clean);
     put(x, *first ? "{" : ",");
     *first = false;
     put(x, name);

@@ -1,6 +1,6 @@
 #include "server/core/metrics/live.h"
 
-#include "common/core/wire/wire_text.h"
+#include "common/core/base/utf8.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -48,7 +48,7 @@ put_text(struct builder *b, json_t *object, const char *name, const char *value)
     char clean[PS_ERROR_TEXT_MAX];
 
     snprintf(clean, sizeof clean, "%s", value);
-    wire_text_clean(clean);
+    utf8_clean(clean);
     put(b, object, name, json_string(clean));
 }
 

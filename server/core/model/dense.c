@@ -7,6 +7,7 @@
 #include "common/core/cluster/placement.h"
 #include "common/core/codec/half.h"
 #include "common/core/model/cut.h"
+#include "common/core/wire/wire_layout.h"
 #include "server/core/model/kind.h"
 #include "server/core/shard/shard_state.h"
 
@@ -28,7 +29,7 @@ dense_measure(struct variable *v, uint32_t shard, uint32_t shards)
 {
     uint64_t first = 0;
 
-    cut_declared(v->declare, &v->layout);
+    wire_layout(v->declare, &v->layout);
     v->numbers = v->layout.blocks;
     v->count = placement_count(v->start, v->layout.blocks, shard, shards);
     for (int c = LAYOUT_CLASSES - 1; c >= 0; c--)
