@@ -153,7 +153,7 @@ restore_ask(struct shard *s, struct connection *c, uint64_t request, const Psd__
 static enum ps_err
 take_over(struct restore *r, struct shard_restore *source, struct ps_error *e)
 {
-    char *dir = shard_strdup(source->dir), *job = shard_strdup(source->job);
+    char *dir = strdup(source->dir), *job = strdup(source->job);
     bool half;
 
     if (dir == NULL || job == NULL) {

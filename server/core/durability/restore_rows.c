@@ -43,8 +43,8 @@ restore_rows_load(struct shard *s, char **dir, char **job, bool *filled)
         return err;
     row = (const Psd__RestoringRow *)m;
     *filled = row->filled;
-    *dir = shard_strdup(row->dir);
-    *job = shard_strdup(row->job);
+    *dir = strdup(row->dir);
+    *job = strdup(row->job);
     protobuf_c_message_free_unpacked(m, NULL);
     if (*dir != NULL && *job != NULL)
         return PS_OK;

@@ -125,8 +125,8 @@ save_rows_copy(struct shard *s, const struct job *job, const char *dir, struct s
     if (x == NULL)
         return err;
     if (job != NULL) {
-        x->base.job = x->job = shard_strdup(job->name);
-        x->base.checkpoint = x->dir = shard_strdup(dir);
+        x->base.job = x->job = strdup(job->name);
+        x->base.checkpoint = x->dir = strdup(dir);
     }
     if ((job != NULL && (x->job == NULL || x->dir == NULL)) || (err = copy_rows(s, job, x)) != PS_OK) {
         shard_save_free(&x->base);

@@ -214,7 +214,7 @@ from_row(struct job *job, const Psd__JobRow *row)
     if (row->bound != NULL)
         job->bound = row->bound->clocks;
     job->restored_boot = row->restored_boot;
-    job->restored = shard_strdup(row->restored);
+    job->restored = strdup(row->restored);
     if (!opened_take(&job->opened, row->opened))
         return PS_ERR_IO;
     return job->restored != NULL && metric_names_extend(&job->metric_names, row->n_metric_names, row->metric_names)

@@ -19,7 +19,7 @@ metric_names_extend(struct metric_names *m, size_t n, char *const *names)
 {
     ps_assert(n <= WIRE_METRICS_MAX);
     while (m->len < n) {
-        char *copy = shard_strdup(names[m->len]);
+        char *copy = strdup(names[m->len]);
 
         if (copy == NULL)
             return false;

@@ -154,7 +154,7 @@ load_session(void *arg, struct span key, struct span value)
     task = be32toh(l->at.task);
     ok = key.len == sizeof l->at && row_ok(l->s, row, job_id, task);
     if (ok && (session = session_new(l->s, l->s->jobs_by_id[job_id], task)) != NULL) {
-        ok = from_row(l->s, session, row) && (session->agent = shard_strdup(row->agent)) != NULL;
+        ok = from_row(l->s, session, row) && (session->agent = strdup(row->agent)) != NULL;
     }
     l->err = session != NULL && ok ? PS_OK : ok || session != NULL ? PS_ERR_NOMEM : PS_ERR_IO;
     if (row != NULL)

@@ -95,7 +95,7 @@ take_names_again(struct shard *s, const struct session *session, const Psd__Hell
 static bool
 set_agent(struct session *session, const Psd__Hello *hello)
 {
-    char *agent = shard_strdup(hello->agent);
+    char *agent = strdup(hello->agent);
 
     if (agent == NULL)
         return false;
@@ -328,7 +328,7 @@ hello_take(struct shard *s, struct connection *c, uint64_t request, const Psd__H
         connection_refuse(s, c, e.code, "%s", e.text);
     } else if (m->role == PSD__ROLE__OBSERVER) {
         connection_greeted(s, c, CONN_OBSERVER);
-        c->agent = shard_strdup(m->agent);
+        c->agent = strdup(m->agent);
         hello_welcome(s, c, request);
     } else {
         hello_take_worker(s, c, request, m);

@@ -14,12 +14,6 @@
 #define REDO_DEFAULT        (1 * GIB)
 #define STREAM_MIN_DEFAULT  (8 * MIB)
 
-char *
-shard_strdup(const char *text)
-{
-    return strdup(text);
-}
-
 /* ---- Draining ---- */
 
 static void
@@ -381,11 +375,11 @@ shard_new(const struct shard_config *config, struct store *store, uint64_t now_m
     s->turn.number = 1;
     save_init(s);
     meet_init(&s->meet, "shard 0", MEET_NO_HOST, config->boot);
-    s->cluster = shard_strdup(config->cluster);
-    s->version = shard_strdup(config->version != NULL ? config->version : "");
-    s->live_dir = shard_strdup(config->live_dir != NULL ? config->live_dir : "");
-    s->durable_dir = shard_strdup(config->durable_dir != NULL ? config->durable_dir : "");
-    s->machine = shard_strdup(config->machine != NULL ? config->machine : "");
+    s->cluster = strdup(config->cluster);
+    s->version = strdup(config->version != NULL ? config->version : "");
+    s->live_dir = strdup(config->live_dir != NULL ? config->live_dir : "");
+    s->durable_dir = strdup(config->durable_dir != NULL ? config->durable_dir : "");
+    s->machine = strdup(config->machine != NULL ? config->machine : "");
     if (config->timeline > 0)
         s->timeline_slots = calloc(config->timeline, sizeof(struct timeline_span));
     timeline_init(&s->timeline, s->timeline_slots, s->timeline_slots != NULL ? config->timeline : 0);

@@ -100,9 +100,6 @@ struct shard {
     struct event_buffers event_buffers;
 };
 
-/* A heap copy; NULL when out of memory. */
-char *shard_strdup(const char *text);
-
 /* Take nothing new, answer what waits, stop when all connections are gone. Again: nothing. */
 void shard_drain(struct shard *s);
 

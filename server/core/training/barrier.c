@@ -12,7 +12,7 @@ barrier_new(struct shard *s, struct job *job, const char *name)
 {
     struct barrier *b = calloc(1, sizeof *b);
 
-    if (b != NULL && (b->name = shard_strdup(name)) != NULL)
+    if (b != NULL && (b->name = strdup(name)) != NULL)
         HASH_ADD_KEYPTR(hh, job->barriers, b->name, strlen(b->name), b);
     if (b == NULL || !HASH_TOOK(b)) {
         if (b != NULL)

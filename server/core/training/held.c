@@ -93,7 +93,7 @@ held_hold_ack(struct shard *s, struct connection *c, uint64_t until, uint64_t se
         return;
     h->code = code;
     if ((codes != NULL && (h->codes = malloc(n * sizeof *codes)) == NULL) ||
-        (text != NULL && (h->text = shard_strdup(text)) == NULL)) {
+        (text != NULL && (h->text = strdup(text)) == NULL)) {
         held_free(h);
         turn_fail(s, PS_ERR_NOMEM);
         return;

@@ -123,7 +123,7 @@ actions_log(struct shard *s, enum shard_log_level level, const char *format, ...
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if ((copy = shard_strdup(text)) != NULL) /* else: a line less, nothing else */
+    if ((copy = strdup(text)) != NULL) /* else: a line less, nothing else */
         queue(s, (struct shard_action){.kind = SHARD_LOG, .level = level, .text = copy});
 }
 
@@ -158,8 +158,8 @@ actions_restore(struct shard *s, const struct connection *c, uint64_t request, c
 
     for (size_t i = 0; i < MIN(m->n_verified, ARRAY_LEN(action.verified)); i++)
         action.verified[i] = m->verified[i];
-    action.text = shard_strdup(m->dir);
-    action.job = shard_strdup(m->job);
+    action.text = strdup(m->dir);
+    action.job = strdup(m->job);
     if (action.text != NULL && action.job != NULL) {
         queue(s, action);
     } else {
@@ -209,7 +209,7 @@ ack_init(struct ack *ack, uint64_t seq, enum ps_err code, const uint32_t *codes,
         memcpy(ack->codes, codes, n * sizeof *codes);
         ack->codes_len = n;
     }
-    if (text != NULL && (ack->text = shard_strdup(text)) == NULL) {
+    if (text != NULL && (ack->text = strdup(text)) == NULL) {
         ack_finish(ack);
         return false;
     }
