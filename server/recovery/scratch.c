@@ -10,7 +10,7 @@
 
 #include "common/core/model/layout.h"
 #include "proto/store.pb-c.h"
-#include "server/core/durability/redo_record.h"
+#include "server/core/journal/redo_record.h"
 #include "server/core/model/row.h"
 #include "server/core/store/store_mem.h"
 #include "server/lmdb/store_lmdb.h"

@@ -2,7 +2,7 @@
  * first (saver_read.c); what fails is saver_trouble.c's. */
 #include <string.h>
 
-#include "server/core/durability/redo.h"
+#include "server/core/journal/redo_record.h"
 #include "server/saver/saver_state.h"
 
 #define ROOM_MIN   (1 * MIB) /* asked for with each transaction; what takes more gets it as it goes */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/core/durability/redo.h"
+#include "server/core/journal/redo_record.h"
 #include "server/core/store/store_mem.h"
 #include "tests/sim/node_shard.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/core/durability/redo.h"
+#include "server/core/journal/redo_record.h"
 #include "tests/unit/power_kit.h"
 
 static struct kit k;

@@ -12,9 +12,9 @@
  * without gaps and lie behind the blocks (store_redo_key()). Each begins with a redo_head; a record's pieces are in one
  * transaction, live and durable.
  *
- * Within an event: redo_update(), redo_push() and redo_*_row() say what happened. What has gradients is written as one
- * record when the event ends, into room that was asked for before (redo_room()); rows and pushes alone wait for the
- * next such record, or for the end of the turn. In a record rows come before updates, and pushes last.
+ * Within an event modules say what happened (journal/redo_append.h). What has gradients is written as one record when
+ * the event ends, into room that was asked for before (redo_room()); rows and pushes alone wait for the next such
+ * record, or for the end of the turn. In a record rows come before updates, and pushes last.
  *
  * Sessions' rows are logged only where what they say holds without the pushes that are not in the log: when one begins
  * (in a boot, or at all) and when one ends. What a worker's durable pushes did to its row is found anew by replaying
@@ -26,33 +26,10 @@
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
-#include "proto/psd.pb-c.h"
-#include "server/core/shard/shard.h"
-#include "server/core/store/store.h"
-
-#define REDO_FORMAT 1
-
-/* Starts every piece. Little-endian, 48 bytes, so that gradients in a record's first piece may be aligned. */
-struct redo_head {
-    uint64_t number;      /* of this piece */
-    uint64_t record;      /* of the record's first piece */
-    uint64_t payload_len; /* bytes of gradients, over all pieces */
-    uint32_t meta_len;    /* bytes of metadata before them; gradients begin at the next multiple of 16 */
-    uint32_t len;         /* bytes of the record in this piece */
-    uint32_t piece, pieces;
-    uint16_t format; /* REDO_FORMAT */
-    uint16_t reserved[3];
-};
-static_assert(sizeof(struct redo_head) == 48, "as a block's head");
+#include "server/core/journal/redo_append.h"
 
 struct shard;
-struct block_ref;
-struct session;
-struct job;
-struct variable;
-struct pending;
 struct redo_record;
-struct cursor_span;
 
 /* How far the log has grown by the end of a turn; kept until that is on disk. */
 struct redo_mark {
@@ -82,56 +59,13 @@ struct redo {
 enum ps_err redo_load(struct shard *s, struct ps_error *e) PS_MUST_USE;
 void redo_finish(struct shard *s);
 
-/* Why a durable push cannot be taken now: UNSUPPORTED, LIMIT, or what the disk said. room: it would take. */
-enum ps_err redo_check(struct shard *s, uint64_t room, struct ps_error *e) PS_MUST_USE;
-
-/* Room that a record may take, of so many blocks and pushes and gradients of so many bytes; what waits to be recorded
- * is counted in. */
-uint64_t redo_room(const struct shard *s, uint64_t blocks, uint64_t pushes, uint64_t gradient_bytes);
-
-/* ---- What happened. All of it is for nothing when the turn fails, and out of memory fails the turn ---- */
-
-/* A block was updated; when: the clock that its schedule went by, of no interest in sync. gradient: [ref->values] f32,
- * readable until the event ends; owned: it is a piece of the pool, and the record's from now on. */
-void redo_update(struct shard *s, const struct block_ref *ref, float scale, uint64_t when, const float *gradient,
-                 bool owned);
-
-/* In the last update this worker's data counts. What it has summed up goes along where the log does not have it yet:
- * whatever the log says of its data, the metrics of all that lies before are there, too. */
-void redo_count(struct shard *s, struct session *session, const struct cursor_span *span);
-
-struct redo_pushed {
-    uint64_t seq, clock;
-    enum ps_err code;
-};
-
-/* A push was resolved. */
-void redo_push(struct shard *s, const struct session *session, const struct redo_pushed *push);
-
-/* A row changed by other means than pushes. */
-void redo_job(struct shard *s, const struct job *job);
-void redo_variable(struct shard *s, const struct variable *v);
-void redo_session(struct shard *s, const struct session *session);
-
 /* ---- Turns ---- */
-
-/* Room that so many rows may take, a job's among them: that has names of metrics. */
-#define REDO_ROW_MAX (1 * KIB)
-#define REDO_JOB_MAX (8 * KIB)
-static inline uint64_t
-redo_rows_room(uint64_t rows)
-{
-    return round_up(rows * REDO_ROW_MAX, 4 * KIB) + REDO_JOB_MAX;
-}
 
 /* The event has ended: write the record, if it has gradients. */
 void redo_event_end(struct shard *s);
 
 /* Write it now, into room that was asked for. */
 void redo_flush(struct shard *s);
-
-/* Rows or pushes wait to be recorded: the turn has something to write. */
-bool redo_waits(const struct shard *s);
 
 /* The turn ends, within its transaction: write what waits, erase some of what is on disk. */
 enum ps_err redo_turn_end(struct shard *s) PS_MUST_USE;
@@ -150,7 +84,6 @@ void redo_cut(struct shard *s, uint64_t bytes);
 /* SHARD_DURABLE and SHARD_NOT_DURABLE. */
 void redo_durable(struct shard *s, uint64_t number);
 void redo_not_durable(struct shard *s, const struct ps_error *why);
-bool redo_failed(const struct shard *s);
 
 /* While nothing can be written rows are logged all the same, for workers come and go. Past the limit of what may wait
  * the oldest pieces are given up, the newest turn's never: so the disk finds that some are missing, whatever process

@@ -74,12 +74,6 @@ redo_work(struct shard *s)
 
 /* ---- The disk ---- */
 
-bool
-redo_failed(const struct shard *s)
-{
-    return s->redo.failure.code != PS_OK;
-}
-
 void
 redo_saved(struct shard *s, uint64_t number)
 {

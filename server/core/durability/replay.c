@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "proto/store.pb-c.h"
-#include "server/core/durability/redo_record.h"
+#include "server/core/journal/redo_record.h"
 #include "server/core/shard/shard_state.h"
 
 #define CLOCK_MAX (UINT64_C(1) << 62) /* as for messages */

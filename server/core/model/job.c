@@ -93,7 +93,7 @@ job_open(struct shard *s, const Psd__Job *options, struct job **out, struct ps_e
     if ((job = job_new(options, s->jobs_len + 1)) == NULL || !job_add(s, job))
         return ps_fail(e, PS_ERR_NOMEM, "shard %u has no memory for job '%.64s'", s->config.shard, options->name);
     turn_mark_job(s, job);
-    redo_job(s, job);
+    job_to_redo(s, job);
     actions_log(s, SHARD_LOG_INFO, "job created job=%s id=%u workers=%u", job->name, job->id, options->workers);
     *out = job;
     return PS_OK;
@@ -147,7 +147,7 @@ job_begin_round(struct shard *s, struct job *job, uint64_t round)
     SESSION_EACH (job, session)
         take_along(s, session, round);
     turn_mark_job(s, job);
-    redo_job(s, job);
+    job_to_redo(s, job);
     actions_log(s, SHARD_LOG_INFO, "round begins job=%s round=%" PRIu64 " slowest=%" PRIu64, job->name, round,
                 job->slowest);
 }
@@ -177,6 +177,13 @@ job_put(struct shard *s, const struct job *job, row_sink sink)
     row.n_metric_names = job->metric_names.len;
     row.metric_names = (char **)job->metric_names.name;
     return row_put(s, STORE_JOBS, job->id, &row.base, sink);
+}
+
+void
+job_to_redo(struct shard *s, const struct job *job)
+{
+    if (s->redo.on && job_put(s, job, redo_row) != PS_OK)
+        ps_assert(false);
 }
 
 /* What was checked when it came is checked again. */

@@ -95,8 +95,10 @@ job_active(const struct job *job)
  * PS_ERR_NOMEM. */
 enum ps_err job_open(struct shard *s, const Psd__Job *options, struct job **out, struct ps_error *e) PS_MUST_USE;
 
-/* Its row: written by turn.c and redo.c, loaded by catalog.c (each_row's callback; arg is a struct row_load). */
+/* Its row: written at the end of the turn, and into the redo log, when there is one, where it changes by other means
+ * than pushes; loaded by catalog.c (each_row's callback; arg is a struct row_load). */
 enum ps_err job_put(struct shard *s, const struct job *job, row_sink sink) PS_MUST_USE;
+void job_to_redo(struct shard *s, const struct job *job);
 bool job_load(void *arg, struct span key, struct span value);
 
 void job_free(struct shard *s, struct job *job); /* accepts NULL; its variables stay */

@@ -103,6 +103,13 @@ variable_put(struct shard *s, const struct variable *v, row_sink sink)
     return row_put(s, STORE_VARS, v->id, &row.base, sink);
 }
 
+void
+variable_to_redo(struct shard *s, const struct variable *v)
+{
+    if (s->redo.on && variable_put(s, v, redo_row) != PS_OK)
+        ps_assert(false);
+}
+
 /* What was checked when it was declared is checked again. */
 static bool
 optimizer_ok(const Psd__Optimizer *o)

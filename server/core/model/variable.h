@@ -55,8 +55,10 @@ struct variable *variable_new(struct shard *s, struct job *job, const Psd__Decla
  */
 bool variable_add(struct shard *s, struct variable *v) PS_MUST_USE;
 
-/* Its row: written by turn.c and redo.c, loaded by catalog.c (each_row's callback; arg is a struct row_load). */
+/* Its row: written at the end of the turn, and into the redo log, when there is one, where it changes by other means
+ * than pushes; loaded by catalog.c (each_row's callback; arg is a struct row_load). */
 enum ps_err variable_put(struct shard *s, const struct variable *v, row_sink sink) PS_MUST_USE;
+void variable_to_redo(struct shard *s, const struct variable *v);
 bool variable_load(void *arg, struct span key, struct span value);
 
 /* Room in the shard's table for ids up to this one. */

@@ -204,7 +204,7 @@ enter_boot(struct shard *s, struct session *session)
     forget_odd_past(session, false);
     session->odd_lost = MIN(session->odd_lost, session->last_seq);
     turn_mark_session(s, session);
-    redo_session(s, session);
+    session_row_to_redo(s, session);
 }
 
 /* Of what the worker had heard of nothing need be remembered. */

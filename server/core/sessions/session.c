@@ -106,8 +106,8 @@ leave(struct shard *s, struct session *session, enum session_state state)
     clock_leave(s, session);
     turn_mark_session(s, session);
     turn_mark_job(s, job);
-    redo_job(s, job);
-    redo_session(s, session);
+    job_to_redo(s, job);
+    session_row_to_redo(s, session);
     barrier_review(s, job);
 }
 

@@ -59,6 +59,13 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     return sink(s, STORE_SESSIONS, (struct span){&key, sizeof key}, (struct span){bytes, len});
 }
 
+void
+session_row_to_redo(struct shard *s, const struct session *session)
+{
+    if (s->redo.on && session_row_put(s, session, redo_row) != PS_OK)
+        ps_assert(false);
+}
+
 struct load {
     struct shard *s;
     enum ps_err err;

@@ -12,6 +12,9 @@ struct session;
 
 enum ps_err session_row_put(struct shard *s, const struct session *session, row_sink sink) PS_MUST_USE;
 
+/* Into the redo log, when there is one: it began or ended. */
+void session_row_to_redo(struct shard *s, const struct session *session);
+
 /* All sessions of all jobs, which are there already; their leases begin anew. */
 enum ps_err session_row_load(struct shard *s, struct ps_error *e) PS_MUST_USE;
 

@@ -79,7 +79,7 @@ take_names(struct shard *s, struct job *job, const Psd__Hello *hello)
     if (!metric_names_extend(names, hello->n_metric_names, hello->metric_names))
         turn_fail(s, PS_ERR_NOMEM);
     turn_mark_job(s, job);
-    redo_job(s, job);
+    job_to_redo(s, job);
 }
 
 /* It has told them before: a later round may have others since, and they stay. */
@@ -153,7 +153,7 @@ install(struct shard *s, struct session *session, struct connection *c, const Ps
     gather_review(s, job); /* the old incarnation may have held a step up */
     take_names(s, job, hello);
     turn_mark_session(s, session);
-    redo_session(s, session);
+    session_row_to_redo(s, session);
 }
 
 /* The old incarnation loses its place: what it waited for is forgotten, and so is its clock. */

@@ -115,7 +115,7 @@ change_job(struct shard *s, struct job *job, const Psd__Set *m)
     }
     if (!PLANTED(BOUND_NOT_KEPT))
         turn_mark_job(s, job);
-    redo_job(s, job);
+    job_to_redo(s, job);
 }
 
 /* Counts those whose first block is here: over all shards each variable counts once. */
@@ -135,7 +135,7 @@ change_variables(struct shard *s, const struct job *job, const Psd__Set *m)
         v->optimizer = next;
         if (!PLANTED(RATE_NOT_KEPT))
             turn_mark_variable(s, v);
-        redo_variable(s, v);
+        variable_to_redo(s, v);
         first += placement_shard(v->start, 0, s->config.shards) == s->config.shard;
     }
     return first;

@@ -15,6 +15,7 @@
 #include "server/core/durability/restore.h"
 #include "server/core/durability/save.h"
 #include "server/core/durability/save_request.h"
+#include "server/core/journal/redo_append.h"
 #include "server/core/model/block.h"
 #include "server/core/model/catalog.h"
 #include "server/core/model/declare.h"

@@ -6,10 +6,24 @@
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
 #include "proto/store.pb-c.h"
-#include "server/core/durability/redo.h"
 #include "server/core/sessions/cursor.h"
 #include "server/core/sessions/tally.h"
 #include "server/core/store/store.h"
+
+#define REDO_FORMAT 1
+
+/* Starts every piece. Little-endian, 48 bytes, so that gradients in a record's first piece may be aligned. */
+struct redo_head {
+    uint64_t number;      /* of this piece */
+    uint64_t record;      /* of the record's first piece */
+    uint64_t payload_len; /* bytes of gradients, over all pieces */
+    uint32_t meta_len;    /* bytes of metadata before them; gradients begin at the next multiple of 16 */
+    uint32_t len;         /* bytes of the record in this piece */
+    uint32_t piece, pieces;
+    uint16_t format; /* REDO_FORMAT */
+    uint16_t reserved[3];
+};
+static_assert(sizeof(struct redo_head) == 48, "as a block's head");
 
 struct pool;
 

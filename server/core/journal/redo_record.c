@@ -1,5 +1,5 @@
 /* Arrays that grow and are kept: in the steady state nothing is allocated but the rows' bytes, and rows are rare. */
-#include "server/core/durability/redo_record.h"
+#include "server/core/journal/redo_record.h"
 
 #include <stdlib.h>
 #include <string.h>

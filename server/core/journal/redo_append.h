@@ -1,0 +1,67 @@
+/* The redo log's near end: modules say here what must be in the log, and it goes into the record that is being made
+ * (redo_record.h). When that is written, and what becomes of it then, is the log's own business (durability/redo.h):
+ *
+ *     model, sessions, training ──► redo_append: room, updates, pushes, rows ──► the record ──► durability/redo:
+ * pieces, the disk, answers
+ *
+ * All of it is for nothing when the turn fails, and out of memory fails the turn. */
+#ifndef SERVER_REDO_APPEND_H
+#define SERVER_REDO_APPEND_H
+
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
+#include "server/core/store/store.h"
+
+struct shard;
+struct block_ref;
+struct session;
+struct cursor_span;
+
+/* ---- Whether there is room ---- */
+
+/* Why a durable push cannot be taken now: UNSUPPORTED, LIMIT, or what the disk said. room: it would take. */
+enum ps_err redo_check(struct shard *s, uint64_t room, struct ps_error *e) PS_MUST_USE;
+
+/* Nothing can be written to the disk for now; s->redo.failure says why. */
+bool redo_failed(const struct shard *s);
+
+/* Room that a record may take, of so many blocks and pushes and gradients of so many bytes; what waits to be recorded
+ * is counted in. */
+uint64_t redo_room(const struct shard *s, uint64_t blocks, uint64_t pushes, uint64_t gradient_bytes);
+
+/* Room that so many rows may take, a job's among them: that has names of metrics. */
+#define REDO_ROW_MAX (1 * KIB)
+#define REDO_JOB_MAX (8 * KIB)
+static inline uint64_t
+redo_rows_room(uint64_t rows)
+{
+    return round_up(rows * REDO_ROW_MAX, 4 * KIB) + REDO_JOB_MAX;
+}
+
+/* Something waits to be recorded: the turn has something to write. */
+bool redo_waits(const struct shard *s);
+
+/* ---- What happened ---- */
+
+/* A block was updated; when: the clock that its schedule went by, of no interest in sync. gradient: [ref->values] f32,
+ * readable until the event ends; owned: it is a piece of the pool, and the record's from now on. */
+void redo_update(struct shard *s, const struct block_ref *ref, float scale, uint64_t when, const float *gradient,
+                 bool owned);
+
+/* In the last update this worker's data counts. What it has summed up goes along where the log does not have it yet:
+ * whatever the log says of its data, the metrics of all that lies before are there, too. */
+void redo_count(struct shard *s, struct session *session, const struct cursor_span *span);
+
+struct redo_pushed {
+    uint64_t seq, clock;
+    enum ps_err code;
+};
+
+/* A push was resolved. */
+void redo_push(struct shard *s, const struct session *session, const struct redo_pushed *push);
+
+/* A row changed by other means than pushes: a sink (row.h) that job_to_redo(), variable_to_redo() and
+ * session_row_to_redo() write to. */
+enum ps_err redo_row(struct shard *s, enum store_table table, struct span key, struct span value);
+
+#endif
