@@ -12,7 +12,7 @@
 #include "common/system/checkpoint_dir.h"
 #include "common/system/file_error.h"
 #include "proto/store.pb-c.h"
-#include "server/core/model/row.h"
+#include "server/core/turn/row.h"
 
 struct target {
     uint32_t id;

@@ -8,7 +8,7 @@
 #include "proto/store.pb-c.h"
 #include "server/core/durability/durable.h"
 #include "server/core/durability/identity.h"
-#include "server/core/model/row.h"
+#include "server/core/turn/row.h"
 
 struct rebuild {
     struct durable *d;

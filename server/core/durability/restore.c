@@ -291,7 +291,7 @@ give_up(struct shard *s, const struct ps_error *why)
     bool filled;
 
     restore_stop(s, why);
-    (void)shard_reload(s, &e);
+    (void)catalog_reload(s, &e);
     if (restore_rows_load(s, &dir, &job, &filled) != PS_OK || dir != NULL) {
         free(dir);
         free(job);
@@ -316,7 +316,7 @@ begin(struct shard *s)
         return;
     }
     r->value = malloc(layout_value_size(LAYOUT_CLASSES - 1));
-    if (!shard_reload(s, &e) || r->value == NULL || !restore_find(s)) {
+    if (!catalog_reload(s, &e) || r->value == NULL || !restore_find(s)) {
         (void)ps_fail(&e, PS_ERR_NOMEM, "shard %u has no memory for a restore", s->config.shard);
         restore_stop(s, &e);
         return;
@@ -384,7 +384,7 @@ restore_work(struct shard *s)
         close_all(s);
         return true;
     case RESTORE_CLOSED: /* rows are written between turns */
-        if (turn_dirty(s))
+        if (turn_dirty(s) || redo_waits(s))
             return false;
         begin(s);
         return true;

@@ -115,13 +115,7 @@ void save_committed(struct shard *s, bool changed);
 /* A save may begin at the end of this turn. */
 bool save_may_begin(const struct shard *s);
 
-/* ---- Blocks (save_left.c) ---- */
-
-/* Whether the save that runs still needs the block's committed value where it is. Only in SAVE_RUNNING. */
-bool save_keeps(const struct shard *s, const struct block_ref *ref);
-
-/* The block's older value is left under its other key (by 1), or that is gone (by -1). */
-void save_left(struct shard *s, const struct block_ref *ref, int by);
+/* ---- Values left behind (save_left.c) ---- */
 
 /* There are values that may be erased, in background work. False: no room for it in this turn. */
 bool save_busy(const struct shard *s);

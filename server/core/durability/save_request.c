@@ -9,17 +9,6 @@
 
 /* ---- Asking ---- */
 
-uint64_t
-save_request_len(const struct shard *s)
-{
-    const struct save_request *r;
-    uint64_t n = 0;
-
-    DL_FOREACH (s->save.waiting, r)
-        n++;
-    return n;
-}
-
 static void
 refuse(struct shard *s, struct connection *c, uint64_t request, enum ps_err code, const char *text)
 {

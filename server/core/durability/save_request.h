@@ -36,8 +36,6 @@ struct save_request {
     char dir[]; /* of a checkpoint */
 };
 
-uint64_t save_request_len(const struct shard *s); /* that wait */
-
 /* Take one, or answer why not. c NULL: of the glue. */
 void save_request_save(struct shard *s, struct connection *c, uint64_t request);
 void save_request_checkpoint(struct shard *s, struct connection *c, uint64_t request, const Psd__Checkpoint *m);

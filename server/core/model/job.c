@@ -11,15 +11,10 @@
 #include "server/core/shard/shard_state.h"
 
 void
-job_free(struct shard *s, struct job *job)
+job_free(struct job *job)
 {
     if (job == NULL)
         return;
-    pull_end_job(s, job, PS_OK, NULL);
-    gather_free_all(s, job);
-    barrier_free_all(s, job);
-    for (uint32_t i = roster_next(&job->there, 0); i != ROSTER_END; i = roster_next(&job->there, i + 1))
-        session_free(s, job->sessions[i]);
     free(job->sessions);
     roster_finish(&job->there);
     slowest_finish(&job->holding);
@@ -61,7 +56,7 @@ job_add(struct shard *s, struct job *job)
 {
     HASH_ADD_KEYPTR(hh, s->jobs, job->name, strlen(job->name), job);
     if (!HASH_TOOK(job)) {
-        job_free(s, job);
+        job_free(job);
         return false;
     }
     s->jobs_by_id[job->id] = job;
@@ -245,7 +240,7 @@ job_load(void *arg, struct span key, struct span value)
         err = PS_ERR_NOMEM;
     }
     if (err != PS_OK)
-        job_free(l->s, job);
+        job_free(job);
     if (row != NULL)
         psd__job_row__free_unpacked(row, NULL);
     return err == PS_OK || row_load_stop(l, err, "job", id);

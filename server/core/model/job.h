@@ -7,12 +7,12 @@
 #include "common/core/model/age.h"
 #include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
-#include "server/core/model/row.h"
 #include "server/core/sessions/metric_names.h"
 #include "server/core/sessions/opened.h"
 #include "server/core/sessions/roster.h"
 #include "server/core/sessions/slowest.h"
 #include "server/core/store/store.h"
+#include "server/core/turn/row.h"
 
 struct shard;
 struct session;
@@ -101,6 +101,6 @@ enum ps_err job_put(struct shard *s, const struct job *job, row_sink sink) PS_MU
 void job_to_redo(struct shard *s, const struct job *job);
 bool job_load(void *arg, struct span key, struct span value);
 
-void job_free(struct shard *s, struct job *job); /* accepts NULL; its variables stay */
+void job_free(struct job *job); /* accepts NULL; variables, sessions and what waits in it are the caller's */
 
 #endif

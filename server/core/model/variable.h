@@ -9,8 +9,8 @@
 #include "common/core/optimizer/optimizer.h"
 #include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
-#include "server/core/model/row.h"
 #include "server/core/store/store.h"
+#include "server/core/turn/row.h"
 #include "server/core/turn/traffic.h"
 
 struct shard;

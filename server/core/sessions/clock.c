@@ -46,7 +46,7 @@ refresh(struct shard *s, struct job *job)
     if (slowest == job->slowest)
         return;
     job->slowest = slowest;
-    pull_wake(s, job);
+    turn_wake_pulls(s, job);
 }
 
 void

@@ -205,12 +205,6 @@ cursor_reset(struct shard *s, struct session *session)
     }
 }
 
-uint64_t
-cursor_rows(const struct shard *s)
-{
-    return s->cursors_used ? s->ordinals / CURSOR_CHUNK + 1 : 0;
-}
-
 /* ---- Rows ---- */
 
 struct cursor_key {

@@ -72,9 +72,6 @@ struct cursor_span cursor_span(const Psd__Push *m);
 /* PS_ERR_INVALID when the step does not fit those that were counted. */
 enum ps_err cursor_check(const struct session *session, const struct cursor_span *span, struct ps_error *e) PS_MUST_USE;
 
-/* Rows that one session may have to write in a turn. */
-uint64_t cursor_rows(const struct shard *s);
-
 /* The block has counted this step already. */
 bool cursor_counted(const struct session *session, struct cursor end, const struct block_ref *ref);
 

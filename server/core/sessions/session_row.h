@@ -5,7 +5,7 @@
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
-#include "server/core/model/row.h"
+#include "server/core/turn/row.h"
 
 struct shard;
 struct session;

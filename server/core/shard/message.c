@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/core/shard/commit.h"
+#include "server/core/shard/drain.h"
 #include "server/core/shard/rights.h"
 #include "server/core/shard/shard_state.h"
 
@@ -83,7 +85,7 @@ message_on_drain(struct shard *s, struct connection *c, const struct wire_msg *m
     (void)msg;
     (void)ctx;
     actions_log(s, SHARD_LOG_INFO, "drain asked by=\"%s\" peer=%s", connection_agent(c), c->peer);
-    shard_drain(s);
+    drain_begin(s);
     return SHARD_TAKEN;
 }
 

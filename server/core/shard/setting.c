@@ -111,7 +111,7 @@ change_job(struct shard *s, struct job *job, const Psd__Set *m)
         job->age = wire_age(m->age);
     if (m->bound != NULL) {
         job->bound = m->bound->clocks;
-        pull_wake(s, job);
+        turn_wake_pulls(s, job);
     }
     if (!PLANTED(BOUND_NOT_KEPT))
         turn_mark_job(s, job);

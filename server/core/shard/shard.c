@@ -1,4 +1,4 @@
-/* Events in, actions out; turns, their ends, and the life of a shard. Frames are message.c's. */
+/* Events in, actions out, and the life of a shard. Frames are message.c's, the ends of turns commit.c's. */
 #include "server/core/shard/shard.h"
 
 #include <inttypes.h>
@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "server/core/durability/identity.h"
+#include "server/core/shard/drain.h"
+#include "server/core/shard/listeners.h"
 #include "server/core/shard/shard_state.h"
 
 #define GRACE_MS_DEFAULT    5000
@@ -13,40 +15,6 @@
 #define GATHER_DEFAULT      (1 * GIB)
 #define REDO_DEFAULT        (1 * GIB)
 #define STREAM_MIN_DEFAULT  (8 * MIB)
-
-/* ---- Draining ---- */
-
-static void
-stop_if_idle(struct shard *s)
-{
-    if (!s->draining || s->stopped || s->connections_len > 0)
-        return;
-    s->stopped = true;
-    actions_stopped(s);
-}
-
-/* What is applied is committed with this turn. What waits is told to come again in the next life. */
-void
-shard_drain(struct shard *s)
-{
-    const char *text = ps_strerror(PS_ERR_DRAINING);
-    struct connection *c, *next;
-
-    if (s->draining)
-        return;
-    s->draining = true;
-    actions_draining(s);
-    actions_log(s, SHARD_LOG_INFO, "draining connections=%" PRIu64, s->connections_len);
-    actions_event(s, NULL, NULL, PSD__EVENT_KIND__EVENT_DRAINING, 0, text);
-    meetings_end(s);
-    HASH_ITER (hh, s->connections, c, next) {
-        pull_end(s, c, 0, PS_ERR_DRAINING, text);
-        declare_forget(s, c, 0, PS_ERR_DRAINING);
-        save_request_end(s, c, 0, PS_ERR_DRAINING);
-        connection_close(s, c);
-    }
-    stop_if_idle(s);
-}
 
 /* ---- Steps ---- */
 
@@ -60,7 +28,7 @@ on_connection_event(struct shard *s, struct event_context *ctx)
         return SHARD_TAKEN;
     if (event->kind == SHARD_CLOSED) {
         connection_gone(s, c);
-        stop_if_idle(s);
+        drain_stop_if_idle(s);
     } else if (c->state == CONN_CLOSING) {
         return SHARD_TAKEN;
     } else if (event->kind == SHARD_BROKEN) {
@@ -116,7 +84,7 @@ take(struct shard *s, struct event_context *ctx)
     case SHARD_WORK:
         return work(s, ctx);
     case SHARD_DRAIN:
-        shard_drain(s);
+        drain_begin(s);
         return SHARD_TAKEN;
     case SHARD_SAVE:
         save_request_save(s, NULL, 0);
@@ -160,85 +128,12 @@ shard_step(struct shard *s, const struct shard_event *event)
     return result;
 }
 
-/* ---- The end of a turn ---- */
-
-static enum ps_err
-load(struct shard *s, struct ps_error *e)
-{
-    enum ps_err err;
-
-    if ((err = catalog_load(s, e)) != PS_OK || (err = session_row_load(s, e)) != PS_OK)
-        return err;
-    return catalog_load_blocks(s, e);
-}
-
-/* Throw away what heap memory says and read the store again. */
-bool
-shard_reload(struct shard *s, struct ps_error *e)
-{
-    struct traffic_kept kept;
-
-    traffic_keep(s, &kept);
-    catalog_free(s);
-    s->sweep = false;
-    s->lapse_at = UINT64_MAX;
-    s->broken = load(s, e) != PS_OK;
-    if (s->broken)
-        catalog_free(s);
-    save_loaded(s, !s->broken);
-    restore_reloaded(s);
-    traffic_give_back(s, &kept);
-    return !s->broken;
-}
-
-/* Nothing of the turn happened. Who took part is told by its closed connection, and asks again. */
-static void
-undo(struct shard *s, enum ps_err why)
-{
-    struct ps_error e;
-
-    actions_drop(s);
-    actions_log(s, SHARD_LOG_ERROR, "commit failed code=%s reason=\"%s\"", ps_err_name(why), ps_strerror(why));
-    connection_before_reload(s);
-    redo_turn_over(s, false);
-    restore_turn_over(s, false);
-    turn_next(s);
-    if (!PLANTED(NOT_RELOADED) && !shard_reload(s, &e))
-        actions_log(s, SHARD_LOG_ERROR, "store cannot be read code=%s reason=\"%s\"", ps_err_name(e.code), e.text);
-    connection_after_reload(s);
-    s->stopped = false; /* what was said is undone, draining goes on */
-    if (s->draining)
-        actions_draining(s);
-    stop_if_idle(s);
-    save_turn_ended(s);
-    actions_hand_out(s);
-}
-
-enum ps_err
-shard_commit(struct shard *s)
-{
-    enum ps_err err;
-
-    pull_sweep(s);
-    actions_flush(s);
-    if (PLANTED(ACK_BEFORE_COMMIT))
-        actions_hand_out(s);
-    if ((err = turn_commit(s)) != PS_OK) {
-        undo(s, err);
-        return err;
-    }
-    redo_turn_over(s, true);
-    restore_turn_over(s, true);
-    turn_next(s);
-    save_turn_ended(s);
-    actions_hand_out(s);
-    return PS_OK;
-}
+/* ---- Turns ---- */
 
 bool
 shard_dirty(const struct shard *s)
 {
-    return turn_dirty(s);
+    return turn_dirty(s) || redo_waits(s);
 }
 
 bool
@@ -369,6 +264,7 @@ shard_new(const struct shard_config *config, struct store *store, uint64_t now_m
     s->config = *config;
     set_defaults(&s->config);
     s->store = store;
+    s->events = &listeners;
     s->now_ms = s->start_ms = now_ms;
     s->now_ns = now_ms * 1000000;
     s->lapse_at = UINT64_MAX;
@@ -387,7 +283,7 @@ shard_new(const struct shard_config *config, struct store *store, uint64_t now_m
         s->machine == NULL || !event_buffers_init(&s->event_buffers) || !actions_room(s, 0))
         ps_fail(e, err, "no memory for a shard");
     else if ((err = identify(s, e)) == PS_OK)
-        err = load(s, e);
+        err = catalog_load(s, e);
     if (err == PS_OK)
         err = redo_load(s, e);
     if (err == PS_OK)

@@ -10,18 +10,16 @@
 
 #include "common/core/base/hash.h"
 #include "common/core/cluster/meet.h"
+#include "server/core/durability/catalog.h"
 #include "server/core/durability/redo.h"
-#include "server/core/durability/replay.h"
 #include "server/core/durability/restore.h"
 #include "server/core/durability/save.h"
 #include "server/core/durability/save_request.h"
 #include "server/core/journal/redo_append.h"
 #include "server/core/model/block.h"
-#include "server/core/model/catalog.h"
 #include "server/core/model/declare.h"
 #include "server/core/model/job.h"
 #include "server/core/model/kind.h"
-#include "server/core/model/row.h"
 #include "server/core/model/update.h"
 #include "server/core/model/variable.h"
 #include "server/core/sessions/clock.h"
@@ -32,6 +30,7 @@
 #include "server/core/sessions/session_row.h"
 #include "server/core/shard/hello.h"
 #include "server/core/shard/message.h"
+#include "server/core/shard/replay.h"
 #include "server/core/shard/report.h"
 #include "server/core/shard/setting.h"
 #include "server/core/shard/shard.h"
@@ -48,6 +47,9 @@
 #include "server/core/turn/event_context.h"
 #include "server/core/turn/limit.h"
 #include "server/core/turn/pool.h"
+#include "server/core/turn/row.h"
+#include "server/core/turn/save_keeps.h"
+#include "server/core/turn/shard_events.h"
 #include "server/core/turn/spans.h"
 #include "server/core/turn/stats.h"
 #include "server/core/turn/traffic.h"
@@ -57,6 +59,7 @@ struct shard {
     struct shard_config config; /* strings are ours */
     char *cluster, *version, *live_dir, *durable_dir, *machine;
     struct store *store;
+    const struct shard_events *events; /* listeners.c */
     uint64_t now_ms, start_ms;
     uint64_t now_ns;
     struct timeline timeline;
@@ -100,11 +103,5 @@ struct shard {
     uint64_t waits_over;
     struct event_buffers event_buffers;
 };
-
-/* Take nothing new, answer what waits, stop when all connections are gone. Again: nothing. */
-void shard_drain(struct shard *s);
-
-/* Read all that is kept in memory from the store again. False: it cannot be read, and the shard stays broken. */
-bool shard_reload(struct shard *s, struct ps_error *e);
 
 #endif

@@ -63,7 +63,7 @@ gather_free(struct shard *s, struct gather *g)
 static void
 gather_end(struct shard *s, struct gather *g, bool logged, enum ps_err code, const char *text)
 {
-    pull_wake(s, g->variable->job); /* the block's clock goes on, with an update or without */
+    turn_wake_pulls(s, g->variable->job); /* the block's clock goes on, with an update or without */
     for (uint32_t i = 0; i < g->len; i++) {
         struct pending *p = g->entries[i].pending;
 

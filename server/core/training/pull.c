@@ -234,13 +234,6 @@ unpark(struct shard *s, struct job *job, struct pull *p)
     return data;
 }
 
-void
-pull_wake(struct shard *s, struct job *job)
-{
-    job->sweep = true;
-    s->sweep = true;
-}
-
 static void
 sweep_job(struct shard *s, struct job *job)
 {

@@ -35,9 +35,6 @@ void pull_answer_push(struct shard *s, struct connection *c, uint64_t until, con
 void pull_answer_now(struct shard *s, struct connection *c, uint64_t until, uint64_t request, const Psd__Push *m,
                      const uint32_t *codes);
 
-/* Some of a job may be ready: look at the end of the turn. */
-void pull_wake(struct shard *s, struct job *job);
-
 /* Send what became ready. */
 void pull_sweep(struct shard *s);
 

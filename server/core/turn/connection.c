@@ -94,13 +94,7 @@ connection_agent(const struct connection *c)
 void
 connection_forget(struct shard *s, struct connection *c)
 {
-    pull_forget(s, c);
-    declare_forget(s, c, 0, PS_OK);
-    save_request_end(s, c, 0, PS_OK);
-    held_forget(s, c);
-    meetings_forget(s, c);
-    if (c->session != NULL)
-        session_detach(s, c->session);
+    s->events->connection_forgotten(s, c);
     c->session = NULL;
 }
 
@@ -163,57 +157,6 @@ connection_refuse(struct shard *s, struct connection *c, enum ps_err code, const
     va_start(args, format);
     end_with(s, c, code, format, args);
     va_end(args);
-}
-
-/* ---- A failed turn ---- */
-
-static bool
-has_waiting(const struct connection *c)
-{
-    return c->parked_len > 0 || c->declares_len > 0 || (c->session != NULL && c->session->pending_len > 0);
-}
-
-void
-connection_before_reload(struct shard *s)
-{
-    struct connection *c, *next;
-
-    if (s->unopened != 0)
-        actions_close(s, s->unopened);
-    s->unopened = 0;
-    HASH_ITER (hh, s->connections, c, next) {
-        if (c->turn != s->turn.number && !has_waiting(c))
-            continue;
-        connection_forget(s, c);
-        actions_close(s, c->id);
-        if (c->state == CONN_NEW)
-            connection_greeted(s, c, CONN_CLOSING);
-        c->state = CONN_CLOSING;
-    }
-}
-
-/* Sessions that were loaded anew look for the connections that stay: the same job and task by number, and only if they
- * are what they were. */
-void
-connection_after_reload(struct shard *s)
-{
-    struct connection *c, *next;
-
-    HASH_ITER (hh, s->connections, c, next) {
-        struct session *session;
-
-        if (c->state != CONN_WORKER)
-            continue;
-        session = session_find(s, c->job_id, c->task);
-        if (session == NULL || session->state != SESSION_LIVE || session->incarnation != c->incarnation) {
-            c->session = NULL;
-            connection_close(s, c);
-            continue;
-        }
-        c->session = session;
-        session->connection = c;
-        session->heard_ms = s->now_ms;
-    }
 }
 
 void

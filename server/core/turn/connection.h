@@ -65,11 +65,6 @@ void connection_forget(struct shard *s, struct connection *c);
 /* Close after what was sent; what waits there is forgotten. */
 void connection_close(struct shard *s, struct connection *c);
 
-/* After a failed turn and a reload: close those that took part or had something waiting, and give the others their
- * sessions back. */
-void connection_before_reload(struct shard *s);
-void connection_after_reload(struct shard *s);
-
 void connection_free_all(struct shard *s);
 
 #endif

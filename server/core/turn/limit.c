@@ -42,6 +42,17 @@ unresolved_most(const struct shard *s)
     return most;
 }
 
+static uint64_t
+saves_waiting(const struct shard *s)
+{
+    const struct save_request *r;
+    uint64_t n = 0;
+
+    DL_FOREACH (s->save.waiting, r)
+        n++;
+    return n;
+}
+
 uint64_t
 limit_now(const struct shard *s, enum limit limit, const struct shard_event *event)
 {
@@ -59,7 +70,7 @@ limit_now(const struct shard *s, enum limit limit, const struct shard_event *eve
         [LIMIT_UNRESOLVED] = limit == LIMIT_UNRESOLVED ? unresolved_most(s) : 0,
         [LIMIT_REDO_BACKLOG] = s->redo.bytes + s->redo.turn_bytes,
         [LIMIT_MEETINGS] = s->meet.guests_len,
-        [LIMIT_SAVES] = limit == LIMIT_SAVES ? save_request_len(s) : 0,
+        [LIMIT_SAVES] = limit == LIMIT_SAVES ? saves_waiting(s) : 0,
         [LIMIT_GATHER_BYTES] = s->gather_bytes,
         [LIMIT_IN_FLIGHT] = event != NULL ? event->in_flight_bytes : 0,
         [LIMIT_IN_FLIGHT_CONNECTION] = glue->in_flight_connection,

@@ -1,29 +1,34 @@
-/* The turn's transaction. Blocks are written as events come; rows are linked in lists of the marked and written at the
- * end, each once. */
+/* What a turn may write, and where. Blocks are written as events come; rows are linked in lists of the marked. */
 #include "server/core/turn/turn.h"
 
 #include <string.h>
 
 #include "server/core/shard/shard_state.h"
 
+/* Rows of cursors that one session may have to write in a turn. */
+static uint64_t
+turn_cursor_rows(const struct shard *s)
+{
+    return s->cursors_used ? s->ordinals / CURSOR_CHUNK + 1 : 0;
+}
+
 /* One event may mark the rows of all workers: what it resolves is the end of a step. */
 static uint64_t
 rows_room(const struct shard *s)
 {
-    uint64_t rows = s->turn.rows + s->sessions_len * (1 + cursor_rows(s)) + s->jobs_len;
+    uint64_t rows = s->turn.rows + s->sessions_len * (1 + turn_cursor_rows(s)) + s->jobs_len;
 
     return MIN(MAX(rows * STORE_ROW_ROOM, TURN_ROWS_MIN), TURN_ROWS_MAX);
 }
 
-/* needed: a save may be given up for it. */
-static enum ps_err
-begin(struct shard *s, uint64_t room, bool needed)
+enum ps_err
+turn_begin(struct shard *s, uint64_t room, bool needed)
 {
     enum ps_err err;
 
     do
         err = s->store->ops->begin(s->store, room);
-    while (err == PS_ERR_FULL && save_make_room(s, needed));
+    while (err == PS_ERR_FULL && s->events->store_full(s, needed));
     return err;
 }
 
@@ -42,11 +47,11 @@ turn_room(struct shard *s, uint64_t bytes, enum ps_err *err)
     *err = PS_ERR_FULL;
     if (t->full)
         return TURN_REFUSED;
-    *err = begin(s, most + rows, bytes == most);
+    *err = turn_begin(s, most + rows, bytes == most);
     if (*err == PS_ERR_FULL && bytes < most) {
         /* Nearly full: one event at a time may still fit into what earlier ones gave back. */
         most = bytes;
-        *err = begin(s, most + rows, true);
+        *err = turn_begin(s, most + rows, true);
     }
     t->full = *err == PS_ERR_FULL;
     if (*err != PS_OK)
@@ -96,7 +101,7 @@ move(struct shard *s, struct block_ref *ref)
     ref->block->generation ^= 1;
     if (err != PS_ERR_FULL)
         return err;
-    save_abandon(s, PS_ERR_FULL);
+    s->events->turn_full(s);
     return reserve(s, ref);
 }
 
@@ -196,6 +201,13 @@ turn_mark_job(struct shard *s, struct job *job)
 }
 
 void
+turn_wake_pulls(struct shard *s, struct job *job)
+{
+    job->sweep = true;
+    s->sweep = true;
+}
+
+void
 turn_fail(struct shard *s, enum ps_err why)
 {
     ps_assert(why != PS_OK);
@@ -206,63 +218,7 @@ turn_fail(struct shard *s, enum ps_err why)
 bool
 turn_dirty(const struct shard *s)
 {
-    return s->turn.begun || s->turn.rows > 0 || s->turn.failed != PS_OK || redo_waits(s);
-}
-
-/* Begin a turn that has only rows to write. */
-static enum ps_err
-begin_for_rows(struct shard *s)
-{
-    uint64_t room = MIN(64 * KIB + s->turn.rows * STORE_ROW_ROOM, STORE_ROOM_TURN);
-    uint64_t redo = redo_waits(s) ? redo_room(s, 0, 0, 0) : 0;
-    enum ps_err err = begin(s, MIN(room + redo, STORE_ROOM_MAX), true);
-
-    s->turn.begun = err == PS_OK;
-    return err;
-}
-
-static enum ps_err
-put_rows(struct shard *s)
-{
-    struct turn *t = &s->turn;
-    enum ps_err err = PS_OK;
-
-    for (struct job *j = t->jobs; j != NULL && err == PS_OK; j = j->marked_next)
-        err = job_put(s, j, row_to_store);
-    for (struct variable *v = t->variables; v != NULL && err == PS_OK; v = v->marked_next)
-        err = variable_put(s, v, row_to_store);
-    for (struct session *x = t->sessions; x != NULL && err == PS_OK; x = x->marked_next)
-        if ((err = session_row_put(s, x, row_to_store)) == PS_OK)
-            err = cursor_put(s, x);
-    return err;
-}
-
-enum ps_err
-turn_commit(struct shard *s)
-{
-    struct turn *t = &s->turn;
-    enum ps_err err;
-
-    if (!turn_dirty(s))
-        return PS_OK;
-    if ((err = t->failed) == PS_OK && !t->begun)
-        err = begin_for_rows(s);
-    if (err == PS_OK)
-        err = redo_turn_end(s);
-    if (err == PS_OK)
-        err = put_rows(s);
-    if (err != PS_OK) {
-        if (t->begun)
-            s->store->ops->abort(s->store);
-        t->begun = false;
-        return err;
-    }
-    t->begun = false; /* commit ends it either way */
-    if ((err = s->store->ops->commit(s->store)) != PS_OK)
-        return err;
-    s->stats.commits++;
-    save_committed(s, t->wrote || t->rows > 0);
-    return PS_OK;
+    return s->turn.begun || s->turn.rows > 0 || s->turn.failed != PS_OK;
 }
 
 void

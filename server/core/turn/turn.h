@@ -70,11 +70,16 @@ void turn_mark_session(struct shard *s, struct session *session);
 void turn_mark_variable(struct shard *s, struct variable *v);
 void turn_mark_job(struct shard *s, struct job *job);
 
+/* Pulls of this job may be ready: they are looked at when the turn ends (pull_sweep()). */
+void turn_wake_pulls(struct shard *s, struct job *job);
+
 void turn_fail(struct shard *s, enum ps_err why);
+
+/* It has something to commit, besides what waits for the redo log (redo_waits()). */
 bool turn_dirty(const struct shard *s);
 
-/* Write rows and commit. On error nothing of the turn is in the store and heap state is ahead of it: reload. */
-enum ps_err turn_commit(struct shard *s) PS_MUST_USE;
+/* Begin the store's transaction with so much room; needed: a save may be given up for it. */
+enum ps_err turn_begin(struct shard *s, uint64_t room, bool needed) PS_MUST_USE;
 
 /* Leave the marks; the next turn starts. */
 void turn_next(struct shard *s);

@@ -1,5 +1,5 @@
 /* Rows by id: big-endian keys, so that the store gives them in the order of ids. */
-#include "server/core/model/row.h"
+#include "server/core/turn/row.h"
 
 #include <endian.h>
 #include <string.h>

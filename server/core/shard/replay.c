@@ -1,6 +1,6 @@
 /* One record at a time. What a peer said was checked when it came; here the log itself may be damaged, so numbers are
  * checked again before they are used. */
-#include "server/core/durability/replay.h"
+#include "server/core/shard/replay.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -136,7 +136,7 @@ freshen(struct shard *s, struct ps_error *e)
     if ((err = commit(s, e)) != PS_OK)
         return err;
     s->replay->stale = false;
-    return shard_reload(s, e) ? PS_OK : e->code;
+    return catalog_reload(s, e) ? PS_OK : e->code;
 }
 
 /* ---- Rows ---- */
@@ -371,7 +371,7 @@ shard_replay_end(struct shard *s, uint64_t *records, struct ps_error *e)
     /* What follows from clocks and counts is found when all is loaded. */
     if ((err = commit(s, e)) != PS_OK)
         return err;
-    if (!shard_reload(s, e))
+    if (!catalog_reload(s, e))
         return e->code;
     *records = s->replay->records;
     redo_resume(s, s->replay->next);

@@ -1,12 +1,13 @@
-/* Loading goes jobs, variables, (sessions: session_row.c), blocks: each finds what it belongs to. */
-#include "server/core/model/catalog.h"
+/* Loading goes jobs, variables, sessions, blocks: each finds what it belongs to. */
+#include "server/core/durability/catalog.h"
 
 #include <stdlib.h>
 
 #include "server/core/shard/shard_state.h"
 
-enum ps_err
-catalog_load(struct shard *s, struct ps_error *e)
+/* Jobs and variables. */
+static enum ps_err
+catalog_load_rows(struct shard *s, struct ps_error *e)
 {
     struct row_load l = {.s = s, .e = e};
     enum ps_err err;
@@ -24,7 +25,7 @@ out:
     return err == PS_OK ? PS_OK : ps_fail(e, err, "the store cannot be read: %s", ps_strerror(err));
 }
 
-enum ps_err
+static enum ps_err
 catalog_load_blocks(struct shard *s, struct ps_error *e)
 {
     struct row_load l = {.s = s, .e = e};
@@ -46,19 +47,40 @@ catalog_load_blocks(struct shard *s, struct ps_error *e)
     return PS_OK;
 }
 
+enum ps_err
+catalog_load(struct shard *s, struct ps_error *e)
+{
+    enum ps_err err;
+
+    if ((err = catalog_load_rows(s, e)) != PS_OK || (err = session_row_load(s, e)) != PS_OK)
+        return err;
+    return catalog_load_blocks(s, e);
+}
+
+/* With all that is of it: what waits there, its sessions. Its variables are freed by number. */
+static void
+catalog_free_job(struct shard *s, struct job *job)
+{
+    struct variable *v, *next;
+
+    HASH_ITER (hh, job->variables, v, next)
+        HASH_DEL(job->variables, v);
+    HASH_DEL(s->jobs, job);
+    pull_end_job(s, job, PS_OK, NULL);
+    gather_free_all(s, job);
+    barrier_free_all(s, job);
+    for (uint32_t i = roster_next(&job->there, 0); i != ROSTER_END; i = roster_next(&job->there, i + 1))
+        session_free(s, job->sessions[i]);
+    job_free(job);
+}
+
 void
 catalog_free(struct shard *s)
 {
     struct job *job, *next;
 
-    HASH_ITER (hh, s->jobs, job, next) {
-        struct variable *v, *next_variable;
-
-        HASH_ITER (hh, job->variables, v, next_variable)
-            HASH_DEL(job->variables, v);
-        HASH_DEL(s->jobs, job);
-        job_free(s, job);
-    }
+    HASH_ITER (hh, s->jobs, job, next)
+        catalog_free_job(s, job);
     for (uint32_t id = 1; id <= s->variables_len; id++)
         variable_free(s->variables[id]);
     free(s->variables);
@@ -70,4 +92,21 @@ catalog_free(struct shard *s)
     s->ordinals = 0;
     s->data_bytes = s->promised_bytes = s->blocks = s->gather_bytes = s->sessions_len = s->barriers_len = 0;
     save_unload(s);
+}
+
+bool
+catalog_reload(struct shard *s, struct ps_error *e)
+{
+    struct traffic_kept kept;
+
+    traffic_keep(s, &kept);
+    catalog_free(s);
+    s->sweep = false;
+    s->lapse_at = UINT64_MAX;
+    s->broken = catalog_load(s, e) != PS_OK;
+    if (s->broken)
+        catalog_free(s);
+    save_loaded(s, !s->broken);
+    traffic_give_back(s, &kept);
+    return !s->broken;
 }

@@ -1,0 +1,38 @@
+/* Nothing is waited for but that peers close their connections. */
+#include "server/core/shard/drain.h"
+
+#include <inttypes.h>
+
+#include "server/core/shard/shard_state.h"
+
+void
+drain_stop_if_idle(struct shard *s)
+{
+    if (!s->draining || s->stopped || s->connections_len > 0)
+        return;
+    s->stopped = true;
+    actions_stopped(s);
+}
+
+/* What is applied is committed with this turn. What waits is told to come again in the next life. */
+void
+drain_begin(struct shard *s)
+{
+    const char *text = ps_strerror(PS_ERR_DRAINING);
+    struct connection *c, *next;
+
+    if (s->draining)
+        return;
+    s->draining = true;
+    actions_draining(s);
+    actions_log(s, SHARD_LOG_INFO, "draining connections=%" PRIu64, s->connections_len);
+    actions_event(s, NULL, NULL, PSD__EVENT_KIND__EVENT_DRAINING, 0, text);
+    meetings_end(s);
+    HASH_ITER (hh, s->connections, c, next) {
+        pull_end(s, c, 0, PS_ERR_DRAINING, text);
+        declare_forget(s, c, 0, PS_ERR_DRAINING);
+        save_request_end(s, c, 0, PS_ERR_DRAINING);
+        connection_close(s, c);
+    }
+    drain_stop_if_idle(s);
+}
