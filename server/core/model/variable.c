@@ -23,6 +23,14 @@ variable_free(struct variable *v)
     free(v);
 }
 
+/* What the gradients of steps that are under way may take. */
+static uint64_t
+variable_gather_bytes(const struct variable *v, uint32_t shard, uint32_t shards)
+{
+    return v->kind->pooled_bytes(v, shard, shards) * v->job->options->quorum +
+           v->count * pool_size(gather_size(v->job));
+}
+
 struct variable *
 variable_new(struct shard *s, struct job *job, const Psd__Declare *declare, uint32_t id)
 {
@@ -47,7 +55,7 @@ variable_new(struct shard *s, struct job *job, const Psd__Declare *declare, uint
     v->start = placement_start(job->name, v->name, s->config.shards);
     v->kind = kind_of(v->declare);
     v->kind->measure(v, s->config.shard, s->config.shards);
-    v->gather_bytes = job_is_sync(job) ? gather_budget(v, s->config.shard, s->config.shards) : 0;
+    v->gather_bytes = job_is_sync(job) ? variable_gather_bytes(v, s->config.shard, s->config.shards) : 0;
     return v;
 }
 

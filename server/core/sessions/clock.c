@@ -75,8 +75,6 @@ clock_tick(struct shard *s, struct session *session, uint64_t clock)
     ps_assert(clock > session->clock && session->state == SESSION_LIVE);
     session->clock = clock;
     clock_moved(s, session);
-    if (job_is_sync(session->job))
-        gather_review(s, session->job);
 }
 
 void

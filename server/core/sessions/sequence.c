@@ -254,19 +254,9 @@ resolved(struct shard *s, struct session *session, uint64_t seq, enum ps_err cod
 }
 
 void
-sequence_caught_up(struct shard *s, struct session *session, bool awaited)
-{
-    if (!awaited || sequence_awaits(session))
-        return;
-    clock_moved(s, session);
-    gather_review(s, session->job);
-}
-
-static void
-take(struct shard *s, struct session *session, enum ps_err code, bool push)
+sequence_take(struct shard *s, struct session *session, enum ps_err code, bool push)
 {
     uint64_t seq = session->next_seq;
-    bool awaited = sequence_awaits(session);
 
     if (session->boot != s->boot)
         enter_boot(s, session);
@@ -284,19 +274,6 @@ take(struct shard *s, struct session *session, enum ps_err code, bool push)
     if (push)
         count(s, session, seq);
     resolved(s, session, seq, code);
-    sequence_caught_up(s, session, awaited);
-}
-
-void
-sequence_take(struct shard *s, struct session *session, enum ps_err code)
-{
-    take(s, session, code, false);
-}
-
-void
-sequence_take_push(struct shard *s, struct session *session, enum ps_err code)
-{
-    take(s, session, code, true);
 }
 
 static size_t
@@ -350,79 +327,6 @@ pending_free(struct shard *s, struct pending *p)
     pool_give(&s->pool, p, pending_size(p->blocks_len));
 }
 
-/* Codes per block, when they differ. */
-static bool
-codes_differ(const struct pending *p, uint32_t *codes)
-{
-    bool differ = false;
-
-    for (uint32_t i = 0; i < p->blocks_len; i++) {
-        codes[i] = p->blocks[i].code;
-        differ = differ || codes[i] != codes[0];
-    }
-    return differ;
-}
-
-/* Its gradients count, or were left out as the job asks for. */
-static bool
-taken(enum ps_err code)
-{
-    return code == PS_OK || code == PS_ERR_STALE || code == PS_ERR_LATE;
-}
-
-/* A durable push is in the log when some of it is, or need not be; one that did not ask to be durable is there all the
- * same when every update that it is in is, since it shared them with one that did. */
-static bool
-is_logged(const struct pending *p, enum ps_err code)
-{
-    if (p->barrier != NULL)
-        return false;
-    return p->durable ? p->logged || code == PS_OK : p->logged && !p->unlogged;
-}
-
-/* What its answer waits for (held.h). */
-static uint64_t
-record(struct shard *s, const struct pending *p, enum ps_err code)
-{
-    if (!is_logged(p, code))
-        return HELD_NOT;
-    redo_push(s, p->session, &(struct redo_pushed){.seq = p->seq, .clock = p->clock, .code = code});
-    s->stats.pushes_durable += p->durable;
-    return p->durable && taken(code) ? HELD_RECORD : HELD_NOT;
-}
-
-static void
-pending_answer(struct shard *s, const struct pending *p, uint64_t until, enum ps_err code, const char *text)
-{
-    struct connection *c = p->session->connection;
-    uint64_t held_us;
-    uint32_t *codes;
-    bool differ;
-
-    if (c == NULL || c->id != p->connection)
-        return;               /* who comes back asks again */
-    c->turn = s->turn.number; /* should there be no memory for the answer, it must ask again */
-    held_us = spans_held(s, p->barrier != NULL ? TIMELINE_HELD_BARRIER : TIMELINE_HELD_GRADIENTS, p->since_ns,
-                         p->session->task, p->clock);
-    if (p->want_value && taken(code)) {
-        pull_answer_push(s, c, until, p, held_us);
-        return;
-    }
-    if (until == HELD_NOT)
-        c->acks_held_us = MAX(c->acks_held_us, held_us);
-    if (p->blocks_len <= 1 || code == PS_OK) {
-        held_ack(s, c, until, p->seq, code, NULL, 0, text);
-        return;
-    }
-    if ((codes = malloc(p->blocks_len * sizeof *codes)) == NULL) {
-        turn_fail(s, PS_ERR_NOMEM);
-        return;
-    }
-    differ = codes_differ(p, codes);
-    held_ack(s, c, until, p->seq, code, differ ? codes : NULL, p->blocks_len, text);
-    free(codes);
-}
-
 /* So that a barrier that comes again after a crash is known to be open. last_barrier stands for all up to it; one that
  * opened while an older one is shut is remembered by itself. */
 static void
@@ -439,14 +343,13 @@ note_opened(struct session *session, uint64_t seq)
 }
 
 void
-pending_resolve(struct shard *s, struct pending *p, enum ps_err code, const char *text)
+sequence_resolve(struct shard *s, struct pending *p, enum ps_err code)
 {
     struct session *session = p->session;
     uint64_t seq = p->seq;
 
     if (p->barrier != NULL)
         note_opened(session, seq);
-    pending_answer(s, p, record(s, p, code), code, text);
     *window_slot(session, seq) = NULL;
     if (p->blocks_len > 0)
         count(s, session, seq);
@@ -455,39 +358,12 @@ pending_resolve(struct shard *s, struct pending *p, enum ps_err code, const char
 }
 
 void
-pending_release(struct shard *s, struct pending *p, const char *text)
-{
-    enum ps_err odd = PS_OK;
-
-    ps_assert(p->left > 0);
-    if (--p->left > 0)
-        return;
-    for (uint32_t i = 0; i < p->blocks_len && odd == PS_OK; i++)
-        odd = (enum ps_err)p->blocks[i].code;
-    pending_resolve(s, p, odd, text);
-}
-
-void
-pending_block_done(struct shard *s, struct pending *p, uint32_t index, enum ps_err code, const char *text)
-{
-    ps_assert(!p->blocks[index].done);
-    p->blocks[index].done = true;
-    p->blocks[index].code = (uint32_t)code;
-    pending_release(s, p, text);
-}
-
-void
 sequence_forget(struct shard *s, struct session *session)
 {
     struct pending *p, *next;
 
-    DL_FOREACH_SAFE (session->pending, p, next) {
-        if (p->barrier != NULL)
-            barrier_leave(s, p);
-        else
-            gather_forget(s, p);
+    DL_FOREACH_SAFE (session->pending, p, next)
         pending_free(s, p);
-    }
     free(session->window);
     session->window = NULL;
     session->window_size = 0;

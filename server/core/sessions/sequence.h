@@ -7,7 +7,7 @@
  *          resolved          resolved or pending           expected
  *
  *        sequence_classify():  SEQ_NEW ──► sequence_take(): resolved at once
- *                                 └──────► sequence_take_pending() ──► pending_resolve(), pending_release()
+ *                                 └──────► sequence_take_pending() ──► sequence_resolve()
  *                              SEQ_WAITING ──► answer there instead     SEQ_REPEATED ──► sequence_outcome()
  *
  * The fields are in struct session. Only last_seq, which pushes were resolved ahead of it (ahead.h), what was odd, and
@@ -56,11 +56,9 @@ enum ps_err sequence_outcome(const struct session *session, uint64_t seq);
 /* Before a crash this message was already resolved, ahead of older ones; *code says how. */
 bool sequence_resolved_early(const struct shard *s, const struct session *session, uint64_t seq, enum ps_err *code);
 
-/* Take the next sequence and resolve it at once. */
-void sequence_take(struct shard *s, struct session *session, enum ps_err code);
-
-/* The same of a push, or of a skip that stands for one: it is counted. */
-void sequence_take_push(struct shard *s, struct session *session, enum ps_err code);
+/* Take the next sequence and resolve it at once (pending.h says what follows). push: it is one, or a skip that stands
+ * for one, and is counted. */
+void sequence_take(struct shard *s, struct session *session, enum ps_err code, bool push);
 
 /* The redo log says that this push was resolved, past last_seq, by a worker that knew all outcomes up to acked_through.
  * False: out of memory. */
@@ -75,13 +73,9 @@ uint32_t sequence_survivors_odd(const struct session *session, const struct odd 
 /* Take it and leave it pending, with room for so many blocks; it is not resolved before pending_release(). NULL when
  * out of memory: the turn has failed. */
 struct pending *sequence_take_pending(struct shard *s, struct session *session, uint32_t blocks);
-void pending_release(struct shard *s, struct pending *p, const char *text);
 
-/* It is resolved: remember, answer where it asked, and free it. */
-void pending_resolve(struct shard *s, struct pending *p, enum ps_err code, const char *text);
-
-/* One block of a push is done; the last one resolves it. */
-void pending_block_done(struct shard *s, struct pending *p, uint32_t index, enum ps_err code, const char *text);
+/* It is resolved and answered (pending_resolve()): remember that, and free it. */
+void sequence_resolve(struct shard *s, struct pending *p, enum ps_err code);
 
 /* Whether one more may wait. */
 bool sequence_window_full(const struct session *session);
@@ -100,14 +94,10 @@ sequence_awaits(const struct session *session)
     return session->next_seq <= session->last_tick;
 }
 
-/* After taking one, with all its effects done: if it awaited messages before (awaited), this may have been the last,
- * and it has caught up. */
-void sequence_caught_up(struct shard *s, struct session *session, bool awaited);
-
 /* The worker knows all outcomes up to here. */
 void sequence_acked(struct shard *s, struct session *session, uint64_t acked_through);
 
-/* Nobody is there any more to be told: gathers keep the gradients, barriers do not count the arrival. */
+/* Nobody is there any more to be told: forget what is pending, which is in no barrier and no gather any more. */
 void sequence_forget(struct shard *s, struct session *session);
 
 /* A new incarnation numbers from 1; what the old one waited for was forgotten. */

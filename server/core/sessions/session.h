@@ -1,8 +1,8 @@
 /* Sessions: what the shard remembers of one worker: its incarnation, lease and clock, and which of its sequenced
  * messages are resolved. The machine is drawn in shard.h.
  *
- * Here: a session's life and its lease. hello.h lets workers in, sequence.h counts their messages exactly once, clock.h
- * says where they stand, session_row.h keeps it all in the store. */
+ * Here: the session itself. hello.h lets workers in, worker_exit.h out, sequence.h counts their messages exactly once,
+ * clock.h says where they stand, session_row.h keeps it all in the store. */
 #ifndef SERVER_SESSION_H
 #define SERVER_SESSION_H
 
@@ -104,17 +104,8 @@ void session_detach(struct shard *s, struct session *session);
 /* Count it (by 1) or no more (by -1) among those that lapsed or finished in this round, if it is one of them. */
 void session_count(const struct session *session, int by);
 
-/* The worker said goodbye: its clock holds nobody back. */
-void session_finish_work(struct shard *s, struct session *session);
-
-/* Somebody wants a live one gone, whatever its lease says: it lapses now, and its connection ends with FENCED. by: who
- * wants that. */
-void session_evict(struct shard *s, struct session *session, const char *by);
-
-/* Lapse what is due, and find out when the next one will be. */
-void session_time(struct shard *s);
-
-/* See to it that session_time() comes no later than the end of its lease. */
+/* When it lapses, if nothing is heard of it; and see to it that worker_exit_time() comes no later than that. */
+uint64_t session_deadline(const struct shard *s, const struct session *session);
 void session_watch(struct shard *s, const struct session *session);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "server/core/shard/rights.h"
 #include "server/core/shard/shard_state.h"
+#include "server/core/shard/worker_exit.h"
 
 static enum ps_err
 taken(const struct session *session, struct ps_error *e)
@@ -160,7 +161,7 @@ install(struct shard *s, struct session *session, struct connection *c, const Ps
 static void
 replace(struct shard *s, struct session *session)
 {
-    sequence_forget(s, session);
+    worker_exit_forget(s, session);
     if (session->state == SESSION_LIVE) {
         session->state = SESSION_LAPSED;
         session_count(session, 1);

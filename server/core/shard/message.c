@@ -9,6 +9,7 @@
 #include "server/core/shard/drain.h"
 #include "server/core/shard/rights.h"
 #include "server/core/shard/shard_state.h"
+#include "server/core/shard/worker_exit.h"
 
 /* Clocks and rounds stay far from the end of their numbers, so that sums of a few never wrap. */
 #define CLOCK_MAX (UINT64_C(1) << 62)
@@ -66,7 +67,7 @@ message_on_goodbye(struct shard *s, struct connection *c, const struct wire_msg 
 {
     (void)ctx;
     if (c->state == CONN_WORKER && msg->u.goodbye->finished)
-        session_finish_work(s, c->session);
+        worker_exit_finish(s, c->session);
     connection_close(s, c);
     return SHARD_TAKEN;
 }
@@ -108,7 +109,7 @@ message_on_evict(struct shard *s, struct connection *c, const struct wire_msg *m
         answer.agent = session->agent;
     }
     if (answer.live)
-        session_evict(s, session, connection_agent(c));
+        worker_exit_evict(s, session, connection_agent(c));
     actions_send(s, c, MSG_EVICTED, msg->request, &answer.base);
     return SHARD_TAKEN;
 }
@@ -185,7 +186,7 @@ is_new(struct shard *s, struct connection *c, uint64_t seq, uint64_t request)
     switch (sequence_classify(session, seq)) {
     case SEQ_NEW:
         if (sequence_resolved_early(s, session, seq, &code)) {
-            sequence_take(s, session, code);
+            pending_resolve_next(s, session, code);
             actions_ack(s, c, seq, code, NULL, 0, code != PS_OK ? ps_strerror(code) : NULL);
             return false;
         }
@@ -232,22 +233,24 @@ take_tick(struct shard *s, struct session *session, const Psd__Tick *m)
     tally_take(&session->tally, m->metrics); /* also of one that is refused: they are the newest, whatever its clock */
     if (m->seq <= session->last_tick || m->clock == session->clock) { /* taken before a crash, ahead of a push */
         session->last_tick = MAX(session->last_tick, m->seq);
-        sequence_take(s, session, PS_OK);
+        pending_resolve_next(s, session, PS_OK);
         actions_ack(s, session->connection, m->seq, PS_OK, NULL, 0, NULL);
         return;
     }
     if (m->clock < session->clock || m->clock > CLOCK_MAX) {
         snprintf(text, sizeof text, "worker %u is at clock %" PRIu64 " and cannot go to %" PRIu64, session->task,
                  session->clock, m->clock);
-        sequence_take(s, session, PS_ERR_CLOCK);
+        pending_resolve_next(s, session, PS_ERR_CLOCK);
         actions_ack(s, session->connection, m->seq, PS_ERR_CLOCK, NULL, 0, text);
         return;
     }
     session->last_tick = m->seq;
-    sequence_take(s, session, PS_OK);
+    pending_resolve_next(s, session, PS_OK);
     actions_ack(s, session->connection, m->seq, PS_OK, NULL, 0, NULL);
     cursor_tick(session, cursor_of(m->cursor));
     clock_tick(s, session, m->clock);
+    if (job_is_sync(session->job))
+        gather_review(s, session->job);
 }
 
 static enum shard_result
@@ -277,7 +280,7 @@ message_on_barrier(struct shard *s, struct connection *c, const struct wire_msg 
     if (m->seq > session->last_barrier) {
         barrier_arrive(s, session, msg->request, m);
     } else { /* it opened before a crash */
-        sequence_take(s, session, PS_OK);
+        pending_resolve_next(s, session, PS_OK);
         actions_ack(s, c, m->seq, PS_OK, NULL, 0, NULL);
     }
     return SHARD_TAKEN;
@@ -293,9 +296,9 @@ message_on_skip(struct shard *s, struct connection *c, const struct wire_msg *ms
     sequence_acked(s, c->session, m->acked_through);
     if (is_new(s, c, m->seq, msg->request)) {
         if (m->push)
-            sequence_take_push(s, c->session, PS_OK);
+            pending_resolve_next_push(s, c->session, PS_OK);
         else
-            sequence_take(s, c->session, PS_OK);
+            pending_resolve_next(s, c->session, PS_OK);
         actions_ack(s, c, m->seq, PS_OK, NULL, 0, NULL);
     } else if (p != NULL && p->barrier != NULL) {
         give_up_barrier(s, p); /* while there was no connection */

@@ -9,6 +9,7 @@
 #include "server/core/shard/drain.h"
 #include "server/core/shard/listeners.h"
 #include "server/core/shard/shard_state.h"
+#include "server/core/shard/worker_exit.h"
 
 #define GRACE_MS_DEFAULT    5000
 #define CONNECTIONS_DEFAULT 4096
@@ -77,7 +78,7 @@ take(struct shard *s, struct event_context *ctx)
     case SHARD_CLOSED:
         return on_connection_event(s, ctx);
     case SHARD_TIME:
-        session_time(s);
+        worker_exit_time(s);
         connection_time(s);
         meetings_time(s);
         return SHARD_TAKEN;

@@ -38,6 +38,7 @@
 #include "server/core/training/barrier.h"
 #include "server/core/training/gather.h"
 #include "server/core/training/held.h"
+#include "server/core/training/pending.h"
 #include "server/core/training/pull.h"
 #include "server/core/training/push.h"
 #include "server/core/turn/actions.h"

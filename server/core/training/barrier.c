@@ -116,7 +116,7 @@ open_if_full(struct shard *s, struct barrier *b)
 static void
 refuse(struct shard *s, struct session *session, const Psd__Barrier *m, enum ps_err code, const char *why)
 {
-    sequence_take(s, session, code);
+    pending_resolve_next(s, session, code);
     actions_ack(s, session->connection, m->seq, code, NULL, 0, why);
 }
 
@@ -126,7 +126,7 @@ arrive_late(struct shard *s, struct session *session, const Psd__Barrier *m, con
 {
     if (m->place == NULL || !has_opened(session->job, place))
         return false;
-    sequence_take(s, session, PS_OK);
+    pending_resolve_next(s, session, PS_OK);
     actions_ack(s, session->connection, m->seq, PS_OK, NULL, 0, NULL);
     return true;
 }
@@ -182,7 +182,7 @@ barrier_arrive(struct shard *s, struct session *session, uint64_t request, const
         barrier_review(s, session->job); /* earlier ones may have waited for this worker alone */
     else
         open_if_full(s, b);
-    sequence_caught_up(s, session, awaited);
+    pending_caught_up(s, session, awaited);
 }
 
 void

@@ -43,8 +43,12 @@ struct gather {
     struct gather_entry entries[];
 };
 
-/* Bytes that the gradients of one variable may take. */
-uint64_t gather_budget(const struct variable *v, uint32_t shard, uint32_t shards);
+/* Of one in this job, in memory. */
+static inline size_t
+gather_size(const struct job *job)
+{
+    return sizeof(struct gather) + job->options->quorum * sizeof(struct gather_entry);
+}
 
 /* Room that the redo log may want for what a push that was checked can close. */
 uint64_t gather_redo_room(const struct shard *s, const struct event_context *ctx, const Psd__Push *m);
@@ -56,12 +60,6 @@ void gather_push(struct shard *s, struct event_context *ctx, struct session *ses
 /* A worker moved on, or one fewer is active: find out which gathers are due. */
 void gather_review(struct shard *s, struct job *job);
 
-/* Close due gathers while there is room. False when there was no room for even one. */
-bool gather_work(struct shard *s, struct event_context *ctx);
-
-/* All gathers of a job end; the pushes in them resolve with code (PS_OK: nobody is told). */
-void gather_end_job(struct shard *s, struct job *job, enum ps_err code, const char *text);
-
 /* A push that waits forgets its session. */
 void gather_forget(struct shard *s, struct pending *p);
 
@@ -70,22 +68,33 @@ uint32_t gather_missing(struct gather *g, uint32_t *tasks, uint32_t max);
 
 void gather_free_all(struct shard *s, struct job *job);
 
-/* ---- For gather_push.c ---- */
+/* ---- For gather_push.c and gather_close.c ---- */
 
 /* NULL when out of memory: the turn has failed. */
 struct gather *gather_new(struct shard *s, const struct block_ref *ref, uint64_t clock);
 
+/* It is out of its block and its list; what its pushes wait for is the caller's business. */
+void gather_free(struct shard *s, struct gather *g);
+
 /* Enough came. */
 bool gather_complete(const struct gather *g);
+
+/* The entry of a task, or NULL; its index, or that of where it belongs. */
+struct gather_entry *gather_entry_find(struct gather *g, uint32_t task);
+uint32_t gather_entry_index(const struct gather *g, uint32_t task);
+
+/* ---- gather_close.c ---- */
+
+/* Close due gathers while there is room. False when there was no room for even one. */
+bool gather_work(struct shard *s, struct event_context *ctx);
+
+/* All gathers of a job end; the pushes in them resolve with code (PS_OK: nobody is told). */
+void gather_end_job(struct shard *s, struct job *job, enum ps_err code, const char *text);
 
 /* Update the block, for which there is room, and end the gather. now: the gradient that is not copied, or NULL. */
 void gather_close(struct shard *s, struct event_context *ctx, struct gather *g, const float *now);
 
 /* Close one that is due, or end it when the store has no room. False: wait for the next turn. */
 bool gather_close_due(struct shard *s, struct event_context *ctx, struct gather *g);
-
-/* The entry of a task, or NULL; its index, or that of where it belongs. */
-struct gather_entry *gather_entry_find(struct gather *g, uint32_t task);
-uint32_t gather_entry_index(const struct gather *g, uint32_t task);
 
 #endif

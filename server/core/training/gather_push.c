@@ -176,5 +176,5 @@ gather_push(struct shard *s, struct event_context *ctx, struct session *session,
         gradient += ref->values;
     }
     pending_release(s, p, NULL);
-    sequence_caught_up(s, session, awaited);
+    pending_caught_up(s, session, awaited);
 }

@@ -8,31 +8,6 @@
 
 #include "server/core/shard/shard_state.h"
 
-/* ---- The scale ---- */
-
-uint64_t
-push_age(const struct block_ref *ref, const Psd__Push *m, size_t i)
-{
-    return m->n_from_version > 0 ? ref->block->version - m->from_version[i] : 0;
-}
-
-/* Clipping by the norm of the worker's whole gradient (Pascanu, Mikolov and Bengio, ICML 2013). */
-static double
-clip_factor(const struct ps_clip *clip, const Psd__Push *m)
-{
-    if (clip->kind != PS_CLIP_GIVEN_NORM || m->norm->l2 <= clip->limit)
-        return 1;
-    return clip->limit / m->norm->l2;
-}
-
-float
-push_scale(const struct block_ref *ref, const Psd__Push *m, size_t i)
-{
-    float age = PLANTED(AGE_IGNORED) ? 1 : age_scale(&ref->variable->job->age, push_age(ref, m, i));
-
-    return age < 0 ? age : (float)(age * clip_factor(&ref->variable->optimizer.clip, m));
-}
-
 /* ---- Refusing ---- */
 
 static void
@@ -57,7 +32,7 @@ count_refused(struct shard *s, struct session *session, const Psd__Push *m, enum
 static void
 refuse(struct shard *s, struct session *session, const Psd__Push *m, const struct ps_error *e)
 {
-    sequence_take_push(s, session, e->code);
+    pending_resolve_next_push(s, session, e->code);
     count_refused(s, session, m, e->code);
     actions_ack(s, session->connection, m->seq, e->code, NULL, 0, e->text);
 }
@@ -191,7 +166,7 @@ apply_push(struct shard *s, const struct event_context *ctx, struct session *ses
     }
     if (codes != NULL)
         code = PS_ERR_STALE;
-    sequence_take_push(s, session, code);
+    pending_resolve_next_push(s, session, code);
     /* Of one that was dropped as a whole nothing is there: after a power loss it comes again, to be told so again. */
     until = codes != NULL && all_equal(codes, m->n_var) ? HELD_NOT : record(s, session, m, code);
     if (m->want_value)
@@ -267,7 +242,7 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, stru
 
     /* Before a crash, ahead of what waits: it is counted already. */
     if (!PLANTED(APPLIED_FORGOTTEN) && sequence_resolved_early(s, session, m->seq, &err)) {
-        sequence_take(s, session, err);
+        pending_resolve_next(s, session, err);
         repeat(s, c, msg->request, m);
         return SHARD_TAKEN;
     }

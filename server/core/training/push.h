@@ -14,7 +14,7 @@ struct connection;
 struct event_context;
 struct session;
 
-/* ---- Scale: push.c ---- */
+/* ---- Scale: push_scale.c ---- */
 
 /* Updates that the block took since gradient i of the push was computed. */
 uint64_t push_age(const struct block_ref *ref, const Psd__Push *m, size_t i);

@@ -1,0 +1,28 @@
+/* A worker leaves: it says goodbye, its lease ends, or somebody evicts it. What it waits for is forgotten, its clock
+ * holds nobody back any more, and what waited for it is looked at:
+ *
+ *     goodbye ──► its session: SESSION_FINISHED ─┐
+ *     lapse ────► its session: SESSION_LAPSED ───┼─► clock ──► barriers ──► steps: one worker fewer to wait for, or,
+ *     eviction ─► the same, and fenced ──────────┘                          where the job says so, they fail
+ *
+ * It calls sessions and training, which know nothing of each other here; so it lies above both. */
+#ifndef SERVER_WORKER_EXIT_H
+#define SERVER_WORKER_EXIT_H
+
+struct shard;
+struct session;
+
+/* The worker said goodbye: its clock holds nobody back. */
+void worker_exit_finish(struct shard *s, struct session *session);
+
+/* Somebody wants a live one gone, whatever its lease says: it lapses now, and its connection ends with FENCED. by: who
+ * wants that. */
+void worker_exit_evict(struct shard *s, struct session *session, const char *by);
+
+/* Lapse what is due, and find out when the next one will be. */
+void worker_exit_time(struct shard *s);
+
+/* Its messages that wait are forgotten: gathers keep the gradients, barriers do not count the arrival. */
+void worker_exit_forget(struct shard *s, struct session *session);
+
+#endif
