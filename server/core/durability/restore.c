@@ -60,7 +60,8 @@ answer_done(struct shard *s, uint64_t conn, uint64_t request, const struct resto
         actions_send(s, c, MSG_RESTORE_DONE, request, &m.base);
 }
 
-void
+/* It stays as it is, until somebody asks again or a process starts. */
+static void
 restore_stop(struct shard *s, const struct ps_error *why)
 {
     struct restore *r = &s->restore;
@@ -90,34 +91,6 @@ restore_load(struct shard *s, struct ps_error *e)
     r->save = s->save.number + 1;
     (void)ps_fail(&r->failure, PS_ERR_BUSY, "the process that restored it ended");
     return PS_OK;
-}
-
-bool
-shard_restore_unfinished(const struct shard *s, const char **dir, const char **job)
-{
-    *dir = s->restore.dir;
-    *job = s->restore.job;
-    return s->restore.state == RESTORE_UNFINISHED;
-}
-
-bool
-shard_is_restoring(const struct shard *s, struct ps_error *why)
-{
-    if (why != NULL)
-        *why = s->restore.failure;
-    return s->restore.state != RESTORE_NONE;
-}
-
-bool
-shard_is_half_restored(const struct shard *s)
-{
-    return s->restore.half;
-}
-
-bool
-shard_is_empty(const struct shard *s)
-{
-    return s->jobs_len == 0 && s->restore.state == RESTORE_NONE;
 }
 
 /* ---- Asked ---- */
@@ -224,37 +197,6 @@ restore_take(struct shard *s, const struct shard_event *event)
         answer_error(s, event->conn, event->number, &e);
     }
     event->restore->close(event->restore);
-}
-
-bool
-restore_says_no(const struct shard *s, struct ps_error *e)
-{
-    const struct restore *r = &s->restore;
-
-    switch (r->state) {
-    case RESTORE_NONE:
-        return false;
-    case RESTORE_UNFINISHED:
-        (void)ps_fail(e, PS_ERR_BUSY, "shard %u holds half of checkpoint %.128s, restore it again: %.200s",
-                      s->config.shard, r->dir, r->failure.text);
-        return true;
-    case RESTORE_SAVING:
-        (void)ps_fail(e, PS_ERR_BUSY, "shard %u has restored checkpoint %.128s and waits until it is on disk%s%.200s",
-                      s->config.shard, r->dir, s->save.stats.failure[0] != '\0' ? ": " : "", s->save.stats.failure);
-        return true;
-    default:
-        (void)ps_fail(e, PS_ERR_BUSY, "shard %u restores checkpoint %.128s", s->config.shard, r->dir);
-        return true;
-    }
-}
-
-bool
-restore_holds_saves(const struct shard *s)
-{
-    const struct restore *r = &s->restore;
-
-    /* A shard that stops begins none. */
-    return r->half || (!s->draining && (r->state == RESTORE_WAITING || r->state == RESTORE_CLOSED));
 }
 
 /* ---- Everybody goes ---- */
@@ -376,6 +318,17 @@ restore_busy(const struct shard *s)
     }
 }
 
+static bool
+restore_work_filling(struct shard *s)
+{
+    struct ps_error e = {0};
+    bool done = restore_fill(s, &e);
+
+    if (e.code != PS_OK)
+        restore_stop(s, &e);
+    return done;
+}
+
 bool
 restore_work(struct shard *s)
 {
@@ -389,7 +342,7 @@ restore_work(struct shard *s)
         begin(s);
         return true;
     case RESTORE_FILLING:
-        return restore_fill(s);
+        return restore_work_filling(s);
     default:
         return end_saving(s);
     }

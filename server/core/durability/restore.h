@@ -17,8 +17,8 @@
  * workers of the job are forgotten, its clock is the checkpoint's. Then blocks are filled in bounded turns as
  * background work.
  *
- * restore_check.c looks whether it can be done; restore_rows.c writes rows; restore_fill.c fills blocks; restore.c is
- * the machine. */
+ * restore_state.c says what others ask; restore_check.c looks whether it can be done; restore_rows.c writes rows;
+ * restore_fill.c fills blocks; restore.c is the machine. */
 #ifndef SERVER_RESTORE_H
 #define SERVER_RESTORE_H
 
@@ -65,12 +65,6 @@ enum ps_err restore_load(struct shard *s, struct ps_error *e) PS_MUST_USE;
 void restore_ask(struct shard *s, struct connection *c, uint64_t request, const Psd__Restore *m);
 void restore_take(struct shard *s, const struct shard_event *event);
 
-/* Why nobody may train now, as a sentence. */
-bool restore_says_no(const struct shard *s, struct ps_error *e);
-
-/* No save may begin. */
-bool restore_holds_saves(const struct shard *s);
-
 /* There is background work; false of the second: no room for it in this turn. */
 bool restore_busy(const struct shard *s);
 bool restore_work(struct shard *s);
@@ -79,16 +73,26 @@ bool restore_work(struct shard *s);
 void restore_turn_over(struct shard *s, bool committed);
 void restore_reloaded(struct shard *s);
 
-/* It stays as it is, until somebody asks again or a process starts. */
-void restore_stop(struct shard *s, const struct ps_error *why);
+/* ---- restore_state.c ---- */
+
+/* Why nobody may train now, as a sentence. False: everybody may. */
+bool restore_says_no(const struct shard *s, struct ps_error *e);
+
+/* No save may begin. A shard that stops begins no restore. */
+static inline bool
+restore_holds_saves(const struct restore *r, bool draining)
+{
+    return r->half || (!draining && (r->state == RESTORE_WAITING || r->state == RESTORE_CLOSED));
+}
 
 /* ---- restore_fill.c ---- */
 
 /* Where the manifest's variables are here; and back to the first block. False: no memory. */
 bool restore_find(struct shard *s) PS_MUST_USE;
 
-/* Fill some blocks; the last ones end the filling. False: no room for one in this turn. */
-bool restore_fill(struct shard *s);
+/* Fill some blocks; the last ones end the filling. False: no room for one in this turn. *e: why it cannot go on; then
+ * it is to be stopped. */
+bool restore_fill(struct shard *s, struct ps_error *e);
 
 /* ---- restore_check.c ---- */
 

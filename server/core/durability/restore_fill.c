@@ -65,13 +65,12 @@ current(struct shard *s)
     return NULL;
 }
 
-/* One block. False: not in this turn. */
+/* One block. False: not in this turn; *e: it cannot be filled at all. */
 static bool
-fill_one(struct shard *s, struct variable *v, uint64_t *made)
+fill_one(struct shard *s, struct variable *v, uint64_t *made, struct ps_error *e)
 {
     struct restore *r = &s->restore;
     struct block_ref ref = v->kind->nth(s, v, r->index);
-    struct ps_error e = {0};
     enum ps_err err;
 
     switch (turn_room(s, ref.size, &err)) {
@@ -80,16 +79,13 @@ fill_one(struct shard *s, struct variable *v, uint64_t *made)
     case TURN_REFUSED:
         break;
     case TURN_READY:
-        if ((err = v->kind->restore(&ref, r->source, r->variable, r->value, &e)) == PS_OK)
+        if ((err = v->kind->restore(&ref, r->source, r->variable, r->value, e)) == PS_OK)
             err = put_block(s, &ref);
         break;
     }
-    if (err != PS_OK) {
-        if (e.code == PS_OK)
-            (void)ps_fail(&e, err, "shard %u cannot restore block %u of variable '%.64s': %s", s->config.shard,
-                          ref.number, v->name, ps_strerror(err));
-        restore_stop(s, &e);
-    }
+    if (err != PS_OK && e->code == PS_OK)
+        (void)ps_fail(e, err, "shard %u cannot restore block %u of variable '%.64s': %s", s->config.shard, ref.number,
+                      v->name, ps_strerror(err));
     *made += ref.size;
     r->index++;
     return true;
@@ -114,15 +110,15 @@ end_filling(struct shard *s)
 }
 
 bool
-restore_fill(struct shard *s)
+restore_fill(struct shard *s, struct ps_error *e)
 {
     struct variable *v;
     uint64_t made = 0;
 
-    while (s->restore.state == RESTORE_FILLING && s->turn.failed == PS_OK && made < SHARD_WORK_BYTES) {
+    while (e->code == PS_OK && s->turn.failed == PS_OK && made < SHARD_WORK_BYTES) {
         if ((v = current(s)) == NULL)
             return end_filling(s);
-        if (!fill_one(s, v, &made))
+        if (!fill_one(s, v, &made, e))
             return made > 0;
     }
     return true;

@@ -170,14 +170,6 @@ begin(struct shard *s, struct save_request *list)
     close_if_passed(save);
 }
 
-bool
-save_may_begin(const struct shard *s)
-{
-    const struct save *save = &s->save;
-
-    return save->state == SAVE_IDLE && !save->say_abandoned && save->left == 0 && !s->broken && !restore_holds_saves(s);
-}
-
 void
 save_turn_ended(struct shard *s)
 {
@@ -186,7 +178,7 @@ save_turn_ended(struct shard *s)
 
     if (save->say_abandoned)
         save->say_abandoned = !actions_save(s, SHARD_SAVE_ABANDONED, NULL);
-    if (save->waiting != NULL && save_may_begin(s) && (list = save_request_next(s)) != NULL)
+    if (save->waiting != NULL && save_gate_open(s) && (list = save_request_next(s)) != NULL)
         begin(s, list);
     if (save->say_close)
         save->say_close = !actions_save(s, SHARD_SAVE_CLOSE, NULL);

@@ -112,9 +112,6 @@ void save_turn_ended(struct shard *s);
 /* A turn was committed, with changes or only with what was erased. */
 void save_committed(struct shard *s, bool changed);
 
-/* A save may begin at the end of this turn. */
-bool save_may_begin(const struct shard *s);
-
 /* ---- Values left behind (save_left.c) ---- */
 
 /* There are values that may be erased, in background work. False: no room for it in this turn. */

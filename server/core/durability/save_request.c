@@ -74,67 +74,7 @@ save_request_checkpoint(struct shard *s, struct connection *c, uint64_t request,
     add(s, &asked, m->dir);
 }
 
-/* ---- When its time has come ---- */
-
-/* Blocks never go back, so the first one that was not there is where to look again. */
-static bool
-all_come(const struct shard *s, const struct job *job, struct save_request *r)
-{
-    for (; r->at.var <= s->variables_len; r->at = (struct save_place){.var = r->at.var + 1}) {
-        const struct variable *v = s->variables[r->at.var];
-
-        for (; v->job == job && r->at.index < v->ready; r->at.index++)
-            if (clock_of_block(job, &v->blocks[r->at.index], CLOCK_FOR_PULL) < r->clock)
-                return false;
-    }
-    return true;
-}
-
-/* Least and greatest clock of all blocks; *greatest at least what it was. */
-static void
-range(const struct shard *s, const struct job *job, uint64_t *least, uint64_t *greatest)
-{
-    *least = UINT64_MAX;
-    for (uint32_t id = 1; id <= s->variables_len; id++)
-        for (uint64_t i = 0; s->variables[id]->job == job && i < s->variables[id]->ready; i++) {
-            uint64_t clock = clock_of_block(job, &s->variables[id]->blocks[i], CLOCK_FOR_PULL);
-
-            *least = MIN(*least, clock);
-            *greatest = MAX(*greatest, clock);
-        }
-}
-
-static bool
-sync_ready(const struct shard *s, const struct job *job, struct save_request *r)
-{
-    uint64_t least, greatest = r->clock;
-
-    if (!all_come(s, job, r))
-        return false;
-    range(s, job, &least, &greatest);
-    if (least >= r->clock && (greatest == r->clock || !job_is_full_sync(job)))
-        return true;
-    r->clock = job_is_full_sync(job) ? greatest : r->clock; /* too late for the one that was asked for */
-    r->at = SAVE_PLACE_FIRST;                               /* or blocks were made meanwhile */
-    return all_come(s, job, r);
-}
-
-static bool
-ready(const struct shard *s, struct save_request *r)
-{
-    const struct job *job = r->job_id != 0 ? s->jobs_by_id[r->job_id] : NULL;
-
-    if (job == NULL || !r->at_clock)
-        return true;
-    switch (job->options->mode) {
-    case PSD__MODE__SSP:
-        return job->slowest >= r->clock;
-    case PSD__MODE__SYNC:
-        return sync_ready(s, job, r);
-    default:
-        return true;
-    }
-}
+/* ---- The next one ---- */
 
 static void
 take(struct shard *s, struct save_request **list, struct save_request *r)
@@ -149,11 +89,11 @@ save_request_next(struct shard *s)
     struct save_request *list = NULL, *r, *next;
 
     DL_FOREACH (s->save.waiting, r)
-        if (r->at_clock && ready(s, r))
+        if (r->at_clock && save_gate_ready(s, r))
             break;
     if (r == NULL)
         DL_FOREACH (s->save.waiting, r)
-            if (ready(s, r))
+            if (save_gate_ready(s, r))
                 break;
     if (r == NULL)
         return NULL;
@@ -165,19 +105,6 @@ save_request_next(struct shard *s)
         if (r->job_id == 0)
             take(s, &list, r);
     return list;
-}
-
-bool
-save_request_holds(struct shard *s, const struct job *job, uint64_t clock)
-{
-    struct save_request *r;
-
-    if (!save_may_begin(s))
-        return false;
-    DL_FOREACH (s->save.waiting, r)
-        if (r->job_id == job->id && r->at_clock && clock >= r->clock && ready(s, r))
-            return true;
-    return false;
 }
 
 void

@@ -8,7 +8,7 @@
  *
  * A checkpoint at a clock, in sync: its instant is the end of the first turn in which all steps before the clock are
  * done in every block of the job here. In sync(n of n) it then is the same clock for all of them: a push of the next
- * step finds the turn full until the instant has been (save_request_holds()). When another save has held it up and
+ * step finds the turn full until the instant has been (save_gate_holds()). When another save has held it up and
  * blocks are past the clock already, the next clock that they all stand at is taken instead; the answer says which. In
  * ssp: the slowest worker has come to the clock. In async there is none to wait for. */
 #ifndef SERVER_SAVE_REQUEST_H
@@ -42,9 +42,6 @@ void save_request_checkpoint(struct shard *s, struct connection *c, uint64_t req
 
 /* The one whose time has come, with all that its save answers, taken from those who wait. NULL: none. */
 struct save_request *save_request_next(struct shard *s);
-
-/* Sync: a push of this clock must wait for the next turn, so that the instant of a checkpoint comes before it. */
-bool save_request_holds(struct shard *s, const struct job *job, uint64_t clock);
 
 /* Its save ended: tell who asked, and free them. */
 void save_request_done(struct shard *s, struct save_request *list, enum msg_type type, const ProtobufCMessage *m);

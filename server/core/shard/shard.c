@@ -43,7 +43,8 @@ on_connection_event(struct shard *s, struct event_context *ctx)
 static bool
 wants_blocks(const struct shard *s)
 {
-    return s->work != NULL && !restore_holds_saves(s); /* what is restored needs no first values */
+    return s->work != NULL &&
+           !restore_holds_saves(&s->restore, s->draining); /* what is restored needs no first values */
 }
 
 static enum shard_result

@@ -41,6 +41,7 @@
 #include "server/core/training/pending.h"
 #include "server/core/training/pull.h"
 #include "server/core/training/push.h"
+#include "server/core/training/save_gate.h"
 #include "server/core/turn/actions.h"
 #include "server/core/turn/connection.h"
 #include "server/core/turn/data.h"

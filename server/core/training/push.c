@@ -246,7 +246,7 @@ take_new(struct shard *s, struct connection *c, const struct wire_msg *msg, stru
         repeat(s, c, msg->request, m);
         return SHARD_TAKEN;
     }
-    if (s->save.waiting != NULL && job_is_sync(session->job) && save_request_holds(s, session->job, m->clock))
+    if (s->save.waiting != NULL && job_is_sync(session->job) && save_gate_holds(s, session->job, m->clock))
         return SHARD_TURN_FULL;
     if (push_check(s, ctx, session, msg, &room, &e) != PS_OK ||
         push_check_durable(s, ctx, session, msg, &room, &e) != PS_OK) {
