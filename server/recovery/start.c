@@ -10,7 +10,6 @@
 #include <uv.h>
 
 #include "common/system/trace_file.h"
-#include "server/core/durability/redo.h"
 #include "server/daemon/notify.h"
 #include "server/lmdb/store_lmdb.h"
 #include "server/process/last_cache.h"

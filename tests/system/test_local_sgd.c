@@ -477,7 +477,7 @@ START_TEST(a_worker_that_crashed_in_a_round_is_replaced)
     for (uint32_t i = 0; i < WORKERS; i++)
         await_worker(pids[i], 0);
     /* The round that it was in, again; and, where its tick came before the others' differences
-     * (server/core/sessions/cursor.h), the one before that, which the shards skip. */
+     * (server/core/sessions/data_steps.h), the one before that, which the shards skip. */
     again = shared->steps[2] - (16 * o.epochs - FATE_STEP / 8 * 8);
     ck_assert_msg(again == 0 || again == 8, "%" PRIu64 " steps, %" PRIu64 " of them again", shared->steps[2], again);
     ck_assert_uint_ge(shared->clock[2], 16 * o.epochs / 8); /* more when the others went on without it */

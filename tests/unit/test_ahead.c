@@ -2,8 +2,8 @@
 #include "tests/unit/check_main.h"
 
 #include "common/core/wire/wire.h"
-#include "server/core/sessions/ahead.h"
 #include "server/core/shard/shard.h"
+#include "server/core/workers/ahead.h"
 
 START_TEST(a_whole_window_is_remembered_wherever_its_bits_begin)
 {

@@ -1,5 +1,5 @@
 /* Names of metrics on a shard: whose stand, for how long, and what becomes of others. */
-#include "server/core/sessions/metric_names.h"
+#include "server/core/workers/metric_names.h"
 
 #include <string.h>
 

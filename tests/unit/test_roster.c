@@ -1,4 +1,4 @@
-#include "server/core/sessions/roster.h"
+#include "server/core/workers/roster.h"
 
 #include <string.h>
 

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "server/core/sessions/session_load.h"
+#include "server/core/sessions/traffic_kept.h"
 #include "server/core/shard/shard_state.h"
 
 /* Jobs and variables. */
@@ -52,7 +54,7 @@ catalog_load(struct shard *s, struct ps_error *e)
 {
     enum ps_err err;
 
-    if ((err = catalog_load_rows(s, e)) != PS_OK || (err = session_row_load(s, e)) != PS_OK)
+    if ((err = catalog_load_rows(s, e)) != PS_OK || (err = session_load_all(s, e)) != PS_OK)
         return err;
     return catalog_load_blocks(s, e);
 }
@@ -99,7 +101,7 @@ catalog_reload(struct shard *s, struct ps_error *e)
 {
     struct traffic_kept kept;
 
-    traffic_keep(s, &kept);
+    traffic_kept_take(s, &kept);
     catalog_free(s);
     s->sweep = false;
     s->lapse_at = UINT64_MAX;
@@ -107,6 +109,6 @@ catalog_reload(struct shard *s, struct ps_error *e)
     if (s->broken)
         catalog_free(s);
     save_loaded(s, !s->broken);
-    traffic_give_back(s, &kept);
+    traffic_kept_give_back(s, &kept);
     return !s->broken;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/core/format/checkpoint.h"
+#include "server/core/sessions/session_load.h"
 #include "server/core/shard/shard_state.h"
 
 /* ---- Beginning and ending ---- */
@@ -354,7 +355,7 @@ filled(struct shard *s)
     struct restore *r = &s->restore;
 
     s->boot = r->source->boot;
-    session_row_reboot(s);
+    session_load_reboot(s);
     actions_log(s, SHARD_LOG_INFO, "restore filled dir=\"%s\" blocks=%" PRIu64 " bytes=%" PRIu64, r->dir, r->blocks,
                 r->bytes);
     let_go(r);

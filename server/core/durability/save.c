@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "server/core/durability/save_request.h"
 #include "server/core/durability/save_rows.h"

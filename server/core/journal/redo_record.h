@@ -6,9 +6,9 @@
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
 #include "proto/store.pb-c.h"
-#include "server/core/sessions/cursor.h"
-#include "server/core/sessions/tally.h"
 #include "server/core/store/store.h"
+#include "server/core/workers/cursor.h"
+#include "server/core/workers/tally.h"
 
 #define REDO_FORMAT 1
 

@@ -64,7 +64,7 @@ measure_sums(const struct job *job, struct metrics_job *j)
 {
     double sums[WIRE_METRICS_MAX];
 
-    j->sums_len = MIN(tally_sum(job, sums), (uint32_t)METRICS_SUMS_MAX);
+    j->sums_len = MIN(job_metrics_sum(job, sums), (uint32_t)METRICS_SUMS_MAX);
     memcpy(j->sums, sums, j->sums_len * sizeof sums[0]);
     j->names.len = MIN((uint32_t)job->metric_names.len, j->sums_len);
     for (uint32_t i = 0; i < j->names.len; i++)

@@ -4,8 +4,6 @@
 #include "server/core/model/declare.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/core/base/units.h"
@@ -88,40 +86,6 @@ mismatch(const struct variable *v, const Psd__Declare *declare, struct ps_error 
     return ps_fail(e, PS_ERR_MISMATCH, "variable '%.64s' was declared with %.400s", v->name, text);
 }
 
-static void
-send_declared(struct shard *s, const struct variable *v, const struct declare_waiter *to)
-{
-    Psd__Declared m = PSD__DECLARED__INIT;
-
-    m.var = v->id;
-    m.created = to->created;
-    if (to->attach)
-        m.declare = v->declare;
-    actions_send(s, to->connection, MSG_DECLARED, to->request, &m.base);
-}
-
-static void
-wait_for_blocks(struct shard *s, struct variable *v, const struct declare_waiter *who)
-{
-    struct connection *c = who->connection;
-    struct declare_waiter *w;
-    struct ps_error e;
-
-    if (c->declares_len >= s->config.parked_max) {
-        limit_refuse(s, LIMIT_PARKED, &e, "too many declares wait on this connection");
-        actions_error(s, c, who->request, e.code, e.text);
-        return;
-    }
-    if ((w = malloc(sizeof *w)) == NULL) {
-        turn_fail(s, PS_ERR_NOMEM);
-        return;
-    }
-    *w = *who;
-    w->since_ms = s->now_ms;
-    DL_APPEND(v->waiters, w);
-    c->declares_len++;
-}
-
 void
 declare_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Declare *declare)
 {
@@ -141,10 +105,10 @@ declare_take(struct shard *s, struct connection *c, uint64_t request, const Psd_
     if (err != PS_OK) {
         actions_error(s, c, request, err, e.text);
     } else if (v->ready == v->count) {
-        send_declared(s, v, &who);
+        declare_send(s, v, &who);
     } else {
         block_want(s, v);
-        wait_for_blocks(s, v, &who);
+        declare_wait(s, v, &who);
     }
 }
 
@@ -185,78 +149,7 @@ declare_attach(struct shard *s, struct connection *c, uint64_t request, const Ps
     if ((err = find(s, c, attach, &v, &e)) != PS_OK)
         actions_error(s, c, request, err, e.text);
     else if (v->ready == v->count)
-        send_declared(s, v, &who);
+        declare_send(s, v, &who);
     else
-        wait_for_blocks(s, v, &who);
-}
-
-/* ---- Those who wait ---- */
-
-static void
-waiter_end(struct shard *s, struct variable *v, struct declare_waiter *w)
-{
-    struct traffic_wait over = traffic_waited(s, w->connection->session, WAIT_BLOCKS, w->since_ms);
-
-    traffic_waited_for(s, &over, v->id);
-    DL_DELETE(v->waiters, w);
-    w->connection->declares_len--;
-    free(w);
-}
-
-bool
-declare_forget(struct shard *s, struct connection *c, uint64_t request, enum ps_err answer)
-{
-    bool found = false;
-
-    if (c->declares_len == 0)
-        return false;
-    for (uint32_t id = 1; id <= s->variables_len; id++) {
-        struct variable *v = s->variables[id];
-        struct declare_waiter *w, *next;
-
-        DL_FOREACH_SAFE (v->waiters, w, next) {
-            if (w->connection != c || (request != 0 && w->request != request))
-                continue;
-            found = true;
-            if (answer != PS_OK)
-                actions_error(s, c, w->request, answer, ps_strerror(answer));
-            waiter_end(s, v, w);
-        }
-    }
-    return found;
-}
-
-void
-declare_answer(struct shard *s, struct variable *v)
-{
-    struct declare_waiter *w, *next;
-
-    DL_FOREACH_SAFE (v->waiters, w, next) {
-        send_declared(s, v, w);
-        waiter_end(s, v, w);
-    }
-}
-
-void
-declare_refuse(struct shard *s, struct variable *v, enum ps_err err)
-{
-    struct declare_waiter *w, *next;
-    char text[PS_ERROR_TEXT_MAX];
-
-    snprintf(text, sizeof text, "shard %u could make %" PRIu64 " of %" PRIu64 " blocks of variable '%.64s': %s",
-             s->config.shard, v->ready, v->count, v->name, ps_strerror(err));
-    actions_log(s, SHARD_LOG_ERROR, "%s", text);
-    DL_FOREACH_SAFE (v->waiters, w, next) {
-        actions_error(s, w->connection, w->request, err, text);
-        waiter_end(s, v, w);
-    }
-}
-
-void
-declare_free_waiters(struct variable *v)
-{
-    struct declare_waiter *w, *next;
-
-    DL_FOREACH_SAFE (v->waiters, w, next)
-        free(w);
+        declare_wait(s, v, &who);
 }

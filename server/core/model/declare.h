@@ -11,16 +11,6 @@
 
 struct shard;
 struct connection;
-struct variable;
-
-struct declare_waiter {
-    struct connection *connection;
-    uint64_t request;
-    bool created;
-    bool attach; /* wants the definition, too */
-    uint64_t since_ms;
-    struct declare_waiter *prev, *next;
-};
 
 /* Declare for a connection: answers now or when the blocks are there. */
 void declare_take(struct shard *s, struct connection *c, uint64_t request, const Psd__Declare *declare);
@@ -29,17 +19,7 @@ void declare_take(struct shard *s, struct connection *c, uint64_t request, const
  * there. Changes nothing. */
 void declare_attach(struct shard *s, struct connection *c, uint64_t request, const Psd__Attach *attach);
 
-/* All blocks are there, or some cannot be made: answer those who wait. */
-void declare_answer(struct shard *s, struct variable *v);
-void declare_refuse(struct shard *s, struct variable *v, enum ps_err err);
-
-/* Forget declares of a connection that wait. With an error they are answered; request 0: all of them. True when there
- * was one. */
-bool declare_forget(struct shard *s, struct connection *c, uint64_t request, enum ps_err answer);
-
 /* Bytes of blocks that there is room for in new variables. */
 uint64_t declare_free_bytes(struct shard *s);
-
-void declare_free_waiters(struct variable *v);
 
 #endif

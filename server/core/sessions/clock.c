@@ -92,6 +92,19 @@ clock_moved(struct shard *s, struct session *session)
 }
 
 void
+clock_count_gone(const struct session *session, int by)
+{
+    struct job *job = session->job;
+
+    if (session->state == SESSION_LIVE || session->round != job->round)
+        return;
+    if (session->state == SESSION_LAPSED)
+        job->lapsed += (uint32_t)by;
+    else
+        job->finished += (uint32_t)by;
+}
+
+void
 clock_load(struct shard *s, struct job *job)
 {
     struct session *x;
@@ -100,7 +113,7 @@ clock_load(struct shard *s, struct job *job)
     SESSION_EACH (job, x) {
         x->held = MAX(held(x), job->slowest);
         job->live += x->state == SESSION_LIVE;
-        session_count(x, 1);
+        clock_count_gone(x, 1);
         if (holds_up(x))
             slowest_put(&job->holding, x);
     }

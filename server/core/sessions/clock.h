@@ -58,6 +58,9 @@ void clock_tick(struct shard *s, struct session *session, uint64_t clock);
 /* Its pushes came or were resolved: find out anew where it is held. */
 void clock_moved(struct shard *s, struct session *session);
 
+/* Count it (by 1) or no more (by -1) among those that lapsed or finished in this round, if it is one of them. */
+void clock_count_gone(const struct session *session, int by);
+
 /* After loading all sessions of a job. */
 void clock_load(struct shard *s, struct job *job);
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/core/wire/meet_message.h"
-#include "server/core/shard/report_builder.h"
 #include "server/core/shard/shard_state.h"
 
 /* ---- Answers ---- */

@@ -6,14 +6,6 @@
 #include "server/core/shard/shard_state.h"
 
 struct session *
-session_find(const struct shard *s, uint32_t job_id, uint32_t task)
-{
-    const struct job *job = job_id <= s->jobs_len ? s->jobs_by_id[job_id] : NULL;
-
-    return job != NULL && task < job->options->workers ? job->sessions[task] : NULL;
-}
-
-struct session *
 session_new(struct shard *s, struct job *job, uint32_t task)
 {
     struct session *session = calloc(1, sizeof *session);
@@ -35,7 +27,7 @@ session_free(struct shard *s, struct session *session)
     if (session == NULL)
         return;
     sequence_finish(s, session);
-    cursor_finish(session);
+    data_steps_finish(session);
     free(session->agent);
     free(session);
 }
@@ -71,17 +63,4 @@ session_detach(struct shard *s, struct session *session)
     session->connection = NULL;
     session->heard_ms = s->now_ms;
     session_watch(s, session);
-}
-
-void
-session_count(const struct session *session, int by)
-{
-    struct job *job = session->job;
-
-    if (session->state == SESSION_LIVE || session->round != job->round)
-        return;
-    if (session->state == SESSION_LAPSED)
-        job->lapsed += (uint32_t)by;
-    else
-        job->finished += (uint32_t)by;
 }

@@ -8,12 +8,12 @@
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
-#include "server/core/model/job.h"
-#include "server/core/sessions/ahead.h"
-#include "server/core/sessions/cursor.h"
-#include "server/core/sessions/tally.h"
+#include "server/core/sessions/data_steps.h"
+#include "server/core/sessions/job.h"
 #include "server/core/shard/shard.h"
 #include "server/core/turn/traffic.h"
+#include "server/core/workers/ahead.h"
+#include "server/core/workers/tally.h"
 
 struct connection;
 struct pending;
@@ -63,8 +63,8 @@ struct session {
     struct traffic stats; /* of its task, over all incarnations */
     uint64_t lapses;      /* the same */
 
-    struct cursors cursors; /* of its task: cursor.h */
-    struct tally tally;     /* the same: tally.h */
+    struct data_steps steps; /* of its task: data_steps.h */
+    struct tally tally;      /* the same: tally.h */
 
     bool marked;
     struct session *marked_next;
@@ -100,9 +100,6 @@ void session_attach(struct shard *s, struct session *session, struct connection 
 
 /* Its connection is gone; the grace begins. */
 void session_detach(struct shard *s, struct session *session);
-
-/* Count it (by 1) or no more (by -1) among those that lapsed or finished in this round, if it is one of them. */
-void session_count(const struct session *session, int by);
 
 /* When it lapses, if nothing is heard of it; and see to it that worker_exit_time() comes no later than that. */
 uint64_t session_deadline(const struct shard *s, const struct session *session);

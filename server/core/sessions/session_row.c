@@ -2,14 +2,9 @@
 #include "server/core/sessions/session_row.h"
 
 #include <endian.h>
-#include <string.h>
 
 #include "proto/store.pb-c.h"
 #include "server/core/shard/shard_state.h"
-
-struct session_key {
-    uint32_t job, task; /* big-endian */
-};
 
 enum ps_err
 session_row_put(struct shard *s, const struct session *session, row_sink sink)
@@ -50,8 +45,8 @@ session_row_put(struct shard *s, const struct session *session, row_sink sink)
     row.boot = session->boot;
     row.ahead_from = session->ahead.from;
     row.ahead = (ProtobufCBinaryData){session->ahead.len, session->ahead.bits};
-    row.cursor = cursor_message(session->cursors.at, &at);
-    row.cursor_step = cursor_message(session->cursors.step, &step);
+    row.cursor = cursor_message(session->steps.at, &at);
+    row.cursor_step = cursor_message(session->steps.step, &step);
     row.metrics = PLANTED(SUMS_NOT_KEPT) ? NULL : tally_message(&session->tally, &metrics);
     len = psd__session_row__get_packed_size(&row);
     ps_assert(len <= sizeof bytes);
@@ -64,134 +59,4 @@ session_row_to_redo(struct shard *s, const struct session *session)
 {
     if (s->redo.on && session_row_put(s, session, redo_row) != PS_OK)
         ps_assert(false);
-}
-
-struct load {
-    struct shard *s;
-    enum ps_err err;
-    struct session_key at;
-};
-
-static bool
-row_ok(const struct shard *s, const Psd__SessionRow *row, uint32_t job_id, uint32_t task)
-{
-    const struct job *job = job_id >= 1 && job_id <= s->jobs_len ? s->jobs_by_id[job_id] : NULL;
-
-    return row != NULL && job != NULL && task < job->options->workers && job->sessions[task] == NULL &&
-           row->state < SESSION_STATES && row->round <= job->round && row->n_odd_seq <= SHARD_ODD_MAX &&
-           row->n_odd_seq == row->n_odd_code && row->ahead.len <= WIRE_SURVIVED_MAX &&
-           (row->metrics == NULL || row->metrics->n_value <= WIRE_METRICS_MAX);
-}
-
-/* The row is older than this life of the data, and so perhaps older than the worker: what lies past last_seq is there,
- * but the worker will give these numbers to other messages. Of pushes among them the welcome tells; ticks and barriers
- * come again. In sync the worker stands where it held its place: the tick that was ahead of that comes again, too. */
-static void
-from_older_boot(struct session *session)
-{
-    const struct job *job = session->job;
-
-    sequence_reboot(session);
-    if (job_is_sync(job))
-        session->clock = MIN(session->clock, session->held);
-    session->clock = MAX(session->clock, job->slowest);
-}
-
-static bool
-from_row(struct shard *s, struct session *session, const Psd__SessionRow *row)
-{
-    session->incarnation = row->incarnation;
-    session->state = (enum session_state)row->state;
-    session->lease_ms = row->lease_ms;
-    session->clock = row->clock;
-    session->held = row->held;
-    session->joined_past = row->joined_past;
-    session->round = row->round;
-    session->late = row->late;
-    session->evicted = row->evicted;
-    session->redo = row->redo;
-    session->pushes = row->pushes;
-    session->cursors.at = cursor_of(row->cursor);
-    session->cursors.step = cursor_of(row->cursor_step);
-    tally_take(&session->tally, row->metrics);
-    session->boot = row->boot != 0 ? row->boot : s->boot;
-    session->last_seq = row->last_seq;
-    session->next_seq = row->last_seq + 1;
-    session->last_tick = row->last_tick;
-    session->last_barrier = row->last_barrier;
-    session->acked_through = row->acked_through;
-    session->odd_lost = row->odd_lost;
-    if (!ahead_copy(&session->ahead, row->ahead_from, row->ahead.data, row->ahead.len))
-        return false;
-    session->odd_len = (uint32_t)row->n_odd_seq;
-    for (uint32_t i = 0; i < session->odd_len; i++)
-        session->odd[i] = (struct odd){row->odd_seq[i], (enum ps_err)row->odd_code[i]};
-    session->from_store = true;
-    session->heard_ms = s->now_ms;
-    if (session->boot != s->boot)
-        from_older_boot(session);
-    return true;
-}
-
-void
-session_row_reboot(struct shard *s)
-{
-    for (uint32_t id = 1; id <= s->jobs_len; id++) {
-        struct session *x;
-
-        if (s->jobs_by_id[id] == NULL)
-            continue;
-        SESSION_EACH (s->jobs_by_id[id], x)
-            if (x->boot != s->boot)
-                from_older_boot(x);
-    }
-}
-
-static bool
-load_session(void *arg, struct span key, struct span value)
-{
-    struct load *l = arg;
-    Psd__SessionRow *row = psd__session_row__unpack(NULL, value.len, value.data);
-    uint32_t job_id, task;
-    struct session *session = NULL;
-    bool ok;
-
-    memcpy(&l->at, key.data, MIN(sizeof l->at, key.len));
-    job_id = be32toh(l->at.job);
-    task = be32toh(l->at.task);
-    ok = key.len == sizeof l->at && row_ok(l->s, row, job_id, task);
-    if (ok && (session = session_new(l->s, l->s->jobs_by_id[job_id], task)) != NULL) {
-        ok = from_row(l->s, session, row) && (session->agent = strdup(row->agent)) != NULL;
-    }
-    l->err = session != NULL && ok ? PS_OK : ok || session != NULL ? PS_ERR_NOMEM : PS_ERR_IO;
-    if (row != NULL)
-        psd__session_row__free_unpacked(row, NULL);
-    return l->err == PS_OK;
-}
-
-enum ps_err
-session_row_load(struct shard *s, struct ps_error *e)
-{
-    struct load l = {.s = s};
-    enum ps_err err = s->store->ops->each_row(s->store, STORE_SESSIONS, load_session, &l);
-
-    if (l.err != PS_OK)
-        return ps_fail(e, l.err, "the session of worker %u of job %u cannot be loaded", be32toh(l.at.task),
-                       be32toh(l.at.job));
-    if (err != PS_OK)
-        return ps_fail(e, err, "the store cannot be read: %s", ps_strerror(err));
-    if ((err = cursor_load(s, e)) != PS_OK)
-        return err;
-    s->lapse_at = UINT64_MAX;
-    for (uint32_t id = 1; id <= s->jobs_len; id++) {
-        struct job *job = s->jobs_by_id[id];
-        const struct session *x;
-
-        if (job == NULL)
-            continue;
-        clock_load(s, job);
-        SESSION_EACH (job, x)
-            session_watch(s, x);
-    }
-    return PS_OK;
 }

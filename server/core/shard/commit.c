@@ -31,7 +31,7 @@ commit_put_rows(struct shard *s)
         err = variable_put(s, v, row_to_store);
     for (struct session *x = t->sessions; x != NULL && err == PS_OK; x = x->marked_next)
         if ((err = session_row_put(s, x, row_to_store)) == PS_OK)
-            err = cursor_put(s, x);
+            err = data_steps_put(s, x);
     return err;
 }
 

@@ -135,7 +135,7 @@ install(struct shard *s, struct session *session, struct connection *c, const Ps
         job_begin_round(s, job, job->round + 1);
     }
     if (session->round != job->round) {
-        cursor_reset(s, session);
+        data_steps_reset(s, session);
         session->tally = (struct tally){0};
     }
     session->round = job->round;
@@ -164,10 +164,10 @@ replace(struct shard *s, struct session *session)
     worker_exit_forget(s, session);
     if (session->state == SESSION_LIVE) {
         session->state = SESSION_LAPSED;
-        session_count(session, 1);
+        clock_count_gone(session, 1);
         clock_leave(s, session);
     }
-    session_count(session, -1);
+    clock_count_gone(session, -1);
 }
 
 static enum ps_err
@@ -281,7 +281,7 @@ hello_welcome(struct shard *s, struct connection *c, uint64_t request)
         m.restored = session->job->restored != NULL ? session->job->restored : m.restored;
         m.restored_boot = session->job->restored_boot;
         m.pushes = session->pushes;
-        m.cursor = cursor_message(session->cursors.at, &cursor);
+        m.cursor = cursor_message(session->steps.at, &cursor);
         m.metrics = tally_message(&session->tally, &metrics);
         if (!PLANTED(SURVIVORS_NOT_TOLD) && session->boot != s->boot)
             hello_add_survivors(session, &m, &odd);

@@ -22,7 +22,7 @@ listeners_turn_full(struct shard *s)
     save_abandon(s, PS_ERR_FULL);
 }
 
-const struct shard_events listeners = {
+const struct upcalls listeners = {
     .store_full = save_make_room,
     .turn_full = listeners_turn_full,
     .connection_forgotten = listeners_connection_forgotten,

@@ -1,9 +1,9 @@
-/* Who listens to the events of turns and connections (turn/shard_events.h). */
+/* The functions that hear of events of turns and connections (turn/upcalls.h). */
 #ifndef SERVER_LISTENERS_H
 #define SERVER_LISTENERS_H
 
-#include "server/core/turn/shard_events.h"
+#include "server/core/turn/upcalls.h"
 
-extern const struct shard_events listeners;
+extern const struct upcalls listeners;
 
 #endif

@@ -219,7 +219,7 @@ take_round(struct shard *s, struct session *session, uint64_t round)
         return;
     job_begin_round(s, session->job, round);
     session->round = round;
-    cursor_reset(s, session);
+    data_steps_reset(s, session);
     session->tally = (struct tally){0};
     turn_mark_session(s, session);
 }
@@ -247,7 +247,7 @@ take_tick(struct shard *s, struct session *session, const Psd__Tick *m)
     session->last_tick = m->seq;
     pending_resolve_next(s, session, PS_OK);
     actions_ack(s, session->connection, m->seq, PS_OK, NULL, 0, NULL);
-    cursor_tick(session, cursor_of(m->cursor));
+    data_steps_tick(session, cursor_of(m->cursor));
     clock_tick(s, session, m->clock);
     if (job_is_sync(session->job))
         gather_review(s, session->job);

@@ -259,7 +259,7 @@ count(struct shard *s, const Psd__RedoRecord *m, const Psd__RedoCount *c, struct
         if (c->update[i] >= m->n_var)
             return damaged(s->replay, e, "counts what it does not update");
         block_refind(s, m->var[c->update[i]], m->block[c->update[i]], &ref);
-        cursor_count(s, session, &span, &ref);
+        data_steps_count(s, session, &span, &ref);
     }
     return PS_OK;
 }

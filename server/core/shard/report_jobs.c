@@ -81,7 +81,7 @@ job_report(struct shard *s, const struct job *job)
     DL_FOREACH (job->pulls, p)
         m->pulls_parked++;
     if ((m->metrics = report_zeroed(s, WIRE_METRICS_MAX * sizeof *m->metrics)) != NULL)
-        m->n_metrics = tally_sum(job, m->metrics);
+        m->n_metrics = job_metrics_sum(job, m->metrics);
     m->n_metric_names = job->metric_names.len;
     m->metric_names = (char **)job->metric_names.name;
     return m;

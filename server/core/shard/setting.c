@@ -3,7 +3,6 @@
 #include "server/core/shard/setting.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/core/base/pattern.h"

@@ -1,7 +1,6 @@
 /* Events in, actions out, and the life of a shard. Frames are message.c's, the ends of turns commit.c's. */
 #include "server/core/shard/shard.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -266,7 +265,7 @@ shard_new(const struct shard_config *config, struct store *store, uint64_t now_m
     s->config = *config;
     set_defaults(&s->config);
     s->store = store;
-    s->events = &listeners;
+    s->upcalls = &listeners;
     s->now_ms = s->start_ms = now_ms;
     s->now_ns = now_ms * 1000000;
     s->lapse_at = UINT64_MAX;

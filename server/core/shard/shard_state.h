@@ -18,12 +18,13 @@
 #include "server/core/journal/redo_append.h"
 #include "server/core/model/block.h"
 #include "server/core/model/declare.h"
-#include "server/core/model/job.h"
+#include "server/core/model/declare_wait.h"
 #include "server/core/model/kind.h"
 #include "server/core/model/update.h"
 #include "server/core/model/variable.h"
 #include "server/core/sessions/clock.h"
-#include "server/core/sessions/cursor.h"
+#include "server/core/sessions/data_steps.h"
+#include "server/core/sessions/job.h"
 #include "server/core/sessions/meetings.h"
 #include "server/core/sessions/sequence.h"
 #include "server/core/sessions/session.h"
@@ -36,6 +37,7 @@
 #include "server/core/shard/shard.h"
 #include "server/core/store/store.h"
 #include "server/core/training/barrier.h"
+#include "server/core/training/event_context.h"
 #include "server/core/training/gather.h"
 #include "server/core/training/held.h"
 #include "server/core/training/pending.h"
@@ -46,22 +48,21 @@
 #include "server/core/turn/connection.h"
 #include "server/core/turn/data.h"
 #include "server/core/turn/durations.h"
-#include "server/core/turn/event_context.h"
 #include "server/core/turn/limit.h"
 #include "server/core/turn/pool.h"
 #include "server/core/turn/row.h"
 #include "server/core/turn/save_keeps.h"
-#include "server/core/turn/shard_events.h"
 #include "server/core/turn/spans.h"
 #include "server/core/turn/stats.h"
 #include "server/core/turn/traffic.h"
 #include "server/core/turn/turn.h"
+#include "server/core/turn/upcalls.h"
 
 struct shard {
     struct shard_config config; /* strings are ours */
     char *cluster, *version, *live_dir, *durable_dir, *machine;
     struct store *store;
-    const struct shard_events *events; /* listeners.c */
+    const struct upcalls *upcalls; /* listeners.c */
     uint64_t now_ms, start_ms;
     uint64_t now_ns;
     struct timeline timeline;

@@ -34,7 +34,7 @@ worker_exit_leave(struct shard *s, struct session *session, enum session_state s
     ps_assert(session->state == SESSION_LIVE);
     worker_exit_forget(s, session);
     session->state = state;
-    session_count(session, 1);
+    clock_count_gone(session, 1);
     clock_leave(s, session);
     turn_mark_session(s, session);
     turn_mark_job(s, job);

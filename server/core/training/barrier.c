@@ -1,7 +1,6 @@
 /* Barriers. An arrival is a pending message of its session, linked here as well. */
 #include "server/core/training/barrier.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,7 +88,7 @@ note_place(struct shard *s, struct job *job, const struct place *place)
         return;
     job->opened.any = true;
     job->opened.place = *place;
-    job->opened.len = tally_sum(job, job->opened.sum);
+    job->opened.len = job_metrics_sum(job, job->opened.sum);
     turn_mark_job(s, job);
 }
 

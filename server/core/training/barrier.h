@@ -12,8 +12,8 @@
 #include "common/core/base/hash.h"
 #include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
-#include "server/core/sessions/opened.h"
 #include "server/core/sessions/sequence.h"
+#include "server/core/workers/opened.h"
 
 struct shard;
 struct job;

@@ -2,11 +2,6 @@
  * gather_push.c's, how gathers end gather_close.c's. */
 #include "server/core/training/gather.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "server/core/shard/shard_state.h"
 
 /* ---- Life ---- */

@@ -104,7 +104,7 @@ gather_count_data(struct shard *s, const struct gather *g, const struct block_re
 
         if (entry->dropped || cursor_none(entry->span.end) || session->round != entry->round)
             continue;
-        cursor_count(s, session, &entry->span, ref);
+        data_steps_count(s, session, &entry->span, ref);
         if (g->durable)
             redo_count(s, session, &entry->span);
     }

@@ -3,8 +3,6 @@
 #include "server/core/training/pull.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "server/core/shard/shard_state.h"

@@ -3,7 +3,6 @@
 #include "server/core/training/push.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "server/core/shard/shard_state.h"
@@ -79,7 +78,7 @@ count_data(struct shard *s, struct session *session, const Psd__Push *m, const s
 
     if (m->durable)
         redo_count(s, session, &span);
-    cursor_count(s, session, &span, ref);
+    data_steps_count(s, session, &span, ref);
 }
 
 static bool

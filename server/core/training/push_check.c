@@ -57,7 +57,7 @@ check_cursor(const struct session *session, const Psd__Push *m, struct ps_error 
     if (m->cursor == NULL)
         return PS_OK;
     span = cursor_span(m);
-    return cursor_check(session, &span, e);
+    return data_steps_check(session, &span, e);
 }
 
 /* Find all blocks. *room: bytes of values that may have to be written. */
@@ -79,7 +79,7 @@ check_blocks(struct shard *s, struct event_context *ctx, const struct session *s
         if (sync && (err = check_step(job, ref, m, e)) != PS_OK)
             return err;
         ref->asked = m->want_value && !m->durable;
-        ref->counted = m->cursor != NULL && cursor_counted(session, cursor_of(m->cursor), ref);
+        ref->counted = m->cursor != NULL && data_steps_counted(session, cursor_of(m->cursor), ref);
         *room += ref->variable->kind->room(s, ref);
     }
     return PS_OK;

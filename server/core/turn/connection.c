@@ -94,7 +94,7 @@ connection_agent(const struct connection *c)
 void
 connection_forget(struct shard *s, struct connection *c)
 {
-    s->events->connection_forgotten(s, c);
+    s->upcalls->connection_forgotten(s, c);
     c->session = NULL;
 }
 

@@ -1,8 +1,7 @@
-/* Answers with blocks. One allocation holds the request's arrays; head and parts are made at the last moment. */
+/* Answers with blocks. One allocation holds the request's arrays. */
 #include "server/core/turn/data.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "server/core/shard/shard_state.h"
 
@@ -53,96 +52,4 @@ shard_data_free(struct shard_data *d)
         free(d->parts);
     free(d->head);
     free(d);
-}
-
-/* The block in the newest commit. If the open turn has moved it, that is under its other key (save.h). */
-static enum ps_err
-get_committed(struct shard *s, struct store_snapshot *snap, const struct block_ref *ref, struct span *value)
-{
-    struct store_key key = block_key(ref);
-    enum ps_err err = s->store->ops->snapshot_get(s->store, snap, &key, value);
-
-    if (err != PS_ERR_NOT_FOUND || ref->block->turn != s->turn.number)
-        return err;
-    key.generation ^= 1;
-    return s->store->ops->snapshot_get(s->store, snap, &key, value);
-}
-
-/* Version and, when it is wanted, the weights of block i. */
-static enum ps_err
-read_block(struct shard *s, struct store_snapshot *snap, struct shard_data *d, uint32_t i, struct shard_reply *out)
-{
-    const struct block_head *head;
-    struct span value, part;
-    struct block_ref ref;
-    enum ps_err err;
-
-    if (d->var[i] > s->variables_len) /* the store could not be read again since */
-        return PS_ERR_IO;
-    block_locate(s, d->var[i], d->block[i], &ref);
-    if ((err = get_committed(s, snap, &ref, &value)) != PS_OK)
-        return err == PS_ERR_NOT_FOUND ? PS_ERR_IO : err;
-    head = value.data;
-    ps_assert(head->var == d->var[i] && head->block == d->block[i]);
-    d->version[i] = head->version;
-    if (PLANTED(VERSION_OF_TURN))
-        d->version[i] = ref.block->version;
-    if (d->with_newer && head->version <= d->newer_than[i])
-        return PS_OK;
-    part = ref.variable->kind->pulled(value);
-    d->parts[out->parts_len++] = part;
-    out->payload_len += part.len;
-    traffic_pulled(&ref.variable->stats, 1, part.len);
-    return PS_OK;
-}
-
-static void
-count(struct shard *s, const struct shard_data *d, const struct shard_reply *reply)
-{
-    struct session *x = d->job_id != 0 ? session_find(s, d->job_id, d->task) : NULL;
-
-    s->stats.pulls += reply->parts_len;
-    s->stats.pulled_bytes += reply->payload_len;
-    if (x != NULL)
-        traffic_pulled(&x->stats, reply->parts_len, reply->payload_len);
-}
-
-/* A restore has begun to write since: what lies there now is of another life of the data, which who asked has not been
- * told of. */
-static bool
-outlived(const struct shard *s, const struct shard_data *d)
-{
-    return d->boot != s->boot || s->restore.half;
-}
-
-enum ps_err
-shard_data_open(struct shard *s, struct shard_data *d, struct store_snapshot *snap, struct shard_reply *out)
-{
-    Psd__Data m = PSD__DATA__INIT;
-    enum ps_err err;
-
-    ps_assert(d->head == NULL && d->parts == NULL);
-    *out = (struct shard_reply){0};
-    if (outlived(s, d))
-        return PS_ERR_ROLLED_BACK;
-    d->parts = d->len == 1 ? &d->one : malloc(d->len * sizeof *d->parts);
-    if (d->parts == NULL)
-        return PS_ERR_NOMEM;
-    for (uint32_t i = 0; i < d->len; i++)
-        if ((err = read_block(s, snap, d, i, out)) != PS_OK)
-            return err;
-    m.n_version = d->len;
-    m.version = d->version;
-    m.clock = d->clock;
-    m.seq = d->seq;
-    m.held_us = d->held_us;
-    m.n_code = d->with_codes ? d->len : 0;
-    m.code = d->code;
-    d->head = wire_encode_new(MSG_DATA, d->request, &m.base, out->payload_len, &out->head_len);
-    if (d->head == NULL)
-        return PS_ERR_NOMEM;
-    out->head = d->head;
-    out->parts = d->parts;
-    count(s, d, out);
-    return PS_OK;
 }

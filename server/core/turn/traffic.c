@@ -1,7 +1,5 @@
 #include "server/core/turn/traffic.h"
 
-#include <stdlib.h>
-
 #include "server/core/shard/shard_state.h"
 
 void
@@ -55,58 +53,4 @@ traffic_waited_for(struct shard *s, const struct traffic_wait *w, uint32_t var)
         return;
     v->waited = w->number;
     v->stats.waited_ms[w->reason] += w->ms;
-}
-
-/* ---- Reloads ---- */
-
-struct traffic_of {
-    uint32_t job_id, task;
-    struct traffic stats;
-    uint64_t lapses;
-};
-
-static void
-keep_sessions(const struct shard *s, struct traffic_kept *kept)
-{
-    for (uint32_t id = 1; id <= s->jobs_len; id++) {
-        const struct session *x;
-
-        if (s->jobs_by_id[id] == NULL)
-            continue;
-        SESSION_EACH (s->jobs_by_id[id], x) {
-            ps_assert(kept->sessions_len < s->sessions_len);
-            kept->sessions[kept->sessions_len++] = (struct traffic_of){id, x->task, x->stats, x->lapses};
-        }
-    }
-}
-
-void
-traffic_keep(const struct shard *s, struct traffic_kept *kept)
-{
-    *kept = (struct traffic_kept){.variables = calloc((size_t)s->variables_len + 1, sizeof *kept->variables),
-                                  .sessions = calloc(s->sessions_len + 1, sizeof *kept->sessions)};
-    if (kept->variables != NULL)
-        kept->variables_len = s->variables_len;
-    for (uint32_t id = 1; id <= kept->variables_len; id++)
-        kept->variables[id] = s->variables[id]->stats;
-    if (kept->sessions != NULL)
-        keep_sessions(s, kept);
-}
-
-void
-traffic_give_back(struct shard *s, struct traffic_kept *kept)
-{
-    for (uint32_t id = 1; id <= MIN(kept->variables_len, s->variables_len); id++)
-        s->variables[id]->stats = kept->variables[id];
-    for (uint64_t i = 0; i < kept->sessions_len; i++) {
-        const struct traffic_of *was = &kept->sessions[i];
-        struct session *x = session_find(s, was->job_id, was->task);
-
-        if (x == NULL)
-            continue;
-        x->stats = was->stats;
-        x->lapses = was->lapses;
-    }
-    free(kept->variables);
-    free(kept->sessions);
 }

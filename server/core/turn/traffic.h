@@ -77,14 +77,4 @@ struct traffic_wait traffic_waited(struct shard *s, struct session *x, enum wait
 /* For a variable that it was about: once, however often it is named. */
 void traffic_waited_for(struct shard *s, const struct traffic_wait *w, uint32_t var);
 
-/* Over a reload, which makes variables and sessions anew. Without memory they begin at 0, as after a restart. */
-struct traffic_kept {
-    struct traffic *variables; /* [variables_len + 1], by id */
-    uint32_t variables_len;
-    struct traffic_of *sessions; /* [sessions_len] */
-    uint64_t sessions_len;
-};
-void traffic_keep(const struct shard *s, struct traffic_kept *kept);
-void traffic_give_back(struct shard *s, struct traffic_kept *kept);
-
 #endif

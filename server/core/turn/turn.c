@@ -28,7 +28,7 @@ turn_begin(struct shard *s, uint64_t room, bool needed)
 
     do
         err = s->store->ops->begin(s->store, room);
-    while (err == PS_ERR_FULL && s->events->store_full(s, needed));
+    while (err == PS_ERR_FULL && s->upcalls->store_full(s, needed));
     return err;
 }
 
@@ -101,7 +101,7 @@ move(struct shard *s, struct block_ref *ref)
     ref->block->generation ^= 1;
     if (err != PS_ERR_FULL)
         return err;
-    s->events->turn_full(s);
+    s->upcalls->turn_full(s);
     return reserve(s, ref);
 }
 

@@ -13,9 +13,7 @@
 #include "common/core/base/base.h"
 #include "common/core/wire/wire.h"
 #include "proto/psd.pb-c.h"
-#include "server/core/sessions/cursor.h"
-
-struct job;
+#include "server/core/workers/cursor.h"
 
 struct tally {
     double value[WIRE_METRICS_MAX]; /* [len] */
@@ -35,9 +33,5 @@ struct tally_room {
 Psd__Metrics *tally_message(const struct tally *m, struct tally_room *room);
 Psd__Metrics *tally_whole_message(const struct tally *m,
                                   struct tally_room *room); /* of no values where there are none */
-
-/* Over the sessions of the job's newest round, in the order of tasks, so that the same values have the same sum; a
- * worker that has told fewer adds nothing to the others. sums: [WIRE_METRICS_MAX]. Returns how many there are. */
-uint32_t tally_sum(const struct job *job, double *sums);
 
 #endif

@@ -1,5 +1,5 @@
 /* Jobs in heap memory, and their rows. */
-#include "server/core/model/job.h"
+#include "server/core/sessions/job.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -105,6 +105,25 @@ job_options_text(const struct job *job, char *out, size_t size)
     now.age = &age;
     now.bound = job->bound;
     wire_job_options(&now, out, size);
+}
+
+/* ---- What its workers have summed up ---- */
+
+uint32_t
+job_metrics_sum(const struct job *job, double *sums)
+{
+    const struct session *session;
+    uint32_t len = 0;
+
+    memset(sums, 0, WIRE_METRICS_MAX * sizeof *sums);
+    SESSION_EACH (job, session) {
+        if (session->round != job->round)
+            continue;
+        len = MAX(len, session->tally.len);
+        for (uint32_t i = 0; i < session->tally.len; i++)
+            sums[i] += session->tally.value[i];
+    }
+    return len;
 }
 
 /* ---- Rounds ---- */

@@ -1,5 +1,5 @@
 /* Chunks are found by ordinal and made when the first bit in them is set. */
-#include "server/core/sessions/cursor.h"
+#include "server/core/sessions/data_steps.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -9,54 +9,21 @@
 #include "proto/store.pb-c.h"
 #include "server/core/shard/shard_state.h"
 
-static bool
-equal(struct cursor a, struct cursor b)
-{
-    return a.epoch == b.epoch && a.position == b.position;
-}
-
 static struct cursor
-later(struct cursor a, struct cursor b)
+data_steps_later(struct cursor a, struct cursor b)
 {
     return cursor_before(a, b) ? b : a;
-}
-
-struct cursor
-cursor_of(const Psd__Cursor *m)
-{
-    return m != NULL ? (struct cursor){m->epoch, m->position} : (struct cursor){0};
-}
-
-Psd__Cursor *
-cursor_message(struct cursor c, Psd__Cursor *room)
-{
-    psd__cursor__init(room);
-    room->epoch = c.epoch;
-    room->position = c.position;
-    return cursor_none(c) ? NULL : room;
-}
-
-struct cursor_span
-cursor_span(const Psd__Push *m)
-{
-    return (struct cursor_span){cursor_of(m->cursor_from), cursor_of(m->cursor), m->cursor_from != NULL};
-}
-
-bool
-cursor_span_equal(const struct cursor_span *a, const struct cursor_span *b)
-{
-    return equal(a->from, b->from) && equal(a->end, b->end) && a->begins == b->begins;
 }
 
 /* ---- Steps ---- */
 
 enum ps_err
-cursor_check(const struct session *session, const struct cursor_span *span, struct ps_error *e)
+data_steps_check(const struct session *session, const struct cursor_span *span, struct ps_error *e)
 {
-    const struct cursors *x = &session->cursors;
-    struct cursor newest = later(x->at, x->step), end = span->end;
+    const struct data_steps *x = &session->steps;
+    struct cursor newest = data_steps_later(x->at, x->step), end = span->end;
 
-    if (!cursor_before(x->at, end) || equal(end, x->step))
+    if (!cursor_before(x->at, end) || cursor_equal(end, x->step))
         return PS_OK;
     if (cursor_before(newest, end) && (!span->begins || !cursor_before(span->from, newest)))
         return PS_OK;
@@ -69,7 +36,7 @@ cursor_check(const struct session *session, const struct cursor_span *span, stru
 
 /* Sync: a push of an older step waits. */
 static bool
-older_waits(const struct session *session, struct cursor end)
+data_steps_older_waits(const struct session *session, struct cursor end)
 {
     const struct pending *p;
 
@@ -80,9 +47,9 @@ older_waits(const struct session *session, struct cursor end)
 }
 
 void
-cursor_tick(struct session *session, struct cursor end)
+data_steps_tick(struct session *session, struct cursor end)
 {
-    struct cursors *x = &session->cursors;
+    struct data_steps *x = &session->steps;
     const struct pending *p;
 
     if (!cursor_before(x->at, end))
@@ -97,15 +64,15 @@ cursor_tick(struct session *session, struct cursor end)
 
 /* The step that bits are of from now on. False: it is none of which bits are kept. */
 static bool
-enter(struct session *session, const struct cursor_span *span)
+data_steps_enter(struct session *session, const struct cursor_span *span)
 {
-    struct cursors *x = &session->cursors;
+    struct data_steps *x = &session->steps;
 
-    if (equal(x->step, span->end))
+    if (cursor_equal(x->step, span->end))
         return true;
-    if (!cursor_before(later(x->at, x->step), span->end) || older_waits(session, span->end))
+    if (!cursor_before(data_steps_later(x->at, x->step), span->end) || data_steps_older_waits(session, span->end))
         return false;
-    x->at = later(later(x->at, x->step), span->from);
+    x->at = data_steps_later(data_steps_later(x->at, x->step), span->from);
     x->step = span->end;
     return true;
 }
@@ -113,29 +80,29 @@ enter(struct session *session, const struct cursor_span *span)
 /* ---- Bits ---- */
 
 static uint64_t
-ordinal(const struct block_ref *ref)
+data_steps_ordinal(const struct block_ref *ref)
 {
     return ref->variable->first + (uint64_t)(ref->block - ref->variable->blocks);
 }
 
-static struct cursor_chunk *
-chunk_find(const struct cursors *x, uint64_t ordinal)
+static struct data_steps_chunk *
+data_steps_chunk_find(const struct data_steps *x, uint64_t ordinal)
 {
     uint64_t i = ordinal / CURSOR_CHUNK;
 
     return i < x->chunks_len ? x->chunks[i] : NULL;
 }
 
-static struct cursor_chunk *
-chunk_make(struct cursors *x, uint64_t i)
+static struct data_steps_chunk *
+data_steps_chunk_make(struct data_steps *x, uint64_t i)
 {
     if (i >= x->chunks_len) {
         uint32_t len = (uint32_t)i + 1;
-        struct cursor_chunk **bigger = realloc(x->chunks, len * sizeof(struct cursor_chunk *));
+        struct data_steps_chunk **bigger = realloc(x->chunks, len * sizeof(struct data_steps_chunk *));
 
         if (bigger == NULL)
             return NULL;
-        memset(bigger + x->chunks_len, 0, (len - x->chunks_len) * sizeof(struct cursor_chunk *));
+        memset(bigger + x->chunks_len, 0, (len - x->chunks_len) * sizeof(struct data_steps_chunk *));
         x->chunks = bigger;
         x->chunks_len = len;
     }
@@ -145,77 +112,77 @@ chunk_make(struct cursors *x, uint64_t i)
 }
 
 bool
-cursor_counted(const struct session *session, struct cursor end, const struct block_ref *ref)
+data_steps_counted(const struct session *session, struct cursor end, const struct block_ref *ref)
 {
-    const struct cursors *x = &session->cursors;
-    const struct cursor_chunk *chunk;
-    uint64_t bit = ordinal(ref) % CURSOR_CHUNK;
+    const struct data_steps *x = &session->steps;
+    const struct data_steps_chunk *chunk;
+    uint64_t bit = data_steps_ordinal(ref) % CURSOR_CHUNK;
 
     if (cursor_none(end) || PLANTED(COUNTED_AGAIN))
         return false;
     if (!cursor_before(x->at, end))
         return true;
-    chunk = equal(end, x->step) ? chunk_find(x, ordinal(ref)) : NULL;
-    return chunk != NULL && equal(chunk->step, end) && (chunk->bits[bit / 8] >> bit % 8 & 1) != 0;
+    chunk = cursor_equal(end, x->step) ? data_steps_chunk_find(x, data_steps_ordinal(ref)) : NULL;
+    return chunk != NULL && cursor_equal(chunk->step, end) && (chunk->bits[bit / 8] >> bit % 8 & 1) != 0;
 }
 
 static void
-mark(struct shard *s, struct session *session, struct cursor_chunk *chunk)
+data_steps_mark(struct shard *s, struct session *session, struct data_steps_chunk *chunk)
 {
     turn_mark_session(s, session);
     if (chunk->dirty)
         return;
     chunk->dirty = true;
-    session->cursors.dirty++;
+    session->steps.dirty++;
 }
 
 void
-cursor_count(struct shard *s, struct session *session, const struct cursor_span *span, const struct block_ref *ref)
+data_steps_count(struct shard *s, struct session *session, const struct cursor_span *span, const struct block_ref *ref)
 {
-    struct cursor_chunk *chunk;
-    uint64_t bit = ordinal(ref) % CURSOR_CHUNK;
+    struct data_steps_chunk *chunk;
+    uint64_t bit = data_steps_ordinal(ref) % CURSOR_CHUNK;
 
-    if (cursor_none(span->end) || !enter(session, span))
+    if (cursor_none(span->end) || !data_steps_enter(session, span))
         return;
-    if ((chunk = chunk_make(&session->cursors, ordinal(ref) / CURSOR_CHUNK)) == NULL) {
+    if ((chunk = data_steps_chunk_make(&session->steps, data_steps_ordinal(ref) / CURSOR_CHUNK)) == NULL) {
         turn_fail(s, PS_ERR_NOMEM);
         return;
     }
-    if (!equal(chunk->step, span->end)) {
+    if (!cursor_equal(chunk->step, span->end)) {
         memset(chunk->bits, 0, sizeof chunk->bits);
         chunk->step = span->end;
     }
     s->cursors_used = true;
     chunk->bits[bit / 8] |= (uint8_t)(1u << bit % 8);
-    mark(s, session, chunk);
+    data_steps_mark(s, session, chunk);
 }
 
 /* The same numbers come again, so no bits may be left. */
 void
-cursor_reset(struct shard *s, struct session *session)
+data_steps_reset(struct shard *s, struct session *session)
 {
-    struct cursors *x = &session->cursors;
+    struct data_steps *x = &session->steps;
 
     x->at = x->step = (struct cursor){0};
     for (uint32_t i = 0; i < x->chunks_len; i++) {
         if (x->chunks[i] == NULL || cursor_none(x->chunks[i]->step))
             continue;
         x->chunks[i]->step = (struct cursor){0};
-        mark(s, session, x->chunks[i]);
+        data_steps_mark(s, session, x->chunks[i]);
     }
 }
 
 /* ---- Rows ---- */
 
-struct cursor_key {
+struct data_steps_key {
     uint32_t job, task, chunk; /* big-endian */
 };
 
 static enum ps_err
-put_chunk(struct shard *s, const struct session *session, uint32_t number)
+data_steps_put_chunk(struct shard *s, const struct session *session, uint32_t number)
 {
-    const struct cursor_chunk *chunk = session->cursors.chunks[number];
-    struct cursor_key key = {htobe32(session->job->id), htobe32(session->task), htobe32(number)};
+    const struct data_steps_chunk *chunk = session->steps.chunks[number];
+    struct data_steps_key key = {htobe32(session->job->id), htobe32(session->task), htobe32(number)};
     Psd__CursorRow row = PSD__CURSOR_ROW__INIT;
     Psd__Cursor step;
     uint8_t bytes[sizeof chunk->bits + 64];
@@ -232,16 +199,16 @@ put_chunk(struct shard *s, const struct session *session, uint32_t number)
 }
 
 enum ps_err
-cursor_put(struct shard *s, struct session *session)
+data_steps_put(struct shard *s, struct session *session)
 {
-    struct cursors *x = &session->cursors;
+    struct data_steps *x = &session->steps;
 
     for (uint32_t i = 0; x->dirty > 0 && i < x->chunks_len; i++) {
         enum ps_err err;
 
         if (x->chunks[i] == NULL || !x->chunks[i]->dirty)
             continue;
-        if (!PLANTED(BITS_NOT_KEPT) && (err = put_chunk(s, session, i)) != PS_OK)
+        if (!PLANTED(BITS_NOT_KEPT) && (err = data_steps_put_chunk(s, session, i)) != PS_OK)
             return err;
         x->chunks[i]->dirty = false;
         x->dirty--;
@@ -251,11 +218,11 @@ cursor_put(struct shard *s, struct session *session)
 
 /* Bits of another step mean nothing, and less when its numbers come again: such a row is written anew. */
 static void
-take_row(struct cursors *x, struct cursor_chunk *chunk, const Psd__CursorRow *row)
+data_steps_take_row(struct data_steps *x, struct data_steps_chunk *chunk, const Psd__CursorRow *row)
 {
     struct cursor step = cursor_of(row->step);
 
-    if (equal(step, x->step) && row->blocks.len > 0) {
+    if (cursor_equal(step, x->step) && row->blocks.len > 0) {
         chunk->step = step;
         memcpy(chunk->bits, row->blocks.data, row->blocks.len);
     } else if (!cursor_none(step)) {
@@ -265,13 +232,13 @@ take_row(struct cursors *x, struct cursor_chunk *chunk, const Psd__CursorRow *ro
 }
 
 static bool
-load_chunk(void *arg, struct span key, struct span value)
+data_steps_load_chunk(void *arg, struct span key, struct span value)
 {
     struct row_load *l = arg;
-    struct cursor_key at = {0};
+    struct data_steps_key at = {0};
     Psd__CursorRow *row = psd__cursor_row__unpack(NULL, value.len, value.data);
     struct session *session;
-    struct cursor_chunk *chunk;
+    struct data_steps_chunk *chunk;
     enum ps_err err = PS_ERR_IO;
 
     memcpy(&at, key.data, MIN(sizeof at, key.len));
@@ -280,11 +247,11 @@ load_chunk(void *arg, struct span key, struct span value)
         be32toh(at.chunk) > l->s->ordinals / CURSOR_CHUNK)
         goto out;
     err = PS_ERR_NOMEM;
-    if ((chunk = chunk_make(&session->cursors, be32toh(at.chunk))) == NULL)
+    if ((chunk = data_steps_chunk_make(&session->steps, be32toh(at.chunk))) == NULL)
         goto out;
     l->s->cursors_used = true;
     err = PS_OK;
-    take_row(&session->cursors, chunk, row);
+    data_steps_take_row(&session->steps, chunk, row);
 out:
     if (row != NULL)
         psd__cursor_row__free_unpacked(row, NULL);
@@ -292,10 +259,10 @@ out:
 }
 
 enum ps_err
-cursor_load(struct shard *s, struct ps_error *e)
+data_steps_load(struct shard *s, struct ps_error *e)
 {
     struct row_load l = {.s = s, .e = e};
-    enum ps_err err = s->store->ops->each_row(s->store, STORE_CURSORS, load_chunk, &l);
+    enum ps_err err = s->store->ops->each_row(s->store, STORE_CURSORS, data_steps_load_chunk, &l);
 
     if (l.err != PS_OK)
         return l.err;
@@ -303,12 +270,12 @@ cursor_load(struct shard *s, struct ps_error *e)
 }
 
 void
-cursor_finish(struct session *session)
+data_steps_finish(struct session *session)
 {
-    struct cursors *x = &session->cursors;
+    struct data_steps *x = &session->steps;
 
     for (uint32_t i = 0; i < x->chunks_len; i++)
         free(x->chunks[i]);
     free(x->chunks);
-    *x = (struct cursors){0};
+    *x = (struct data_steps){0};
 }

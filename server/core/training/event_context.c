@@ -1,5 +1,5 @@
 /* Buffers that grow to what the largest event took. */
-#include "server/core/turn/event_context.h"
+#include "server/core/training/event_context.h"
 
 #include <stdlib.h>
 

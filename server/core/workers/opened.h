@@ -15,7 +15,7 @@
 #include "common/core/base/base.h"
 #include "common/core/wire/wire.h"
 #include "proto/psd.pb-c.h"
-#include "server/core/sessions/cursor.h"
+#include "server/core/workers/cursor.h"
 
 struct place {
     struct cursor at;

@@ -1,5 +1,5 @@
 /* A bitmap that begins at the first sequence put in, and is cut at the front when it has grown too long. */
-#include "server/core/sessions/ahead.h"
+#include "server/core/workers/ahead.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,6 @@
-#include "server/core/sessions/tally.h"
+#include "server/core/workers/tally.h"
 
 #include <string.h>
-
-#include "server/core/shard/shard_state.h"
 
 void
 tally_take(struct tally *m, const Psd__Metrics *said)
@@ -31,21 +29,4 @@ tally_whole_message(const struct tally *m, struct tally_room *room)
     room->message.value = (double *)m->value;
     room->message.at = cursor_message(m->at, &room->at);
     return &room->message;
-}
-
-uint32_t
-tally_sum(const struct job *job, double *sums)
-{
-    const struct session *session;
-    uint32_t len = 0;
-
-    memset(sums, 0, WIRE_METRICS_MAX * sizeof *sums);
-    SESSION_EACH (job, session) {
-        if (session->round != job->round)
-            continue;
-        len = MAX(len, session->tally.len);
-        for (uint32_t i = 0; i < session->tally.len; i++)
-            sums[i] += session->tally.value[i];
-    }
-    return len;
 }

@@ -7,12 +7,12 @@
 #include "common/core/model/age.h"
 #include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
-#include "server/core/sessions/metric_names.h"
-#include "server/core/sessions/opened.h"
-#include "server/core/sessions/roster.h"
 #include "server/core/sessions/slowest.h"
 #include "server/core/store/store.h"
 #include "server/core/turn/row.h"
+#include "server/core/workers/metric_names.h"
+#include "server/core/workers/opened.h"
+#include "server/core/workers/roster.h"
 
 struct shard;
 struct session;
@@ -83,6 +83,11 @@ const struct session *job_joined(const struct job *job, uint32_t task);
 /* A worker begins this round. If it is the first one to, all that were gone have not joined yet; a live one that is
  * late takes part. */
 void job_begin_round(struct shard *s, struct job *job, uint64_t round);
+
+/* What the metrics (tally.h) of the sessions of its newest round come to, in the order of tasks, so that the same
+ * values have the same sum; a worker that has told fewer adds nothing to the others. sums: [WIRE_METRICS_MAX]. Returns
+ * how many there are. */
+uint32_t job_metrics_sum(const struct job *job, double *sums);
 
 /* Workers that a step or a barrier may still count on: joined or not, but neither lapsed nor finished. */
 static inline uint32_t

@@ -1,5 +1,5 @@
-/* Events of turns and connections that modules above them must hear of at once. Calls go down, from shard.c to the
- * store; these three alone come up, each from one place, to one function of listeners.c:
+/* Upcalls: events of turns and connections that modules above them must hear of at once (Clark, SOSP 1985). Calls go
+ * down, from shard.c to the store; these three alone come up, each from one place, to one function of listeners.c:
  *
  *     turn_begin()         ──store_full──────────► save_left: erases values that saves left behind
  *                                                  save: the one that runs is given up, if the room is needed
@@ -8,15 +8,15 @@
  *                                                  disk, meetings, session: in this order
  *
  * The table is constant and the same for all shards. */
-#ifndef SERVER_SHARD_EVENTS_H
-#define SERVER_SHARD_EVENTS_H
+#ifndef SERVER_UPCALLS_H
+#define SERVER_UPCALLS_H
 
 #include "common/core/base/base.h"
 
 struct shard;
 struct connection;
 
-struct shard_events {
+struct upcalls {
     /* The store has no room for a turn's transaction, and none is open. needed: a save may be given up for it. True:
      * there is more room now, try again. */
     bool (*store_full)(struct shard *s, bool needed);

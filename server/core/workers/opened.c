@@ -1,4 +1,4 @@
-#include "server/core/sessions/opened.h"
+#include "server/core/workers/opened.h"
 
 #include <string.h>
 

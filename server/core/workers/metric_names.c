@@ -1,9 +1,7 @@
-#include "server/core/sessions/metric_names.h"
+#include "server/core/workers/metric_names.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "server/core/shard/shard_state.h"
 
 size_t
 metric_names_differ(const struct metric_names *m, size_t n, char *const *names)

@@ -1,0 +1,111 @@
+/* Declares that wait, in the lists of their variables. */
+#include "server/core/model/declare_wait.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "server/core/shard/shard_state.h"
+
+void
+declare_send(struct shard *s, const struct variable *v, const struct declare_waiter *to)
+{
+    Psd__Declared m = PSD__DECLARED__INIT;
+
+    m.var = v->id;
+    m.created = to->created;
+    if (to->attach)
+        m.declare = v->declare;
+    actions_send(s, to->connection, MSG_DECLARED, to->request, &m.base);
+}
+
+void
+declare_wait(struct shard *s, struct variable *v, const struct declare_waiter *who)
+{
+    struct connection *c = who->connection;
+    struct declare_waiter *w;
+    struct ps_error e;
+
+    if (c->declares_len >= s->config.parked_max) {
+        limit_refuse(s, LIMIT_PARKED, &e, "too many declares wait on this connection");
+        actions_error(s, c, who->request, e.code, e.text);
+        return;
+    }
+    if ((w = malloc(sizeof *w)) == NULL) {
+        turn_fail(s, PS_ERR_NOMEM);
+        return;
+    }
+    *w = *who;
+    w->since_ms = s->now_ms;
+    DL_APPEND(v->waiters, w);
+    c->declares_len++;
+}
+
+static void
+declare_wait_end(struct shard *s, struct variable *v, struct declare_waiter *w)
+{
+    struct traffic_wait over = traffic_waited(s, w->connection->session, WAIT_BLOCKS, w->since_ms);
+
+    traffic_waited_for(s, &over, v->id);
+    DL_DELETE(v->waiters, w);
+    w->connection->declares_len--;
+    free(w);
+}
+
+bool
+declare_forget(struct shard *s, struct connection *c, uint64_t request, enum ps_err answer)
+{
+    bool found = false;
+
+    if (c->declares_len == 0)
+        return false;
+    for (uint32_t id = 1; id <= s->variables_len; id++) {
+        struct variable *v = s->variables[id];
+        struct declare_waiter *w, *next;
+
+        DL_FOREACH_SAFE (v->waiters, w, next) {
+            if (w->connection != c || (request != 0 && w->request != request))
+                continue;
+            found = true;
+            if (answer != PS_OK)
+                actions_error(s, c, w->request, answer, ps_strerror(answer));
+            declare_wait_end(s, v, w);
+        }
+    }
+    return found;
+}
+
+void
+declare_answer(struct shard *s, struct variable *v)
+{
+    struct declare_waiter *w, *next;
+
+    DL_FOREACH_SAFE (v->waiters, w, next) {
+        declare_send(s, v, w);
+        declare_wait_end(s, v, w);
+    }
+}
+
+void
+declare_refuse(struct shard *s, struct variable *v, enum ps_err err)
+{
+    struct declare_waiter *w, *next;
+    char text[PS_ERROR_TEXT_MAX];
+
+    snprintf(text, sizeof text, "shard %u could make %" PRIu64 " of %" PRIu64 " blocks of variable '%.64s': %s",
+             s->config.shard, v->ready, v->count, v->name, ps_strerror(err));
+    actions_log(s, SHARD_LOG_ERROR, "%s", text);
+    DL_FOREACH_SAFE (v->waiters, w, next) {
+        actions_error(s, w->connection, w->request, err, text);
+        declare_wait_end(s, v, w);
+    }
+}
+
+void
+declare_free_waiters(struct variable *v)
+{
+    struct declare_waiter *w, *next;
+
+    DL_FOREACH_SAFE (v->waiters, w, next)
+        free(w);
+}

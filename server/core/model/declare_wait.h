@@ -1,0 +1,38 @@
+/* Declares and attaches that wait for the blocks of their variable (declare.h). */
+#ifndef SERVER_DECLARE_WAIT_H
+#define SERVER_DECLARE_WAIT_H
+
+#include "common/core/base/base.h"
+#include "common/include/psclient/ps_err.h"
+
+struct shard;
+struct connection;
+struct variable;
+
+struct declare_waiter {
+    struct connection *connection;
+    uint64_t request;
+    bool created;
+    bool attach; /* wants the definition, too */
+    uint64_t since_ms;
+    struct declare_waiter *prev, *next;
+};
+
+/* DECLARED, for one that need not wait, or no more. */
+void declare_send(struct shard *s, const struct variable *v, const struct declare_waiter *to);
+
+/* It waits from now on; or it is refused, when too many of its connection do. */
+void declare_wait(struct shard *s, struct variable *v, const struct declare_waiter *who);
+
+/* All blocks are there, or some cannot be made: answer those who wait. */
+void declare_answer(struct shard *s, struct variable *v);
+void declare_refuse(struct shard *s, struct variable *v, enum ps_err err);
+
+/* Forget declares of a connection that wait. With an error they are answered; request 0: all of them. True when there
+ * was one. */
+bool declare_forget(struct shard *s, struct connection *c, uint64_t request, enum ps_err answer);
+
+/* When the variable itself goes. */
+void declare_free_waiters(struct variable *v);
+
+#endif

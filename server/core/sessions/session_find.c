@@ -1,0 +1,11 @@
+/* A session by the numbers of its job and its task: for modules that session.c calls, too. */
+#include "server/core/sessions/session.h"
+#include "server/core/shard/shard_state.h"
+
+struct session *
+session_find(const struct shard *s, uint32_t job_id, uint32_t task)
+{
+    const struct job *job = job_id <= s->jobs_len ? s->jobs_by_id[job_id] : NULL;
+
+    return job != NULL && task < job->options->workers ? job->sessions[task] : NULL;
+}

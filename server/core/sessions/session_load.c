@@ -1,0 +1,139 @@
+/* Sessions as their rows say, then what follows from all of them: where the workers stand, and when leases end. */
+#include "server/core/sessions/session_load.h"
+
+#include <endian.h>
+#include <string.h>
+
+#include "proto/store.pb-c.h"
+#include "server/core/sessions/session_row.h"
+#include "server/core/shard/shard_state.h"
+
+struct session_load {
+    struct shard *s;
+    enum ps_err err;
+    struct session_key at;
+};
+
+static bool
+session_load_row_ok(const struct shard *s, const Psd__SessionRow *row, uint32_t job_id, uint32_t task)
+{
+    const struct job *job = job_id >= 1 && job_id <= s->jobs_len ? s->jobs_by_id[job_id] : NULL;
+
+    return row != NULL && job != NULL && task < job->options->workers && job->sessions[task] == NULL &&
+           row->state < SESSION_STATES && row->round <= job->round && row->n_odd_seq <= SHARD_ODD_MAX &&
+           row->n_odd_seq == row->n_odd_code && row->ahead.len <= WIRE_SURVIVED_MAX &&
+           (row->metrics == NULL || row->metrics->n_value <= WIRE_METRICS_MAX);
+}
+
+/* The row is older than this life of the data, and so perhaps older than the worker: what lies past last_seq is there,
+ * but the worker will give these numbers to other messages. Of pushes among them the welcome tells; ticks and barriers
+ * come again. In sync the worker stands where it held its place: the tick that was ahead of that comes again, too. */
+static void
+session_load_older_boot(struct session *session)
+{
+    const struct job *job = session->job;
+
+    sequence_reboot(session);
+    if (job_is_sync(job))
+        session->clock = MIN(session->clock, session->held);
+    session->clock = MAX(session->clock, job->slowest);
+}
+
+static bool
+session_load_row(struct shard *s, struct session *session, const Psd__SessionRow *row)
+{
+    session->incarnation = row->incarnation;
+    session->state = (enum session_state)row->state;
+    session->lease_ms = row->lease_ms;
+    session->clock = row->clock;
+    session->held = row->held;
+    session->joined_past = row->joined_past;
+    session->round = row->round;
+    session->late = row->late;
+    session->evicted = row->evicted;
+    session->redo = row->redo;
+    session->pushes = row->pushes;
+    session->steps.at = cursor_of(row->cursor);
+    session->steps.step = cursor_of(row->cursor_step);
+    tally_take(&session->tally, row->metrics);
+    session->boot = row->boot != 0 ? row->boot : s->boot;
+    session->last_seq = row->last_seq;
+    session->next_seq = row->last_seq + 1;
+    session->last_tick = row->last_tick;
+    session->last_barrier = row->last_barrier;
+    session->acked_through = row->acked_through;
+    session->odd_lost = row->odd_lost;
+    if (!ahead_copy(&session->ahead, row->ahead_from, row->ahead.data, row->ahead.len))
+        return false;
+    session->odd_len = (uint32_t)row->n_odd_seq;
+    for (uint32_t i = 0; i < session->odd_len; i++)
+        session->odd[i] = (struct odd){row->odd_seq[i], (enum ps_err)row->odd_code[i]};
+    session->from_store = true;
+    session->heard_ms = s->now_ms;
+    if (session->boot != s->boot)
+        session_load_older_boot(session);
+    return true;
+}
+
+void
+session_load_reboot(struct shard *s)
+{
+    for (uint32_t id = 1; id <= s->jobs_len; id++) {
+        struct session *x;
+
+        if (s->jobs_by_id[id] == NULL)
+            continue;
+        SESSION_EACH (s->jobs_by_id[id], x)
+            if (x->boot != s->boot)
+                session_load_older_boot(x);
+    }
+}
+
+static bool
+session_load_one(void *arg, struct span key, struct span value)
+{
+    struct session_load *l = arg;
+    Psd__SessionRow *row = psd__session_row__unpack(NULL, value.len, value.data);
+    uint32_t job_id, task;
+    struct session *session = NULL;
+    bool ok;
+
+    memcpy(&l->at, key.data, MIN(sizeof l->at, key.len));
+    job_id = be32toh(l->at.job);
+    task = be32toh(l->at.task);
+    ok = key.len == sizeof l->at && session_load_row_ok(l->s, row, job_id, task);
+    if (ok && (session = session_new(l->s, l->s->jobs_by_id[job_id], task)) != NULL) {
+        ok = session_load_row(l->s, session, row) && (session->agent = strdup(row->agent)) != NULL;
+    }
+    l->err = session != NULL && ok ? PS_OK : ok || session != NULL ? PS_ERR_NOMEM : PS_ERR_IO;
+    if (row != NULL)
+        psd__session_row__free_unpacked(row, NULL);
+    return l->err == PS_OK;
+}
+
+enum ps_err
+session_load_all(struct shard *s, struct ps_error *e)
+{
+    struct session_load l = {.s = s};
+    enum ps_err err = s->store->ops->each_row(s->store, STORE_SESSIONS, session_load_one, &l);
+
+    if (l.err != PS_OK)
+        return ps_fail(e, l.err, "the session of worker %u of job %u cannot be loaded", be32toh(l.at.task),
+                       be32toh(l.at.job));
+    if (err != PS_OK)
+        return ps_fail(e, err, "the store cannot be read: %s", ps_strerror(err));
+    if ((err = data_steps_load(s, e)) != PS_OK)
+        return err;
+    s->lapse_at = UINT64_MAX;
+    for (uint32_t id = 1; id <= s->jobs_len; id++) {
+        struct job *job = s->jobs_by_id[id];
+        const struct session *x;
+
+        if (job == NULL)
+            continue;
+        clock_load(s, job);
+        SESSION_EACH (job, x)
+            session_watch(s, x);
+    }
+    return PS_OK;
+}

@@ -1,0 +1,21 @@
+/* Traffic over a reload, which makes variables and sessions anew. Without memory they begin at 0, as after a restart.
+ */
+#ifndef SERVER_TRAFFIC_KEPT_H
+#define SERVER_TRAFFIC_KEPT_H
+
+#include "common/core/base/base.h"
+#include "server/core/turn/traffic.h"
+
+struct shard;
+struct traffic_kept_session;
+
+struct traffic_kept {
+    struct traffic *variables; /* [variables_len + 1], by id */
+    uint32_t variables_len;
+    struct traffic_kept_session *sessions; /* [sessions_len] */
+    uint64_t sessions_len;
+};
+void traffic_kept_take(const struct shard *s, struct traffic_kept *kept);
+void traffic_kept_give_back(struct shard *s, struct traffic_kept *kept); /* and free it */
+
+#endif

@@ -1,0 +1,28 @@
+/* The memory of a shard_save (shard.h), which an action carries: names, and a copy of rows (durability/save_rows.h).
+ * shard_save_free() frees it. */
+#ifndef SERVER_SAVE_COPY_H
+#define SERVER_SAVE_COPY_H
+
+#include "common/core/base/base.h"
+#include "server/core/shard/shard.h"
+#include "server/core/store/store.h"
+
+struct save_copy {
+    struct shard_save base; /* what is handed out */
+    struct shard_save_row *rows;
+    size_t rows_size;
+    uint8_t *bytes;
+    size_t bytes_len, bytes_size;
+    char *dir, *job;
+};
+
+/* job, dir: of a checkpoint, copied; or job NULL. NULL: out of memory. */
+struct save_copy *save_copy_new(const char *job, const char *dir);
+
+/* One row more, copied. False: out of memory. */
+bool save_copy_add(struct save_copy *x, enum store_table table, struct span key, struct span value) PS_MUST_USE;
+
+/* That was the last. */
+struct shard_save *save_copy_done(struct save_copy *x);
+
+#endif
