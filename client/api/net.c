@@ -9,7 +9,6 @@
  *
  * A connection that the core has done with is detached (conn->link == NULL) and frees itself when libuv has closed it;
  * nothing of it reaches the core any more but the end of its frames. */
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "client/api/resolve.h"
 #include "common/core/wire/share_wire.h"
 #include "common/net/conn_pass.h"
+#include "common/net/sockname.h"
 
 #define SHARE_RING (1 * MIB) /* each way: a few of the largest blocks, and the caches hold it */
 
@@ -300,17 +300,6 @@ net_connect_unix(struct net_link *n)
         uv_pipe_connect(&nc->connect, &nc->conn.u.pipe, n->address.path, net_connect_done);
 }
 
-static bool
-is_loopback(const struct sockaddr *to)
-{
-    const struct sockaddr_in *v4 = (const void *)to;
-    const struct sockaddr_in6 *v6 = (const void *)to;
-
-    if (to->sa_family == AF_INET)
-        return ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    return to->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
-}
-
 static void
 net_connect_tcp(struct net_link *n, const struct sockaddr *to)
 {
@@ -320,7 +309,7 @@ net_connect_tcp(struct net_link *n, const struct sockaddr *to)
 
     if (nc == NULL)
         return;
-    nc->loopback = is_loopback(to);
+    nc->loopback = sockname_is_loopback(to);
     if (credentials_connect(&n->client->credentials, &nc->conn, n->address.host, &e) != PS_OK)
         net_fail_open(nc, e.code, "cannot connect", e.text);
     else if ((rc = uv_tcp_connect(&nc->connect, &nc->conn.u.tcp, to, net_connect_done)) != 0)

@@ -20,20 +20,46 @@ sockname_text(const struct sockaddr_storage *address, char *out, size_t size)
                       : ((const struct sockaddr_in *)address)->sin_port));
 }
 
+/* The IPv4 address, also of one that is mapped into IPv6. False: it is another. */
 static bool
-is_loopback_v4(uint32_t address)
+sockname_v4(const struct sockaddr *address, uint32_t *out)
 {
-    return ntohl(address) >> 24 == IN_LOOPBACKNET;
+    const struct sockaddr_in *v4 = (const void *)address;
+    const struct sockaddr_in6 *v6 = (const void *)address;
+
+    if (address->sa_family == AF_INET) {
+        *out = ntohl(v4->sin_addr.s_addr);
+        return true;
+    }
+    if (address->sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+        return false;
+    memcpy(out, &v6->sin6_addr.s6_addr[12], sizeof *out);
+    *out = ntohl(*out);
+    return true;
 }
 
 bool
-sockname_is_loopback(const struct sockaddr_storage *address)
+sockname_is_loopback(const struct sockaddr *address)
 {
-    const struct in6_addr *v6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
-    uint32_t mapped;
+    const struct sockaddr_in6 *v6 = (const void *)address;
+    uint32_t v4;
 
-    if (address->ss_family != AF_INET6)
-        return is_loopback_v4(((const struct sockaddr_in *)address)->sin_addr.s_addr);
-    memcpy(&mapped, &v6->s6_addr[12], sizeof mapped);
-    return IN6_IS_ADDR_V4MAPPED(v6) ? is_loopback_v4(mapped) : IN6_IS_ADDR_LOOPBACK(v6);
+    if (sockname_v4(address, &v4))
+        return v4 >> 24 == IN_LOOPBACKNET;
+    return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+bool
+sockname_is_local(const struct sockaddr *own, const struct sockaddr *peer)
+{
+    const struct sockaddr_in6 *own_v6 = (const void *)own, *peer_v6 = (const void *)peer;
+    uint32_t own_v4, peer_v4;
+
+    if (sockname_is_loopback(peer))
+        return true;
+    if (sockname_v4(own, &own_v4))
+        return sockname_v4(peer, &peer_v4) && own_v4 == peer_v4;
+    return own->sa_family == AF_INET6 && peer->sa_family == AF_INET6 &&
+           own_v6->sin6_scope_id == peer_v6->sin6_scope_id &&
+           IN6_ARE_ADDR_EQUAL(&own_v6->sin6_addr, &peer_v6->sin6_addr);
 }

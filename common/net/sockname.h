@@ -9,7 +9,12 @@
 /* "127.0.0.1:7420", "[::1]:7420"; address is IPv4 or IPv6. Cut off when size is too small. */
 void sockname_text(const struct sockaddr_storage *address, char *out, size_t size);
 
-/* Only this machine itself reaches it there: 127.0.0.0/8, ::1, and the former as IPv6 has it. */
-bool sockname_is_loopback(const struct sockaddr_storage *address);
+/* Only this machine itself reaches it there: 127.0.0.0/8, ::1, and the former as IPv6 has it (::ffff:127.0.0.0/104).
+ * Addresses of other families are none. */
+bool sockname_is_loopback(const struct sockaddr *address);
+
+/* A connection between these two addresses stays within this machine: the far end is loopback, or both are one address.
+ * No other machine gets answers at an address of this one, and the kernel drops what comes from outside with it. */
+bool sockname_is_local(const struct sockaddr *own, const struct sockaddr *peer);
 
 #endif

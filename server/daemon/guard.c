@@ -143,7 +143,7 @@ guard_authenticates(const struct guard *g)
 enum ps_err
 guard_check_address(const struct guard *g, const struct sockaddr_storage *address, const char *text, struct ps_error *e)
 {
-    if (guard_authenticates(g) || g->insecure || sockname_is_loopback(address))
+    if (guard_authenticates(g) || g->insecure || sockname_is_loopback((const struct sockaddr *)address))
         return PS_OK;
     return ps_fail(
         e, PS_ERR_CONFIG,
@@ -157,7 +157,7 @@ guard_check_address(const struct guard *g, const struct sockaddr_storage *addres
 enum ps_err
 guard_check_http(const struct guard *g, const struct sockaddr_storage *address, const char *text, struct ps_error *e)
 {
-    if (g->http.len > 0 || g->insecure || sockname_is_loopback(address))
+    if (g->http.len > 0 || g->insecure || sockname_is_loopback((const struct sockaddr *)address))
         return PS_OK;
     return ps_fail(e, PS_ERR_CONFIG,
                    "will not tell names and figures at --http %s, where other machines may come, to whoever asks: give "

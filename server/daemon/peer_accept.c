@@ -6,6 +6,7 @@
 
 #include "common/core/wire/wire.h"
 #include "common/net/conn_guard.h"
+#include "common/net/sockname.h"
 #include "server/daemon/guard.h"
 #include "server/daemon/peer.h"
 #include "server/process/log.h"
@@ -19,8 +20,6 @@ congestion_for(struct peer *p, bool is_unix)
     const char *wanted = p->daemon->options->tcp_congestion;
     struct sockaddr_storage address;
     int len = sizeof address;
-    const struct sockaddr_in *v4 = (const void *)&address;
-    const struct sockaddr_in6 *v6 = (const void *)&address;
 
     if (is_unix)
         return NULL;
@@ -28,11 +27,7 @@ congestion_for(struct peer *p, bool is_unix)
         return strcmp(wanted, "system") == 0 ? NULL : wanted;
     if (uv_tcp_getpeername(&p->conn.u.tcp, (struct sockaddr *)&address, &len) != 0)
         return NULL;
-    if (address.ss_family == AF_INET)
-        return ntohl(v4->sin_addr.s_addr) >> 24 == 127 ? "reno" : NULL;
-    if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
-        return v6->sin6_addr.s6_addr[12] == 127 ? "reno" : NULL;
-    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) ? "reno" : NULL;
+    return sockname_is_loopback((struct sockaddr *)&address) ? "reno" : NULL;
 }
 
 /* Why the newcomer cannot stay, or NULL. When not one descriptor is left libuv closes newcomers by itself, unseen: so

@@ -155,7 +155,7 @@ check_place(struct http *h, const struct guard *guard, const char *text, struct 
     if (getsockname(h->listen_fd, (struct sockaddr *)&bound, &len) != 0)
         return failed(text, e);
     sockname_text(&bound, h->address, sizeof h->address);
-    h->local = sockname_is_loopback(&bound);
+    h->local = sockname_is_loopback((struct sockaddr *)&bound);
     return guard_check_http(guard, &bound, text, e);
 }
 

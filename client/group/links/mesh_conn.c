@@ -1,6 +1,5 @@
 /* Connections of a mesh that are not links yet: what is said on them, and how they become links. */
 
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,17 +50,6 @@ mesh_fail(struct mesh *mesh, uint32_t guilty, const struct ps_error *e)
         return;
     group_core_blame(mesh->group->core, guilty, e);
     group_perform(mesh->group);
-}
-
-bool
-mesh_is_loopback(const struct sockaddr *to)
-{
-    const struct sockaddr_in *v4 = (const void *)to;
-    const struct sockaddr_in6 *v6 = (const void *)to;
-
-    if (to->sa_family == AF_INET)
-        return ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    return to->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 }
 
 /* ---- Greetings out ---- */

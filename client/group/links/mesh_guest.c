@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/group/links/mesh_inside.h"
+#include "common/net/sockname.h"
 
 static void
 guest_refuse(struct mesh_conn *m, enum ps_err code, const char *text)
@@ -31,7 +32,7 @@ guest_congestion(struct mesh_conn *m)
 
     if (uv_tcp_getpeername(&m->conn->u.tcp, (struct sockaddr *)&from, &len) != 0)
         return;
-    if ((congestion = group_congestion(m->mesh->group, mesh_is_loopback((struct sockaddr *)&from))) != NULL)
+    if ((congestion = group_congestion(m->mesh->group, sockname_is_loopback((struct sockaddr *)&from))) != NULL)
         conn_congestion(m->conn, congestion);
 }
 

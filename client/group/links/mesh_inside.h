@@ -85,6 +85,4 @@ bool mesh_greet(struct conn *c, enum msg_type type, const struct group_hello *h)
 void mesh_offer(struct mesh_conn *m, struct group_hello *h);
 void mesh_take_offer(struct mesh_conn *m, struct group_hello *own);
 
-bool mesh_is_loopback(const struct sockaddr *to);
-
 #endif

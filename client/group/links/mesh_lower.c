@@ -6,6 +6,7 @@
 #include "client/group/links/mesh_inside.h"
 #include "common/core/cluster/address.h"
 #include "common/net/conn_pass.h"
+#include "common/net/sockname.h"
 
 #define MESH_TRIES    8   /* of a connection that is refused */
 #define MESH_RETRY_MS 125 /* between them */
@@ -197,7 +198,7 @@ mesh_connect(struct mesh_conn *m)
         lower_fail(m, PS_ERR_PROTOCOL, "its address is no number", NULL);
         return;
     }
-    m->loopback = mesh_is_loopback((struct sockaddr *)&to);
+    m->loopback = sockname_is_loopback((struct sockaddr *)&to);
     if (m->state != MESH_KNOCKING && credentials_connect(&g->credentials, c, address.host, &e) != PS_OK) {
         lower_fail(m, e.code, e.text, NULL);
         return;

@@ -194,17 +194,6 @@ local_address(const struct inquiry *q, char *out, size_t size)
     snprintf(out, size, "%s", text);
 }
 
-static bool
-is_loopback(const struct sockaddr_storage *to)
-{
-    const struct sockaddr_in *v4 = (const void *)to;
-    const struct sockaddr_in6 *v6 = (const void *)to;
-
-    if (to->ss_family == AF_INET)
-        return ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    return to->ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
-}
-
 static const char *
 congestion_for(const struct inquiry *q)
 {
@@ -215,7 +204,7 @@ congestion_for(const struct inquiry *q)
         return q->congestion[0] != '\0' ? q->congestion : NULL;
     if (q->address.is_unix || uv_tcp_getpeername(&q->conn->conn.u.tcp, (struct sockaddr *)&to, &len) != 0)
         return NULL;
-    return is_loopback(&to) ? "reno" : NULL;
+    return sockname_is_loopback((struct sockaddr *)&to) ? "reno" : NULL;
 }
 
 /* Now it is a connection. */
