@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define SHARE_MAGIC 0x3168736470u /* "pdsh1" */
@@ -147,7 +148,7 @@ share_make(struct share *s, size_t ring_bytes, struct ps_error *e)
     return PS_OK;
 }
 
-/* What it holds was written by whoever has that process number, who may write something else at any moment: what is
+/* What it holds was written by the process of that number, which may write something else at any moment: what is
  * checked here is what is used later, and was read once. */
 static const char *
 take_size(struct share *s, int fd, uint64_t token)
@@ -165,28 +166,89 @@ take_size(struct share *s, int fd, uint64_t token)
     return NULL;
 }
 
+/* The file system of such memory: the kernel's own, which nobody mounts and where nothing has a name. 0: unknown. */
+static dev_t
+share_device(void)
+{
+    int fd = known_to_sanitizer(memfd_create("psd-device", MFD_CLOEXEC));
+    struct stat st;
+    bool known = fd >= 0 && fstat(fd, &st) == 0;
+
+    if (fd >= 0)
+        close(fd);
+    return known ? st.st_dev : 0;
+}
+
+/* Whether what this descriptor names, itself opened with O_PATH, is memory. DONT_SYNC: a file system that a user serves
+ * (FUSE) or that is on a network is not asked, as it might never answer. */
+static bool
+share_is_memory(int fd)
+{
+    dev_t device = share_device();
+    struct statx stx;
+
+    return device != 0 && statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &stx) == 0 &&
+           S_ISREG(stx.stx_mode) && makedev(stx.stx_dev_major, stx.stx_dev_minor) == device;
+}
+
+/* A descriptor of what another process has under this number. The peer may name anything: to open a terminal makes it
+ * this process's controlling one, to open a device may set it off, to open a FIFO wakes its other end. O_PATH opens
+ * nothing and holds the object, so what is opened in the end is what was looked at. Negative: *wrong says why, NULL:
+ * errno does. */
+static int
+share_open(pid_t pid, int fd, const char **wrong)
+{
+    char path[64];
+    int named, own;
+
+    *wrong = NULL;
+    snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)pid, fd);
+    if ((named = open(path, O_PATH | O_CLOEXEC)) < 0)
+        return -1;
+    if (!share_is_memory(named)) {
+        close(named);
+        *wrong = "it is not sealed memory";
+        return -1;
+    }
+    snprintf(path, sizeof path, "/proc/self/fd/%d", named);
+    own = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    close(named);
+    return own;
+}
+
+/* NULL: the pages and the rings are mapped. */
+static const char *
+share_map_found(struct share *s, int fd, uint64_t token)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+    const char *wrong;
+    struct stat st;
+
+    /* One whose pages could be taken away would end this process. */
+    if (seals < 0 || (seals & SHARE_SEALS) != SHARE_SEALS)
+        return "it is not sealed memory";
+    if (fstat(fd, &st) != 0 || st.st_size < SHARE_PAGE_BYTES)
+        return "it has no page";
+    if (!map_page(s, fd))
+        return "it cannot be mapped";
+    if ((wrong = take_size(s, fd, token)) == NULL && !map_rings(s, fd))
+        wrong = "its rings cannot be mapped";
+    return wrong;
+}
+
 enum ps_err
 share_find(struct share *s, pid_t pid, int fd, uint64_t token, struct ps_error *e)
 {
-    char path[64];
-    const char *wrong = NULL;
-    struct stat st;
+    const char *wrong;
     int own;
 
     *s = (struct share){.side = 1, .token = token};
-    snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)pid, fd);
-    if ((own = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK)) < 0)
+    if ((own = share_open(pid, fd, &wrong)) < 0 && wrong == NULL)
         return unsupported(s, "cannot open the memory to be shared", e);
-    /* Only a memory file has seals; one whose pages could be taken away would end this process. */
-    if (fcntl(own, F_GET_SEALS) < 0 || (fcntl(own, F_GET_SEALS) & SHARE_SEALS) != SHARE_SEALS)
-        wrong = "it is not sealed memory";
-    else if (fstat(own, &st) != 0 || st.st_size < SHARE_PAGE_BYTES)
-        wrong = "it has no page";
-    else if (!map_page(s, own))
-        wrong = "it cannot be mapped";
-    else if ((wrong = take_size(s, own, token)) == NULL && !map_rings(s, own))
-        wrong = "its rings cannot be mapped";
-    close(own);
+    if (own >= 0) {
+        wrong = share_map_found(s, own, token);
+        close(own);
+    }
     if (wrong == NULL)
         return PS_OK;
     share_finish(s);

@@ -51,7 +51,8 @@ struct share {
  * no such memory, or no more of it). */
 enum ps_err share_make(struct share *s, size_t ring_bytes, struct ps_error *e) PS_MUST_USE;
 
-/* Errors: UNSUPPORTED, with what stands in the way: another container or user, another file, not sealed. */
+/* What the other side names is opened only after it is known to be such memory. Errors: UNSUPPORTED, with what stands
+ * in the way: another container or user, another file, not sealed. */
 enum ps_err share_find(struct share *s, pid_t pid, int fd, uint64_t token, struct ps_error *e) PS_MUST_USE;
 
 void share_told(struct share *s);

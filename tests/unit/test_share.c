@@ -2,10 +2,14 @@
  * be are noticed; what is not the other side's memory is not taken. */
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -142,6 +146,74 @@ START_TEST(what_is_not_the_others_memory_is_not_taken)
 }
 END_TEST
 
+/* A terminal that a session leader without one opens becomes its controlling one, and is there as /dev/tty then. */
+START_TEST(a_terminal_is_refused_and_is_nobodys_controlling_one)
+{
+    int master, slave, status;
+    pid_t leader = fork();
+
+    ck_assert_int_ge(leader, 0);
+    if (leader > 0) {
+        ck_assert_int_eq(waitpid(leader, &status, 0), leader);
+        ck_assert_int_eq(status, 0);
+        return;
+    }
+    ck_assert_int_gt(setsid(), 0);
+    ck_assert_int_lt(open("/dev/tty", O_RDWR | O_CLOEXEC), 0);
+    master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    ck_assert(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    slave = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    ck_assert_int_ge(slave, 0);
+    refused(slave, 1, "sealed");
+    ck_assert_int_lt(open("/dev/tty", O_RDWR | O_CLOEXEC), 0);
+    _exit(0);
+}
+END_TEST
+
+/* To open it for writing would break the lease. */
+START_TEST(a_file_is_refused_without_being_opened)
+{
+    char path[] = "/tmp/psd-test-share.XXXXXX";
+    int made = mkstemp(path), fd;
+
+    ck_assert_int_ge(made, 0);
+    close(made);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    unlink(path);
+    ck_assert(signal(SIGIO, SIG_IGN) != SIG_ERR);
+    ck_assert_int_eq(fcntl(fd, F_SETLEASE, F_RDLCK), 0);
+    refused(fd, 1, "sealed");
+    ck_assert_int_eq(fcntl(fd, F_GETLEASE), F_RDLCK);
+    close(fd);
+}
+END_TEST
+
+START_TEST(what_is_no_file_is_refused)
+{
+    char path[] = "/tmp/psd-test-share.XXXXXX", fifo[64];
+    int pair[2], fds[6];
+
+    ck_assert_ptr_nonnull(mkdtemp(path));
+    snprintf(fifo, sizeof fifo, "%s/fifo", path);
+    ck_assert_int_eq(mkfifo(fifo, 0600), 0);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    fds[0] = open(fifo, O_PATH | O_CLOEXEC);
+    fds[1] = open("/dev/null", O_PATH | O_CLOEXEC);
+    fds[2] = open(path, O_PATH | O_CLOEXEC);
+    fds[3] = eventfd(0, EFD_CLOEXEC);
+    fds[4] = pair[0];
+    fds[5] = pair[1];
+    for (unsigned i = 0; i < ARRAY_LEN(fds); i++) {
+        ck_assert_int_ge(fds[i], 0);
+        refused(fds[i], 1, "sealed");
+        close(fds[i]);
+    }
+    unlink(fifo);
+    rmdir(path);
+}
+END_TEST
+
 /* Like a real one in all but its size. */
 START_TEST(a_size_that_makes_no_sense_is_not_taken)
 {
@@ -199,6 +271,9 @@ make_suite(void)
     tcase_add_test(t, who_sleeps_is_rung_once_and_only_for_what_it_wants);
     tcase_add_test(t, a_position_that_cannot_be_is_noticed);
     tcase_add_test(t, what_is_not_the_others_memory_is_not_taken);
+    tcase_add_test(t, a_terminal_is_refused_and_is_nobodys_controlling_one);
+    tcase_add_test(t, a_file_is_refused_without_being_opened);
+    tcase_add_test(t, what_is_no_file_is_refused);
     tcase_add_test(t, a_size_that_makes_no_sense_is_not_taken);
     tcase_add_test(t, a_size_that_changes_meanwhile_is_read_once);
     suite_add_tcase(s, t);
