@@ -183,13 +183,17 @@ conn_init(struct conn *c, struct conn_pool *pool, bool is_pipe, const struct con
 }
 
 static void
-name_tcp(struct conn *c)
+conn_look_at_tcp(struct conn *c)
 {
-    struct sockaddr_storage address;
-    int len = sizeof address;
+    struct sockaddr_storage own, peer;
+    struct sockaddr *own_at = (struct sockaddr *)&own, *peer_at = (struct sockaddr *)&peer;
+    int own_len = sizeof own, peer_len = sizeof peer;
 
-    if (uv_tcp_getpeername(&c->u.tcp, (struct sockaddr *)&address, &len) == 0)
-        sockname_text(&address, c->peer, sizeof c->peer);
+    if (uv_tcp_getpeername(&c->u.tcp, peer_at, &peer_len) != 0)
+        return;
+    if (c->peer[0] == '\0')
+        sockname_text(&peer, c->peer, sizeof c->peer);
+    c->local = uv_tcp_getsockname(&c->u.tcp, own_at, &own_len) == 0 && sockname_is_local(own_at, peer_at);
 }
 
 /* A client sees the path; the listening side sees no name, but may ask who it is. */
@@ -229,8 +233,9 @@ conn_start(struct conn *c, const char *congestion)
         if (congestion != NULL) /* only a wish: see conn.h */
             conn_congestion(c, congestion);
     }
-    if (c->peer[0] == '\0' && is_tcp)
-        name_tcp(c);
+    c->local = !is_tcp;
+    if (is_tcp)
+        conn_look_at_tcp(c);
     else if (c->peer[0] == '\0')
         name_unix(c, fd);
     if (!c->paused && (status = conn_read_start(c)) < 0)

@@ -112,6 +112,7 @@ struct conn {
     uint8_t binding[CONN_BINDING_MAX];
     size_t binding_len;
     bool refused; /* the guard has ended it */
+    bool local;   /* from conn_start() on: the peer is on this machine, as a Unix socket or the addresses say */
 
     /* private */
     struct frame_reader reader;

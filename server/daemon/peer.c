@@ -188,10 +188,11 @@ peer_close(struct peer *p)
 
 /* ---- Shared memory ---- */
 
+/* A peer on another machine has no memory here: what it names is somebody else's. */
 static bool
 may_share(const struct peer *p)
 {
-    return !p->spoke && p->daemon->pool.shared_len < p->daemon->options->shared_max;
+    return p->conn.local && !p->spoke && p->daemon->pool.shared_len < p->daemon->options->shared_max;
 }
 
 /* False: it is not to be had here. */

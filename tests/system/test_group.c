@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/core/reduce/reduce.h"
+#include "tests/system/far_loopback.h"
 #include "tests/system/ranks.h"
 #include "tests/unit/check_main.h"
 
@@ -400,6 +401,28 @@ START_TEST(ranks_of_one_machine_share_memory_unless_told_otherwise)
 }
 END_TEST
 
+static void
+apart(ps_group *g, void *arg)
+{
+    struct ps_error error;
+
+    (void)arg;
+    need_ok(ps_group_barrier(g, NULL, &error));
+    for (uint32_t r = 0; r < ps_group_ranks(g); r++)
+        need(strcmp(ps_group_transport(g, r), r == ps_group_rank(g) ? "self" : "tcp") == 0);
+    need_ok(ps_group_barrier(g, NULL, &error));
+}
+
+/* They say that they are on one machine, but their connections come from another one. */
+START_TEST(ranks_whose_connections_come_from_elsewhere_share_no_memory)
+{
+    if (far_loopback_enter())
+        run(3, 0, NULL, apart, NULL);
+    else
+        fprintf(stderr, "# skipped: no network namespace here\n");
+}
+END_TEST
+
 START_TEST(pairs_send_to_each_other_beside_an_all_reduce)
 {
     struct ps_group_options options = {.progress_thread = _i % 2, .transport = transport_of(_i / 3)};
@@ -450,6 +473,7 @@ make(void)
     tcase_add_loop_test(t, every_algorithm_carries_large_ones, 0, 5);
     tcase_add_loop_test(t, many_are_in_flight_and_waited_for_in_any_order, 0, 6);
     tcase_add_loop_test(t, ranks_of_one_machine_share_memory_unless_told_otherwise, 0, 2);
+    tcase_add_test(t, ranks_whose_connections_come_from_elsewhere_share_no_memory);
     tcase_add_loop_test(t, pairs_send_to_each_other_beside_an_all_reduce, 0, 6);
     tcase_add_loop_test(t, a_wait_ends_in_time_while_much_comes, 0, 2);
     suite_add_tcase(s, t);

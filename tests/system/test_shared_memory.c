@@ -1,9 +1,13 @@
 /* Shared memory between a worker and its shard: it is used where it can be had, and where it cannot nothing else
  * changes. And intruders: whoever writes there while psd reads gets nothing but the end of its own connection. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/include/psclient/psclient.h"
@@ -11,6 +15,7 @@
 #include "common/core/wire/share_wire.h"
 #include "common/include/psclient/ps_compress.h"
 #include "common/net/share.h"
+#include "tests/system/far_loopback.h"
 #include "tests/system/probe.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
@@ -220,6 +225,83 @@ START_TEST(memory_that_is_not_there_is_done_without)
 }
 END_TEST
 
+/* Called from elsewhere, a shard takes no memory, and looks at none. */
+START_TEST(an_offer_from_elsewhere_is_refused)
+{
+    ps_client *c;
+
+    if (!far_loopback_enter()) {
+        fprintf(stderr, "# skipped: no network namespace here\n");
+        return;
+    }
+    start(1, usual);
+    c = open_worker(shards.addresses, 0, NULL);
+    ck_assert_int_eq(shards_maps(), 0);
+    train(c, "w");
+    ps_client_close(c);
+    c = open_worker(shards.sockets, 1, NULL);
+    ck_assert_int_gt(shards_maps(), 0);
+    ps_client_close(c);
+}
+END_TEST
+
+/* psd as a session leader without a terminal, as a container's is. */
+static void
+lead_a_session(void)
+{
+    const char *psd = getenv("PSD_BIN");
+    static char script[] = "/tmp/psd-test-leader.XXXXXX";
+    int fd = mkstemp(script);
+    FILE *out;
+
+    ck_assert(fd >= 0 && fchmod(fd, 0700) == 0 && (out = fdopen(fd, "w")) != NULL);
+    fprintf(out, "#!/bin/sh\nexec setsid '%s' \"$@\"\n", psd != NULL ? psd : "build/server/psd");
+    fclose(out);
+    setenv("PSD_BIN", script, 1);
+}
+
+/* Fields of /proc/PID/stat behind the name: state, parent, group, session, controlling terminal. */
+static void
+look_at_session(pid_t pid, int *session, int *terminal)
+{
+    char path[64], text[1024];
+    FILE *in;
+
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    ck_assert_ptr_nonnull(in = fopen(path, "r"));
+    ck_assert_ptr_nonnull(fgets(text, sizeof text, in));
+    fclose(in);
+    ck_assert_int_eq(sscanf(strrchr(text, ')') + 1, " %*c %*d %*d %d %d", session, terminal), 2);
+}
+
+START_TEST(a_terminal_that_is_offered_controls_nobody)
+{
+    struct share_offer o = {.pid = (uint32_t)getpid(), .token = 1};
+    int session, terminal, master, slave;
+    struct probe p;
+
+    lead_a_session();
+    start(1, usual);
+    unlink(getenv("PSD_BIN"));
+    look_at_session(shards.pids[0], &session, &terminal);
+    ck_assert(session == shards.pids[0] && terminal == 0);
+    master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    ck_assert(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    slave = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    ck_assert_int_ge(slave, 0);
+    o.fd = (uint32_t)slave;
+    ck_assert(probe_connect(&p, shards.address[0]));
+    ck_assert(!offer(&p, &o));
+    look_at_session(shards.pids[0], &session, &terminal);
+    ck_assert_int_eq(terminal, 0);
+    ck_assert_int_eq(write(master, "\003", 1), 1); /* ^C */
+    probe_close(&p);
+    close(slave);
+    close(master);
+    still_serves();
+}
+END_TEST
+
 START_TEST(positions_that_cannot_be_end_the_connection)
 {
     struct intruder x;
@@ -370,6 +452,8 @@ make_suite(void)
     tcase_add_test(t, a_shard_shares_with_as_many_as_it_is_told);
     tcase_add_test(t, a_worker_shares_again_with_a_shard_that_was_killed);
     tcase_add_test(t, memory_that_is_not_there_is_done_without);
+    tcase_add_test(t, an_offer_from_elsewhere_is_refused);
+    tcase_add_test(t, a_terminal_that_is_offered_controls_nobody);
     tcase_add_test(t, positions_that_cannot_be_end_the_connection);
     tcase_add_test(t, who_writes_while_psd_reads_harms_nobody);
     suite_add_tcase(s, t);

@@ -118,12 +118,16 @@ mesh_hello(const ps_group *g, uint32_t to)
 
 /* ---- Memory instead of the connection ---- */
 
+/* The table says which host each member is on, and the connection must bear it out: a peer of another machine has no
+ * memory here. */
 static bool
-may_share(const ps_group *g, uint32_t rank)
+may_share(const struct mesh_conn *m)
 {
-    const struct group_member *own = &g->table.members[g->table.rank], *other = &g->table.members[rank];
+    const ps_group *g = m->mesh->group;
+    const struct group_member *own = &g->table.members[g->table.rank], *other = &g->table.members[m->rank];
 
-    return g->options.transport == PS_TRANSPORT_AUTO && own->host[0] != '\0' && strcmp(own->host, other->host) == 0;
+    return m->conn->local && g->options.transport == PS_TRANSPORT_AUTO && own->host[0] != '\0' &&
+           strcmp(own->host, other->host) == 0;
 }
 
 static size_t
@@ -141,7 +145,7 @@ mesh_offer(struct mesh_conn *m, struct group_hello *h)
 {
     ps_group *g = m->mesh->group;
 
-    if (!may_share(g, m->rank) || (m->share.page == NULL && share_make(&m->share, ring_bytes(g), NULL) != PS_OK))
+    if (!may_share(m) || (m->share.page == NULL && share_make(&m->share, ring_bytes(g), NULL) != PS_OK))
         return;
     h->share_token = m->share.token;
     h->share_pid = (uint32_t)getpid();
@@ -153,8 +157,7 @@ mesh_take_offer(struct mesh_conn *m, struct group_hello *own)
 {
     const struct group_hello *h = &m->hello;
 
-    if (h->share_token != 0 && may_share(m->mesh->group, m->rank) && h->share_pid <= INT32_MAX &&
-        h->share_fd <= INT32_MAX &&
+    if (h->share_token != 0 && may_share(m) && h->share_pid <= INT32_MAX && h->share_fd <= INT32_MAX &&
         share_find(&m->share, (pid_t)h->share_pid, (int)h->share_fd, h->share_token, NULL) == PS_OK)
         own->share_token = h->share_token;
 }
