@@ -196,15 +196,29 @@ conn_look_at_tcp(struct conn *c)
     c->local = uv_tcp_getsockname(&c->u.tcp, own_at, &own_len) == 0 && sockname_is_local(own_at, peer_at);
 }
 
-/* A client sees the path; the listening side sees no name, but may ask who it is. */
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83 /* Linux 6.16 */
+#endif
+
+void
+conn_refuse_descriptors(int fd)
+{
+    (void)!setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
+}
+
+/* A client sees the path; the listening side sees no name, but may ask for the peer's process. */
 static void
-name_unix(struct conn *c, int fd)
+conn_look_at_unix(struct conn *c, int fd)
 {
     struct ucred who;
     socklen_t len = sizeof who;
     char path[sizeof c->peer - sizeof "unix:"];
     size_t size = sizeof path;
 
+    c->local = true;
+    conn_refuse_descriptors(fd);
+    if (c->peer[0] != '\0')
+        return;
     if (uv_pipe_getpeername(&c->u.pipe, path, &size) == 0 && size > 0)
         snprintf(c->peer, sizeof c->peer, "unix:%.*s", (int)size, path);
     else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0)
@@ -233,11 +247,10 @@ conn_start(struct conn *c, const char *congestion)
         if (congestion != NULL) /* only a wish: see conn.h */
             conn_congestion(c, congestion);
     }
-    c->local = !is_tcp;
     if (is_tcp)
         conn_look_at_tcp(c);
-    else if (c->peer[0] == '\0')
-        name_unix(c, fd);
+    else
+        conn_look_at_unix(c, fd);
     if (!c->paused && (status = conn_read_start(c)) < 0)
         return conn_uv_error(status);
     c->started = true;

@@ -178,6 +178,11 @@ enum ps_err conn_start(struct conn *c, const char *congestion) PS_MUST_USE;
  */
 void conn_congestion(struct conn *c, const char *name);
 
+/* A Unix socket, of a listener or a connection: what peers would pass along with bytes (SCM_RIGHTS) is refused to them.
+ * Nobody takes it, but the kernel closes it in the thread that reads the bytes, which may take as long as the sender
+ * likes: a TCP socket may linger. Changes nothing where the kernel is older than 6.16. conn_start() does so itself. */
+void conn_refuse_descriptors(int fd);
+
 /* Frames go through this memory from now on, both ways; the stream only wakes the other side. Takes the memory over,
  * unless it fails. Both sides have agreed on it: not one byte is on the stream, of which nothing is queued (started,
  * and flushed to the end). Payloads may then change while frame() looks at them: who relies on what it has checked

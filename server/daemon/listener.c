@@ -64,6 +64,16 @@ listener_new(struct daemon *d, bool is_unix)
     return l;
 }
 
+/* Before it listens: who connects may send before it is accepted. */
+static void
+listener_refuse_descriptors(const struct listener *l)
+{
+    uv_os_fd_t fd;
+
+    if (uv_fileno((const uv_handle_t *)&l->u.pipe, &fd) == 0)
+        conn_refuse_descriptors(fd);
+}
+
 /* ---- TCP ---- */
 
 static void
@@ -180,6 +190,7 @@ listen_unix(struct daemon *d, const char *path, struct ps_error *e)
     before = umask(0777 & ~(mode_t)d->options->unix_mode); /* never open for wider, not even for a moment */
     status = uv_pipe_bind(&l->u.pipe, path);
     umask(before);
+    listener_refuse_descriptors(l);
     if (status == 0)
         status = uv_listen(&l->u.stream, BACKLOG, on_connection);
     if (status != 0)
@@ -204,6 +215,8 @@ listen_handed(struct daemon *d, const struct handed_socket *s, struct ps_error *
     status = s->is_unix ? uv_pipe_open(&l->u.pipe, s->fd) : uv_tcp_open(&l->u.tcp, s->fd);
     if (status == 0 && !s->is_unix && (err = check_place(l, e)) != PS_OK)
         return err;
+    if (s->is_unix)
+        listener_refuse_descriptors(l);
     if (status == 0)
         status = uv_listen(&l->u.stream, BACKLOG, on_connection);
     if (status != 0)

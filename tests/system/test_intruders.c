@@ -4,6 +4,7 @@
  * A shard holds a variable, a job and a cluster with names of their own; whatever an intruder hears is searched for
  * them. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -464,6 +465,41 @@ START_TEST(psds_own_user_needs_no_token_there)
 }
 END_TEST
 
+/* One byte, and a descriptor. False: it is refused. */
+static bool
+pass(int to, int fd)
+{
+    union {
+        struct cmsghdr head;
+        uint8_t space[CMSG_SPACE(sizeof(int))];
+    } control = {.head = {.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+    struct iovec byte = {.iov_base = "P", .iov_len = 1};
+    struct msghdr message = {
+        .msg_iov = &byte, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.space};
+
+    memcpy(CMSG_DATA(&control.head), &fd, sizeof fd);
+    return sendmsg(to, &message, MSG_NOSIGNAL) == 1;
+}
+
+/* Else psd's thread would close it, and wait for as long as the other end lingers. */
+START_TEST(descriptors_are_not_taken)
+{
+    struct probe p;
+    int off = 0;
+
+    START();
+    ck_assert(probe_connect(&p, shards.sockets));
+    if (setsockopt(p.fd, SOL_SOCKET, 83, &off, sizeof off) != 0) { /* SO_PASSRIGHTS */
+        fprintf(stderr, "# skipped: this kernel refuses no descriptors\n");
+    } else {
+        ck_assert(!pass(p.fd, p.fd));
+        ck_assert_int_eq(errno, EPERM);
+    }
+    probe_close(&p);
+    join();
+}
+END_TEST
+
 /* ---- HUP ---- */
 
 START_TEST(a_token_that_is_gone_ends_what_came_with_it)
@@ -623,6 +659,7 @@ make_suite(void)
     tcase_add_test(t, a_user_who_is_not_listed_is_refused);
     tcase_add_test(t, a_user_has_the_role_that_the_list_says);
     tcase_add_test(t, psds_own_user_needs_no_token_there);
+    tcase_add_test(t, descriptors_are_not_taken);
     tcase_add_test(t, a_token_that_is_gone_ends_what_came_with_it);
     tcase_add_test(t, bad_tokens_change_nothing);
     tcase_add_test(t, beyond_this_machine_it_wants_tokens);
