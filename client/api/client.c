@@ -253,9 +253,14 @@ make_loop(ps_client *c, struct ps_error *e)
     c->loop.data = c;
     loop_alarm_init(&c->alarm, &c->loop);
     loop_news_init(&c->news, &c->loop, something_came, c);
-    if (conn_pool_init(&c->pool, &c->loop) != PS_OK)
+    switch (conn_pool_init(&c->pool, &c->loop)) {
+    case PS_OK:
+        return PS_OK;
+    case PS_ERR_NOMEM:
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a client");
-    return PS_OK;
+    default:
+        return ps_fail(e, PS_ERR_IO, "cannot make an event loop: too many open files?");
+    }
 }
 
 static void

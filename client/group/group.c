@@ -261,7 +261,14 @@ make_loop(ps_group *g, struct ps_error *e)
     g->loop.data = g;
     loop_alarm_init(&g->alarm, &g->loop);
     loop_news_init(&g->news, &g->loop, something_came, g);
-    return conn_pool_init(&g->pool, &g->loop) == PS_OK ? PS_OK : ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
+    switch (conn_pool_init(&g->pool, &g->loop)) {
+    case PS_OK:
+        return PS_OK;
+    case PS_ERR_NOMEM:
+        return ps_fail(e, PS_ERR_NOMEM, "no memory for a group");
+    default:
+        return ps_fail(e, PS_ERR_IO, "cannot make an event loop: too many open files?");
+    }
 }
 
 enum ps_err

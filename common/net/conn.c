@@ -1,6 +1,6 @@
-/* A connection's life, from conn_init() to its last callback. Its rooms: conn_read.c, conn_write.c, conn_due.c
- * (deadlines), conn_share.c (frames through shared memory), conn_tls.c (encrypted), conn_guard.c (a proof before
- * them), conn_queue.c (frames yet to be written).
+/* A connection's life, from conn_init() to its last callback. Its parts: conn_read.c, conn_write.c, conn_blocked.c
+ * (sockets that are full), conn_due.c (deadlines), conn_share.c (frames through shared memory), conn_tls.c (encrypted),
+ * conn_guard.c (a proof before them), conn_queue.c (frames yet to be written).
  *
  * A callback may close the connection; the handle and all memory stay until close_done(), so loops only look at
  * c->closing after each callback. */
@@ -8,7 +8,6 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,7 +116,7 @@ free_all(struct conn_pool *p)
 enum ps_err
 conn_pool_init(struct conn_pool *p, uv_loop_t *loop)
 {
-    struct sigaction old;
+    enum ps_err err;
 
     *p = (struct conn_pool){.loop = loop};
     p->scratch = aligned_alloc(BUFFER_ALIGN, round_up(CONN_SCRATCH + FRAME_ALIGN, BUFFER_ALIGN));
@@ -131,6 +130,10 @@ conn_pool_init(struct conn_pool *p, uv_loop_t *loop)
         free_all(p);
         return PS_ERR_NOMEM;
     }
+    if ((err = conn_blocked_init(p)) != PS_OK) {
+        free_all(p);
+        return err;
+    }
     uv_timer_init(loop, p->timer); /* none can fail */
     uv_idle_init(loop, p->idle);
     uv_prepare_init(loop, p->before);
@@ -138,8 +141,6 @@ conn_pool_init(struct conn_pool *p, uv_loop_t *loop)
     uv_idle_init(loop, p->awake);
     p->timer->data = p->idle->data = p->before->data = p->after->data = p;
     p->sleeps = true;
-    if (sigaction(SIGPIPE, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
-        signal(SIGPIPE, SIG_IGN);
     return PS_OK;
 }
 
@@ -160,6 +161,7 @@ conn_pool_finish(struct conn_pool *p)
         uv_close((uv_handle_t *)p->before, handle_closed);
         uv_close((uv_handle_t *)p->after, handle_closed);
         uv_close((uv_handle_t *)p->awake, handle_closed);
+        conn_blocked_finish(p);
     }
     buffer_pool_finish(&p->buffers);
     conn_pass_free(p);
@@ -302,8 +304,6 @@ close_done(uv_handle_t *handle)
     conn_share_free(c);
     conn_guard_free(c);
     conn_tls_free(c);
-    free(c->copy);
-    c->copy = NULL;
     if (c->closed != NULL)
         c->closed(c);
 }
@@ -318,6 +318,7 @@ conn_close(struct conn *c, void (*closed)(struct conn *c))
     c->closing = c->queue.closing = true;
     conn_kept_remove(c);
     conn_share_leave(c);
+    conn_blocked_leave(c);
     frame_discard(&c->reader); /* parts are free */
     conn_due_update(c);
     uv_close(&c->u.handle, close_done);
@@ -326,6 +327,6 @@ conn_close(struct conn *c, void (*closed)(struct conn *c))
 uint64_t
 conn_bytes(const struct conn *c)
 {
-    return frame_reader_bytes(&c->reader) + c->queue.held_bytes + c->rest_len + (c->copy != NULL ? CONN_COPY : 0) +
+    return frame_reader_bytes(&c->reader) + c->queue.held_bytes + c->rest_len +
            (c->tls != NULL ? conn_tls_bytes(c) : 0);
 }

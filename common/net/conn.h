@@ -12,7 +12,9 @@
  * one scratch buffer per loop. Writing: a queue of outgoing frames, sent in order; several small ones share a system
  * call. conn_queue.h says what a sender fills in (struct conn_out) and draws the life of one frame.
  *
- * uv_write cannot be taken back, so it never gets the sender's memory: whatever is queued may be dropped at any time.
+ * Bytes go from the sender's memory straight to the kernel, by calls that do not wait; what it does not take stays
+ * queued, and may be dropped at any time. No SIGPIPE comes of a peer that has gone, whatever the program has made of
+ * that signal, which is left alone.
  *
  * Callbacks come from the loop or from within conn_send(), conn_flush() and conn_start(); any of them may call anything
  * here, conn_close() included. A conn's memory is its owner's and is free when closed() was called.
@@ -35,7 +37,6 @@
 
 #define CONN_PIN_MS      10         /* a read transaction is held no longer than this for one frame */
 #define CONN_SCRATCH     (64 * KIB) /* bytes read at once when no large payload is expected */
-#define CONN_COPY        (16 * KIB) /* "a little" */
 #define CONN_TURN_BYTES  (8 * MIB)  /* written at once before the loop's other business gets its turn */
 #define CONN_LINGER_MS   2000       /* how long conn_finish() waits for the peer */
 #define CONN_TLS_MS      10000      /* how long a handshake may take, where nobody says otherwise */
@@ -62,6 +63,11 @@ struct conn_pool {
     uv_idle_t *idle;      /* runs while there are */
     struct conn *kept;    /* connections that go on with what they kept */
 
+    /* conn_blocked.c */
+    int blocked_fd; /* epoll's */
+    uv_poll_t *blocked;
+    uint32_t blocked_len; /* connections whose sockets take no more */
+
     /* conn_share.c */
     uint32_t shared_len; /* connections that share memory: read it */
     bool sleeps;         /* uv_run() may sleep in its next poll: set by who runs the loop, true at first */
@@ -72,7 +78,7 @@ struct conn_pool {
     bool dozes;                      /* the other sides were told that we sleep */
 };
 
-/* Sets SIGPIPE to be ignored where it is at its default, since libuv's writes would raise it. PS_ERR_NOMEM. */
+/* PS_ERR_NOMEM, PS_ERR_LIMIT (descriptors). */
 enum ps_err conn_pool_init(struct conn_pool *p, uv_loop_t *loop) PS_MUST_USE;
 void conn_pool_finish(struct conn_pool *p); /* accepts zeroed and finished pools */
 
@@ -120,13 +126,12 @@ struct conn {
     uint64_t guard_ms;        /* its deadline; 0: it has none */
     size_t read_max;          /* 0: CONN_SCRATCH */
     struct conn_queue queue;
-    uv_write_t write;
     uv_shutdown_t shutdown;
-    uint8_t *copy; /* CONN_COPY bytes that uv_write is sending; NULL when it is not */
-    int fd;        /* from conn_start() on */
+    int fd; /* from conn_start() on */
     bool started, paused, reading;
     bool flushing;  /* flush() is below us on the stack */
-    bool writing;   /* uv_write is under way */
+    bool blocked;   /* the socket takes no more, or its turn is over: it goes on when the loop says so */
+    bool listed;    /* in the pool's epoll */
     bool broken;    /* writing failed */
     bool ended;     /* the owner knows, or no longer wants to know */
     bool eof;       /* there is nothing more to read */
@@ -247,7 +252,7 @@ uint64_t conn_bytes(const struct conn *c);
 static inline bool
 conn_queued(const struct conn *c)
 {
-    return c->queue.first != NULL || c->writing;
+    return c->queue.first != NULL || c->blocked;
 }
 
 /* It has ended, and a last frame would still go out. */

@@ -1,5 +1,5 @@
-/* What the rooms of a connection share (conn.h): conn.c, conn_read.c, conn_write.c, conn_share.c, conn_tls.c,
- * conn_due.c, conn_guard.c. Nobody else includes this. */
+/* What the parts of a connection share (conn.h): conn.c, conn_read.c, conn_write.c, conn_blocked.c, conn_share.c,
+ * conn_tls.c, conn_due.c, conn_guard.c. Nobody else includes this. */
 #ifndef COMMON_CONN_INSIDE_H
 #define COMMON_CONN_INSIDE_H
 
@@ -20,11 +20,25 @@ void conn_end_uv(struct conn *c, int status);
 /* All is sent, and conn_leave() was called: close if it was acknowledged, else look again later. */
 void conn_leave_look(struct conn *c);
 
-/* Bytes that stay until conn_tls_wrote(), as soon as the socket takes them. Negative: libuv's status. */
-int conn_write(struct conn *c, const uv_buf_t *buf);
+/* The socket has room again, or it is this connection's turn. */
+void conn_unblocked(struct conn *c);
 
 /* Nothing more can be written: the owner is told so, unless the reading side ends first. */
 void conn_broke(struct conn *c, int status);
+
+/* ---- conn_blocked.c ---- */
+
+enum ps_err conn_blocked_init(struct conn_pool *p) PS_MUST_USE; /* PS_ERR_NOMEM, PS_ERR_LIMIT */
+void conn_blocked_finish(struct conn_pool *p);
+
+/* Give bytes to the socket. Returns how many it took, 0: it is full; negative: libuv's status. */
+ssize_t conn_write(struct conn *c, const uv_buf_t *bufs, unsigned n);
+
+/* Nothing is written before conn_unblocked(), which the loop calls when the socket has room; never from within this. */
+void conn_block(struct conn *c);
+
+/* The socket is about to be closed. */
+void conn_blocked_leave(struct conn *c);
 
 /* ---- conn_read.c ---- */
 

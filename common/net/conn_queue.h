@@ -10,7 +10,7 @@
  * The life of one frame:
  *
  *     queued ──first in line: prepare()──► ready ──all bytes were taken──► done(PS_OK)
- *       │                                    │ socket full: copy a little, uv_write that, go on in its callback
+ *       │                                    │ socket full: go on when it has room
  *       │                                    │ pinned and ready for CONN_PIN_MS: copy what is left and release()
  *       └── connection closed ───────────────┴──► done(PS_ERR_CLOSED)
  *

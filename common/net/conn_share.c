@@ -61,12 +61,12 @@ static void
 ring_other(struct conn *c, unsigned what)
 {
     uv_buf_t bell = uv_buf_init((char[]){0}, 1);
-    int status;
+    ssize_t taken;
 
     if (!share_ring(&c->share->share, what) || c->shut || c->closing)
         return;
-    if ((status = uv_try_write(&c->u.stream, &bell, 1)) < 0 && status != UV_EAGAIN)
-        conn_broke(c, status);
+    if ((taken = conn_write(c, &bell, 1)) < 0)
+        conn_broke(c, (int)taken);
 }
 
 /* ---- Out ---- */
@@ -309,7 +309,7 @@ conn_share(struct conn *c, struct share *share)
 {
     struct conn_share *s = malloc(sizeof *s);
 
-    ps_assert(c->started && c->share == NULL && c->queue.first == NULL && !c->writing);
+    ps_assert(c->started && c->share == NULL && c->queue.first == NULL && !c->blocked);
     if (s == NULL)
         return PS_ERR_NOMEM;
     if (conn_read_start(c) < 0) {

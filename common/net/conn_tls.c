@@ -3,8 +3,8 @@
  * In: libuv only says that the socket has bytes (read_alloc() gives it no buffer, and it reads nothing). OpenSSL has
  * them read by take_in() right into the buffer in which it decrypts, many records at once, and copies what a record
  * carried to where the frame reader wants it: a large payload into its final place. Out: what the queue has is
- * encrypted as far as a buffer goes, which is written as plain bytes would be; what the socket does not take is libuv's
- * (uv_write), since it is no sender's memory. So a frame is done when its last byte was encrypted, and nothing of it is
+ * encrypted as far as a buffer goes, which is written as plain bytes would be; what the socket does not take
+ * waits there, and is no sender's memory. So a frame is done when its last byte was encrypted, and nothing of it is
  * held.
  *
  * A large part of a payload is encrypted where it lies, in records of their own: small pieces (heads, acks) are put
@@ -32,7 +32,7 @@
 /* From the pool's buffers. */
 struct records {
     uint8_t *data;
-    size_t size, len;
+    size_t size, at, len; /* those from `at` to `len` are yet to be written */
 };
 
 struct conn_tls {
@@ -42,7 +42,8 @@ struct conn_tls {
     bool drained; /* the socket had no more in this turn */
     size_t turn;  /* bytes that may be read in it */
     int status;   /* how the stream has ended, libuv's; 0: it has not failed */
-    struct records out, sending;
+    bool parted;  /* the last record was made */
+    struct records out;
 };
 
 /* ---- What OpenSSL calls ---- */
@@ -82,14 +83,15 @@ put_out(void *arg, const void *data, size_t n)
 {
     struct conn *c = arg;
     struct records *out = &c->tls->out, more = {0};
+    size_t left = out->len - out->at;
 
     if (out->len + n > out->size) {
-        if (out->len + n > OUT_MAX ||
-            (more.data = buffer_pool_take(&c->pool->buffers, MAX(out->len + n, OUT_BYTES), &more.size)) == NULL)
+        if (left + n > OUT_MAX ||
+            (more.data = buffer_pool_take(&c->pool->buffers, MAX(left + n, OUT_BYTES), &more.size)) == NULL)
             return false;
-        if (out->len > 0)
-            memcpy(more.data, out->data, out->len);
-        more.len = out->len;
+        if (left > 0)
+            memcpy(more.data, out->data + out->at, left);
+        more.len = left;
         records_give(c, out);
         *out = more;
     }
@@ -102,44 +104,36 @@ static const struct tls_io conn_io = {.read = take_in, .write = put_out};
 
 /* ---- Records out ---- */
 
-/* The socket gets them; what it does not take goes out as it can. later: not before the loop's next round comes back
- * here. False: there is more to be written, or nothing can be. */
+/* The socket gets them; what it does not take goes out when it has room. later: not before the loop's next round comes
+ * back here. False: there is more to be written, or nothing can be. */
 static bool
 flush_records(struct conn *c, bool later)
 {
-    struct conn_tls *t = c->tls;
-    uv_buf_t buf = uv_buf_init((char *)t->out.data, (unsigned)t->out.len);
-    int taken = 0, status;
+    struct records *out = &c->tls->out;
+    uv_buf_t buf = uv_buf_init((char *)out->data + out->at, (unsigned)(out->len - out->at));
+    ssize_t taken = 0;
 
-    if (t->out.len == 0 || c->writing || c->closing)
-        return t->out.len == 0;
-    if (!later && (taken = uv_try_write(&c->u.stream, &buf, 1)) < 0 && taken != UV_EAGAIN) {
-        records_give(c, &t->out);
-        conn_broke(c, taken);
+    if (buf.len == 0 || c->blocked || c->closing)
+        return buf.len == 0;
+    if (!later && (taken = conn_write(c, &buf, 1)) < 0) {
+        records_give(c, out);
+        conn_broke(c, (int)taken);
         return false;
     }
-    taken = MAX(taken, 0);
-    c->pool->sent += t->out.len;
-    if ((size_t)taken == t->out.len) {
-        records_give(c, &t->out);
+    c->pool->sent += (uint64_t)taken;
+    out->at += (size_t)taken;
+    if (out->at == out->len) {
+        records_give(c, out);
         return true;
     }
-    t->sending = t->out;
-    t->out = (struct records){0};
-    buf = uv_buf_init(buf.base + taken, (unsigned)(t->sending.len - (size_t)taken));
-    if ((status = conn_write(c, &buf)) < 0) {
-        records_give(c, &t->sending);
-        conn_broke(c, status);
-    }
+    conn_block(c);
     return false;
 }
 
 void
-conn_tls_wrote(struct conn *c)
+conn_tls_unblocked(struct conn *c)
 {
-    records_give(c, &c->tls->sending);
-    if (!c->broken)
-        (void)flush_records(c, false);
+    (void)flush_records(c, false);
 }
 
 /* Small pieces share a record. */
@@ -196,8 +190,9 @@ conn_tls_write(struct conn *c, uint64_t *budget)
 void
 conn_tls_bye(struct conn *c)
 {
-    if (!c->tls->done || c->share != NULL)
+    if (!c->tls->done || c->tls->parted || c->share != NULL)
         return;
+    c->tls->parted = true;
     tls_stream_bye(c->tls->stream);
     (void)flush_records(c, false);
 }
@@ -406,7 +401,7 @@ conn_secured(const struct conn *c)
 uint64_t
 conn_tls_bytes(const struct conn *c)
 {
-    return c->tls->out.size + c->tls->sending.size;
+    return c->tls->out.size;
 }
 
 void
@@ -418,7 +413,6 @@ conn_tls_free(struct conn *c)
         return;
     c->tls = NULL;
     records_give(c, &t->out);
-    records_give(c, &t->sending);
     tls_stream_free(t->stream);
     free(t);
 }

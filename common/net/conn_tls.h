@@ -20,8 +20,8 @@ bool conn_tls_pending(const struct conn *c);
 /* One piece of the queue, which is not empty, into records and onto the socket. False: enough for now. */
 bool conn_tls_write(struct conn *c, uint64_t *budget);
 
-/* The uv_write that was under way is over. */
-void conn_tls_wrote(struct conn *c);
+/* The socket has room again: records that wait go out first. */
+void conn_tls_unblocked(struct conn *c);
 
 /* The handshake took too long. */
 void conn_tls_late(struct conn *c);

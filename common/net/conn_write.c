@@ -1,14 +1,12 @@
 /* Writing. The usual way: conn_send() appends to the queue (conn_queue.c), conn_flush() prepares the first frames,
- * gathers them into one uv_try_write() and takes off the queue what the kernel took. When the socket is full, park()
- * copies a little into c->copy and gives that to uv_write(); its callback means the socket has room again, and
- * conn_flush() goes on. park() also ends a flush that has written CONN_TURN_BYTES, so that one fast reader does not
- * starve the others. When writing fails the reading side usually has something to say about it (a last ERROR frame), so
- * the owner is told when that ends, or a little later. */
+ * gathers them into one conn_write() and takes off the queue what the kernel took. When the socket is full the
+ * connection is blocked (conn_blocked.c) until it has room again, and conn_flush() goes on. A flush that has written
+ * CONN_TURN_BYTES ends so too, so that one fast reader does not starve the others. When writing fails the reading side
+ * usually has something to say about it (a last ERROR frame), so the owner is told when that ends, or a little later.
+ */
 #include "common/net/conn_tls.h"
 
 #include <linux/sockios.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 
 void
@@ -22,57 +20,12 @@ conn_broke(struct conn *c, int status)
     c->end_ms = uv_now(c->pool->loop) + (c->reading && !c->finishing ? CONN_TELL_MS : 1);
 }
 
-static void
-write_done(uv_write_t *write, int status)
+void
+conn_unblocked(struct conn *c)
 {
-    struct conn *c = CONTAINER_OF(write, struct conn, write);
-
-    c->writing = false;
-    free(c->copy);
-    c->copy = NULL;
-    if (c->closing)
-        return;
-    if (status < 0)
-        conn_broke(c, status);
     if (c->tls != NULL)
-        conn_tls_wrote(c);
+        conn_tls_unblocked(c);
     conn_flush(c);
-}
-
-int
-conn_write(struct conn *c, const uv_buf_t *buf)
-{
-    int status = uv_write(&c->write, &c->u.stream, buf, 1, write_done);
-
-    c->writing = status == 0;
-    return status;
-}
-
-/* Go on when the socket has room again, or, if it has, in the loop's next round. */
-static void
-park(struct conn *c)
-{
-    uv_buf_t bufs[CONN_QUEUE_BUFS], copy;
-    unsigned n;
-    uint64_t bytes = conn_queue_gather(&c->queue, bufs, &n, CONN_COPY), at = 0;
-    int status;
-
-    c->copy = malloc(CONN_COPY);
-    if (c->copy == NULL) {
-        conn_broke(c, UV_ENOMEM);
-        return;
-    }
-    for (unsigned i = 0; i < n; at += bufs[i++].len)
-        memcpy(c->copy + at, bufs[i].base, bufs[i].len);
-    copy = uv_buf_init((char *)c->copy, (unsigned)bytes);
-    if ((status = conn_write(c, &copy)) < 0) {
-        free(c->copy);
-        c->copy = NULL;
-        conn_broke(c, status);
-        return;
-    }
-    c->pool->sent += bytes;
-    conn_queue_take(&c->queue, bytes);
 }
 
 static void
@@ -113,11 +66,13 @@ conn_leave_look(struct conn *c)
 static void
 finish_next(struct conn *c)
 {
-    if (!c->finishing || c->shut || c->closing || c->writing || (c->queue.first != NULL && !c->broken))
+    if (!c->finishing || c->shut || c->closing || c->blocked || (c->queue.first != NULL && !c->broken))
         return;
-    c->shut = true;
     if (c->tls != NULL && c->started && !c->broken)
         conn_tls_bye(c);
+    if (c->blocked)
+        return;
+    c->shut = true;
     if (!c->started || c->broken || uv_shutdown(&c->shutdown, &c->u.stream, shutdown_done) < 0)
         conn_close(c, NULL);
 }
@@ -125,7 +80,7 @@ finish_next(struct conn *c)
 static bool
 may_write(const struct conn *c)
 {
-    return c->started && !c->closing && !c->broken && !c->writing && !c->shut;
+    return c->started && !c->closing && !c->broken && !c->blocked && !c->shut;
 }
 
 /* One system call's worth. False: enough for now. */
@@ -134,28 +89,24 @@ write_some(struct conn *c, uint64_t *budget)
 {
     uv_buf_t bufs[CONN_QUEUE_BUFS];
     uint64_t bytes;
+    ssize_t taken;
     unsigned n;
-    int taken;
 
     conn_queue_prepare(&c->queue, c->pool->loop);
     if (c->closing || c->queue.first == NULL)
         return false;
     bytes = conn_queue_gather(&c->queue, bufs, &n, UINT64_MAX);
-    taken = uv_try_write(&c->u.stream, bufs, n);
-    if (taken < 0 && taken != UV_EAGAIN) {
-        conn_broke(c, taken);
+    if ((taken = conn_write(c, bufs, n)) < 0) {
+        conn_broke(c, (int)taken);
         return false;
     }
-    taken = MAX(taken, 0);
     *budget -= MIN(*budget, (uint64_t)taken);
     c->pool->sent += (uint64_t)taken;
     conn_queue_take(&c->queue, (uint64_t)taken);
     if ((uint64_t)taken == bytes && *budget > 0)
         return true;
-    if ((uint64_t)taken == bytes)
-        conn_queue_prepare(&c->queue, c->pool->loop); /* park() takes only from what is ready */
     if (!c->closing && c->queue.first != NULL)
-        park(c);
+        conn_block(c);
     return false;
 }
 

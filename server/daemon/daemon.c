@@ -473,7 +473,8 @@ daemon_start(struct daemon *d, struct ps_error *e)
         return ps_fail(e, PS_ERR_NOMEM, "cannot start the event loop: %s", uv_strerror(status));
     start_handles(d);
     if ((err = conn_pool_init(&d->pool, &d->loop)) != PS_OK)
-        return ps_fail(e, err, "cannot start the event loop: out of memory");
+        return ps_fail(e, err, "cannot start the event loop: %s",
+                       err == PS_ERR_NOMEM ? "out of memory" : "too many open files");
     if ((err = secure_open(&d->secure, d->options, e)) != PS_OK || (err = saves_start(d, e)) != PS_OK ||
         (err = restores_start(d, e)) != PS_OK || (err = listeners_open(d, e)) != PS_OK ||
         (err = listen_to_stops(d, e)) != PS_OK)

@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -471,6 +472,70 @@ END_TEST
 
 /* Waits that are too short for a call to be done in: the last for a machine that has little time for us. */
 static const int patience_ms[] = {300, 2000, 20000};
+
+struct signals {
+    struct sigaction handlers[NSIG];
+    sigset_t blocked;
+};
+
+static struct signals
+signals_now(void)
+{
+    struct signals s = {0};
+
+    for (int i = 1; i < NSIG; i++)
+        (void)sigaction(i, NULL, &s.handlers[i]);
+    ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, NULL, &s.blocked), 0);
+    return s;
+}
+
+static bool
+signals_are(const struct signals *s)
+{
+    struct signals now = signals_now();
+
+    for (int i = 1; i < NSIG; i++)
+        if (now.handlers[i].sa_handler != s->handlers[i].sa_handler ||
+            now.handlers[i].sa_flags != s->handlers[i].sa_flags ||
+            sigismember(&now.blocked, i) != sigismember(&s->blocked, i))
+            return false;
+    return true;
+}
+
+/* With the signal of broken pipes at its default, the process would end of a write to the shard that is gone. */
+START_TEST(a_client_leaves_signals_alone_and_lives_on_when_a_shard_dies)
+{
+    struct ps_client_options o = {.transport = _i % 2 == 0 ? PS_TRANSPORT_AUTO : PS_TRANSPORT_TCP,
+                                  .progress_thread = _i / 2};
+    float *grad = floats(BIG, 1), *out = floats(BIG, 0);
+    struct signals before;
+    ps_client *c;
+    ps_var *v;
+    ps_op *op;
+
+    signal(SIGPIPE, SIG_DFL);
+    before = signals_now();
+    c = open_task(1, 0, &o);
+    v = declare(c, "w", BIG);
+    push(c, v, grad);
+    ck_assert(signals_are(&before));
+    kill(shards.pids[0], SIGSTOP); /* so that the push does not end before the shard does */
+    FINE(ps_client_push_start(c, 1, &v, (const float *[]){grad}, NULL, &op, &error));
+    ck_assert_int_eq(ps_op_wait(op, 100, &error), PS_ERR_TIMEOUT);
+    shards_kill(&shards, 0);
+    ck_assert_int_eq(ps_op_wait(op, 300, &error), PS_ERR_TIMEOUT);
+    ck_assert_int_eq(ps_client_pull(c, 1, &v, &out, &(struct ps_pull_options){.timeout_ms = 300}, &error),
+                     PS_ERR_TIMEOUT);
+    shards_restart(&shards, 0);
+    finish(op);
+    pull(c, v, out);
+    check_all(out, BIG, -2);
+    ps_client_close(c);
+    ck_assert(signals_are(&before));
+    free(grad);
+    free(out);
+}
+END_TEST
 
 START_TEST(unreachable_shard_is_named_when_the_wait_ends)
 {
@@ -1162,6 +1227,7 @@ make_suite(void)
     tcase_add_loop_test(crash, every_push_counts_once_through_crashes, 0, 2);
     suite_add_tcase(s, crash);
     tcase_add_test(t, shard_that_lost_its_data_is_told_and_filled_anew);
+    tcase_add_loop_test(t, a_client_leaves_signals_alone_and_lives_on_when_a_shard_dies, 0, 4);
     tcase_add_test(t, unreachable_shard_is_named_when_the_wait_ends);
     tcase_add_test(t, port_that_speaks_http_is_said_so);
     tcase_add_test(t, nobody_there_is_unreachable_and_silence_a_timeout);

@@ -3,6 +3,7 @@
 #include "client/tools/psctl/psctl.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -310,6 +311,7 @@ main(int argc, char **argv)
     p.at_one_clock = command_given(&psctl_command, &line, "at-clock");
     if (psctl_is_slow(word) && !command_given(&psctl_command, &line, "timeout"))
         p.settings.timeout_ms = DISK_TIMEOUT_MS;
+    signal(SIGPIPE, SIG_IGN); /* heed_reader() */
     status = psctl_run(&p, word);
     ps_cluster_free(cluster);
     return psctl_printed() ? status : STATUS_NOT_REACHED;

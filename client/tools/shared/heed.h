@@ -12,7 +12,7 @@ void heed_signals(ps_client *client);
 void heed_end(const char *what, const char *where);
 
 /* Standard output could not be written to, and errno says why. If it was a pipe whose reader has gone (| head), PIPE
- * ends the process without a word, as it ends others: it is ignored only for the sockets' sake. */
+ * ends the process without a word, as it ends others: psctl ignores it only so that it comes here first. */
 void heed_reader(void);
 
 #endif
