@@ -4,7 +4,7 @@
  *
  * A callback may close the connection; the handle and all memory stay until close_done(), so loops only look at
  * c->closing after each callback. */
-#include "common/net/conn_tls.h"
+#include "common/net/conn_inside.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -174,7 +174,7 @@ conn_init(struct conn *c, struct conn_pool *pool, bool is_pipe, const struct con
 {
     int status;
 
-    *c = (struct conn){.arg = arg, .events = events, .pool = pool};
+    *c = (struct conn){.arg = arg, .events = events, .pool = pool, .transport = &conn_socket_transport};
     status = is_pipe ? uv_pipe_init(pool->loop, &c->u.pipe, 0) : uv_tcp_init(pool->loop, &c->u.tcp);
     if (status < 0)
         return conn_uv_error(status);
@@ -228,6 +228,23 @@ conn_look_at_unix(struct conn *c, int fd)
 }
 
 void
+conn_carry(struct conn *c, const struct transport_ops *ops, void *data)
+{
+    if (c->transport->free != NULL)
+        c->transport->free(c);
+    c->transport = ops;
+    c->transport_data = data;
+    c->transport_ms = 0;
+    c->shaking = false;
+}
+
+bool
+conn_shares(const struct conn *c)
+{
+    return c->transport->is_memory;
+}
+
+void
 conn_congestion(struct conn *c, const char *name)
 {
     (void)!setsockopt(c->fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name));
@@ -256,7 +273,7 @@ conn_start(struct conn *c, const char *congestion)
     if (!c->paused && (status = conn_read_start(c)) < 0)
         return conn_uv_error(status);
     c->started = true;
-    if (c->tls != NULL && (err = conn_tls_begin(c)) != PS_OK)
+    if (c->transport->begin != NULL && (err = c->transport->begin(c)) != PS_OK)
         return err;
     conn_flush(c);
     return PS_OK;
@@ -301,9 +318,8 @@ close_done(uv_handle_t *handle)
     conn_queue_drop(&c->queue);
     frame_reader_finish(&c->reader);
     conn_rest_drop(c);
-    conn_share_free(c);
     conn_guard_free(c);
-    conn_tls_free(c);
+    conn_carry(c, &conn_socket_transport, NULL);
     if (c->closed != NULL)
         c->closed(c);
 }
@@ -317,7 +333,8 @@ conn_close(struct conn *c, void (*closed)(struct conn *c))
         c->closed = closed;
     c->closing = c->queue.closing = true;
     conn_kept_remove(c);
-    conn_share_leave(c);
+    if (c->transport->close != NULL)
+        c->transport->close(c);
     conn_blocked_leave(c);
     frame_discard(&c->reader); /* parts are free */
     conn_due_update(c);
@@ -328,5 +345,5 @@ uint64_t
 conn_bytes(const struct conn *c)
 {
     return frame_reader_bytes(&c->reader) + c->queue.held_bytes + c->rest_len +
-           (c->tls != NULL ? conn_tls_bytes(c) : 0);
+           (c->transport->bytes != NULL ? c->transport->bytes(c) : 0);
 }

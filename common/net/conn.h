@@ -46,7 +46,7 @@ struct conn;
 struct conn_guard;
 struct conn_pass;
 struct conn_share;
-struct conn_tls;
+struct transport_ops;
 
 /* One per loop: what its connections share. */
 struct conn_pool {
@@ -73,9 +73,9 @@ struct conn_pool {
     bool sleeps;         /* uv_run() may sleep in its next poll: set by who runs the loop, true at first */
     uv_prepare_t *before;
     uv_check_t *after;
-    uv_idle_t *awake;                /* runs when the loop may not sleep */
-    struct conn *shared, *shared_at; /* those that share; the next one to be looked at */
-    bool dozes;                      /* the other sides were told that we sleep */
+    uv_idle_t *awake;                      /* runs when the loop may not sleep */
+    struct conn_share *shared, *shared_at; /* those that share; the next one to be looked at */
+    bool dozes;                            /* the other sides were told that we sleep */
 };
 
 /* PS_ERR_NOMEM, PS_ERR_LIMIT (descriptors). */
@@ -149,12 +149,13 @@ struct conn {
     uint8_t *rest;                       /* read, and kept back by a pause; NULL: nothing */
     size_t rest_at, rest_len;
     struct conn *kept_next, **kept_before; /* pool->kept; NULL: not in it */
-    struct conn_share *share;              /* NULL: the stream carries the frames */
-    struct conn *shared_next, **shared_before;
-    bool in_turn;             /* conn_share_turn() is below us on the stack */
-    int share_status;         /* how the stream has ended; eof */
-    struct conn_tls *tls;     /* NULL: bytes are as they are */
-    uint64_t tls_ms;          /* deadline of the handshake; 0: none */
+    int eof_status;                        /* how the stream has ended, libuv's; eof */
+
+    const struct transport_ops *transport; /* what carries the frames: conn_transport.h */
+    void *transport_data;
+    uint64_t transport_ms;    /* deadline of its handshake; 0: none */
+    bool shaking;             /* frames wait for the end of a handshake */
+    bool secured;             /* which has been */
     enum tls_blame tls_blame; /* of one that failed with PS_ERR_TLS */
 };
 
@@ -173,7 +174,11 @@ enum ps_err conn_tls(struct conn *c, const struct tls *tls, const char *name, ui
 #define CONN_TLS_WANTED "TLS alone is spoken here, and you speak without: give the CA (tls_ca, PSD_TLS_CA)"
 
 /* The handshake is done. */
-bool conn_secured(const struct conn *c);
+static inline bool
+conn_secured(const struct conn *c)
+{
+    return c->secured;
+}
 
 /* TCP: no delay, and the congestion control named; NULL, or a name that the kernel does not know or allow, leaves the
  * system's own. Begin to read, and to write what was queued before. */
@@ -198,11 +203,7 @@ void conn_refuse_descriptors(int fd);
  * sides ring in vain; who sleeps in a poll of its own does so between conn_pool_doze() and conn_pool_wake(), and not
  * when the first says false. */
 enum ps_err conn_share(struct conn *c, struct share *share) PS_MUST_USE;
-static inline bool
-conn_shares(const struct conn *c)
-{
-    return c->share != NULL;
-}
+bool conn_shares(const struct conn *c);
 bool conn_pool_doze(struct conn_pool *p);
 void conn_pool_wake(struct conn_pool *p);
 
@@ -259,7 +260,7 @@ conn_queued(const struct conn *c)
 static inline bool
 conn_tells(const struct conn *c)
 {
-    return !c->broken && !c->closing && (c->tls == NULL || conn_secured(c));
+    return !c->broken && !c->closing && !c->shaking;
 }
 
 static inline struct frame_reader *

@@ -1,6 +1,6 @@
 /* Each connection has at most one deadline (a pinned frame, a linger, a handshake, a proof, a failure to be told); all
  * share one timer. */
-#include "common/net/conn_tls.h"
+#include "common/net/conn_inside.h"
 
 static void timer_fired(uv_timer_t *timer);
 
@@ -39,8 +39,8 @@ due_first(const struct conn *c)
 
     if (c->guard_ms != 0)
         due = due == 0 ? c->guard_ms : MIN(due, c->guard_ms);
-    if (c->tls_ms != 0 && (due == 0 || c->tls_ms < due))
-        due = c->tls_ms;
+    if (c->transport_ms != 0 && (due == 0 || c->transport_ms < due))
+        due = c->transport_ms;
     if (o == NULL)
         return due;
     return due == 0 ? o->ready_ms + CONN_PIN_MS : MIN(due, o->ready_ms + CONN_PIN_MS);
@@ -86,14 +86,14 @@ static void
 due_come(struct conn *c, uint64_t now)
 {
     bool at_end = c->end_ms != 0 && c->end_ms <= now, at_look = c->look_ms != 0 && c->look_ms <= now;
-    bool late = c->tls_ms != 0 && c->tls_ms <= now;
+    bool late = c->transport_ms != 0 && c->transport_ms <= now;
 
     if (at_end)
         c->end_ms = 0;
     if (at_end || at_look)
         c->look_ms = 0;
     if (late)
-        c->tls_ms = 0;
+        c->transport_ms = 0;
     c->flushing = true; /* what a callback sends must not free the frame that we stand on */
     pins_release(c, now);
     c->flushing = false;
@@ -106,8 +106,8 @@ due_come(struct conn *c, uint64_t now)
         conn_end_uv(c, c->broken_status);
     else if (at_look && !c->closing)
         conn_leave_look(c);
-    if (late && !c->closing)
-        conn_tls_late(c);
+    if (late && !c->closing && c->transport->late != NULL)
+        c->transport->late(c);
     conn_due_update(c);
 }
 

@@ -1,9 +1,10 @@
-/* What the parts of a connection share (conn.h): conn.c, conn_read.c, conn_write.c, conn_blocked.c, conn_share.c,
- * conn_tls.c, conn_due.c, conn_guard.c. Nobody else includes this. */
+/* What the parts of a connection share (conn.h): conn.c, conn_read.c, conn_write.c, conn_blocked.c, conn_due.c,
+ * conn_guard.c; and its transports: conn_socket.c, conn_tls.c, conn_share.c. Nobody else includes this. */
 #ifndef COMMON_CONN_INSIDE_H
 #define COMMON_CONN_INSIDE_H
 
 #include "common/net/conn.h"
+#include "common/net/conn_transport.h"
 
 #define CONN_TELL_MS     100 /* after a failed write: how long the reading side may take to say why */
 #define CONN_LOOK_MS     1   /* while leaving: between two looks, at first; then twice as long ... */
@@ -40,6 +41,11 @@ void conn_block(struct conn *c);
 /* The socket is about to be closed. */
 void conn_blocked_leave(struct conn *c);
 
+/* ---- conn_socket.c ---- */
+
+/* transport_ops.came(), of a stream that carries frames or what is thrown away. */
+void conn_socket_came(struct conn *c, const void *at, ssize_t n);
+
 /* ---- conn_read.c ---- */
 
 /* Bytes of the stream to the frame reader, and what they mean to the owner. */
@@ -57,18 +63,6 @@ int conn_read_start(struct conn *c);
 /* What was kept back: not in the next round; not at all. */
 void conn_kept_remove(struct conn *c);
 void conn_rest_drop(struct conn *c);
-
-/* ---- conn_share.c ---- */
-
-/* One of these that share: one piece of the queue, which is not empty, into the ring. False: there is no room. */
-bool conn_share_write(struct conn *c);
-
-/* Look into the ring, write on. True: something came. */
-bool conn_share_turn(struct conn *c);
-
-/* It is closed: no more of it; and its memory. Accept those that do not share. */
-void conn_share_leave(struct conn *c);
-void conn_share_free(struct conn *c);
 
 /* ---- conn_guard.c ---- */
 

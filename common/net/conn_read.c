@@ -4,7 +4,7 @@
  * A pause ends conn_feed() at a frame's end. What was read behind it is kept in c->rest; when it may go on, the
  * connection is in pool->kept until the loop's next round hands the rest out (never from within conn_read_resume(),
  * which is called from anywhere). Only then is more read. */
-#include "common/net/conn_tls.h"
+#include "common/net/conn_inside.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ conn_read_place(struct conn *c, void **at, size_t *len)
 {
     *at = NULL;
     *len = CONN_SCRATCH;
-    if (!c->ended && !c->finishing && c->share == NULL)
+    if (!c->ended && !c->finishing)
         frame_want(&c->reader, at, len);
     if (*at != NULL)
         return;
@@ -24,17 +24,15 @@ conn_read_place(struct conn *c, void **at, size_t *len)
     *len = MIN(*len, c->read_max != 0 ? MIN(c->read_max + frame_missing(&c->reader), CONN_SCRATCH) : CONN_SCRATCH);
 }
 
-/* TLS reads by itself (conn_tls.c): libuv, which is given no buffer, only says that there is something. */
 static void
 read_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
     struct conn *c = handle->data;
-    size_t len = 0;
-    void *at = NULL;
+    size_t len;
+    void *at;
 
     (void)suggested;
-    if (c->tls == NULL || !conn_tls_reads(c))
-        conn_read_place(c, &at, &len);
+    c->transport->place(c, &at, &len);
     *buf = (uv_buf_t){.base = at, .len = len};
 }
 
@@ -113,7 +111,13 @@ conn_feed(struct conn *c, const uint8_t *data, size_t n)
         frame_reader_trim(r);
 }
 
-/* Go on with what was kept, and read on after it: first what TLS has read already. */
+static bool
+read_pending(const struct conn *c)
+{
+    return c->transport->pending != NULL && c->transport->pending(c);
+}
+
+/* Go on with what was kept, and read on after it: first what the transport has read already. */
 static void
 rest_feed(struct conn *c)
 {
@@ -128,8 +132,8 @@ rest_feed(struct conn *c)
     conn_rest_drop(c);
     if (!c->paused && !c->ended && (status = conn_read_start(c)) < 0)
         conn_broke(c, status);
-    if (c->tls != NULL && conn_tls_pending(c))
-        (void)conn_tls_read(c);
+    if (read_pending(c))
+        (void)c->transport->read(c);
     conn_due_update(c);
 }
 
@@ -159,16 +163,6 @@ conn_over(struct conn *c, int status)
         conn_end_uv(c, status);
 }
 
-/* Of those that share memory: a bell, or the end, which comes behind what lies there. */
-static void
-bell_came(struct conn *c)
-{
-    if (c->eof && c->finishing)
-        conn_over(c, c->share_status);
-    else
-        (void)conn_share_turn(c);
-}
-
 static void
 read_done(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
 {
@@ -176,26 +170,18 @@ read_done(uv_stream_t *stream, ssize_t nread, const uv_buf_t *buf)
 
     if (nread == 0 || c->closing)
         return;
-    if (nread == UV_ENOBUFS && c->tls != NULL) {
-        (void)conn_tls_read(c);
+    if (nread == UV_ENOBUFS && c->transport->read != NULL) {
+        (void)c->transport->read(c);
         conn_due_update(c);
         return;
     }
     if (nread < 0) {
         c->eof = true;
-        c->share_status = (int)nread;
+        c->eof_status = (int)nread;
         uv_read_stop(stream);
         c->reading = false;
     }
-    if (c->share != NULL) {
-        bell_came(c);
-    } else if (nread < 0) {
-        conn_over(c, (int)nread);
-    } else {
-        c->pool->received += (uint64_t)nread;
-        if (!c->finishing)
-            conn_feed(c, (const uint8_t *)buf->base, (size_t)nread);
-    }
+    c->transport->came(c, buf->base, nread);
 }
 
 int
@@ -218,9 +204,9 @@ conn_poll(struct conn *c)
 
     if (!c->reading || c->closing)
         return false;
-    if (c->tls != NULL && conn_tls_reads(c))
-        return conn_tls_read(c);
     read_alloc(&c->u.handle, 0, &buf);
+    if (buf.len == 0)
+        return c->transport->read(c);
     n = read(c->fd, buf.base, buf.len);
     if (n > 0 || n == 0)
         read_done(&c->u.stream, n > 0 ? n : UV_EOF, &buf);
@@ -236,7 +222,7 @@ conn_read_pause(struct conn *c)
 {
     c->paused = true;
     conn_kept_remove(c);
-    if (c->reading && !c->closing && !c->finishing && c->share == NULL) { /* a bell may say that there is room */
+    if (c->reading && !c->closing && !c->finishing && !c->transport->is_memory) {
         uv_read_stop(&c->u.stream);
         c->reading = false;
     }
@@ -271,7 +257,7 @@ conn_read_resume(struct conn *c)
     c->paused = false;
     if (!c->started || c->ended || c->closing)
         return;
-    if (c->rest_len > 0 || (c->tls != NULL && conn_tls_pending(c)))
+    if (c->rest_len > 0 || read_pending(c))
         kept_add(c);
     else if ((status = conn_read_start(c)) < 0)
         conn_broke(c, status);

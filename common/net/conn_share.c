@@ -1,5 +1,5 @@
-/* Frames through memory that both sides share (share.h), where conn_share() was called; the stream then carries bells
- * alone, bytes of any value, and the sign that the other side is alive.
+/* Frames through memory that both sides share (share.h), where conn_share() was called: a transport (conn_transport.h).
+ * The stream then carries bells alone, bytes of any value, and the sign that the other side is alive.
  *
  * Out: conn_flush() comes here, and what the queue has goes into the ring as far as that has room. In: the loop looks
  * between its timers and its poll (before_poll()) into the rings of all that share, and whole frames are fed where they
@@ -18,39 +18,48 @@
 #define TAKEN_PART   8         /* of a ring is read before the other side is told */
 
 struct conn_share {
+    struct conn *conn;
+    struct conn_share *next, **before; /* pool->shared; before NULL: not in it */
+    bool in_turn;                      /* conn_share_turn() is below us on the stack */
     struct share share;
     size_t room;   /* at least so much is in the ring out */
     size_t untold; /* bytes that were read, and the other side does not know */
 };
 
+static struct conn_share *
+conn_share_of(const struct conn *c)
+{
+    return c->transport_data;
+}
+
 /* ---- The list of those that share ---- */
 
 static void
-list_add(struct conn *c)
+list_add(struct conn_share *s)
 {
-    struct conn_pool *p = c->pool;
+    struct conn_pool *p = s->conn->pool;
 
-    c->shared_before = &p->shared;
-    c->shared_next = p->shared;
-    if (c->shared_next != NULL)
-        c->shared_next->shared_before = &c->shared_next;
-    p->shared = c;
+    s->before = &p->shared;
+    s->next = p->shared;
+    if (s->next != NULL)
+        s->next->before = &s->next;
+    p->shared = s;
     p->shared_len++;
 }
 
 static void
-list_remove(struct conn *c)
+list_remove(struct conn_share *s)
 {
-    struct conn_pool *p = c->pool;
+    struct conn_pool *p = s->conn->pool;
 
-    if (c->shared_before == NULL)
+    if (s->before == NULL)
         return;
-    *c->shared_before = c->shared_next;
-    if (c->shared_next != NULL)
-        c->shared_next->shared_before = c->shared_before;
-    if (p->shared_at == c)
-        p->shared_at = c->shared_next;
-    c->shared_before = NULL;
+    *s->before = s->next;
+    if (s->next != NULL)
+        s->next->before = s->before;
+    if (p->shared_at == s)
+        p->shared_at = s->next;
+    s->before = NULL;
     p->shared_len--;
 }
 
@@ -63,7 +72,7 @@ ring_other(struct conn *c, unsigned what)
     uv_buf_t bell = uv_buf_init((char[]){0}, 1);
     ssize_t taken;
 
-    if (!share_ring(&c->share->share, what) || c->shut || c->closing)
+    if (!share_ring(&conn_share_of(c)->share, what) || c->shut || c->closing)
         return;
     if ((taken = conn_write(c, &bell, 1)) < 0)
         conn_broke(c, (int)taken);
@@ -75,7 +84,7 @@ ring_other(struct conn *c, unsigned what)
 static size_t
 room_now(struct conn *c)
 {
-    struct conn_share *s = c->share;
+    struct conn_share *s = conn_share_of(c);
 
     if (s->room < s->share.ring_bytes / 2)
         s->room = share_room(&s->share);
@@ -86,16 +95,17 @@ room_now(struct conn *c)
     return 0;
 }
 
-bool
-conn_share_write(struct conn *c)
+static bool
+conn_share_write(struct conn *c, uint64_t *budget)
 {
-    struct conn_share *s = c->share;
+    struct conn_share *s = conn_share_of(c);
     uv_buf_t bufs[CONN_QUEUE_BUFS];
     size_t room, at = 0;
     uint64_t bytes;
     unsigned n;
 
-    if (c->eof) /* nobody reads it */
+    (void)budget; /* the other side's room is the limit */
+    if (c->eof)   /* nobody reads it */
         conn_broke(c, UV_EPIPE);
     if (c->eof || (room = room_now(c)) == 0)
         return false;
@@ -120,7 +130,7 @@ conn_share_write(struct conn *c)
 static size_t
 ripe(const struct conn *c, size_t filled)
 {
-    const struct share *s = &c->share->share;
+    const struct share *s = &conn_share_of(c)->share;
     size_t missing = frame_missing(&c->reader);
     struct frame_head head;
     uint64_t bytes;
@@ -144,7 +154,7 @@ may_read(const struct conn *c)
 static void
 taken(struct conn *c, size_t n)
 {
-    struct conn_share *s = c->share;
+    struct conn_share *s = conn_share_of(c);
 
     share_skip(&s->share, n);
     s->untold += n;
@@ -172,14 +182,14 @@ read_some(struct conn *c)
     bool came = false;
 
     while (budget > 0 && may_read(c)) {
-        if ((filled = share_filled(&c->share->share)) == SIZE_MAX) {
+        if ((filled = share_filled(&conn_share_of(c)->share)) == SIZE_MAX) {
             end_nonsense(c);
             break;
         }
         if ((n = ripe(c, filled)) == 0)
             break;
         c->pool->received += n;
-        conn_feed(c, share_out(&c->share->share), n);
+        conn_feed(c, share_out(&conn_share_of(c)->share), n);
         taken(c, n);
         budget -= MIN(budget, n);
         came = true;
@@ -187,21 +197,42 @@ read_some(struct conn *c)
     return came;
 }
 
-bool
-conn_share_turn(struct conn *c)
+/* Look into the ring, write on. True: something came. */
+static bool
+conn_share_turn(struct conn_share *s)
 {
+    struct conn *c = s->conn;
     bool came;
 
-    if (c->closing || c->in_turn)
+    if (c->closing || s->in_turn)
         return false;
-    c->in_turn = true;
+    s->in_turn = true;
     came = read_some(c);
     if (c->queue.first != NULL)
         conn_flush(c);
     if (!came && c->eof && may_read(c)) /* all that came before the end was read */
-        conn_over(c, c->share_status);
-    c->in_turn = false;
+        conn_over(c, c->eof_status);
+    s->in_turn = false;
     return came;
+}
+
+static void
+conn_share_place(struct conn *c, void **at, size_t *len)
+{
+    *at = c->pool->scratch;
+    *len = CONN_SCRATCH;
+}
+
+/* A bell, or the end, which comes behind what lies in the ring. */
+static void
+conn_share_came(struct conn *c, const void *at, ssize_t n)
+{
+    (void)at;
+    (void)n;
+    if (c->eof && c->finishing)
+        conn_over(c, c->eof_status);
+    else
+        (void)conn_share_turn(conn_share_of(c));
 }
 
 /* ---- Sleeping ---- */
@@ -209,7 +240,7 @@ conn_share_turn(struct conn *c)
 static bool
 can_sleep(struct conn *c)
 {
-    struct share *s = &c->share->share;
+    struct share *s = &conn_share_of(c)->share;
     size_t filled = 0;
     unsigned wants = 0;
 
@@ -226,11 +257,11 @@ can_sleep(struct conn *c)
 bool
 conn_pool_doze(struct conn_pool *p)
 {
-    for (struct conn *c = p->shared; c != NULL; c = c->shared_next) {
-        if (can_sleep(c))
+    for (struct conn_share *s = p->shared; s != NULL; s = s->next) {
+        if (can_sleep(s->conn))
             continue;
-        for (struct conn *d = p->shared; d != c; d = d->shared_next)
-            share_wake(&d->share->share);
+        for (struct conn_share *t = p->shared; t != s; t = t->next)
+            share_wake(&t->share);
         return false;
     }
     p->dozes = true;
@@ -243,8 +274,8 @@ conn_pool_wake(struct conn_pool *p)
     if (!p->dozes)
         return;
     p->dozes = false;
-    for (struct conn *c = p->shared; c != NULL; c = c->shared_next)
-        share_wake(&c->share->share);
+    for (struct conn_share *s = p->shared; s != NULL; s = s->next)
+        share_wake(&s->share);
 }
 
 /* It keeps the loop from sleeping, and that is all. */
@@ -267,11 +298,11 @@ before_poll(uv_prepare_t *prepare)
 {
     struct conn_pool *p = prepare->data;
     bool came = false;
-    struct conn *c;
+    struct conn_share *s;
 
-    for (c = p->shared; c != NULL; c = p->shared_at) { /* callbacks may change the list */
-        p->shared_at = c->shared_next;
-        came |= conn_share_turn(c);
+    for (s = p->shared; s != NULL; s = p->shared_at) { /* callbacks may change the list */
+        p->shared_at = s->next;
+        came |= conn_share_turn(s);
     }
     uv_idle_stop(p->awake);
     if (came || (may_sleep(p) && !conn_pool_doze(p)))
@@ -304,43 +335,51 @@ looks_end(struct conn_pool *p)
     uv_idle_stop(p->awake);
 }
 
+static void
+conn_share_close(struct conn *c)
+{
+    list_remove(conn_share_of(c));
+    if (c->pool->shared == NULL)
+        looks_end(c->pool);
+}
+
+static void
+conn_share_free(struct conn *c)
+{
+    struct conn_share *s = conn_share_of(c);
+
+    share_finish(&s->share);
+    free(s);
+}
+
+static const struct transport_ops conn_share_transport = {
+    .write = conn_share_write,
+    .place = conn_share_place,
+    .came = conn_share_came,
+    .close = conn_share_close,
+    .free = conn_share_free,
+    .is_memory = true,
+};
+
 enum ps_err
 conn_share(struct conn *c, struct share *share)
 {
     struct conn_share *s = malloc(sizeof *s);
 
-    ps_assert(c->started && c->share == NULL && c->queue.first == NULL && !c->blocked);
+    ps_assert(c->started && !conn_shares(c) && c->queue.first == NULL && !c->blocked);
     if (s == NULL)
         return PS_ERR_NOMEM;
     if (conn_read_start(c) < 0) {
         free(s);
         return PS_ERR_NOMEM;
     }
-    *s = (struct conn_share){.share = *share};
+    *s = (struct conn_share){.conn = c, .share = *share};
     *share = (struct share){0};
     share_told(&s->share);
-    c->share = s;
+    conn_carry(c, &conn_share_transport, s);
     c->reader.unstable = true;
     if (c->pool->shared == NULL)
         looks_begin(c->pool);
-    list_add(c);
+    list_add(s);
     return PS_OK;
-}
-
-void
-conn_share_leave(struct conn *c)
-{
-    list_remove(c);
-    if (c->pool->shared == NULL && c->share != NULL)
-        looks_end(c->pool);
-}
-
-void
-conn_share_free(struct conn *c)
-{
-    if (c->share == NULL)
-        return;
-    share_finish(&c->share->share);
-    free(c->share);
-    c->share = NULL;
 }

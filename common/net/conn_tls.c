@@ -1,7 +1,7 @@
-/* A connection's frames as TLS records, where conn_tls() was called; all other rooms stay as they are.
+/* A connection's frames as TLS records, where conn_tls() was called: a transport (conn_transport.h).
  *
- * In: libuv only says that the socket has bytes (read_alloc() gives it no buffer, and it reads nothing). OpenSSL has
- * them read by take_in() right into the buffer in which it decrypts, many records at once, and copies what a record
+ * In: libuv only says that the socket has bytes (conn_tls_place() gives it no buffer, and it reads nothing). OpenSSL
+ * has them read by take_in() right into the buffer in which it decrypts, many records at once, and copies what a record
  * carried to where the frame reader wants it: a large payload into its final place. Out: what the queue has is
  * encrypted as far as a buffer goes, which is written as plain bytes would be; what the socket does not take
  * waits there, and is no sender's memory. So a frame is done when its last byte was encrypted, and nothing of it is
@@ -11,10 +11,11 @@
  * together first. The other side finds payloads at the beginning of a record and need not move them.
  *
  * With shared memory (conn_share()) the handshake has shown who is there; the memory was agreed on in records, and lies
- * in this machine, with a key that only they know. The stream then carries bells, without TLS: they say nothing.
+ * in this machine, with a key that only they know. The stream then carries bells, without TLS: they say nothing; what
+ * belongs to TLS is freed.
  *
  * Why not the kernel's TLS, and why not memory BIOs: deploy/README.md, "Encryption". */
-#include "common/net/conn_tls.h"
+#include "common/net/conn_inside.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +39,6 @@ struct records {
 struct conn_tls {
     struct tls_stream *stream;
     uint32_t timeout_ms;
-    bool done;    /* the handshake is */
     bool drained; /* the socket had no more in this turn */
     size_t turn;  /* bytes that may be read in it */
     int status;   /* how the stream has ended, libuv's; 0: it has not failed */
@@ -46,13 +46,21 @@ struct conn_tls {
     struct records out;
 };
 
+static const struct transport_ops conn_tls_transport;
+
+static struct conn_tls *
+conn_tls_of(const struct conn *c)
+{
+    return c->transport_data;
+}
+
 /* ---- What OpenSSL calls ---- */
 
 static long
 take_in(void *arg, void *data, size_t n)
 {
     struct conn *c = arg;
-    struct conn_tls *t = c->tls;
+    struct conn_tls *t = c->transport_data;
     ssize_t got;
 
     if (t->drained || t->turn == 0)
@@ -82,7 +90,7 @@ static bool
 put_out(void *arg, const void *data, size_t n)
 {
     struct conn *c = arg;
-    struct records *out = &c->tls->out, more = {0};
+    struct records *out = &conn_tls_of(c)->out, more = {0};
     size_t left = out->len - out->at;
 
     if (out->len + n > out->size) {
@@ -109,7 +117,7 @@ static const struct tls_io conn_io = {.read = take_in, .write = put_out};
 static bool
 flush_records(struct conn *c, bool later)
 {
-    struct records *out = &c->tls->out;
+    struct records *out = &conn_tls_of(c)->out;
     uv_buf_t buf = uv_buf_init((char *)out->data + out->at, (unsigned)(out->len - out->at));
     ssize_t taken = 0;
 
@@ -130,7 +138,7 @@ flush_records(struct conn *c, bool later)
     return false;
 }
 
-void
+static void
 conn_tls_unblocked(struct conn *c)
 {
     (void)flush_records(c, false);
@@ -162,16 +170,16 @@ encrypt(struct conn_tls *t, const uv_buf_t *bufs, unsigned n)
     return good && tls_stream_write(t->stream, small, len);
 }
 
-bool
+static bool
 conn_tls_write(struct conn *c, uint64_t *budget)
 {
-    struct conn_tls *t = c->tls;
+    struct conn_tls *t = c->transport_data;
     uv_buf_t bufs[CONN_QUEUE_BUFS];
     uint64_t bytes;
     unsigned n;
     bool written;
 
-    if (!t->done)
+    if (!c->secured)
         return false;
     conn_queue_prepare(&c->queue, c->pool->loop);
     if (c->closing || c->queue.first == NULL)
@@ -187,42 +195,25 @@ conn_tls_write(struct conn *c, uint64_t *budget)
     return written;
 }
 
-void
+static void
 conn_tls_bye(struct conn *c)
 {
-    if (!c->tls->done || c->tls->parted || c->share != NULL)
+    struct conn_tls *t = conn_tls_of(c);
+
+    if (!c->secured || t->parted)
         return;
-    c->tls->parted = true;
-    tls_stream_bye(c->tls->stream);
+    t->parted = true;
+    tls_stream_bye(t->stream);
     (void)flush_records(c, false);
 }
 
 /* ---- Records in ---- */
 
-/* There is nothing more to read. */
-static void
-over(struct conn *c)
-{
-    struct conn_tls *t = c->tls;
-    struct ps_error e;
-
-    c->eof = true;
-    if (c->reading)
-        uv_read_stop(&c->u.stream);
-    c->reading = false;
-    if (t->done || t->status != 0) {
-        conn_over(c, t->status != 0 ? t->status : UV_EOF);
-        return;
-    }
-    ps_error_set(&e, PS_ERR_CLOSED, "the peer closed the connection in the TLS handshake");
-    conn_tls_end(c, &e);
-}
-
 /* Its owner hears why, unless it has done with it. */
 static void
 end(struct conn *c, const struct ps_error *why)
 {
-    c->tls_ms = 0;
+    c->transport_ms = 0;
     if (c->finishing)
         conn_close(c, NULL);
     else
@@ -230,11 +221,30 @@ end(struct conn *c, const struct ps_error *why)
 }
 
 /* It is of no use any more. The other side may be told by an alert. */
-void
+static void
 conn_tls_end(struct conn *c, const struct ps_error *why)
 {
     c->broken = true;
     end(c, why);
+}
+
+/* There is nothing more to read. */
+static void
+over(struct conn *c)
+{
+    struct conn_tls *t = c->transport_data;
+    struct ps_error e;
+
+    c->eof = true;
+    if (c->reading)
+        uv_read_stop(&c->u.stream);
+    c->reading = false;
+    if (c->secured || t->status != 0) {
+        conn_over(c, t->status != 0 ? t->status : UV_EOF);
+        return;
+    }
+    ps_error_set(&e, PS_ERR_CLOSED, "the peer closed the connection in the TLS handshake");
+    conn_tls_end(c, &e);
 }
 
 /* It has no TLS, but might understand why that is no use; so the connection goes on without, for as long as that takes.
@@ -242,18 +252,18 @@ conn_tls_end(struct conn *c, const struct ps_error *why)
 static void
 end_plain(struct conn *c, const struct ps_error *why)
 {
-    conn_tls_free(c);
+    conn_carry(c, &conn_socket_transport, NULL);
     end(c, why);
 }
 
 static void
 fail(struct conn *c, const struct ps_error *why)
 {
-    struct conn_tls *t = c->tls;
+    struct conn_tls *t = c->transport_data;
 
-    if (!t->done)
+    if (!c->secured)
         c->tls_blame = tls_stream_blames(t->stream);
-    if (!t->done && tls_stream_is_plain(t->stream)) {
+    if (!c->secured && tls_stream_is_plain(t->stream)) {
         end_plain(c, why);
         return;
     }
@@ -277,7 +287,7 @@ stepped(struct conn *c, enum tls_step result, const struct ps_error *e)
 static bool
 shake_hands(struct conn *c)
 {
-    struct conn_tls *t = c->tls;
+    struct conn_tls *t = c->transport_data;
     struct ps_error e;
     enum tls_step result = tls_stream_handshake(t->stream, &e);
 
@@ -285,8 +295,9 @@ shake_hands(struct conn *c)
         (void)flush_records(c, false);
     if (!stepped(c, result, &e))
         return false;
-    t->done = true;
-    c->tls_ms = 0;
+    c->secured = true;
+    c->shaking = false;
+    c->transport_ms = 0;
     static_assert(TLS_BINDING_SIZE <= CONN_BINDING_MAX, "it has room");
     if (!tls_stream_binding(t->stream, c->binding)) {
         ps_error_set(&e, PS_ERR_NOMEM, "no memory for TLS");
@@ -304,7 +315,8 @@ shake_hands(struct conn *c)
 static bool
 may_read(const struct conn *c)
 {
-    return !c->paused && !c->ended && !c->closing && !c->finishing && c->share == NULL && c->rest_len == 0;
+    return !c->paused && !c->ended && !c->closing && !c->finishing && c->transport == &conn_tls_transport &&
+           c->rest_len == 0;
 }
 
 /* What one record carried, at most. False: nothing more for now. */
@@ -316,49 +328,97 @@ read_one(struct conn *c)
     void *at;
 
     conn_read_place(c, &at, &len);
-    if (!stepped(c, tls_stream_read(c->tls->stream, at, len, &got, &e), &e))
+    if (!stepped(c, tls_stream_read(conn_tls_of(c)->stream, at, len, &got, &e), &e))
         return false;
     conn_feed(c, at, got);
     return true;
 }
 
-bool
+static bool
 conn_tls_read(struct conn *c)
 {
-    struct conn_tls *t = c->tls;
+    struct conn_tls *t = c->transport_data;
     bool came = false;
 
     t->drained = false;
     t->turn = READ_TURN;
-    if (!t->done && !shake_hands(c))
+    if (!c->secured && !shake_hands(c))
         return c->ended || c->closing;
     while (may_read(c) && read_one(c))
         came = true;
     return came || c->ended || c->closing;
 }
 
-bool
-conn_tls_reads(const struct conn *c)
+/* It reads by itself, but for what is thrown away at the end. */
+static void
+conn_tls_place(struct conn *c, void **at, size_t *len)
 {
-    return c->share == NULL && !(c->finishing && c->tls->done);
+    *at = NULL;
+    *len = 0;
+    if (c->finishing && c->secured)
+        conn_read_place(c, at, len);
 }
 
-bool
+static bool
 conn_tls_pending(const struct conn *c)
 {
-    return c->tls->done && c->share == NULL && tls_stream_pending(c->tls->stream);
+    return c->secured && tls_stream_pending(conn_tls_of(c)->stream);
 }
 
-void
+static void
 conn_tls_late(struct conn *c)
 {
     struct ps_error e;
 
-    ps_error_set(&e, PS_ERR_TIMEOUT, "the TLS handshake was not done within %u ms", c->tls->timeout_ms);
+    ps_error_set(&e, PS_ERR_TIMEOUT, "the TLS handshake was not done within %u ms", conn_tls_of(c)->timeout_ms);
     conn_tls_end(c, &e);
 }
 
 /* ---- Life ---- */
+
+static enum ps_err
+conn_tls_begin(struct conn *c)
+{
+    struct conn_tls *t = conn_tls_of(c);
+    struct ps_error e;
+
+    uv_update_time(c->pool->loop);
+    c->transport_ms = uv_now(c->pool->loop) + t->timeout_ms;
+    if (tls_stream_handshake(t->stream, &e) != TLS_WAIT) /* nothing has come yet */
+        return PS_ERR_NOMEM;
+    (void)flush_records(c, false);
+    return PS_OK;
+}
+
+static uint64_t
+conn_tls_bytes(const struct conn *c)
+{
+    return conn_tls_of(c)->out.size;
+}
+
+static void
+conn_tls_free(struct conn *c)
+{
+    struct conn_tls *t = conn_tls_of(c);
+
+    records_give(c, &t->out);
+    tls_stream_free(t->stream);
+    free(t);
+}
+
+static const struct transport_ops conn_tls_transport = {
+    .begin = conn_tls_begin,
+    .write = conn_tls_write,
+    .unblocked = conn_tls_unblocked,
+    .bye = conn_tls_bye,
+    .place = conn_tls_place,
+    .came = conn_socket_came,
+    .read = conn_tls_read,
+    .pending = conn_tls_pending,
+    .late = conn_tls_late,
+    .bytes = conn_tls_bytes,
+    .free = conn_tls_free,
+};
 
 enum ps_err
 conn_tls(struct conn *c, const struct tls *tls, const char *name, uint32_t timeout_ms, struct ps_error *e)
@@ -366,7 +426,7 @@ conn_tls(struct conn *c, const struct tls *tls, const char *name, uint32_t timeo
     struct conn_tls *t = calloc(1, sizeof *t);
     enum ps_err err;
 
-    ps_assert(!c->started && c->tls == NULL);
+    ps_assert(!c->started && c->transport == &conn_socket_transport);
     if (t == NULL)
         return ps_fail(e, PS_ERR_NOMEM, "no memory for TLS");
     if ((err = tls_stream_new(tls, name, &conn_io, c, &t->stream, e)) != PS_OK) {
@@ -374,45 +434,7 @@ conn_tls(struct conn *c, const struct tls *tls, const char *name, uint32_t timeo
         return err;
     }
     t->timeout_ms = timeout_ms;
-    c->tls = t;
+    conn_carry(c, &conn_tls_transport, t);
+    c->shaking = true;
     return PS_OK;
-}
-
-enum ps_err
-conn_tls_begin(struct conn *c)
-{
-    struct conn_tls *t = c->tls;
-    struct ps_error e;
-
-    uv_update_time(c->pool->loop);
-    c->tls_ms = uv_now(c->pool->loop) + t->timeout_ms;
-    if (tls_stream_handshake(t->stream, &e) != TLS_WAIT) /* nothing has come yet */
-        return PS_ERR_NOMEM;
-    (void)flush_records(c, false);
-    return PS_OK;
-}
-
-bool
-conn_secured(const struct conn *c)
-{
-    return c->tls != NULL && c->tls->done;
-}
-
-uint64_t
-conn_tls_bytes(const struct conn *c)
-{
-    return c->tls->out.size;
-}
-
-void
-conn_tls_free(struct conn *c)
-{
-    struct conn_tls *t = c->tls;
-
-    if (t == NULL)
-        return;
-    c->tls = NULL;
-    records_give(c, &t->out);
-    tls_stream_free(t->stream);
-    free(t);
 }

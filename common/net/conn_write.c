@@ -1,10 +1,9 @@
-/* Writing. The usual way: conn_send() appends to the queue (conn_queue.c), conn_flush() prepares the first frames,
- * gathers them into one conn_write() and takes off the queue what the kernel took. When the socket is full the
- * connection is blocked (conn_blocked.c) until it has room again, and conn_flush() goes on. A flush that has written
- * CONN_TURN_BYTES ends so too, so that one fast reader does not starve the others. When writing fails the reading side
- * usually has something to say about it (a last ERROR frame), so the owner is told when that ends, or a little later.
- */
-#include "common/net/conn_tls.h"
+/* Writing. The usual way: conn_send() appends to the queue (conn_queue.c), and conn_flush() has the transport write of
+ * it (conn_transport.h) until nothing is left, or the socket is full, or CONN_TURN_BYTES are written, so that one fast
+ * reader does not starve the others: then the connection is blocked (conn_blocked.c), and goes on later. When writing
+ * fails the reading side usually has something to say about it (a last ERROR frame), so the owner is told when that
+ * ends, or a little later. */
+#include "common/net/conn_inside.h"
 
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
@@ -23,8 +22,8 @@ conn_broke(struct conn *c, int status)
 void
 conn_unblocked(struct conn *c)
 {
-    if (c->tls != NULL)
-        conn_tls_unblocked(c);
+    if (c->transport->unblocked != NULL)
+        c->transport->unblocked(c);
     conn_flush(c);
 }
 
@@ -68,8 +67,8 @@ finish_next(struct conn *c)
 {
     if (!c->finishing || c->shut || c->closing || c->blocked || (c->queue.first != NULL && !c->broken))
         return;
-    if (c->tls != NULL && c->started && !c->broken)
-        conn_tls_bye(c);
+    if (c->transport->bye != NULL && c->started && !c->broken)
+        c->transport->bye(c);
     if (c->blocked)
         return;
     c->shut = true;
@@ -83,33 +82,6 @@ may_write(const struct conn *c)
     return c->started && !c->closing && !c->broken && !c->blocked && !c->shut;
 }
 
-/* One system call's worth. False: enough for now. */
-static bool
-write_some(struct conn *c, uint64_t *budget)
-{
-    uv_buf_t bufs[CONN_QUEUE_BUFS];
-    uint64_t bytes;
-    ssize_t taken;
-    unsigned n;
-
-    conn_queue_prepare(&c->queue, c->pool->loop);
-    if (c->closing || c->queue.first == NULL)
-        return false;
-    bytes = conn_queue_gather(&c->queue, bufs, &n, UINT64_MAX);
-    if ((taken = conn_write(c, bufs, n)) < 0) {
-        conn_broke(c, (int)taken);
-        return false;
-    }
-    *budget -= MIN(*budget, (uint64_t)taken);
-    c->pool->sent += (uint64_t)taken;
-    conn_queue_take(&c->queue, (uint64_t)taken);
-    if ((uint64_t)taken == bytes && *budget > 0)
-        return true;
-    if (!c->closing && c->queue.first != NULL)
-        conn_block(c);
-    return false;
-}
-
 void
 conn_flush(struct conn *c)
 {
@@ -118,10 +90,7 @@ conn_flush(struct conn *c)
     if (c->flushing)
         return;
     c->flushing = true;
-    while (may_write(c) && c->queue.first != NULL &&
-           (c->share != NULL ? conn_share_write(c)
-            : c->tls != NULL ? conn_tls_write(c, &budget)
-                             : write_some(c, &budget)))
+    while (may_write(c) && c->queue.first != NULL && c->transport->write(c, &budget))
         continue;
     c->flushing = false;
     finish_next(c);
