@@ -7,23 +7,20 @@
  * can write there at any time; head and metadata are copied first (frame_reader.unstable).
  *
  * A loop that would sleep in its poll says so in every ring first (share_sleep()); who puts something there after that
- * rings. A position that one side writes and the other reads costs each a cache miss: so the writer believes the room
- * that it knew until that is too little, and the reader says what it has read when that is worth it (TAKEN_PART). */
+ * rings. */
 #include "common/net/conn_inside.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "common/net/frame_ring.h"
 
 #define READ_AT_ONCE (1 * MIB) /* before the others get their turn */
-#define TAKEN_PART   8         /* of a ring is read before the other side is told */
 
 struct conn_share {
     struct conn *conn;
     struct conn_share *next, **before; /* pool->shared; before NULL: not in it */
     bool in_turn;                      /* conn_share_turn() is below us on the stack */
-    struct share share;
-    size_t room;   /* at least so much is in the ring out */
-    size_t untold; /* bytes that were read, and the other side does not know */
+    struct frame_ring ring;
 };
 
 static struct conn_share *
@@ -72,7 +69,7 @@ ring_other(struct conn *c, unsigned what)
     uv_buf_t bell = uv_buf_init((char[]){0}, 1);
     ssize_t taken;
 
-    if (!share_ring(&conn_share_of(c)->share, what) || c->shut || c->closing)
+    if (!share_ring(&conn_share_of(c)->ring.share, what) || c->shut || c->closing)
         return;
     if ((taken = conn_write(c, &bell, 1)) < 0)
         conn_broke(c, (int)taken);
@@ -80,43 +77,26 @@ ring_other(struct conn *c, unsigned what)
 
 /* ---- Out ---- */
 
-/* Bytes that may be put into the ring, all of them looked for where what is known is little. */
-static size_t
-room_now(struct conn *c)
-{
-    struct conn_share *s = conn_share_of(c);
-
-    if (s->room < s->share.ring_bytes / 2)
-        s->room = share_room(&s->share);
-    if (s->room != SIZE_MAX)
-        return s->room;
-    s->room = 0;
-    conn_broke(c, UV_EPROTO);
-    return 0;
-}
-
+/* budget is not asked: the ring is limit enough. */
 static bool
 conn_share_write(struct conn *c, uint64_t *budget)
 {
-    struct conn_share *s = conn_share_of(c);
-    uv_buf_t bufs[CONN_QUEUE_BUFS];
-    size_t room, at = 0;
-    uint64_t bytes;
-    unsigned n;
+    struct frame_ring *r = &conn_share_of(c)->ring;
+    size_t room, bytes;
 
-    (void)budget; /* the other side's room is the limit */
-    if (c->eof)   /* nobody reads it */
+    (void)budget;
+    if (c->eof) { /* nobody reads it */
         conn_broke(c, UV_EPIPE);
-    if (c->eof || (room = room_now(c)) == 0)
+        return false;
+    }
+    if ((room = frame_ring_room(r, r->share.ring_bytes / 2)) == SIZE_MAX)
+        conn_broke(c, UV_EPROTO);
+    if (room == SIZE_MAX || room == 0)
         return false;
     conn_queue_prepare(&c->queue, c->pool->loop);
     if (c->closing || c->queue.first == NULL)
         return false;
-    bytes = conn_queue_gather(&c->queue, bufs, &n, room);
-    for (unsigned i = 0; i < n; at += bufs[i++].len)
-        memcpy(share_in(&s->share) + at, bufs[i].base, bufs[i].len);
-    share_put(&s->share, bytes);
-    s->room -= bytes;
+    bytes = frame_ring_fill(r, &c->queue, room, NULL, NULL);
     c->pool->sent += bytes;
     ring_other(c, SHARE_DATA);
     conn_queue_take(&c->queue, bytes);
@@ -125,44 +105,10 @@ conn_share_write(struct conn *c, uint64_t *budget)
 
 /* ---- In ---- */
 
-/* How many of the bytes that are there can be fed. A frame that fits half a ring is not looked at until all of it is
- * there, so that its payload is lent where it lies; what is wrong with a head the reader says. */
-static size_t
-ripe(const struct conn *c, size_t filled)
-{
-    const struct share *s = &conn_share_of(c)->share;
-    size_t missing = frame_missing(&c->reader);
-    struct frame_head head;
-    uint64_t bytes;
-
-    if (missing > 0 || filled < FRAME_HEAD_SIZE)
-        return MIN(filled, missing);
-    if (frame_head_decode(share_out(s), &head, NULL) != PS_OK)
-        return FRAME_HEAD_SIZE;
-    bytes = FRAME_HEAD_SIZE + head.meta_len + frame_pad(head.meta_len) + head.payload_len + frame_pad(head.payload_len);
-    if (bytes > s->ring_bytes / 2)
-        return (size_t)MIN(filled, bytes);
-    return filled >= bytes ? (size_t)bytes : 0;
-}
-
 static bool
 may_read(const struct conn *c)
 {
     return !c->paused && !c->ended && !c->closing && !c->finishing;
-}
-
-static void
-taken(struct conn *c, size_t n)
-{
-    struct conn_share *s = conn_share_of(c);
-
-    share_skip(&s->share, n);
-    s->untold += n;
-    if (s->untold < s->share.ring_bytes / TAKEN_PART)
-        return;
-    s->untold = 0;
-    share_take(&s->share, 0);
-    ring_other(c, SHARE_ROOM);
 }
 
 static void
@@ -178,19 +124,20 @@ end_nonsense(struct conn *c)
 static bool
 read_some(struct conn *c)
 {
-    size_t budget = READ_AT_ONCE, filled, n;
+    struct frame_ring *r = &conn_share_of(c)->ring;
+    size_t budget = READ_AT_ONCE, n;
+    struct frame_ripe ripe;
     bool came = false;
 
-    while (budget > 0 && may_read(c)) {
-        if ((filled = share_filled(&conn_share_of(c)->share)) == SIZE_MAX) {
+    while (budget > 0 && may_read(c) && (n = frame_ring_next(r, &c->reader, &ripe)) > 0) {
+        if (n == SIZE_MAX) {
             end_nonsense(c);
             break;
         }
-        if ((n = ripe(c, filled)) == 0)
-            break;
         c->pool->received += n;
-        conn_feed(c, share_out(&conn_share_of(c)->share), n);
-        taken(c, n);
+        conn_feed(c, share_out(&r->share), n);
+        if (frame_ring_taken(r, n))
+            ring_other(c, SHARE_ROOM);
         budget -= MIN(budget, n);
         came = true;
     }
@@ -240,18 +187,13 @@ conn_share_came(struct conn *c, const void *at, ssize_t n)
 static bool
 can_sleep(struct conn *c)
 {
-    struct share *s = &conn_share_of(c)->share;
-    size_t filled = 0;
-    unsigned wants = 0;
+    unsigned wants = may_read(c) ? SHARE_DATA : 0;
 
-    if (may_read(c)) {
-        wants |= SHARE_DATA;
-        if (c->eof || (filled = share_filled(s)) == SIZE_MAX || ripe(c, filled) > 0)
-            return false;
-    }
+    if (wants != 0 && c->eof)
+        return false;
     if (c->queue.first != NULL && !c->broken)
         wants |= SHARE_ROOM;
-    return share_sleep(s, wants, filled);
+    return frame_ring_sleep(&conn_share_of(c)->ring, &c->reader, wants);
 }
 
 bool
@@ -261,7 +203,7 @@ conn_pool_doze(struct conn_pool *p)
         if (can_sleep(s->conn))
             continue;
         for (struct conn_share *t = p->shared; t != s; t = t->next)
-            share_wake(&t->share);
+            share_wake(&t->ring.share);
         return false;
     }
     p->dozes = true;
@@ -275,7 +217,7 @@ conn_pool_wake(struct conn_pool *p)
         return;
     p->dozes = false;
     for (struct conn_share *s = p->shared; s != NULL; s = s->next)
-        share_wake(&s->share);
+        share_wake(&s->ring.share);
 }
 
 /* It keeps the loop from sleeping, and that is all. */
@@ -348,7 +290,7 @@ conn_share_free(struct conn *c)
 {
     struct conn_share *s = conn_share_of(c);
 
-    share_finish(&s->share);
+    frame_ring_finish(&s->ring);
     free(s);
 }
 
@@ -373,9 +315,8 @@ conn_share(struct conn *c, struct share *share)
         free(s);
         return PS_ERR_NOMEM;
     }
-    *s = (struct conn_share){.conn = c, .share = *share};
-    *share = (struct share){0};
-    share_told(&s->share);
+    *s = (struct conn_share){.conn = c};
+    frame_ring_init(&s->ring, share);
     conn_carry(c, &conn_share_transport, s);
     c->reader.unstable = true;
     if (c->pool->shared == NULL)

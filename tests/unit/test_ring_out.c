@@ -8,7 +8,8 @@
 
 #define FRAMES 6
 
-static struct share from, to;
+static struct frame_ring from;
+static struct share to;
 static struct bell bell; /* without a connection: nobody sleeps */
 static struct copying copying;
 static struct ring_out ring;
@@ -29,12 +30,14 @@ static uint8_t bytes[FRAMES][SHARE_RING_MIN];
 static void
 setup(void)
 {
+    struct share made;
     struct ps_error e;
 
-    ck_assert_msg(share_make(&from, SHARE_RING_MIN, &e) == PS_OK, "%s", e.text);
-    ck_assert_msg(share_find(&to, getpid(), from.fd, from.token, &e) == PS_OK, "%s", e.text);
+    ck_assert_msg(share_make(&made, SHARE_RING_MIN, &e) == PS_OK, "%s", e.text);
+    ck_assert_msg(share_find(&to, getpid(), made.fd, made.token, &e) == PS_OK, "%s", e.text);
+    frame_ring_init(&from, &made);
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    bell_init(&bell, &from, NULL);
+    bell_init(&bell, &from.share, NULL);
     ring_out_init(&ring, &from, &bell, &copying, &loop);
     for (int i = 0; i < FRAMES; i++)
         memset(bytes[i], 'a' + i, sizeof bytes[i]);
@@ -44,7 +47,7 @@ static void
 teardown(void)
 {
     conn_queue_drop(&ring.queue);
-    share_finish(&from);
+    frame_ring_finish(&from);
     share_finish(&to);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
 }

@@ -1,14 +1,8 @@
-/* Frames through two rings.
+/* Frames through two rings of shared memory (common/net/frame_ring.h), which a connection to a shard uses as well.
  *
  * Out: send() copies a frame into the ring or queues it (ring_out.h), and flush() and poll() copy what the ring has
- * room for. In: poll() gives whole frames to the owner where they lie. A frame that fits half a ring is not looked at
- * until all of it is there, so it is never copied; a larger one comes in pieces.
- *
- * A position that one side writes and the other reads costs each of them a cache miss, so both look at the room as
- * rarely as can be: the writer believes what it knew until that is too little, and the reader says what it has read
- * when that is worth it (TAKEN_PART). Until then some room is not known of: a writer that finds none waits, but all the
- * rest of the ring is there to be read, more than half of it, so the reader has something to read and comes to where it
- * says so.
+ * room for. In: poll() gives whole frames to the owner where they lie; a frame of more than half a ring comes in
+ * pieces.
  *
  * Both sides poll while they spin. Before a side sleeps it says so (share_sleep()), and whoever writes or reads after
  * that rings a bell (bell.h).
@@ -28,22 +22,20 @@
 
 #define READ_AT_ONCE (8 * MIB) /* bytes, before the loop's other business gets its turn */
 #define LEAVE_LOOK   1         /* ms between two looks at the ring while LEAVING */
-#define TAKEN_PART   8         /* of a ring is read before the other side is told */
 
 enum shm_state { SHM_OPEN, SHM_LEAVING, SHM_ENDING };
 
 struct link_shm {
     struct link link;
     enum shm_state state;
-    struct share share;
+    struct frame_ring ring;
     struct conn *conn; /* NULL: closed */
     struct bell bell;
     struct ring_out out;
     struct frame_reader reader;
-    size_t untold; /* bytes that were read, and the other side does not know */
-    bool reading;  /* further up on the stack */
-    bool ended;    /* the owner knows of the end */
-    bool hung_up;  /* the connection has ended */
+    bool reading; /* further up on the stack */
+    bool ended;   /* the owner knows of the end */
+    bool hung_up; /* the connection has ended */
 
     uv_timer_t timer; /* while LEAVING */
     uint64_t leave_ms;
@@ -144,22 +136,15 @@ placed(struct link_shm *t)
 static void
 taken(struct link_shm *t, size_t n)
 {
-    if (t->state == SHM_ENDING)
-        return;
-    share_skip(&t->share, n);
-    t->untold += n;
-    if (t->untold < t->share.ring_bytes / TAKEN_PART)
-        return;
-    t->untold = 0;
-    share_take(&t->share, 0);
-    bell_ring(&t->bell, SHARE_ROOM);
+    if (t->state != SHM_ENDING && frame_ring_taken(&t->ring, n))
+        bell_ring(&t->bell, SHARE_ROOM);
 }
 
 /* Bytes of one frame that comes in pieces, or whose head is wrong. */
 static void
 feed(struct link_shm *t, size_t n)
 {
-    const uint8_t *data = share_out(&t->share);
+    const uint8_t *data = share_out(&t->ring.share);
     struct frame_reader *r = &t->reader;
     size_t left = n, used;
 
@@ -183,44 +168,13 @@ feed(struct link_shm *t, size_t n)
     taken(t, n);
 }
 
-/* What can be done with the bytes that are there: `n` of them are a whole frame with this head, or go to the reader;
- * 0: there must be more first. */
-struct ripe {
-    size_t n;
-    bool whole;
-    struct frame_head head;
-};
-
-static struct ripe
-look(const struct link_shm *t, size_t filled)
-{
-    size_t missing = frame_missing(&t->reader);
-    struct ripe ripe = {0};
-    uint64_t bytes;
-
-    if (missing > 0) {
-        ripe.n = MIN(filled, missing);
-        return ripe;
-    }
-    if (filled < FRAME_HEAD_SIZE)
-        return ripe;
-    ripe.n = FRAME_HEAD_SIZE;
-    if (frame_head_decode(share_out(&t->share), &ripe.head, NULL) != PS_OK)
-        return ripe; /* the reader says what is wrong with it */
-    bytes = FRAME_HEAD_SIZE + ripe.head.meta_len + frame_pad(ripe.head.meta_len) + ripe.head.payload_len +
-            frame_pad(ripe.head.payload_len);
-    ripe.whole = bytes <= t->share.ring_bytes / 2;
-    ripe.n = !ripe.whole ? (size_t)MIN(filled, bytes) : filled >= bytes ? (size_t)bytes : 0;
-    return ripe;
-}
-
 static void
-hand_on(struct link_shm *t, const struct ripe *ripe)
+hand_on(struct link_shm *t, const struct frame_ripe *ripe)
 {
-    const uint8_t *meta = share_out(&t->share) + FRAME_HEAD_SIZE;
+    const uint8_t *meta = share_out(&t->ring.share) + FRAME_HEAD_SIZE;
     const uint8_t *payload = meta + ripe->head.meta_len + frame_pad(ripe->head.meta_len);
     enum copying_way way;
-    bool tried = ripe->n >= COPYING_BYTES_MIN && copying_tried(t->share.taken, ripe->n, &way);
+    bool tried = ripe->n >= COPYING_BYTES_MIN && copying_tried(t->ring.share.taken, ripe->n, &way);
     uint64_t begin = tried ? uv_hrtime() : 0;
 
     t->link.events->frame(&t->link, &ripe->head, meta, ripe->head.payload_len > 0 ? payload : NULL);
@@ -233,26 +187,23 @@ hand_on(struct link_shm *t, const struct ripe *ripe)
 static bool
 read_some(struct link_shm *t)
 {
-    size_t budget = READ_AT_ONCE, filled;
+    size_t budget = READ_AT_ONCE, n;
+    struct frame_ripe ripe;
     bool moved = false;
 
     if (t->reading)
         return false;
     t->reading = true;
-    while (t->state == SHM_OPEN && !t->ended && budget > 0) {
-        struct ripe ripe;
-
-        if ((filled = share_filled(&t->share)) == SIZE_MAX) {
+    while (t->state == SHM_OPEN && !t->ended && budget > 0 && (n = frame_ring_next(&t->ring, &t->reader, &ripe)) > 0) {
+        if (n == SIZE_MAX) {
             tell_end(t, PS_ERR_PROTOCOL, "it wrote what cannot be into shared memory");
             break;
         }
-        if (filled == 0 || (ripe = look(t, filled)).n == 0)
-            break;
         if (ripe.whole)
             hand_on(t, &ripe);
         else
-            feed(t, ripe.n);
-        budget -= MIN(budget, ripe.n);
+            feed(t, n);
+        budget -= MIN(budget, n);
         moved = true;
     }
     t->reading = false;
@@ -268,22 +219,15 @@ shm_poll(struct link *l)
     return read_some(t) || wrote;
 }
 
-/* A frame that has only begun is no reason to stay awake: its rest rings. */
 static bool
 shm_sleep(struct link *l)
 {
     struct link_shm *t = shm_of(l);
-    unsigned wants = SHARE_DATA;
-    size_t filled;
+    bool waits = t->out.queue.first != NULL && !t->out.mute;
 
     if (t->state != SHM_OPEN || t->ended)
         return true;
-    filled = share_filled(&t->share);
-    if (filled == SIZE_MAX || (filled > 0 && look(t, filled).n > 0))
-        return false;
-    if (t->out.queue.first != NULL && !t->out.mute)
-        wants |= SHARE_ROOM;
-    return share_sleep(&t->share, wants, filled);
+    return frame_ring_sleep(&t->ring, &t->reader, waits ? SHARE_DATA | SHARE_ROOM : SHARE_DATA);
 }
 
 static void
@@ -292,7 +236,7 @@ shm_wake(struct link *l)
     struct link_shm *t = shm_of(l);
 
     if (t->state == SHM_OPEN)
-        share_wake(&t->share);
+        share_wake(&t->ring.share);
 }
 
 static void
@@ -355,13 +299,9 @@ static void
 leave_look(uv_timer_t *timer)
 {
     struct link_shm *t = timer->data;
-    size_t filled = share_filled(&t->share);
 
-    if (filled != SIZE_MAX && filled + t->untold > 0) { /* so that the other side can write its last, too */
-        t->untold = 0;
-        share_take(&t->share, filled);
+    if (frame_ring_drop(&t->ring)) /* so that the other side can write its last, too */
         bell_ring(&t->bell, SHARE_ROOM);
-    }
     (void)write_some(t);
     if (t->out.queue.first == NULL || t->out.mute || t->hung_up || uv_now(timer->loop) >= t->leave_ms)
         end_now(t, true);
@@ -398,7 +338,7 @@ shm_destroy(struct link *l)
     struct link_shm *t = shm_of(l);
 
     frame_reader_finish(&t->reader);
-    share_finish(&t->share);
+    frame_ring_finish(&t->ring);
     free(t);
 }
 
@@ -457,13 +397,11 @@ link_shm_new(struct conn *conn, struct share *share, uint32_t rank, struct copyi
     if (t == NULL)
         return NULL;
     t->link = (struct link){.ops = &shm_ops, .rank = rank};
-    t->share = *share;
-    *share = (struct share){0};
-    share_told(&t->share);
+    frame_ring_init(&t->ring, share);
     frame_reader_init(&t->reader);
     t->reader.buffers = &conn->pool->buffers;
-    bell_init(&t->bell, &t->share, conn);
-    ring_out_init(&t->out, &t->share, &t->bell, copying, conn->pool->loop);
+    bell_init(&t->bell, &t->ring.share, conn);
+    ring_out_init(&t->out, &t->ring, &t->bell, copying, conn->pool->loop);
     uv_timer_init(conn->pool->loop, &t->timer);
     t->timer.data = t;
     t->timing = true;

@@ -3,17 +3,17 @@
 #include <string.h>
 
 void
-ring_out_init(struct ring_out *r, struct share *share, struct bell *bell, struct copying *copying,
+ring_out_init(struct ring_out *r, struct frame_ring *ring, struct bell *bell, struct copying *copying,
               const uv_loop_t *loop)
 {
-    *r = (struct ring_out){.share = share, .bell = bell, .copying = copying, .loop = loop};
+    *r = (struct ring_out){.ring = ring, .bell = bell, .copying = copying, .loop = loop};
 }
 
-/* Into the ring, where it is `at` bytes past what was put. */
+/* Into the ring, behind what was put: the way is chosen by where that ends. */
 static void
-copy(struct ring_out *r, size_t at, const void *from, size_t n)
+copy(void *arg, void *to, const void *from, size_t n)
 {
-    uint8_t *to = share_in(r->share) + at;
+    struct ring_out *r = arg;
     enum copying_way way;
     uint64_t begin;
 
@@ -21,7 +21,7 @@ copy(struct ring_out *r, size_t at, const void *from, size_t n)
         memcpy(to, from, n);
         return;
     }
-    way = copying_way(r->copying, r->share->put);
+    way = copying_way(r->copying, r->ring->share.put);
     begin = uv_hrtime();
     if (way == COPYING_STREAMED)
         copying_streamed(to, from, n);
@@ -30,38 +30,16 @@ copy(struct ring_out *r, size_t at, const void *from, size_t n)
     copying_note(r->copying, way, COPYING_IN, n, uv_hrtime() - begin);
 }
 
-static size_t
-copy_in(struct ring_out *r, size_t room)
-{
-    uv_buf_t bufs[CONN_QUEUE_BUFS];
-    size_t bytes, at = 0;
-    unsigned n;
-
-    bytes = (size_t)conn_queue_gather(&r->queue, bufs, &n, room);
-    for (unsigned i = 0; i < n; at += bufs[i++].len)
-        copy(r, at, bufs[i].base, bufs[i].len);
-    return bytes;
-}
-
-/* Bytes that may be put into the ring, all of them looked for if what is known is less than wanted. */
+/* Bytes that may be put into the ring. */
 static size_t
 room_for(struct ring_out *r, size_t wanted)
 {
-    if (r->room < wanted)
-        r->room = share_room(r->share);
-    if (r->room == SIZE_MAX) {
-        r->room = 0;
-        r->mute = true;
-    }
-    return r->room;
-}
+    size_t room = frame_ring_room(r->ring, wanted);
 
-static void
-put(struct ring_out *r, size_t bytes)
-{
-    share_put(r->share, bytes);
-    r->room -= bytes;
-    r->unrung = true;
+    if (room != SIZE_MAX)
+        return room;
+    r->mute = true;
+    return 0;
 }
 
 void
@@ -82,13 +60,13 @@ ring_out_write(struct ring_out *r)
         return false;
     r->writing = true;
     while (r->queue.first != NULL) {
-        size_t room = room_for(r, r->share->ring_bytes / 2), bytes;
+        size_t room = room_for(r, r->ring->share.ring_bytes / 2), bytes;
 
         if (room == 0)
             break;
         conn_queue_prepare(&r->queue, r->loop);
-        bytes = copy_in(r, room);
-        put(r, bytes);
+        bytes = frame_ring_fill(r->ring, &r->queue, room, copy, r);
+        r->unrung = true;
         ring_out_flush(r);
         conn_queue_take(&r->queue, bytes);
         moved = true;
@@ -101,6 +79,7 @@ bool
 ring_out_at_once(struct ring_out *r, const struct link_out *out)
 {
     size_t payload = 0, at = out->head_len, pad;
+    uint8_t *to;
 
     if (r->queue.first != NULL || r->writing)
         return false;
@@ -109,11 +88,13 @@ ring_out_at_once(struct ring_out *r, const struct link_out *out)
     pad = frame_pad(payload);
     if (room_for(r, out->head_len + payload + pad) < out->head_len + payload + pad)
         return false;
-    copy(r, 0, out->head, out->head_len);
+    to = share_in(&r->ring->share);
+    copy(r, to, out->head, out->head_len);
     for (size_t i = 0; i < out->parts_len; at += out->parts[i++].len)
-        copy(r, at, out->parts[i].data, out->parts[i].len);
-    memset(share_in(r->share) + at, 0, pad);
-    put(r, out->head_len + payload + pad);
+        copy(r, to + at, out->parts[i].data, out->parts[i].len);
+    memset(to + at, 0, pad);
+    frame_ring_put(r->ring, out->head_len + payload + pad);
+    r->unrung = true;
     return true;
 }
 

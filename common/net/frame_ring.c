@@ -1,0 +1,128 @@
+#include "common/net/frame_ring.h"
+
+#include <string.h>
+
+#define TAKEN_PART 8 /* of a ring is read before the other side is told */
+
+void
+frame_ring_init(struct frame_ring *r, struct share *share)
+{
+    *r = (struct frame_ring){.share = *share};
+    *share = (struct share){0};
+    share_told(&r->share);
+}
+
+void
+frame_ring_finish(struct frame_ring *r)
+{
+    share_finish(&r->share);
+}
+
+/* ---- Out ---- */
+
+size_t
+frame_ring_room(struct frame_ring *r, size_t wanted)
+{
+    size_t room = r->room;
+
+    if (room < wanted)
+        room = share_room(&r->share);
+    r->room = room != SIZE_MAX ? room : 0;
+    return room;
+}
+
+void
+frame_ring_put(struct frame_ring *r, size_t n)
+{
+    share_put(&r->share, n);
+    r->room -= n;
+}
+
+size_t
+frame_ring_fill(struct frame_ring *r, const struct conn_queue *q, size_t room, frame_ring_copy *copy, void *arg)
+{
+    uint8_t *to = share_in(&r->share);
+    uv_buf_t bufs[CONN_QUEUE_BUFS];
+    unsigned n;
+    size_t bytes = (size_t)conn_queue_gather(q, bufs, &n, room);
+
+    for (unsigned i = 0; i < n; to += bufs[i++].len)
+        if (copy != NULL)
+            copy(arg, to, bufs[i].base, bufs[i].len);
+        else
+            memcpy(to, bufs[i].base, bufs[i].len);
+    frame_ring_put(r, bytes);
+    return bytes;
+}
+
+/* ---- In ---- */
+
+/* What is wrong with a head the reader says. */
+static struct frame_ripe
+frame_ring_look(const struct frame_ring *r, const struct frame_reader *reader, size_t filled)
+{
+    size_t missing = frame_missing(reader);
+    struct frame_ripe ripe = {0};
+    uint64_t bytes;
+
+    if (missing > 0 || filled < FRAME_HEAD_SIZE) {
+        ripe.n = MIN(filled, missing);
+        return ripe;
+    }
+    ripe.n = FRAME_HEAD_SIZE;
+    if (frame_head_decode(share_out(&r->share), &ripe.head, NULL) != PS_OK)
+        return ripe;
+    bytes = FRAME_HEAD_SIZE + ripe.head.meta_len + frame_pad(ripe.head.meta_len) + ripe.head.payload_len +
+            frame_pad(ripe.head.payload_len);
+    ripe.whole = bytes <= r->share.ring_bytes / 2;
+    ripe.n = !ripe.whole ? (size_t)MIN(filled, bytes) : filled >= bytes ? (size_t)bytes : 0;
+    return ripe;
+}
+
+size_t
+frame_ring_next(const struct frame_ring *r, const struct frame_reader *reader, struct frame_ripe *ripe)
+{
+    size_t filled = share_filled(&r->share);
+
+    if (filled == SIZE_MAX || filled == 0)
+        return filled;
+    *ripe = frame_ring_look(r, reader, filled);
+    return ripe->n;
+}
+
+bool
+frame_ring_taken(struct frame_ring *r, size_t n)
+{
+    share_skip(&r->share, n);
+    r->unsaid += n;
+    if (r->unsaid < r->share.ring_bytes / TAKEN_PART)
+        return false;
+    r->unsaid = 0;
+    share_take(&r->share, 0);
+    return true;
+}
+
+bool
+frame_ring_drop(struct frame_ring *r)
+{
+    size_t filled = share_filled(&r->share);
+
+    if (filled == SIZE_MAX || filled + r->unsaid == 0)
+        return false;
+    r->unsaid = 0;
+    share_take(&r->share, filled);
+    return true;
+}
+
+bool
+frame_ring_sleep(struct frame_ring *r, const struct frame_reader *reader, unsigned wants)
+{
+    size_t filled = 0;
+
+    if ((wants & SHARE_DATA) != 0) {
+        filled = share_filled(&r->share);
+        if (filled == SIZE_MAX || frame_ring_look(r, reader, filled).n > 0)
+            return false;
+    }
+    return share_sleep(&r->share, wants, filled);
+}
