@@ -12,10 +12,10 @@
 
 #include "common/cli/streams.h"
 #include "common/core/base/base.h"
+#include "server/access/certificate.h"
+#include "server/access/guard.h"
 #include "server/core/shard/shard.h"
-#include "server/daemon/certificate.h"
 #include "server/daemon/daemon.h"
-#include "server/daemon/guard.h"
 #include "server/daemon/handed.h"
 #include "server/daemon/notify.h"
 #include "server/http/http.h"

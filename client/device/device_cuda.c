@@ -1,5 +1,5 @@
 /* The CUDA device: what ps_device.h asks for, handed to the module that knows GPUs
- * (client/device/cuda/ps_device_module.h).
+ * (client/device/ps_device_module.h).
  *
  * A result of the module becomes an error that names the device. Shapes are worked out here, as the CPU device does. */
 #include <stdio.h>

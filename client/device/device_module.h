@@ -1,5 +1,5 @@
 /* Device modules: libraries that are loaded when a device of their kind is asked for
- * (client/device/cuda/ps_device_module.h says what they provide). libpsclient-cuda.so is looked for
+ * (client/device/ps_device_module.h says what they provide). libpsclient-cuda.so is looked for
  *
  *   - where PSD_CUDA_MODULE in the environment says, and nowhere else when it says something;
  *   - beside libpsclient, then where the system keeps its libraries.
@@ -8,7 +8,7 @@
 #ifndef CLIENT_DEVICE_MODULE_H
 #define CLIENT_DEVICE_MODULE_H
 
-#include "client/device/cuda/ps_device_module.h"
+#include "client/device/ps_device_module.h"
 #include "common/include/psclient/ps_err.h"
 
 /* UNSUPPORTED says what is missing: the library, something that it needs itself, or the right version of it. */

@@ -11,15 +11,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "server/access/guard.h"
 #include "server/daemon/figures.h"
-#include "server/daemon/guard.h"
 #include "server/daemon/listener.h"
 #include "server/daemon/notify.h"
 #include "server/daemon/peer.h"
-#include "server/daemon/spans_file.h"
 #include "server/http/http.h"
 #include "server/lmdb/store_lmdb.h"
 #include "server/process/log.h"
+#include "server/process/sd_notify.h"
+#include "server/process/spans_file.h"
 #include "server/recovery/start.h"
 
 #define HOUSEKEEPING_MS 1000
@@ -73,7 +74,7 @@ begin_draining(struct daemon *d)
     if (d->state != DAEMON_SERVING)
         return;
     d->state = DAEMON_DRAINING;
-    notify_stopping();
+    sd_notify_stopping();
     listeners_close(d);
 }
 
@@ -350,7 +351,7 @@ on_hangup(uv_signal_t *signal, int number)
     struct ps_error e = {0};
 
     (void)number;
-    notify_reloading();
+    sd_notify_reloading();
     if (d->reload(&fresh, &e) != PS_OK) {
         log_line(LOG_LEVEL_ERROR, "options stay as they are: %s", e.text);
     } else {
@@ -363,7 +364,7 @@ on_hangup(uv_signal_t *signal, int number)
     options_finish(&fresh);
     secure_reload(&d->secure, d->options);
     http_reload_tls(d->http, d->options);
-    notify_reloaded();
+    sd_notify_reloaded();
 }
 
 /* Shard and store keep an eighth and some turns' room for updates to move to, so that from about here on new variables

@@ -25,10 +25,10 @@
 #include "server/core/shard/shard.h"
 #include "server/core/store/store.h"
 #include "server/daemon/in_flight.h"
+#include "server/daemon/restores.h"
+#include "server/daemon/saves.h"
 #include "server/daemon/secure.h"
 #include "server/process/options.h"
-#include "server/recovery/restores.h"
-#include "server/saver/saves.h"
 
 struct guard;
 struct handed;

@@ -1,34 +1,11 @@
 #include "server/daemon/figures.h"
 
-#include <dirent.h>
 #include <string.h>
-#include <sys/resource.h>
 
-#include "server/daemon/guard.h"
+#include "server/access/guard.h"
 #include "server/daemon/peer.h"
 #include "server/http/http.h"
-
-uint64_t
-figures_descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    uint64_t n = 0;
-
-    if (dir == NULL)
-        return 0;
-    while (readdir(dir) != NULL)
-        n++;
-    closedir(dir);
-    return n >= 3 ? n - 3 : 0; /* less ".", ".." and the directory itself */
-}
-
-uint64_t
-figures_descriptors_max(void)
-{
-    struct rlimit limit;
-
-    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : 0;
-}
+#include "server/process/descriptors.h"
 
 /* Those that cost nothing. */
 static void
@@ -51,8 +28,8 @@ void
 figures_read(const struct daemon *d, struct shard_figures *out)
 {
     read_glue(d, out);
-    out->descriptors = figures_descriptors();
-    out->descriptors_max = figures_descriptors_max();
+    out->descriptors = descriptors_open();
+    out->descriptors_max = descriptors_max();
 }
 
 static_assert((int)LOG_LEVELS == (int)METRICS_LOG_LEVELS, "counts are handed over as they are");

@@ -11,8 +11,4 @@ void figures_read(const struct daemon *d, struct shard_figures *out);
  * daemon. */
 void figures_measure(void *arg, struct metrics *m);
 
-/* Open files of this process, and how many there may be; 0: not known. On any thread. */
-uint64_t figures_descriptors(void);
-uint64_t figures_descriptors_max(void);
-
 #endif

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/net/sockname.h"
-#include "server/daemon/guard.h"
+#include "server/access/guard.h"
 #include "server/daemon/handed.h"
 #include "server/daemon/peer.h"
 #include "server/process/log.h"

@@ -6,42 +6,17 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "server/daemon/listener.h"
 #include "server/daemon/peer.h"
-
-/* ---- systemd: sd_notify(3)'s protocol ---- */
-
-/* One datagram of NAME=value lines to a Unix socket; a leading @ stands for the abstract namespace. */
-static void
-send_state(const char *state)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const char *path = getenv("NOTIFY_SOCKET");
-    size_t len = path != NULL ? strlen(path) : 0;
-    int fd;
-
-    if (len == 0 || len >= sizeof address.sun_path || (path[0] != '/' && path[0] != '@'))
-        return;
-    memcpy(address.sun_path, path, len);
-    if (path[0] == '@')
-        address.sun_path[0] = '\0';
-    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return;
-    (void)sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&address,
-                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
-    close(fd);
-}
+#include "server/process/sd_notify.h"
 
 static void
 on_watchdog(uv_timer_t *timer)
 {
     (void)timer;
-    send_state("WATCHDOG=1");
+    sd_notify_send("WATCHDOG=1");
 }
 
 /* Twice in the time that WATCHDOG_USEC allows, from the loop that does the work: stuck, it falls silent. Without
@@ -72,37 +47,7 @@ notify_status(struct daemon *d)
     if (strcmp(text, d->status) == 0)
         return;
     memcpy(d->status, text, sizeof text);
-    send_state(text);
-}
-
-void
-notify_busy(const char *status)
-{
-    char text[192];
-
-    snprintf(text, sizeof text, "STATUS=%.100s\nEXTEND_TIMEOUT_USEC=60000000", status);
-    send_state(text);
-}
-
-void
-notify_reloading(void)
-{
-    char text[64];
-
-    snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, uv_hrtime() / 1000);
-    send_state(text);
-}
-
-void
-notify_reloaded(void)
-{
-    send_state("READY=1");
-}
-
-void
-notify_stopping(void)
-{
-    send_state("STOPPING=1\nSTATUS=Draining");
+    sd_notify_send(text);
 }
 
 /* ---- Launchers ---- */
@@ -150,7 +95,7 @@ notify_ready(struct daemon *d, struct ps_error *e)
         err = ready_file(d, o->ready_file, e);
     if (err != PS_OK)
         return err;
-    send_state("READY=1");
+    sd_notify_send("READY=1");
     notify_status(d);
     watchdog_start(d);
     return PS_OK;

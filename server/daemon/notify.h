@@ -8,15 +8,7 @@
  * on a sign of life from d->watchdog as often as it wants one. */
 enum ps_err notify_ready(struct daemon *d, struct ps_error *e) PS_MUST_USE;
 
-/* What takes long before it serves, or as it stops: "Rebuilding, 42 %". systemd waits for another minute then. */
-void notify_busy(const char *status);
-
 /* What `systemctl status` shows: how much is held, when it was saved. Said when it has changed. */
 void notify_status(struct daemon *d);
-
-/* Around SIGHUP's work, and before the last of it. Nothing happens without NOTIFY_SOCKET. */
-void notify_reloading(void);
-void notify_reloaded(void);
-void notify_stopping(void);
 
 #endif

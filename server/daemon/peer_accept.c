@@ -7,7 +7,7 @@
 #include "common/core/wire/wire.h"
 #include "common/net/conn_guard.h"
 #include "common/net/sockname.h"
-#include "server/daemon/guard.h"
+#include "server/access/guard.h"
 #include "server/daemon/peer.h"
 #include "server/process/log.h"
 

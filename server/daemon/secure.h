@@ -11,8 +11,8 @@
 
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
+#include "server/access/certificate.h"
 #include "server/core/turn/stats.h"
-#include "server/daemon/certificate.h"
 
 #define SECURE_HANDSHAKES_MAX 1024 /* at once; one more ends the oldest */
 

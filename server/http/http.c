@@ -16,11 +16,16 @@
 #include "common/core/base/hash.h"
 #include "common/net/sockname.h"
 #include "common/system/thread.h"
-#include "server/daemon/guard.h"
+#include "server/access/guard.h"
 #include "server/http/http_inside.h"
 
 #define BACKLOG 64
 #define TICK_MS 100 /* between looks at deadlines, while there are connections */
+
+/* The text of "HTTP" in process/options_table.c. */
+static_assert(HTTP_TRACE_MAX == 4096 && HTTP_STUCK_MS == 30000 && HTTP_LOOP_MS == 2000 && HTTP_CONNECTIONS_MAX == 32 &&
+                  HTTP_HOST_MAX == 16 && HTTP_REQUEST_MAX == 16 * KIB && HTTP_LIFE_MS == 10000,
+              "what --help says of the HTTP server holds");
 
 uint64_t
 http_now_us(void)

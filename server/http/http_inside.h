@@ -12,10 +12,10 @@
 #include "common/core/base/base.h"
 #include "common/core/cluster/address.h"
 #include "common/net/tls.h"
+#include "server/access/certificate.h"
+#include "server/access/http_tokens.h"
 #include "server/core/metrics/history.h"
-#include "server/daemon/certificate.h"
 #include "server/http/http.h"
-#include "server/http/http_tokens.h"
 
 struct http_route;
 

@@ -3,8 +3,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "server/daemon/figures.h"
 #include "server/http/http_inside.h"
+#include "server/process/descriptors.h"
 
 static double
 seconds(struct timeval t)
@@ -20,7 +20,7 @@ http_process_read(struct metrics_process *p)
     FILE *f = fopen("/proc/self/statm", "re");
     struct rusage usage;
 
-    *p = (struct metrics_process){.descriptors = figures_descriptors(), .descriptors_max = figures_descriptors_max()};
+    *p = (struct metrics_process){.descriptors = descriptors_open(), .descriptors_max = descriptors_max()};
     if (f != NULL && fscanf(f, "%llu %llu", &size, &resident) == 2) {
         p->virtual_bytes = size * page;
         p->resident_bytes = resident * page;

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "common/core/format/timeline.h"
-#include "server/daemon/spans_file.h"
 #include "server/http/http_inside.h"
+#include "server/process/spans_file.h"
 
 #define PIECE 256 /* spans that are copied under the lock: some microseconds */
 

@@ -18,6 +18,8 @@ enum option_source { FROM_DEFAULT, FROM_ENVIRONMENT, FROM_FILE, FROM_ARGS };
 
 #define OPTIONS_MAX 64
 
+#define HTTP_TOKEN_VALUE "PSD_HTTP_TOKEN" /* in the environment: the one token of HTTP */
+
 struct options {
     const char *listen; /* addresses, separated by commas */
     const char *advertise;

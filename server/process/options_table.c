@@ -3,8 +3,6 @@
 #include "common/core/wire/wire.h"
 #include "server/core/shard/shard.h"
 #include "server/core/turn/limit.h"
-#include "server/http/http.h"
-#include "server/http/http_tokens.h"
 #include "server/process/options.h"
 
 #define FIELD(field) .offset = offsetof(struct options, field)
@@ -463,9 +461,6 @@ static const struct command_entry http_entries[] = {
     {"limits", "GET and HEAD without a body, one request for each connection; 32 connections at once, 16 from one "
                "address; 16 KiB for a request; 10 s from its beginning to the end of the answer"},
     {NULL, NULL}};
-static_assert(HTTP_TRACE_MAX == 4096 && HTTP_STUCK_MS == 30000 && HTTP_LOOP_MS == 2000 && HTTP_CONNECTIONS_MAX == 32 &&
-                  HTTP_HOST_MAX == 16 && HTTP_REQUEST_MAX == 16 * KIB && HTTP_LIFE_MS == 10000,
-              "what is said of the HTTP server holds");
 
 static const struct command_section sections[] = {
     {"Configuration file",

@@ -10,10 +10,10 @@
 #include <uv.h>
 
 #include "common/system/trace_file.h"
-#include "server/daemon/notify.h"
 #include "server/lmdb/store_lmdb.h"
 #include "server/process/last_cache.h"
 #include "server/process/log.h"
+#include "server/process/sd_notify.h"
 #include "server/recovery/live_dir.h"
 
 #define TELL_NS          UINT64_C(1000000000)
@@ -58,7 +58,7 @@ tell_progress(void *arg, uint64_t blocks, uint64_t of)
     if (now - r->told_ns >= TELL_NS) {
         r->told_ns = now;
         snprintf(text, sizeof text, "%s, %" PRIu64 " %%", r->what, of > 0 ? blocks * 100 / of : 100);
-        notify_busy(text);
+        sd_notify_busy(text);
         log_line(LOG_LEVEL_INFO, "%s done=%" PRIu64 " of=%" PRIu64 " percent=%" PRIu64 " seconds=%.1f", r->what, blocks,
                  of, of > 0 ? blocks * 100 / of : 100, (double)(now - r->began_ns) / 1e9);
     }

@@ -15,7 +15,7 @@
 #include "client/checkpoint/checkpoint_make.h"
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
-#include "server/recovery/restores.h"
+#include "server/daemon/restores.h"
 #include "tests/now.h"
 #include "tests/remove_tree.h"
 #include "tests/system/fine.h"

@@ -16,7 +16,7 @@
 #include "client/include/psclient/psclient.h"
 #include "common/core/auth/prelude.h"
 #include "common/core/wire/share_wire.h"
-#include "server/daemon/guard.h"
+#include "server/access/guard.h"
 #include "tests/system/probe.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/tools/psctl/ask.h"
+#include "client/tools/psctl/query/ask.h"
 
 static inline json_t *
 report(const char *text)

@@ -1,4 +1,4 @@
-#include "server/daemon/certificate.h"
+#include "server/access/certificate.h"
 
 #include "tests/unit/check_main.h"
 

@@ -1,5 +1,5 @@
 /* Who has to prove what, and where psd may listen. */
-#include "server/daemon/guard.h"
+#include "server/access/guard.h"
 
 #include <arpa/inet.h>
 #include <string.h>

@@ -1,11 +1,12 @@
 /* Tokens of HTTP: what may be one, from where they are, and what a request's header is worth. */
-#include "server/http/http_tokens.h"
+#include "server/access/http_tokens.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "server/process/options.h"
 #include "tests/unit/check_main.h"
 
 #define ONE "0123456789abcdef"

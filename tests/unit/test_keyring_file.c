@@ -1,5 +1,5 @@
 /* Tokens from files and the environment, as psd and its clients find them. */
-#include "server/daemon/keyring_file.h"
+#include "server/access/keyring_file.h"
 
 #include <string.h>
 #include <sys/stat.h>

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "client/tools/psctl/top/rates.h"
+#include "client/tools/psctl/query/rates.h"
 #include "tests/unit/answers_kit.h"
 #include "tests/unit/check_main.h"
 

@@ -1,6 +1,6 @@
-#include "client/tools/psctl/view.h"
+#include "client/tools/psctl/views/view.h"
 
-#include "client/tools/shared/health.h"
+#include "client/tools/psctl/views/health.h"
 #include "tests/unit/answers_kit.h"
 #include "tests/unit/check_main.h"
 

@@ -3,8 +3,8 @@
 #ifndef CLIENT_CUDA_ELEMENTS_H
 #define CLIENT_CUDA_ELEMENTS_H
 
-#include "client/device/cuda/ps_device_module.h"
 #include "client/device/cuda/shared.h"
+#include "client/device/ps_device_module.h"
 
 /* Integer division of 64 bits is many times slower than one of 32. */
 EVERYWHERE size_t

@@ -6,7 +6,7 @@
 #include <cuda_runtime.h>
 
 #include "client/device/cuda/lanes.h"
-#include "client/device/cuda/ps_device_module.h"
+#include "client/device/ps_device_module.h"
 
 #define STAGES 3 /* buffers through which memory that is not pinned is copied */
 

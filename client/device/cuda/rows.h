@@ -2,8 +2,8 @@
 #ifndef CLIENT_CUDA_ROWS_H
 #define CLIENT_CUDA_ROWS_H
 
-#include "client/device/cuda/ps_device_module.h"
 #include "client/device/cuda/shared.h"
+#include "client/device/ps_device_module.h"
 
 /* ---- Softmax ---- */
 

@@ -3,8 +3,8 @@
 #ifndef CLIENT_CUDA_RULES_H
 #define CLIENT_CUDA_RULES_H
 
-#include "client/device/cuda/ps_device_module.h"
 #include "client/device/cuda/shared.h"
+#include "client/device/ps_device_module.h"
 #include "common/include/psclient/ps_optimizer.h"
 
 #ifndef LAYOUT_SLOTS_MAX

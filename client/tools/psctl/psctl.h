@@ -2,8 +2,8 @@
 #ifndef CLIENT_TOOLS_PSCTL_H
 #define CLIENT_TOOLS_PSCTL_H
 
-#include "client/tools/psctl/ask.h"
-#include "client/tools/psctl/view.h"
+#include "client/tools/psctl/query/ask.h"
+#include "client/tools/psctl/views/view.h"
 #include "client/tools/shared/page.h"
 
 enum {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "client/tools/psctl/psctl.h"
-#include "client/tools/psctl/views/members.h"
+#include "client/tools/psctl/query/members.h"
 #include "client/tools/shared/latency.h"
 #include "client/tools/shared/words.h"
 #include "common/core/base/units.h"

@@ -6,7 +6,7 @@
 
 #include "client/tools/psctl/export.h"
 #include "client/tools/psctl/psctl.h"
-#include "client/tools/psctl/views/members.h"
+#include "client/tools/psctl/query/members.h"
 #include "client/tools/shared/words.h"
 #include "common/core/base/pattern.h"
 #include "common/core/base/units.h"

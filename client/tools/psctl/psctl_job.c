@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "client/tools/psctl/psctl.h"
-#include "client/tools/psctl/views/members.h"
+#include "client/tools/psctl/query/members.h"
 #include "client/tools/shared/words.h"
 
 /* ---- one that was named ---- */

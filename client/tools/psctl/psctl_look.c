@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "client/tools/psctl/psctl.h"
+#include "client/tools/psctl/views/health.h"
 #include "client/tools/psctl/views/ranking.h"
 #include "client/tools/psctl/watch.h"
-#include "client/tools/shared/health.h"
 
 static const unsigned look_queries[VIEWS] = {
     [VIEW_STATUS] = ASK_BIT(PS_QUERY_STATUS),   [VIEW_JOBS] = ASK_BIT(PS_QUERY_JOBS),

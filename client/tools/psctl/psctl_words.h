@@ -2,7 +2,7 @@
 #ifndef CLIENT_TOOLS_PSCTL_WORDS_H
 #define CLIENT_TOOLS_PSCTL_WORDS_H
 
-#include "client/tools/psctl/view.h"
+#include "client/tools/psctl/views/view.h"
 #include "common/cli/command.h"
 
 /* The questions in the order of enum view_kind, then the others. */

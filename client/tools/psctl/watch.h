@@ -7,7 +7,7 @@
 #ifndef CLIENT_TOOLS_WATCH_H
 #define CLIENT_TOOLS_WATCH_H
 
-#include "client/tools/psctl/ask.h"
+#include "client/tools/psctl/query/ask.h"
 #include "client/tools/shared/page.h"
 
 struct watch {

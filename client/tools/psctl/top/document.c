@@ -1,9 +1,9 @@
 /* The page as JSON: what the shards said at the second time, and how fast it rose. */
 #include <math.h>
 
-#include "client/tools/psctl/top/rates.h"
+#include "client/tools/psctl/query/rates.h"
 #include "client/tools/psctl/top/top.h"
-#include "client/tools/psctl/view.h"
+#include "client/tools/psctl/views/view.h"
 
 static json_t *
 shard_rates(const struct rates *r, uint32_t shard)

@@ -2,8 +2,9 @@
 #ifndef CLIENT_TOOLS_TOP_SECTIONS_H
 #define CLIENT_TOOLS_TOP_SECTIONS_H
 
-#include "client/tools/psctl/top/rates.h"
+#include "client/tools/psctl/query/rates.h"
 #include "client/tools/psctl/top/top.h"
+#include "client/tools/psctl/views/cells.h"
 #include "client/tools/psctl/views/worker_sum.h"
 #include "client/tools/shared/table.h"
 
@@ -36,9 +37,5 @@ struct table *top_variables_table(const struct top_source *src, size_t shown);
 
 /* A line for each job whose workers add something up, at most so many. Returns how many. */
 size_t top_print_sums(const struct top_source *src, size_t most, const struct page *page);
-
-/* Cells of figures that may not be known: "-". */
-void cell_rate(struct table *t, double per_second);
-void cell_rate_bytes(struct table *t, double bytes_per_second);
 
 #endif

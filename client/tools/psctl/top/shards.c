@@ -6,7 +6,7 @@
 
 #include "client/tools/psctl/top/sections.h"
 #include "client/tools/psctl/views/cells.h"
-#include "client/tools/shared/health.h"
+#include "client/tools/psctl/views/health.h"
 #include "client/tools/shared/output.h"
 #include "common/core/base/units.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/tools/psctl/top/sections.h"
+#include "client/tools/psctl/views/cells.h"
 #include "client/tools/psctl/views/views.h"
 #include "common/core/base/units.h"
 
@@ -15,51 +16,6 @@ const unsigned top_queries = ASK_BIT(PS_QUERY_STATUS) | ASK_BIT(PS_QUERY_STATS) 
 #define HEAD_LINES 3
 #define SUMS_MAX   4  /* jobs whose workers' metrics are shown */
 #define SUMS_ROWS  16 /* and none on a terminal that is lower */
-
-/* ---- figures ---- */
-
-/* "1,204", "0.5", "-" */
-static const char *
-rate_text(double per_second, struct units *out)
-{
-    if (isnan(per_second))
-        snprintf(out->text, sizeof out->text, "-");
-    else if (per_second > 0 && per_second < 9.95)
-        snprintf(out->text, sizeof out->text, "%.1f", per_second);
-    else
-        units_count((uint64_t)(per_second + 0.5), out);
-    return out->text;
-}
-
-/* "9.41 MiB/s" */
-static const char *
-rate_bytes_text(double bytes_per_second, struct units *out)
-{
-    size_t len;
-
-    if (isnan(bytes_per_second))
-        return strcpy(out->text, "-");
-    units_bytes((uint64_t)(bytes_per_second + 0.5), out);
-    len = strlen(out->text);
-    snprintf(out->text + len, sizeof out->text - len, "/s");
-    return out->text;
-}
-
-void
-cell_rate(struct table *t, double per_second)
-{
-    struct units u;
-
-    table_cell(t, "%s", rate_text(per_second, &u));
-}
-
-void
-cell_rate_bytes(struct table *t, double bytes_per_second)
-{
-    struct units u;
-
-    table_cell(t, "%s", rate_bytes_text(bytes_per_second, &u));
-}
 
 /* ---- the head ---- */
 
@@ -186,10 +142,10 @@ print_rates(const struct rates *r, const struct page *page)
     struct units u[7];
 
     rates_ages(r, ages);
-    page_line(page, PAINT_PLAIN, "%s pushes/s, %s pushed, %s pulled", rate_text(sum_of(r, pushes, 1), &u[0]),
-              rate_bytes_text(sum_of(r, pushed, 1), &u[1]), rate_bytes_text(sum_of(r, pulled, 1), &u[2]));
+    page_line(page, PAINT_PLAIN, "%s pushes/s, %s pushed, %s pulled", rates_text(sum_of(r, pushes, 1), &u[0]),
+              rates_bytes_text(sum_of(r, pushed, 1), &u[1]), rates_bytes_text(sum_of(r, pulled, 1), &u[2]));
     page_line(page, refusals > 0 ? PAINT_WARNING : PAINT_PLAIN, "%s refused/s, %s dropped/s, age median %s, 99th %s",
-              rate_text(refusals, &u[3]), rate_text(sum_of(r, dropped, ARRAY_LEN(dropped)), &u[4]),
+              rates_text(refusals, &u[3]), rates_text(sum_of(r, dropped, ARRAY_LEN(dropped)), &u[4]),
               age_text(ages, 0.5, &u[5]), age_text(ages, 0.99, &u[6]));
 }
 

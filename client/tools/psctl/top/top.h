@@ -12,7 +12,7 @@
 #ifndef CLIENT_TOOLS_TOP_TOP_H
 #define CLIENT_TOOLS_TOP_TOP_H
 
-#include "client/tools/psctl/ask.h"
+#include "client/tools/psctl/query/ask.h"
 #include "client/tools/shared/page.h"
 
 /* What TOP needs to know: STATUS, STATS, JOBS, WORKERS, BLOCKED, VARIABLES. */

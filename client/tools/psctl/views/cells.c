@@ -1,5 +1,6 @@
 #include "client/tools/psctl/views/cells.h"
 
+#include "client/tools/psctl/query/rates.h"
 #include "common/core/base/units.h"
 
 void
@@ -31,4 +32,20 @@ table_print_free(struct table *t, const struct page *page)
 {
     table_print(t, page);
     table_free(t);
+}
+
+void
+cell_rate(struct table *t, double per_second)
+{
+    struct units u;
+
+    table_cell(t, "%s", rates_text(per_second, &u));
+}
+
+void
+cell_rate_bytes(struct table *t, double bytes_per_second)
+{
+    struct units u;
+
+    table_cell(t, "%s", rates_bytes_text(bytes_per_second, &u));
 }

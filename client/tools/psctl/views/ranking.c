@@ -3,8 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "client/tools/psctl/top/rates.h"
-#include "client/tools/psctl/top/sections.h"
+#include "client/tools/psctl/query/rates.h"
 #include "client/tools/psctl/views/cells.h"
 #include "client/tools/shared/output.h"
 #include "common/core/base/pattern.h"

@@ -4,7 +4,7 @@
 #ifndef CLIENT_TOOLS_VIEWS_RANKING_H
 #define CLIENT_TOOLS_VIEWS_RANKING_H
 
-#include "client/tools/psctl/ask.h"
+#include "client/tools/psctl/query/ask.h"
 #include "client/tools/shared/page.h"
 
 enum ranking_by {

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/tools/psctl/query/members.h"
 #include "client/tools/psctl/views/cells.h"
-#include "client/tools/psctl/views/members.h"
+#include "client/tools/psctl/views/health.h"
 #include "client/tools/psctl/views/views.h"
-#include "client/tools/shared/health.h"
 #include "client/tools/shared/output.h"
 #include "common/core/base/units.h"
 

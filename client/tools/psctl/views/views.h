@@ -2,7 +2,7 @@
 #ifndef CLIENT_TOOLS_VIEWS_VIEWS_H
 #define CLIENT_TOOLS_VIEWS_VIEWS_H
 
-#include "client/tools/psctl/ask.h"
+#include "client/tools/psctl/query/ask.h"
 #include "client/tools/shared/page.h"
 
 void view_status(const struct answer *answers, uint32_t n, const struct page *page);

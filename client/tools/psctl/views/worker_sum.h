@@ -3,7 +3,7 @@
 #ifndef CLIENT_TOOLS_VIEWS_WORKER_SUM_H
 #define CLIENT_TOOLS_VIEWS_WORKER_SUM_H
 
-#include "client/tools/psctl/views/members.h"
+#include "client/tools/psctl/query/members.h"
 
 struct worker_sum {
     const json_t *first;                       /* a WorkerReport, for its job and number */

@@ -1,6 +1,7 @@
-#include "client/tools/psctl/top/rates.h"
+#include "client/tools/psctl/query/rates.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,4 +117,29 @@ rates_age_at(const uint64_t ages[RATES_BUCKETS], double share)
             break;
     }
     return b;
+}
+
+const char *
+rates_text(double per_second, struct units *out)
+{
+    if (isnan(per_second))
+        snprintf(out->text, sizeof out->text, "-");
+    else if (per_second > 0 && per_second < 9.95)
+        snprintf(out->text, sizeof out->text, "%.1f", per_second);
+    else
+        units_count((uint64_t)(per_second + 0.5), out);
+    return out->text;
+}
+
+const char *
+rates_bytes_text(double bytes_per_second, struct units *out)
+{
+    size_t len;
+
+    if (isnan(bytes_per_second))
+        return strcpy(out->text, "-");
+    units_bytes((uint64_t)(bytes_per_second + 0.5), out);
+    len = strlen(out->text);
+    snprintf(out->text + len, sizeof out->text - len, "/s");
+    return out->text;
 }

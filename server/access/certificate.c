@@ -1,4 +1,4 @@
-#include "server/daemon/certificate.h"
+#include "server/access/certificate.h"
 
 #include <inttypes.h>
 #include <stdio.h>

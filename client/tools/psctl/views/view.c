@@ -1,4 +1,4 @@
-#include "client/tools/psctl/view.h"
+#include "client/tools/psctl/views/view.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "server/daemon/guard.h"
+#include "server/access/guard.h"
 
 #include <errno.h>
 #include <pwd.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "common/net/sockname.h"
-#include "server/daemon/keyring_file.h"
+#include "server/access/keyring_file.h"
 
 /* ---- --unix-users ---- */
 

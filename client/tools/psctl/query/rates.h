@@ -3,8 +3,9 @@
 #ifndef CLIENT_TOOLS_TOP_RATES_H
 #define CLIENT_TOOLS_TOP_RATES_H
 
-#include "client/tools/psctl/ask.h"
-#include "client/tools/psctl/views/members.h"
+#include "client/tools/psctl/query/ask.h"
+#include "client/tools/psctl/query/members.h"
+#include "common/core/base/units.h"
 #include "common/include/psclient/ps_err.h"
 
 struct rates {
@@ -33,5 +34,9 @@ void rates_ages(const struct rates *r, uint64_t ages[RATES_BUCKETS]);
 
 /* The bucket that holds the age which `share` of them do not pass; RATES_BUCKETS when there are none. */
 size_t rates_age_at(const uint64_t ages[RATES_BUCKETS], double share);
+
+/* "1,204", "0.5", and "-" for NAN; the second "9.41 MiB/s". Return out->text. */
+const char *rates_text(double per_second, struct units *out);
+const char *rates_bytes_text(double bytes_per_second, struct units *out);
 
 #endif

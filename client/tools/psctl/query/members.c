@@ -1,4 +1,4 @@
-#include "client/tools/psctl/views/members.h"
+#include "client/tools/psctl/query/members.h"
 
 #include <stdlib.h>
 #include <string.h>

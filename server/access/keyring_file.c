@@ -1,4 +1,4 @@
-#include "server/daemon/keyring_file.h"
+#include "server/access/keyring_file.h"
 
 #include <stdlib.h>
 

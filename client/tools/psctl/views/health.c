@@ -1,8 +1,8 @@
-#include "client/tools/shared/health.h"
+#include "client/tools/psctl/views/health.h"
 
 #include <stdio.h>
 
-#include "client/tools/psctl/views/members.h"
+#include "client/tools/psctl/query/members.h"
 
 unsigned
 health_store_percent(const json_t *status)

@@ -1,10 +1,10 @@
-#include "server/saver/saves.h"
+#include "server/daemon/saves.h"
 
 #include <inttypes.h>
 
 #include "server/daemon/daemon.h"
-#include "server/daemon/notify.h"
 #include "server/process/log.h"
+#include "server/process/sd_notify.h"
 #include "server/recovery/start.h"
 
 static void
@@ -61,7 +61,7 @@ saves_housekeeping(struct daemon *d)
     const struct saves *s = &d->saves;
 
     if (s->stopping)
-        notify_busy("Saving before the stop");
+        sd_notify_busy("Saving before the stop");
     if (d->state != DAEMON_SERVING || !s->durable)
         return;
     saver_look(s->saver);
@@ -208,7 +208,7 @@ saves_at_stop(struct daemon *d)
         (!is_unsaved(d) && !saver_is_busy(s->saver)))
         return false;
     log_line(LOG_LEVEL_INFO, "saving before the stop");
-    notify_busy("Saving before the stop");
+    sd_notify_busy("Saving before the stop");
     s->stopping = true;
     saver_set_rate(s->saver, 0);
     uv_timer_start(&s->timer, on_timer, d->options->save_on_stop_ms, 0);

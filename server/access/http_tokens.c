@@ -1,4 +1,4 @@
-#include "server/http/http_tokens.h"
+#include "server/access/http_tokens.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include <sys/random.h>
 
 #include "common/system/secret.h"
+#include "server/process/options.h"
 
 #define SCHEME "Bearer"
 

@@ -1,4 +1,4 @@
-#include "server/daemon/spans_file.h"
+#include "server/process/spans_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -18,8 +18,8 @@
 #include <sys/types.h>
 
 #include "common/core/auth/keyring.h"
+#include "server/access/http_tokens.h"
 #include "server/core/turn/stats.h"
-#include "server/http/http_tokens.h"
 #include "server/process/options.h"
 
 #define GUARD_USERS_MAX    64  /* in --unix-users */

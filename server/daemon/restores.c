@@ -1,4 +1,4 @@
-#include "server/recovery/restores.h"
+#include "server/daemon/restores.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -8,8 +8,8 @@
 
 #include "common/core/base/hash.h"
 #include "server/daemon/daemon.h"
-#include "server/daemon/notify.h"
 #include "server/process/log.h"
+#include "server/process/sd_notify.h"
 #include "server/recovery/restore_open.h"
 #include "server/recovery/start.h"
 
@@ -229,7 +229,7 @@ tell_alive(void *arg, const char *file, struct ps_error *e)
     (void)file;
     if (now - *told_ns >= TELL_NS) {
         *told_ns = now;
-        notify_busy("verifying a checkpoint");
+        sd_notify_busy("verifying a checkpoint");
     }
     return start_stopped(e);
 }

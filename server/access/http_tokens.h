@@ -14,9 +14,8 @@
 #include "common/core/auth/keyring.h"
 #include "common/core/auth/mac.h"
 
-#define HTTP_TOKENS_MAX  64               /* in one file */
-#define HTTP_TOKENS_TEXT (64 * KIB)       /* bytes of it */
-#define HTTP_TOKEN_VALUE "PSD_HTTP_TOKEN" /* in the environment: the one token */
+#define HTTP_TOKENS_MAX  64         /* in one file */
+#define HTTP_TOKENS_TEXT (64 * KIB) /* bytes of it */
 
 struct http_tokens {
     uint8_t key[MAC_BYTES];

@@ -3,7 +3,7 @@
 #ifndef CLIENT_TOOLS_VIEWS_MEMBERS_H
 #define CLIENT_TOOLS_VIEWS_MEMBERS_H
 
-#include "client/tools/psctl/ask.h"
+#include "client/tools/psctl/query/ask.h"
 
 uint64_t member_number(const json_t *object, const char *name);
 double member_real(const json_t *object, const char *name);

@@ -1,4 +1,4 @@
-#include "client/tools/psctl/ask.h"
+#include "client/tools/psctl/query/ask.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

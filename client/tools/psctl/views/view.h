@@ -3,7 +3,7 @@
 #ifndef CLIENT_TOOLS_VIEW_H
 #define CLIENT_TOOLS_VIEW_H
 
-#include "client/tools/psctl/ask.h"
+#include "client/tools/psctl/query/ask.h"
 #include "client/tools/shared/page.h"
 
 enum view_kind { VIEW_STATUS, VIEW_JOBS, VIEW_VARIABLES, VIEW_STATS, VIEW_WORKERS, VIEW_BLOCKED, VIEW_PING, VIEWS };

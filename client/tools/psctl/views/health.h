@@ -2,7 +2,7 @@
 #ifndef CLIENT_TOOLS_HEALTH_H
 #define CLIENT_TOOLS_HEALTH_H
 
-#include "client/tools/psctl/ask.h"
+#include "client/tools/psctl/query/ask.h"
 
 #define HEALTH_STORE_WARN 90 /* percent of its memory that a shard's store may use before status says so */
 #define HEALTH_STORE_FULL 95 /* and before --check fails */
