@@ -14,14 +14,14 @@
  *
  * Who asks:
  *
- *     cut         measure, pooled_bytes   variable (for declare, restore_check), gather
+ *     cut         measure, pooled_bytes   variable (for declare, restore_check)
  *                 cut                     block, for each block that an event names
- *     key         key                     turn, save, data
+ *     key         key                     turn, save, data_open
  *     values      fill, load, loaded      block, catalog
- *                 pulled                  data
- *     check       room, finite ...        push_check, gather, replay
- *     apply       apply, carry, sum       update, gather
- *     walk        values, nth, index      block, save, save_left, restore_fill
+ *                 pulled                  data_open
+ *     check       room, finite ...        push_check, gather_close, replay
+ *     apply       apply, carry, sum       update, gather_close
+ *     walk        values, nth, index      block, save, save_left, save_keeps, restore_fill
  *                 restore                 restore_fill
  *     describe    describe                report_variables
  *

@@ -25,12 +25,19 @@
  *                          │  └──┘ resume, same incarnation                                                      │
  *                          └──────new hello, another incarnation: clock = slowest live───────────────────────────┘
  *
- * Rooms: job, variable, declare (how they come to be), block (found and made), catalog and row (all of these as the
- * store has them), connection (who speaks), hello (who may come), session (life and leases; session_row: what outlives
- * the process), sequence (exactly once), clock (who is slowest), push (checks), update (of one block), gather
- * (gradients of a sync step), pull (those that wait, too), data (answers with blocks), barrier, report (answers to
- * psctl), meetings (of groups that reduce among themselves), turn (the transaction), save, save_request and save_rows
- * (copies of one instant), actions (what goes out), pool (memory). shard.c dispatches.
+ * Folders of the core call down only; this is the order, from the top, and what they do:
+ *
+ *     metrics      figures for Prometheus and the page
+ *     shard        shard (events), message (frames), hello and worker_exit (workers come and go), commit (the turn's
+ *                  end), replay, drain, setting, report, listeners
+ *     durability   save, redo (pieces of the log, the disk), restore, catalog (all that is loaded), durable
+ *     training     push, gather (gradients of a sync step), pull, barrier, pending (messages that wait), held
+ *     model        variable, declare, block (found and made), kind, update (of one block)
+ *     sessions     job, session (lease), sequence (exactly once), clock (which worker is slowest), data_steps
+ *     journal      what modules say must be in the redo log
+ *     turn         turn (the transaction), actions (what goes out), connection, limit, traffic, pool (memory)
+ *     workers      values: cursor, roster, metrics ...
+ *     store        where blocks and rows are kept
  */
 #ifndef SERVER_SHARD_H
 #define SERVER_SHARD_H

@@ -1,4 +1,4 @@
-/* All that a shard is, for its rooms. Nobody else includes this, but the fuzzer that holds it against the store. */
+/* All that a shard is, for the modules of the core; but for some tests nothing else includes this. */
 #ifndef SERVER_SHARD_STATE_H
 #define SERVER_SHARD_STATE_H
 
