@@ -14,7 +14,7 @@
 
 #include "common/core/base/arena.h"
 #include "common/core/wire/wire.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 #include "server/core/store/store_mem.h"
 #include "tests/fuzz/shard_disk.h"
 

@@ -107,7 +107,7 @@ for path in sorted(headers):
     wrong = ["%s is %s, not %s" % (n, known.get(n), row[1]) for n, row in mine.items() if known.get(n) != value(row[1])]
     ok(not wrong, "the guide's limits of %s have their values" % path, *wrong)
 public = [os.path.relpath(p, SOURCE) for d in ("client/include/psclient/ps", "common/include/psclient/ps_") for p in glob.glob(os.path.join(SOURCE, d + "*.h"))]
-places = [("common/core/wire/wire.h", r"WIRE_\w+_MAX"), ("common/core/wire/frame.h", r"FRAME_\w+_MAX"), ("server/core/shard/shard.h", r"SHARD_\w+_MAX"),
+places = [("common/core/wire/wire.h", r"WIRE_\w+_MAX"), ("common/core/wire/frame.h", r"FRAME_\w+_MAX"), ("server/core/turn/shard_types.h", r"SHARD_\w+_MAX"),
           ("common/core/auth/keyring.h", r"KEYRING_\w+_(MAX|MIN)"), ("common/core/auth/prelude.h", r"PRELUDE_META_MAX"),
           ("server/access/guard.h", r"GUARD_\w+_MAX"), ("server/http/http.h", r"HTTP_\w+_MAX"), ("server/access/http_tokens.h", r"HTTP_\w+_MAX"), ("server/daemon/handed.h", r"HANDED_MAX"), ("server/core/metrics/metrics.h", r"METRICS_\w+_MAX")]
 places += [(path, r"PS_\w+_MAX") for path in public]
@@ -116,7 +116,7 @@ missing = [name for path, pattern in places for name in constants(path)
 ok(len(public) > 8 and not missing, "and none is left out", *missing)
 
 known = {}
-for path in ("common/core/wire/wire.h", "common/core/wire/frame.h", "common/core/base/arena.h", "server/core/shard/shard.h"):
+for path in ("common/core/wire/wire.h", "common/core/wire/frame.h", "common/core/base/arena.h", "server/core/turn/shard_types.h"):
     known.update(constants(path))
 wrong = []
 for row in rows(section(protocol, "3. Text, numbers and limits")):

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/core/cluster/placement.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 #include "tests/unit/check_main.h"
 
 #define SHARDS_MAX 5

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 #include "tests/unit/power_kit.h"
 #include "tests/unit/shard_fixture.h"
 

@@ -1,5 +1,5 @@
 /* Reports: what psctl is told, and that it is true. */
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 #include "tests/unit/shard_fixture.h"
 
 #include <math.h>

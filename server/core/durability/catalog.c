@@ -5,7 +5,7 @@
 
 #include "server/core/sessions/session_load.h"
 #include "server/core/sessions/traffic_kept.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* Jobs and variables. */
 static enum ps_err

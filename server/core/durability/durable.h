@@ -21,8 +21,8 @@
 #include "common/core/base/base.h"
 #include "common/core/wire/wire.h"
 #include "common/include/psclient/ps_err.h"
-#include "server/core/shard/shard.h"
 #include "server/core/store/store.h"
+#include "server/core/turn/shard_types.h"
 
 #define DURABLE_FORMAT  2
 #define DURABLE_TXN_MAX (64 * MIB)

@@ -7,7 +7,7 @@
 
 #include "common/core/model/layout.h"
 #include "server/core/journal/redo_record.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 #define ERASE_ALONG 8 /* pieces erased along with a turn that writes in any case */
 

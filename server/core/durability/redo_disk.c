@@ -1,7 +1,7 @@
 /* Pieces that are on disk: answers go out, and the live store forgets them, a few at a time. */
 #include "server/core/durability/redo.h"
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* Erased in one event. */
 #define ERASE_BYTES (4 * MIB)

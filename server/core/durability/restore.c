@@ -7,7 +7,7 @@
 
 #include "common/core/format/checkpoint.h"
 #include "server/core/sessions/session_load.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* ---- Beginning and ending ---- */
 

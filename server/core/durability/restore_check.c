@@ -7,7 +7,7 @@
 #include "common/core/base/units.h"
 #include "common/core/format/checkpoint.h"
 #include "server/core/durability/restore.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 const char *
 restore_job_name(const struct shard_restore *r)

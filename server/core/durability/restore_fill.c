@@ -4,7 +4,7 @@
 
 #include "common/core/format/checkpoint.h"
 #include "server/core/durability/restore.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 bool
 restore_find(struct shard *s)

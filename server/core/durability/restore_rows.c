@@ -11,7 +11,7 @@
 #include "server/core/durability/fact.h"
 #include "server/core/durability/identity.h"
 #include "server/core/durability/restore.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 #define ROWS_MAX (STORE_ROOM_TURN / STORE_ROW_ROOM) /* in one transaction */
 

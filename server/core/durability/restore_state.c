@@ -1,6 +1,6 @@
 /* What others must know of a restore: they ask, and change nothing. */
 #include "server/core/durability/restore.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 bool
 restore_says_no(const struct shard *s, struct ps_error *e)

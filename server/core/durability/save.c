@@ -7,7 +7,7 @@
 
 #include "server/core/durability/save_request.h"
 #include "server/core/durability/save_rows.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 void
 save_init(struct shard *s)

@@ -36,9 +36,9 @@
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
-#include "server/core/shard/shard.h"
 #include "server/core/store/store.h"
 #include "server/core/turn/durations.h"
+#include "server/core/turn/shard_types.h"
 
 #define SAVE_ERASE_MAX 64 /* values left behind that are erased in one go */
 

@@ -1,7 +1,7 @@
 /* Values that are left behind for the saver: which blocks need that, and how they go when it has passed. */
 #include "server/core/durability/save.h"
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 #define LOOK_MAX 65536 /* blocks that one go of erasing looks at */
 

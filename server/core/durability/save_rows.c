@@ -1,7 +1,7 @@
 /* Rows are read as they are committed; a checkpoint is told where its variables stand. */
 #include "server/core/durability/save_rows.h"
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 #include "server/core/turn/save_copy.h"
 
 #define DONE_BYTES_MAX (192 * KIB) /* of the variables in an answer; a frame's metadata holds more */

@@ -6,7 +6,7 @@
 #include "common/core/base/base.h"
 #include "common/include/psclient/ps_err.h"
 #include "proto/psd.pb-c.h"
-#include "server/core/shard/shard.h"
+#include "server/core/turn/shard_types.h"
 
 struct job;
 

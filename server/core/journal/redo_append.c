@@ -2,7 +2,7 @@
 #include "server/core/journal/redo_append.h"
 
 #include "server/core/journal/redo_record.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* ---- Whether there is room ---- */
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "server/core/metrics/metrics.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 static void
 copy_text(char *out, const char *text, size_t most)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/core/cluster/placement.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* ---- Making ---- */
 

@@ -8,7 +8,7 @@
 
 #include "common/core/base/units.h"
 #include "common/core/wire/wire.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* Kept free when variables are declared: an eighth of the store, which it keeps itself, what a turn needs, and some for
  * rows and trees. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 void
 declare_send(struct shard *s, const struct variable *v, const struct declare_waiter *to)

@@ -9,7 +9,7 @@
 #include "common/core/model/cut.h"
 #include "common/core/wire/wire_layout.h"
 #include "server/core/model/kind.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* ---- Cut ---- */
 

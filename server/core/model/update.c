@@ -1,7 +1,7 @@
 /* The update itself: counts and clocks here, the value behind the variable's kind. */
 #include "server/core/model/update.h"
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 uint64_t
 update_when(const struct variable *v, uint64_t clock)

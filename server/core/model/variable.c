@@ -8,7 +8,7 @@
 #include "common/core/cluster/placement.h"
 #include "common/core/wire/wire.h"
 #include "proto/store.pb-c.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 void
 variable_free(struct variable *v)

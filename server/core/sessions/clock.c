@@ -1,7 +1,7 @@
 /* The live workers lie in a heap (slowest.h) by where they are held: its root allows the others to go on. */
 #include "server/core/sessions/clock.h"
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* What the live workers and those still to come allow. */
 static uint64_t

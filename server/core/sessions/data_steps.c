@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "proto/store.pb-c.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 static struct cursor
 data_steps_later(struct cursor a, struct cursor b)

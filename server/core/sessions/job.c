@@ -8,7 +8,7 @@
 #include "common/core/wire/wire.h"
 #include "common/core/wire/wire_text.h"
 #include "proto/store.pb-c.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 void
 job_free(struct job *job)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/core/wire/meet_message.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* ---- Answers ---- */
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 struct session *
 session_new(struct shard *s, struct job *job, uint32_t task)

@@ -10,7 +10,7 @@
 #include "common/include/psclient/ps_err.h"
 #include "server/core/sessions/data_steps.h"
 #include "server/core/sessions/job.h"
-#include "server/core/shard/shard.h"
+#include "server/core/turn/shard_types.h"
 #include "server/core/turn/traffic.h"
 #include "server/core/workers/ahead.h"
 #include "server/core/workers/tally.h"

@@ -1,6 +1,6 @@
 /* A session by the numbers of its job and its task: for modules that session.c calls, too. */
 #include "server/core/sessions/session.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 struct session *
 session_find(const struct shard *s, uint32_t job_id, uint32_t task)

@@ -6,7 +6,7 @@
 
 #include "proto/store.pb-c.h"
 #include "server/core/sessions/session_row.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 struct session_load {
     struct shard *s;

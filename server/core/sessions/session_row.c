@@ -4,7 +4,7 @@
 #include <endian.h>
 
 #include "proto/store.pb-c.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 enum ps_err
 session_row_put(struct shard *s, const struct session *session, row_sink sink)

@@ -3,7 +3,7 @@
 #include "server/core/shard/commit.h"
 
 #include "server/core/shard/drain.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* ---- Into the store ---- */
 

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 void
 drain_stop_if_idle(struct shard *s)

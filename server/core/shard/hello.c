@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "server/core/shard/rights.h"
-#include "server/core/shard/shard_state.h"
 #include "server/core/shard/worker_exit.h"
+#include "server/core/shard_state.h"
 
 static enum ps_err
 taken(const struct session *session, struct ps_error *e)

@@ -1,7 +1,7 @@
 /* The order of effects is part of what the shard does: tests and simulator compare it. */
 #include "server/core/shard/listeners.h"
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* What waits is forgotten first, so that the session has nothing there any more when it is let go. */
 static void

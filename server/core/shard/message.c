@@ -8,8 +8,8 @@
 #include "server/core/shard/commit.h"
 #include "server/core/shard/drain.h"
 #include "server/core/shard/rights.h"
-#include "server/core/shard/shard_state.h"
 #include "server/core/shard/worker_exit.h"
+#include "server/core/shard_state.h"
 
 /* Clocks and rounds stay far from the end of their numbers, so that sums of a few never wrap. */
 #define CLOCK_MAX (UINT64_C(1) << 62)

@@ -9,7 +9,7 @@
 
 #include "proto/store.pb-c.h"
 #include "server/core/journal/redo_record.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 #define CLOCK_MAX (UINT64_C(1) << 62) /* as for messages */
 

@@ -2,7 +2,7 @@
 #include "server/core/shard/report.h"
 
 #include "server/core/shard/report_builder.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 void
 report_answer(struct shard *s, struct connection *c, uint64_t request, const Psd__Query *query,

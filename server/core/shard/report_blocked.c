@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "server/core/shard/report_builder.h"
-#include "server/core/shard/shard_state.h"
 #include "server/core/shard/waits.h"
+#include "server/core/shard_state.h"
 
 static bool
 blocked(void *arg, const struct waiting *w)

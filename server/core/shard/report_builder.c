@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "server/core/shard/report.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 bool
 report_wants_job(const struct report_builder *b, const struct job *job)

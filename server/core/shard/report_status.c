@@ -1,6 +1,6 @@
 /* What a shard is and holds, what it has counted, and how near it is to its limits. */
 #include "server/core/shard/report_builder.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 void
 report_status(struct shard *s, Psd__StatusReport *m, Psd__SaveReport *save, uint64_t in_flight_bytes)

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "server/core/shard/report_builder.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* At most 58 bytes each, as they travel: a full page fits REPORT_BYTES_MAX. */
 #define PAGE 2048

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "server/core/shard/report_builder.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* ---- Variables ---- */
 

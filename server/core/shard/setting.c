@@ -8,7 +8,7 @@
 #include "common/core/base/pattern.h"
 #include "common/core/cluster/placement.h"
 #include "common/core/wire/wire.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* ---- Checking ---- */
 

@@ -7,8 +7,8 @@
 #include "server/core/durability/identity.h"
 #include "server/core/shard/drain.h"
 #include "server/core/shard/listeners.h"
-#include "server/core/shard/shard_state.h"
 #include "server/core/shard/worker_exit.h"
+#include "server/core/shard_state.h"
 
 #define GRACE_MS_DEFAULT    5000
 #define CONNECTIONS_DEFAULT 4096

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* In one event: what they write, and the redo log's record of it, stay far from what a turn and a replay may hold. */
 #define WORKER_EXIT_LAPSES_MAX 1024

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 static struct barrier *
 barrier_new(struct shard *s, struct job *job, const char *name)

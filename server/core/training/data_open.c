@@ -1,7 +1,7 @@
 /* An answer with blocks when it is first in line: head and parts are made, at the last moment. */
 #include <stdlib.h>
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* The block in the newest commit. If the open turn has moved it, that is under its other key (save.h). */
 static enum ps_err

@@ -10,7 +10,7 @@
 
 #include "common/core/base/base.h"
 #include "server/core/model/update.h"
-#include "server/core/shard/shard.h"
+#include "server/core/turn/shard_types.h"
 
 struct block_ref;
 

@@ -2,7 +2,7 @@
  * gather_push.c's, how gathers end gather_close.c's. */
 #include "server/core/training/gather.h"
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* ---- Life ---- */
 

@@ -1,5 +1,5 @@
 /* How a gather ends: one update from the gradients that came, and the answers to their pushes. */
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 #include "server/core/training/gather.h"
 #include "server/core/training/pending.h"
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 static struct gather_entry *
 entry_insert(struct gather *g, uint32_t task)

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* ---- At once ---- */
 

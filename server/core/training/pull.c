@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* SSP: a reader may run at most `bound` clocks ahead of the slowest worker (Ho et al., NIPS 2013). */
 static bool

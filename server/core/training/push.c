@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* ---- Refusing ---- */
 

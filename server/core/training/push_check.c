@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/include/psclient/ps_compress.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 #include "server/core/training/push.h"
 
 static enum ps_err

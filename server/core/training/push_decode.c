@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "common/core/codec/codec.h"
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 #include "server/core/training/push.h"
 
 static enum ps_err

@@ -1,5 +1,5 @@
 /* What a gradient counts for. */
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 #include "server/core/training/push.h"
 
 uint64_t

@@ -1,7 +1,7 @@
 /* Blocks never go back, so what has come to a clock need not be looked at again. */
 #include "server/core/training/save_gate.h"
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 bool
 save_gate_open(const struct shard *s)

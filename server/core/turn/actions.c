@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 #define LOG_TEXT_MAX       1024
 #define ACTIONS_OF_FAILURE 16 /* besides the CLOSEs */

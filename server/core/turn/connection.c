@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 struct connection *
 connection_find(const struct shard *s, uint64_t id)

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 static size_t
 data_size(uint32_t len, bool with_newer, bool with_codes)

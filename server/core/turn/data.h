@@ -4,7 +4,7 @@
 #define SERVER_DATA_H
 
 #include "common/core/base/base.h"
-#include "server/core/shard/shard.h"
+#include "server/core/turn/shard_types.h"
 
 struct shard_data {
     uint64_t request, seq;

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 const struct limit_text limit_texts[LIMITS] = {
 #define WITH_OPTION(id, name, option, bytes, about) [LIMIT_##id] = {name, option, about, bytes},

@@ -4,7 +4,7 @@
 #include <endian.h>
 #include <string.h>
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 enum ps_err
 row_to_store(struct shard *s, enum store_table table, struct span key, struct span value)

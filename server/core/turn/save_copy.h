@@ -4,8 +4,8 @@
 #define SERVER_SAVE_COPY_H
 
 #include "common/core/base/base.h"
-#include "server/core/shard/shard.h"
 #include "server/core/store/store.h"
+#include "server/core/turn/shard_types.h"
 
 struct save_copy {
     struct shard_save base; /* what is handed out */

@@ -1,7 +1,7 @@
 /* A block's two keys differ by their generation: one holds its newest value, the other may hold that of an instant. */
 #include "server/core/turn/save_keeps.h"
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 bool
 save_keeps(const struct shard *s, const struct block_ref *ref)

@@ -1,6 +1,6 @@
 #include "server/core/turn/spans.h"
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 uint64_t
 spans_held(struct shard *s, enum timeline_kind kind, uint64_t since_ns, uint32_t task, uint64_t step)

@@ -1,6 +1,6 @@
 #include "server/core/turn/traffic.h"
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 void
 traffic_pushed(struct traffic *t, uint64_t blocks, uint64_t bytes)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "server/core/shard/shard_state.h"
+#include "server/core/shard_state.h"
 
 /* Rows of cursors that one session may have to write in a turn. */
 static uint64_t
