@@ -5,29 +5,25 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "common/system/now.h"
+
 static inline uint64_t
 now_us(void)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+    return monotonic_us();
 }
 
 static inline uint64_t
 now_ms(void)
 {
-    return now_us() / 1000;
+    return monotonic_ms();
 }
 
 /* Of any clock, to the nanosecond. */
 static inline double
 clock_s(clockid_t clock)
 {
-    struct timespec t;
-
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return (double)clock_ns(clock) * 1e-9;
 }
 
 static inline double

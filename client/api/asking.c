@@ -3,20 +3,16 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* ---- Time ---- */
+#include "common/system/now.h"
 
-static uint64_t
-now_ms(void)
-{
-    return uv_hrtime() / 1000000;
-}
+/* ---- Time ---- */
 
 struct limit
 limit_of(ps_client *c, int timeout_ms)
 {
     uint64_t ms = client_timeout(c, timeout_ms);
 
-    return (struct limit){.client = c, .timeout_ms = ms, .deadline = now_ms() + ms};
+    return (struct limit){.client = c, .timeout_ms = ms, .deadline = monotonic_ms() + ms};
 }
 
 /* struct checkpoint_patience */
@@ -27,7 +23,7 @@ patience_left(void *arg, const char *file, struct ps_error *e)
 
     if (l->client->interrupted)
         return ps_fail(e, PS_ERR_CANCELLED, "interrupted at the checksum of %s", file);
-    if (now_ms() >= l->deadline)
+    if (monotonic_ms() >= l->deadline)
         return ps_fail(e, PS_ERR_TIMEOUT, "%" PRIu64 " ms were over at the checksum of %s", l->timeout_ms, file);
     return PS_OK;
 }
@@ -69,7 +65,7 @@ static enum ps_err
 ask_end(const struct asking *a, uint32_t shard, struct ps_op *op, struct ps_error *e)
 {
     struct client_wait w = {.ready = answered_or_interrupted, .arg = op, .op = op->core};
-    uint64_t now = now_ms();
+    uint64_t now = monotonic_ms();
     enum ps_err err;
 
     if (!client_wait(op->client, &w, a->limit->deadline - MIN(now, a->limit->deadline)))

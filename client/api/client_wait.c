@@ -5,8 +5,8 @@
 #include <sched.h>
 
 #include "client/api/client_state.h"
-#include "client/api/monotonic.h"
 #include "client/api/recorder.h"
+#include "common/system/now.h"
 
 #define NEAR_MS 250 /* this long before a deadline the shards are asked who they wait for */
 #define HOLD_US 20  /* a wait looks for so long before it sends what is held */

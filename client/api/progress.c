@@ -2,7 +2,7 @@
 
 #include <poll.h>
 
-#include "client/api/monotonic.h"
+#include "common/system/now.h"
 #include "common/system/thread.h"
 
 #define SLEEP_MS 60000

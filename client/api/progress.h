@@ -68,7 +68,7 @@ void progress_tell(struct progress *p);
 /* Within, while it runs: wake the thread if that is needed, as leaving does. */
 void progress_hurry(struct progress *p, struct progress_stand now);
 
-/* Within, while it runs: until ready(arg) or a time of monotonic.h; false: the time came. */
+/* Within, while it runs: until ready(arg) or a time of monotonic_in(); false: the time came. */
 bool progress_wait(struct progress *p, bool (*ready)(void *arg), void *arg, const struct timespec *until);
 
 #endif

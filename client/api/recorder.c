@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/system/now.h"
 #include "common/system/trace_file.h"
 
 struct recorder {
@@ -205,7 +206,7 @@ recorder_step(uint64_t step)
 
     if (!recorder_keeps() || (r = recorder()) == NULL)
         return;
-    now_ns = trace_now_ns();
+    now_ns = monotonic_ns();
     if (r->begun)
         end_step(r, step, now_ns);
     begin_step(r, now_ns);
@@ -224,7 +225,7 @@ recorder_begin(void)
     struct recorder *r;
 
     if (recorder_keeps() && (r = recorder()) != NULL)
-        begin_step(r, trace_now_ns());
+        begin_step(r, monotonic_ns());
 }
 
 void

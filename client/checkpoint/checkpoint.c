@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/api/asking.h"
 #include "client/checkpoint/checkpoint_make.h"
 #include "client/checkpoint/definitions.h"
+#include "common/system/now.h"
 
 /* A checkpoint while it is taken. */
 struct taking {
@@ -121,15 +121,6 @@ ask_shares(struct taking *t, const char *dir, struct ps_error *e)
 }
 
 /* ---- A checkpoint ---- */
-
-static uint64_t
-unix_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* The name that one has unless another is asked for. */
 static const char *

@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/checkpoint/checkpoint_make.h"
 #include "client/checkpoint/definitions.h"
+#include "common/system/now.h"
 #include "common/system/safetensors_file.h"
 
 #define COUNTS_PIECE 4096
@@ -57,10 +57,8 @@ static enum ps_err
 describe(struct importing *m, struct ps_error *e)
 {
     struct checkpoint *c = &m->manifest;
-    struct timespec now;
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    c->unix_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    c->unix_ms = unix_ms();
     c->clock = m->job.slowest;
     c->at_clock = c->declared->mode == PSD__MODE__SYNC;
     c->version = strdup(PSD_VERSION);

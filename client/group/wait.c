@@ -2,8 +2,8 @@
  * the loop. */
 #include <sched.h>
 
-#include "client/api/monotonic.h"
 #include "client/group/group_state.h"
+#include "common/system/now.h"
 
 #define SPIN_LOOK         64 /* polls of links between two looks at the loop and the clock */
 #define SPIN_LOOK_CROWDED 16 /* ... each of which lets others run */

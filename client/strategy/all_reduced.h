@@ -20,11 +20,11 @@ struct all_reduced {
     bool *ready; /* [vars]: said in this step */
     bool stepping;
     double note[NOTE_MAX];
-    uint32_t all;        /* workers of the cluster */
-    double look_at_ms;   /* for workers that are missing */
-    double look_wait_ms; /* until then */
-    int timeout_ms;      /* of the group */
-    bool agreed;         /* once: it is no newcomer any more */
+    uint32_t all;          /* workers of the cluster */
+    uint64_t look_at_ms;   /* for workers that are missing */
+    uint64_t look_wait_ms; /* until then */
+    int timeout_ms;        /* of the group */
+    bool agreed;           /* once: it is no newcomer any more */
     uint32_t fitting;    /* workers that go on without those that were started otherwise; 0: there are none of these */
     bool tried;          /* step s->next: gradients were exchanged, and whether that counts is not known; */
     uint64_t epoch;      /* in this forming of the group */

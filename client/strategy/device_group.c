@@ -18,6 +18,7 @@
 #include "client/device/device_team.h"
 #include "client/group/watch.h"
 #include "common/core/base/base.h"
+#include "common/system/now.h"
 
 #define LOOKS_AWAKE 2000  /* before the first sleep */
 #define PAUSE_NS    50000 /* between two looks after that */
@@ -82,15 +83,6 @@ all_agree(ps_device_group *t, enum ps_err mine, const char *doing, struct ps_err
 
 /* ---- Waiting for devices ---- */
 
-static double
-now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
-
 static void
 pause_a_little(void)
 {
@@ -103,11 +95,11 @@ pause_a_little(void)
 static enum ps_err
 blame(ps_device_group *t, enum ps_err err, struct ps_error *e)
 {
-    double until = now_ms() + GRACE_MS;
+    uint64_t until = monotonic_ms() + GRACE_MS;
     struct ps_error why;
     enum ps_err lost;
 
-    while ((lost = group_watch(t->group, &why)) == PS_OK && now_ms() < until)
+    while ((lost = group_watch(t->group, &why)) == PS_OK && monotonic_ms() < until)
         pause_a_little();
     if (lost == PS_OK)
         return err;
@@ -119,10 +111,10 @@ blame(ps_device_group *t, enum ps_err err, struct ps_error *e)
 static enum ps_err
 wait_for_rest(ps_device_group *t, const struct ps_error *why, struct ps_error *e)
 {
-    double until = now_ms() + GRACE_MS;
+    uint64_t until = monotonic_ms() + GRACE_MS;
     bool done = false;
 
-    while (device_team_poll(t->team, &done, NULL) == PS_OK && !done && now_ms() < until)
+    while (device_team_poll(t->team, &done, NULL) == PS_OK && !done && monotonic_ms() < until)
         pause_a_little();
     if (done)
         return PS_OK;
@@ -134,7 +126,7 @@ static enum ps_err
 wait_for_devices(ps_device_group *t, const char *doing, struct ps_error *e)
 {
     int timeout_ms = group_timeout_ms(t->group);
-    double until = now_ms() + timeout_ms;
+    uint64_t until = monotonic_ms() + (uint64_t)timeout_ms;
     struct ps_error why;
     bool done = false;
     enum ps_err err;
@@ -146,7 +138,7 @@ wait_for_devices(ps_device_group *t, const char *doing, struct ps_error *e)
             return PS_OK;
         if (group_watch(t->group, &why) != PS_OK)
             return wait_for_rest(t, &why, e);
-        if (now_ms() >= until)
+        if (monotonic_ms() >= until)
             return ps_fail(e, PS_ERR_TIMEOUT, "device %s: %s: the other ranks' devices were not done after %d ms",
                            t->device->name, doing, timeout_ms);
         if (looks < LOOKS_AWAKE)

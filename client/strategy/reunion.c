@@ -3,9 +3,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/strategy/all_reduced.h"
+#include "common/system/now.h"
 
 #define LOOK_FIRST_MS 2000  /* after a worker was lost: when it is first looked for again; then twice as long ... */
 #define LOOK_LAST_MS  32000 /* ... up to this, but no more than a part of the time is spent on looking: */
@@ -13,15 +13,6 @@
 #define LOOK_MEET_MS  10000 /* for one look, and no more than half of an exchange's time: others wait for it in one */
 #define FORM_TRIES    4     /* of forming a group whose members are lost while they connect */
 #define RECOVER_TRIES 16    /* of going on after a loss: another one, or who was started otherwise, comes in between */
-
-static double
-now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
 
 /* ---- Who was lost ---- */
 
@@ -74,27 +65,28 @@ may_go_on(const ps_strategy *s, enum ps_err err)
 
 /* When a worker that is missing is looked for. took_ms: what it took to find nobody; 0: somebody was found, or lost. */
 static void
-plan_look(ps_strategy *s, double took_ms)
+plan_look(ps_strategy *s, uint64_t took_ms)
 {
     struct all_reduced *a = s->own;
 
     a->look_wait_ms = took_ms > 0 ? MIN(2 * a->look_wait_ms, LOOK_LAST_MS) : LOOK_FIRST_MS;
-    a->look_at_ms = s->workers < a->all ? now_ms() + MAX(a->look_wait_ms, LOOK_PART * took_ms) : 0;
+    a->look_at_ms = s->workers < a->all ? monotonic_ms() + MAX(a->look_wait_ms, LOOK_PART * took_ms) : 0;
 }
 
 /* Whether it failed because of a member that met, but was gone or elsewhere when the others connected to it. A meeting
  * that cannot be reached takes all its time to say so, and is no such case. */
 static bool
-lost_on_the_way(const struct all_reduced *a, enum ps_err err, double began_ms)
+lost_on_the_way(const struct all_reduced *a, enum ps_err err, uint64_t began_ms)
 {
-    return err != PS_ERR_TIMEOUT && (may_recover(err) || err == PS_ERR_CLUSTER) && now_ms() < began_ms + a->timeout_ms;
+    return err != PS_ERR_TIMEOUT && (may_recover(err) || err == PS_ERR_CLUSTER) &&
+           monotonic_ms() < began_ms + (uint64_t)a->timeout_ms;
 }
 
 enum ps_err
 all_reduced_open(ps_strategy *s, const ps_cluster *cluster, const struct ps_group_options *options, struct ps_error *e)
 {
     struct all_reduced *a = s->own;
-    double began = now_ms();
+    uint64_t began = monotonic_ms();
     enum ps_err err;
     int tries = 1;
 
@@ -125,11 +117,11 @@ form_again(ps_strategy *s, uint32_t ranks_min, struct ps_error *e)
     struct all_reduced *a = s->own;
     uint32_t least = s->options.min_workers;
     enum ps_err err;
-    double began;
+    uint64_t began;
 
     ranks_min = MAX(ranks_min, least);
     for (int tries = 1;;) {
-        began = now_ms();
+        began = monotonic_ms();
         if ((err = ps_group_reform(a->group, ranks_min, -1, e)) == PS_ERR_TIMEOUT && ranks_min > least)
             ranks_min--;
         else if (!lost_on_the_way(a, err, began) || tries++ == FORM_TRIES)
@@ -190,7 +182,7 @@ all_reduced_look_is_due(const ps_strategy *s)
 {
     const struct all_reduced *a = s->own;
 
-    return a->look_at_ms > 0 && now_ms() >= a->look_at_ms;
+    return a->look_at_ms > 0 && monotonic_ms() >= a->look_at_ms;
 }
 
 void
@@ -204,7 +196,7 @@ all_reduced_look(ps_strategy *s, struct ps_error *e)
 {
     struct all_reduced *a = s->own;
     struct ps_error why = {0};
-    double began = now_ms();
+    uint64_t began = monotonic_ms();
     enum ps_err err;
     int formed;
 
@@ -216,6 +208,6 @@ all_reduced_look(ps_strategy *s, struct ps_error *e)
     }
     if (err != PS_OK && ps_group_state(a->group, NULL) != PS_OK)
         return all_reduced_lost(s, &why, e);
-    plan_look(s, now_ms() - began);
+    plan_look(s, MAX(monotonic_ms() - began, 1));
     return PS_OK;
 }

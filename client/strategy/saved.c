@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/checkpoint/checkpoint_make.h"
 #include "client/strategy/strategy.h"
 #include "common/core/wire/wire.h"
+#include "common/system/now.h"
 
 /* ---- The manifest ---- */
 
@@ -42,15 +42,6 @@ add_variables(const ps_strategy *s, struct checkpoint *c, struct ps_error *e)
         err = checkpoint_add(c, declare, declare, e);
     }
     return err;
-}
-
-static uint64_t
-unix_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 static enum ps_err

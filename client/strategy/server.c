@@ -7,11 +7,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "client/api/meeting.h"
 #include "client/include/psclient/ps_tensors.h"
 #include "client/strategy/resident.h"
+#include "common/system/now.h"
 
 #define LOOK_MS     500 /* for the others, at a meeting, before looking whether one of them is ahead */
 #define LET_PASS_MS 5   /* the same while one of them is */
@@ -281,15 +281,6 @@ strategy_server_refresh(ps_strategy *s, struct ps_error *e)
 
 /* ---- Meeting ---- */
 
-static double
-now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
-
 /* Somebody is ahead of this worker's clock, and nobody behind it: who came again at the clock of the others and does
  * what it had missed goes beyond where they have ended. So that ssp and sync let it, they tick as it does. But who is
  * merely late has nobody wait for it: who ticked then without a gradient would be missed in the others' next step. */
@@ -309,14 +300,14 @@ static enum ps_err
 await(ps_strategy *s, ps_op *op, struct ps_error *e)
 {
     int timeout_ms = s->options.client.timeout_ms, pause_ms = MIN(LOOK_MS, timeout_ms);
-    double until = now_ms() + timeout_ms;
+    uint64_t until = monotonic_ms() + (uint64_t)timeout_ms;
     bool passed = false, ticked;
     enum ps_err err;
 
     if (s->options.client.mode == PS_ASYNC)
         return ps_op_wait(op, timeout_ms, e);
     err = ps_op_wait(op, pause_ms, e);
-    while (err == PS_ERR_TIMEOUT && now_ms() < until) {
+    while (err == PS_ERR_TIMEOUT && monotonic_ms() < until) {
         if ((err = let_pass(s, &ticked, e)) != PS_OK)
             continue;
         passed |= ticked;

@@ -9,11 +9,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/api/pushing.h"
 #include "client/device/device_staging.h"
 #include "common/core/base/base.h"
+#include "common/system/now.h"
 
 #define PIECE_USUAL  ((uint64_t)4 * MIB)
 #define TENSOR_ALIGN 64
@@ -444,15 +444,6 @@ ps_tensors_pull_start(ps_tensors *tensors, float *const out[], const struct ps_p
     return err;
 }
 
-static uint64_t
-now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 static void
 land(ps_tensors *t, size_t k)
 {
@@ -473,7 +464,7 @@ land_all(ps_tensors *t, uint64_t until, struct ps_error *e)
     enum ps_err err = PS_OK;
 
     while (err == PS_OK && f->landed < f->started) {
-        uint64_t now = now_ms();
+        uint64_t now = monotonic_ms();
 
         err = ps_op_wait(f->op[f->landed], now < until ? (int)(until - now) : 0, e);
         if (err == PS_OK)
@@ -487,7 +478,7 @@ ps_tensors_pull_wait(ps_tensors *tensors, int timeout_ms, struct ps_error *error
 {
     ps_tensors *t = tensors;
     struct flight *f = &t->pull;
-    uint64_t until = now_ms() + client_timeout(t->client, timeout_ms);
+    uint64_t until = monotonic_ms() + client_timeout(t->client, timeout_ms);
     enum ps_err err = PS_OK;
 
     if (f->started == 0)

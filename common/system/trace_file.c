@@ -5,25 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/system/file_error.h"
-
-static uint64_t
-now_ns(clockid_t clock)
-{
-    struct timespec t;
-
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-uint64_t
-trace_now_ns(void)
-{
-    return now_ns(CLOCK_MONOTONIC);
-}
+#include "common/system/now.h"
 
 void
 trace_machine(char out[TRACE_MACHINE_MAX])
@@ -42,7 +27,7 @@ trace_machine(char out[TRACE_MACHINE_MAX])
 void
 trace_origin_here(struct trace_origin *out)
 {
-    *out = (struct trace_origin){.origin_ns = now_ns(CLOCK_MONOTONIC), .wall_ns = (int64_t)now_ns(CLOCK_REALTIME)};
+    *out = (struct trace_origin){.origin_ns = monotonic_ns(), .wall_ns = (int64_t)unix_ns()};
     trace_machine(out->machine);
 }
 

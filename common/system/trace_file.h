@@ -7,8 +7,6 @@
 /* Now is the origin, of this machine. */
 void trace_origin_here(struct trace_origin *out);
 
-uint64_t trace_now_ns(void); /* monotonic */
-
 /* This machine's boot; empty: not known. */
 void trace_machine(char out[TRACE_MACHINE_MAX]);
 

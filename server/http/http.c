@@ -10,11 +10,11 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/core/base/hash.h"
 #include "common/net/sockname.h"
+#include "common/system/now.h"
 #include "common/system/thread.h"
 #include "server/access/guard.h"
 #include "server/http/http_inside.h"
@@ -27,25 +27,10 @@ static_assert(HTTP_TRACE_MAX == 4096 && HTTP_STUCK_MS == 30000 && HTTP_LOOP_MS =
                   HTTP_HOST_MAX == 16 && HTTP_REQUEST_MAX == 16 * KIB && HTTP_LIFE_MS == 10000,
               "what --help says of the HTTP server holds");
 
-uint64_t
-http_now_us(void)
-{
-    return uv_hrtime() / 1000;
-}
-
-uint64_t
-http_now_ms(void)
-{
-    return http_now_us() / 1000;
-}
-
 double
 http_unix_seconds(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+    return (double)unix_ns() / 1e9;
 }
 
 /* ---- The thread ---- */
@@ -108,7 +93,7 @@ run(void *http)
     struct http *h = http;
 
     while (!is_stopping(h)) {
-        uint64_t now = http_now_ms();
+        uint64_t now = monotonic_ms();
         bool accepts = h->guests_len < HTTP_CONNECTIONS_MAX && now >= h->accept_ms;
 
         wait_for_something(h, accepts, patience(h, now));
@@ -321,7 +306,7 @@ http_attach(struct http *h, uv_loop_t *loop, const char *durable_file, const str
     h->attached = true;
     h->timeline = timeline;
     h->shard = shard;
-    h->beat_ms = http_now_ms();
+    h->beat_ms = monotonic_ms();
     snprintf(h->durable_file, sizeof h->durable_file, "%s", durable_file != NULL ? durable_file : "");
     http_tell(h);
 }
@@ -349,7 +334,7 @@ http_beat(struct http *h)
     if (h == NULL)
         return;
     uv_mutex_lock(&h->lock);
-    h->beat_ms = http_now_ms();
+    h->beat_ms = monotonic_ms();
     uv_mutex_unlock(&h->lock);
 }
 

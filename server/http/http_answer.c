@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "common/core/base/hash.h"
+#include "common/system/now.h"
 #include "server/core/metrics/live.h"
 #include "server/http/http_inside.h"
 #include "server/http/page/page.h"
@@ -270,7 +271,7 @@ wait_for_figures(struct http *h, struct MHD_Connection *c, const struct http_rou
     r->connection = c;
     r->route = route;
     r->outcome = HTTP_WAITING;
-    r->since_us = http_now_us();
+    r->since_us = monotonic_us();
     DL_APPEND(h->waiting, r);
     *request = r;
     MHD_suspend_connection(c);

@@ -1,6 +1,7 @@
 /* What the loop gives: asked for when somebody waits, or the history wants a sample, not more often than
  * HTTP_FIGURES_MS. */
 #include "common/core/base/hash.h"
+#include "common/system/now.h"
 #include "server/http/http_inside.h"
 
 void
@@ -44,7 +45,7 @@ end_asked(struct http *h)
 static void
 end_late(struct http *h)
 {
-    uint64_t now = http_now_us();
+    uint64_t now = monotonic_us();
     struct http_request *r, *next;
 
     DL_FOREACH_SAFE (h->waiting, r, next)
@@ -86,7 +87,7 @@ note_given(struct http *h, uint64_t now)
 void
 http_figures_go_on(struct http *h)
 {
-    uint64_t now = http_now_us();
+    uint64_t now = monotonic_us();
     bool given, attached;
 
     uv_mutex_lock(&h->lock);
@@ -136,7 +137,7 @@ http_figures_come(struct http *h, enum metrics_state *state)
 uint64_t
 http_figures_stuck_ms(struct http *h)
 {
-    uint64_t now = http_now_ms(), beat;
+    uint64_t now = monotonic_ms(), beat;
 
     uv_mutex_lock(&h->lock);
     beat = h->attached ? h->beat_ms : now;

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "common/core/base/hash.h"
+#include "common/system/now.h"
 #include "server/http/http_inside.h"
 
 #define PAUSE_MS 1000 /* without accepting, when there were no descriptors */
@@ -32,7 +33,7 @@ guest_came(struct http_house *house, struct MHD_Connection *connection, void **g
         return;
     }
     g->fd = info->connect_fd;
-    g->since_ms = http_now_ms();
+    g->since_ms = monotonic_ms();
     DL_APPEND(house->http->guests, g);
     *guest = g;
 }
@@ -65,7 +66,7 @@ on_connection(void *house, struct MHD_Connection *connection, void **guest, enum
 void
 http_houses_send_away(struct http *h)
 {
-    uint64_t now = http_now_ms();
+    uint64_t now = monotonic_ms();
     struct http_guest *g;
 
     DL_FOREACH (h->guests, g) {
@@ -94,7 +95,7 @@ http_houses_accept(struct http *h)
             (void)MHD_add_connection(newest->daemon, fd, (struct sockaddr *)&address, len); /* closes it if it fails */
         } else if (errno != EINTR && errno != ECONNABORTED) {
             if (errno != EAGAIN)
-                h->accept_ms = http_now_ms() + PAUSE_MS;
+                h->accept_ms = monotonic_ms() + PAUSE_MS;
             return;
         }
     }

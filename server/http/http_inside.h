@@ -101,8 +101,6 @@ struct http {
     unsigned uses;                /* requests that use the figures: the loop is not asked for others meanwhile */
 };
 
-uint64_t http_now_us(void);
-uint64_t http_now_ms(void);
 double http_unix_seconds(void);
 
 /* The lock is held, and let go here; the HTTP thread looks at what has changed. */

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "common/system/now.h"
 #include "common/system/thread.h"
 #include "server/process/log.h"
 #include "server/saver/saver_state.h"
@@ -18,15 +18,6 @@ saver_job_free(struct saver_job *job)
         return;
     shard_save_free(job->save);
     free(job);
-}
-
-static uint64_t
-unix_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 static void

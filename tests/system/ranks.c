@@ -9,22 +9,13 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "client/group/group_state.h"
+#include "tests/now.h"
 
 #define WAIT_MS 120000
 
 static int control = -1; /* in a rank's process */
-
-static uint64_t
-now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 static bool
 get_all(int fd, void *to, size_t n)

@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "client/device/device.h"
 #include "client/device/device_codec.h"
 #include "client/device/device_optimizer.h"
 #include "client/device/device_staging.h"
 #include "common/core/base/base.h"
+#include "common/system/now.h"
 #include "tests/unit/conformance.h"
 
 #ifdef WITH_CPU
@@ -87,10 +87,7 @@ struct bench {
 static double
 seconds(void)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return 1e-9 * (double)monotonic_ns();
 }
 
 /* Of one call, among as many as half a second has; all are waited for together. */

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "client/device/cuda/elements.h"
+#include "common/system/now.h"
 
 #define CONFIG_MAGIC   0xcafebeefu
 #define CONFIG_VERSION 21400u
@@ -208,24 +209,15 @@ team_poll(struct ps_module_team *team, int *done, struct ps_module_text *why)
 
 /* ---- Closing ---- */
 
-static double
-now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
-
 /* So that others may still take what this rank has sent. False: it did not end well, or in time. */
 static bool
 finalize(struct ps_module_team *t)
 {
     struct timespec pause = {0, 100000};
-    double until = now_ms() + FINALIZE_MS;
+    uint64_t until = monotonic_ms() + FINALIZE_MS;
     int now = more.CommFinalize(t->comm);
 
-    while (now == NCCL_IN_PROGRESS && now_ms() < until) {
+    while (now == NCCL_IN_PROGRESS && monotonic_ms() < until) {
         (void)nanosleep(&pause, NULL);
         if (more.CommGetAsyncError(t->comm, &now) != NCCL_SUCCESS)
             return false;

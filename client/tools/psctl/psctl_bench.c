@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/tools/psctl/psctl.h"
@@ -15,6 +14,7 @@
 #include "client/tools/shared/latency.h"
 #include "client/tools/shared/words.h"
 #include "common/core/base/units.h"
+#include "common/system/now.h"
 
 #define VARIABLES_MIN 16 /* so that all shards have some */
 #define USUAL_MS      10000
@@ -148,15 +148,6 @@ heed(void)
     (void)sigaction(SIGTERM, &handler, NULL);
 }
 
-static uint64_t
-now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static enum ps_err
 start(struct bench *b, bool push, size_t slot, ps_op **op, struct ps_error *e)
 {
@@ -173,21 +164,21 @@ static enum ps_err
 measure(struct bench *b, struct phase *phase, bool push, struct ps_error *e)
 {
     uint64_t ms = b->psctl->settings.seconds_ms > 0 ? (uint64_t)b->psctl->settings.seconds_ms : USUAL_MS;
-    uint64_t began = now_ns(), until = began + ms * 1000000 / 2, now = began;
+    uint64_t began = monotonic_ns(), until = began + ms * 1000000 / 2, now = began;
     ps_op **ops = words_need(calloc(b->slots, sizeof(ps_op *)));
     uint64_t *started = words_need(calloc(b->slots, sizeof *started));
     enum ps_err err = PS_OK;
     size_t under_way = 0, i;
 
     for (i = 0; err == PS_OK && i < b->slots; i++) {
-        started[i] = now_ns();
+        started[i] = monotonic_ns();
         err = start(b, push, i, &ops[i], e);
         under_way += err == PS_OK;
     }
     while (err == PS_OK && under_way > 0) {
         if ((err = ps_op_wait_any(b->slots, ops, -1, &i, e)) != PS_OK || (err = ps_op_result(ops[i], e)) != PS_OK)
             break;
-        now = now_ns();
+        now = monotonic_ns();
         latencies_add(&phase->latencies, now - started[i]);
         ps_op_free(ops[i]);
         ops[i] = NULL;

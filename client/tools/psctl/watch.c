@@ -9,6 +9,7 @@
 
 #include "client/tools/shared/heed.h"
 #include "client/tools/shared/terminal.h"
+#include "common/system/now.h"
 #include "common/system/thread.h"
 
 /* A round that a thread asks. */
@@ -21,15 +22,6 @@ struct asking {
     struct ps_error error;
     enum ps_err err;
 };
-
-static uint64_t
-now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 /* ---- asking ---- */
 
@@ -153,7 +145,7 @@ watch_answered(const struct watch *w, struct asking *a, struct shown *s, const s
 static int
 watch_left(const struct watch *w, const struct asking *a, uint64_t started)
 {
-    uint64_t now = now_ms(), due = started + (uint64_t)w->interval_ms;
+    uint64_t now = monotonic_ms(), due = started + (uint64_t)w->interval_ms;
 
     return a->under_way ? -1 : (int)(due - MIN(now, due));
 }
@@ -161,7 +153,7 @@ watch_left(const struct watch *w, const struct asking *a, uint64_t started)
 static enum ps_err
 watch_rounds(const struct watch *w, struct asking *a, struct shown *s, struct terminal *t, struct ps_error *e)
 {
-    uint64_t started = now_ms();
+    uint64_t started = monotonic_ms();
     enum ps_err err = asking_start(a, e);
     char key;
 
@@ -173,7 +165,7 @@ watch_rounds(const struct watch *w, struct asking *a, struct shown *s, struct te
             err = watch_answered(w, a, s, t, e);
             break;
         case TERMINAL_TIME:
-            started = now_ms();
+            started = monotonic_ms();
             err = asking_start(a, e);
             break;
         case TERMINAL_KEY:

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "client/tools/psrun/prepare.h"
+#include "common/system/now.h"
 
 #define KEEP_AGAIN_MS 50 /* while killing: look for newborn processes this often */
 
@@ -27,15 +28,6 @@ struct keep {
     bool killing;
     bool asked; /* to stop: its end is no accident */
 };
-
-static uint64_t
-keep_now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 /* psrun may be gone: then nobody needs the report. */
 static void
@@ -144,7 +136,7 @@ keep_reap(struct keep *k)
             continue;
         keep_say(KEEP_ENDED, pid, status);
         k->ended = true;
-        k->linger_ms = keep_now_ms() + KEEP_LINGER_MS;
+        k->linger_ms = monotonic_ms() + KEEP_LINGER_MS;
     }
     return pid == 0;
 }
@@ -190,7 +182,7 @@ keep_loop(struct keep *k)
         default:
             break;
         }
-        if (k->ended && keep_now_ms() >= k->linger_ms)
+        if (k->ended && monotonic_ms() >= k->linger_ms)
             k->killing = true;
     }
     return false;

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/system/now.h"
+
 struct link_write {
     uv_write_t req;
     char *bytes;
@@ -32,18 +34,12 @@ link_write(struct link *l, char *bytes, size_t len)
         link_written(&w->req, 0);
 }
 
-static uint64_t
-link_now_ms(void)
-{
-    return uv_hrtime() / 1000000;
-}
-
 void
 link_beat(struct link *l)
 {
-    if (!l->open || link_now_ms() - l->beaten_ms < l->beat_ms)
+    if (!l->open || monotonic_ms() - l->beaten_ms < l->beat_ms)
         return;
-    l->beaten_ms = link_now_ms();
+    l->beaten_ms = monotonic_ms();
     /* One that waits in the pipe says as much as two. */
     if (uv_stream_get_write_queue_size((uv_stream_t *)&l->pipe) == 0)
         link_send(l, REMOTE_BEAT);
@@ -69,7 +65,7 @@ link_open(struct link *l, uv_loop_t *loop, void *data, const struct remote_order
     l->pipe.data = l->beat.data = data;
     l->open = true;
     l->beat_ms = MAX(order->silence_ms / REMOTE_BEATS, 2U) / 2; /* looked for twice as often as one must come */
-    l->beaten_ms = link_now_ms();
+    l->beaten_ms = monotonic_ms();
     if ((err = uv_pipe(ends, 0, UV_NONBLOCK_PIPE)) != 0)
         return err;
     *child = ends[0];

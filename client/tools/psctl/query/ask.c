@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/system/now.h"
 #include "common/system/thread.h"
 #include "common/system/trace_file.h"
 
@@ -73,7 +74,7 @@ ask_clock(const struct question *q, ps_client *client, uint64_t asked_ns, struct
 static enum ps_err
 ask_query(const struct question *q, enum ps_query query, ps_client *client, struct answer *a)
 {
-    uint64_t asked_ns = trace_now_ns();
+    uint64_t asked_ns = monotonic_ns();
     json_error_t where;
     json_t *report;
     char *text;
