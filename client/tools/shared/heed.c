@@ -11,22 +11,28 @@ static ps_client *volatile at_work;
 static volatile sig_atomic_t ended_by;
 
 static void
-on_signal(int sig)
+heed_interrupt(int sig)
 {
     ended_by = sig;
     ps_client_interrupt(at_work);
 }
 
 void
-heed_signals(ps_client *client)
+heed_with(void (*on_signal)(int sig), int flags)
 {
-    struct sigaction was, handler = {.sa_handler = client != NULL ? on_signal : SIG_DFL,
-                                     .sa_flags = (int)(SA_RESETHAND | SA_RESTART)}; /* a file's call is not at fault */
+    struct sigaction was, handler = {.sa_handler = on_signal, .sa_flags = flags};
 
-    at_work = client != NULL ? client : at_work;
     for (size_t i = 0; i < ARRAY_LEN(heeded); i++)
         if (sigaction(heeded[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
             (void)sigaction(heeded[i], &handler, NULL);
+}
+
+void
+heed_signals(ps_client *client)
+{
+    at_work = client != NULL ? client : at_work;
+    /* SA_RESTART: a file's call is not at fault. */
+    heed_with(client != NULL ? heed_interrupt : SIG_DFL, (int)(SA_RESETHAND | SA_RESTART));
 }
 
 void

@@ -5,6 +5,9 @@
 
 #include "client/include/psclient/psclient.h"
 
+/* They get this handler (SIG_DFL: none), but for those that are ignored. flags: of sigaction(). */
+void heed_with(void (*on_signal)(int sig), int flags);
+
 /* From now on they are for this client (ps_client_interrupt()); NULL: as before. */
 void heed_signals(ps_client *client);
 

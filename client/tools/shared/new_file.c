@@ -6,77 +6,83 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/core/base/base.h"
+#include "client/tools/shared/heed.h"
+#include "common/core/base/hex.h"
 #include "common/system/file_error.h"
 
 #define MODE 0666
+#define NAME "XXXXXX" /* what tells it from other files beside its path */
 
 /* ---- Signals ---- */
 
-static const int heeded[] = {SIGINT, SIGTERM, SIGHUP};
 static const char *volatile unfinished;
 
 static void
-on_signal(int sig)
+new_file_on_signal(int sig)
 {
     if (unfinished != NULL)
         (void)unlink(unfinished);
     (void)raise(sig); /* SA_RESETHAND: it ends the process now */
 }
 
-/* Those that are ignored, as under nohup, stay so. */
 static void
-heed(const char *partial)
+new_file_guard(const char *partial)
 {
-    struct sigaction was, handler = {.sa_handler = partial != NULL ? on_signal : SIG_DFL,
-                                     .sa_flags = (int)(SA_RESETHAND | SA_RESTART | SA_NODEFER)};
-
     unfinished = partial;
-    for (size_t i = 0; i < ARRAY_LEN(heeded); i++)
-        if (sigaction(heeded[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
-            (void)sigaction(heeded[i], &handler, NULL);
+    heed_with(partial != NULL ? new_file_on_signal : SIG_DFL, (int)(SA_RESETHAND | SA_RESTART | SA_NODEFER));
 }
 
 /* ---- The file ---- */
 
-/* Modes of a file that open() would make, not mkstemp()'s. */
-static void
-usual_mode(int fd)
+/* Made under a name that no file has; X's at its end say how much of it may change. open() gives it the mode of every
+ * new file, as mkostemp() would not: one would have to read the umask for that, and umask() reads it by changing it for
+ * all threads. */
+static int
+new_file_make(char *partial)
 {
-    mode_t mask = umask(0);
+    char *name = partial + strlen(partial) - strlen(NAME);
+    uint8_t random[sizeof NAME / 2];
+    int fd;
 
-    (void)umask(mask);
-    (void)fchmod(fd, MODE & ~mask);
+    do {
+        if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+            return -1;
+        hex_write(random, sizeof random, name);
+        fd = open(partial, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, MODE);
+    } while (fd < 0 && errno == EEXIST);
+    return fd;
 }
 
 enum ps_err
 new_file_begin(struct new_file *f, const char *path, struct ps_error *e)
 {
     struct stat st;
+    enum ps_err err;
 
     *f = (struct new_file){.fd = -1, .path = strdup(path)};
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return ps_fail(e, PS_ERR_INVALID, "%.300s is there and is no file", path);
-    if (f->path == NULL || asprintf(&f->partial, "%s.XXXXXX", path) < 0) {
+    if (f->path == NULL || asprintf(&f->partial, "%s." NAME, path) < 0) {
         f->partial = NULL;
         return ps_fail(e, PS_ERR_NOMEM, "no memory for a path");
     }
-    if ((f->fd = mkostemp(f->partial, O_CLOEXEC)) < 0) {
+    if ((f->fd = new_file_make(f->partial)) < 0) {
+        err = file_failed(e, "make", path);
         free(f->partial);
         f->partial = NULL;
-        return file_failed(e, "make", path);
+        return err;
     }
-    usual_mode(f->fd);
-    heed(f->partial);
+    new_file_guard(f->partial);
     return PS_OK;
 }
 
 /* The name is on disk, too. */
 static enum ps_err
-sync_directory(const char *path, struct ps_error *e)
+new_file_sync_directory(const char *path, struct ps_error *e)
 {
     const char *slash = strrchr(path, '/');
     char *dir = slash == NULL ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
@@ -96,10 +102,10 @@ new_file_end(struct new_file *f, struct ps_error *e)
         return file_failed(e, "sync", f->partial);
     if (rename(f->partial, f->path) != 0)
         return file_failed(e, "make", f->path);
-    heed(NULL);
+    new_file_guard(NULL);
     free(f->partial);
     f->partial = NULL;
-    return sync_directory(f->path, e);
+    return new_file_sync_directory(f->path, e);
 }
 
 void
@@ -109,7 +115,7 @@ new_file_close(struct new_file *f)
         close(f->fd);
     if (f->partial != NULL) {
         (void)unlink(f->partial);
-        heed(NULL);
+        new_file_guard(NULL);
     }
     free(f->partial);
     free(f->path);
