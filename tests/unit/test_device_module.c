@@ -2,14 +2,12 @@
  * else can touch (fake_module.c). */
 #include <math.h>
 
-#include "client/device/cuda/shared.h"
 #include "client/device/device.h"
 #include "client/device/device_codec.h"
 #include "client/device/device_gang.h"
 #include "client/device/device_module.h"
 #include "client/device/device_staging.h"
 #include "common/core/codec/codec.h"
-#include "common/core/model/elementary.h"
 #include "tests/unit/fake_device.h"
 #include "tests/unit/network_kit.h"
 
@@ -459,37 +457,6 @@ START_TEST(a_device_that_breaks_ends_the_step_with_its_error)
 }
 END_TEST
 
-/* ---- What kernels compute with ---- */
-
-static void
-same_double(double got, double want, double of)
-{
-    ck_assert_msg(memcmp(&got, &want, sizeof got) == 0 || (isnan(got) && isnan(want)), "of %a: %a, not %a", of, got,
-                  want);
-}
-
-START_TEST(logarithms_and_powers_are_those_of_the_shards_to_the_bit)
-{
-    static const double edges[] = {0x1p-1074, 0x1p-1023, 0x1p-1022, 0.5, 1, 2, 1e300, INFINITY, NAN};
-    struct test_rng rng = {test_seed()};
-
-    for (size_t i = 0; i < ARRAY_LEN(edges); i++)
-        same_double(shared_log(edges[i]), elementary_log(edges[i]), edges[i]);
-    for (int i = 0; i < 100000; i++) {
-        double x = ldexp(1 + (double)(test_rand(&rng) >> 12) * 0x1p-52, (int)test_below(&rng, 100) - 50);
-        double power = 4 * (double)test_float(&rng);
-
-        same_double(shared_log(x), elementary_log(x), x);
-        same_double(shared_power(x, power), elementary_power(x, power), x);
-    }
-    same_double(shared_power(0, 0), elementary_power(0, 0), 0);
-    same_double(shared_power(0, 1), elementary_power(0, 1), 0);
-    same_double(shared_power(0, -1), elementary_power(0, -1), 0);
-    for (int i = -800; i <= 800; i++)
-        same_double(shared_exp(i * 0.99), elementary_exp(i * 0.99), i * 0.99);
-}
-END_TEST
-
 static Suite *
 make_suite(void)
 {
@@ -508,7 +475,6 @@ make_suite(void)
     tcase_add_test(tc, what_is_out_of_range_on_the_device_is_reported_with_the_next_result);
     tcase_add_test(tc, replicas_on_two_devices_reduce_and_too_many_are_refused);
     tcase_add_loop_test(tc, encodings_made_on_the_device_are_those_of_the_host, 0, 6);
-    tcase_add_test(tc, logarithms_and_powers_are_those_of_the_shards_to_the_bit);
     suite_add_tcase(suite, tc);
     tcase_add_checked_fixture(networks, network_setup, network_teardown);
     tcase_set_timeout(networks, 60);

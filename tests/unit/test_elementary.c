@@ -51,6 +51,25 @@ START_TEST(log_is_the_c_librarys_within_a_few_units)
 }
 END_TEST
 
+/* Two at a time, as first values are made, and one at a time, as GPUs compute it. */
+START_TEST(the_logarithm_of_a_pair_has_the_bits_of_each)
+{
+    struct test_rng r = {test_seed()};
+
+    for (int i = 0; i < 100000; i++) {
+        doubles x = {ldexp(1 + fabs((double)test_float(&r)), (int)test_below(&r, 2000) - 1000),
+                     ldexp(1 + fabs((double)test_float(&r)), (int)test_below(&r, 3) - 1)};
+        doubles exponent, half = elementary_log_parts(x, &exponent);
+
+        for (int lane = 0; lane < 2; lane++) {
+            double got = exponent[lane] * 0.69314718055994530942 + 2 * half[lane], want = elementary_log(x[lane]);
+
+            ck_assert_msg(memcmp(&got, &want, sizeof got) == 0, "log(%a) is %a, not %a", x[lane], got, want);
+        }
+    }
+}
+END_TEST
+
 START_TEST(powers_are_the_c_librarys)
 {
     struct test_rng r = {test_seed()};
@@ -88,6 +107,7 @@ make_suite(void)
 
     tcase_add_test(t, exp_is_the_c_librarys_within_two_units);
     tcase_add_test(t, log_is_the_c_librarys_within_a_few_units);
+    tcase_add_test(t, the_logarithm_of_a_pair_has_the_bits_of_each);
     tcase_add_test(t, powers_are_the_c_librarys);
     tcase_add_test(t, cosine_of_half_turns_hits_its_corners);
     suite_add_tcase(s, t);

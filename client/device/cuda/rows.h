@@ -79,7 +79,7 @@ KERNEL_ROW(softmax_loss)
         for (size_t c = lane; k->dx != NULL && c < k->n; c += LANES)
             k->dx[i * k->n + c] = (math_exp(x[c] - max) / sum - (c == label ? 1.0f : 0.0f)) * k->scale;
         if (lane == 0) {
-            k->loss[i] = (float)shared_log((double)sum) - at_label;
+            k->loss[i] = (float)elementary_log((double)sum) - at_label;
             if (label >= k->n)
                 flag_raise(k->flags, FLAG_INDEX);
         }

@@ -35,7 +35,7 @@ square_root(floats x)
 KERNEL_INLINE floats
 raise_lanes(floats x, float power)
 {
-    return (float)shared_power((double)x, (double)power);
+    return (float)elementary_power((double)x, (double)power);
 }
 
 /* To [-limit, limit]; NaN stays. */
