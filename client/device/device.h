@@ -55,7 +55,6 @@
 
 #define DEVICE_OP_MEMBER(name, ...) void (*name)(ps_device * d, __VA_ARGS__);
 
-struct device_codec_kind;
 struct device_optimizer_kind;
 struct device_team_kind;
 
@@ -87,7 +86,6 @@ struct device_ops {
     enum ps_err (*copied)(ps_device *d, struct ps_error *e);
 
     const struct device_optimizer_kind *optimizer; /* device_optimizer.h */
-    const struct device_codec_kind *codec;         /* device_codec.h; NULL: none */
     const struct device_team_kind *team;           /* device_team.h; NULL: none */
 };
 

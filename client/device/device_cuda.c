@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "client/device/device.h"
-#include "client/device/device_codec.h"
 #include "client/device/device_module.h"
 #include "client/device/device_optimizer.h"
 #include "client/device/device_team.h"
@@ -306,26 +305,6 @@ cuda_update(ps_device *d, enum ps_optimizer_kind kind, const struct optimizer_st
 
 static const struct device_optimizer_kind cuda_optimizer = {cuda_fill, cuda_square_sum, cuda_update};
 
-/* ---- Gradients made smaller ---- */
-
-static_assert((int)DEVICE_CODEC_FLOAT16 == PS_MODULE_FLOAT16 && (int)DEVICE_CODEC_BFLOAT16 == PS_MODULE_BFLOAT16 &&
-                  (int)DEVICE_CODEC_INT8 == PS_MODULE_INT8,
-              "codes must agree");
-
-static void
-cuda_encode(ps_device *d, enum device_codec code, size_t n, const float *gradient, float *residual, void *out)
-{
-    RUN(d, encode, (enum ps_module_code)code, n, gradient, residual, out);
-}
-
-static void
-cuda_decode(ps_device *d, enum device_codec code, size_t n, const void *encoding, float *x)
-{
-    RUN(d, decode, (enum ps_module_code)code, n, encoding, x);
-}
-
-static const struct device_codec_kind cuda_codec = {cuda_encode, cuda_decode};
-
 /* ---- Gangs ---- */
 
 struct cuda_gang {
@@ -505,7 +484,6 @@ static const struct device_ops cuda_ops = {
     .copy_out = cuda_copy_out,
     .copied = cuda_copied,
     .optimizer = &cuda_optimizer,
-    .codec = &cuda_codec,
     .team = &cuda_team,
 };
 

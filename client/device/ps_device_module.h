@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define PS_DEVICE_MODULE_VERSION 3u
+#define PS_DEVICE_MODULE_VERSION 4u
 
 enum ps_module_result {
     PS_MODULE_OK = 0,
@@ -75,10 +75,6 @@ struct ps_module_step {
 };
 
 #define PS_MODULE_SLOTS_MAX 3
-
-/* Gradients made smaller: the kinds of struct ps_compress by their numbers on the wire. */
-enum ps_module_code { PS_MODULE_FLOAT16 = 1, PS_MODULE_BFLOAT16 = 2, PS_MODULE_INT8 = 3 };
-#define PS_MODULE_INT8_RUN 256 /* elements that share a scale */
 
 #define PS_MODULE_DEVICE struct ps_module_device *d
 
@@ -192,15 +188,6 @@ struct ps_device_module {
     /* Sum of squares, in double; waits. */
     enum ps_module_result (*square_sum)(PS_MODULE_DEVICE, size_t n, const float *x, double *sum,
                                         struct ps_module_text *why);
-
-    /* ---- Gradients made smaller ---- */
-
-    /* gradient + residual as codec_encode() of libpsclient encodes it, to the same bits, error feedback and all:
-     * residual becomes what the encoding leaves out; NULL: there is none, and none is kept. out, encoding: 2 n bytes,
-     * or for INT8 a float32 scale for each run and n bytes behind them, filled up with zeros to 4 bytes. */
-    void (*encode)(PS_MODULE_DEVICE, enum ps_module_code code, size_t n, const float *gradient, float *residual,
-                   void *out);
-    void (*decode)(PS_MODULE_DEVICE, enum ps_module_code code, size_t n, const void *encoding, float *x);
 
     /* ---- Replicas on several devices, of one process ---- */
 

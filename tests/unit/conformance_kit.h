@@ -37,7 +37,6 @@
     X(count_equal)         \
     X(optimizers)          \
     X(nonfinite)           \
-    X(codecs)              \
     X(gang)
 /* clang-format on */
 

@@ -1,10 +1,8 @@
-/* Rows: what trains where the weights lie: optimizers, smaller gradients, gangs. */
+/* Rows: what trains where the weights lie: optimizers, gangs. */
 #include "tests/unit/conformance_kit.h"
 
-#include "client/device/device_codec.h"
 #include "client/device/device_gang.h"
 #include "client/device/device_optimizer.h"
-#include "common/core/codec/half.h"
 
 /* ---- Optimizers: the bits of the shards' ---- */
 
@@ -111,82 +109,6 @@ conform_nonfinite(struct conformance *c)
         same(c, "weights", n * sizeof *w, on.weights, w);
         same(c, "slot", n * sizeof *w, on.slot[0], zeros);
     }
-}
-
-/* ---- Gradients made smaller ---- */
-
-static float
-most_of(float x, float most)
-{
-    return x > most ? most : x < -most ? -most : x;
-}
-
-/* The definition, an element at a time, of all but the scale. */
-static float
-encode_one(enum device_codec code, float e, float scale, void *out, size_t i)
-{
-    float steps;
-    uint16_t half;
-    int8_t q;
-
-    if (code == DEVICE_CODEC_INT8) {
-        steps = scale > 0 ? nearbyintf(most_of(e / scale, 127)) : 0;
-        q = (int8_t)steps;
-        ((int8_t *)out)[i] = q;
-        return (float)q * scale;
-    }
-    half = code == DEVICE_CODEC_FLOAT16 ? half_from_float(most_of(e, 65504)) : bfloat_from_float(e);
-    ((uint16_t *)out)[i] = half;
-    return code == DEVICE_CODEC_FLOAT16 ? half_to_float(half) : bfloat_to_float(half);
-}
-
-static void
-check_codec(struct conformance *c, enum device_codec code, size_t n, bool feeds_back)
-{
-    size_t size = device_encoded_size(code, n), runs = code == DEVICE_CODEC_INT8 ? (n + 255) / 256 : 0;
-    float *gradient = floats(c, n, 3), *residual = floats(c, n, 0.1f), *decoded = host(c, n * sizeof *decoded);
-    float *e = host(c, n * sizeof *e), *x = nans_on(c, n), *residual_on;
-    uint8_t *want = host(c, size), *out = (uint8_t *)marks_on(c, size / 4);
-    float *scales = (float *)(void *)want;
-    struct ps_error error;
-
-    if (n > 300)
-        memset(gradient + 256, 0, 44 * sizeof *gradient);
-    gradient[n / 2] = 1e5f;
-    for (size_t i = 0; i < n; i++)
-        e[i] = feeds_back ? gradient[i] + residual[i] : gradient[i];
-    for (size_t i = 0; i < n && runs > 0; i++)
-        scales[i / 256] = fmaxf(scales[i / 256], fabsf(e[i]));
-    for (size_t i = 0; i < runs; i++)
-        scales[i] /= 127;
-    residual_on = floats_on(c, n, residual);
-    for (size_t i = 0; i < n; i++) {
-        decoded[i] = encode_one(code, e[i], runs > 0 ? scales[i / 256] : 0, scales + runs, i);
-        residual[i] = feeds_back ? e[i] - decoded[i] : residual[i];
-    }
-    must(c, device_encode(c->device, code, n, floats_on(c, n, gradient), feeds_back ? residual_on : NULL, out, &error),
-         &error);
-    same(c, "encoding", size, out, want);
-    same(c, "residual", n * sizeof *residual, residual_on, residual);
-    must(c, device_decode(c->device, code, n, out, x, &error), &error);
-    same(c, "decoded", n * sizeof *x, x, decoded);
-}
-
-void
-conform_codecs(struct conformance *c)
-{
-    static const size_t lengths[] = {1, 2, 3, 255, 256, 257, 1001};
-
-    if (c->device->ops->codec == NULL)
-        return;
-    for (size_t k = 0; k < ARRAY_LEN(lengths); k++)
-        for (int code = DEVICE_CODEC_FLOAT16; code <= DEVICE_CODEC_INT8; code++)
-            for (int feeds_back = 0; feeds_back < 2; feeds_back++) {
-                check_codec(c, (enum device_codec)code, lengths[k], feeds_back != 0);
-                if (c->failed)
-                    return;
-                give_back(c);
-            }
 }
 
 /* ---- Gangs ---- */

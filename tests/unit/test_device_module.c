@@ -3,11 +3,9 @@
 #include <math.h>
 
 #include "client/device/device.h"
-#include "client/device/device_codec.h"
 #include "client/device/device_gang.h"
 #include "client/device/device_module.h"
 #include "client/device/device_staging.h"
-#include "common/core/codec/codec.h"
 #include "tests/unit/fake_device.h"
 #include "tests/unit/network_kit.h"
 
@@ -200,51 +198,6 @@ START_TEST(replicas_on_two_devices_reduce_and_too_many_are_refused)
     ck_assert_ptr_nonnull(strstr(error.text, "device cuda: a gang of 4"));
     ps_device_close(devices[0]);
     ps_device_close(devices[1]);
-}
-END_TEST
-
-/* ---- Encodings ---- */
-
-enum { ENCODED = 777 };
-
-/* The device's is the host's, to the byte, NaN and what is too large included, and so is what is left for later. */
-START_TEST(encodings_made_on_the_device_are_those_of_the_host)
-{
-    ps_device *d = open_fake("cuda");
-    enum device_codec code = (enum device_codec)(_i / 2 + 1);
-    struct ps_compress how = {.kind = (enum ps_compress_kind)code};
-    struct test_rng rng = {test_seed()};
-    bool feeds_back = _i % 2 != 0;
-    float gradient[ENCODED], residual[ENCODED], got_residual[ENCODED], *gradient_on, *residual_on;
-    size_t size = codec_size_max(&how, ENCODED);
-    uint32_t want[ENCODED], got[ENCODED];
-    void *out;
-
-    for (size_t i = 0; i < ENCODED; i++) {
-        gradient[i] = test_float(&rng) * (i % 100 == 50 ? 1e6f : 1);
-        residual[i] = test_float(&rng) * 0.01f;
-    }
-    gradient[300] = INFINITY;
-    gradient[600] = NAN;
-    memset(gradient + 512, 0, 80 * sizeof *gradient);
-    ck_assert_uint_eq(device_encoded_size(code, ENCODED), size);
-    ck_assert_int_eq(ps_device_alloc(d, sizeof gradient, (void **)&gradient_on, NULL), PS_OK);
-    ck_assert_int_eq(ps_device_alloc(d, sizeof residual, (void **)&residual_on, NULL), PS_OK);
-    ck_assert_int_eq(ps_device_alloc(d, size, &out, NULL), PS_OK);
-    ps_device_upload(d, gradient_on, gradient, sizeof gradient);
-    ps_device_upload(d, residual_on, residual, sizeof residual);
-    ck_assert_int_eq(device_encode(d, code, ENCODED, gradient_on, feeds_back ? residual_on : NULL, out, NULL), PS_OK);
-    ck_assert_uint_eq(codec_encode(&how, ENCODED, gradient, feeds_back ? residual : NULL, want), size);
-    ck_assert_int_eq(ps_device_download(d, got, out, size, NULL), PS_OK);
-    ck_assert_int_eq(ps_device_download(d, got_residual, residual_on, sizeof residual, NULL), PS_OK);
-    for (size_t i = 0; i < size / 4; i++)
-        ck_assert_msg(got[i] == want[i], "word %zu: %08x, not %08x", i, got[i], want[i]);
-    for (size_t i = 0; i < ENCODED; i++)
-        ck_assert(got_residual[i] == residual[i] || (isnan(got_residual[i]) && isnan(residual[i])));
-    ps_device_free(d, gradient_on);
-    ps_device_free(d, residual_on);
-    ps_device_free(d, out);
-    ps_device_close(d);
 }
 END_TEST
 
@@ -474,7 +427,6 @@ make_suite(void)
     tcase_add_test(tc, memory_that_is_not_there_is_an_error);
     tcase_add_test(tc, what_is_out_of_range_on_the_device_is_reported_with_the_next_result);
     tcase_add_test(tc, replicas_on_two_devices_reduce_and_too_many_are_refused);
-    tcase_add_loop_test(tc, encodings_made_on_the_device_are_those_of_the_host, 0, 6);
     suite_add_tcase(suite, tc);
     tcase_add_checked_fixture(networks, network_setup, network_teardown);
     tcase_set_timeout(networks, 60);

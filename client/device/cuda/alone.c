@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "client/device/device.h"
-#include "client/device/device_codec.h"
 #include "client/device/device_optimizer.h"
 #include "client/device/device_staging.h"
 #include "common/core/base/base.h"
@@ -168,14 +167,6 @@ relu(struct bench *b)
     ps_relu_forward(b->d, b->n, b->a, b->b);
 }
 
-static void
-encode_int8(struct bench *b)
-{
-    struct ps_error e;
-
-    must(device_encode(b->d, DEVICE_CODEC_INT8, b->n, b->g, b->b, b->c, &e), &e);
-}
-
 #define SIDE 4096
 
 static void
@@ -226,8 +217,6 @@ show_kernels(struct bench *b)
         b->version = 0;
         show_against(name, (3 + 2 * (double)optimizer_slots(&o)) * (double)b->size, time_of(b, update), memory);
     }
-    if (b->d->ops->codec != NULL)
-        show_against("int8 with error feedback", 4.25 * (double)b->size, time_of(b, encode_int8), memory);
     printf("%-32s %8.2f TFLOP/s\n", "product of 4096 x 4096 x 4096",
            2.0 * SIDE * SIDE * SIDE / time_of(b, product) * 1e-12);
 }

@@ -468,8 +468,6 @@ fill_table(struct ps_device_module *m)
     m->update = run_update;
     m->updates_finite = module_updates_finite;
     m->square_sum = module_square_sum;
-    m->encode = op_encode;
-    m->decode = op_decode;
     m->gang_open = gang_open;
     m->gang_close = gang_close;
     m->gang_sum = gang_sum;

@@ -12,7 +12,6 @@
 #ifndef CLIENT_CUDA_OPERATIONS_H
 #define CLIENT_CUDA_OPERATIONS_H
 
-#include "client/device/cuda/codecs.h"
 #include "client/device/cuda/elements.h"
 #include "client/device/cuda/patches.h"
 #include "client/device/cuda/rows.h"
@@ -383,53 +382,6 @@ square_sum(PS_MODULE_DEVICE, size_t n, const float *x, double *sum)
     RUN_ELEMENTS(d, square_sum, parts, n, parts, x, part);
     RUN_ROWS(d, square_parts, 1, parts, part);
     return run_read(d, sum, part + parts, sizeof *sum);
-}
-
-/* ---- Gradients made smaller ---- */
-
-static size_t
-int8_runs(size_t n)
-{
-    return (n - 1) / PS_MODULE_INT8_RUN + 1;
-}
-
-/* The last four bytes, of which some are no element's, are 0 at first. */
-static void
-op_encode(PS_MODULE_DEVICE, enum ps_module_code code, size_t n, const float *gradient, float *residual, void *out)
-{
-    size_t size = code == PS_MODULE_INT8 ? int8_runs(n) * sizeof(float) + n : n * sizeof(uint16_t);
-    float *scales = (float *)out;
-
-    run_zero(d, (char *)out + (size + 3) / 4 * 4 - 4, 4);
-    switch (code) {
-    case PS_MODULE_FLOAT16:
-        RUN_ELEMENTS(d, float16_encode, n, gradient, residual, (uint16_t *)out);
-        break;
-    case PS_MODULE_BFLOAT16:
-        RUN_ELEMENTS(d, bfloat16_encode, n, gradient, residual, (uint16_t *)out);
-        break;
-    case PS_MODULE_INT8:
-        RUN_ROWS(d, int8_encode, int8_runs(n), n, gradient, residual, scales, (int8_t *)(scales + int8_runs(n)));
-        break;
-    }
-}
-
-static void
-op_decode(PS_MODULE_DEVICE, enum ps_module_code code, size_t n, const void *encoding, float *x)
-{
-    const float *scales = (const float *)encoding;
-
-    switch (code) {
-    case PS_MODULE_FLOAT16:
-        RUN_ELEMENTS(d, float16_decode, n, (const uint16_t *)encoding, x);
-        break;
-    case PS_MODULE_BFLOAT16:
-        RUN_ELEMENTS(d, bfloat16_decode, n, (const uint16_t *)encoding, x);
-        break;
-    case PS_MODULE_INT8:
-        RUN_ELEMENTS(d, int8_decode, n, scales, (const int8_t *)(scales + int8_runs(n)), x);
-        break;
-    }
 }
 
 static void
