@@ -384,6 +384,12 @@ kit_expect(struct kit *k, uint64_t conn, enum msg_type type)
 }
 
 void
+kit_expected(struct kit *k, uint64_t conn, enum msg_type type)
+{
+    kit_answer_free(kit_expect(k, conn, type));
+}
+
+void
 kit_expect_error(struct kit *k, uint64_t conn, uint64_t request, enum ps_err code)
 {
     struct kit_answer *a = kit_expect(k, conn, MSG_ERROR);
@@ -835,4 +841,39 @@ kit_ticked(struct kit *k, uint64_t conn, uint64_t seq, uint64_t clock)
 {
     kit_tick(k, conn, seq, clock);
     kit_ack(k, conn, seq, PS_OK);
+}
+
+void
+kit_durable_ack(struct kit *k, uint64_t conn, uint64_t seq)
+{
+    kit_durable(k, k->redo);
+    kit_ack(k, conn, seq, PS_OK);
+}
+
+/* ---- All workers of a job ---- */
+
+uint32_t
+kit_start(struct kit *k, const Psd__Job *job)
+{
+    for (uint32_t task = 0; task < job->workers; task++)
+        kit_join(k, task + 1, job, task);
+    return kit_declare(k, 1, "w", 4, PS_SGD);
+}
+
+void
+kit_resume_all(struct kit *k, const Psd__Job *job, uint64_t acked_through)
+{
+    for (uint32_t task = 0; task < job->workers; task++)
+        kit_resume(k, task + 1, job, task, acked_through);
+}
+
+void
+kit_step(struct kit *k, uint32_t workers, uint64_t seq, uint64_t clock, uint32_t var, float g)
+{
+    for (uint64_t conn = 1; conn <= workers; conn++)
+        kit_push_four(k, conn, seq, clock, var, g);
+    for (uint64_t conn = 1; conn <= workers; conn++)
+        kit_drop_answers(k, conn);
+    for (uint64_t conn = 1; conn <= workers; conn++)
+        kit_ticked(k, conn, seq + 1, clock + 1);
 }

@@ -97,6 +97,7 @@ void kit_answer_free(struct kit_answer *a);
 
 /* Take the next answer, which must be of this type. */
 struct kit_answer *kit_expect(struct kit *k, uint64_t conn, enum msg_type type);
+void kit_expected(struct kit *k, uint64_t conn, enum msg_type type); /* whatever it says */
 void kit_expect_error(struct kit *k, uint64_t conn, uint64_t request, enum ps_err code);
 void kit_expect_nothing(struct kit *k, uint64_t conn);
 void kit_expect_closed(struct kit *k, uint64_t conn, enum ps_err code); /* ERROR with request 0, then the end */
@@ -195,5 +196,19 @@ float kit_value_four(struct kit *k, uint64_t conn, uint32_t var, uint64_t versio
 
 /* Tick and assert that it was answered OK. */
 void kit_ticked(struct kit *k, uint64_t conn, uint64_t seq, uint64_t clock);
+
+/* The disk has all that there is, and the durable push that waited for it is answered OK. */
+void kit_durable_ack(struct kit *k, uint64_t conn, uint64_t seq);
+
+/* ---- All workers of a job: worker t is on connection t + 1 ---- */
+
+/* All join, and the first declares "w", of four elements, for plain SGD. Returns it. */
+uint32_t kit_start(struct kit *k, const Psd__Job *job);
+
+/* All come back after kit_crash(), as the incarnations that they were. */
+void kit_resume_all(struct kit *k, const Psd__Job *job, uint64_t acked_through);
+
+/* All push g to a variable of four elements and tick, as seq + 1. What was answered before is dropped. */
+void kit_step(struct kit *k, uint32_t workers, uint64_t seq, uint64_t clock, uint32_t var, float g);
 
 #endif

@@ -84,53 +84,63 @@ steps(uint64_t conn, uint32_t var)
     return version;
 }
 
+/* Its answer is OK at once. */
+static void
+pushed(uint64_t conn, uint64_t seq, uint64_t clock, uint32_t var, uint64_t from, uint64_t to)
+{
+    push(conn, seq, clock, var, from, to, false);
+    kit_ack(&k, conn, seq, PS_OK);
+}
+
+/* All workers have come, worker t on connection t + 1, and the first has declared as many variables. */
+static void
+begin_training(Psd__Mode mode, uint32_t workers, uint32_t vars, uint32_t *var)
+{
+    static const char *const names[] = {"a", "b", "c", "d"};
+
+    begin(mode, workers);
+    for (uint32_t task = 0; task < workers; task++)
+        ck_assert_uint_eq(take_over(task + 1, task), 0);
+    for (uint32_t i = 0; i < vars; i++)
+        var[i] = kit_declare(&k, 1, names[i], 4, PS_SGD);
+}
+
 START_TEST(who_takes_over_skips_what_is_counted)
 {
-    uint32_t a, b;
+    uint32_t var[2];
 
-    begin(PSD__MODE__ASYNC, 1);
-    ck_assert_uint_eq(take_over(1, 0), 0);
-    a = kit_declare(&k, 1, "a", 4, PS_SGD);
-    b = kit_declare(&k, 1, "b", 4, PS_SGD);
-    push(1, 1, 0, a, 0, 10, false);
-    kit_ack(&k, 1, 1, PS_OK);
+    begin_training(PSD__MODE__ASYNC, 1, 2, var);
+    pushed(1, 1, 0, var[0], 0, 10);
     ck_assert_uint_eq(take_over(9, 0), 0); /* the step was not finished */
-    push(9, 1, 0, a, 0, 10, false);
-    kit_ack(&k, 9, 1, PS_OK);
-    push(9, 2, 0, b, 0, 10, false);
-    kit_ack(&k, 9, 2, PS_OK);
-    ck_assert_uint_eq(steps(9, a), 1);
-    ck_assert_uint_eq(steps(9, b), 1);
+    pushed(9, 1, 0, var[0], 0, 10);
+    pushed(9, 2, 0, var[1], 0, 10);
+    ck_assert_uint_eq(steps(9, var[0]), 1);
+    ck_assert_uint_eq(steps(9, var[1]), 1);
     ticked(9, 3, 1, 10);
     ck_assert_uint_eq(take_over(17, 0), 10);
-    push(17, 1, 1, a, 0, 10, false); /* a shard that had ticked, when another had not */
-    kit_ack(&k, 17, 1, PS_OK);
-    push(17, 2, 1, a, 10, 20, false);
-    kit_ack(&k, 17, 2, PS_OK);
-    ck_assert_uint_eq(steps(17, a), 2);
-    ck_assert_uint_eq(steps(17, b), 1);
+    pushed(17, 1, 1, var[0], 0, 10); /* a shard that had ticked, when another had not */
+    pushed(17, 2, 1, var[0], 10, 20);
+    ck_assert_uint_eq(steps(17, var[0]), 2);
+    ck_assert_uint_eq(steps(17, var[1]), 1);
     finish();
 }
 END_TEST
 
 START_TEST(a_kill_of_the_shard_forgets_nothing)
 {
-    uint32_t a, b;
+    uint32_t var[2];
 
-    begin(PSD__MODE__ASYNC, 1);
-    take_over(1, 0);
-    a = kit_declare(&k, 1, "a", 4, PS_SGD);
-    b = kit_declare(&k, 1, "b", 4, PS_SGD);
-    push(1, 1, 0, a, 0, 10, false);
+    begin_training(PSD__MODE__ASYNC, 1, 2, var);
+    push(1, 1, 0, var[0], 0, 10, false);
     kit_crash(&k);
     ck_assert_uint_eq(take_over(1, 0), 0);
-    push(1, 1, 0, a, 0, 10, false);
-    push(1, 2, 0, b, 0, 10, false);
+    push(1, 1, 0, var[0], 0, 10, false);
+    push(1, 2, 0, var[1], 0, 10, false);
     kit_tick_at(&k, 1, 3, 1, 10);
     kit_crash(&k);
     ck_assert_uint_eq(take_over(1, 0), 10);
-    ck_assert_uint_eq(steps(1, a), 1);
-    ck_assert_uint_eq(steps(1, b), 1);
+    ck_assert_uint_eq(steps(1, var[0]), 1);
+    ck_assert_uint_eq(steps(1, var[1]), 1);
     finish();
 }
 END_TEST
@@ -140,10 +150,7 @@ START_TEST(in_sync_a_gradient_of_other_data_does_not_stand_for_that_of_a_push)
 {
     uint32_t a;
 
-    begin(PSD__MODE__SYNC, 2);
-    take_over(1, 0);
-    take_over(2, 1);
-    a = kit_declare(&k, 1, "a", 4, PS_SGD);
+    begin_training(PSD__MODE__SYNC, 2, 1, &a);
     kit_push(&k, 1,
              &(struct kit_push){
                  .seq = 1, .var = a, .gradient = (float[]){9, 9, 9, 9}, .len = 4, .cursor = (uint64_t[]){0, 10}});
@@ -163,11 +170,7 @@ START_TEST(of_a_push_of_many_blocks_those_that_wait_are_updated)
     float gradient[12] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     uint32_t vars[3], blocks[3] = {0};
 
-    begin(PSD__MODE__ASYNC, 1);
-    take_over(1, 0);
-    vars[0] = kit_declare(&k, 1, "a", 4, PS_SGD);
-    vars[1] = kit_declare(&k, 1, "b", 4, PS_SGD);
-    vars[2] = kit_declare(&k, 1, "c", 4, PS_SGD);
+    begin_training(PSD__MODE__ASYNC, 1, 3, vars);
     push(1, 1, 0, vars[1], 0, 10, false);
     take_over(9, 0);
     cursor.position = 10;
@@ -188,23 +191,18 @@ START_TEST(a_step_that_is_cut_differently_is_refused)
 {
     uint32_t a;
 
-    begin(PSD__MODE__ASYNC, 1);
-    take_over(1, 0);
-    a = kit_declare(&k, 1, "a", 4, PS_SGD);
-    push(1, 1, 0, a, 0, 10, false);
-    kit_ack(&k, 1, 1, PS_OK);
+    begin_training(PSD__MODE__ASYNC, 1, 1, &a);
+    pushed(1, 1, 0, a, 0, 10);
     take_over(9, 0);
     push(9, 1, 0, a, 0, 5, false);
     kit_ack(&k, 9, 1, PS_ERR_INVALID);
     push(9, 2, 0, a, 0, 15, false);
     kit_ack(&k, 9, 2, PS_ERR_INVALID);
-    push(9, 3, 0, a, 0, 10, false);
-    kit_ack(&k, 9, 3, PS_OK);
+    pushed(9, 3, 0, a, 0, 10);
     ticked(9, 4, 1, 10);
     push(9, 5, 1, a, 5, 15, false);
     kit_ack(&k, 9, 5, PS_ERR_INVALID);
-    push(9, 6, 1, a, 10, 15, false);
-    kit_ack(&k, 9, 6, PS_OK);
+    pushed(9, 6, 1, a, 10, 15);
     ck_assert_uint_eq(steps(9, a), 2);
     finish();
 }
@@ -226,23 +224,17 @@ END_TEST
 /* Who takes over is behind on one shard, and is taken to the clock of the others before it does anything. */
 START_TEST(a_tick_that_only_catches_up_ends_no_step)
 {
-    uint32_t a, b;
+    uint32_t var[2];
 
-    begin(PSD__MODE__ASYNC, 1);
-    take_over(1, 0);
-    a = kit_declare(&k, 1, "a", 4, PS_SGD);
-    b = kit_declare(&k, 1, "b", 4, PS_SGD);
-    push(1, 1, 0, a, 0, 10, false);
-    kit_ack(&k, 1, 1, PS_OK);
+    begin_training(PSD__MODE__ASYNC, 1, 2, var);
+    pushed(1, 1, 0, var[0], 0, 10);
     ck_assert_uint_eq(take_over(9, 0), 0);
     kit_ticked(&k, 9, 1, 1);
     ck_assert_uint_eq(take_over(17, 0), 0);
-    push(17, 1, 1, a, 0, 10, false);
-    kit_ack(&k, 17, 1, PS_OK);
-    push(17, 2, 1, b, 0, 10, false);
-    kit_ack(&k, 17, 2, PS_OK);
-    ck_assert_uint_eq(steps(17, a), 1);
-    ck_assert_uint_eq(steps(17, b), 1);
+    pushed(17, 1, 1, var[0], 0, 10);
+    pushed(17, 2, 1, var[1], 0, 10);
+    ck_assert_uint_eq(steps(17, var[0]), 1);
+    ck_assert_uint_eq(steps(17, var[1]), 1);
     finish();
 }
 END_TEST
@@ -251,14 +243,11 @@ START_TEST(a_new_round_begins_from_nothing)
 {
     uint32_t a;
 
-    begin(PSD__MODE__ASYNC, 1);
-    take_over(1, 0);
-    a = kit_declare(&k, 1, "a", 4, PS_SGD);
+    begin_training(PSD__MODE__ASYNC, 1, 1, &a);
     for (uint64_t round = 0; round < 3; round++) {
         uint64_t clock = 2 * round;
 
-        push(1, 1, clock, a, 0, 10, false);
-        kit_ack(&k, 1, 1, PS_OK);
+        pushed(1, 1, clock, a, 0, 10);
         ticked(1, 2, clock + 1, 10);
         push(1, 3, clock + 1, a, 10, 20, false);
         kit_ack(&k, 1, 3, PS_OK);
@@ -281,60 +270,50 @@ END_TEST
 
 START_TEST(bits_of_a_round_before_are_not_those_of_this_one)
 {
-    uint32_t a, b;
+    uint32_t var[2];
 
-    begin(PSD__MODE__ASYNC, 1);
-    take_over(1, 0);
-    a = kit_declare(&k, 1, "a", 4, PS_SGD);
-    b = kit_declare(&k, 1, "b", 4, PS_SGD);
-    push(1, 1, 0, a, 0, 10, false);
-    push(1, 2, 0, b, 0, 10, false);
+    begin_training(PSD__MODE__ASYNC, 1, 2, var);
+    push(1, 1, 0, var[0], 0, 10, false);
+    push(1, 2, 0, var[1], 0, 10, false);
     kit_goodbye(&k, 1, true);
     kit_turn(&k);
     take_over(1, 0);
-    push(1, 1, 0, a, 0, 10, false); /* the same numbers */
+    push(1, 1, 0, var[0], 0, 10, false); /* the same numbers */
     kit_crash(&k);
     take_over(1, 0);
-    push(1, 1, 0, a, 0, 10, false);
-    push(1, 2, 0, b, 0, 10, false);
-    ck_assert_uint_eq(steps(1, a), 2);
-    ck_assert_uint_eq(steps(1, b), 2);
+    push(1, 1, 0, var[0], 0, 10, false);
+    push(1, 2, 0, var[1], 0, 10, false);
+    ck_assert_uint_eq(steps(1, var[0]), 2);
+    ck_assert_uint_eq(steps(1, var[1]), 2);
     finish();
 }
 END_TEST
 
 START_TEST(in_sync_a_block_counts_a_step_when_its_update_is_done)
 {
-    uint32_t a, b;
+    uint32_t var[2];
 
-    begin(PSD__MODE__SYNC, 2);
-    take_over(1, 0);
-    take_over(2, 1);
-    a = kit_declare(&k, 1, "a", 4, PS_SGD);
-    b = kit_declare(&k, 1, "b", 4, PS_SGD);
-    push(1, 1, 0, a, 0, 10, false);
-    push(2, 1, 0, a, 0, 10, false);
-    push(1, 2, 0, b, 0, 10, false); /* waits for the other worker */
+    begin_training(PSD__MODE__SYNC, 2, 2, var);
+    push(1, 1, 0, var[0], 0, 10, false);
+    push(2, 1, 0, var[0], 0, 10, false);
+    push(1, 2, 0, var[1], 0, 10, false); /* waits for the other worker */
     kit_drop_answers(&k, 1);
     kit_drop_answers(&k, 2);
     kit_crash(&k);
     ck_assert_uint_eq(take_over(1, 0), 0);
     ck_assert_uint_eq(take_over(2, 1), 0);
-    push(1, 1, 0, a, 0, 10, false);
-    kit_ack(&k, 1, 1, PS_OK);
-    push(1, 2, 0, b, 0, 10, false);
-    push(2, 1, 0, a, 0, 10, false);
-    kit_ack(&k, 2, 1, PS_OK);
-    push(2, 2, 0, b, 0, 10, false);
-    kit_ack(&k, 2, 2, PS_OK);
+    pushed(1, 1, 0, var[0], 0, 10);
+    push(1, 2, 0, var[1], 0, 10, false);
+    pushed(2, 1, 0, var[0], 0, 10);
+    pushed(2, 2, 0, var[1], 0, 10);
     kit_ack(&k, 1, 2, PS_OK);
-    ck_assert_uint_eq(steps(1, a), 1);
-    ck_assert_uint_eq(steps(1, b), 1);
+    ck_assert_uint_eq(steps(1, var[0]), 1);
+    ck_assert_uint_eq(steps(1, var[1]), 1);
     kit_ticked(&k, 1, 3, 1);
     kit_ticked(&k, 2, 3, 1);
-    push(1, 4, 1, a, 10, 20, false);
-    push(2, 4, 1, a, 10, 20, false);
-    ck_assert_uint_eq(steps(1, a), 2);
+    push(1, 4, 1, var[0], 10, 20, false);
+    push(2, 4, 1, var[0], 10, 20, false);
+    ck_assert_uint_eq(steps(1, var[0]), 2);
     ck_assert_uint_eq(take_over(9, 0), 10);
     finish();
 }
@@ -344,22 +323,18 @@ START_TEST(in_sync_a_tick_that_overtakes_does_not_count)
 {
     uint32_t a;
 
-    begin(PSD__MODE__SYNC, 2);
-    take_over(1, 0);
-    take_over(2, 1);
-    a = kit_declare(&k, 1, "a", 4, PS_SGD);
+    begin_training(PSD__MODE__SYNC, 2, 1, &a);
     push(1, 1, 0, a, 0, 10, false);
     kit_tick(&k, 1, 2, 1);
     kit_drop_answers(&k, 1);
     kit_crash(&k);
     kit_hello(&k, 1, &(struct kit_hello){.job = &job, .task = 0, .incarnation = incarnation - 1, .resume = true});
-    kit_answer_free(kit_expect(&k, 1, MSG_WELCOME));
+    kit_expected(&k, 1, MSG_WELCOME);
     push(1, 1, 0, a, 0, 10, false);
     kit_tick(&k, 1, 2, 1);
     kit_drop_answers(&k, 1);
     take_over(2, 1);
-    push(2, 1, 0, a, 0, 10, false);
-    kit_ack(&k, 2, 1, PS_OK);
+    pushed(2, 1, 0, a, 0, 10);
     kit_ack(&k, 1, 1, PS_OK);
     ck_assert_uint_eq(steps(1, a), 1);
     finish();
@@ -368,57 +343,48 @@ END_TEST
 
 START_TEST(durable_steps_are_counted_after_a_power_loss)
 {
-    uint32_t a, b;
+    uint32_t var[2];
 
-    begin(PSD__MODE__ASYNC, 1);
-    take_over(1, 0);
-    a = kit_declare(&k, 1, "a", 4, PS_SGD);
-    b = kit_declare(&k, 1, "b", 4, PS_SGD);
-    push(1, 1, 0, a, 0, 10, true);
-    push(1, 2, 0, b, 0, 10, true);
+    begin_training(PSD__MODE__ASYNC, 1, 2, var);
+    push(1, 1, 0, var[0], 0, 10, true);
+    push(1, 2, 0, var[1], 0, 10, true);
     kit_tick_at(&k, 1, 3, 1, 10);
     disk_save(&disk, &k);
-    push(1, 4, 1, a, 10, 20, true);
-    push(1, 5, 1, b, 10, 20, true);
+    push(1, 4, 1, var[0], 10, 20, true);
+    push(1, 5, 1, var[1], 10, 20, true);
     kit_tick_at(&k, 1, 6, 2, 20);
-    push(1, 7, 2, a, 20, 30, true);
+    push(1, 7, 2, var[0], 20, 30, true);
     disk_take(&disk, &k, k.redo);
     power_loss(&disk, &k, 78);
     ck_assert_uint_eq(take_over(1, 0), 20);
-    push(1, 1, 2, a, 20, 30, false);
-    kit_ack(&k, 1, 1, PS_OK);
-    push(1, 2, 2, b, 20, 30, false);
-    kit_ack(&k, 1, 2, PS_OK);
-    ck_assert_uint_eq(steps(1, a), 3);
-    ck_assert_uint_eq(steps(1, b), 3);
+    pushed(1, 1, 2, var[0], 20, 30);
+    pushed(1, 2, 2, var[1], 20, 30);
+    ck_assert_uint_eq(steps(1, var[0]), 3);
+    ck_assert_uint_eq(steps(1, var[1]), 3);
     finish();
 }
 END_TEST
 
 START_TEST(in_sync_durable_steps_are_counted_after_a_power_loss)
 {
-    uint32_t a, b;
+    uint32_t var[2];
 
-    begin(PSD__MODE__SYNC, 2);
-    take_over(1, 0);
-    take_over(2, 1);
-    a = kit_declare(&k, 1, "a", 4, PS_SGD);
-    b = kit_declare(&k, 1, "b", 4, PS_SGD);
+    begin_training(PSD__MODE__SYNC, 2, 2, var);
     disk_save(&disk, &k);
-    push(1, 1, 0, a, 0, 10, true);
-    push(1, 2, 0, b, 0, 10, true);
-    push(2, 1, 0, a, 0, 10, true);
+    push(1, 1, 0, var[0], 0, 10, true);
+    push(1, 2, 0, var[1], 0, 10, true);
+    push(2, 1, 0, var[0], 0, 10, true);
     disk_take(&disk, &k, k.redo);
-    push(2, 2, 0, b, 0, 10, true);
+    push(2, 2, 0, var[1], 0, 10, true);
     power_loss(&disk, &k, 78);
     take_over(1, 0);
     take_over(2, 1);
     for (uint64_t conn = 1; conn <= 2; conn++)
-        push(conn, 1, 0, a, 0, 10, false);
+        push(conn, 1, 0, var[0], 0, 10, false);
     for (uint64_t conn = 1; conn <= 2; conn++)
-        push(conn, 2, 0, b, 0, 10, false);
-    ck_assert_uint_eq(steps(1, a), 1);
-    ck_assert_uint_eq(steps(1, b), 1);
+        push(conn, 2, 0, var[1], 0, 10, false);
+    ck_assert_uint_eq(steps(1, var[0]), 1);
+    ck_assert_uint_eq(steps(1, var[1]), 1);
     finish();
 }
 END_TEST
@@ -481,10 +447,7 @@ START_TEST(whatever_dies_every_step_counts_once)
     uint32_t vars[VARS];
     uint64_t at = 0, seq = 0, clock = 0, done = 0, next_var = 0, boot = 100;
 
-    begin(PSD__MODE__ASYNC, 1);
-    take_over(1, 0);
-    for (uint32_t i = 0; i < VARS; i++)
-        vars[i] = kit_declare(&k, 1, i == 0 ? "a" : i == 1 ? "b" : i == 2 ? "c" : "d", 4, PS_SGD);
+    begin_training(PSD__MODE__ASYNC, 1, VARS, vars);
     disk_save(&disk, &k);
     for (int acts = 0; acts < ENDS; acts++) {
         struct kit_answer *a;

@@ -13,23 +13,31 @@ sync_job(uint32_t workers, uint32_t quorum)
     return job;
 }
 
-/* Worker t is on connection t + 1. */
-static uint32_t
-start(Psd__Job *job)
+/* Both of two workers push to a variable of four elements, and the step is done. */
+static void
+step_of_two(uint32_t var, uint64_t clock, uint64_t seq, float g, uint64_t other_seq, float other)
 {
-    uint32_t var = 0;
+    kit_push_four(&k, 1, seq, clock, var, g);
+    kit_push_four(&k, 2, other_seq, clock, var, other);
+    kit_ack(&k, 1, seq, PS_OK);
+    kit_ack(&k, 2, other_seq, PS_OK);
+}
 
-    for (uint32_t task = 0; task < job->workers; task++) {
-        kit_join(&k, task + 1, job, task);
-        if (task == 0)
-            var = kit_declare(&k, 1, "w", 4, PS_SGD);
-    }
-    return var;
+/* A gradient of eights that was computed from version 0. */
+static void
+push_old(uint64_t conn, uint64_t seq, uint64_t clock, uint32_t var)
+{
+    static const float g[4] = {8, 8, 8, 8};
+    static const uint64_t from = 0;
+
+    kit_push(
+        &k, conn,
+        &(struct kit_push){.seq = seq, .clock = clock, .var = var, .gradient = g, .len = 4, .from_version = &from});
 }
 
 START_TEST(update_is_the_mean_of_all_workers)
 {
-    uint32_t var = start(sync_job(3, 3));
+    uint32_t var = kit_start(&k, sync_job(3, 3));
 
     kit_push_four(&k, 1, 1, 0, var, 3);
     kit_push_four(&k, 2, 1, 0, var, 6);
@@ -44,11 +52,11 @@ END_TEST
 
 START_TEST(pull_waits_until_the_step_is_done)
 {
-    uint32_t var = start(sync_job(2, 2));
+    uint32_t var = kit_start(&k, sync_job(2, 2));
     struct kit_answer *a;
 
     kit_pull(&k, 1, var, 0, 0);
-    kit_answer_free(kit_expect(&k, 1, MSG_DATA));
+    kit_expected(&k, 1, MSG_DATA);
     kit_push_four(&k, 1, 1, 0, var, 2);
     kit_ticked(&k, 1, 2, 1);
     kit_pull(&k, 1, var, 0, 1);
@@ -65,12 +73,9 @@ END_TEST
 
 START_TEST(late_gradients_are_dropped_and_reported)
 {
-    uint32_t var = start(sync_job(3, 2));
+    uint32_t var = kit_start(&k, sync_job(3, 2));
 
-    kit_push_four(&k, 1, 1, 0, var, 2);
-    kit_push_four(&k, 2, 1, 0, var, 4);
-    kit_ack(&k, 1, 1, PS_OK);
-    kit_ack(&k, 2, 1, PS_OK);
+    step_of_two(var, 0, 1, 2, 1, 4);
     kit_push_four(&k, 3, 1, 0, var, 1000);
     kit_ack(&k, 3, 1, PS_ERR_LATE);
     ck_assert(kit_value_four(&k, 3, var, 1) == -3);
@@ -81,7 +86,7 @@ END_TEST
 
 START_TEST(push_for_a_step_to_come_is_refused)
 {
-    uint32_t var = start(sync_job(2, 2));
+    uint32_t var = kit_start(&k, sync_job(2, 2));
 
     kit_ticked(&k, 1, 1, 1);
     kit_push_four(&k, 1, 2, 1, var, 1);
@@ -93,7 +98,7 @@ END_TEST
 
 START_TEST(second_push_at_a_clock_is_refused)
 {
-    uint32_t var = start(sync_job(2, 2));
+    uint32_t var = kit_start(&k, sync_job(2, 2));
 
     kit_push_four(&k, 1, 1, 0, var, 1);
     kit_push_four(&k, 1, 2, 0, var, 5);
@@ -106,7 +111,7 @@ END_TEST
 
 START_TEST(single_worker_steps_alone)
 {
-    uint32_t var = start(sync_job(1, 1));
+    uint32_t var = kit_start(&k, sync_job(1, 1));
 
     for (uint64_t c = 0; c < 5; c++) {
         kit_push_four(&k, 1, 2 * c + 1, c, var, 1);
@@ -168,7 +173,7 @@ END_TEST
 
 START_TEST(lapse_shrinks_the_step)
 {
-    uint32_t var = start(sync_job(3, 3));
+    uint32_t var = kit_start(&k, sync_job(3, 3));
 
     kit_push_four(&k, 1, 1, 0, var, 2);
     kit_push_four(&k, 2, 1, 0, var, 4);
@@ -176,9 +181,9 @@ START_TEST(lapse_shrinks_the_step)
     kit_expect_nothing(&k, 1);
     kit_pass(&k, 5000);
     kit_work(&k);
-    kit_answer_free(kit_expect(&k, 1, MSG_EVENT));
+    kit_expected(&k, 1, MSG_EVENT);
     kit_ack(&k, 1, 1, PS_OK);
-    kit_answer_free(kit_expect(&k, 2, MSG_EVENT));
+    kit_expected(&k, 2, MSG_EVENT);
     kit_ack(&k, 2, 1, PS_OK);
     ck_assert(kit_value_four(&k, 1, var, 1) == -3);
 }
@@ -186,14 +191,14 @@ END_TEST
 
 START_TEST(gradient_of_the_lapsed_does_not_stand_for_a_live_one)
 {
-    uint32_t var = start(sync_job(3, 3));
+    uint32_t var = kit_start(&k, sync_job(3, 3));
 
     kit_push_four(&k, 3, 1, 0, var, 6);
     kit_push_four(&k, 1, 1, 0, var, 3);
     kit_close(&k, 3);
     kit_pass(&k, 5000);
     kit_work(&k);
-    kit_answer_free(kit_expect(&k, 1, MSG_EVENT));
+    kit_expected(&k, 1, MSG_EVENT);
     kit_expect_nothing(&k, 1); /* worker 1 of 0, 1 is still to come */
     kit_push_four(&k, 2, 1, 0, var, 0);
     kit_ack(&k, 1, 1, PS_OK);
@@ -208,11 +213,11 @@ START_TEST(lapse_fails_the_step_when_the_job_says_so)
     struct kit_answer *a;
 
     job->lapse = PSD__LAPSE__FAIL;
-    var = start(job);
+    var = kit_start(&k, job);
     kit_push_four(&k, 1, 1, 0, var, 2);
     kit_close(&k, 2);
     kit_pass(&k, 5000);
-    kit_answer_free(kit_expect(&k, 1, MSG_EVENT));
+    kit_expected(&k, 1, MSG_EVENT);
     a = kit_expect(&k, 1, MSG_ACK);
     ck_assert_uint_eq(a->msg.u.ack->code[0], PS_ERR_STEP_FAILED);
     ck_assert_ptr_nonnull(strstr(a->msg.u.ack->error[0]->text, "worker 1"));
@@ -225,7 +230,7 @@ END_TEST
 
 START_TEST(step_closes_with_what_came_when_all_moved_on)
 {
-    uint32_t var = start(sync_job(2, 2));
+    uint32_t var = kit_start(&k, sync_job(2, 2));
 
     kit_push_four(&k, 1, 1, 0, var, 4);
     kit_ticked(&k, 1, 2, 1);
@@ -234,29 +239,24 @@ START_TEST(step_closes_with_what_came_when_all_moved_on)
     kit_ack(&k, 2, 1, PS_OK);
     kit_ack(&k, 1, 1, PS_OK);
     ck_assert(kit_value_four(&k, 1, var, 1) == -4);
-    kit_push_four(&k, 1, 3, 1, var, 1); /* the next step is open */
-    kit_push_four(&k, 2, 2, 1, var, 1);
-    kit_ack(&k, 1, 3, PS_OK);
+    step_of_two(var, 1, 3, 1, 2, 1); /* the next step is open */
     ck_assert(kit_value_four(&k, 1, var, 2) == -5);
 }
 END_TEST
 
 START_TEST(block_that_nobody_pushes_moves_on_with_the_slowest)
 {
-    uint32_t var = start(sync_job(2, 2));
+    uint32_t var = kit_start(&k, sync_job(2, 2));
 
     kit_ticked(&k, 1, 1, 1);
     kit_pull(&k, 1, var, 0, 1);
     kit_expect_nothing(&k, 1);
     kit_tick(&k, 2, 1, 1);
-    kit_answer_free(kit_expect(&k, 1, MSG_DATA));
+    kit_expected(&k, 1, MSG_DATA);
     kit_ack(&k, 2, 1, PS_OK);
     kit_crash(&k); /* and so it is after a restart */
-    kit_resume(&k, 1, sync_job(2, 2), 0, 1);
-    kit_resume(&k, 2, sync_job(2, 2), 1, 1);
-    kit_push_four(&k, 1, 2, 1, var, 2);
-    kit_push_four(&k, 2, 2, 1, var, 2);
-    kit_ack(&k, 1, 2, PS_OK);
+    kit_resume_all(&k, sync_job(2, 2), 1);
+    step_of_two(var, 1, 2, 2, 2, 2);
     ck_assert(kit_value_four(&k, 1, var, 1) == -2);
 }
 END_TEST
@@ -273,16 +273,11 @@ START_TEST(schedule_by_clock_goes_by_the_step_that_closes)
     var = kit_declare_with(&k, 1, "w", 4, &o);
     kit_ticked(&k, 1, 1, 2);
     kit_ticked(&k, 2, 1, 2);
-    kit_push_four(&k, 1, 2, 2, var, 4);
-    kit_push_four(&k, 2, 2, 2, var, 4);
-    kit_ack(&k, 1, 2, PS_OK);
-    kit_ack(&k, 2, 2, PS_OK);
+    step_of_two(var, 2, 2, 4, 2, 4);
     ck_assert(kit_value_four(&k, 1, var, 1) == -2);
     kit_ticked(&k, 1, 3, 3);
     kit_ticked(&k, 2, 3, 3);
-    kit_push_four(&k, 1, 4, 3, var, 4);
-    kit_push_four(&k, 2, 4, 3, var, 4);
-    kit_ack(&k, 1, 4, PS_OK);
+    step_of_two(var, 3, 4, 4, 4, 4);
     ck_assert(kit_value_four(&k, 1, var, 2) == -3);
 }
 END_TEST
@@ -313,7 +308,7 @@ END_TEST
 START_TEST(gradients_are_sent_again_after_a_crash)
 {
     Psd__Job *job = sync_job(2, 2);
-    uint32_t var = start(job);
+    uint32_t var = kit_start(&k, job);
 
     kit_push_four(&k, 1, 1, 0, var, 2);
     kit_ticked(&k, 1, 2, 1);
@@ -333,14 +328,13 @@ END_TEST
 START_TEST(several_ticks_ahead_of_a_push_survive_a_crash)
 {
     Psd__Job *job = sync_job(2, 2);
-    uint32_t var = start(job);
+    uint32_t var = kit_start(&k, job);
 
     kit_push_four(&k, 1, 1, 0, var, 2);
     kit_ticked(&k, 1, 2, 1);
     kit_ticked(&k, 1, 3, 2);
     kit_crash(&k);
-    kit_resume(&k, 1, job, 0, 0);
-    kit_resume(&k, 2, job, 1, 0);
+    kit_resume_all(&k, job, 0);
     kit_push_four(&k, 1, 1, 0, var, 2);
     kit_ticked(&k, 1, 2, 1);
     kit_ticked(&k, 1, 3, 2);
@@ -353,14 +347,11 @@ END_TEST
 START_TEST(push_whose_update_survived_a_crash_is_not_taken_twice)
 {
     Psd__Job *job = sync_job(2, 2);
-    uint32_t var = start(job);
+    uint32_t var = kit_start(&k, job);
     uint32_t other = kit_declare(&k, 1, "v", 4, PS_SGD);
 
-    kit_push_four(&k, 1, 1, 0, var, 2);   /* waits */
-    kit_push_four(&k, 1, 2, 0, other, 2); /* is done at once, ahead of it */
-    kit_push_four(&k, 2, 1, 0, other, 4);
-    kit_ack(&k, 1, 2, PS_OK);
-    kit_ack(&k, 2, 1, PS_OK);
+    kit_push_four(&k, 1, 1, 0, var, 2); /* waits */
+    step_of_two(other, 0, 2, 2, 1, 4);  /* is done at once, ahead of it */
     kit_crash(&k);
     ck_assert_uint_eq(kit_resume(&k, 1, job, 0, 0), 0); /* 1 is not resolved, so 2 cannot be counted */
     ck_assert_uint_eq(kit_resume(&k, 2, job, 1, 1), 1);
@@ -377,7 +368,7 @@ END_TEST
 START_TEST(push_waits_on_over_a_lost_connection)
 {
     Psd__Job *job = sync_job(2, 2);
-    uint32_t var = start(job);
+    uint32_t var = kit_start(&k, job);
 
     kit_push_four(&k, 1, 1, 0, var, 2);
     kit_close(&k, 1);
@@ -402,7 +393,7 @@ END_TEST
 
 START_TEST(push_that_wants_values_gets_them_after_the_step)
 {
-    uint32_t var = start(sync_job(2, 2));
+    uint32_t var = kit_start(&k, sync_job(2, 2));
     float g[4] = {2, 2, 2, 2};
     struct kit_answer *a;
 
@@ -423,14 +414,14 @@ END_TEST
 START_TEST(new_incarnation_joins_the_gather_once)
 {
     Psd__Job *job = sync_job(2, 2);
-    uint32_t var = start(job);
+    uint32_t var = kit_start(&k, job);
 
     kit_push_four(&k, 1, 1, 0, var, 2);
     kit_close(&k, 1);
     kit_hello(&k, 3, &(struct kit_hello){.job = job, .task = 0, .incarnation = 5});
-    kit_answer_free(kit_expect(&k, 3, MSG_WELCOME));
+    kit_expected(&k, 3, MSG_WELCOME);
     kit_push_four(&k, 3, 1, 0, var, 100); /* its own first push of the step; the other one's gradient is in */
-    kit_answer_free(kit_expect(&k, 2, MSG_EVENT));
+    kit_expected(&k, 2, MSG_EVENT);
     kit_push_four(&k, 2, 1, 0, var, 4);
     kit_ack(&k, 3, 1, PS_OK);
     ck_assert(kit_value_four(&k, 3, var, 1) == -3);
@@ -440,7 +431,7 @@ END_TEST
 START_TEST(step_is_repeated_when_all_were_lost)
 {
     Psd__Job *job = sync_job(2, 2);
-    uint32_t var = start(job);
+    uint32_t var = kit_start(&k, job);
 
     kit_push_four(&k, 1, 1, 0, var, 100);
     kit_close(&k, 1);
@@ -452,23 +443,19 @@ START_TEST(step_is_repeated_when_all_were_lost)
         kit_drop_answers(&k, task + 1);
     }
     kit_drop_answers(&k, 1);
-    kit_push_four(&k, 1, 1, 0, var, 2);
-    kit_push_four(&k, 2, 1, 0, var, 4);
-    kit_ack(&k, 1, 1, PS_OK);
+    step_of_two(var, 0, 1, 2, 1, 4);
     ck_assert(kit_value_four(&k, 1, var, 1) == -3);
 }
 END_TEST
 
 START_TEST(not_finite_gradient_is_refused_before_it_joins)
 {
-    uint32_t var = start(sync_job(2, 2));
+    uint32_t var = kit_start(&k, sync_job(2, 2));
     float g[4] = {1, 1, __builtin_nanf(""), 1};
 
     kit_push(&k, 1, &(struct kit_push){.seq = 1, .var = var, .gradient = g, .len = 4});
     kit_ack(&k, 1, 1, PS_ERR_NONFINITE);
-    kit_push_four(&k, 1, 2, 0, var, 2);
-    kit_push_four(&k, 2, 1, 0, var, 4);
-    kit_ack(&k, 1, 2, PS_OK);
+    step_of_two(var, 0, 2, 2, 1, 4);
     ck_assert(kit_value_four(&k, 1, var, 1) == -3);
     kit_ticked(&k, 1, 3, 1);
     kit_drop_answers(&k, 2);
@@ -481,27 +468,19 @@ START_TEST(not_finite_gradient_is_refused_before_it_joins)
     kit_ticked(&k, 1, 5, 2);
     kit_ticked(&k, 2, 4, 2);
     kit_pull(&k, 1, var, 0, 2); /* the step is over all the same */
-    kit_answer_free(kit_expect(&k, 1, MSG_DATA));
+    kit_expected(&k, 1, MSG_DATA);
 }
 END_TEST
 
 START_TEST(old_gradients_are_scaled_or_dropped_by_age)
 {
     Psd__Job *job = sync_job(2, 2);
-    float g[4] = {8, 8, 8, 8};
-    uint64_t from = 0;
     uint32_t var;
 
     job->age->kind = PSD__AGE_KIND__AGE_INVERSE;
-    var = start(job);
-    kit_push_four(&k, 1, 1, 0, var, 0);
-    kit_push_four(&k, 2, 1, 0, var, 0);
-    kit_drop_answers(&k, 1);
-    kit_drop_answers(&k, 2);
-    kit_ticked(&k, 1, 2, 1);
-    kit_ticked(&k, 2, 2, 1);
-    kit_push(&k, 1,
-             &(struct kit_push){.seq = 3, .clock = 1, .var = var, .gradient = g, .len = 4, .from_version = &from});
+    var = kit_start(&k, job);
+    kit_step(&k, 2, 1, 0, var, 0);
+    push_old(1, 3, 1, var);
     kit_push_four(&k, 2, 3, 1, var, 2);
     kit_ack(&k, 1, 3, PS_OK);
     ck_assert(kit_value_four(&k, 1, var, 2) == -3); /* (8 / 2 + 2) / 2 */
@@ -511,37 +490,26 @@ END_TEST
 START_TEST(dropped_gradient_counts_as_come)
 {
     Psd__Job *job = sync_job(2, 2);
-    float g[4] = {8, 8, 8, 8};
-    uint64_t from = 0;
     uint32_t var;
 
     job->age->kind = PSD__AGE_KIND__AGE_CUTOFF;
     job->age->parameter = 0;
-    var = start(job);
-    kit_push_four(&k, 1, 1, 0, var, 0);
-    kit_push_four(&k, 2, 1, 0, var, 0);
-    kit_drop_answers(&k, 1);
-    kit_drop_answers(&k, 2);
-    kit_ticked(&k, 1, 2, 1);
-    kit_ticked(&k, 2, 2, 1);
-    kit_push(&k, 1,
-             &(struct kit_push){.seq = 3, .clock = 1, .var = var, .gradient = g, .len = 4, .from_version = &from});
+    var = kit_start(&k, job);
+    kit_step(&k, 2, 1, 0, var, 0);
+    push_old(1, 3, 1, var);
     kit_ack(&k, 1, 3, PS_ERR_STALE);
     kit_push_four(&k, 2, 3, 1, var, 2);
     kit_ack(&k, 2, 3, PS_OK);
     ck_assert(kit_value_four(&k, 1, var, 2) == -2); /* the mean of the one that counts */
     kit_ticked(&k, 1, 4, 2);
     kit_ticked(&k, 2, 4, 2);
-    kit_push(&k, 1,
-             &(struct kit_push){.seq = 5, .clock = 2, .var = var, .gradient = g, .len = 4, .from_version = &from});
-    kit_push(&k, 2,
-             &(struct kit_push){.seq = 5, .clock = 2, .var = var, .gradient = g, .len = 4, .from_version = &from});
+    push_old(1, 5, 2, var);
+    push_old(2, 5, 2, var);
     kit_ack(&k, 1, 5, PS_ERR_STALE);
     kit_ack(&k, 2, 5, PS_ERR_STALE);
     ck_assert(kit_value_four(&k, 1, var, 2) == -2);
     kit_crash(&k); /* the step without an update is done all the same */
-    kit_resume(&k, 1, job, 0, 5);
-    kit_resume(&k, 2, job, 1, 5);
+    kit_resume_all(&k, job, 5);
     kit_ticked(&k, 1, 6, 3);
     kit_push_four(&k, 1, 7, 3, var, 1);
     kit_ticked(&k, 2, 6, 3);
@@ -553,19 +521,16 @@ END_TEST
 START_TEST(dropped_gradient_may_be_followed_by_a_fresh_one)
 {
     Psd__Job *job = sync_job(2, 2);
-    float g[4] = {8, 8, 8, 8};
-    uint64_t from = 0;
     uint32_t var;
 
     job->age->kind = PSD__AGE_KIND__AGE_CUTOFF;
     job->age->parameter = 0;
-    var = start(job);
+    var = kit_start(&k, job);
     kit_push_four(&k, 1, 1, 0, var, 0);
     kit_push_four(&k, 2, 1, 0, var, 0);
     kit_drop_answers(&k, 1);
     kit_ticked(&k, 1, 2, 1);
-    kit_push(&k, 1,
-             &(struct kit_push){.seq = 3, .clock = 1, .var = var, .gradient = g, .len = 4, .from_version = &from});
+    push_old(1, 3, 1, var);
     kit_ack(&k, 1, 3, PS_ERR_STALE);
     kit_push_four(&k, 1, 4, 1, var, 4);
     kit_expect_nothing(&k, 1);
@@ -601,7 +566,7 @@ END_TEST
 START_TEST(outcomes_ahead_of_a_push_that_waits_survive_a_crash)
 {
     Psd__Job *job = sync_job(2, 2);
-    uint32_t var = start(job);
+    uint32_t var = kit_start(&k, job);
     float g[3] = {0};
 
     kit_push_four(&k, 1, 1, 0, var, 2); /* waits */
@@ -641,7 +606,7 @@ push_two(uint64_t conn, uint64_t seq, uint32_t a, uint32_t b, bool want_value)
 START_TEST(blocks_of_one_push_have_their_own_outcomes)
 {
     struct kit_answer *a;
-    uint32_t v, w = start(sync_job(4, 2));
+    uint32_t v, w = kit_start(&k, sync_job(4, 2));
 
     v = kit_declare(&k, 1, "v", 4, PS_SGD);
     kit_push_four(&k, 1, 1, 0, w, 1);
@@ -793,7 +758,7 @@ START_TEST(full_sync_is_exact_under_random_crashes)
     Psd__Job *job = sync_job(N, N);
     uint64_t acked[N] = {0};
     float expected = 0;
-    uint32_t var = start(job);
+    uint32_t var = kit_start(&k, job);
 
     for (uint64_t c = 0; c < STEPS; c++) {
         float g[N], sum = 0;

@@ -10,17 +10,19 @@
 static struct kit k;
 static Psd__Job *job;
 
-static void
+/* All workers have joined; their variable. */
+static uint32_t
 begin_as(Psd__Mode mode, uint32_t workers, const struct shard_config *config)
 {
-    kit_init(&k, config != NULL ? config : &kit_durable_config);
+    kit_init(&k, config);
     job = kit_job("j", mode, workers);
+    return kit_start(&k, job);
 }
 
-static void
+static uint32_t
 begin(void)
 {
-    begin_as(PSD__MODE__ASYNC, 1, NULL);
+    return begin_as(PSD__MODE__ASYNC, 1, &kit_durable_config);
 }
 
 static void
@@ -78,36 +80,28 @@ pieces(void)
 
 START_TEST(a_durable_push_is_answered_when_it_is_on_disk)
 {
-    uint32_t var;
+    uint32_t var = begin();
 
-    begin();
-    kit_join(&k, 1, job, 0);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     push_durable(1, 1, 0, var, 1, false);
     kit_expect_nothing(&k, 1);
     ck_assert(kit_value_four(&k, 1, var, 1) == -1); /* it is applied */
     ck_assert_uint_eq(pieces().last + 1, k.redo);
     kit_durable(&k, k.redo - 1);
     kit_expect_nothing(&k, 1);
-    kit_durable(&k, k.redo);
-    kit_ack(&k, 1, 1, PS_OK);
+    kit_durable_ack(&k, 1, 1);
     finish();
 }
 END_TEST
 
 START_TEST(other_pushes_do_not_wait_for_durable_ones)
 {
-    uint32_t var;
+    uint32_t var = begin();
 
-    begin();
-    kit_join(&k, 1, job, 0);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     push_durable(1, 1, 0, var, 1, false);
     kit_push_four(&k, 1, 2, 0, var, 1);
     kit_ack(&k, 1, 2, PS_OK);
     kit_ticked(&k, 1, 3, 1);
-    kit_durable(&k, k.redo);
-    kit_ack(&k, 1, 1, PS_OK);
+    kit_durable_ack(&k, 1, 1);
     finish();
 }
 END_TEST
@@ -118,9 +112,7 @@ START_TEST(answers_go_out_in_their_order)
     uint32_t var;
     uint64_t two;
 
-    begin();
-    kit_join(&k, 1, job, 0);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    var = begin();
     push_durable(1, 1, 0, var, 1, false);
     push_durable(1, 2, 0, var, 1, false);
     two = k.redo;
@@ -132,8 +124,7 @@ START_TEST(answers_go_out_in_their_order)
     ck_assert_uint_eq(a->msg.u.ack->seq[1], 2);
     kit_answer_free(a);
     kit_expect_nothing(&k, 1);
-    kit_durable(&k, k.redo);
-    kit_ack(&k, 1, 3, PS_OK);
+    kit_durable_ack(&k, 1, 3);
     finish();
 }
 END_TEST
@@ -141,11 +132,8 @@ END_TEST
 START_TEST(a_held_answer_with_values_has_those_of_when_it_goes_out)
 {
     struct kit_answer *a;
-    uint32_t var;
+    uint32_t var = begin();
 
-    begin();
-    kit_join(&k, 1, job, 0);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     push_durable(1, 1, 0, var, 1, true);
     kit_expect_nothing(&k, 1);
     kit_push_four(&k, 1, 2, 0, var, 1);
@@ -165,9 +153,7 @@ START_TEST(without_a_durable_directory_nothing_is_applied)
     static const struct shard_config none = {.cluster = "test", .shards = 1, .boot = 77};
     uint32_t var;
 
-    begin_as(PSD__MODE__ASYNC, 1, &none);
-    kit_join(&k, 1, job, 0);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    var = begin_as(PSD__MODE__ASYNC, 1, &none);
     push_durable(1, 1, 0, var, 1, false);
     kit_ack(&k, 1, 1, PS_ERR_UNSUPPORTED);
     ck_assert(kit_value_four(&k, 1, var, 0) == 0);
@@ -179,11 +165,8 @@ END_TEST
 START_TEST(a_disk_that_fails_answers_what_is_held_and_refuses_the_rest)
 {
     struct ps_error full = {.code = PS_ERR_FULL, .text = "no space left on device"};
-    uint32_t var;
+    uint32_t var = begin();
 
-    begin();
-    kit_join(&k, 1, job, 0);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     push_durable(1, 1, 0, var, 1, true);
     kit_event(&k, &(struct shard_event){.kind = SHARD_NOT_DURABLE, .error = &full});
     kit_ack(&k, 1, 1, PS_ERR_NOT_DURABLE);
@@ -199,26 +182,21 @@ START_TEST(a_disk_that_fails_answers_what_is_held_and_refuses_the_rest)
     kit_ack(&k, 1, 1, PS_OK);
     push_durable(1, 4, 0, var, 1, false);
     kit_expect_nothing(&k, 1);
-    kit_durable(&k, k.redo);
-    kit_ack(&k, 1, 4, PS_OK);
+    kit_durable_ack(&k, 1, 4);
     finish();
 }
 END_TEST
 
 START_TEST(who_is_gone_is_not_answered_and_asks_again)
 {
-    uint32_t var;
+    uint32_t var = begin();
 
-    begin();
-    kit_join(&k, 1, job, 0);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     push_durable(1, 1, 0, var, 1, false);
     kit_close(&k, 1);
     ck_assert_uint_eq(kit_resume(&k, 2, job, 0, 0), 1);
     push_durable(2, 1, 0, var, 1, false);
     kit_expect_nothing(&k, 2);
-    kit_durable(&k, k.redo);
-    kit_ack(&k, 2, 1, PS_OK);
+    kit_durable_ack(&k, 2, 1);
     kit_expect_nothing(&k, 1);
     ck_assert(kit_value_four(&k, 2, var, 1) == -1);
     finish();
@@ -230,9 +208,7 @@ START_TEST(after_a_kill_a_repeat_waits_for_the_disk_as_well)
     uint32_t var;
     uint64_t before;
 
-    begin();
-    kit_join(&k, 1, job, 0);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    var = begin();
     push_durable(1, 1, 0, var, 1, false);
     before = k.redo;
     kit_crash(&k);
@@ -257,18 +233,14 @@ START_TEST(a_repeat_behind_what_is_not_recorded_yet_does_not_hold_it_for_ever)
     struct kit_push counted = {.seq = 1, .gradient = gradient, .len = 4, .durable = true, .cursor = cursor};
     uint32_t var;
 
-    begin_as(PSD__MODE__ASYNC, 2, NULL);
-    kit_join(&k, 1, job, 0);
-    kit_join(&k, 2, job, 1);
-    counted.var = var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    counted.var = var = begin_as(PSD__MODE__ASYNC, 2, &kit_durable_config);
     kit_push(&k, 1, &counted);
-    kit_durable(&k, k.redo);
-    kit_ack(&k, 1, 1, PS_OK);
+    kit_durable_ack(&k, 1, 1);
     push_durable(2, 1, 0, var, 1, false);
     kit_close(&k, 1);
     kit_close(&k, 2);
     kit_hello(&k, 3, &(struct kit_hello){.job = job, .task = 0, .incarnation = 77});
-    kit_answer_free(kit_expect(&k, 3, MSG_WELCOME));
+    kit_expected(&k, 3, MSG_WELCOME);
     kit_resume(&k, 4, job, 1, 0);
     k.hold = true;
     kit_push(&k, 3, &counted); /* its data is there: a record without an update */
@@ -277,8 +249,7 @@ START_TEST(a_repeat_behind_what_is_not_recorded_yet_does_not_hold_it_for_ever)
     kit_turn(&k);
     kit_expect_nothing(&k, 3);
     kit_expect_nothing(&k, 4);
-    kit_durable(&k, k.redo);
-    kit_ack(&k, 3, 1, PS_OK);
+    kit_durable_ack(&k, 3, 1);
     kit_ack(&k, 4, 1, PS_OK);
     finish();
 }
@@ -289,9 +260,7 @@ START_TEST(what_the_disk_has_is_not_handed_out_again)
     uint32_t var;
     uint64_t before;
 
-    begin();
-    kit_join(&k, 1, job, 0);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    var = begin();
     push_durable(1, 1, 0, var, 1, false);
     before = k.redo;
     k.config.redo_next = before;
@@ -311,11 +280,8 @@ END_TEST
 
 START_TEST(pieces_on_disk_are_erased_in_the_background)
 {
-    uint32_t var;
+    uint32_t var = begin();
 
-    begin();
-    kit_join(&k, 1, job, 0);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     for (uint64_t seq = 1; seq <= 300; seq++)
         push_durable(1, seq, 0, var, 1, false);
     ck_assert_uint_ge(pieces().pieces, 300);
@@ -339,9 +305,7 @@ START_TEST(more_than_may_wait_for_the_disk_is_refused)
     uint64_t seq = 1, taken = 0;
     uint32_t var;
 
-    begin_as(PSD__MODE__ASYNC, 1, &little);
-    kit_join(&k, 1, job, 0);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    var = begin_as(PSD__MODE__ASYNC, 1, &little);
     for (; seq <= 40; seq++)
         push_durable(1, seq, 0, var, 1, false);
     taken = pieces().pieces;
@@ -353,8 +317,7 @@ START_TEST(more_than_may_wait_for_the_disk_is_refused)
     kit_drop_answers(&k, 1);
     push_durable(1, seq, 0, var, 1, false);
     kit_expect_nothing(&k, 1);
-    kit_durable(&k, k.redo);
-    kit_ack(&k, 1, seq, PS_OK);
+    kit_durable_ack(&k, 1, seq);
     finish();
 }
 END_TEST
@@ -389,7 +352,8 @@ START_TEST(rows_that_wait_for_a_disk_that_fails_are_bounded)
     struct count left;
     uint32_t var;
 
-    begin_as(PSD__MODE__ASYNC, 2, &small);
+    kit_init(&k, &small);
+    job = kit_job("j", PSD__MODE__ASYNC, 2);
     kit_join(&k, 1, job, 0);
     var = kit_declare(&k, 1, "w", 4, PS_SGD);
     push_durable(1, 1, 0, var, 1, false);
@@ -417,8 +381,7 @@ START_TEST(rows_that_wait_for_a_disk_that_fails_are_bounded)
     ck_assert_uint_eq(pieces().pieces, 0);
     push_durable(1, 2, 0, var, 1, false);
     ck_assert_uint_eq(pieces().last + 1, k.redo);
-    kit_durable(&k, k.redo);
-    kit_ack(&k, 1, 2, PS_OK);
+    kit_durable_ack(&k, 1, 2);
     finish();
 }
 END_TEST
@@ -428,12 +391,9 @@ START_TEST(the_report_says_what_waits_and_why)
     struct ps_error full = {.code = PS_ERR_FULL, .text = "no space left on device"};
     const Psd__SaveReport *r;
     struct kit_answer *a;
-    uint32_t var;
+    uint32_t var = begin();
 
-    begin();
-    kit_join(&k, 1, job, 0);
     kit_observe(&k, 2);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     push_durable(1, 1, 0, var, 1, false);
     kit_push_four(&k, 1, 2, 0, var, 1);
     kit_event(&k, &(struct shard_event){.kind = SHARD_NOT_DURABLE, .error = &full});
@@ -455,11 +415,8 @@ END_TEST
 
 START_TEST(repeats_without_end_end_the_connection)
 {
-    uint32_t var;
+    uint32_t var = begin();
 
-    begin();
-    kit_join(&k, 1, job, 0);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     k.hold = true; /* turns cost more than pushes */
     for (int i = 0; i < SHARD_UNRESOLVED_MAX; i++)
         push_durable(1, 1, 0, var, 1, false);
@@ -481,8 +438,7 @@ START_TEST(a_large_push_takes_few_pieces)
     uint32_t var;
 
     begin();
-    kit_join(&k, 1, job, 0);
-    var = kit_declare(&k, 1, "w", elements, PS_SGD);
+    var = kit_declare(&k, 1, "large", elements, PS_SGD);
     push_durable(1, 1, 0, var, 1, false); /* is refused, and writes what was waiting */
     kit_drop_answers(&k, 1);
     before = pieces().pieces;
@@ -491,8 +447,7 @@ START_TEST(a_large_push_takes_few_pieces)
     kit_push(&k, 1, &(struct kit_push){.seq = 2, .var = var, .gradient = gradient, .len = elements, .durable = true});
     after = pieces();
     ck_assert_uint_eq(after.pieces, before + 1);
-    kit_durable(&k, k.redo);
-    kit_ack(&k, 1, 2, PS_OK);
+    kit_durable_ack(&k, 1, 2);
     free(gradient);
     finish();
 }
@@ -502,16 +457,12 @@ START_TEST(in_sync_a_durable_push_makes_its_step_durable)
 {
     uint32_t var;
 
-    begin_as(PSD__MODE__SYNC, 2, NULL);
-    kit_join(&k, 1, job, 0);
-    kit_join(&k, 2, job, 1);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
+    var = begin_as(PSD__MODE__SYNC, 2, &kit_durable_config);
     push_durable(1, 1, 0, var, 1, false);
     kit_push_four(&k, 2, 1, 0, var, 3);
     kit_ack(&k, 2, 1, PS_OK); /* this one did not ask for it */
     kit_expect_nothing(&k, 1);
-    kit_durable(&k, k.redo);
-    kit_ack(&k, 1, 1, PS_OK);
+    kit_durable_ack(&k, 1, 1);
     ck_assert(kit_value_four(&k, 1, var, 1) == -2);
     finish();
 }
@@ -520,11 +471,8 @@ END_TEST
 START_TEST(a_failed_commit_leaves_no_piece_and_no_answer)
 {
     struct count before;
-    uint32_t var;
+    uint32_t var = begin();
 
-    begin();
-    kit_join(&k, 1, job, 0);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     push_durable(1, 1, 0, var, 1, false);
     before = pieces();
     store_mem_fail_at(k.store, STORE_MEM_FAIL_COMMIT, 1);
@@ -534,8 +482,7 @@ START_TEST(a_failed_commit_leaves_no_piece_and_no_answer)
     kit_resume(&k, 2, job, 0, 0);
     push_durable(2, 2, 0, var, 1, false);
     ck_assert_uint_eq(pieces().pieces, before.pieces + 1);
-    kit_durable(&k, k.redo);
-    kit_ack(&k, 2, 2, PS_OK);
+    kit_durable_ack(&k, 2, 2);
     kit_expect_nothing(&k, 1);
     finish();
 }
@@ -549,9 +496,7 @@ START_TEST(the_nth_failure_of_the_store_loses_nothing)
             uint64_t conn = 1, acked = 0, last;
             uint32_t var;
 
-            begin();
-            kit_join(&k, conn, job, 0);
-            var = kit_declare(&k, conn, "w", 4, PS_SGD);
+            var = begin();
             store_mem_fail_at(k.store, (enum store_mem_fail)what, nth);
             while (acked < 12) {
                 struct kit_answer *a;
