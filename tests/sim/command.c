@@ -13,15 +13,18 @@ enum planted planted;
 #endif
 
 static const char *program = "sim", *usage = "";
+static const char *const *bugs;
 static const char *bug; /* that is planted, or NULL */
 static char again[512];
 static size_t again_len;
 
 void
-command_begin(const char *program_, const char *usage_)
+command_begin(struct command_runs *runs, const char *program_, const char *usage_, const char *const *bugs_)
 {
     program = program_;
     usage = usage_;
+    bugs = bugs_;
+    *runs = (struct command_runs){.seed = 1, .runs = 1, .trace = getenv("PS_TRACE") != NULL};
 }
 
 _Noreturn void
@@ -53,7 +56,8 @@ command_number(const char *text, uint64_t max)
     exit(2);
 }
 
-uint64_t
+/* By the clock, or PSD_TEST_SEED. Two that follow each other share no seeds. */
+static uint64_t
 command_fresh_seed(void)
 {
     const char *text = getenv("PSD_TEST_SEED");
@@ -61,18 +65,49 @@ command_fresh_seed(void)
     return text != NULL ? command_number(text, UINT64_MAX) : (uint64_t)time(NULL) * 1000;
 }
 
-void
-command_plant(const char *const *names, const char *name)
+/* The cores make the mistake of this name. */
+static void
+command_plant(const char *name)
 {
-    int index = command_index(names, name);
+    int index = command_index(bugs, name);
 
-    bug = names[index];
+    bug = bugs[index];
 #ifdef PSD_PLANTED
     planted = (enum planted)index;
 #else
     fprintf(stderr, "%s: there are no bugs in these cores; that of the same name with _planted has them\n", program);
     exit(2);
 #endif
+}
+
+bool
+command_option(struct command_runs *runs, int c)
+{
+    switch (c) {
+    case 's':
+        runs->seed = command_number(optarg, UINT64_MAX);
+        return true;
+    case 'r':
+        runs->runs = command_number(optarg, UINT64_MAX);
+        return true;
+    case 'F':
+        runs->seconds = command_number(optarg, UINT32_MAX);
+        return true;
+    case 'R':
+        runs->seconds = command_number(optarg, UINT32_MAX);
+        runs->fresh = true;
+        runs->seed = command_fresh_seed();
+        return true;
+    case 't':
+        runs->trace = true;
+        return true;
+    case 'p':
+        command_plant(optarg);
+        return true;
+    case 'h':
+        command_usage(true);
+    }
+    return false;
 }
 
 static void
@@ -86,13 +121,13 @@ ended(int signal_number)
 }
 
 void
-command_watch(struct command_runs *runs, uint64_t seed)
+command_watch(struct command_runs *runs)
 {
     signal(SIGABRT, ended);
     signal(SIGSEGV, ended);
     signal(SIGTERM, ended); /* by who lost patience */
     if (runs->fresh)
-        printf("PSD_TEST_SEED=%" PRIu64 "\n", seed);
+        printf("PSD_TEST_SEED=%" PRIu64 "\n", runs->seed);
     fflush(stdout);
     runs->begin = time(NULL);
 }

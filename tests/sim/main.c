@@ -7,10 +7,8 @@
  *     sim --seed 77 --mode ssp --faults cuts --shrink    and at a smaller one that fails the same way
  *
  * sim_planted is the same over cores with bugs in them: --plant RESENT_AS_NEW. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "common/core/base/planted.h"
 #include "tests/sim/command.h"
@@ -67,21 +65,18 @@ parse(int argc, char **argv, struct plan *p)
 {
     struct run_options *o = &p->o;
     static const struct option options[] = {
-        {"seed", 1, NULL, 's'},   {"runs", 1, NULL, 'r'},       {"mode", 1, NULL, 'm'},   {"faults", 1, NULL, 'f'},
-        {"shards", 1, NULL, 'S'}, {"workers", 1, NULL, 'W'},    {"steps", 1, NULL, 'n'},  {"trace", 0, NULL, 't'},
-        {"vars", 1, NULL, 'v'},   {"max-faults", 1, NULL, 'x'}, {"shrink", 0, NULL, 'k'}, {"plant", 1, NULL, 'p'},
-        {"for", 1, NULL, 'F'},    {"fresh", 1, NULL, 'R'},      {"help", 0, NULL, 'h'},   {0},
+        COMMAND_OPTIONS,           {"mode", 1, NULL, 'm'},
+        {"faults", 1, NULL, 'f'},  {"shards", 1, NULL, 'S'},
+        {"workers", 1, NULL, 'W'}, {"steps", 1, NULL, 'n'},
+        {"vars", 1, NULL, 'v'},    {"max-faults", 1, NULL, 'x'},
+        {"shrink", 0, NULL, 'k'},  {0},
     };
     int c;
 
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (c == 's')
-            o->seed = command_number(optarg, UINT64_MAX);
-        else if (c == 'r')
-            p->runs.runs = command_number(optarg, UINT64_MAX);
-        else if (c == 'F' || c == 'R')
-            p->runs.seconds = command_number(optarg, UINT32_MAX);
-        else if (c == 'm')
+        if (command_option(&p->runs, c))
+            continue;
+        if (c == 'm')
             o->mode = (enum run_mode)command_index(mode_names, optarg);
         else if (c == 'f')
             o->faults = (enum sim_faults)command_index(fault_names, optarg);
@@ -95,19 +90,13 @@ parse(int argc, char **argv, struct plan *p)
             o->vars = (uint32_t)command_number(optarg, MODEL_VARS_MAX);
         else if (c == 'x')
             o->faults_max = (uint32_t)command_number(optarg, 100);
-        else if (c == 't')
-            o->trace = true;
         else if (c == 'k')
             p->small = true;
-        else if (c == 'p')
-            command_plant(planted_names, optarg);
         else
-            command_usage(c == 'h');
-        if (c == 'R') {
-            p->runs.fresh = true;
-            o->seed = command_fresh_seed();
-        }
+            command_usage(false);
     }
+    o->seed = p->runs.seed;
+    o->trace = p->runs.trace;
 }
 
 static void
@@ -195,13 +184,12 @@ say_totals(const struct totals *t)
 int
 main(int argc, char **argv)
 {
-    struct plan p = {.o = {.seed = 1, .mode = RUN_MIXED, .faults = FAULTS_ALL}, .runs = {.runs = 1}};
+    struct plan p = {.o = {.mode = RUN_MIXED, .faults = FAULTS_ALL}};
     struct totals t = {0};
 
-    p.o.trace = getenv("PS_TRACE") != NULL;
-    command_begin(argv[0], usage);
+    command_begin(&p.runs, argv[0], usage, planted_names);
     parse(argc, argv, &p);
-    command_watch(&p.runs, p.o.seed);
+    command_watch(&p.runs);
     for (uint64_t i = 0; command_goes_on(&p.runs, i); i++, p.o.seed++) {
         if (p.runs.fresh)
             draw_fresh(&p.o, i);

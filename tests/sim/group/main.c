@@ -6,10 +6,8 @@
  *     sim_group --seed 77 --faults cuts --trace   look at one run
  *
  * sim_group_planted is the same over cores with bugs in them: --plant GROUP_.... */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "common/core/base/planted.h"
 #include "tests/sim/command.h"
@@ -48,31 +46,21 @@ static void
 parse(int argc, char **argv, struct plan_of_runs *p)
 {
     static const struct option options[] = {
-        {"seed", 1, NULL, 's'},
-        {"runs", 1, NULL, 'r'},
+        COMMAND_OPTIONS,
         {"faults", 1, NULL, 'f'},
         {"members", 1, NULL, 'm'},
         {"steps", 1, NULL, 'n'},
-        {"trace", 0, NULL, 't'},
-        {"plant", 1, NULL, 'p'},
-        {"for", 1, NULL, 'F'},
         {"max-faults", 1, NULL, 'x'},
-        {"fresh", 1, NULL, 'R'},
         {"heavy", 0, NULL, 'H'},
-        {"help", 0, NULL, 'h'},
         {0},
     };
     struct group_options *o = &p->o;
     int c;
 
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (c == 's')
-            o->seed = command_number(optarg, UINT64_MAX);
-        else if (c == 'r')
-            p->runs.runs = command_number(optarg, UINT64_MAX);
-        else if (c == 'F' || c == 'R')
-            p->runs.seconds = command_number(optarg, UINT32_MAX);
-        else if (c == 'f')
+        if (command_option(&p->runs, c))
+            continue;
+        if (c == 'f')
             o->faults = (enum group_faults)command_index(fault_names, optarg);
         else if (c == 'm')
             o->members = (uint32_t)command_number(optarg, WORLD_MEMBERS_MAX);
@@ -82,17 +70,11 @@ parse(int argc, char **argv, struct plan_of_runs *p)
             o->faults_max = (uint32_t)command_number(optarg, 50);
         else if (c == 'H')
             o->heavy = true;
-        else if (c == 't')
-            o->trace = true;
-        else if (c == 'p')
-            command_plant(planted_names, optarg);
         else
-            command_usage(c == 'h');
-        if (c == 'R') {
-            p->runs.fresh = true;
-            o->seed = command_fresh_seed();
-        }
+            command_usage(false);
     }
+    o->seed = p->runs.seed;
+    o->trace = p->runs.trace;
 }
 
 static void
@@ -144,14 +126,13 @@ say_sum(const struct group_report *s, uint64_t passed, uint64_t failed)
 int
 main(int argc, char **argv)
 {
-    struct plan_of_runs p = {.o = {.seed = 1, .faults = GROUP_FAULTS_ALL}, .runs = {.runs = 1}};
+    struct plan_of_runs p = {.o = {.faults = GROUP_FAULTS_ALL}};
     struct group_report sum = {0}, r;
     uint64_t passed = 0, failed = 0;
 
-    p.o.trace = getenv("PS_TRACE") != NULL;
-    command_begin(argv[0], usage);
+    command_begin(&p.runs, argv[0], usage, planted_names);
     parse(argc, argv, &p);
-    command_watch(&p.runs, p.o.seed);
+    command_watch(&p.runs);
     for (uint64_t i = 0; command_goes_on(&p.runs, i); i++, p.o.seed++) {
         if (p.runs.fresh)
             draw_fresh(&p.o, i);
