@@ -71,6 +71,22 @@ timeout_or_default(int timeout_ms)
     return timeout_ms != 0 ? timeout_ms : -1;
 }
 
+/* A handle for what is to be started, and the client entered; NULL with *err set, and not entered. */
+static struct ps_op *
+call_begin(ps_client *c, const char *what, const void *out, enum ps_err *err, struct ps_error *e)
+{
+    struct ps_op *handle;
+
+    if ((*err = call_need(c, out, e)) != PS_OK)
+        return NULL;
+    client_enter(c);
+    if ((handle = call_new(c)) == NULL) {
+        *err = ps_fail(e, PS_ERR_NOMEM, "no memory to start a %s", what);
+        client_leave(c);
+    }
+    return handle;
+}
+
 /* ---- Pull ---- */
 
 enum ps_err
@@ -81,15 +97,12 @@ ps_client_pull_start(ps_client *c, size_t n, ps_var *const vars[], float *const 
     struct ps_op *handle;
     enum ps_err err;
 
-    if ((err = call_need(c, op, error)) != PS_OK)
+    if ((handle = call_begin(c, "pull", op, &err, error)) == NULL)
         return err;
-    client_enter(c);
-    if ((list = core_vars(c, n, vars, &err, error)) != NULL) {
-        if ((handle = call_new(c)) == NULL)
-            err = ps_fail(error, PS_ERR_NOMEM, "no memory to start a pull");
-        else
-            err = call_held_started(handle, core_pull(c->core, n, list, out, options, &handle->core, error), op);
-    }
+    if ((list = core_vars(c, n, vars, &err, error)) != NULL)
+        err = call_held_started(handle, core_pull(c->core, n, list, out, options, &handle->core, error), op);
+    else
+        call_free(handle);
     client_leave(c);
     return err;
 }
@@ -116,15 +129,12 @@ push_start(ps_client *c, size_t n, ps_var *const vars[], const float *const grad
     struct ps_op *handle;
     enum ps_err err;
 
-    if ((err = call_need(c, op, error)) != PS_OK)
+    if ((handle = call_begin(c, "push", op, &err, error)) == NULL)
         return err;
-    client_enter(c);
-    if ((list = core_vars(c, n, vars, &err, error)) != NULL) {
-        if ((handle = call_new(c)) == NULL)
-            err = ps_fail(error, PS_ERR_NOMEM, "no memory to start a push");
-        else
-            err = call_held_started(handle, core_push(c->core, n, list, grads, out, options, &handle->core, error), op);
-    }
+    if ((list = core_vars(c, n, vars, &err, error)) != NULL)
+        err = call_held_started(handle, core_push(c->core, n, list, grads, out, options, &handle->core, error), op);
+    else
+        call_free(handle);
     client_leave(c);
     return err;
 }
@@ -177,13 +187,9 @@ tick_start(ps_client *c, ps_op **op, struct ps_error *error)
     struct ps_op *handle;
     enum ps_err err;
 
-    if ((err = call_need(c, op, error)) != PS_OK)
+    if ((handle = call_begin(c, "tick", op, &err, error)) == NULL)
         return err;
-    client_enter(c);
-    if ((handle = call_new(c)) == NULL)
-        err = ps_fail(error, PS_ERR_NOMEM, "no memory to start a tick");
-    else
-        err = call_started(handle, core_tick(c->core, &handle->core, error), op);
+    err = call_started(handle, core_tick(c->core, &handle->core, error), op);
     client_leave(c);
     return err;
 }
@@ -224,13 +230,9 @@ ps_client_barrier_start(ps_client *c, const char *name, ps_op **op, struct ps_er
     struct ps_op *handle;
     enum ps_err err;
 
-    if ((err = call_need(c, op, error)) != PS_OK)
+    if ((handle = call_begin(c, "barrier", op, &err, error)) == NULL)
         return err;
-    client_enter(c);
-    if ((handle = call_new(c)) == NULL)
-        err = ps_fail(error, PS_ERR_NOMEM, "no memory to start a barrier");
-    else
-        err = call_started(handle, core_barrier(c->core, name, &handle->core, error), op);
+    err = call_started(handle, core_barrier(c->core, name, &handle->core, error), op);
     client_leave(c);
     return err;
 }
