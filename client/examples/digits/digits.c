@@ -140,12 +140,9 @@ main(int argc, char **argv)
     enum ps_err err;
     int status;
 
-    if (digits_options_parse(argc, argv, &w.options, &error) != PS_OK) {
-        fprintf(stderr, "digits: %s\n", error.text);
-        return EXIT_USAGE;
-    }
-    if (w.options.line.asked != COMMAND_RUN)
-        return command_answer(&digits_command, &w.options.line, stdout);
+    err = digits_options_parse(argc, argv, &w.options, &error);
+    if (!worker_goes_on(&digits_command, &w.options.line, err, &error, &status))
+        return status;
     if ((status = find_cluster(&w)) == EXIT_SUCCESS) {
         if ((err = run(&w, &error)) != PS_OK) {
             progress_end(&w.train.progress);

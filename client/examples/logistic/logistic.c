@@ -251,12 +251,9 @@ main(int argc, char **argv)
     enum ps_err err;
     int status;
 
-    if (logistic_options_parse(argc, argv, &w.options, &error) != PS_OK) {
-        fprintf(stderr, "logistic: %s\n", error.text);
-        return EXIT_USAGE;
-    }
-    if (w.options.line.asked != COMMAND_RUN)
-        return command_answer(&logistic_command, &w.options.line, stdout);
+    err = logistic_options_parse(argc, argv, &w.options, &error);
+    if (!worker_goes_on(&logistic_command, &w.options.line, err, &error, &status))
+        return status;
     if ((status = worker_find_cluster("logistic", &w.cluster)) != EXIT_SUCCESS) {
         ps_cluster_free(w.cluster);
         return status;

@@ -4,14 +4,27 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "common/cli/command.h"
-
 static int
 is_set(const char *variable)
 {
     const char *value = getenv(variable);
 
     return value != NULL && value[0] != '\0';
+}
+
+bool
+worker_goes_on(const struct command *c, const struct command_line *line, enum ps_err err, const struct ps_error *e,
+               int *status)
+{
+    if (err == PS_OK && line->asked == COMMAND_RUN)
+        return true;
+    if (err == PS_OK) {
+        *status = command_answer(c, line, stdout);
+        return false;
+    }
+    fprintf(stderr, "%s: %s\n", c->name, e->text);
+    *status = EXIT_USAGE;
+    return false;
 }
 
 int

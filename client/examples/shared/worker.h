@@ -2,7 +2,15 @@
 #ifndef EXAMPLES_WORKER_H
 #define EXAMPLES_WORKER_H
 
+#include <stdbool.h>
+
+#include "common/cli/command.h"
 #include "psclient.h"
+
+/* Whether to work, after the command line has been read: err and e say how that went. Otherwise *status is the exit
+ * status, and what was wrong, or what was asked for instead, is printed. */
+bool worker_goes_on(const struct command *c, const struct command_line *line, enum ps_err err, const struct ps_error *e,
+                    int *status);
 
 /* The cluster that the environment tells of, in which this process must be a worker. Returns 0, or else the exit
  * status, after a line on stderr that says what is wrong and how a cluster is started. */
