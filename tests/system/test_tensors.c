@@ -4,14 +4,13 @@
 #include <math.h>
 #include <signal.h>
 
-#include "client/include/psclient/ps_strategy.h"
 #include "client/include/psclient/ps_tensors.h"
 #include "common/core/base/base.h"
 #include "tests/system/fine.h"
 #include "tests/system/shards.h"
 #include "tests/unit/check_main.h"
 #include "tests/unit/fake_device.h"
-#include "tests/unit/network_kit.h"
+#include "tests/unit/strategy_kit.h"
 
 enum { VARS = 5, BIG = 100001, SOON_MS = 150 };
 
@@ -495,14 +494,7 @@ END_TEST
 
 /* ---- Strategies ---- */
 
-enum { ROWS = 20, BATCH = 8, INPUTS = 12, CLASSES = 5, REPLICAS_MAX = 2, FLOATS_MAX = 4096 };
-
-static const struct kit_spec spec = {.layers = "dense 31, relu, dropout 0.1, dense 17 no-bias, tanh, dense 5",
-                                     .dims = {INPUTS},
-                                     .rows_max = BATCH,
-                                     .seed = 3};
-static float x[ROWS * INPUTS];
-static uint32_t labels[ROWS];
+enum { REPLICAS_MAX = 2 };
 
 struct training {
     ps_strategy *strategy;
@@ -516,10 +508,10 @@ static enum ps_err
 step(void *arg, struct ps_replica *r, struct ps_error *e)
 {
     struct training *t = arg;
-    uint64_t first = r->batch * BATCH + r->first;
-    struct ps_batch batch = {.rows = r->rows, .x = x + first * INPUTS, .labels = labels + first};
+    uint64_t first = r->batch * KIT_BATCH + r->first;
+    struct ps_batch batch = {.rows = r->rows, .x = strategy_x + first * KIT_INPUTS, .labels = strategy_labels + first};
     bool poisoned = r->local == 0 && t->poisoned == r->step + 1; /* no other replica looks, which may run beside it */
-    float wrong[BATCH * INPUTS] = {poisoned ? NAN : 1};
+    float wrong[KIT_BATCH * KIT_INPUTS] = {poisoned ? NAN : 1};
     enum ps_err err;
 
     if (poisoned || t->given_up == r->step + 1)
@@ -534,24 +526,6 @@ step(void *arg, struct ps_replica *r, struct ps_error *e)
     return ps_fail(e, PS_ERR_CANCELLED, "given up");
 }
 
-static void
-add_variables(struct training *t, const struct ps_optimizer *optimizer)
-{
-    struct ps_var_spec v;
-
-    if (!t->on_host) {
-        FINE(ps_strategy_networks(t->strategy, t->network, "", optimizer, &error));
-        return;
-    }
-    for (size_t i = 0; i < ps_network_params(t->network[0]); i++) {
-        ps_network_var_spec(t->network[0], i, &v);
-        v.optimizer = *optimizer;
-        FINE(ps_strategy_variable(t->strategy, &v, &error));
-    }
-    for (uint32_t k = 0; k < ps_strategy_replicas(t->strategy); k++)
-        ps_network_place(t->network[k], ps_strategy_values(t->strategy, k), ps_strategy_gradients(t->strategy, k));
-}
-
 static struct training
 begin(const char *name, const char *job, const char *devices, uint32_t replicas, bool on_host)
 {
@@ -562,17 +536,15 @@ begin(const char *name, const char *job, const char *devices, uint32_t replicas,
                                     .local = {.steps = 3},
                                     .devices = devices,
                                     .replicas = replicas,
-                                    .rows = ROWS,
-                                    .batch = BATCH,
+                                    .rows = KIT_ROWS,
+                                    .batch = KIT_BATCH,
                                     .threads = 1};
     struct ps_optimizer optimizer;
 
     FINE(ps_optimizer_parse("adam:learning_rate=0.01", &optimizer, &error));
     FINE(ps_strategy_open(name, &o, &t.strategy, &error));
     ps_cluster_free(cluster);
-    for (uint32_t k = 0; k < ps_strategy_replicas(t.strategy); k++)
-        t.network[k] = network_make(ps_strategy_device(t.strategy, k), &spec);
-    add_variables(&t, &optimizer);
+    strategy_networks_make(t.strategy, t.network, &optimizer, on_host);
     FINE(ps_strategy_start(t.strategy, &error));
     return t;
 }
@@ -586,44 +558,14 @@ run(struct training *t, uint64_t until)
 static void
 end(struct training *t)
 {
-    for (uint32_t k = 0; k < ps_strategy_replicas(t->strategy); k++)
-        ps_network_free(t->network[k]);
-    ps_strategy_close(t->strategy);
-}
-
-static size_t
-values_of(const struct training *t, float out[FLOATS_MAX])
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < ps_network_params(t->network[0]); i++) {
-        size_t elements = param_elements(t->network[0], i);
-
-        ck_assert_uint_le(n + elements, FLOATS_MAX);
-        memcpy(out + n, ps_strategy_values(t->strategy, 0)[i], elements * sizeof *out);
-        n += elements;
-    }
-    return n;
-}
-
-static double
-loss_of(const struct training *t, uint32_t replica)
-{
-    struct ps_batch batch = {.rows = BATCH, .x = x, .labels = labels};
-    struct ps_network_result result;
-
-    FINE(ps_network_evaluate(t->network[replica], &batch, &result, &error));
-    return result.loss;
+    strategy_end(t->strategy, t->network);
 }
 
 static void
 make_data(void)
 {
     setup();
-    for (size_t i = 0; i < ARRAY_LEN(x); i++)
-        x[i] = test_float(&rng);
-    for (size_t i = 0; i < ROWS; i++)
-        labels[i] = (uint32_t)test_below(&rng, CLASSES);
+    strategy_examples(&rng);
 }
 
 static const char *const strategies[] = {"parameter_server", "local_sgd"};
@@ -633,32 +575,32 @@ START_TEST(variables_on_a_device_have_the_bits_of_those_in_host_memory)
 {
     const char *name = strategies[_i % 2], *devices = _i < 4 ? "cuda" : "cuda,cuda:1";
     uint32_t replicas = _i < 2 ? 1 : 2;
-    float want[2][FLOATS_MAX], is[FLOATS_MAX];
+    float want[2][KIT_FLOATS_MAX], is[KIT_FLOATS_MAX];
     struct training t = begin(name, "host", devices, replicas, true);
     double loss;
     size_t n;
 
     FINE(run(&t, 7));
-    n = values_of(&t, want[0]);
+    n = strategy_values(t.strategy, t.network[0], want[0]);
     FINE(run(&t, 11));
     FINE(ps_strategy_meet(t.strategy, &error));
-    (void)values_of(&t, want[1]);
-    loss = loss_of(&t, 0);
+    (void)strategy_values(t.strategy, t.network[0], want[1]);
+    loss = strategy_loss(t.network[0]);
     end(&t);
     t = begin(name, "device", devices, replicas, false);
     t.given_up = replicas == 1 ? 5 : 0;
     if (replicas == 1)
         ck_assert_int_eq(run(&t, 7), PS_ERR_CANCELLED);
     FINE(run(&t, 7));
-    ck_assert_uint_eq(values_of(&t, is), n);
+    ck_assert_uint_eq(strategy_values(t.strategy, t.network[0], is), n);
     ck_assert_msg(memcmp(is, want[0], n * sizeof *is) == 0, "%s with %u replicas, step 7", name, replicas);
     FINE(run(&t, 11));
     FINE(ps_strategy_meet(t.strategy, &error));
     FINE(ps_strategy_refresh(t.strategy, &error));
-    (void)values_of(&t, is);
+    (void)strategy_values(t.strategy, t.network[0], is);
     ck_assert_msg(memcmp(is, want[1], n * sizeof *is) == 0, "%s with %u replicas, step 11", name, replicas);
     for (uint32_t k = 0; k < replicas; k++)
-        ck_assert_msg(loss_of(&t, k) == loss, "replica %u of %s computes with other values", k, name);
+        ck_assert_msg(strategy_loss(t.network[k]) == loss, "replica %u of %s computes with other values", k, name);
     end(&t);
 }
 END_TEST
@@ -668,7 +610,7 @@ END_TEST
 START_TEST(a_gradient_that_is_not_finite_ends_a_run_and_the_next_goes_on)
 {
     const char *name = strategies[_i];
-    float want[FLOATS_MAX], is[FLOATS_MAX];
+    float want[KIT_FLOATS_MAX], is[KIT_FLOATS_MAX];
     struct training t = begin(name, "host", "cuda", 1, true);
     size_t n;
 
@@ -676,14 +618,14 @@ START_TEST(a_gradient_that_is_not_finite_ends_a_run_and_the_next_goes_on)
     ck_assert_int_eq(run(&t, 9), PS_ERR_NONFINITE);
     ck_assert_uint_eq(ps_strategy_step(t.strategy), _i == 0 ? 4 : 3);
     FINE(run(&t, 9));
-    n = values_of(&t, want);
+    n = strategy_values(t.strategy, t.network[0], want);
     end(&t);
     t = begin(name, "device", "cuda", 1, false);
     t.poisoned = 4;
     ck_assert_int_eq(run(&t, 9), PS_ERR_NONFINITE);
     ck_assert_uint_eq(ps_strategy_step(t.strategy), _i == 0 ? 4 : 3);
     FINE(run(&t, 9));
-    ck_assert_uint_eq(values_of(&t, is), n);
+    ck_assert_uint_eq(strategy_values(t.strategy, t.network[0], is), n);
     ck_assert_msg(memcmp(is, want, n * sizeof *is) == 0, "%s: another model than from host memory", name);
     end(&t);
 }
@@ -694,7 +636,8 @@ END_TEST
 START_TEST(a_step_copies_no_more_than_travels)
 {
     struct training t = begin(strategies[_i % 2], "train", "cuda", 1 + (uint32_t)_i / 2, false);
-    size_t model = (size_t)ps_network_elements(t.network[0]) * sizeof(float), examples = BATCH * (INPUTS + 4) * 4;
+    size_t model = (size_t)ps_network_elements(t.network[0]) * sizeof(float),
+           examples = KIT_BATCH * (KIT_INPUTS + 4) * 4;
     unsigned long before, exchanges = _i % 2 == 0 ? 6 : 2;
 
     FINE(run(&t, 3));

@@ -5,22 +5,14 @@
  * optimizers are the shards' to the bit; only norms, which devices add up in another order, are within a bound. */
 #include <math.h>
 
-#include "client/include/psclient/ps_strategy.h"
 #include "tests/remove_tree.h"
 #include "tests/unit/fake_device.h"
-#include "tests/unit/network_kit.h"
+#include "tests/unit/strategy_kit.h"
 
-enum { ROWS = 20, BATCH = 8, INPUTS = 12, CLASSES = 5, REPLICAS_MAX = 4, VARIABLES_MAX = 8, FLOATS_MAX = 4096 };
+enum { REPLICAS_MAX = 4, VARIABLES_MAX = 8 };
 
 static const char *const strategies[] = {"one_device", "mirrored", "central_storage"};
-static const struct kit_spec spec = {.layers = "dense 31, relu, dropout 0.1, dense 17 no-bias, tanh, dense 5",
-                                     .dims = {INPUTS},
-                                     .rows_max = BATCH,
-                                     .seed = 3};
-
 static struct ps_error error;
-static float x[ROWS * INPUTS];
-static uint32_t labels[ROWS];
 
 /* A training: its strategy, and what its step function is to know. */
 struct training {
@@ -39,10 +31,7 @@ setup(void)
     struct test_rng rng = {test_seed()};
 
     use_module(beside_program("libfake_module.so"));
-    for (size_t i = 0; i < ARRAY_LEN(x); i++)
-        x[i] = test_float(&rng);
-    for (size_t i = 0; i < ROWS; i++)
-        labels[i] = (uint32_t)test_below(&rng, CLASSES);
+    strategy_examples(&rng);
 }
 
 /* ---- Training ---- */
@@ -51,14 +40,14 @@ static enum ps_err
 step(void *arg, struct ps_replica *r, struct ps_error *e)
 {
     struct training *t = arg;
-    uint64_t first = r->batch * BATCH + r->first;
-    struct ps_batch batch = {.rows = r->rows, .x = x + first * INPUTS, .labels = labels + first};
+    uint64_t first = r->batch * KIT_BATCH + r->first;
+    struct ps_batch batch = {.rows = r->rows, .x = strategy_x + first * KIT_INPUTS, .labels = strategy_labels + first};
     struct ps_network_result result = {0};
-    float poisoned[BATCH * INPUTS];
+    float poisoned[KIT_BATCH * KIT_INPUTS];
     enum ps_err err;
 
     if (t->poisoned == r->step + 1) {
-        memcpy(poisoned, batch.x, r->rows * INPUTS * sizeof *x);
+        memcpy(poisoned, batch.x, r->rows * KIT_INPUTS * sizeof *strategy_x);
         poisoned[0] = NAN;
         batch.x = poisoned;
     }
@@ -84,39 +73,19 @@ after(void *arg, const struct ps_step_done *done, struct ps_error *e)
     return PS_OK;
 }
 
-/* The parameters as variables that no network was bound to. */
-static void
-place_on_host(struct training *t, const struct ps_optimizer *optimizer)
-{
-    struct ps_var_spec v;
-
-    for (size_t i = 0; i < ps_network_params(t->network[0]); i++) {
-        ps_network_var_spec(t->network[0], i, &v);
-        v.optimizer = *optimizer;
-        ck_assert_int_eq(ps_strategy_variable(t->strategy, &v, &error), PS_OK);
-    }
-    for (uint32_t k = 0; k < t->replicas; k++)
-        ps_network_place(t->network[k], ps_strategy_values(t->strategy, k), ps_strategy_gradients(t->strategy, k));
-}
-
 static struct training
 begin(const char *name, const char *devices, uint32_t replicas, const char *optimizer, bool on_host)
 {
     struct training t = {.on_host = on_host};
     struct ps_strategy_options options = {
-        .devices = devices, .replicas = replicas, .rows = ROWS, .batch = BATCH, .metrics = 1, .threads = 1};
+        .devices = devices, .replicas = replicas, .rows = KIT_ROWS, .batch = KIT_BATCH, .metrics = 1, .threads = 1};
     struct ps_optimizer o;
 
     ck_assert_int_eq(ps_optimizer_parse(optimizer, &o, &error), PS_OK);
     if (ps_strategy_open(name, &options, &t.strategy, &error) != PS_OK)
         ck_abort_msg("%s: %s", name, error.text);
     t.replicas = ps_strategy_replicas(t.strategy);
-    for (uint32_t k = 0; k < t.replicas; k++)
-        t.network[k] = network_make(ps_strategy_device(t.strategy, k), &spec);
-    if (on_host)
-        place_on_host(&t, &o);
-    else if (ps_strategy_networks(t.strategy, t.network, "", &o, &error) != PS_OK)
-        ck_abort_msg("%s", error.text);
+    strategy_networks_make(t.strategy, t.network, &o, on_host);
     if (ps_strategy_start(t.strategy, &error) != PS_OK)
         ck_abort_msg("%s", error.text);
     return t;
@@ -139,33 +108,16 @@ run(struct training *t, uint64_t until)
 static void
 end(struct training *t)
 {
-    for (uint32_t k = 0; k < t->replicas; k++)
-        ps_network_free(t->network[k]);
-    ps_strategy_close(t->strategy);
+    strategy_end(t->strategy, t->network);
 }
 
 /* ---- What came of it ---- */
 
-static size_t
-values_of(const struct training *t, float out[FLOATS_MAX])
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < ps_network_params(t->network[0]); i++) {
-        size_t elements = param_elements(t->network[0], i);
-
-        ck_assert_uint_le(n + elements, FLOATS_MAX);
-        memcpy(out + n, ps_strategy_values(t->strategy, 0)[i], elements * sizeof *out);
-        n += elements;
-    }
-    return n;
-}
-
 static void
-assert_values(const struct training *t, const float want[FLOATS_MAX], double bound, const char *what)
+assert_values(const struct training *t, const float want[KIT_FLOATS_MAX], double bound, const char *what)
 {
-    float is[FLOATS_MAX];
-    size_t n = values_of(t, is);
+    float is[KIT_FLOATS_MAX];
+    size_t n = strategy_values(t->strategy, t->network[0], is);
 
     for (size_t i = 0; i < n; i++)
         ck_assert_msg(bound > 0 ? fabs((double)is[i] - (double)want[i]) <= bound : memcmp(&is[i], &want[i], 4) == 0,
@@ -176,14 +128,11 @@ assert_values(const struct training *t, const float want[FLOATS_MAX], double bou
 static void
 assert_replicas_agree(const struct training *t)
 {
-    struct ps_batch batch = {.rows = BATCH, .x = x, .labels = labels};
-    struct ps_network_result first, result;
+    double first = strategy_loss(t->network[0]), loss;
 
-    ck_assert_int_eq(ps_network_evaluate(t->network[0], &batch, &first, &error), PS_OK);
     for (uint32_t k = 1; k < t->replicas; k++) {
-        ck_assert_int_eq(ps_network_evaluate(t->network[k], &batch, &result, &error), PS_OK);
-        ck_assert_msg(result.loss == first.loss, "replica %u has a loss of %.17g, not %.17g", k, result.loss,
-                      first.loss);
+        loss = strategy_loss(t->network[k]);
+        ck_assert_msg(loss == first, "replica %u has a loss of %.17g, not %.17g", k, loss, first);
     }
 }
 
@@ -202,14 +151,14 @@ static const struct {
 START_TEST(variables_on_devices_have_the_bits_of_those_in_host_memory)
 {
     const char *name = strategies[_i % 3], *optimizer = optimizers[_i / 3].text;
-    float want[FLOATS_MAX];
+    float want[KIT_FLOATS_MAX];
 
     for (uint32_t replicas = 1; replicas <= 3; replicas += 2) {
         const char *devices = replicas == 1 || _i % 3 == 0 ? "cuda" : "cuda,cuda:1";
         struct training t = begin("one_device", "cuda", replicas, optimizer, true);
 
         run(&t, 7);
-        values_of(&t, want);
+        strategy_values(t.strategy, t.network[0], want);
         end(&t);
         t = begin(name, devices, replicas, optimizer, false);
         run(&t, 4);
@@ -225,7 +174,8 @@ END_TEST
 START_TEST(a_step_copies_no_variable_to_the_host_or_back)
 {
     struct training t = begin(strategies[_i], _i == 0 ? "cuda" : "cuda,cuda:1", 2, "adam", false);
-    size_t model = (size_t)ps_network_elements(t.network[0]) * sizeof(float), examples = BATCH * (INPUTS + 4) * 4;
+    size_t model = (size_t)ps_network_elements(t.network[0]) * sizeof(float),
+           examples = KIT_BATCH * (KIT_INPUTS + 4) * 4;
     unsigned long before;
 
     run(&t, 1);
@@ -281,12 +231,12 @@ START_TEST(training_goes_on_from_a_checkpoint_of_devices)
 {
     const char *optimizer = "adam:learning_rate=0.01";
     struct training t = begin("mirrored", "cuda,cuda:1", 2, optimizer, _i == 3);
-    float want[FLOATS_MAX];
+    float want[KIT_FLOATS_MAX];
 
     run(&t, 6);
     ck_assert_int_eq(ps_strategy_save(t.strategy, directory, NULL, NULL, &error), PS_OK);
     run(&t, 9);
-    values_of(&t, want);
+    strategy_values(t.strategy, t.network[0], want);
     end(&t);
     t = begin(strategies[_i % 3], _i % 3 == 0 ? "cuda" : "cuda,cuda:1", 2, optimizer, _i == 2);
     run(&t, 2);
@@ -303,10 +253,10 @@ END_TEST
 START_TEST(a_gradient_that_is_not_finite_changes_nothing)
 {
     struct training t = begin(strategies[_i], _i == 0 ? "cuda" : "cuda,cuda:1", 2, "adam", false);
-    float want[FLOATS_MAX];
+    float want[KIT_FLOATS_MAX];
 
     run(&t, 8);
-    values_of(&t, want);
+    strategy_values(t.strategy, t.network[0], want);
     end(&t);
     t = begin(strategies[_i], _i == 0 ? "cuda" : "cuda,cuda:1", 2, "adam", false);
     t.poisoned = 4;
@@ -326,17 +276,17 @@ END_TEST
 START_TEST(a_device_that_fails_is_named_and_a_checkpoint_goes_on)
 {
     struct training t = begin(strategies[_i], _i == 0 ? "cuda" : "cuda,cuda:1", 2, "momentum", false);
-    float of[6][FLOATS_MAX], is[FLOATS_MAX];
+    float of[6][KIT_FLOATS_MAX], is[KIT_FLOATS_MAX];
     size_t floats = sizeof is[0];
     long results = 0;
     enum ps_err err;
 
     run(&t, 3);
-    floats *= values_of(&t, of[3]);
+    floats *= strategy_values(t.strategy, t.network[0], of[3]);
     ck_assert_int_eq(ps_strategy_save(t.strategy, directory, NULL, NULL, &error), PS_OK);
     for (uint64_t i = 4; i <= 5; i++) {
         run(&t, i);
-        values_of(&t, of[i]);
+        strategy_values(t.strategy, t.network[0], of[i]);
     }
     do {
         fake_fails(0);
@@ -350,7 +300,7 @@ START_TEST(a_device_that_fails_is_named_and_a_checkpoint_goes_on)
         ck_assert_msg(strstr(error.text, _i == 0 ? "device cuda: it was told" : "device cuda:1: it was told") != NULL,
                       "%s", error.text);
         ck_assert_uint_le(ps_strategy_step(t.strategy), 5);
-        values_of(&t, is);
+        strategy_values(t.strategy, t.network[0], is);
         ck_assert(_i == 0 || memcmp(is, of[3], floats) == 0 ||
                   memcmp(is, of[ps_strategy_step(t.strategy)], floats) == 0);
     } while ((results += 2) < 1000);
@@ -366,14 +316,14 @@ START_TEST(after_half_an_update_nothing_goes_on_but_from_a_checkpoint)
 {
     struct training t =
         begin("central_storage", "cuda,cuda:1", 2, "sgd:learning_rate=0.1,clip=block_norm,limit=0.1", false);
-    float want[FLOATS_MAX];
+    float want[KIT_FLOATS_MAX];
     long results = 0;
     bool torn = false;
 
     run(&t, 3);
     ck_assert_int_eq(ps_strategy_save(t.strategy, directory, NULL, NULL, &error), PS_OK);
     run(&t, 5);
-    values_of(&t, want);
+    strategy_values(t.strategy, t.network[0], want);
     while (!torn && results < 1000) {
         fake_fails(0);
         ck_assert_int_eq(ps_strategy_restore(t.strategy, latest(), &error), PS_OK);
@@ -396,10 +346,10 @@ END_TEST
 START_TEST(replicas_that_cannot_reduce_have_their_variables_in_host_memory)
 {
     struct training t = begin("one_device", "cuda", 4, "adam", true);
-    float want[FLOATS_MAX];
+    float want[KIT_FLOATS_MAX];
 
     run(&t, 7);
-    values_of(&t, want);
+    strategy_values(t.strategy, t.network[0], want);
     end(&t);
     t = begin(strategies[_i], _i == 0 ? "cuda" : "cuda,cuda:1", 4, "adam", false);
     run(&t, 7);
