@@ -7,31 +7,12 @@
 #include "client/include/psclient/ps_data.h"
 #include "client/include/psclient/psclient.h"
 #include "common/core/base/base.h"
-#include "tests/system/digits_kit.h"
-#include "tests/system/shards.h"
+#include "tests/system/digits_fixture.h"
 #include "tests/unit/check_main.h"
 
 enum { WORKERS = 2, STEPS = 260, BATCH = 64, PARAMS_MAX = 8, ROWS_MAX = BATCH };
 
 #define MARGIN 0.02 /* of accuracy on held-out examples: 6 of 300 */
-
-static struct shards shards;
-static struct ps_dataset data, held_out;
-
-static void
-setup(void)
-{
-    digits_load(&data, &held_out);
-    shards_start(&shards, 2);
-}
-
-static void
-teardown(void)
-{
-    shards_stop(&shards);
-    ps_dataset_free(&data);
-    ps_dataset_free(&held_out);
-}
 
 static void
 well(enum ps_err err, const struct ps_error *e)
@@ -64,8 +45,7 @@ worker_open(struct worker *w, uint32_t task, ps_device *device, const char *job,
     struct ps_error e = {0};
 
     *w = (struct worker){0};
-    well(ps_cluster_from_list(shards.addresses, WORKERS, task, &w->cluster, &e), &e);
-    well(ps_cluster_set_name(w->cluster, SHARDS_CLUSTER, &e), &e);
+    well(digits_cluster(WORKERS, task, &w->cluster, &e), &e);
     well(ps_client_open(w->cluster, &options, &w->client, &e), &e);
     well(model_new(device, "dense 48, relu", &data, data.classes, ROWS_MAX, 5, &w->network, &e), &e);
     ck_assert_uint_le(ps_network_params(w->network), PARAMS_MAX);
@@ -190,7 +170,7 @@ suite(void)
     TCase *t = tcase_create("compress");
 
     tcase_set_timeout(t, 250);
-    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_checked_fixture(t, digits_setup_two, digits_teardown);
     tcase_add_test(t, every_encoding_is_as_accurate_as_float32);
     suite_add_tcase(s, t);
     return s;

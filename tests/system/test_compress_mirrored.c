@@ -3,7 +3,6 @@
  * MARGIN, and what travelled is counted. Workers meet at a shard. */
 #include <math.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,16 +10,12 @@
 #include "client/examples/digits/model.h"
 #include "client/examples/digits/train.h"
 #include "common/core/base/base.h"
-#include "tests/system/digits_kit.h"
-#include "tests/system/shards.h"
+#include "tests/system/digits_fixture.h"
 #include "tests/unit/check_main.h"
 
 enum { WORKERS_MAX = 4, FLOATS_MAX = 20000, FAILED = 3 };
 
 #define MARGIN 6 /* of 300 held-out images: 2 % */
-
-static struct shards shards;
-static struct ps_dataset data, held_out;
 
 /* What a worker leaves for the test to look at. */
 struct left {
@@ -35,19 +30,15 @@ static struct left *left; /* [WORKERS_MAX], shared */
 static void
 setup(void)
 {
-    digits_load(&data, &held_out);
-    left = mmap(NULL, WORKERS_MAX * sizeof *left, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert(left != MAP_FAILED);
-    shards_start(&shards, 1);
+    digits_setup(1);
+    left = digits_share(WORKERS_MAX * sizeof *left);
 }
 
 static void
 teardown(void)
 {
-    shards_stop(&shards);
     munmap(left, WORKERS_MAX * sizeof *left);
-    ps_dataset_free(&data);
-    ps_dataset_free(&held_out);
+    digits_teardown();
 }
 
 /* ---- Workers ---- */
@@ -62,8 +53,7 @@ worker_main(uint32_t workers, uint32_t task, worker_body body, const void *arg)
     enum ps_err err;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if ((err = ps_cluster_from_list(shards.addresses, workers, task, &cluster, e)) == PS_OK &&
-        (err = ps_cluster_set_name(cluster, SHARDS_CLUSTER, e)) == PS_OK)
+    if ((err = digits_cluster(workers, task, &cluster, e)) == PS_OK)
         err = body(cluster, &left[task], arg, e);
     _exit(err == PS_OK ? 0 : FAILED);
 }

@@ -11,29 +11,10 @@
 #include "client/examples/digits/train.h"
 #include "client/include/psclient/ps_group.h"
 #include "common/core/base/base.h"
-#include "tests/system/digits_kit.h"
-#include "tests/system/shards.h"
+#include "tests/system/digits_fixture.h"
 #include "tests/unit/check_main.h"
 
 enum { WORKERS_MAX = 4, FLOATS_MAX = 20000 };
-
-static struct shards shards;
-static struct ps_dataset data, held_out;
-
-static void
-setup(void)
-{
-    digits_load(&data, &held_out);
-    shards_start(&shards, 2);
-}
-
-static void
-teardown(void)
-{
-    shards_stop(&shards);
-    ps_dataset_free(&data);
-    ps_dataset_free(&held_out);
-}
 
 /* ---- Training ---- */
 
@@ -103,9 +84,8 @@ worker_main(void *arg)
     ps_cluster *cluster = NULL;
 
     w->err = read_options(w);
-    if (w->err == PS_OK && w->way->workers > 0 &&
-        (w->err = ps_cluster_from_list(shards.addresses, w->way->workers, w->task, &cluster, &w->error)) == PS_OK)
-        w->err = ps_cluster_set_name(cluster, SHARDS_CLUSTER, &w->error);
+    if (w->err == PS_OK && w->way->workers > 0)
+        w->err = digits_cluster(w->way->workers, w->task, &cluster, &w->error);
     if (w->err == PS_OK)
         w->err = train(w, cluster);
     train_close(&w->train, w->err == PS_OK);
@@ -282,7 +262,7 @@ make_suite(void)
     Suite *suite = suite_create("equivalence");
     TCase *tc = tcase_create("equivalence");
 
-    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_checked_fixture(tc, digits_setup_two, digits_teardown);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, the_same_replicas_make_the_same_model_bit_for_bit, 0, ARRAY_LEN(trainings));
     tcase_add_test(tc, other_slices_make_the_same_model_within_a_bound);

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,14 +14,10 @@
 #include "client/examples/digits/model.h"
 #include "client/examples/digits/train.h"
 #include "common/core/optimizer/optimizer.h"
-#include "tests/system/digits_kit.h"
-#include "tests/system/shards.h"
+#include "tests/system/digits_fixture.h"
 #include "tests/unit/check_main.h"
 
 enum { WORKERS = 3, REPLICAS_MAX = 2, PARAMS_MAX = 8, FLOATS_MAX = 20000, ROWS_MAX = 1500, LEASE_MS = 1000 };
-
-static struct shards shards;
-static struct ps_dataset data, held_out;
 
 /* What the workers leave for the test to look at. */
 static struct shared {
@@ -34,20 +29,16 @@ static struct shared {
 static void
 setup(void)
 {
-    digits_load(&data, &held_out);
+    digits_setup(2);
     ck_assert_uint_le(data.rows, ROWS_MAX);
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert(shared != MAP_FAILED);
-    shards_start(&shards, 2);
+    shared = digits_share(sizeof *shared);
 }
 
 static void
 teardown(void)
 {
-    shards_stop(&shards);
     munmap(shared, sizeof *shared);
-    ps_dataset_free(&data);
-    ps_dataset_free(&held_out);
+    digits_teardown();
 }
 
 static struct digits_options
@@ -88,8 +79,7 @@ open_worker(struct worker *w, uint32_t task, struct ps_error *e)
     w->train.data = &data;
     w->train.held_out = &held_out;
     w->train.silent = true;
-    if ((err = ps_cluster_from_list(shards.addresses, WORKERS, task, &w->cluster, e)) != PS_OK ||
-        (err = ps_cluster_set_name(w->cluster, SHARDS_CLUSTER, e)) != PS_OK)
+    if ((err = digits_cluster(WORKERS, task, &w->cluster, e)) != PS_OK)
         return err;
     return train_open(&w->train, w->cluster, e);
 }
@@ -525,8 +515,7 @@ try_options(const struct ps_strategy_options *given, struct ps_error *e)
     ps_cluster *cluster = NULL;
     enum ps_err err;
 
-    ck_assert_int_eq(ps_cluster_from_list(shards.addresses, 1, 0, &cluster, NULL), PS_OK);
-    ck_assert_int_eq(ps_cluster_set_name(cluster, SHARDS_CLUSTER, NULL), PS_OK);
+    ck_assert_int_eq(digits_cluster(1, 0, &cluster, NULL), PS_OK);
     options.cluster = cluster;
     options.rows = options.batch = 8;
     err = ps_strategy_open("local_sgd", &options, &strategy, e);
@@ -571,8 +560,7 @@ START_TEST(values_are_a_workers_own_within_a_round_and_pushed_at_the_meeting)
     const float *w;
     char text[128];
 
-    ck_assert_int_eq(ps_cluster_from_list(shards.addresses, 1, 0, &cluster, NULL), PS_OK);
-    ck_assert_int_eq(ps_cluster_set_name(cluster, SHARDS_CLUSTER, NULL), PS_OK);
+    ck_assert_int_eq(digits_cluster(1, 0, &cluster, NULL), PS_OK);
     options.cluster = cluster;
     ck_assert_int_eq(ps_strategy_open("local_sgd", &options, &strategy, NULL), PS_OK);
     ck_assert_str_eq(ps_strategy_describe(strategy, text, sizeof text),

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,14 +13,10 @@
 #include "client/examples/digits/train.h"
 #include "common/core/base/base.h"
 #include "common/core/optimizer/optimizer.h"
-#include "tests/system/digits_kit.h"
-#include "tests/system/shards.h"
+#include "tests/system/digits_fixture.h"
 #include "tests/unit/check_main.h"
 
 enum { WORKERS = 3, PARAMS_MAX = PS_LAYERS_MAX * PS_LAYER_PARAMS_MAX, FLOATS_MAX = 20000, LEASE_MS = 1000 };
-
-static struct shards shards;
-static struct ps_dataset data, held_out;
 
 /* What the workers leave for the test to look at. */
 struct shared {
@@ -37,19 +32,15 @@ static struct shared *shared;
 static void
 setup(void)
 {
-    digits_load(&data, &held_out);
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert(shared != MAP_FAILED);
-    shards_start(&shards, 2);
+    digits_setup(2);
+    shared = digits_share(sizeof *shared);
 }
 
 static void
 teardown(void)
 {
-    shards_stop(&shards);
     munmap(shared, sizeof *shared);
-    ps_dataset_free(&data);
-    ps_dataset_free(&held_out);
+    digits_teardown();
 }
 
 static struct digits_options
@@ -93,9 +84,7 @@ open_worker(struct job *j, const struct digits_options *o, uint32_t task, uint32
     t->data = &data;
     t->held_out = &held_out;
     t->silent = true;
-    if ((err = ps_cluster_from_list(shards.addresses, WORKERS, task, &j->cluster, e)) != PS_OK)
-        return err;
-    if ((err = ps_cluster_set_name(j->cluster, SHARDS_CLUSTER, e)) != PS_OK)
+    if ((err = digits_cluster(WORKERS, task, &j->cluster, e)) != PS_OK)
         return err;
     return train_open(t, j->cluster, e);
 }

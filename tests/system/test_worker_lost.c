@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -19,14 +18,10 @@
 #include "client/examples/digits/train.h"
 #include "client/include/psclient/ps_group.h"
 #include "common/core/base/base.h"
-#include "tests/system/digits_kit.h"
-#include "tests/system/shards.h"
+#include "tests/system/digits_fixture.h"
 #include "tests/unit/check_main.h"
 
 enum { WORKERS = 3, FLOATS_MAX = 20000, REACHED = 12, PATIENCE_S = 60, FAILED = 3 };
-
-static struct shards shards;
-static struct ps_dataset data, held_out;
 
 /* What a worker leaves for the test to look at. */
 struct left {
@@ -43,19 +38,15 @@ static struct left *left; /* [WORKERS], shared */
 static void
 setup(void)
 {
-    digits_load(&data, &held_out);
-    left = mmap(NULL, WORKERS * sizeof *left, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert(left != MAP_FAILED);
-    shards_start(&shards, 1);
+    digits_setup(1);
+    left = digits_share(WORKERS * sizeof *left);
 }
 
 static void
 teardown(void)
 {
-    shards_stop(&shards);
     munmap(left, WORKERS * sizeof *left);
-    ps_dataset_free(&data);
-    ps_dataset_free(&held_out);
+    digits_teardown();
 }
 
 /* ---- A worker ---- */
@@ -148,8 +139,7 @@ worker_main(const struct life *l)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if ((err = digits_read(&words, &options, e, "--strategy multi_worker_mirrored --threads=1 %s", l->arguments)) ==
             PS_OK &&
-        (err = ps_cluster_from_list(shards.addresses, WORKERS, l->task, &cluster, e)) == PS_OK &&
-        (err = ps_cluster_set_name(cluster, SHARDS_CLUSTER, e)) == PS_OK)
+        (err = digits_cluster(WORKERS, l->task, &cluster, e)) == PS_OK)
         err = work(&t, l, cluster, e);
     train_close(&t, err == PS_OK);
     _exit(err == PS_OK ? 0 : FAILED);
