@@ -48,32 +48,57 @@ gather_is_past(const struct session *session, uint64_t clock)
     return session->clock > clock && !sequence_awaits(session);
 }
 
-/* Enough came: k gradients, or one of every worker that can still send one. One that never joined is waited for, in k
- * of n until all others have ticked past the step. */
-bool
-gather_complete(const struct gather *g)
+/* Each worker that can still send a gradient has one in. any: there is such a worker. */
+static bool
+gather_has_all_live(const struct gather *g, bool *any)
 {
     const struct job *job = g->variable->job;
-    bool all_past = true, all_joined = true;
     uint32_t i = 0;
 
-    if (g->len + PLANTED(ONE_TOO_FEW) >= job->options->quorum)
-        return true;
-    if (job->live == 0 || (job_is_full_sync(job) && !job_all_joined(job)))
-        return false;
+    *any = false;
     for (uint32_t task = 0; task < job->options->workers; task++) {
         const struct session *x = job_joined(job, task);
         bool in = i < g->len && g->entries[i].task == task;
 
         i += in;
-        all_joined = all_joined && x != NULL;
         if (x == NULL || x->state != SESSION_LIVE || gather_is_past(x, g->clock))
             continue;
         if (!in)
             return false;
-        all_past = false;
+        *any = true;
     }
-    return all_joined || all_past;
+    return true;
+}
+
+/* All workers' gradients are needed: one that never joined is waited for, whatever the others do. */
+static bool
+gather_complete_in_full_sync(const struct gather *g)
+{
+    bool any;
+
+    return job_all_joined(g->variable->job) && gather_has_all_live(g, &any);
+}
+
+/* k of n are needed, and fewer can come: one that never joined is waited for until all others have ticked past the
+ * step. */
+static bool
+gather_complete_in_quorum(const struct gather *g)
+{
+    bool any;
+
+    return gather_has_all_live(g, &any) && (!any || job_all_joined(g->variable->job));
+}
+
+bool
+gather_complete(const struct gather *g)
+{
+    const struct job *job = g->variable->job;
+
+    if (g->len + PLANTED(ONE_TOO_FEW) >= job->options->quorum)
+        return true;
+    if (job->live == 0)
+        return false;
+    return job_is_full_sync(job) ? gather_complete_in_full_sync(g) : gather_complete_in_quorum(g);
 }
 
 static void
