@@ -42,6 +42,7 @@ turn_room(struct shard *s, uint64_t bytes, enum ps_err *err)
     ps_assert(bytes + rows <= STORE_ROOM_MAX);
     if (t->begun)
         return t->used + bytes <= t->granted ? TURN_READY : TURN_WAIT;
+    /* The event writes no block, so it needs no transaction yet: for rows alone the commit begins one. */
     if (bytes == 0)
         return TURN_READY;
     *err = PS_ERR_FULL;
