@@ -103,30 +103,73 @@ take(struct saver *s)
     }
 }
 
+/* What the job in hand is, and where it is. */
+enum due_state {
+    DUE_NO_JOB, /* or abandoned */
+    DUE_CHECKPOINT,
+    DUE_FILE_GONE, /* a save, and the durable file is gone: it ends with what comes of making another */
+    DUE_CUT_FIRST, /* a save that may not begin before leftovers of the redo log are cut off */
+    DUE_BEGIN,
+    DUE_STAGE /* a save that has begun */
+};
+
+static enum due_state
+due_state(const struct saver *s)
+{
+    if (s->own == NULL || s->own->abandoned)
+        return DUE_NO_JOB;
+    if (s->own->save->checkpoint != NULL)
+        return DUE_CHECKPOINT;
+    if (s->side == SIDE_GONE)
+        return DUE_FILE_GONE;
+    if (s->begun)
+        return DUE_STAGE;
+    return s->cut ? DUE_CUT_FIRST : DUE_BEGIN;
+}
+
+/* What is due of a job, by its state: at once, when blocks of it may be written, and when it is closing. */
+/* clang-format off */
+static const struct due_row {
+    bool anew, begin;
+    bool blocks, part; /* blocks may be written: of a save, of a checkpoint */
+    bool finish, end;  /* it is closing: a save, a checkpoint */
+} due_rows[] = {
+    /*                   anew   begin  blocks part   finish end */
+    [DUE_NO_JOB]     = {false, false, false, false, false, false},
+    [DUE_CHECKPOINT] = {false, false, false, true,  false, true},
+    [DUE_FILE_GONE]  = {true,  false, false, false, false, false},
+    [DUE_CUT_FIRST]  = {false, false, false, false, false, false},
+    [DUE_BEGIN]      = {false, true,  false, false, false, false},
+    [DUE_STAGE]      = {false, false, true,  false, true,  false},
+};
+/* clang-format on */
+
+static void
+due_of_job(struct saver *s, uint64_t now, struct saver_due *due)
+{
+    enum due_state state = due_state(s);
+    const struct due_row *row = &due_rows[state];
+    bool closing = state != DUE_NO_JOB && s->own->closing;
+    bool blocks = state != DUE_NO_JOB && !closing && s->own->len > 0 && tokens_due(s, now) <= now;
+
+    due->closing = closing;
+    due->anew |= row->anew;
+    due->begin = row->begin;
+    due->blocks = row->blocks && blocks;
+    due->finish = row->finish && closing;
+    due->checkpoint = (row->part && blocks) || (row->end && closing);
+}
+
 static void
 look(struct saver *s, struct saver_due *due)
 {
     uint64_t now = uv_hrtime();
-    struct saver_job *job = s->own;
 
     s->look = false;
     *due = (struct saver_due){.redo_to = s->redo_to, .most = chunk(s, now)};
     due->pieces = saver_pieces_wait(s) && (s->side == SIDE_GOOD || s->retry_at <= now);
     due->anew = s->side == SIDE_GONE && s->retry_at <= now;
-    if (job == NULL || job->abandoned)
-        return;
-    due->closing = job->closing;
-    due->blocks = !due->closing && job->len > 0 && tokens_due(s, now) <= now;
-    if (job->save->checkpoint != NULL) {
-        due->checkpoint = due->closing || due->blocks;
-        due->blocks = false;
-    } else if (s->side == SIDE_GONE) {
-        due->anew = true; /* it ends with what comes of that */
-    } else {
-        due->begin = !s->begun && !s->cut;
-        due->finish = s->begun && due->closing;
-        due->blocks = s->begun && due->blocks;
-    }
+    due_of_job(s, now, due);
 }
 
 bool
