@@ -72,8 +72,10 @@ struct daemon {
     struct peer *flush_first; /* have something queued: in this turn, or values that gather */
     struct peer *turn_first;  /* had their share of this turn */
     uint64_t turn;
-    uint64_t speaker, spoke_turn; /* the first who spoke in the last turn in which somebody did */
-    uint64_t shared_until;        /* turns before this one are shared: several have spoken not long ago */
+    /* To find out whether connections share the turns: the last turn with a message, and the connection that its first
+     * message came on. A second connection in the same turn makes the next PEER_SHARED_TURNS turns shared. */
+    uint64_t message_turn, message_peer;
+    uint64_t shared_until; /* turns before this one are shared */
     uint64_t next_id;
     struct in_flight in_flight;
     struct saves saves;

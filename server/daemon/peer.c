@@ -24,17 +24,17 @@ peer_resume(struct peer *p)
 
 /* ---- Shares of a turn ---- */
 
-/* Whether it is not alone: somebody else spoke in this turn, or not long ago. */
+/* A message of p has come. True: turns are shared with other connections now (daemon.h). */
 static bool
-note_speaker(struct peer *p)
+peer_shares_turn(struct peer *p)
 {
     struct daemon *d = p->daemon;
 
-    if (d->spoke_turn != d->turn)
-        d->speaker = p->id;
-    else if (d->speaker != p->id)
+    if (d->message_turn != d->turn)
+        d->message_peer = p->id;
+    else if (d->message_peer != p->id)
         d->shared_until = d->turn + PEER_SHARED_TURNS;
-    d->spoke_turn = d->turn;
+    d->message_turn = d->turn;
     return d->turn < d->shared_until;
 }
 
@@ -251,7 +251,7 @@ on_frame(struct conn *c, const struct frame_head *head, const void *meta, const 
     struct peer *p = c->arg;
     struct shard_event event = peer_event(p, SHARD_FRAME);
     struct shard_figures figures;
-    bool shared = note_speaker(p);
+    bool shared = peer_shares_turn(p);
 
     if (head->type == MSG_SHARE) {
         on_offer(p, head, meta);

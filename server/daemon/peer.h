@@ -62,25 +62,30 @@ void peer_send_data(struct peer *p, struct shard_data *data);
 /* Those that came with a token of this name, which is known no more: they are told, and go. */
 void peers_without_token(struct daemon *d, const char *name);
 
-/* Write what the turn queued. speaker: whose message ended the turn (0: nobody's), and who may be about to say more;
- * updated: bytes of weights and slots, in that turn. The speaker's values wait for those of its next messages, as far
- * as these follow at once: over TCP a system call that is given a MiB costs less than four of 256 KiB. They wait until
- * PEER_GATHER_BYTES were updated, until a turn of somebody else or the loop's round ends, whichever is first; nobody
- * else's wait at all. (A Unix socket takes a fifth of that in a call, and lost up to a third by beginning later.) */
+/* Write what the turn queued. Rule: answers with values to the speaker, over TCP, are gathered up to PEER_GATHER_BYTES;
+ * all else is written at once. They go sooner when a turn of another connection ends, or the loop's round.
+ *
+ * speaker: the connection whose message ended the turn, which may send more at once; 0: none. updated: bytes of weights
+ * and slots that the turn wrote.
+ *
+ * Measured: over TCP one system call with 1 MiB costs less than four with 256 KiB. A Unix socket takes a fifth of that
+ * in a call, and lost up to a third by beginning later. */
 #define PEER_GATHER_BYTES (1 * MIB)
 void peers_flush(struct daemon *d, uint64_t speaker, uint64_t updated);
 
 /* ---- Many of them ---- */
 
-/* One connection's share of a loop's turn: so many messages of at most so many bytes. What else it has said is kept
- * back until the next turn (conn.h), so that nobody's turn is longer for having been read at once; from then on it is
- * read in pieces of PEER_SMALL_ALONE of the smallest frames until it says less.
+/* One connection's share of a loop's turn. Rule: of its messages of up to PEER_SMALL_BYTES a turn handles
+ * PEER_SMALL_SHARED, or PEER_SMALL_ALONE when no other connection has sent one for PEER_SHARED_TURNS turns. The rest is
+ * kept back until the next turn (conn.h), and the connection is read in pieces of PEER_SMALL_ALONE of the smallest
+ * frames until it sends less than its share.
  *
- * Who waits for each answer has one message in a turn, which costs what tens of the smallest do: so a share is few of
- * them, that who floods gets no more of the processor. A turn costs something, too, 7 us with the calls for one
- * connection, and within one a block's second push works in place, which saves half of what it costs; so as long as
- * nobody else has spoken for some turns a share is large. (Not larger: who has 1,024 under way should make the next
- * ones while these are applied.) */
+ * Why few: a worker that waits for each answer has one message in a turn, and that costs what tens of the smallest do.
+ * With a small share a connection that floods gets no more of the processor than that worker.
+ *
+ * Why many, alone: a turn costs 7 us with the calls for one connection, and within one turn a block's second push works
+ * in place, which halves its cost. Not more: a worker with 1,024 messages under way should make the next ones while
+ * these are applied. */
 #define PEER_SMALL_BYTES  1024
 #define PEER_SMALL_ALONE  256
 #define PEER_SMALL_SHARED 8
