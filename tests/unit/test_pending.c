@@ -261,6 +261,26 @@ START_TEST(pooled_part_comes_back_blank_with_small_room_kept)
 }
 END_TEST
 
+/* One number as long as all are alike, and a list of all from the first that is not. */
+START_TEST(versions_are_listed_from_the_first_that_differs)
+{
+    struct pools pools = {0};
+    struct part *p = pool_part(&pools);
+
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_int_eq(part_versions_put(&p->versions, 5, i, 7), PS_OK);
+    ck_assert(!p->versions.use_each);
+    ck_assert_ptr_null(p->versions.each);
+    ck_assert_uint_eq(part_version(p, 2), 7);
+    ck_assert_int_eq(part_versions_put(&p->versions, 5, 3, 9), PS_OK);
+    ck_assert_int_eq(part_versions_put(&p->versions, 5, 4, 7), PS_OK);
+    for (uint32_t i = 0; i < 5; i++)
+        ck_assert_uint_eq(part_version(p, i), i == 3 ? 9 : 7);
+    pool_part_put(&pools, p);
+    pools_finish(&pools);
+}
+END_TEST
+
 START_TEST(pooled_send_keeps_its_buffers)
 {
     struct pools pools = {0};
@@ -294,6 +314,7 @@ make_suite(void)
     tcase_add_test(t, many_requests_keep_apart_and_clear_forgets_all);
     tcase_add_test(t, parts_keep_their_order);
     tcase_add_test(t, pooled_part_comes_back_blank_with_small_room_kept);
+    tcase_add_test(t, versions_are_listed_from_the_first_that_differs);
     tcase_add_test(t, pooled_send_keeps_its_buffers);
     suite_add_tcase(s, t);
     return s;

@@ -86,33 +86,22 @@ part_hand_out(struct core *c, struct link *l, struct part *p)
 
 /* ---- Making parts ---- */
 
-/* The versions that the part's message will carry: what was seen when it was made. */
+/* The versions that the part's message will carry: what was seen when it was made. A pull asks for none older than
+ * pull.newer_than. */
 static enum ps_err
 note_versions(struct core_op *op, struct link *l, struct part *p, bool seen)
 {
     struct walk walk = {op->vars, op->n, l->shard};
     struct cursor at = p->from;
-    struct part_versions *v = &p->versions;
     uint64_t at_least = op->kind == OP_PULL ? op->pull.newer_than : 0, version;
     struct walk_block b;
-    uint32_t i, j;
 
-    v->any = seen || at_least > 0;
-    v->same = at_least;
-    for (i = 0; seen && i < p->blocks && cursor_next(&walk, &at, &b); i++) {
+    p->versions.any = seen || at_least > 0;
+    p->versions.same = at_least;
+    for (uint32_t i = 0; seen && i < p->blocks && cursor_next(&walk, &at, &b); i++) {
         var_seen(op->vars[b.var], b.block, &version);
-        version = MAX(version, at_least);
-        if (i == 0)
-            v->same = version;
-        if (version != v->same && !v->use_each) {
-            if (part_versions_room(v, p->blocks) != PS_OK)
-                return PS_ERR_NOMEM;
-            for (j = 0; j < i; j++)
-                v->each[j] = v->same;
-            v->use_each = true;
-        }
-        if (v->use_each)
-            v->each[i] = version;
+        if (part_versions_put(&p->versions, p->blocks, i, MAX(version, at_least)) != PS_OK)
+            return PS_ERR_NOMEM;
     }
     return PS_OK;
 }

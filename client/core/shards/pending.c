@@ -23,6 +23,22 @@ part_versions_room(struct part_versions *v, size_t n)
     return PS_OK;
 }
 
+enum ps_err
+part_versions_put(struct part_versions *v, uint32_t blocks, uint32_t i, uint64_t version)
+{
+    if (i == 0)
+        v->same = version;
+    if (!v->use_each && version == v->same)
+        return PS_OK;
+    if (part_versions_room(v, blocks) != PS_OK)
+        return PS_ERR_NOMEM;
+    for (uint32_t j = 0; j < i && !v->use_each; j++)
+        v->each[j] = v->same;
+    v->use_each = true;
+    v->each[i] = version;
+    return PS_OK;
+}
+
 struct part *
 pool_part(struct pools *p)
 {

@@ -116,6 +116,10 @@ part_version(const struct part *p, uint32_t i)
 /* versions->each for n blocks. */
 enum ps_err part_versions_room(struct part_versions *v, size_t n) PS_MUST_USE;
 
+/* The version of block i of so many, after those of all blocks before it: one number as long as all are the same, and a
+ * list from the first that is another. */
+enum ps_err part_versions_put(struct part_versions *v, uint32_t blocks, uint32_t i, uint64_t version) PS_MUST_USE;
+
 /* Free lists, shared by all links. */
 struct pools {
     struct part *parts;
