@@ -76,15 +76,24 @@ perform_one(ps_client *c, const struct core_action *a)
     }
 }
 
-/* As Nagle's rule for TCP (RFC 896): a small push waits for others as long as the shard has not answered earlier ones,
- * and so does a pull for pulls. (It waits for no push: who asks for what comes next goes on to compute.) A system call
- * for each would be most of what it costs. */
+/* Of messages of one kind: whether, besides those that are held, some are with the shard that it has not answered. None
+ * held: they hinder nothing. */
 static bool
-may_hold(const ps_client *c, const struct net_link *n)
+client_awaits_earlier(uint64_t unanswered, uint64_t held)
+{
+    return held == 0 || unanswered > held;
+}
+
+/* Whether what is held for this link may wait for more, so that one system call takes it all: a call for each small
+ * message would be most of what it costs. Nagle's rule for TCP (RFC 896), for each kind: pushes may wait while the
+ * shard owes answers to earlier pushes, ticks or barriers, and pulls while it owes answers to earlier pulls. No pull
+ * waits because of an answer to a push: the caller needs its values to go on computing. */
+static bool
+client_may_hold(const ps_client *c, const struct net_link *n)
 {
     return n->held_bytes < NET_HOLD_BYTES &&
-           (n->held_pushes == 0 || core_unanswered(c->core, n->shard) > n->held_pushes) &&
-           (n->held_pulls == 0 || core_pulls_unanswered(c->core, n->shard) > n->held_pulls);
+           client_awaits_earlier(core_unanswered(c->core, n->shard), n->held_pushes) &&
+           client_awaits_earlier(core_pulls_unanswered(c->core, n->shard), n->held_pulls);
 }
 
 bool
@@ -114,7 +123,7 @@ flush_links(ps_client *c)
     for (i = 0; i < c->shards; i++) {
         struct net_link *n = &c->links[i];
 
-        if (!n->flush && (n->held_bytes == 0 || may_hold(c, n)))
+        if (!n->flush && (n->held_bytes == 0 || client_may_hold(c, n)))
             continue;
         any = true;
         net_flush(n);
