@@ -52,14 +52,22 @@
 #include "common/core/base/base.h"
 #include "common/core/wire/frame.h"
 
-#define GROUP_EAGER_MAX (16 * KIB) /* bytes of a message that need not be asked for */
-#define GROUP_AHEAD_BYTES                                                                                              \
-    (256 * KIB)                      /* of such messages, from one rank to another, that the other has not asked for   \
-                                      */
-#define GROUP_MESSAGE_COST 32        /* bytes that each of them counts beside its own, rounded up to 4 */
-#define GROUP_AHEAD_WORKS  256       /* operations that one rank tells another of before that has started them */
-#define GROUP_QUEUED_MAX   (4 * MIB) /* bytes that a link has at once, so that an earlier operation can go first */
-#define GROUP_VOTE_MS      2000      /* how long the votes of a MISMATCH are waited for */
+/* Bytes of a message that goes without being asked for ("eager"). */
+#define GROUP_EAGER_MAX (16 * KIB)
+
+/* Bytes of eager messages from one rank to another that the other has not asked for. Each counts with its own bytes,
+ * rounded up to 4, and GROUP_MESSAGE_COST more. */
+#define GROUP_AHEAD_BYTES  (256 * KIB)
+#define GROUP_MESSAGE_COST 32
+
+/* Operations that one rank announces to another before that one has started them. */
+#define GROUP_AHEAD_WORKS 256
+
+/* Bytes that a link has at once: no more, so that an earlier operation can go first. */
+#define GROUP_QUEUED_MAX (4 * MIB)
+
+/* How long the votes of a MISMATCH are waited for. */
+#define GROUP_VOTE_MS 2000
 
 struct group_core;
 struct group_work;
