@@ -29,8 +29,9 @@ struct http_guest {
     struct http_guest *prev, *next;
 };
 
-/* A libmicrohttpd, plain or with a certificate, and its guests. The newest takes newcomers; one that another has
- * replaced ends with its last guest. */
+/* A libmicrohttpd, plain or with a certificate, and its guests. It keeps the certificate that it was started with, so
+ * another one is started for a new certificate. The newest takes newcomers; one that another has replaced ends with its
+ * last guest, so that no answer under way is cut off. */
 struct http_house {
     struct http *http;
     struct MHD_Daemon *daemon;
