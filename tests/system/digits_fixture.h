@@ -47,6 +47,20 @@ digits_share(size_t size)
     return shared;
 }
 
+/* What digits would read from these arguments, the first ones of the file's; borrowed until the next call. */
+static inline struct digits_options
+digits_options_for(const char *first, const char *arguments, int timeout_ms)
+{
+    static struct digits_words words;
+    struct digits_options o;
+    struct ps_error error;
+
+    if (digits_read(&words, &o, &error, "%s %s", first, arguments) != PS_OK)
+        ck_abort_msg("%s", error.text);
+    o.timeout_ms = timeout_ms;
+    return o;
+}
+
 /* The cluster of these shards, seen by one of its workers. */
 static inline enum ps_err
 digits_cluster(uint32_t workers, uint32_t task, ps_cluster **out, struct ps_error *e)

@@ -46,14 +46,7 @@ teardown(void)
 static struct digits_options
 options_for(const char *arguments)
 {
-    static struct digits_words words; /* the options borrow from it until the next call */
-    struct digits_options o;
-    struct ps_error error;
-
-    if (digits_read(&words, &o, &error, "--epochs=30 %s", arguments) != PS_OK)
-        ck_abort_msg("%s", error.text);
-    o.timeout_ms = 60000;
-    return o;
+    return digits_options_for("--epochs=30", arguments, 60000);
 }
 
 /* ---- A worker ---- */

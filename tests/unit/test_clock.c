@@ -65,11 +65,8 @@ END_TEST
 START_TEST(pull_now_does_not_wait)
 {
     float out[4];
-    uint32_t var;
+    uint32_t var = kit_start(&k, ssp(2, 0));
 
-    kit_join(&k, 1, ssp(2, 0), 0);
-    kit_join(&k, 2, ssp(2, 0), 1);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_ticked(&k, 1, 1, 1);
     kit_pull(&k, 1, var, 0, 1);
     kit_expect_nothing(&k, 1);
@@ -89,7 +86,7 @@ START_TEST(worker_that_lapsed_or_finished_holds_nobody_back)
     kit_pull(&k, 1, var, 0, 5);
     kit_close(&k, 2);
     kit_pass(&k, 5000);
-    kit_answer_free(kit_expect(&k, 1, MSG_EVENT));
+    kit_expected(&k, 1, MSG_EVENT);
     kit_expect_nothing(&k, 1);
     kit_goodbye(&k, 3, true);
     ck_assert_uint_eq(served_clock(1), 5);
@@ -116,18 +113,15 @@ START_TEST(lapse_fails_parked_pulls_when_the_job_says_so)
     ck_assert_uint_eq(a->msg.u.error->code, PS_ERR_STEP_FAILED);
     ck_assert_ptr_nonnull(strstr(a->msg.u.error->text, "worker 1")); /* who was lost */
     kit_answer_free(a);
-    kit_answer_free(kit_expect(&k, 1, MSG_EVENT));
+    kit_expected(&k, 1, MSG_EVENT);
 }
 END_TEST
 
 START_TEST(cancelled_pull_is_answered)
 {
     uint64_t first, second;
-    uint32_t var;
+    uint32_t var = kit_start(&k, ssp(2, 0));
 
-    kit_join(&k, 1, ssp(2, 0), 0);
-    kit_join(&k, 2, ssp(2, 0), 1);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_ticked(&k, 1, 1, 1);
     first = kit_pull(&k, 1, var, 0, 1);
     second = kit_pull(&k, 1, var, 0, 1);
@@ -136,7 +130,7 @@ START_TEST(cancelled_pull_is_answered)
     kit_cancel(&k, 1, first); /* there is nothing more to take back */
     kit_expect_nothing(&k, 1);
     kit_ticked(&k, 2, 1, 1);
-    kit_answer_free(kit_expect(&k, 1, MSG_DATA));
+    kit_expected(&k, 1, MSG_DATA);
     kit_cancel(&k, 1, second); /* too late */
     kit_expect_nothing(&k, 1);
 }
@@ -144,11 +138,8 @@ END_TEST
 
 START_TEST(parked_pulls_of_a_lost_connection_are_forgotten)
 {
-    uint32_t var;
+    uint32_t var = kit_start(&k, ssp(2, 0));
 
-    kit_join(&k, 1, ssp(2, 0), 0);
-    kit_join(&k, 2, ssp(2, 0), 1);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_ticked(&k, 1, 1, 1);
     for (int i = 0; i < 10; i++)
         kit_pull(&k, 1, var, 0, 1);
@@ -161,11 +152,8 @@ END_TEST
 
 START_TEST(parked_pulls_have_a_limit)
 {
-    uint32_t var;
+    uint32_t var = kit_start(&k, ssp(2, 0));
 
-    kit_join(&k, 1, ssp(2, 0), 0);
-    kit_join(&k, 2, ssp(2, 0), 1);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_ticked(&k, 1, 1, 1);
     for (uint32_t i = 0; i < SHARD_PARKED; i++)
         kit_pull(&k, 1, var, 0, 1);
@@ -173,7 +161,7 @@ START_TEST(parked_pulls_have_a_limit)
     kit_expect_error(&k, 1, kit_pull(&k, 1, var, 0, 1), PS_ERR_LIMIT);
     kit_ticked(&k, 2, 1, 1);
     for (uint32_t i = 0; i < SHARD_PARKED; i++)
-        kit_answer_free(kit_expect(&k, 1, MSG_DATA));
+        kit_expected(&k, 1, MSG_DATA);
     kit_expect_nothing(&k, 1);
 }
 END_TEST
@@ -233,7 +221,7 @@ START_TEST(pull_larger_than_a_frame_is_refused)
     kit_expect_error(&k, 1, 8, PS_ERR_LIMIT);
     m.n_var = m.n_block = FIT;
     kit_frame(&k, 1, MSG_PULL, 9, &m.base, NULL, 0);
-    kit_answer_free(kit_expect(&k, 1, MSG_DATA));
+    kit_expected(&k, 1, MSG_DATA);
 }
 END_TEST
 
@@ -371,11 +359,8 @@ END_TEST
 /* On one shard the hello overtakes the other worker's goodbye, on another it does not: the same comes of it. */
 START_TEST(goodbye_of_the_old_round_is_not_one_of_the_new)
 {
-    uint32_t var;
+    uint32_t var = kit_start(&k, ssp(2, 0));
 
-    kit_join(&k, 1, ssp(2, 0), 0);
-    kit_join(&k, 2, ssp(2, 0), 1);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_ticked(&k, 1, 1, 5);
     kit_ticked(&k, 2, 1, 5);
     kit_goodbye(&k, 1, true);
@@ -400,11 +385,8 @@ END_TEST
 START_TEST(round_is_heard_of_from_another_shard)
 {
     Psd__Tick tick = PSD__TICK__INIT;
-    uint32_t var;
+    uint32_t var = kit_start(&k, ssp(2, 0));
 
-    kit_join(&k, 1, ssp(2, 0), 0);
-    kit_join(&k, 2, ssp(2, 0), 1);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_close(&k, 1);
     kit_close(&k, 2);
     kit_pass(&k, 6000); /* both lapse */
@@ -419,7 +401,7 @@ START_TEST(round_is_heard_of_from_another_shard)
     kit_ack(&k, 1, 2, PS_OK);
     kit_crash(&k);
     kit_hello(&k, 1, &(struct kit_hello){.job = ssp(2, 0), .incarnation = 5, .resume = true, .acked_through = 2});
-    kit_answer_free(kit_expect(&k, 1, MSG_WELCOME));
+    kit_expected(&k, 1, MSG_WELCOME);
     kit_ticked(&k, 1, 3, 6);
     kit_pull(&k, 1, var, 0, 6);
     kit_expect_nothing(&k, 1);
@@ -434,11 +416,8 @@ END_TEST
  * round, whose end both may reach. */
 START_TEST(who_comes_back_late_finishes_alone_or_is_taken_along)
 {
-    uint32_t var;
+    uint32_t var = kit_start(&k, ssp(2, 0));
 
-    kit_join(&k, 1, ssp(2, 0), 0);
-    kit_join(&k, 2, ssp(2, 0), 1);
-    var = kit_declare(&k, 1, "w", 4, PS_SGD);
     kit_ticked(&k, 1, 1, 3);
     kit_goodbye(&k, 1, true);
     kit_close(&k, 2);
