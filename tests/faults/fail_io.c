@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,10 +25,10 @@
 #define LINE_SIZE  512
 #define STALL_NSEC 1000000 /* between two looks at the control */
 
-enum call { PWRITE, PWRITEV, WRITE, WRITEV, FDATASYNC, FSYNC, MSYNC, FTRUNCATE, FALLOCATE, CALLS };
+enum call { PWRITE, PWRITEV, WRITE, WRITEV, SENDMSG, FDATASYNC, FSYNC, MSYNC, FTRUNCATE, FALLOCATE, CALLS };
 
-static const char *const call_names[CALLS] = {"pwrite", "pwritev", "write",     "writev",   "fdatasync",
-                                              "fsync",  "msync",   "ftruncate", "fallocate"};
+static const char *const call_names[CALLS] = {"pwrite",    "pwritev", "write", "writev",    "sendmsg",
+                                              "fdatasync", "fsync",   "msync", "ftruncate", "fallocate"};
 
 /* What becomes of a call besides an errno. */
 enum { GOES_ON = 0, SHORT = -1, STALL = -2 };
@@ -362,6 +363,23 @@ writev(int fd, const struct iovec *parts, int n)
     if (code == SHORT && n > 0)
         return real_write(fd, parts[0].iov_base, parts[0].iov_len / 2);
     return code > 0 ? -1 : real(fd, parts, n);
+}
+
+ssize_t PUBLIC
+sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    REAL(ssize_t, "sendmsg", int, const struct msghdr *, int);
+    int code = verdict(SENDMSG, fd, NULL);
+    struct msghdr half = *message;
+    struct iovec part;
+
+    if (code == SHORT && message->msg_iovlen > 0) {
+        part = (struct iovec){message->msg_iov[0].iov_base, message->msg_iov[0].iov_len / 2};
+        half.msg_iov = &part;
+        half.msg_iovlen = 1;
+        return real(fd, &half, flags);
+    }
+    return code > 0 ? -1 : real(fd, message, flags);
 }
 
 int PUBLIC

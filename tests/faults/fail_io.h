@@ -10,7 +10,8 @@
  *
  *     CALLS ERROR [NTH [COUNT [END]]]
  *
- *     CALLS  of pwrite pwritev write writev fdatasync fsync msync ftruncate fallocate, joined by commas; or any
+ *     CALLS  of pwrite pwritev write writev sendmsg fdatasync fsync msync ftruncate fallocate,
+ *            joined by commas; or any
  *     ERROR  EIO ENOSPC EDQUOT EROFS EDEADLK EINTR ENOMEM
  *            SHORT: half is written, as on a disk that becomes full; calls that write no bytes go on undisturbed
  *            STALL: waits until the control says something else, then goes on

@@ -305,7 +305,7 @@ START_TEST(psd_survives_any_write_to_a_socket_that_fails)
         struct tally t;
 
         before = hits();
-        snprintf(line, sizeof line, "write,writev %s %d 1 socket", n % 2 == 0 ? "EIO" : "SHORT", n + 1);
+        snprintf(line, sizeof line, "sendmsg %s %d 1 socket", n % 2 == 0 ? "EIO" : "SHORT", n + 1);
         ck_assert(fail_io_write(control, line));
         t = work();
         ck_assert(fail_io_write(control, ""));
