@@ -118,11 +118,13 @@ static bool
 flush_records(struct conn *c, bool later)
 {
     struct records *out = &conn_tls_of(c)->out;
-    uv_buf_t buf = uv_buf_init((char *)out->data + out->at, (unsigned)(out->len - out->at));
+    size_t left = out->len - out->at;
     ssize_t taken = 0;
+    uv_buf_t buf;
 
-    if (buf.len == 0 || c->blocked || c->closing)
-        return buf.len == 0;
+    if (left == 0 || c->blocked || c->closing)
+        return left == 0;
+    buf = uv_buf_init((char *)out->data + out->at, (unsigned)left);
     if (!later && (taken = conn_write(c, &buf, 1)) < 0) {
         records_give(c, out);
         conn_broke(c, (int)taken);

@@ -2,7 +2,9 @@
  * come together does not, and the sentence says why. */
 #include <openssl/ssl.h>
 #include <string.h>
+#include <sys/socket.h>
 
+#include "common/net/conn.h"
 #include "common/net/tls_stream.h"
 #include "tests/certs.h"
 #include "tests/unit/check_main.h"
@@ -598,6 +600,109 @@ START_TEST(bad_files_change_nothing)
 }
 END_TEST
 
+/* ---- Connections ---- */
+
+#define CONN_FRAMES  8
+#define CONN_PAYLOAD (1 * MIB)
+
+static unsigned conn_came, conn_sent, conn_closed;
+
+static uint8_t
+conn_byte(unsigned frame, size_t i)
+{
+    return (uint8_t)(i * 7 + (i >> 8) + frame);
+}
+
+static void
+conn_on_frame(struct conn *c, const struct frame_head *head, const void *meta, const void *payload)
+{
+    (void)c;
+    (void)meta;
+    ck_assert_uint_eq(head->payload_len, CONN_PAYLOAD);
+    for (size_t i = 0; i < CONN_PAYLOAD; i++)
+        if (((const uint8_t *)payload)[i] != conn_byte(conn_came, i))
+            ck_abort_msg("byte %zu of frame %u is another", i, conn_came);
+    conn_came++;
+}
+
+static void
+conn_on_ended(struct conn *c, const struct ps_error *why)
+{
+    (void)c;
+    ck_abort_msg("%s", why->text);
+}
+
+static void
+conn_on_sent(struct conn_out *out, enum ps_err result)
+{
+    (void)out;
+    ck_assert_int_eq(result, PS_OK);
+    conn_sent++;
+}
+
+static void
+conn_on_closed(struct conn *c)
+{
+    (void)c;
+    conn_closed++;
+}
+
+/* Nobody reads before the socket is full of records. */
+START_TEST(frames_go_on_when_a_full_socket_has_room)
+{
+    static const struct conn_events events = {.frame = conn_on_frame, .ended = conn_on_ended};
+    static uint8_t payload[CONN_FRAMES][CONN_PAYLOAD], head[CONN_FRAMES][FRAME_HEAD_SIZE];
+    static struct conn_out out[CONN_FRAMES];
+    static struct span part[CONN_FRAMES];
+    static struct conn server, client;
+    struct conn_pool pool;
+    struct ps_error e = {0};
+    uv_loop_t loop;
+    int fd[2];
+
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    ck_assert_int_eq(conn_pool_init(&pool, &loop), PS_OK);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+    for (int i = 0; i < 2; i++) {
+        struct conn *c = i == 0 ? &server : &client;
+
+        ck_assert_int_eq(conn_init(c, &pool, true, &events, NULL), PS_OK);
+        ck_assert_int_eq(
+            conn_tls(c, i == 0 ? usual_server : usual_client, i == 0 ? NULL : "127.0.0.1", CONN_TLS_MS, &e), PS_OK);
+        ck_assert_int_eq(uv_pipe_open(&c->u.pipe, fd[i]), 0);
+        ck_assert_int_eq(conn_start(c, NULL), PS_OK);
+    }
+    while (!conn_secured(&server) || !conn_secured(&client))
+        uv_run(&loop, UV_RUN_ONCE);
+    conn_read_pause(&server);
+    for (unsigned k = 0; k < CONN_FRAMES; k++) {
+        frame_head_encode(&(struct frame_head){.version = FRAME_VERSION, .type = MSG_PUSH, .payload_len = CONN_PAYLOAD},
+                          head[k]);
+        for (size_t i = 0; i < CONN_PAYLOAD; i++)
+            payload[k][i] = conn_byte(k, i);
+        part[k] = (struct span){payload[k], CONN_PAYLOAD};
+        out[k] = (struct conn_out){
+            .done = conn_on_sent, .head = head[k], .head_len = FRAME_HEAD_SIZE, .parts = &part[k], .parts_len = 1};
+        conn_send(&client, &out[k], false);
+    }
+    for (int i = 0; i < 10; i++)
+        uv_run(&loop, UV_RUN_NOWAIT);
+    ck_assert(conn_queued(&client) && conn_came == 0);
+    conn_read_resume(&server);
+    while (conn_came < CONN_FRAMES)
+        uv_run(&loop, UV_RUN_ONCE);
+    ck_assert_uint_eq(conn_sent, CONN_FRAMES);
+    ck_assert(!conn_queued(&client));
+    conn_finish(&client, conn_on_closed);
+    conn_finish(&server, conn_on_closed);
+    while (conn_closed < 2)
+        uv_run(&loop, UV_RUN_ONCE);
+    conn_pool_finish(&pool);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+END_TEST
+
 static Suite *
 make(void)
 {
@@ -620,6 +725,7 @@ make(void)
     tcase_add_test(t, no_memory_for_what_it_says_is_told);
     tcase_add_test(t, files_are_read_again_for_new_connections);
     tcase_add_test(t, bad_files_change_nothing);
+    tcase_add_test(t, frames_go_on_when_a_full_socket_has_room);
     suite_add_tcase(s, t);
     return s;
 }
