@@ -713,6 +713,42 @@ START_TEST(any_callback_may_close_the_connection)
 }
 END_TEST
 
+/* More of them have room again than one look tells of, and each second one closes its neighbour, which may be among
+ * those that are still to be told. */
+START_TEST(blocked_connections_go_on_together_and_may_close_each_other)
+{
+    static struct side crowd[150][2];
+    static struct out outs[ARRAY_LEN(crowd)];
+    unsigned cut_off = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(crowd); i++) {
+        join_pair(&crowd[i][0], &crowd[i][1], _i);
+        conn_read_pause(&crowd[i][1].conn);
+        setsockopt(crowd[i][0].conn.fd, SOL_SOCKET, SO_SNDBUF, &(int){64 * KIB}, sizeof(int)); /* it takes no MiB */
+        out_init(&outs[i], &crowd[(i + 1) % ARRAY_LEN(crowd)][0], 0, MIB, false);
+        crowd[i][0].close_at = i % 2 == 1 ? AT_DONE : AT_NONE;
+        conn_send(&crowd[i][0].conn, &outs[i].out, false);
+        ck_assert(crowd[i][0].conn.blocked);
+    }
+    run_for(1);
+    ck_assert_uint_eq(pool.blocked_len, ARRAY_LEN(crowd));
+    for (size_t i = 0; i < ARRAY_LEN(crowd); i++)
+        conn_read_resume(&crowd[i][1].conn);
+    for (size_t i = 0; i < ARRAY_LEN(crowd); i++) {
+        RUN_UNTIL(outs[i].done && (outs[i].result != PS_OK || crowd[i][1].frames == 1));
+        ck_assert(outs[i].result == PS_OK || (i % 2 == 1 && outs[i].result == PS_ERR_CLOSED));
+        cut_off += outs[i].result != PS_OK;
+    }
+    ck_assert_uint_gt(cut_off, 0);
+    ck_assert_uint_eq(pool.blocked_len, 0);
+    for (size_t i = 0; i < ARRAY_LEN(crowd); i++)
+        for (int side = 0; side < 2; side++)
+            conn_close(&crowd[i][side].conn, closed);
+    RUN_UNTIL(crowd[ARRAY_LEN(crowd) - 1][1].closed);
+    outs_free(outs, ARRAY_LEN(crowd));
+}
+END_TEST
+
 START_TEST(a_peer_that_goes_away_is_told_once)
 {
     static struct out outs[6];
@@ -1010,6 +1046,7 @@ make_suite(void)
     tcase_add_test(sending, a_loop_that_has_yet_to_watch_something_says_that_it_sleeps);
     tcase_add_loop_test(ending, the_queue_ends_with_closed, 0, TRANSPORTS);
     tcase_add_loop_test(ending, any_callback_may_close_the_connection, 0, TRANSPORTS * (AT_COUNT - 1));
+    tcase_add_loop_test(ending, blocked_connections_go_on_together_and_may_close_each_other, 0, SHARED);
     tcase_add_loop_test(ending, a_peer_that_goes_away_is_told_once, 0, TRANSPORTS);
     tcase_add_loop_test(ending, a_failed_write_is_told_to_a_paused_side, 0, TRANSPORTS);
     tcase_add_test(ending, an_end_within_a_frame_is_named);
