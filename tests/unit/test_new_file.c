@@ -59,7 +59,7 @@ count_files(char last[512])
 }
 
 static void
-begin(struct new_file *f)
+new_file_setup(struct new_file *f)
 {
     struct ps_error e = {0};
 
